@@ -1,14 +1,13 @@
-// Package entropy separates secret randomness from public, by type.
+// Package entropy separates secret randomness from public randomness, by type.
 //
-// Everything that protects somebody (masks, shares, noise, which rating is sampled) takes
-// a [Source]. There are two ways to get one: [System], the operating system's randomness,
-// and entropy/simulated, which is repeatable from a seed. The constructor of Source is
-// internal, and the repository's import rules keep entropy/simulated out of everything
-// but the simulator and tests. So a repeatable stream cannot reach a deployment.
+// Everything that protects a user (masks, shares, noise, the choice of a sampled rating) takes a
+// [Source]. There are two ways to get a Source. [System] reads the operating system's randomness;
+// entropy/simulated is repeatable from a seed. The constructor of Source is internal, and the
+// repository's import rules admit entropy/simulated to the simulator and tests only. So a
+// repeatable stream cannot reach a deployment.
 //
-// Randomness that may be public and repeatable (the start of a model, the server's
-// mini-batches) comes from [Public], which returns another type, so that the two cannot
-// be confused.
+// Randomness that may be public and repeatable (the start of a model, the server's mini-batches)
+// comes from [Public], which returns another type, so that the two cannot be confused.
 package entropy
 
 import (
@@ -33,11 +32,11 @@ import (
 // The zero Source fails every read.
 type Source = source.Source
 
-// ErrNone is what reading from a stream of the zero Source returns.
+// ErrNone is returned by reads from a stream of the zero Source.
 var ErrNone = source.ErrNone
 
-// System is the operating system's cryptographic randomness (crypto/rand).
-// It is the only Source that a deployment can reach.
+// System returns the operating system's cryptographic randomness (crypto/rand). A deployment can
+// reach no other Source.
 func System() Source {
 	return source.New(func(string, uint64) io.Reader { return rand.Reader })
 }
@@ -45,8 +44,8 @@ func System() Source {
 // SeedSize is the length of a Seed in bytes.
 const SeedSize = 32
 
-// Seed is a secret from which the same stream can be drawn again, for example the noise
-// of an iteration, which its client needs twice: to add it and to remove the surplus.
+// Seed is a secret from which the same stream can be drawn again. For example, a client draws the
+// noise of an iteration twice: to add it and to remove the surplus.
 type Seed [SeedSize]byte
 
 // NewSeed draws a seed from the stream (label, n) of src.
@@ -58,9 +57,9 @@ func NewSeed(src Source, label string, n uint64) (Seed, error) {
 	return s, nil
 }
 
-// Stream expands the seed to an endless stream of the name label: AES-256-CTR
-// under HKDF-SHA-256(seed, info = label). Streams of different labels are
-// independent, and the same label gives the same bytes.
+// Stream expands the seed to an endless stream named label: AES-256-CTR under HKDF-SHA-256(seed,
+// info = label). Streams of different labels are independent, and the same label gives the same
+// bytes.
 func (s Seed) Stream(label string) io.Reader {
 	key, err := hkdf.Key(sha256.New, s[:], nil, "fedsim/entropy/seed/"+label, 32)
 	if err != nil {
@@ -69,8 +68,8 @@ func (s Seed) Stream(label string) io.Reader {
 	return Keyed(key)
 }
 
-// Keyed is the AES-CTR keystream of a key of 16, 24 or 32 bytes, counter from
-// zero: one key, one stream. A key of another length gives a stream that fails.
+// Keyed returns the AES-CTR keystream of a key of 16, 24 or 32 bytes, counter from zero: one key,
+// one stream. A key of another length gives a stream that fails.
 func Keyed(key []byte) io.Reader {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -79,13 +78,13 @@ func Keyed(key []byte) io.Reader {
 	return &keystream{block: block}
 }
 
-// keystream is AES-CTR. Most streams of a simulation are read for a number or two: their blocks are
-// computed one by one, since a cipher.Stream is half a kilobyte.
+// keystream is AES-CTR. Most streams of a simulation give only a number or two. Their blocks are
+// computed one by one, since a cipher.Stream takes half a kilobyte.
 type keystream struct {
 	block cipher.Block
-	few   [2 * aes.BlockSize]byte // the first blocks, once something was read
-	read  int                     // of these
-	ctr   cipher.Stream           // of the rest; nil before it is read
+	few   [2 * aes.BlockSize]byte // the first blocks, once the stream has been read
+	read  int                     // bytes read of few
+	ctr   cipher.Stream           // of the later blocks; nil before they are read
 }
 
 func (k *keystream) Read(p []byte) (int, error) {
@@ -98,7 +97,7 @@ func (k *keystream) Read(p []byte) (int, error) {
 			k.start()
 		}
 		taken := copy(p, k.few[k.read:])
-		clear(k.few[k.read : k.read+taken]) // what was given is not kept
+		clear(k.few[k.read : k.read+taken]) // bytes already given out are not kept
 		k.read += taken
 		if p = p[taken:]; len(p) == 0 {
 			return n, nil
@@ -124,9 +123,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// Uniform draws an integer below n, each equally likely, from a stream
-// (Lemire's method: a rejected draw takes eight more bytes).
-// It fails when n is zero or the stream does.
+// Uniform draws an integer below n, each equally likely, from a stream (Lemire's method: a rejected
+// draw takes eight more bytes). It fails if n is zero or the stream fails.
 func Uniform(r io.Reader, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, fmt.Errorf("entropy: a draw below 0 was asked for; the bound must be at least 1")
@@ -143,7 +141,7 @@ func Uniform(r io.Reader, n uint64) (uint64, error) {
 	}
 }
 
-// Public is a repeatable stream for public choices, such as the start of a model or the
+// Public returns a repeatable stream for public choices, such as the start of a model or the
 // server's mini-batches. Never use it for a secret.
 func Public(seed uint64, label string) *mathrand.Rand {
 	h := sha256.New()

@@ -30,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	// The same label gives the same bytes again; another one other bytes.
+	// A label gives the same bytes again, another label gives other bytes.
 	var drawn [3][16]byte
 	for i, label := range []string{"item-gradient", "item-gradient", "item-bias"} {
 		if _, err := io.ReadFull(seed.Stream(label), drawn[i][:]); err != nil {
@@ -121,7 +121,7 @@ func TestSeedStreamFromItsParts(t *testing.T) {
 			block.Encrypt(b, b)
 			want = append(want, b...)
 		}
-		// Read in uneven pieces: how a stream is read must not matter.
+		// Uneven pieces: how a stream is read must not matter.
 		r := seed.Stream(label)
 		got := append(read(t, r, 1), read(t, r, 30)...)
 		got = append(got, read(t, r, 49)...)
@@ -131,7 +131,7 @@ func TestSeedStreamFromItsParts(t *testing.T) {
 	}
 }
 
-// Reading must overwrite what the buffer holds, not mix it in.
+// Reading must overwrite the buffer, not mix the stream into it.
 func TestKeyedIgnoresTheBuffer(t *testing.T) {
 	key := make([]byte, 16)
 	want := read(t, entropy.Keyed(key), 32)

@@ -8,10 +8,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Constant predicts one number for everything.
+// Constant predicts one number for every rating.
 type Constant float64
 
-// Predict implements Predictor.
 func (c Constant) Predict(_ int, items []int32, out []float64) {
 	for i := range items {
 		out[i] = float64(c)
@@ -21,7 +20,7 @@ func (c Constant) Predict(_ int, items []int32, out []float64) {
 // GlobalMean predicts the mean of the training ratings.
 func GlobalMean(train dataset.Ratings) Constant { return Constant(train.Mean()) }
 
-// UserMeans predicts each user's own mean, which a client can compute alone.
+// UserMeans predicts each user's own mean, which the user's client can compute alone.
 type UserMeans []float64
 
 // UserMean computes the means of the training rows; users without a training rating get
@@ -44,29 +43,28 @@ func UserMean(rows *dataset.Rows, fallback float64, run protocol.Runner) UserMea
 	return means
 }
 
-// Predict implements Predictor.
 func (m UserMeans) Predict(user int, items []int32, out []float64) {
 	for i := range items {
 		out[i] = m[user]
 	}
 }
 
-// Biases predict mean + user's bias + item's bias.
+// Biases predicts mean + user's bias + item's bias.
 type Biases struct {
 	Mean        float64
 	Users, Item []float64
 }
 
-// biasRidge is how many ratings' worth of weight zero has in a bias, and
-// biasSweeps how often users and items take turns; the usual choices, at which
-// the model is converged and its test error flat.
+// biasRidge is the weight of zero in a bias, in ratings. biasSweeps is the number of times that
+// users and items take turns. Both are the usual choices: the model has converged, and its test
+// error is flat around them.
 const (
 	biasRidge  = 5
 	biasSweeps = 10
 )
 
-// Sums over items are made of the users of one part, and added up part by part, so that their bits do not depend on who runs
-// them. Sums of no more than biasWave parts are there at once.
+// Sums over items add up users part by part, so that their bits do not depend on the workers. At
+// most biasWave parts of sums are in memory at once.
 const (
 	biasPart = 1 << 14
 	biasWave = 16
@@ -104,7 +102,7 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 			}
 		})
 	})
-	for sweep := range biasSweeps + 1 { // a user's bias is that of one sweep and, as soon as it is there, what the next adds to items
+	for sweep := range biasSweeps + 1 { // A sweep computes a user's bias and adds it at once to the items of the next sweep.
 		each(sums, func(u int, sum []float64) {
 			rows.Lend(u, func(items []int32, values []float32) {
 				if sweep > 0 {
@@ -128,7 +126,7 @@ func ItemBias(train dataset.Ratings, run protocol.Runner) *Biases {
 	return b
 }
 
-// ofUser is the ridge estimate of a user's bias given those of items.
+// ofUser returns the ridge estimate of a user's bias given the items' biases.
 func (b *Biases) ofUser(items []int32, values []float32) float64 {
 	var sum float64
 	for k, j := range items {
@@ -137,7 +135,6 @@ func (b *Biases) ofUser(items []int32, values []float32) float64 {
 	return sum / (float64(len(items)) + biasRidge)
 }
 
-// Predict implements Predictor.
 func (b *Biases) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = b.Mean + b.Users[user] + b.Item[j]
@@ -148,10 +145,9 @@ func (b *Biases) Predict(user int, items []int32, out []float64) {
 // not private.
 type Popular []float64
 
-// Score implements Scorer.
 func (p Popular) Score(_ int, _ []int32, _ []float32, out []float64) { copy(out, p) }
 
-// Predict implements model.Predictor with counts; only their order has a meaning.
+// Predict writes the counts; only their order has a meaning.
 func (p Popular) Predict(_ int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = p[j]
@@ -174,13 +170,13 @@ type Comparison struct {
 	Predictor func(protocol.Runner) model.Predictor
 }
 
-// Plain are the simple baselines that every run is compared with: means and biases or,
-// for rankings, popularity.
+// Plain returns the simple baselines that every run is compared with: means and biases or, for
+// rankings, popularity.
 func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	if ranks {
-		return []Comparison{{"popularity", "the same for everybody, by exact counts, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
+		return []Comparison{{"popularity", "the same for all users, by exact counts, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
 	}
-	if train.Items == 1 { // a regression, of which each user has one label
+	if train.Items == 1 { // a regression: each user has one label
 		return []Comparison{{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }}}
 	}
 	return []Comparison{

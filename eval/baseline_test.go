@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// small is four users and three items, by hand.
+// small has four users and three items, made by hand.
 var small = dataset.Ratings{
 	Users: 4, Items: 3,
 	User:  []int32{0, 0, 1, 1, 1, 2},
@@ -37,7 +37,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 func TestMeans(t *testing.T) {
 	near(t, "global mean", float64(eval.GlobalMean(small)), 3, 1e-12)
 	means := eval.UserMean(small.ByUser(), 3, protocol.Workers(2))
-	for u, want := range []float64{4, 3, 1, 3} { // the last has no rating
+	for u, want := range []float64{4, 3, 1, 3} { // the last user has no rating
 		near(t, "user mean", predict(means, u, 0)[0], want, 1e-6)
 	}
 }
@@ -73,8 +73,9 @@ func TestItemBiasIsTheRidgeSolution(t *testing.T) {
 	near(t, "prediction", predict(got, 1, 2)[0], 3+want.AtVec(1)+want.AtVec(6), 1e-6)
 }
 
-// Of more users than sums are made of at once, biases are where the ridge problem has no slope, to the same bits with any number of
-// workers: a bias times (5 + its ratings) is the sum of what the others leave of them.
+// With more users than one part holds, the biases are still where the ridge problem has no slope.
+// They are the same bits with any number of workers. A bias times (5 + its ratings) is the sum of
+// its ratings less mean and the other biases.
 func TestItemBiasOfManyUsers(t *testing.T) {
 	const users, items = 300_000, 7
 	r := dataset.Ratings{Users: users, Items: items}

@@ -1,7 +1,7 @@
-// Package eval measures predictors: rating errors in stars, rankings for held-out users,
-// both also by the popularity of items. It has simple baselines that need nothing but
-// ratings. It reads exact ratings and is not private: use it for measuring only. Sums run
-// in a fixed order, so that results do not depend on the number of workers.
+// Package eval measures predictors: rating errors in stars and rankings for held-out users, both
+// also by the popularity of items. It has simple baselines that need nothing but ratings. It reads
+// exact ratings and is not private: use it for measuring only. Sums run in a fixed order, so that
+// results do not depend on the number of workers.
 package eval
 
 import (
@@ -14,16 +14,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Quality is the error of predictions on the test ratings, in stars, after clamping them
-// to the rating scale; or, with implicit feedback, the quality of rankings for held-out
-// users.
+// Quality is the error of predictions on the test ratings, in stars, after clamping them to the
+// rating scale. With implicit feedback it is the quality of rankings for held-out users.
 type Quality struct {
 	RMSE, MSE, MAE float64
-	Ranking        *Ranking // nil with explicit feedback, which has errors
+	Ranking        *Ranking // nil with explicit feedback, which is measured by errors
 }
 
-// PrimaryMetric is the metric by which runs and baselines are compared: the RMSE, or
-// Recall@20.
+// PrimaryMetric returns the metric that compares runs and baselines: the RMSE, or Recall@20.
 func (q Quality) PrimaryMetric() float64 {
 	if q.Ranking != nil {
 		return q.Ranking.Recall
@@ -31,27 +29,27 @@ func (q Quality) PrimaryMetric() float64 {
 	return q.RMSE
 }
 
-// Test is what predictors are measured on.
+// Test holds the ratings and users that predictors are measured on.
 type Test struct {
-	// Rows are the test ratings by user, in stars; with implicit feedback, the targets of
+	// Rows holds the test ratings by user, in stars; with implicit feedback, the targets of
 	// held-out users.
 	Rows *dataset.Rows
-	// Validation are those of the validation part; nil where there is none.
+	// Validation holds the ratings of the validation part; nil if there is none.
 	Validation *dataset.Rows
-	// Held says which users are held out; nil with explicit feedback, where none are.
+	// Held says which users are held out; nil with explicit feedback, where no user is.
 	Held *split.HoldOut
-	// Buckets are those of popularity in training.
+	// Buckets holds the buckets of popularity in training.
 	Buckets Buckets
 	// Min and Max are the ends of the rating scale, in stars. Predictions are clamped to
 	// it.
 	Min, Max float64
 
 	train *dataset.Rows // the training ratings
-	known *dataset.Rows // of whom the test is about: these or, with implicit feedback, histories
+	known *dataset.Rows // the training ratings or, with implicit feedback, the histories of the test's users
 }
 
-// NewTest is the test of a split, on the rating scale from low to high; held is nil
-// where the split is of ratings and not of users. Items are divided into so many buckets of popularity.
+// NewTest makes the test of a split, on the rating scale from low to high. held is nil if the split
+// is of ratings and not of users. buckets is the number of buckets of popularity.
 func NewTest(s *split.Parts, held *split.HoldOut, low, high float64, buckets int) Test {
 	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train, buckets), Min: low, Max: high, train: s.Train.ByUser()}
 	t.known = t.train
@@ -64,10 +62,10 @@ func NewTest(s *split.Parts, held *split.HoldOut, low, high float64, buckets int
 	return t
 }
 
-// Measure compares a predictor with the test ratings; the result is NaN where there are
-// none. Errors are added up per user and then over users in order, so the result does not
-// depend on the number of workers. With implicit feedback the predictor ranks items for
-// held-out users, as a [Scorer].
+// Measure compares a predictor with the test ratings; the result is NaN if there are none. It adds
+// up errors per user and then over users in order, so that the result does not depend on the number
+// of workers. With implicit feedback the predictor must be a [Scorer] and ranks items for held-out
+// users.
 func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 	if t.Held != nil {
 		return t.rank(t.Held.Test, p, run)
@@ -75,7 +73,7 @@ func (t *Test) Measure(p model.Predictor, run protocol.Runner) Quality {
 	return t.measure(t.Rows, p, run)
 }
 
-// rank measures a predictor on held-out users. Of what is no Scorer nothing is known: NaN.
+// rank measures a predictor on held-out users. A predictor that is no Scorer gets NaN.
 func (t *Test) rank(h split.HeldOut, p model.Predictor, run protocol.Runner) Quality {
 	s, ok := scorerOf(p)
 	if !ok {
@@ -85,7 +83,7 @@ func (t *Test) rank(h split.HeldOut, p model.Predictor, run protocol.Runner) Qua
 	return Quality{Ranking: &r}
 }
 
-// scorerOf is the predictor as a Scorer, if it is one.
+// scorerOf returns the predictor as a Scorer, if it is one.
 func scorerOf(p model.Predictor) (Scorer, bool) {
 	if trained, ok := p.(*model.Trained); ok {
 		p = trained.Predictor
@@ -94,7 +92,7 @@ func scorerOf(p model.Predictor) (Scorer, bool) {
 	return s, ok
 }
 
-// Validate is Measure on the validation part; nil where there is none.
+// Validate is Measure on the validation part; nil if there is none.
 func (t *Test) Validate(p model.Predictor, run protocol.Runner) *Quality {
 	if t.Validation == nil {
 		return nil
@@ -131,14 +129,16 @@ func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runne
 	return q
 }
 
-// someUsers is of how many users errors are kept at once, and fewUsers how many are measured one after the other, in the same memory.
+// someUsers is the number of users whose errors are kept at once, and fewUsers the number that are
+// measured one after the other, in the same memory.
 const (
 	someUsers = 1 << 14
 	fewUsers  = 64
 )
 
-// eachError calls hear with the error of every prediction for the users from one to before another, clamped to the rating scale:
-// sequentially for one user, perhaps concurrently for different users.
+// eachError calls hear with the error of every prediction for the users from <= user < to, clamped
+// to the rating scale. Calls are sequential for one user, and may be concurrent for different
+// users.
 func (t *Test) eachError(rows *dataset.Rows, from, to int, p model.Predictor, run protocol.Runner, hear func(user int, item int32, d float64)) {
 	run.Each((to-from+fewUsers-1)/fewUsers, func(few int) {
 		var out []float64
@@ -158,7 +158,7 @@ func (t *Test) eachError(rows *dataset.Rows, from, to int, p model.Predictor, ru
 	})
 }
 
-// Slices is the RMSE of Measure in each bucket of popularity, from head to tail.
+// Slices returns the RMSE of Measure in each bucket of popularity, from head to tail.
 func (t *Test) Slices(p model.Predictor, run protocol.Runner) []ErrorSlice {
 	type errors struct {
 		n       [MostBuckets]int

@@ -6,23 +6,26 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// ShareBins is how many bins of equal width the values of a category are counted in, by their share in the head.
+// ShareBins is the number of bins of equal width that count the values of a category by their share
+// in the head.
 const ShareBins = 10
 
-// FeatureShares tells on how popular items the features of a category are (DP-CMF paper, Figure 2).
+// FeatureShares says how popular the items with features of a category are (DP-CMF paper, Figure
+// 2).
 type FeatureShares struct {
 	Category string `json:"category"`
-	// Shares are those of the category's entries, an item's value each, in the buckets from head to
-	// tail; they sum to 1.
+	// Shares holds the shares of the category's entries (an item's value each) in the buckets from
+	// head to tail; they sum to 1.
 	Shares []float64 `json:"shares"`
-	// Weights are the same of the sum of weights.
+	// Weights holds the shares of the sum of weights in the same buckets.
 	Weights []float64 `json:"weights"`
-	// Head counts the values by how much of their own entries is in the head: bin k those with k/10 to (k+1)/10, the last with 1 too.
+	// Head counts the values by the share of their own entries in the head: bin k counts shares
+	// from k/10 to (k+1)/10, the last bin also 1.
 	Head [ShareBins]int `json:"head"`
 }
 
-// ByPopularity tells of each category on how popular items its entries are. Buckets are by exact counts
-// of private ratings: it is for measuring only, and not covered by any privacy statement.
+// ByPopularity returns, for each category, how popular the items of its entries are. Buckets are by
+// exact counts of private ratings: use it for measuring only; no privacy statement covers it.
 func ByPopularity(f *dataset.ItemFeatures, b Buckets) []FeatureShares {
 	list := make([]FeatureShares, 0, len(f.Categories))
 	for i := range f.Categories {
@@ -47,7 +50,7 @@ func ByPopularity(f *dataset.ItemFeatures, b Buckets) []FeatureShares {
 			s.Weights[k] /= weight
 		}
 		for v, n := range all {
-			s.Head[min(ShareBins*head[v]/n, ShareBins-1)]++ // every value is of some item
+			s.Head[min(ShareBins*head[v]/n, ShareBins-1)]++ // every value belongs to some item
 		}
 		list = append(list, s)
 	}

@@ -12,61 +12,61 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ListParams say which lists of recommendations are measured.
+// ListParams says which lists of recommendations to measure.
 type ListParams struct {
-	// Cutoffs are the lengths K of lists, ascending and each at least 1; without any,
-	// nothing is measured.
+	// Cutoffs holds the lengths K of lists, ascending and each at least 1; without any, nothing is
+	// measured.
 	Cutoffs []int
-	// Relevant is the fewest stars of a test rating whose item is a hit. With implicit
-	// feedback every target is one.
+	// Relevant is the fewest stars of a test rating whose item is a hit. With implicit feedback
+	// every target is a hit.
 	Relevant float64
-	// MostUsers is how many users get a list at the most; 0 is all. With implicit feedback
-	// all held-out users do.
+	// MostUsers limits the users that get a list; 0 means all. With implicit feedback all held-out
+	// users get a list.
 	MostUsers int
 }
 
-// ListQuality is the quality of lists of recommendations: of all items, those are left out
-// that the user rated in training or in the validation part, or that are in its history.
+// ListQuality is the quality of lists of recommendations. A list ranks all items except those the
+// user rated in training or in the validation part, or has in the history.
 type ListQuality struct {
-	Users    int      // who got a list: of those with a relevant item in the test part
-	OfUsers  int      // how many have one
+	Users    int      // users with a list
+	OfUsers  int      // users with a relevant item in the test part
 	Relevant *float64 // fewest stars of a relevant item; nil with implicit feedback
 	At       []ListMetrics
 }
 
-// ListMetrics are the metrics of lists of K items. Where nothing else is said they are means
-// over users, with L a user's list and T the user's relevant items.
+// ListMetrics holds the metrics of lists of K items. Unless stated otherwise they are means over
+// users, with L a user's list and T the user's relevant items.
 type ListMetrics struct {
 	K int
-	// Recall is |L and T| / min(K, |T|), as of LensKit and Liang et al.; FullRecall is
-	// |L and T| / |T|, as of RecBole.
+	// Recall is |L and T| / min(K, |T|), as in LensKit and Liang et al.; FullRecall is |L and T| /
+	// |T|, as in RecBole.
 	Recall, FullRecall float64
 	Precision          float64 // |L and T| / |L|
-	NDCG               float64 // with 1/log2(rank+1), over what min(K, |T|) hits at the first ranks give
+	NDCG               float64 // with 1/log2(rank+1), divided by the value of min(K, |T|) hits at the first ranks
 	MAP                float64 // sum over hits of the precision up to them, / min(K, |T|)
-	MRR                float64 // 1/rank of the first hit, 0 without one
+	MRR                float64 // 1/rank of the first hit, 0 without a hit
 	Hit                float64 // share of the users with a hit
 
-	ItemCoverage      float64 // share of all items that are in some list
-	GiniIndex         float64 // of how often items are in lists: 0 where all are as often
+	ItemCoverage      float64 // share of all items that are in at least one list
+	GiniIndex         float64 // of the items' numbers of lists: 0 if all are equal
 	AveragePopularity float64 // mean number of training ratings of an item of L
-	TailPercentage    float64 // share of L that is of the tenth of the items in training that is rated least
+	TailPercentage    float64 // share of L in the tail: the tenth of the items in training with the fewest ratings
 	Novelty           float64 // mean of log2(n/c), in bits, where c of n users rated the item in training; 1 for c = 0
 }
 
-// NamedValue is a number under the name that it has in files.
+// NamedValue is a number with its name in files.
 type NamedValue struct {
 	Name  string
 	Value float64
 }
 
-// namedField is where a metric is kept.
+// namedField points to the field of a metric.
 type namedField struct {
 	name  string
 	value *float64
 }
 
-// named are the metrics by name, without the cutoff: RecBole's names, in small letters.
+// named returns the metrics by name, without the cutoff: RecBole's names, in small letters.
 func (m *ListMetrics) named() []namedField {
 	return []namedField{
 		{"recall", &m.Recall}, {"full_recall", &m.FullRecall}, {"precision", &m.Precision}, {"ndcg", &m.NDCG}, {"map", &m.MAP}, {"mrr", &m.MRR}, {"hit", &m.Hit},
@@ -75,12 +75,12 @@ func (m *ListMetrics) named() []namedField {
 	}
 }
 
-// Names of what is not a metric.
+// Names of numbers that are no metric.
 const (
 	usersName, ofUsersName, relevantName = "users", "of_users", "relevant"
 )
 
-// Named are all numbers by name, metrics with the cutoff as in recall@10.
+// Named returns all numbers by name, metrics with the cutoff as in recall@10.
 func (q *ListQuality) Named() []NamedValue {
 	list := []NamedValue{{usersName, float64(q.Users)}, {ofUsersName, float64(q.OfUsers)}}
 	if q.Relevant != nil {
@@ -95,8 +95,8 @@ func (q *ListQuality) Named() []NamedValue {
 	return list
 }
 
-// ListQualityOf is what Named made the numbers of, among others that are passed over; nil
-// where they have no lists.
+// ListQualityOf is the inverse of Named. It passes over other numbers, and returns nil if there are
+// no lists.
 func ListQualityOf(values map[string]float64) *ListQuality {
 	q := &ListQuality{Users: int(values[usersName]), OfUsers: int(values[ofUsersName])}
 	if v, ok := values[relevantName]; ok {
@@ -121,10 +121,10 @@ func ListQualityOf(values map[string]float64) *ListQuality {
 	return q
 }
 
-// Lists measures the lists that a predictor makes of all items; nil where nothing is asked
-// for, where no user has a relevant item, and for held-out users of what is no [Scorer].
-// Among equal predictions the item with the lower index comes first. The result does not
-// depend on the number of workers.
+// Lists measures the lists that a predictor makes of all items. It returns nil without cutoffs, if
+// no user has a relevant item, and for held-out users if the predictor is no [Scorer]. Among equal
+// predictions the item with the lower index comes first. The result does not depend on the number
+// of workers.
 func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *ListQuality {
 	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 {
 		return nil
@@ -152,14 +152,15 @@ func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *List
 	return out
 }
 
-// listed is a user who gets a list.
+// listed is a user with a list.
 type listed struct {
 	user         int
 	wanted, list []int32 // wanted ascends
 }
 
-// wishes are the users who want something of the test part, at most so many of them, evenly spread, and how many there are: the
-// targets of held-out users, or what got so many stars. most 0: all.
+// wishes returns at most most users with relevant items in the test part, evenly spread, and the
+// number of all such users. Relevant items are the targets of held-out users, or the test ratings
+// of at least so many stars. most 0: all.
 func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 	wants := func(value float32) bool { return t.Held != nil || value >= float32(stars) }
 	var who []int32
@@ -186,7 +187,8 @@ func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 	return users, of
 }
 
-// allItems predicts every item for a user; nil for held-out users of what is no Scorer.
+// allItems returns a function that predicts every item for a user; nil for held-out users if p is
+// no Scorer.
 func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 	if t.Held == nil {
 		all := make([]int32, len(t.Buckets.of))
@@ -205,7 +207,8 @@ func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 	}
 }
 
-// seen is what a user rated outside the test part, or a held-out user's history; ascending.
+// seen returns the items that a user rated outside the test part, or a held-out user's history;
+// ascending.
 func (t *Test) seen(user int) []int32 {
 	items, _ := t.known.Row(user)
 	if t.Held != nil || t.Validation == nil {
@@ -217,7 +220,7 @@ func (t *Test) seen(user int) []int32 {
 	return all
 }
 
-// thin leaves at most n users, evenly spread; all where n is 0.
+// thin leaves at most n users, evenly spread; all if n is 0.
 func thin(users []int32, n int) []int32 {
 	if n == 0 || len(users) <= n {
 		return users
@@ -242,7 +245,7 @@ func (t *Test) list(users []listed, score func(user int, out []float64), most in
 	})
 }
 
-// accuracy sets the metrics that know what users want.
+// accuracy sets the metrics that depend on the users' relevant items.
 func (m *ListMetrics) accuracy(users []listed) {
 	for _, u := range users {
 		list, best := u.list[:min(m.K, len(u.list))], min(m.K, len(u.wanted))
@@ -274,7 +277,7 @@ func (m *ListMetrics) accuracy(users []listed) {
 	}
 }
 
-// diversity sets the metrics of which items are recommended.
+// diversity sets the metrics that depend on the recommended items alone.
 func (m *ListMetrics) diversity(users []listed, f fame) {
 	shown := make([]int, len(f.ratings))
 	var total int
@@ -308,11 +311,11 @@ func (m *ListMetrics) diversity(users []listed, f fame) {
 	m.GiniIndex /= items * float64(total)
 }
 
-// fame is how known items are.
+// fame says how popular items are.
 type fame struct {
 	ratings []int  // of each item in training
-	tail    []bool // whether it is of the tenth that is rated least, of those that are rated
-	users   int    // who have a rating in training
+	tail    []bool // whether the item is in the tail: the least rated tenth of the rated items
+	users   int    // users with a rating in training
 }
 
 func newFame(train *dataset.Rows, items int) fame {
@@ -340,5 +343,5 @@ func newFame(train *dataset.Rows, items int) fame {
 	return f
 }
 
-// tailShare is the part of items, one in so many, that are the tail: RecBole's default.
+// tailShare is the number of items for each item of the tail: RecBole's default.
 const tailShare = 10

@@ -15,7 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// listOracle is what testdata/lists.py writes: a set, and metrics computed from their definitions.
+// listOracle is the output of testdata/lists.py: a set, and metrics computed from their
+// definitions.
 type listOracle struct {
 	Users        int          `json:"users"`
 	Items        int          `json:"items"`
@@ -57,7 +58,7 @@ func (p predictor) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// Expected values are those of testdata/lists.py.
+// testdata/lists.py computes the expected values.
 func TestListsAgainstTheirDefinitions(t *testing.T) {
 	var o listOracle
 	test := o.open(t)
@@ -90,7 +91,7 @@ func TestListsAgainstTheirDefinitions(t *testing.T) {
 	}
 }
 
-// What is written by name is read back, beside other numbers.
+// Named values are read back, also beside other numbers.
 func TestListsByName(t *testing.T) {
 	var o listOracle
 	test := o.open(t)
@@ -113,8 +114,8 @@ func TestListsByName(t *testing.T) {
 	}
 }
 
-// With implicit feedback, lists are those of Rank: Recall@20 and NDCG@20 are the same numbers,
-// which TestRankByHand has from elsewhere.
+// With implicit feedback, the lists equal the lists of Rank: Recall@20 and NDCG@20 are the same
+// numbers, and TestRankByHand has their values from another source.
 func TestListsOfHeldOutUsers(t *testing.T) {
 	h := split.HeldOut{
 		Users:   []int32{0, 1, 2},
@@ -139,7 +140,7 @@ type scored struct{ scorer }
 
 func (scored) Predict(int, []int32, []float64) { panic("held-out users are scored") }
 
-// Of many users some are measured, evenly spread; without anything to measure there is nothing.
+// Of many users some are measured, evenly spread. Without anything to measure the result is nil.
 func TestListsOfSomeUsers(t *testing.T) {
 	var o listOracle
 	test := o.open(t)

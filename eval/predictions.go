@@ -7,9 +7,10 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// EachPrediction calls hear with the prediction of each test rating, user by user: in stars, clamped to the
-// rating scale. With implicit feedback they are the scores of the targets of held-out users;
-// of what is no [Scorer] there are none. An error of hear ends it.
+// EachPrediction calls hear with the prediction of each test rating, user by user: in stars,
+// clamped to the rating scale. With implicit feedback it passes the scores of the targets of
+// held-out users, or nothing if the predictor is no [Scorer]. It stops at the first error of hear
+// and returns it.
 func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32, value float32, predicted float64) error) error {
 	if t.Held != nil {
 		return eachScore(t.Held.Test, p, hear)

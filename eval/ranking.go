@@ -12,38 +12,37 @@ import (
 
 // Scorer makes recommendations for users that training has not seen.
 type Scorer interface {
-	// Score writes to out, one entry for each item, how much a user with this history is
-	// expected to like it, in any unit: only the order counts, and NaN comes last. The
-	// history is what the user rated, ascending by item, with values in stars; it may be
-	// empty. user is an index into the set. Score is safe for concurrent use for
-	// different users.
+	// Score writes to out, one entry for each item, how much a user with this history is expected
+	// to like it, in any unit: only the order counts, and NaN comes last. history holds the items
+	// that the user rated, ascending, and values their stars; both may be empty. user is an index
+	// into the set. Score is safe for concurrent use for different users.
 	Score(user int, history []int32, values []float32, out []float64)
 }
 
 const (
 	// RankingCutoff is the K of Recall@K and NDCG@K.
 	RankingCutoff = 20
-	// PopularityBuckets is the number of buckets into which items are divided by
-	// popularity, unless another is asked for; MostBuckets the largest.
+	// PopularityBuckets is the default number of buckets that divide items by popularity;
+	// MostBuckets is the largest.
 	PopularityBuckets = 5
 	MostBuckets       = 10
-	// rankingBlock is how many users share the memory for scores.
+	// rankingBlock is the number of users that share the memory for scores.
 	rankingBlock = 32
 )
 
-// sliceCutoff is K in a bucket, from head to tail (Krichene et al., ICML 2023,
-// section 5): recall is lower in the tail, where a K of 20 would show nothing.
+// sliceCutoff returns K of a bucket, from head to tail (Krichene et al., ICML 2023, section 5):
+// recall is lower in the tail, where a K of 20 would show nothing.
 func sliceCutoff(bucket int) int { return RankingCutoff * (bucket + 1) }
 
 // Buckets divides items by their number of training ratings.
 type Buckets struct {
-	of    []uint8 // of each item; 0 is the head
+	of    []uint8 // the bucket of each item; 0 is the head
 	sizes []int   // of each bucket
 }
 
-// NewBuckets orders the items by their training ratings, the most rated first and among
-// equals the one with the lower index first, and divides them into buckets whose sizes
-// differ by at most one. It reads exact counts: use it for measuring only.
+// NewBuckets orders the items by their training ratings, the most rated first, and among equals by
+// index. It divides them into buckets whose sizes differ by at most one. It reads exact counts: use
+// it for measuring only.
 func NewBuckets(train dataset.Ratings, n int) Buckets {
 	counts := make([]int, train.Items)
 	train.Each(func(_, j int32, _ float32) { counts[j]++ })
@@ -54,8 +53,8 @@ func NewBuckets(train dataset.Ratings, n int) Buckets {
 	return b
 }
 
-// PopularityRanks deals items to n buckets, 1 to [MostBuckets], of the same size by their counts, the largest to bucket 0, of the
-// same count in their order.
+// PopularityRanks deals items to n buckets, 1 to [MostBuckets], of the same size by their counts.
+// The items with the largest counts go to bucket 0; items of the same count keep their order.
 func PopularityRanks(counts []int, n int) []uint8 {
 	order, of := make([]int, len(counts)), make([]uint8, len(counts))
 	for j := range order {
@@ -68,36 +67,36 @@ func PopularityRanks(counts []int, n int) []uint8 {
 	return of
 }
 
-// Ranking is the quality of recommendations for held-out users: means over those who have
-// an item in the target.
+// Ranking is the quality of recommendations for held-out users: means over the users with an item
+// in the target.
 type Ranking struct {
 	Users  int     `json:"users"`
-	Recall float64 `json:"recall@20"` // NaN where there are no users
-	NDCG   float64 `json:"ndcg@20"`   // likewise
+	Recall float64 `json:"recall@20"` // NaN without users
+	NDCG   float64 `json:"ndcg@20"`   // NaN without users
 
-	// Slices are the buckets of popularity, from head to tail.
+	// Slices holds the buckets of popularity, from head to tail.
 	Slices []RecallSlice `json:"slices"`
 }
 
-// RecallSlice is the recall of the items of a bucket among the first K of all items: a
-// mean over the users who have such an item in the target.
+// RecallSlice is the recall of the items of a bucket among the first K of all items: a mean over
+// the users with such an item in the target.
 type RecallSlice struct {
 	Items  int      `json:"items"`
 	K      int      `json:"k"`
 	Users  int      `json:"users"`
-	Recall *float64 `json:"recall"` // nil where there are no users
+	Recall *float64 `json:"recall"` // nil without users
 }
 
-// Rank measures recommendations as Liang et al. do (WWW 2018, section 4.2): all items
-// except the history are scored, among equal scores the item with the lower index comes
-// first, and with T the target
+// Rank measures recommendations as Liang et al. do (WWW 2018, section 4.2). It scores all items
+// except the history. Among equal scores the item with the lower index comes first. With T the
+// target
 //
 //	recall@K = |first K and T| / min(K, |T|)
-//	NDCG@K   = sum over hits at rank r <= K of 1/log2(r+1), over what min(K, |T|) hits at the first ranks give
+//	NDCG@K   = sum over hits at rank r <= K of 1/log2(r+1), divided by the sum for min(K, |T|) hits at the first ranks
 //
-// In a bucket of popularity, T is the part of the target in the bucket, and K grows from
-// head to tail; all items are still ranked. Sums run over users in order, so the result
-// does not depend on the number of workers.
+// In a bucket of popularity, T is the part of the target in the bucket, and K grows from head to
+// tail; all items are still ranked. Sums run over users in order, so the result does not depend on
+// the number of workers.
 func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 	history, target := h.History.ByUser(), h.Target.ByUser()
 	each := make([]userRanking, len(h.Users))
@@ -118,7 +117,7 @@ func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 	return b.mean(each)
 }
 
-// userRanking is what one user's list comes to; counted is false for one without a target.
+// userRanking holds the counts for one user's list; counted is false for a user without a target.
 type userRanking struct {
 	counted      bool
 	recall, ndcg float64
@@ -152,7 +151,7 @@ func (b Buckets) rank(list, wanted []int32) userRanking {
 	return u
 }
 
-// discount is what a hit is worth at a place, counted from 0.
+// discount returns the value of a hit at a place, counted from 0.
 func discount(place int) float64 { return 1 / math.Log2(float64(place)+2) }
 
 // mean averages over users.
@@ -189,21 +188,20 @@ func (b Buckets) mean(each []userRanking) Ranking {
 type ErrorSlice struct {
 	Items   int      `json:"items"`
 	Ratings int      `json:"ratings"`
-	RMSE    *float64 `json:"rmse"` // nil where there are no ratings
+	RMSE    *float64 `json:"rmse"` // nil without ratings
 }
 
-// Top returns the indices of the k largest scores, without those in but, which is
-// ascending. The largest come first; among equals the lower index comes first, and NaN
-// comes last.
+// Top returns the indices of the k largest scores, without the indices in but, which must ascend.
+// The largest come first; among equals the lower index comes first, and NaN comes last.
 func Top(scores []float64, k int, but []int32) []int32 {
 	before := func(a, b int32) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) }
 	k = min(k, len(scores))
-	best := make([]int32, 0, 2*k) // among them the k best so far
+	best := make([]int32, 0, 2*k) // contains the k best so far
 	cut := func() {
 		slices.SortFunc(best, before)
 		best = best[:min(k, len(best))]
 	}
-	limit := int32(-1) // the worst of k that are at least as good as the k best; -1 while there are fewer
+	limit := int32(-1) // the index of the worst of k that are at least as good as the k best; -1 before there are k
 	for j := range int32(len(scores)) {
 		if len(but) > 0 && but[0] == j {
 			but = but[1:]

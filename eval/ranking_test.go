@@ -36,7 +36,7 @@ func ratings(items int, lists ...[]int32) dataset.Ratings {
 	return r
 }
 
-// modulo are training ratings of 200 items by which item j is in bucket j mod 5.
+// modulo makes training ratings of 200 items that put item j in bucket j mod 5.
 func modulo() dataset.Ratings {
 	lists := make([][]int32, PopularityBuckets)
 	for u := range lists {
@@ -49,9 +49,8 @@ func modulo() dataset.Ratings {
 	return ratings(200, lists...)
 }
 
-// TestRankByHand: items are recommended in the order of their indices. The numbers are
-// worked out by hand from the definitions; 1/log2(21) and the sum of 1/log2(2) to
-// 1/log2(8) with bc.
+// TestRankByHand recommends items in the order of their indices. The numbers are computed by hand
+// from the definitions; 1/log2(21) and the sum of 1/log2(2) to 1/log2(8) with bc.
 func TestRankByHand(t *testing.T) {
 	thirty := make([]int32, 30)
 	for j := range thirty {
@@ -64,8 +63,8 @@ func TestRankByHand(t *testing.T) {
 	}
 	down := scorer(func(_, item int) float64 { return -float64(item) })
 	got := Rank(h, down, NewBuckets(modulo(), PopularityBuckets), protocol.Workers(2))
-	// The first has one of seven among the first 20, at rank 20; the second 20 of 20;
-	// the third wants nothing, and the fourth is not held out.
+	// The first user has one of seven among the first 20, at rank 20; the second 20 of 20. The
+	// third has no target, and the fourth is not held out.
 	if got.Users != 2 || !near(got.Recall, (1./7+1)/2) || !near(got.NDCG, (0.22767024869695300/3.63799963932074758+1)/2) {
 		t.Errorf("%d users, recall %v, NDCG %v", got.Users, got.Recall, got.NDCG)
 	}
@@ -76,7 +75,7 @@ func TestRankByHand(t *testing.T) {
 		{20, 2, (0./3 + 4./6) / 2},  // 20, 60 and 100 are too far down; 0, 5, 10, 15 of 0, ..., 25
 		{40, 2, (1./1 + 6./6) / 2},  // 21
 		{60, 1, 6. / 6},             // the second user alone
-		{80, 1, 6. / 6},             // likewise
+		{80, 1, 6. / 6},             // the second user alone
 		{100, 2, (2./3 + 6./6) / 2}, // 19 and 99, but not 104
 	} {
 		s := got.Slices[bucket]
@@ -88,8 +87,8 @@ func TestRankByHand(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-14 }
 
-// TestRankLeavesOut: what is in the history is not recommended, whatever its score, even
-// where there is nothing else; and a bucket without a target is null in JSON.
+// TestRankLeavesOut: items of the history are not recommended, whatever their score, even if there
+// is nothing else; and a bucket without a target is null in JSON.
 func TestRankLeavesOut(t *testing.T) {
 	h := split.HeldOut{Users: []int32{0}, History: ratings(5, []int32{0, 3}), Target: ratings(5, []int32{1})}
 	b := NewBuckets(ratings(5, []int32{0, 1, 2, 3, 4}), PopularityBuckets)
@@ -105,8 +104,8 @@ func TestRankLeavesOut(t *testing.T) {
 	}
 }
 
-// Of nine items with 9 to 1 ratings the two buckets have the first five and the last four; in three they have
-// three each.
+// Nine items have 9 to 1 ratings. Two buckets have the first five and the last four items; three
+// buckets have three each.
 func TestBucketsByHand(t *testing.T) {
 	var item []int32
 	for j := range 9 {
@@ -121,8 +120,8 @@ func TestBucketsByHand(t *testing.T) {
 	}
 }
 
-// TestRankBruteForce compares with the definitions on sorted lists and sets, for random
-// scores with many that are equal.
+// TestRankBruteForce compares with the definitions on sorted lists and sets, for random scores with
+// many equal values.
 func TestRankBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const users = 40
@@ -163,7 +162,7 @@ func TestRankBruteForce(t *testing.T) {
 		for _, j := range train.Item {
 			count[j]++
 		}
-		bucketOf := func(j int32) int { // by how many items are ahead
+		bucketOf := func(j int32) int { // by the number of more popular items
 			ahead := 0
 			for i := range items {
 				if count[i] > count[j] || count[i] == count[j] && i < int(j) {
@@ -265,8 +264,8 @@ func small(t *testing.T) *split.Parts {
 	return s
 }
 
-// TestBucketsAreEqual: their sizes differ by one at the most, and nothing in a bucket is
-// rated more than anything in the one before.
+// TestBucketsAreEqual: their sizes differ by at most one, and no item is rated more often than an
+// item of an earlier bucket.
 func TestBucketsAreEqual(t *testing.T) {
 	split := small(t)
 	b := NewBuckets(split.Train, PopularityBuckets)
@@ -292,7 +291,7 @@ func TestBucketsAreEqual(t *testing.T) {
 	}
 }
 
-// TestMeasureSlices compares with squares summed up rating by rating, and the whole with Measure.
+// TestMeasureSlices compares with squares summed up rating by rating, and their total with Measure.
 func TestMeasureSlices(t *testing.T) {
 	split := small(t)
 	e := NewTest(split, nil, 0.5, 5, PopularityBuckets)

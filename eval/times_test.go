@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// clock predicts a tenth of the time, and 3 at no time in particular.
+// clock predicts a tenth of the time, and 3 without a time.
 type clock struct{}
 
 func (clock) Predict(_ int, items []int32, out []float64) {
@@ -25,7 +25,8 @@ func (clock) PredictAt(_ int, _ []int32, times, out []float64) {
 	}
 }
 
-// By hand: of ratings 1 and 4 at 20 and 30 the errors of a clock are 1 and 1, those of 3 without times 2 and 1; whoever looks at them.
+// By hand: for ratings 1 and 4 at 20 and 30 a clock has the errors 1 and 1, and without times 2 and
+// 1; all measures use the times of the test ratings.
 func TestPredictionsAreOfTheTimesOfTests(t *testing.T) {
 	ratings := dataset.Ratings{Users: 1, Items: 2, User: []int32{0, 0}, Item: []int32{0, 1}, Value: []float32{1, 4}}
 	for _, c := range []struct {

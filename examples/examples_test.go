@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	// The programs are built by the go command, whose reading does not count when a result
-	// is reused. What they link is linked here, too.
+	// The go command builds the programs, and the test cache does not see the files that it
+	// reads. So the test links the packages that the programs link.
 	_ "github.com/fedsim/fedsim/cmd/fedsim/command"
 	_ "github.com/fedsim/fedsim/examples/own-algorithm/itemmean"
 	"github.com/fedsim/fedsim/internal/effort"
@@ -40,7 +40,7 @@ func built(m *testing.M) int {
 	return m.Run()
 }
 
-// said is what a program prints.
+// said returns the output of a program.
 func said(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(programs, program), args...)

@@ -34,14 +34,14 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.head("data", "%s, %s users, %s items, %s and %s test ratings"+mark, d.Name, units.Grouped(int64(d.Users)), units.Grouped(int64(d.Items)), parts, units.Grouped(int64(d.TestRatings)))
 	}
 	if d.PublicUsers > 0 {
-		p.head("public", "%s more users with %s ratings, which everybody may know: no epsilon covers them", units.Grouped(int64(d.PublicUsers)), units.Grouped(int64(d.PublicRatings)))
+		p.head("public", "%s more users with %s ratings, which are public: no epsilon covers them", units.Grouped(int64(d.PublicUsers)), units.Grouped(int64(d.PublicRatings)))
 	}
 	if c := f.Cohort; c != nil {
 		if c.Enrolled > 0 {
-			p.head("turns", "a round asks %s of %s clients and goes on with the first %s; nobody is asked for more than %s",
+			p.head("turns", "a round asks %s of %s clients and continues with the first %s; no client is asked for more than %s",
 				units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Enrolled)), units.Grouped(int64(c.Goal)), counted(c.Turns, "round"))
 		}
-		p.head("cohort", "%s clients, of whom %s may be lost in a round and %s may collude",
+		p.head("cohort", "%s clients; %s may be lost in a round and %s may collude",
 			units.Grouped(int64(cmp.Or(c.Goal, c.Clients))), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
 		p.head("exchanges", "%d with each client in a round, %d in the first and after a loss", c.Exchanges, c.SetupExchanges)
 	}

@@ -19,8 +19,8 @@ import (
 
 // Files of a deployment's model, beside embeddings and summary.json.
 const (
-	PublicFile = "public.json" // what the parties of the session agreed on
-	SharedFile = "shared.bin"  // the model as clients finish with it
+	PublicFile = "public.json" // the public settings that the parties of the session agreed on
+	SharedFile = "shared.bin"  // the model from which clients compute their users
 )
 
 // IsDeployed reports whether a folder holds a deployment's model and no simulated run.
@@ -28,9 +28,9 @@ func IsDeployed(dir string) bool {
 	return !exists(filepath.Join(dir, "config.yaml")) && !exists(filepath.Join(dir, "manifest.json")) && exists(filepath.Join(dir, "item_embeddings.npy"))
 }
 
-// WriteDeployed leaves in a folder what Deployed needs beside the embeddings: what the
-// parties agreed on, which may list ids and is for the owner of the folder alone, and the
-// model as clients finish with it.
+// WriteDeployed writes the files that Deployed needs beside the embeddings. public holds the
+// settings that the parties agreed on; it may list ids and is readable by the owner of the folder
+// alone. shared is the model from which clients compute their users.
 func WriteDeployed(dir string, public, shared []byte) error {
 	var d drafts
 	var err error
@@ -48,19 +48,20 @@ func WriteDeployed(dir string, public, shared []byte) error {
 	return d.finish(err)
 }
 
-// Deployed is the model that a deployment's server left, which knows items and no user; or the
-// result of a client, which knows its own.
+// Deployed is the model of a deployment's server, which knows items and no user, or the result of a
+// client, which knows its own user.
 type Deployed struct {
 	Dir        string
 	Experiment *experiment.Experiment // of the session
-	// Data are ratings of the user, of whom the model need not have heard, or a folder with
-	// titles where User is "". It may be "" then.
+	// Data names ratings of User, a user that the model need not know. If User is "", Data names a
+	// folder with titles, and may be "".
 	Data, User string
 }
 
-// Open opens the model. With a user it fits to the user's ratings what the user's client would
-// have fitted, and recommends what the user has not rated; without, it tells what is alike
-// alone. Only users can be fitted, and no organisations. Nothing leaves the process.
+// Open opens the model. With a user it fits the user's embedding to the user's ratings, as the
+// user's client would have, and recommends items that the user has not rated. Without a user it
+// answers only which items are similar. Only users can be fitted, not organisations. Nothing leaves
+// the process.
 func (d Deployed) Open(ctx context.Context) (*Recommender, error) {
 	if d.User != "" {
 		return d.fitted(ctx)
@@ -86,11 +87,11 @@ func (d Deployed) Open(ctx context.Context) (*Recommender, error) {
 	return r, (&Own{Experiment: d.Experiment, Titles: d.Data}).title(ctx, &set, &dataset.Set{})
 }
 
-// fitted is the model with one user.
+// fitted returns the model with one user.
 func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 	e := d.Experiment
 	if e.About().Clients != algorithm.Users {
-		return nil, fmt.Errorf("%w: it is that of %s, whose clients are %s; ask where the users are", ErrNotOwn, e.About().Name, e.About().Clients)
+		return nil, fmt.Errorf("%w: its algorithm is %s, whose clients are %s; ask on the clients, which hold the users", ErrNotOwn, e.About().Name, e.About().Clients)
 	}
 	if d.Data == "" {
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user; say --data, with the user's ratings", ErrNotOwn)
@@ -100,7 +101,7 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 		return d.ofClient(ctx)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s has no %s, as those of versions before 0.2 have none", ErrNotOwn, d.Dir, SharedFile)
+		return nil, fmt.Errorf("%w: %s has no %s; versions before 0.2 wrote none", ErrNotOwn, d.Dir, SharedFile)
 	}
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 	return r, o.title(ctx, &set, own)
 }
 
-// ofClient is a client's own result, which has its user's embedding.
+// ofClient returns a client's own result, which has its user's embedding.
 func (d Deployed) ofClient(ctx context.Context) (*Recommender, error) {
 	var ids []string
 	if err := readJSON(filepath.Join(d.Dir, "user_embeddings.ids.json"), &ids); err != nil {
@@ -142,7 +143,7 @@ func (d Deployed) ofClient(ctx context.Context) (*Recommender, error) {
 	return Own{Dir: d.Dir, Experiment: d.Experiment, Data: d.Data, User: d.User}.Open(ctx)
 }
 
-// fit is what the user's client would end the session with.
+// fit computes the result with which the user's client would end the session.
 func (d Deployed) fit(own *dataset.Set, shared []byte) (map[string]*model.Matrix, error) {
 	p, err := d.Experiment.Party(algorithm.PartyData{User: d.User}, own, func(*protocol.Plan) error { return errors.New("results: the session is over") })
 	if err != nil {
@@ -162,14 +163,13 @@ func (d Deployed) fit(own *dataset.Set, shared []byte) (map[string]*model.Matrix
 	return named, nil
 }
 
-// memory are matrices as if they were files.
+// memory serves matrices as if they were files.
 type memory struct {
 	named    map[string]*model.Matrix
 	train    *dataset.Rows
 	features *dataset.ItemFeatures
 }
 
-// Matrix implements algorithm.Files.
 func (m memory) Matrix(name string, rows, cols int) (*model.Matrix, error) {
 	x, ok := m.named[name]
 	if !ok {
@@ -181,10 +181,8 @@ func (m memory) Matrix(name string, rows, cols int) (*model.Matrix, error) {
 	return x, nil
 }
 
-// Has implements algorithm.Files.
 func (m memory) Has(name string) bool { return m.named[name] != nil }
 
-// Mean implements algorithm.Files.
 func (m memory) Mean() *float64 {
 	if x := m.named["mean"]; x != nil {
 		return &x.Data()[0]
@@ -192,8 +190,6 @@ func (m memory) Mean() *float64 {
 	return nil
 }
 
-// Train implements algorithm.Files.
 func (m memory) Train() *dataset.Rows { return m.train }
 
-// Features implements algorithm.Files.
 func (m memory) Features() *dataset.ItemFeatures { return m.features }

@@ -1,6 +1,6 @@
-// Package results is what runs leave behind: a folder with the resolved configuration, the
-// metrics of every round, the model and a summary ([Folder]); and what can be asked of a
-// finished run ([OpenRun]).
+// Package results writes and reads the results of runs. A [Folder] holds the resolved
+// configuration, the metrics of every round, the model and a summary. [OpenRun] opens a finished
+// run for recommendations and comparisons.
 package results
 
 import (
@@ -23,29 +23,28 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Folder is what a run leaves behind. Everything is written to a hidden folder
-// beside the final one and appears under its name when it is complete, or not
-// at all.
+// Folder holds the results of a run. Everything is written to a hidden folder beside the final
+// folder. The final folder appears when it is complete, or not at all.
 type Folder struct {
 	out, name string
-	named     bool   // by the user, so that no other will do
-	path      string // where it will be
+	named     bool   // by the user, so that no other name will do
+	path      string // the final path
 	temporary string
 	made      string   // the outermost folder made for it, "" if none had to be
-	lock      *os.File // tells others that the run is under way; nil once it is complete
+	lock      *os.File // tells other processes that the run is under way; nil once it is complete
 	metrics   *os.File
 	buffered  *bufio.Writer
 	timings   []byte
 }
 
-// DefaultName says what a run is by the name of its folder, where none is given.
+// DefaultName returns the name of a run's folder if the user gave none: a description of the run.
 func DefaultName(e *experiment.Experiment) string {
 	name := fmt.Sprintf("%s-%s-eps%s-seed%d", e.About().Name, e.Data.Name, algorithm.Epsilon.Of(e.Config), algorithm.Seed.Of(e.Config))
 	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(name, "-")
 }
 
-// NewFolder prepares the folder of a run. A name that was given must be
-// free; one made of algorithm, data, epsilon and seed gets a number if it is not.
+// NewFolder prepares the folder of a run. A name given by the user must be free. A name made of
+// algorithm, data, epsilon and seed gets a number if it is not.
 func NewFolder(e *experiment.Experiment) (*Folder, error) {
 	out, name := algorithm.Out.Of(e.Config), algorithm.RunName.Of(e.Config)
 	named := name != ""
@@ -96,8 +95,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on
-// the wall clock or on the number of workers.
+// Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on the wall clock or on
+// the number of workers.
 type Metrics struct {
 	Round           int      `json:"round"`
 	*RatingMetrics           // with explicit feedback
@@ -107,7 +106,8 @@ type Metrics struct {
 	*Federated               // of federated algorithms only
 }
 
-// Note says in a few words how a round went, with why it released nothing if it did not; nil if it did.
+// Note says in a few words how a round went. skipped says why the round released nothing; it is nil
+// for a round that released a result.
 func (m Metrics) Note(skipped error) string {
 	note := ""
 	if m.RatingMetrics != nil {
@@ -127,20 +127,20 @@ func (m Metrics) Note(skipped error) string {
 	return note
 }
 
-// RatingMetrics are the part of Metrics about ratings.
+// RatingMetrics is the part of Metrics about ratings.
 type RatingMetrics struct {
 	RMSE float64 `json:"rmse"`
 	MSE  float64 `json:"mse"`
 	MAE  float64 `json:"mae"`
 }
 
-// RankingMetrics are the part of Metrics about rankings.
+// RankingMetrics is the part of Metrics about rankings.
 type RankingMetrics struct {
 	Recall float64 `json:"recall@20"`
 	NDCG   float64 `json:"ndcg@20"`
 }
 
-// MetricsOf makes the line of a round of the quality.
+// MetricsOf makes the line of a round from the quality.
 func MetricsOf(q eval.Quality, round int) Metrics {
 	if q.Ranking != nil {
 		return Metrics{Round: round, RankingMetrics: &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}}
@@ -156,7 +156,7 @@ type Federated struct {
 	BytesUp   int64   `json:"bytes_up"`
 	BytesDown int64   `json:"bytes_down"`
 	Seconds   float64 `json:"seconds"` // of virtual time
-	// Stages are the seconds of it until each stage was closed.
+	// Stages holds the virtual seconds until each stage was closed.
 	Stages map[string]float64 `json:"stages,omitempty"`
 }
 
@@ -170,24 +170,24 @@ func (f *Folder) Append(m Metrics) error {
 	return err
 }
 
-// Timing is a line of timings.jsonl: what a round took on the wall clock. It stands apart from
-// Metrics, which are the same bits each time.
+// Timing is a line of timings.jsonl: the wall-clock time of a round. It is apart from Metrics,
+// which are the same bits each time.
 type Timing struct {
 	Round     int     `json:"round"`
-	Seconds   float64 `json:"seconds"`   // of training, with all that the roles do
-	Measuring float64 `json:"measuring"` // seconds of measuring the model after it, which no federation does
+	Seconds   float64 `json:"seconds"`   // of training, including the work of all roles
+	Measuring float64 `json:"measuring"` // seconds to measure the model after it, which no federation does
 }
 
-// Time adds a line to timings.jsonl. A run that was gone on with has those of the rounds since, the first
-// with what it took to go through those before.
+// Time adds a line to timings.jsonl. A resumed run has the timings of the rounds since; the first
+// includes the time to replay the earlier rounds.
 func (f *Folder) Time(t Timing) error {
 	b, err := json.Marshal(t)
 	f.timings = append(append(f.timings, b...), '\n')
 	return err
 }
 
-// Manifest is manifest.json: by whom and on what the run was made, to check a
-// repetition against. Its digests are of private data.
+// Manifest is manifest.json: the program and the data of the run, to check a repetition against.
+// Its digests are of private data.
 type Manifest struct {
 	Version     string `json:"version"`
 	Revision    string `json:"revision"` // of the program's source, see version.Info.Source
@@ -209,8 +209,8 @@ func ManifestOf(e *experiment.Experiment) Manifest {
 	return m
 }
 
-// Complete writes the rest and gives the folder its name, which it returns. A
-// given name that another run took meanwhile is an error.
+// Complete writes the other files and gives the folder its name, which it returns. It fails if
+// another run has meanwhile taken a name given by the user.
 func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained) (string, error) {
 	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
 	f.metrics = nil
@@ -218,7 +218,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 		return "", err
 	}
 	c := e.Config
-	c.Reset(algorithm.RunName.Key) // of this folder, not of the experiment
+	c.Reset(algorithm.RunName.Key) // belongs to this folder, not to the experiment
 	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile} {
 		if whole, failed := filepath.Abs(key.Of(c)); failed == nil && key.Of(c) != "" && exists(key.Of(c)) {
 			key.Set(&c, whole) // so that the file repeats the run from anywhere
@@ -279,8 +279,8 @@ func (f *Folder) json(name string, v any) error {
 	return os.WriteFile(filepath.Join(f.temporary, name), append(b, '\n'), 0o644)
 }
 
-// Discard removes what is not complete, and the folders made for it when they
-// are empty. After Complete it does nothing.
+// Discard removes an incomplete folder, and the folders made for it if they are empty. After
+// Complete it does nothing.
 func (f *Folder) Discard() {
 	if f.metrics != nil {
 		f.metrics.Close() //nolint:errcheck // it is removed next
@@ -298,7 +298,7 @@ func (f *Folder) Discard() {
 		return
 	}
 	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, f.made); dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil && exists(dir) { // not empty: somebody else's
+		if os.Remove(dir) != nil && exists(dir) { // not empty: another program uses it
 			return
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 )
@@ -55,7 +55,7 @@ func TestFolderDiscardLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Discard()
-			f.Discard() // twice is once
+			f.Discard() // a second call does nothing
 			if diff := cmp.Diff([]string{"there"}, tree(t, root)); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)
 			}
@@ -63,7 +63,7 @@ func TestFolderDiscardLeavesNothing(t *testing.T) {
 	}
 }
 
-// Folders that were made on the way are kept when somebody else uses them by now.
+// Folders made on the way are kept if another program has put files into them.
 func TestFolderDiscardKeepsWhatIsNotItsOwn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	e := opened.Experiment(t, "out=a/b")
@@ -112,7 +112,7 @@ func TestNewFolderThatCannotBe(t *testing.T) {
 	}
 }
 
-// trained is a model of the two matrices for all.
+// trained makes a model of the two matrices for all.
 func trained(items, users *model.Matrix) *model.Trained {
 	return &model.Trained{Matrices: []model.Named{{Name: "item_embeddings", Matrix: items}, {Name: "user_embeddings", Matrix: users}}}
 }
@@ -154,7 +154,7 @@ func TestFolderNames(t *testing.T) {
 	}
 }
 
-// What another run has completed under the name meanwhile is not overwritten.
+// A folder that another run has meanwhile completed under the name is not overwritten.
 func TestCompleteDoesNotOverwrite(t *testing.T) {
 	t.Chdir(t.TempDir())
 	e := opened.Experiment(t, "name=x")

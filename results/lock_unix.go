@@ -8,9 +8,10 @@ import (
 	"syscall"
 )
 
-// lock locks a file or a folder until the file is closed or the process ends, however it ends. With wait it blocks
-// until the lock is free. A file system without locks refuses none to a caller that waits, and counts as held for
-// one that does not, so that no folder there is taken for abandoned.
+// lock locks a file or a folder until the file is closed or the process ends, however it ends. With
+// wait it blocks until the lock is free. On a file system without locks a caller that waits always
+// gets the lock, and a caller that does not wait never does. So no folder there counts as
+// abandoned.
 func lock(f *os.File, wait bool) error {
 	how := syscall.LOCK_EX
 	if !wait {

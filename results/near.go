@@ -16,26 +16,26 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Near says by what two items are near.
+// Near names the measure of nearness of two items.
 type Near string
 
 const (
-	// Cosine is that of the two embeddings.
+	// Cosine is the cosine of the two embeddings.
 	Cosine Near = "cosine"
-	// Inner is their inner product, by which items with long embeddings, of which much is known,
-	// are near to many (multi-task paper, appendix D.3).
+	// Inner is the inner product of the two embeddings. Items with long embeddings, which have many
+	// ratings, are near to many items (multi-task paper, appendix D.3).
 	Inner Near = "inner"
 )
 
-// Neighbour is an item like another.
+// Neighbour is an item similar to another.
 type Neighbour struct {
 	Item
 	Cosine  *float64 `json:"cosine,omitempty"`  // by Cosine
 	Inner   *float64 `json:"inner,omitempty"`   // by Inner
-	Ratings int      `json:"ratings,omitempty"` // by Inner: of the item that were trained on, where the run's data are known
+	Ratings int      `json:"ratings,omitempty"` // by Inner: the item's training ratings, if the run's data are known
 }
 
-// Nearness is the number by which the item is near.
+// Nearness returns the number that orders neighbours.
 func (n Neighbour) Nearness() float64 {
 	if n.Inner != nil {
 		return *n.Inner
@@ -43,9 +43,8 @@ func (n Neighbour) Nearness() float64 {
 	return *n.Cosine
 }
 
-// Similar returns the item that a text names, and the n items whose embeddings are nearest
-// to its own, the nearest first. The text is a title or an id; else some part of one
-// title only, in upper or lower case.
+// Similar returns the item that text names, and the n items with the nearest embeddings, nearest
+// first. text is a title or an id, or else a part of one title only, in upper or lower case.
 func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, error) {
 	of, err := findItem(r.Data, text)
 	if err != nil {
@@ -55,7 +54,7 @@ func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, e
 	if norm(r.saved.Items.Row(of)) == 0 {
 		return item, nil, fmt.Errorf("the embedding of %s is zero: the run learned nothing about it, and nothing is like it", item)
 	}
-	var counts []int // an inner product is large where much is known, which is where these are
+	var counts []int // an inner product is large for items with many ratings, which these count
 	if by == Inner {
 		counts = r.trained()
 	}
@@ -76,8 +75,8 @@ func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, e
 	return item, list, nil
 }
 
-// nearest sets scores to how near items are to one, and returns the n nearest others, without those
-// that have no direction.
+// nearest sets scores to the nearness of all items to one item, and returns the n nearest others.
+// It leaves out items without a direction.
 func (r *Recommender) nearest(of, n int, by Near, scores []float64) []int32 {
 	v := r.saved.Items.Row(of)
 	length := norm(v)
@@ -97,7 +96,7 @@ func (r *Recommender) nearest(of, n int, by Near, scores []float64) []int32 {
 	return eval.Top(scores, n, but)
 }
 
-// trained counts the ratings of every item that the run was trained on; nil of a deployment's model.
+// trained counts the training ratings of every item; nil for a deployment's model.
 func (r *Recommender) trained() []int {
 	if r.train == nil {
 		return nil
@@ -114,7 +113,7 @@ func (r *Recommender) trained() []int {
 
 func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
 
-// PrintNeighbours writes what Similar returned as a table.
+// PrintNeighbours writes the result of Similar as a table.
 func PrintNeighbours(w io.Writer, list []Neighbour, by Near) error {
 	rows := make([]string, len(list))
 	for i, x := range list {
@@ -130,10 +129,10 @@ func PrintNeighbours(w io.Writer, list []Neighbour, by Near) error {
 	return printTable(w, strings.ToUpper(string(by)), last, rows)
 }
 
-// WriteSimilar writes the n nearest items of every item as a feature of it: a CSV with the columns item_id, category,
-// value and weight, in the form that the setting features reads. Items that are not near, by a number that
-// is 0 or less, are left out; binary gives all that are there the weight 1. It returns how many items
-// have any.
+// WriteSimilar writes the n nearest items of every item as a feature of it: a CSV with the columns
+// item_id, category, value and weight, which the setting features reads. It leaves out items with a
+// nearness of 0 or less; with binary every weight is 1. It returns the number of items with at
+// least one neighbour.
 func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (items int, err error) {
 	lines := make([]string, r.Data.Items)
 	protocol.Workers(runtime.GOMAXPROCS(0)).Each(len(lines), func(j int) {
@@ -145,7 +144,7 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 		for _, k := range r.nearest(j, n, by, scores) {
 			x := scores[k]
 			if x < leastNearness {
-				break // the rest are no nearer
+				break // the others are no nearer
 			}
 			if binary {
 				x = 1
@@ -168,10 +167,10 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 	return items, nil
 }
 
-// leastNearness is the least weight that files of features take.
+// leastNearness is the least weight that files of features accept.
 const leastNearness = 1e-9
 
-// quoted is a field of a CSV file.
+// quoted returns id as a field of a CSV file.
 func quoted(id string) string {
 	if strings.ContainsAny(id, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(id, `"`, `""`) + `"`
@@ -179,17 +178,17 @@ func quoted(id string) string {
 	return id
 }
 
-// Overlap is how many of their nearest items two models have in common, over items by how often they
-// were rated (multi-task paper, figure 11).
+// Overlap is the share of nearest items that two models have in common, over items by their number
+// of ratings (multi-task paper, figure 11).
 type Overlap struct {
-	Top     int             `json:"top"` // of how many neighbours
+	Top     int             `json:"top"` // the number of neighbours compared
 	By      Near            `json:"by"`
-	Items   int             `json:"items"`   // that both know
+	Items   int             `json:"items"`   // the number of items that both models know
 	Mean    float64         `json:"overlap"` // over them, from 0 to 1
 	Buckets []OverlapBucket `json:"buckets"` // the most rated items first
 }
 
-// OverlapBucket is the part of an Overlap of one bucket of popularity.
+// OverlapBucket is the part of an Overlap for one bucket of popularity.
 type OverlapBucket struct {
 	Items int     `json:"items"`
 	Mean  float64 `json:"overlap"` // 0 without items
@@ -198,8 +197,8 @@ type OverlapBucket struct {
 // ErrOtherItems is wrapped by the error for models whose items are not the same.
 var ErrOtherItems = errors.New("the models are of other items")
 
-// OverlapOf compares two runs on the same data. Items that one of them has learned nothing about are
-// left out.
+// OverlapOf compares two runs on the same data. It leaves out items that one of the runs has
+// learned nothing about.
 func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 	if !slices.Equal(a.Data.ItemIDs, b.Data.ItemIDs) {
 		return nil, fmt.Errorf("%w: one has %d, the other %d; compare runs on the same data", ErrOtherItems, len(a.Data.ItemIDs), len(b.Data.ItemIDs))
@@ -208,7 +207,7 @@ func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 	if counts == nil {
 		return nil, fmt.Errorf("%w: a deployment's model comes without the data of which items are popular by", ErrNotOwn)
 	}
-	shared := make([]float64, len(counts)) // below 0: not known to both
+	shared := make([]float64, len(counts)) // below 0: not known to both models
 	protocol.Workers(runtime.GOMAXPROCS(0)).Each(len(shared), func(j int) {
 		if shared[j] = -1; norm(a.saved.Items.Row(j)) == 0 || norm(b.saved.Items.Row(j)) == 0 {
 			return
@@ -247,7 +246,7 @@ func overlap(shared []float64, bucket []uint8, top int, by Near) *Overlap {
 	return o
 }
 
-// Print writes it as a table.
+// Print writes the overlap as a table.
 func (o *Overlap) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "of the %d nearest by %s, both models share:\n\nITEMS BY RATINGS\tITEMS\tSHARED\n", o.Top, o.By) //nolint:errcheck // Flush says it

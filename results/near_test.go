@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// rated is the made run with ratings: item a has three, c two, b one.
+// rated returns the recommender of made with ratings: item a has three, c two, b one.
 func rated() *Recommender {
 	r := made()
 	set := dataset.Set{Ratings: dataset.Ratings{Users: 3, Items: 5, User: []int32{0, 0, 0, 1, 1, 2}, Item: []int32{0, 1, 2, 0, 2, 0}, Value: make([]float32, 6)}}
@@ -44,8 +44,8 @@ func TestSimilarByInnerProduct(t *testing.T) {
 	}
 }
 
-// The inner products by hand: a (3, 0) with c 3; b (0, 1/2) with c 1/2; c (1, 1) with a 3, with b
-// 1/2; d (-7, 0) with none above 0; e is zero.
+// The inner products by hand: a (3, 0) with c 3; b (0, 1/2) with c 1/2. c (1, 1) has 3 with a and
+// 1/2 with b. d (-7, 0) has none above 0; e is zero.
 func TestWriteSimilarByHand(t *testing.T) {
 	const head = "item_id,category,value,weight\n"
 	for _, c := range []struct {
@@ -68,8 +68,9 @@ func TestWriteSimilarByHand(t *testing.T) {
 	}
 }
 
-// Two models of the made items. By the one the nearest to a is c, to b c, to c a, to d b (a product of 0, before
-// -7 and -21); by the other, of which a and b change places, to a c, to b c, to c b, to d a. Items have a fifth each, by ratings a, c, b, d, e.
+// Two models of the made items. In the first model the nearest to a is c, to b c, to c a, and to d
+// b (a product of 0, before -7 and -21). In the second a and b change places: nearest to a is c, to
+// b c, to c b, to d a. Each bucket has a fifth of the items, in the order a, c, b, d, e by ratings.
 func TestOverlapByHand(t *testing.T) {
 	a, b := rated(), rated()
 	rows := b.saved.Items

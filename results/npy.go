@@ -22,9 +22,8 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// WriteEmbeddings leaves embeddings in a folder as NAME.npy, row by row in float64, and the
-// ids of their rows as NAME.ids.json. Files that are there are replaced, once both are
-// written.
+// WriteEmbeddings writes embeddings to a folder as NAME.npy, row by row in float64, and the ids of
+// their rows as NAME.ids.json. It replaces existing files, once both are written.
 func WriteEmbeddings(dir string, x model.Embeddings) error {
 	ids, err := json.Marshal(x.IDs)
 	if err != nil {
@@ -41,9 +40,8 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 	return d.finish(err)
 }
 
-// ReadEmbeddings reads the embeddings in a folder that have the ids of their rows beside them:
-// those of a finished run, and those of a deployment's party. They come in the order of their
-// names.
+// ReadEmbeddings reads the embeddings in a folder that have a file with the ids of their rows, in
+// the order of their names. The folder is of a finished run, or of a deployment's party.
 func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 	files, err := filepath.Glob(filepath.Join(globbed(dir), "*.npy"))
 	if err != nil {
@@ -55,7 +53,7 @@ func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 		var ids []string
 		err = readJSON(name+".ids.json", &ids)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // rows that are no users and no items, such as of an encoder
+			continue // rows that are neither users nor items, such as an encoder's
 		}
 		if err != nil {
 			return nil, err
@@ -72,12 +70,13 @@ func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 	return all, nil
 }
 
-// globbed is a path in which nothing stands for anything else.
+// globbed returns path with every wildcard character escaped.
 func globbed(path string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
-// matrixMode lets the owner alone read rows of users, which follow from exact ratings.
+// matrixMode returns the file mode of a matrix. Only the owner may read rows of users, because they
+// follow from exact ratings.
 func matrixMode(x model.Named) fs.FileMode {
 	if x.OfUsers() {
 		return 0o600
@@ -85,7 +84,7 @@ func matrixMode(x model.Named) fs.FileMode {
 	return 0o666
 }
 
-// writeNPY writes a matrix as NumPy's format, row by row in float64.
+// writeNPY writes a matrix in NumPy's format, row by row in float64.
 func writeNPY(path string, mode fs.FileMode, m *model.Matrix) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -103,9 +102,8 @@ func encodeNPY(w io.Writer, m *model.Matrix) error {
 // npyHeader is the description in a file that writeNPY wrote.
 var npyHeader = regexp.MustCompile(`^\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
 
-// readNPY reads a matrix of finite numbers, whose size must be the one given; any number of
-// columns where that is -1. It reads
-// what writeNPY writes and nothing else: npyio's reader takes a short file for zeros, and
+// readNPY reads a matrix of finite numbers of the given size; cols -1 accepts any number of
+// columns. It reads only the format of writeNPY: npyio's reader takes missing bytes for zeros, and
 // panics at a damaged header.
 func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 	b, err := os.ReadFile(path)

@@ -16,25 +16,25 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// ErrNotOwn is wrapped where a client's result cannot be asked for recommendations.
+// ErrNotOwn is wrapped by the error for a client's result that cannot give recommendations.
 var ErrNotOwn = errors.New("no recommendations from this result")
 
-// Own is what a user's own client has on its device: the folder of the result that a session
+// Own names the files on the device of a user's own client: the folder of the result that a session
 // left, the experiment of that session, and the user's own ratings.
 type Own struct {
 	Dir        string
 	Experiment *experiment.Experiment
-	Data       string // the user's ratings, as of the client; titles too, if it has them
-	User       string // whose ratings of Data; "" where they are of one user
-	Titles     string // folder of the catalogue with titles; "" for none but those of Data
+	Data       string // the user's ratings, as the client reads them; titles too, if it has them
+	User       string // the user in Data; "" if Data holds one user's ratings
+	Titles     string // folder of the catalogue with titles; "" for only the titles in Data
 }
 
-// Open opens the recommender of one user. Nothing but files of the device is read. Its only user
-// is the one of the result; what the user has rated, test part included, is left out of
-// recommendations.
+// Open opens the recommender of one user. It reads files of the device alone. The recommender's
+// only user is the user of the result. Recommendations leave out all items that the user has rated,
+// test part included.
 func (o Own) Open(ctx context.Context) (*Recommender, error) {
 	if o.Experiment.About().Clients != algorithm.Users {
-		return nil, fmt.Errorf("%w: it is that of %s, whose clients are %s; ask where the users are", ErrNotOwn,
+		return nil, fmt.Errorf("%w: its algorithm is %s, whose clients are %s; ask on the clients, which hold the users", ErrNotOwn,
 			o.Experiment.About().Name, o.Experiment.About().Clients)
 	}
 	own, err := experiment.OpenOwn(ctx, o.Experiment, o.Data, func(*dataset.FileError) {})
@@ -51,15 +51,15 @@ func (o Own) Open(ctx context.Context) (*Recommender, error) {
 	if err = r.loadOwn(o.Dir, o.Experiment.Features); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Dir, err)
 	}
-	return r, o.title(ctx, &set, own) // after the model, whose features are those of the session
+	return r, o.title(ctx, &set, own) // after the model, which needs the session's features
 }
 
-// rated are the user's ratings, in terms of the catalogue.
+// rated returns the user's ratings, by the item indices of the catalogue.
 func (o *Own) rated(own *dataset.Set, catalogue []string) (*dataset.Ratings, error) {
 	user := 0
 	switch {
 	case o.User != "":
-		user = slices.Index(own.UserIDs, o.User) // -1: one without ratings
+		user = slices.Index(own.UserIDs, o.User) // -1: a user without ratings
 	case len(own.UserIDs) == 1:
 		o.User = own.UserIDs[0]
 	case len(own.UserIDs) > 1:
@@ -82,13 +82,13 @@ func (o *Own) rated(own *dataset.Set, catalogue []string) (*dataset.Ratings, err
 			stars[at] = values[k]
 		}
 	}
-	for _, j := range slices.Sorted(maps.Keys(stars)) { // as the catalogue has them
+	for _, j := range slices.Sorted(maps.Keys(stars)) { // in the order of the catalogue
 		out.User, out.Item, out.Value = append(out.User, 0), append(out.Item, j), append(out.Value, stars[j])
 	}
 	return out, nil
 }
 
-// title gives the catalogue the titles and genres that are at hand, by id.
+// title gives the catalogue the known titles and genres, by id.
 func (o *Own) title(ctx context.Context, set, own *dataset.Set) error {
 	from := own
 	if o.Titles != "" {
@@ -114,12 +114,12 @@ func (o *Own) title(ctx context.Context, set, own *dataset.Set) error {
 	return nil
 }
 
-// loadOwn reads a client's result. Predictions of some models are on top of a mean, which
-// then is a file beside.
+// loadOwn reads a client's result. Some models predict on top of a mean, which then has its own
+// file.
 func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error {
 	f := files{dir: dir, train: r.train, features: features}
 	if !f.Has("item_embeddings") {
-		return fmt.Errorf("%w: it has no embeddings of items, as those of version 0.1 have none", ErrNotOwn)
+		return fmt.Errorf("%w: it has no embeddings of items; version 0.1 wrote none", ErrNotOwn)
 	}
 	if f.Has("mean") {
 		m, err := f.Matrix("mean", 1, 1)
@@ -131,7 +131,7 @@ func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error 
 	return r.loadFrom(f)
 }
 
-// loadFrom makes the model of what is there.
+// loadFrom makes the model from its files.
 func (r *Recommender) loadFrom(f algorithm.Files) error {
 	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
 	if !ok {
@@ -142,7 +142,7 @@ func (r *Recommender) loadFrom(f algorithm.Files) error {
 	return err
 }
 
-// PrintRecommendations writes what Recommend returned as a table.
+// PrintRecommendations writes the result of Recommend as a table.
 func (r *Recommender) PrintRecommendations(w io.Writer, list []Recommendation) error {
 	unit := "STARS"
 	if !r.Stars() {
@@ -164,7 +164,7 @@ func printTable(w io.Writer, number, last string, rows []string) error {
 	return t.Flush()
 }
 
-// cells are an item's part of a table row.
+// cells returns an item's part of a table row.
 func cells(i Item) string {
 	title, genres := i.Title, strings.Join(i.Genres, ", ")
 	if title == "" {

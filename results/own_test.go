@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// ownFolder is the result of a client whose embedding is (1, 2), among items at (1, 0), (0, 1),
+// ownFolder writes the result of a client whose embedding is (1, 2), among items at (1, 0), (0, 1),
 // (1, 1) and (3, 0): products by hand are 1, 2, 3 and 3.
 func ownFolder(t *testing.T) string {
 	t.Helper()
@@ -33,8 +33,8 @@ func ownFolder(t *testing.T) string {
 	return dir
 }
 
-// A client's own device recommends by the products of its embedding with those of items, without
-// what its user rated, with titles from a list that has other items and another order.
+// A client's own device recommends by the products of its embedding with the items' embeddings,
+// without the user's rated items. Titles come from a list that has other items and another order.
 func TestOwnRecommendations(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
@@ -66,8 +66,8 @@ func TestOwnRecommendations(t *testing.T) {
 	}
 }
 
-// A client's result is asked as the model of a deployment is, for its own user alone; the
-// products are those above.
+// A client's result answers as a deployment's model does, for its own user alone. The products are
+// the same as in TestOwnRecommendations.
 func TestDeployedOfAClient(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
@@ -87,8 +87,8 @@ func TestDeployedOfAClient(t *testing.T) {
 	}
 }
 
-// What cannot be told is refused: whose of several users' ratings, parties that are no user, and a
-// result without items.
+// Open refuses questions without an answer: an unnamed user among several, parties that are no
+// user, and a result without items.
 func TestOwnRefuses(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)

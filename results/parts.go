@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// csvFile writes a table into the folder. It is for the user alone: ids of users stand in it.
+// csvFile writes a table into the folder. Only the owner may read it: it holds ids of users.
 func (f *Folder) csvFile(name string, header []string, rows func(row func(...string) error) error) error {
 	file, err := os.OpenFile(filepath.Join(f.temporary, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -30,13 +30,13 @@ func (f *Folder) csvFile(name string, header []string, rows func(row func(...str
 	return nil
 }
 
-// part is one of a split, with its name in split.csv.
+// part is a part of a split, with its name in split.csv.
 type part struct {
 	name string
 	dataset.Ratings
 }
 
-// parts are all of a split that are not trained on.
+// parts returns all parts of a split except the training part.
 func parts(e *experiment.Experiment) []part {
 	if h := e.Held; h != nil {
 		return []part{{"validation-history", h.Validation.History}, {"validation-target", h.Validation.Target},
@@ -45,11 +45,11 @@ func parts(e *experiment.Experiment) []part {
 	return []part{{"validation", e.Split.Validation}, {"test", e.Split.Test}}
 }
 
-// writeSplit writes split.csv: the part of each rating that is not trained on, in the order of the
-// data. What is in no part, as having too few stars or being later than all that is trained on, is
+// writeSplit writes split.csv: the part of each rating outside of training, in the order of the
+// data. A rating in no part, for example with too few stars or later than the training ratings, is
 // left-out.
 func (f *Folder) writeSplit(e *experiment.Experiment) error {
-	listed := append([]part{{"", e.Split.Train}}, parts(e)...) // what is trained on is not written
+	listed := append([]part{{"", e.Split.Train}}, parts(e)...) // training ratings are not written
 	rows := make([]*dataset.Rows, len(listed))
 	for i, p := range listed {
 		rows[i] = p.ByUser()
@@ -68,7 +68,7 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 			}
 			for _, j := range read(data, u, &all) {
 				name := "left-out"
-				for i, part := range left { // all ascend as the data do
+				for i, part := range left { // all parts ascend as the data do
 					if len(part) > 0 && part[0] == j {
 						name, left[i] = listed[i].name, part[1:]
 					}
@@ -85,8 +85,8 @@ func (f *Folder) writeSplit(e *experiment.Experiment) error {
 	})
 }
 
-// WritePredictions writes predictions.csv: what the model predicts of the test part, in stars on the
-// scale; with implicit feedback the scores of the targets, in a unit of the algorithm.
+// WritePredictions writes predictions.csv: the model's predictions of the test part, in stars on
+// the scale. With implicit feedback they are the scores of the targets, in a unit of the algorithm.
 func (f *Folder) WritePredictions(e *experiment.Experiment, m *model.Trained) error {
 	shift := e.Data.Shift
 	if e.Held != nil {

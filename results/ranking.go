@@ -6,15 +6,14 @@ import (
 	"github.com/fedsim/fedsim/eval"
 )
 
-// RankingSummary is the part of Summary about lists of recommendations. In JSON it is one
-// object, with the metrics of lists as in recall@10.
+// RankingSummary is the part of Summary about lists of recommendations. In JSON it is one object,
+// with the metrics of lists as in recall@10.
 type RankingSummary struct {
-	*eval.Ranking                   // with implicit feedback: what runs are compared by
-	Lists         *eval.ListQuality // nil where none were asked for, or where no user wants anything
+	*eval.Ranking                   // with implicit feedback: has the metric that compares runs
+	Lists         *eval.ListQuality // nil without cutoffs, or if no user has a relevant item
 }
 
-// MarshalJSON implements json.Marshaler. What both parts have is the same number, and there
-// once.
+// MarshalJSON writes one object. A number that both parts have is written once.
 func (r RankingSummary) MarshalJSON() ([]byte, error) {
 	out := []byte("{")
 	there := make(map[string]json.RawMessage)
@@ -51,7 +50,7 @@ func (r RankingSummary) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON reads the object of MarshalJSON.
 func (r *RankingSummary) UnmarshalJSON(text []byte) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {

@@ -22,7 +22,7 @@ var (
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
-// Item is an item as people know it.
+// Item describes an item to people.
 type Item struct {
 	ID     string   `json:"id"`
 	Title  string   `json:"title,omitempty"`
@@ -36,13 +36,13 @@ type Recommendation struct {
 	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale; with implicit feedback a score
 }
 
-// Recommend returns the n items with the highest predictions for the user of an id, the
-// highest first, without those that the user rated in training. The test part is not
-// left out: what the model cannot know of may well be recommended.
+// Recommend returns the n items with the highest predictions for a user, the highest first. user is
+// an id. Items that the user rated in training are left out, but items of the test part are not:
+// the model does not know them and may well recommend them.
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	u := slices.Index(r.Data.UserIDs, user)
 	if u < 0 {
-		// Handler sends this text to other people, so it names no user of the run.
+		// Handler sends this text to other people, so it must name no user of the run.
 		return nil, fmt.Errorf("%w: user %q", ErrNotThere, user)
 	}
 	if r.saved.Score == nil {
@@ -55,7 +55,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	var list []Recommendation
 	for _, j := range eval.Top(scores, n, rated) {
 		predicted := scores[j]
-		if math.IsNaN(predicted) { // nothing is known of it, nor of those after it
+		if math.IsNaN(predicted) { // the model knows nothing of this item and the items after it
 			break
 		}
 		if r.Stars() {
@@ -86,11 +86,11 @@ func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
 	return r
 }
 
-// Stars reports whether predictions are ratings, and not scores of which only the order
+// Stars reports whether predictions are ratings. Otherwise they are scores, and only their order
 // counts.
 func (r *Recommender) Stars() bool { return !algorithm.Ranks(r.Config) }
 
-// Rank is the length of the embeddings. With 1 they have no direction but their sign.
+// Rank returns the length of the embeddings. At rank 1 their only direction is their sign.
 func (r *Recommender) Rank() int {
 	_, rank := r.saved.Items.Dims()
 	return rank
@@ -119,10 +119,10 @@ func itemOf(s *dataset.Set, j int) Item {
 	return i
 }
 
-// maxCandidates is how many items a message lists.
+// maxCandidates is the number of items that a message lists.
 const maxCandidates = 10
 
-// findItem returns the one item that a text names.
+// findItem returns the only item that a text names.
 func findItem(s *dataset.Set, text string) (int, error) {
 	matching := func(match func(j int) bool) []int {
 		var found []int
@@ -154,7 +154,7 @@ func findItem(s *dataset.Set, text string) (int, error) {
 	return 0, fmt.Errorf("%w: item %q; no title of %s holds that, and no id is that", ErrNotThere, text, s.Name)
 }
 
-// ambiguous lists the items that a text may mean.
+// ambiguous returns an error that lists the items that a text may name.
 func ambiguous(s *dataset.Set, text string, found []int) error {
 	var b strings.Builder
 	for _, j := range found[:min(len(found), maxCandidates)] {

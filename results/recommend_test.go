@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// made is a recommender of one user and five items in the plane, at right angles, along
-// the diagonal, opposite, and one at the origin.
+// made returns a recommender of one user and five items in the plane, at right angles, along the
+// diagonal, opposite, and one at the origin.
 func made() *Recommender {
 	set := &dataset.Set{
 		Name: "made", Min: 1, Max: 5, Ratings: dataset.Ratings{Users: 1, Items: 5}, UserIDs: []string{"u"},
@@ -36,7 +36,8 @@ func near(id, title string, cosine float64) Neighbour {
 	return Neighbour{Item: Item{ID: id, Title: title}, Cosine: &cosine}
 }
 
-// TestSimilarByHand: cosines of 45, 90 and 180 degrees; what has no direction is like nothing.
+// TestSimilarByHand: cosines of 45, 90 and 180 degrees; an item without a direction is similar to
+// none.
 func TestSimilarByHand(t *testing.T) {
 	r := made()
 	item, got, err := r.Similar("EAST", 10, Cosine)
@@ -53,8 +54,8 @@ func TestSimilarByHand(t *testing.T) {
 	}
 }
 
-// TestRecommendByHand: 6, 0.5, 3, -14 and 0 by inner product, taken to the scale of 1 to
-// 5 after they are put in order; equal items by index.
+// TestRecommendByHand: 6, 0.5, 3, -14 and 0 by inner product, clamped to the scale of 1 to 5 after
+// they are sorted; equal items by index.
 func TestRecommendByHand(t *testing.T) {
 	got, err := made().Recommend("u", 10)
 	want := []Recommendation{

@@ -19,8 +19,8 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Recommender is the model that a finished run left in its folder, with the data it was
-// trained on. It is read-only and safe for concurrent use.
+// Recommender is the model in the folder of a finished run, with the data it was trained on. It is
+// read-only and safe for concurrent use.
 type Recommender struct {
 	Config config.Config
 	Data   *dataset.Set
@@ -30,13 +30,13 @@ type Recommender struct {
 	saved *algorithm.Saved
 }
 
-// ErrOtherData is wrapped by the error for data that are not those of the run.
+// ErrOtherData is wrapped by the error for data other than the run's data.
 var ErrOtherData = errors.New("not the data of this run")
 
-// OpenRun opens the folder of a finished run. The data are read again from where the
-// configuration says, or from data if that is not empty, because they have moved since.
-// Their digest and that of the split must be those of the manifest, else the error wraps
-// ErrOtherData. progress, which may be nil, is called with how much of the data is read.
+// OpenRun opens the folder of a finished run. It reads the data again from the place in the
+// configuration, or from data if that is not empty, because the data have moved since. The digests
+// of data and split must equal the digests of the manifest; otherwise the error wraps ErrOtherData.
+// OpenRun calls progress, which may be nil, with the number of bytes of data read so far.
 func OpenRun(ctx context.Context, dir, data string, progress func(done, total int64)) (*Recommender, error) {
 	c, m, err := readRun(dir)
 	if err != nil {
@@ -75,8 +75,8 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 	return r, nil
 }
 
-// EachError calls hear with the error of each prediction of a test rating, in stars, user by
-// user; with implicit feedback there are none. Predictions are clamped to the rating scale.
+// EachError calls hear with the error of each prediction of a test rating, in stars, user by user;
+// with implicit feedback there are none. Predictions are clamped to the rating scale.
 func (r *Recommender) EachError(hear func(user int, d float64)) {
 	if r.test == nil {
 		return
@@ -101,7 +101,7 @@ func (r *Recommender) EachError(hear func(user int, d float64)) {
 	}
 }
 
-// pick are the scores of some items.
+// pick returns the scores of some items.
 func pick(scores []float64, items []int32) []float64 {
 	out := make([]float64, len(items))
 	for i, j := range items {
@@ -110,7 +110,7 @@ func pick(scores []float64, items []int32) []float64 {
 	return out
 }
 
-// SameData checks that an experiment is on the data of a finished run; else the error wraps
+// SameData checks that an experiment uses the data of a finished run; otherwise the error wraps
 // ErrOtherData.
 func SameData(dir string, e *experiment.Experiment) error {
 	var m Manifest
@@ -123,8 +123,8 @@ func SameData(dir string, e *experiment.Experiment) error {
 	return nil
 }
 
-// known are the ratings that embeddings were made from: those of training and the
-// histories of who was held out.
+// known returns the ratings that embeddings were made from: the training ratings and the histories
+// of held-out users.
 func known(h *split.HoldOut) dataset.Ratings {
 	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
 	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
@@ -133,7 +133,7 @@ func known(h *split.HoldOut) dataset.Ratings {
 	return all
 }
 
-// Finished is what a finished run says of itself.
+// Finished holds the files of a finished run that describe it.
 type Finished struct {
 	Config   config.Config
 	Manifest Manifest
@@ -150,12 +150,12 @@ func Read(dir string) (*Finished, error) {
 	return &f, readJSON(filepath.Join(dir, "summary.json"), &f.Summary)
 }
 
-// readRun reads what a run was made of.
+// readRun reads the configuration and the manifest of a run.
 func readRun(dir string) (c config.Config, m Manifest, err error) {
 	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
 	if errors.Is(err, fs.ErrNotExist) && IsDeployed(dir) {
-		return c, m, fmt.Errorf("%s holds the model of a deployment, in which users' own embeddings are on their clients: fedsim recommend and fedsim similar --run ask it, "+
-			"the former with a user's ratings as --data, and fedsim export takes it away; on a client, fednode recommend --state asks its own", dir)
+		return c, m, fmt.Errorf("%s holds the model of a deployment; users' own embeddings are on their clients. Ask it by fedsim similar --run, by fedsim recommend --run with a user's ratings as --data, "+
+			"or take it away by fedsim export. On a client ask its own result by fednode recommend --state", dir)
 	}
 	if err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
@@ -169,8 +169,8 @@ func readRun(dir string) (c config.Config, m Manifest, err error) {
 	return c, m, nil
 }
 
-// instead names the folder that was meant where another one was given: one of a run's or a
-// model's files, the folder above, or the state of a deployment's server; "" where there is none.
+// instead names the folder of a run or model near a wrong folder; "" if there is none. The wrong
+// folder may hold the run, lie in it, or be the state of a deployment's server.
 func instead(dir string) string {
 	candidates := []string{filepath.Dir(dir), filepath.Join(dir, "model")}
 	below, err := filepath.Glob(filepath.Join(dir, "*", "config.yaml"))
@@ -213,7 +213,7 @@ func (r *Recommender) load(dir string) error {
 	return err
 }
 
-// files are those of a run's folder.
+// files reads the files of a run's folder.
 type files struct {
 	dir      string
 	mean     *float64
@@ -221,19 +221,14 @@ type files struct {
 	features *dataset.ItemFeatures
 }
 
-// Matrix implements algorithm.Files.
 func (f files) Matrix(name string, rows, cols int) (*model.Matrix, error) {
 	return readNPY(filepath.Join(f.dir, name+".npy"), rows, cols)
 }
 
-// Has implements algorithm.Files.
 func (f files) Has(name string) bool { return exists(filepath.Join(f.dir, name+".npy")) }
 
-// Mean implements algorithm.Files.
 func (f files) Mean() *float64 { return f.mean }
 
-// Train implements algorithm.Files.
 func (f files) Train() *dataset.Rows { return f.train }
 
-// Features implements algorithm.Files.
 func (f files) Features() *dataset.ItemFeatures { return f.features }

@@ -11,17 +11,17 @@ import (
 	"github.com/fedsim/fedsim/internal/loopback"
 )
 
-// mostAsked is how many items one request may ask for.
+// mostAsked limits the number of items in one request.
 const mostAsked = 1000
 
-// Handler answers requests by a run's model, in JSON:
+// Handler answers requests from a run's model, in JSON:
 //
 //	GET /recommend?user=ID&top=10     {"user": ..., "items": [{"id", "title", "predicted", ...}]}
 //	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}
 //	GET /health                       {"status": "ok", "algorithm", "data", "users", "items"}
 //
-// An error is {"error": TEXT}: 400 for a wrong request, 404 for a user or an item that is not
-// in the run, 409 for a title that may be several.
+// An error is {"error": TEXT}: 400 for a wrong request, 404 for a user or an item that is not in
+// the run, 409 for a title that may name several items.
 func Handler(r *Recommender) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /recommend", func(w http.ResponseWriter, q *http.Request) {
@@ -81,19 +81,20 @@ func Handler(r *Recommender) http.Handler {
 	return mux
 }
 
-// Local answers requests for this machine by one of its own names, and others with 403.
+// Local answers requests that address this machine by one of its own names, and refuses others with
+// 403.
 func Local(h http.Handler) http.Handler {
 	return loopback.Handler(h, func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusForbidden, problem{fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host)})
 	})
 }
 
-// problem is an error in an answer.
+// problem is the answer to a request that failed.
 type problem struct {
 	Error string `json:"error"`
 }
 
-// top is how many items a request asks for.
+// top returns the number of items that a request asks for.
 func top(q *http.Request) (int, error) {
 	text := q.FormValue("top")
 	if text == "" {
@@ -106,7 +107,7 @@ func top(q *http.Request) (int, error) {
 	return n, nil
 }
 
-// refuse answers with what is wrong.
+// refuse answers with the error and its status.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusUnprocessableEntity
 	switch {
@@ -120,7 +121,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 func answer(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store") // it is about a user
+	w.Header().Set("Cache-Control", "no-store") // the answer is about a user
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(v) // who asked has left, if anything
+	_ = json.NewEncoder(w).Encode(v) // an error here means that the client has left
 }

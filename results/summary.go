@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Summary is summary.json: what a run came to.
+// Summary is summary.json: the results of a run.
 type Summary struct {
 	Algorithm          string             `json:"algorithm"`
 	Data               string             `json:"data"`
@@ -27,22 +27,22 @@ type Summary struct {
 	Noise              string             `json:"noise"`
 	Rounds             int                `json:"rounds"`
 	SkippedRounds      int                `json:"skipped_rounds"`
-	Lost               []string           `json:"lost_for_good,omitempty"` // with a skipped round, what cannot be made up for
+	Lost               []string           `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
 	DroppedPerRound    float64            `json:"dropped_per_round"`
 	*RatingSummary                        // with explicit feedback
 	*RankingMetrics                       // with implicit feedback
 	Ranking            *RankingSummary    `json:"ranking,omitempty"`     // lists of recommendations
-	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, where they do
-	Mean               *float64           `json:"mean,omitempty"`        // what predictions are on top of, where there is one
+	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, if they do
+	Mean               *float64           `json:"mean,omitempty"`        // the mean under the predictions, if there is one
 	Baselines          Baselines          `json:"baselines"`
 	Privacy            dp.Statement       `json:"privacy"`
 	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
 	BytesDownPerClient map[string]int64   `json:"bytes_down_per_client"`
-	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock, but virtual: of the simulated federation
+	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
 	PeakMemory         uint64             `json:"peak_memory_bytes"`
-	Settings           map[string]string  `json:"settings"`                  // of the keys that have an effect, but for where things lie
-	Asked              map[string]string  `json:"asked"`                     // those that were said, and not found by a rule
-	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // where a validation part was asked for
+	Settings           map[string]string  `json:"settings"`                  // keys that have an effect, except paths
+	Asked              map[string]string  `json:"asked"`                     // settings that the user gave, and that no rule chose
+	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // if there is a validation part
 	ValidationRecall   *float64           `json:"validation_recall@20,omitempty"`
 }
 
@@ -51,22 +51,22 @@ type RatingSummary struct {
 	TestRMSE float64 `json:"test_rmse"`
 	TestMSE  float64 `json:"test_mse"`
 	TestMAE  float64 `json:"test_mae"`
-	// Slices are the buckets of popularity, from head to tail.
+	// Slices holds the buckets of popularity, from head to tail.
 	Slices []eval.ErrorSlice `json:"test_slices"`
 }
 
-// Baseline is what one comparison came to: the RMSE, or with implicit feedback Recall@20, on
-// the same split with the same start and the same local budget.
+// Baseline is the result of one comparison: the RMSE, or with implicit feedback Recall@20, on the
+// same split with the same start and the same local budget.
 type Baseline struct {
 	Name, Note string
 	Value      float64
 }
 
-// Baselines are what a run is compared with, in the order of the table. In JSON they are an
-// object of numbers.
+// Baselines holds the baselines of a run, in the order of the table. In JSON they are an object of
+// numbers.
 type Baselines []Baseline
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON writes the object in the order of the table.
 func (b Baselines) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, x := range b {
@@ -86,8 +86,7 @@ func (b Baselines) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The notes are lost, and the order is that of the
-// names.
+// UnmarshalJSON reads the object. The notes are lost, and the baselines are ordered by name.
 func (b *Baselines) UnmarshalJSON(text []byte) error {
 	var all map[string]float64
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -101,7 +100,7 @@ func (b *Baselines) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Of is the value of a baseline, and whether there is one.
+// Of returns the value of a baseline, and whether there is one.
 func (b Baselines) Of(name string) (float64, bool) {
 	for _, x := range b {
 		if x.Name == name {
@@ -144,7 +143,7 @@ func (s *Summary) SetLists(q *eval.ListQuality) {
 	}
 }
 
-// PrimaryMetric is what the run is compared by.
+// PrimaryMetric returns the metric that compares the run.
 func (s *Summary) PrimaryMetric() float64 {
 	if s.RankingMetrics != nil {
 		return s.Recall
@@ -162,7 +161,7 @@ func (s *Summary) SetValidation(q eval.Quality) {
 	}
 }
 
-// NoteSettings notes what the run computes with, and what of it was asked for.
+// NoteSettings notes the settings of the run, and which of them the user gave.
 func (s *Summary) NoteSettings(e *experiment.Experiment) {
 	s.Settings, s.Asked = make(map[string]string), make(map[string]string)
 	idle, asked := algorithm.KeysWithoutEffect(e.Config), e.Asked()
@@ -179,8 +178,7 @@ func (s *Summary) NoteSettings(e *experiment.Experiment) {
 	}
 }
 
-// PerClient averages bytes by kind of message over clients; kinds that did not
-// occur are left out.
+// PerClient averages bytes by kind of message over clients; kinds that did not occur are left out.
 func PerClient(total [protocol.Kinds]int64, clients int) map[string]int64 {
 	m := make(map[string]int64)
 	for k, n := range total {
@@ -191,15 +189,15 @@ func PerClient(total [protocol.Kinds]int64, clients int) map[string]int64 {
 	return m
 }
 
-// PeakMemory is the memory that the Go runtime has mapped, which never shrinks.
+// PeakMemory returns the memory that the Go runtime has mapped, which never shrinks.
 func PeakMemory() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// Print writes the summary as the last lines of a run: quality beside the
-// baselines, the privacy, what it cost, and where the results are, if they were kept.
+// Print writes the summary as the last lines of a run: quality beside the baselines, privacy, cost
+// and, if the results were kept, their folder.
 func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) error {
 	p := &printer{s: s, e: e}
 	if x, ok := e.Instance().(algorithm.SummaryDescriber); ok {
@@ -299,15 +297,15 @@ func (p *printer) quality() {
 	}
 }
 
-// Names of baselines, as in summary.json: what parties reach without cooperating, and what a
-// private bias or count of every item reaches for the same budget.
+// Names of baselines, as in summary.json: the quality that parties reach without cooperating, and
+// the quality of a private bias or count of every item for the same budget.
 var (
 	apart      = []string{"before_cooperation", "local_only", "user_mean"}
 	sameBudget = []string{"private_item_bias", "private_popularity"}
 )
 
-// means says what cooperating was worth, and whether something simpler is worth more at the
-// same budget. It says nothing of what was not measured.
+// means says how much cooperating improved the quality, and whether a simpler method is better at
+// the same budget. It says nothing without a measurement.
 func (s *Summary) means() (list []string) {
 	sign := 1.0 // of an improvement
 	if s.RankingMetrics == nil {
@@ -369,9 +367,9 @@ func (p *printer) cost() {
 	}
 	n := p.e.Cohort
 	if n.Enrolled > 0 {
-		p.line("turns       a round asks %s of %s clients and goes on with the first %s", units.Count(n.Clients), units.Count(n.Enrolled), units.Count(n.Goal))
+		p.line("turns       a round asks %s of %s clients and continues with the first %s", units.Count(n.Clients), units.Count(n.Enrolled), units.Count(n.Goal))
 	}
-	p.line("cohort      %s clients, of whom %s may be lost in a round and %s may collude", units.Count(n.Wanted()),
+	p.line("cohort      %s clients; %s may be lost in a round and %s may collude", units.Count(n.Wanted()),
 		units.Count(n.Wanted()-n.Required()), units.Count(n.Colluding()))
 	p.line("rounds      %d attempted, %d skipped; %.1f clients dropped out in each on average", s.Rounds, s.SkippedRounds, s.DroppedPerRound)
 	p.line("per client  %s", traffic("up", s.BytesUpPerClient))

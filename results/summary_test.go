@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// Baselines are an object of numbers, in the order of the table; read back they are in
-// that of their names, without the notes.
+// Baselines are an object of numbers, in the order of the table. Read back they are ordered by
+// name, without the notes.
 func TestBaselinesAsJSON(t *testing.T) {
 	list := Baselines{{Name: "user_mean", Note: "of the user", Value: 1.5}, {Name: "global_mean", Value: 2}}
 	text, err := json.Marshal(list)
@@ -40,8 +40,8 @@ func TestBaselinesAsJSON(t *testing.T) {
 	}
 }
 
-// What a run is compared by is its error or, where it ranks, its recall, and only what was
-// measured is in the summary.
+// A run is compared by its error or, if it ranks, by its recall. The summary has only measured
+// numbers.
 func TestSummaryOfQuality(t *testing.T) {
 	ratings, rankings := eval.Quality{RMSE: 0.9, MSE: 0.81, MAE: 0.7}, eval.Quality{Ranking: &eval.Ranking{Users: 3, Recall: 0.25, NDCG: 0.125}}
 	for _, tt := range []struct {
@@ -73,8 +73,8 @@ func TestSummaryOfQuality(t *testing.T) {
 	}
 }
 
-// Lists of recommendations stand in the summary beside errors, and beside what rankings are
-// compared by, without the numbers that both have; and are read back.
+// Lists of recommendations stand in the summary beside errors, and beside the metrics of rankings
+// without the numbers that both have. They are read back.
 func TestSummaryOfLists(t *testing.T) {
 	stars := 4.0
 	lists := &eval.ListQuality{Users: 3, OfUsers: 5, Relevant: &stars, At: []eval.ListMetrics{{K: 5, Recall: 0.5, NDCG: 0.25}, {K: 20, Recall: 0.125, Hit: 1}}}
@@ -109,7 +109,7 @@ func TestSummaryOfLists(t *testing.T) {
 	}
 }
 
-// A round that cannot be made up for is told once, one that can is not told.
+// A round that cannot be made up for is told once; a round that can be made up for is not told.
 func TestRecordSkipped(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=ssp-c")
 	var s Summary

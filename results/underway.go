@@ -15,11 +15,11 @@ const lockName = ".lock"
 // errHeld is returned by lock if a living process holds the lock.
 var errHeld = errors.New("the lock is held")
 
-// hidden matches the hidden folder of a run under way: its name, and what rand.Text returned.
+// hidden matches the hidden folder of a run under way: the run's name and a value of rand.Text.
 var hidden = regexp.MustCompile(`^\.(.+)-[A-Z2-7]{26}$`)
 
-// reserve makes the hidden folder and locks it. A folder that a killed process left goes. A given name that
-// a living run has already reserved is an error.
+// reserve makes the hidden folder and locks it. It removes a folder that a killed process left. It
+// fails if a living run has already reserved a name given by the user.
 func (f *Folder) reserve(temporary string) (err error) {
 	dir, err := os.Open(f.out)
 	if err != nil {

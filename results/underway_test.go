@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A name that a living run has is refused at the start; the folder of a run whose process is gone is removed.
+// A name reserved by a living run is refused at the start; the folder of a run whose process is
+// gone is removed.
 func TestNameOfARunUnderWay(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()

@@ -10,16 +10,16 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
-// WriteFile writes a file that everybody may read, in place of what is there: as a whole or
-// not at all.
+// WriteFile writes a file that every user of the machine may read, in place of an existing file: as
+// a whole or not at all.
 func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o644) }
 
-// drafts are files that are written under other names, to be put in their places together.
+// drafts are files under temporary names, to be put in their places together.
 type drafts []string
 
-const drafted = ".tmp" // after the name of a file that is not whole yet
+const drafted = ".tmp" // suffix of the name of an unfinished file
 
-// add writes a file under its other name; one that a killed process left there goes.
+// add writes a file under its temporary name. It removes a draft that a killed process left.
 func (d *drafts) add(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	temporary := path + drafted
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func (d *drafts) add(path string, mode fs.FileMode, write func(io.Writer) error)
 	return errors.Join(err, f.Close())
 }
 
-// finish puts the files in their places, or takes them away if there was an error.
+// finish puts the files in their places, or removes them if there was an error.
 func (d *drafts) finish(err error) error {
 	for _, path := range *d {
 		if err == nil {

@@ -1,8 +1,8 @@
-// Package simulated makes repeatable entropy sources: the same seed repeats a whole run,
-// bit for bit, at any number of workers.
+// Package simulated makes repeatable entropy sources: the same seed repeats a whole run, bit for
+// bit, at any number of workers.
 //
-// Only the simulator, the audit and tests may import it; a linter rule and a test enforce that.
-// Whoever knows the seed of a run can compute all of its secrets.
+// Only the simulator, the audit and tests may import it; a linter rule and a test enforce that. A
+// party that knows the seed of a run can compute all of its secrets.
 package simulated
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/entropy/internal/source"
 )
 
-// New is the source of one party in the run of a seed. Streams of different
-// (seed, party, label, n) are independent; the same four repeat the same bytes.
+// New returns the source of one party in the run of a seed. Streams of different (seed, party,
+// label, n) are independent; the same four repeat the same bytes.
 func New(seed uint64, party string) entropy.Source {
 	prefix := sha256.Sum256(item(item([]byte("fedsim/entropy/simulated\x00"),
 		binary.BigEndian.AppendUint64(nil, seed)), []byte(party)))
@@ -30,7 +30,7 @@ func Numbered(of func(n uint64) entropy.Source) entropy.Source {
 	return source.New(func(label string, n uint64) io.Reader { return of(n).Stream(label, n) })
 }
 
-// item appends b with its length, so that no two lists of items hash alike.
+// item appends b with its length, so that no two lists of items have the same hash.
 func item(dst, b []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(b)))
 	return append(dst, b...)

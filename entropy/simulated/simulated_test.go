@@ -24,8 +24,8 @@ func ExampleNew() {
 	// 0e51d800
 }
 
-// The vectors were computed outside Go: the keys with Python's hashlib, the
-// keystream with openssl enc -aes-128-ctr. They hold what a recorded seed replays.
+// The vectors were computed outside Go: the keys with Python's hashlib, the keystream with openssl
+// enc -aes-128-ctr. They pin the bytes that a recorded seed replays.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		seed         uint64
@@ -42,8 +42,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Every way of changing one of the four, and of moving bytes between
-// neighbours, gives another stream: equal ones have the probability 2^-256.
+// Changing one of the four arguments, or moving bytes between neighbours, gives another stream:
+// equal streams have the probability 2^-256.
 func TestStreamsDiffer(t *testing.T) {
 	type key struct {
 		seed         uint64
@@ -78,8 +78,7 @@ func TestStreamsDiffer(t *testing.T) {
 	}
 }
 
-// Streams of one source do not depend on which others were opened before, or
-// on how they are interleaved.
+// Streams of one source do not depend on the streams opened before, or on how they are interleaved.
 func TestStreamsDoNotInterfere(t *testing.T) {
 	src := simulated.New(1, "client/0")
 	a, b := src.Stream("a", 1), src.Stream("b", 1)
@@ -109,7 +108,7 @@ func stream(t *testing.T, seed uint64, party, label string, n uint64) string {
 	return hex.EncodeToString(b)
 }
 
-// The n-th streams of a numbered source are those of the source of n, and no other.
+// The n-th streams of a numbered source come from the source of n, and from no other.
 func TestNumbered(t *testing.T) {
 	numbered := simulated.Numbered(func(n uint64) entropy.Source { return simulated.New(n, "client/0") })
 	for n := range uint64(3) {

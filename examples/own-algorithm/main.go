@@ -1,4 +1,4 @@
-// Own-algorithm runs an algorithm of its own, package itemmean, beside the baselines.
+// Own-algorithm runs an own algorithm, package itemmean, beside the baselines.
 package main
 
 import (

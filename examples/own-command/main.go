@@ -1,5 +1,5 @@
-// Own-command is the command fedsim with an algorithm of its own in it: run, plan and the
-// others take --algorithm item-mean. The same with cmd/fednode/command deploys it.
+// Own-command builds the command fedsim with an own algorithm in it: run, plan and the other verbs
+// take --algorithm item-mean. Do the same with cmd/fednode/command to deploy the algorithm.
 package main
 
 import (

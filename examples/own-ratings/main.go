@@ -25,7 +25,7 @@ func main() {
 	fmt.Println("user 7 may like", list)
 }
 
-// ratings stands for your own: 400 users, 60 items, and a taste that half of the users share.
+// ratings stands for your ratings: 400 users, 60 items, and a taste that half of the users share.
 func ratings() (list []fedsim.Rating) {
 	for u := range 400 {
 		for j := range 60 {

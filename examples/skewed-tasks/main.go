@@ -1,5 +1,6 @@
-// Skewed-tasks learns a hundred regressions of ten thousand users, some of which few users have, and prints the test RMSE by the exponent of
-// their weights: the figure of appendix C of the multi-task paper. The noise is fresh every time.
+// Skewed-tasks learns a hundred regressions of ten thousand users. Some regressions have few users.
+// It prints the test RMSE by the exponent of the regressions' weights: the figure of appendix C of
+// the multi-task paper. The noise is fresh every time.
 //
 //	go run ./examples/skewed-tasks -skew 1,2 -epsilon 1,5,20 -seeds 5
 package main
@@ -36,10 +37,10 @@ func main() {
 	}
 }
 
-// test is the part of the labels that is not trained on.
+// test is the share of the labels held out from training.
 const test = 0.2
 
-// exponents are those of the figure.
+// exponents are the exponents in the figure.
 var exponents = []float64{0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1}
 
 func figure(w io.Writer, skews, epsilons string, seeds int, counts string, users, steps int) error {
@@ -115,7 +116,7 @@ func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public boo
 	return err
 }
 
-// measure is the RMSE of labels that were not trained on.
+// measure returns the RMSE on the labels held out from training.
 func measure(f *fedssp.TaskRegressions, data *synthetic.Tasks, test dataset.Ratings) float64 {
 	var sum float64
 	for k, y := range test.Value {
@@ -126,7 +127,7 @@ func measure(f *fedssp.TaskRegressions, data *synthetic.Tasks, test dataset.Rati
 	return math.Sqrt(sum / float64(test.Len()))
 }
 
-// spread is mean ± deviation.
+// spread formats mean ± standard deviation.
 func spread(x []float64) string {
 	var mean, square float64
 	for _, v := range x {

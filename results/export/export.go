@@ -1,5 +1,5 @@
-// Package export writes embeddings in the formats that other programs read. Every file has the
-// ids of its rows, or one beside it that has.
+// Package export writes embeddings in the formats that other programs read. Every file has the ids
+// of its rows, or has a second file with the ids.
 package export
 
 import (
@@ -23,12 +23,11 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Formats are the names of those that there are.
+// Formats returns the names of the formats.
 func Formats() []string { return []string{"parquet", "csv", "safetensors", "faiss", "word2vec"} }
 
-// Write writes embeddings into a folder that must not be there yet. It is there when all of it
-// is written, and not at all where that fails: until then it is a hidden one beside it. It
-// returns the files.
+// Write writes embeddings into a folder that must not exist yet, and returns the files. The folder
+// appears when all files are written, or not at all; until then it is a hidden folder beside it.
 func Write(format, dir string, all []model.Embeddings) (files []string, err error) {
 	contents, err := contentsOf(format, all)
 	if err != nil {
@@ -51,14 +50,14 @@ func Write(format, dir string, all []model.Embeddings) (files []string, err erro
 			return nil, err
 		}
 	}
-	// A folder of this name that somebody made meanwhile, and filled, makes this fail.
+	// This fails if another program has made and filled a folder of this name.
 	if err = os.Rename(hidden, dir); err != nil {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(contents)), nil
 }
 
-// write leaves a file that is on the disk when it returns. Ids are for its owner alone.
+// write writes a file and syncs it to the disk. Ids are readable by the owner alone.
 func write(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -71,7 +70,7 @@ func write(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// contentsOf are the files of a format, by name.
+// contentsOf returns the files of a format, by name.
 func contentsOf(format string, all []model.Embeddings) (map[string][]byte, error) {
 	if format == "safetensors" {
 		b, err := safetensors(all)
@@ -93,7 +92,7 @@ func contentsOf(format string, all []model.Embeddings) (map[string][]byte, error
 	return contents, nil
 }
 
-// toCSV has a line of names, and then an id and its numbers in each line.
+// toCSV writes a line of names, and then an id and its numbers in each line.
 func toCSV(name string, x model.Embeddings) (map[string][]byte, error) {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
@@ -114,7 +113,7 @@ func toCSV(name string, x model.Embeddings) (map[string][]byte, error) {
 	return map[string][]byte{name + ".csv": []byte(b.String())}, errors.Join(err, w.Error())
 }
 
-// toParquet has the columns id and embedding, a list of numbers.
+// toParquet writes the columns id and embedding, a list of numbers.
 func toParquet(name string, x model.Embeddings) (map[string][]byte, error) {
 	type row struct {
 		ID        string    `parquet:"id"`
@@ -129,7 +128,7 @@ func toParquet(name string, x model.Embeddings) (map[string][]byte, error) {
 	return map[string][]byte{name + ".parquet": b}, err
 }
 
-// buffer is bytes that are written.
+// buffer is an io.Writer that keeps the bytes.
 type buffer []byte
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -137,8 +136,8 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// safetensors is the format of Hugging Face: eight bytes with the length of a header in JSON,
-// the header, and the numbers. Ids are in its metadata, which holds texts alone, as JSON.
+// safetensors returns the format of Hugging Face: eight bytes with the length of a header in JSON,
+// the header, and the numbers. The header's metadata holds only texts, so it holds the ids as JSON.
 func safetensors(all []model.Embeddings) ([]byte, error) {
 	type tensor struct {
 		Type    string `json:"dtype"`
@@ -174,20 +173,20 @@ func safetensors(all []model.Embeddings) ([]byte, error) {
 	return b, nil
 }
 
-// toFAISS is an IndexFlatIP, which searches by inner product, as faiss.read_index reads it
-// (write_index in faiss/impl/index_write.cpp), and the ids of its rows in a text file. FAISS
-// has float32 alone.
+// toFAISS writes an IndexFlatIP, which searches by inner product, as faiss.read_index reads it
+// (write_index in faiss/impl/index_write.cpp). A text file has the ids of its rows. FAISS has
+// float32 alone.
 func toFAISS(name string, x model.Embeddings) (map[string][]byte, error) {
 	rows, rank := x.Matrix.Dims()
 	b := []byte("IxFI")
 	b = binary.LittleEndian.AppendUint32(b, uint32(rank))
 	b = binary.LittleEndian.AppendUint64(b, uint64(rows))
-	const unused = 1 << 20 // it writes two numbers that nothing reads
+	const unused = 1 << 20 // a number that FAISS writes twice and never reads
 	b = binary.LittleEndian.AppendUint64(b, unused)
 	b = binary.LittleEndian.AppendUint64(b, unused)
-	b = append(b, 1)                                           // it is trained
+	b = append(b, 1)                                           // is_trained
 	b = binary.LittleEndian.AppendUint32(b, 0)                 // METRIC_INNER_PRODUCT
-	b = binary.LittleEndian.AppendUint64(b, uint64(rows*rank)) // numbers that follow
+	b = binary.LittleEndian.AppendUint64(b, uint64(rows*rank)) // the count of the numbers that follow
 	for _, v := range x.Matrix.Data() {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
 	}
@@ -201,8 +200,8 @@ func toFAISS(name string, x model.Embeddings) (map[string][]byte, error) {
 	return map[string][]byte{name + ".faiss": b, name + ".ids.txt": []byte(ids.String())}, nil
 }
 
-// toWord2Vec is the text format of word2vec: a line with the size, and then an id and its
-// numbers in each line, with spaces between. An id must have none.
+// toWord2Vec writes the text format of word2vec: a line with the size, and then an id and its
+// numbers in each line, with spaces between. An id must contain no space.
 func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
 	var b strings.Builder
 	rows, rank := x.Matrix.Dims()

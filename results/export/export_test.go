@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// some are two films with two numbers each, and a user with one.
+// some returns two films with two numbers each, and a user with one.
 func some(ids ...string) []model.Embeddings {
 	films, users := model.NewMatrix(2, 2), model.NewMatrix(1, 1)
 	copy(films.Data(), []float64{1, -0.5, 0.1, 3})
@@ -120,7 +120,7 @@ func TestWord2Vec(t *testing.T) {
 	}
 }
 
-// What cannot be written leaves nothing behind, and what is there is left alone.
+// An export that fails leaves nothing behind, and leaves existing files alone.
 func TestWhatCannotBe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	if _, err := Write("word2vec", dir, some("7", "a b")); err == nil || !strings.Contains(err.Error(), `the id "a b" has a space`) {

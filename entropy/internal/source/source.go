@@ -13,12 +13,12 @@ type Source struct {
 // New makes a Source of a function that opens streams.
 func New(open func(label string, n uint64) io.Reader) Source { return Source{open: open} }
 
-// Stream opens the n-th stream of the name label.
+// Stream opens the n-th stream named label.
 //
-// A stream of the system's source is fresh each time it is opened. One of a
-// simulated source repeats when label and n repeat, so callers use every
-// (label, n) for one purpose only. Secrets that must be drawn again later are
-// kept as a seed (entropy.NewSeed), never by opening the same stream twice.
+// A stream of the system's source is fresh each time it is opened. A stream of a simulated source
+// repeats if label and n repeat, so callers must use every (label, n) for one purpose only. Keep
+// secrets that must be drawn again later as a seed (entropy.NewSeed); never open the same stream
+// twice for them.
 func (s Source) Stream(label string, n uint64) io.Reader {
 	if s.open == nil {
 		return empty{}
@@ -31,7 +31,7 @@ type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, ErrNone }
 
-// ErrNone is what reading from a stream of the zero Source returns.
+// ErrNone is returned by reads from a stream of the zero Source.
 var ErrNone error = noSource{}
 
 type noSource struct{}
