@@ -16,10 +16,8 @@ type family struct {
 	langevin  bool // parties take Langevin steps
 }
 
-// About implements algorithm.Algorithm.
 func (f *family) About() *algorithm.About { return &f.about }
 
-// Open implements algorithm.Algorithm.
 func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	p, err := paramsOf(s)
 	if err != nil {
@@ -81,15 +79,15 @@ func constant(v float64) func(config.Config) float64 {
 	return func(config.Config) float64 { return v }
 }
 
-// plain is an algorithm without its noise.
+// plain returns an algorithm without its noise.
 func plain(a algorithm.About) algorithm.About {
 	a.Private = false
 	a.Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k *config.Key) bool { return k == algorithm.NoiseDraw.Key })
 	return a
 }
 
-// locally is an algorithm whose clients may add noise that suffices by itself: its steps follow from
-// the noise in the sum, whoever added it.
+// locally returns an algorithm whose clients may add noise that suffices by itself. Its steps
+// follow from the noise in the sum, no matter which client added it.
 func locally(a algorithm.About) algorithm.About {
 	a.LocalNoise = true
 	return a
@@ -102,8 +100,8 @@ func users(name, help, paper string) algorithm.About {
 		OtherUnit: "a client of " + name + " is a user and u_i is trained on all its ratings, so one rating moves whatever the user sends: privacy is stated per user",
 		Keys:      userKeys,
 		Rounds:    constant(10), // users talk rarely (FMF paper, section 6.3)
-		// In ten noisy rounds nothing above rank 1 is learnt: on the synthetic
-		// sets ranks 1 to 20 end within 0.004 of one another, and rank 1 sends least.
+		// In ten noisy rounds nothing above rank 1 is learnt: on the synthetic sets ranks 1 to 20
+		// end within 0.004 of one another, and rank 1 sends least.
 		Rank: constant(1),
 	}
 }
@@ -117,7 +115,7 @@ func vertical(name, help, paper string) algorithm.About {
 	}
 }
 
-// sampled is an algorithm of parties whose steps are Langevin's.
+// sampled returns an algorithm of parties with Langevin steps.
 func sampled(a algorithm.About) algorithm.About {
 	a.OneParty, a.Keys = true, langevinKeys
 	return a
@@ -128,12 +126,12 @@ func horizontal(name, help, paper string) algorithm.About {
 		Name: name, Help: help, Paper: paper, Clients: algorithm.UserParties, Noise: algorithm.PartyNoise, Private: true,
 		Units: []dp.Unit{dp.User}, Relation: dp.AddRemove,
 		OtherUnit: "a party of " + name + " fits u_i to all ratings of the user without noise, so one rating moves every row of V that the user touches, by more than the bound for one rating; " +
-			"what can be proved is worse than privacy per user, which is what is stated",
+			"the provable bound is worse than privacy per user, which the run states",
 		Keys: horizontalKeys, Rounds: constant(100), Rank: constant(1),
 	}
 }
 
-// perturbed is objective perturbation.
+// perturbed returns objective perturbation.
 func perturbed() algorithm.About {
 	a := central("objective-perturbation", "fits items to ratings and to noise that is drawn once, in one place: what VFL-SGDMF is compared with", "FMF, Figure 5; Hua, Xia, Zhong 2015")
 	a.Private, a.Noise, a.Keys, a.Rank = true, algorithm.ObjectiveNoise, objectiveKeys, constant(1)
@@ -141,7 +139,7 @@ func perturbed() algorithm.About {
 	return a
 }
 
-// responding is Private-GD-DR.
+// responding returns Private-GD-DR.
 func responding() algorithm.About {
 	a := central("gd-dr", "matrix factorization from randomized signs of users, simulated in one place: what LFL-SGDMF is compared with", "FMF, Figure 10; Shin, Kim, Shin, Xiao 2018")
 	a.Private, a.Noise, a.Keys, a.Rank, a.Rounds = true, algorithm.ResponseNoise, responseKeys, constant(1), constant(10)

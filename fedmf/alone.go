@@ -6,8 +6,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// FitUsers fits every user's embedding to V with the local budget of p: stages
-// 1 and 3 alone, which is what before_cooperation is at the start of V.
+// FitUsers fits every user's embedding to V with the local budget of p: stages 1 and 3 alone. At
+// the start of V the result is the baseline before_cooperation.
 func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Runner) *model.Factors {
 	users := model.NewMatrix(rows.Len(), p.Rank)
 	run.Each(rows.Len(), func(u int) {
@@ -18,7 +18,7 @@ func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Ru
 	return &model.Factors{Users: users, Items: items}
 }
 
-// Local is every user training alone.
+// Local holds the results of every user training alone.
 type Local struct {
 	params Params
 	rows   *dataset.Rows
@@ -27,10 +27,9 @@ type Local struct {
 	steps  int
 }
 
-// LocalOnly trains each user alone, with a copy of V that nobody else moves:
-// stage 1, then steps gradient steps on the rows of V that the user rated, then
-// stage 3. A step is 1/(2R), the largest that cannot overshoot. Items that the
-// user did not rate keep their start, so little is to be had.
+// LocalOnly trains each user alone, with a copy of V that no other user moves: stage 1, then steps
+// gradient steps on the rows of V that the user rated, then stage 3. A step is 1/(2R), the largest
+// that cannot overshoot. Items that the user did not rate keep their start, so little is gained.
 func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *Local {
 	l := &Local{params: p, rows: rows, start: p.StartItems(), users: model.NewMatrix(rows.Len(), p.Rank), steps: steps}
 	run.Each(rows.Len(), func(u int) {
@@ -39,9 +38,8 @@ func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *Lo
 	return l
 }
 
-// train returns a user's embedding after stage 3. Its rows of V are compacted
-// to 0..n-1, since no other is touched; they need not be kept, because nobody
-// is asked to predict a training rating.
+// train returns a user's embedding after stage 3. Its rows of V are compacted to 0..n-1, since no
+// other row is touched. They are not kept, because no prediction of a training rating is needed.
 func (l *Local) train(r model.Ratings) []float64 {
 	own := model.NewMatrix(len(r.Items), l.params.Rank)
 	compact := model.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
@@ -63,7 +61,7 @@ func (l *Local) train(r model.Ratings) []float64 {
 	return l.params.User(compact, own)
 }
 
-// Predict implements Predictor, for items that the user has not rated.
+// Predict predicts items that the user has not rated.
 func (l *Local) Predict(user int, items []int32, out []float64) {
 	u := l.users.Row(user)
 	for i, j := range items {

@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// small is four users and three items, by hand.
+// small has four users and three items, by hand.
 var small = dataset.Ratings{
 	Users: 4, Items: 3,
 	User:  []int32{0, 0, 1, 1, 1, 2},
@@ -39,15 +39,15 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// fitted are settings in which the start of a user's embedding weighs a rating.
+// fitted returns settings in which the start of a user's embedding weighs a rating.
 func fitted(items, rank int) fedmf.Params {
 	p := params(items, rank)
 	p.Fit.Ridge = 1
 	return p
 }
 
-// Training alone moves the rows a user rated towards its ratings, so that what
-// is left for u to explain is less; items it did not rate keep the start.
+// Training alone moves the rows a user rated towards its ratings, so that less is left for u to
+// explain; items it did not rate keep the start.
 func TestLocalOnlyKeepsUnratedItemsAtTheStart(t *testing.T) {
 	p := fitted(3, 2)
 	p.Spread = 0
@@ -115,7 +115,7 @@ func TestCentralStops(t *testing.T) {
 	}
 }
 
-// From the embeddings after any of its passes training ends where training without a stop does.
+// From the embeddings after any of its passes, training reaches the end of training without a stop.
 func TestCentralGoesOn(t *testing.T) {
 	p := fedmf.CentralParams{Params: fitted(3, 2), Epochs: 4, LearningRate: 0.1}
 	left := make(map[int]*model.Factors)
@@ -142,7 +142,7 @@ func TestCentralGoesOn(t *testing.T) {
 			t.Errorf("nothing is learned after %d passes", done)
 		}
 	}
-	for _, done := range []int{-1, 0, 4} { // none, or all: there is nothing to go on with
+	for _, done := range []int{-1, 0, 4} { // none, or all: no pass is left
 		bad := p
 		bad.From, bad.Done = want, done
 		if _, err := fedmf.Central(context.Background(), small, bad); err == nil || !strings.Contains(err.Error(), "passes are done") {

@@ -8,29 +8,28 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// AverageParams are the settings of the server's side of VFL- and HFL-SGDMF.
+// AverageParams holds the settings of the server's side of VFL- and HFL-SGDMF.
 type AverageParams struct {
 	PartyParams
 	// Start is where the shared embeddings start: U for VFL, V for HFL.
 	Start *model.Matrix
-	// Gradients: parties send normalised gradients of the shared embeddings
-	// instead of the embeddings (HFL-synSGD), and the server takes the step.
+	// Gradients makes parties send normalised gradients of the shared embeddings instead of the
+	// embeddings (HFL-synSGD); the server takes the step.
 	Gradients bool
 	Session   protocol.SessionID
 	Cohort    protocol.Cohort
 	Release   protocol.Release // of PartyParams.Release, with width and the noise of one local step set
 }
 
-// Average is the server's side of VFL- and HFL-SGDMF, a server.Durable: it
-// averages the parties' versions of the shared embeddings, by weight, over
-// whoever took part (FMF paper, figure 3, step s2).
+// Average is the server's side of VFL- and HFL-SGDMF, a server.Durable. It averages the versions of
+// the shared embeddings, by weight, over the parties that took part (FMF paper, figure 3, step s2).
 type Average struct {
 	params    AverageParams
 	shared    *model.Matrix
 	iteration uint64
 }
 
-// NewAverage makes the strategy, the shared embeddings at their start.
+// NewAverage makes the strategy, with the shared embeddings at their start.
 func NewAverage(p AverageParams) (*Average, error) {
 	errs := []error{p.Validate(), p.Cohort.Validate(), p.Release.Validate()}
 	if p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != p.Release.Len {
@@ -40,7 +39,7 @@ func NewAverage(p AverageParams) (*Average, error) {
 		errs = append(errs, fmt.Errorf("noise is %s; parties noise their own steps or not at all", k))
 	}
 	if p.Gradients && p.LocalSteps != 1 {
-		errs = append(errs, fmt.Errorf("local-steps is %d; the gradient of a single step is what is averaged", p.LocalSteps))
+		errs = append(errs, fmt.Errorf("local-steps is %d; it must be 1, since the server averages the gradient of a single step", p.LocalSteps))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -48,10 +47,10 @@ func NewAverage(p AverageParams) (*Average, error) {
 	return &Average{params: p, shared: p.Start.Clone()}, nil
 }
 
-// Shared are the shared embeddings as they stand, not a copy.
+// Shared returns the current shared embeddings, not a copy.
 func (s *Average) Shared() *model.Matrix { return s.shared }
 
-// Next implements server.Strategy.
+// Next returns the plan of the next iteration, and false after the last.
 func (s *Average) Next() (*protocol.Plan, bool, error) {
 	if s.iteration == uint64(s.params.Rounds) {
 		return nil, true, nil
@@ -67,8 +66,8 @@ func (s *Average) Next() (*protocol.Plan, bool, error) {
 	}, false, nil
 }
 
-// Absorb implements server.Strategy. Where no weight was sent (every party
-// failed to train) the embeddings stay.
+// Absorb averages the sums into the shared embeddings. If no weight was sent (every party failed to
+// train), the embeddings stay.
 func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
 	sum, d := sums.Values[0], s.shared.Cols()
 	weight := sum[len(sum)-1]
@@ -90,14 +89,14 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 			}
 		}
 		if s.params.projects() {
-			Project(row, s.params.MaxRating) // an average of feasible points is one, but for rounding
+			Project(row, s.params.MaxRating) // an average of feasible points is feasible, except for rounding
 		}
 	})
 	return nil
 }
 
-// Skip implements server.Strategy: the embeddings stay, the attempt is used up.
+// Skip leaves the embeddings as they are; the attempt is used up.
 func (s *Average) Skip(*protocol.Plan, error) {}
 
-// Model implements server.Strategy: the shared embeddings, encoded.
+// Model returns the shared embeddings, encoded.
 func (s *Average) Model() []byte { return s.shared.Encode() }

@@ -65,8 +65,8 @@ func TestAveragePlans(t *testing.T) {
 	}
 }
 
-// The embeddings become the average, by weight, over whoever took part: here
-// over every subset of three parties; the server knows the sums only.
+// The embeddings become the average, by weight, over the parties that took part: here every subset
+// of three parties. The server knows only the sums.
 func TestAbsorbAverages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	p := soundParams(3, 4, 2)
@@ -117,8 +117,8 @@ func TestAbsorbAverages(t *testing.T) {
 	}
 }
 
-// What an average or a step leaves outside the ball is projected, unless
-// gradients are what is clipped; and steps slow down over the iterations.
+// An average or a step outside the ball is projected, unless gradients are clipped instead; and
+// steps slow down over the iterations.
 func TestAbsorbProjects(t *testing.T) {
 	for _, c := range []struct {
 		clipping  Clipping

@@ -10,20 +10,20 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// CentralParams are the settings of Central.
+// CentralParams holds the settings of Central.
 type CentralParams struct {
 	Params
 	Epochs       int     // passes over the ratings
 	LearningRate float64 // of the first 80% of the passes falling to a tenth
 	// Passed, if set, is called after each pass.
 	Passed func(epoch int, f *model.Factors) error
-	// From, if set, are the embeddings that Done passes left; those after them follow, to the
-	// same bits.
+	// From, if set, holds the embeddings after Done passes; the later passes follow, to the same
+	// bits.
 	From *model.Factors
 	Done int
 }
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports every fault of the settings.
 func (p CentralParams) Validate() error {
 	errs := []error{p.Params.Validate()}
 	if p.Epochs < 1 {
@@ -38,10 +38,9 @@ func (p CentralParams) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Central is SGD matrix factorization with embedding clipping on all ratings in
-// one place: one projected step on u_i and v_j for each rating, in a seeded
-// random order anew in each pass. It is the ceiling that federations of the
-// same model are measured against, and not private.
+// Central is SGD matrix factorization with embedding clipping on all ratings in one place: one
+// projected step on u_i and v_j for each rating, in a new seeded random order in each pass. It is
+// the ceiling for federations of the same model, and not private.
 func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*model.Factors, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*mode
 	order := Order(train.Len())
 	for epoch := 1; epoch <= p.Epochs; epoch++ {
 		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
-		if epoch <= p.Done { // each order follows from that before
+		if epoch <= p.Done { // each order follows from the previous one
 			continue
 		}
 		p.Pass(f.Users, f.Items, train.User, train.Item, train.Value, order, Schedule(p.LearningRate, epoch, p.Epochs))

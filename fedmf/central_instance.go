@@ -24,10 +24,8 @@ func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
 	return &centralInstance{setup: s, params: p}, nil
 }
 
-// Epochs implements algorithm.Central.
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
-// Train implements algorithm.Central.
 func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	p := CentralParams{
 		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config), Done: from.Done,
@@ -48,7 +46,8 @@ func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from alg
 	return model.OfFactors(f), nil
 }
 
-// restore reads the embeddings of users, then those of items, as [model.Matrix.Encode] has them.
+// restore reads the embeddings of users, then the embeddings of items, as [model.Matrix.Encode]
+// writes them.
 func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 	users, items := x.setup.Ratings.Users, x.setup.Ratings.Items
 	cut := min(len(state), model.EncodedSize(users, x.params.Rank))
@@ -60,10 +59,9 @@ func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 	return &model.Factors{Users: u.Matrix(), Items: v.Matrix()}, nil
 }
 
-// alone is how many steps a user gets who trains alone: as many as one of LFL.
+// alone is the number of steps of a user who trains alone: as many as in LFL.
 const alone = 10
 
-// Baselines implements algorithm.Instance.
 func (x *centralInstance) Baselines() []algorithm.Baseline {
 	return append(startBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
 }

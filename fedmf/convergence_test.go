@@ -12,8 +12,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// planted are the ratings of two thirds of 20 users' pairs with 15 items that two factors explain
-// exactly, within the ball: a minimum at which the gradient is zero, projections aside.
+// planted returns ratings that two factors explain exactly, within the ball: a minimum at which the
+// gradient is zero, projections aside. Two thirds of the pairs of 20 users and 15 items have a
+// rating.
 func planted(rng *rand.Rand, party func(user, item int) int) *slow {
 	const n, m, rank = 20, 15, 2
 	s := &slow{u: model.NewMatrix(n, rank), v: model.NewMatrix(m, rank)}
@@ -32,7 +33,8 @@ func planted(rng *rand.Rand, party func(user, item int) int) *slow {
 	return s
 }
 
-// steepness is the norm of the gradient of the mean loss over all parties' ratings, by the slow reference.
+// steepness returns the norm of the gradient of the mean loss over all parties' ratings, by the
+// slow reference.
 func (s *slow) steepness(parties int, u, v *model.Matrix) float64 {
 	gu, gv := model.NewMatrix(u.Rows(), u.Cols()), model.NewMatrix(v.Rows(), v.Cols())
 	for k := range parties {
@@ -47,8 +49,9 @@ func (s *slow) steepness(parties int, u, v *model.Matrix) float64 {
 	return math.Sqrt(model.Dot(gu.Data(), gu.Data())+model.Dot(gv.Data(), gv.Data())) / float64(len(s.x))
 }
 
-// vanilla is FMF with three parties for T rounds of two local steps on samples of half of the ratings,
-// at the step size of the theorem; it returns the mean of the gradient's norm over the rounds.
+// vanilla runs FMF with three parties for T rounds of two local steps on samples of half of the
+// ratings, at the step size of the theorem. It returns the mean of the gradient's norm over the
+// rounds.
 func vanilla(t *testing.T, horizontally bool, rounds int) float64 {
 	const n, m, rank, local = 20, 15, 2, 2
 	party := func(user, item int) int {
@@ -107,7 +110,7 @@ func vanilla(t *testing.T, horizontally bool, rounds int) float64 {
 	return sum / float64(rounds)
 }
 
-// indicesOfMod are the users, or items, of party k of three.
+// indicesOfMod returns the users, or items, of party k of three.
 func indicesOfMod(n, m, k int, horizontally bool) (own []int32) {
 	if !horizontally {
 		n = m
@@ -119,8 +122,9 @@ func indicesOfMod(n, m, k int, horizontally bool) (own []int32) {
 }
 
 // The mean norm of the gradient over T rounds falls at least like T^(-1/2) with a step size of
-// O(√D/(T'√T)) (FMF paper, theorem 2): the slope of the least-squares line through the logarithms
-// is at most -0.4. Steps fall over a run to a tenth, as they do everywhere here, which is a constant factor.
+// O(√D/(T'√T)) (FMF paper, theorem 2). The slope of the least-squares line through the logarithms
+// is at most -0.4. Steps fall over a run to a tenth, as in all runs here, which is a constant
+// factor.
 func TestConvergence(t *testing.T) {
 	for name, horizontally := range map[string]bool{"VFL": false, "HFL": true} {
 		var x, y []float64

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// crafted runs a client with a ledger of next to nothing through one plan of the
-// server's making and the end of the session.
+// crafted runs a client with a tiny ledger through one plan made by the server and the end of the
+// session.
 func crafted(t *testing.T, p *PartyParams, party client.Trainer, x *model.Matrix, n protocol.Noise) *dp.Ledger {
 	t.Helper()
 	ledger, err := dp.NewLedger(dp.Budget{Epsilon: 0.01, Delta: 1e-9, Accountant: dp.PLD}, nil)
@@ -35,9 +35,8 @@ func crafted(t *testing.T, p *PartyParams, party client.Trainer, x *model.Matrix
 	return ledger
 }
 
-// More noise costs less, without an end: a server may ask for so much that
-// unprojected embeddings overflow. What comes out must be finite everywhere: a
-// NaN where there is a rating would say so through any noise.
+// More noise costs less, without an end. A server may ask for so much that unprojected embeddings
+// overflow. Every output must be finite: a NaN at a rating would show the rating through any noise.
 func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 	for _, clipping := range []Clipping{EmbeddingClipping, GradientClipping, BothClippings} {
 		for _, unit := range []dp.Unit{dp.Rating, dp.User} {
@@ -69,8 +68,8 @@ func TestNoiseBeyondMeasureShowsNothing(t *testing.T) {
 	}
 }
 
-// What a party publishes is on the grid of what it sends, whatever it held: the
-// low bits of value + noise can tell the value.
+// A party publishes numbers on the grid of its messages, whatever it held: the low bits of value +
+// noise can tell the value.
 func TestPublishedItemsAreOnTheGrid(t *testing.T) {
 	p := soundParams(6, 8, 20)
 	party := newVertical(t, &p, Order(8), someRatings(rand.New(rand.NewPCG(1, 1)), 6, 8, 0.5))
@@ -86,7 +85,7 @@ func TestPublishedItemsAreOnTheGrid(t *testing.T) {
 			off++
 		}
 	}
-	if off < 100 { // of 160; a float on the grid by chance is one in 2^28
+	if off < 100 { // of 160; a float is on the grid by chance once in 2^28
 		t.Errorf("only %d of 160 coordinates were rounded", off)
 	}
 }

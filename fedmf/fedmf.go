@@ -1,20 +1,19 @@
-// Package fedmf is federated matrix factorization: a rating of user i for item
-// j is explained as the inner product of a user embedding u_i and an item
-// embedding v_j, and parties learn what they share without showing ratings.
-// It follows Li, Song and Fanti, "Federated Matrix Factorization with Privacy
-// Guarantee" (PVLDB 15, 2022), called the FMF paper below; docs/divergence.md
-// says where it departs from it and why.
+// Package fedmf is federated matrix factorization. It explains a rating of user i for item j as the
+// inner product of a user embedding u_i and an item embedding v_j. Parties learn the shared
+// embeddings without showing ratings. The package follows Li, Song and Fanti, "Federated Matrix
+// Factorization with Privacy Guarantee" (PVLDB 15, 2022), called the FMF paper below.
+// docs/divergence.md lists the differences and their reasons.
 //
-// Embeddings are non-negative and of norm at most √R, R the top of the rating
-// scale, so that predictions stay in [0, R] and the gradient of one rating has
-// norm at most 2R^{3/2} (embedding clipping, FMF paper, section 4.1.1).
+// Embeddings are non-negative and of norm at most √R, where R is the top of the rating scale. So
+// predictions stay in [0, R] and the gradient of one rating has norm at most 2R^{3/2} (embedding
+// clipping, FMF paper, section 4.1.1).
 //
-// What stands here: LFL-SGDMF, in which each client is one user ([LFL], a
-// server.Durable, and [User], a client.Trainer), with its three stages:
+// In LFL-SGDMF each client is one user ([LFL], a server.Durable, and [User], a client.Trainer). It
+// has three stages:
 //
 //  1. each user pre-trains u_i against the common start of V;
 //  2. in every iteration each user samples one rating and contributes the
-//     gradient of V, of which only the noisy sum over users is seen ([OneRating];
+//     gradient of V; the server sees only the noisy sum over users ([OneRating];
 //     [AllRatings] is ours, and learns more from the same budget);
 //  3. each user fine-tunes u_i against the final V. It never leaves the client.
 //
@@ -30,33 +29,33 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Params are the public settings of a factorization, the same for everybody.
+// Params holds the public settings of a factorization, the same for all clients.
 type Params struct {
 	Items     int     // m
 	Rank      int     // p, the length of an embedding
 	MaxRating float64 // R, the top of the rating scale; scales start at 0 or above
-	StartMean float64 // what every prediction is before training, in (0, R]: a public guess at the mean
+	StartMean float64 // every prediction before training, in (0, R]: a public guess at the mean
 	Spread    float64 // relative spread of the items' start, which lets ranks above 1 differ
 	Seed      uint64  // of the start; public
-	Fit       Fit     // what a user does locally in stages 1 and 3
+	Fit       Fit     // a user's local fit in stages 1 and 3
 
-	Contribution Contribution // what a user of LFL sends of its gradient; empty where no party is a user
-	Clip         float64      // C, the largest norm of a gradient where gradients are clipped, positive
+	Contribution Contribution // the part of its gradient that a user of LFL sends; empty if no party is a user
+	Clip         float64      // C, the largest norm of a clipped gradient, positive
 }
 
-// Contribution is what a user of LFL-SGDMF sends in an iteration.
+// Contribution says what a user of LFL-SGDMF sends in an iteration.
 type Contribution string
 
 const (
-	// OneRating: the gradient of one rating, sampled anew each time. The paper's
-	// form. Its bound, 2R^{3/2}, is several times a typical gradient.
+	// OneRating sends the gradient of one rating, sampled anew each time. It is the paper's form.
+	// Its bound, 2R^{3/2}, is several times a typical gradient.
 	OneRating Contribution = "one-rating"
-	// AllRatings: the gradient of all the user's ratings, clipped to a norm C.
-	// Ours: the same noise hides far more signal.
+	// AllRatings sends the gradient of all the user's ratings, clipped to norm C. It is ours: the
+	// same noise hides far more signal.
 	AllRatings Contribution = "all-ratings"
 )
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports every fault of the settings.
 func (p Params) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -87,16 +86,15 @@ func (p Params) Validate() error {
 	return errors.Join(append(errs, p.Fit.Validate())...)
 }
 
-// GradientBound is 2R^{3/2}, the largest norm of one rating's gradient with
-// respect to either embedding (FMF paper, section 4.1.1).
+// GradientBound returns 2R^{3/2}, the largest norm of one rating's gradient with respect to either
+// embedding (FMF paper, section 4.1.1).
 func (p Params) GradientBound() float64 { return 2 * math.Pow(p.MaxRating, 1.5) }
 
-// startValue is the coordinate of an embedding that predicts StartMean
-// everywhere: √(mean/p).
+// startValue returns the coordinate of an embedding that predicts StartMean everywhere: √(mean/p).
 func (p Params) startValue() float64 { return math.Sqrt(p.StartMean / float64(p.Rank)) }
 
-// StartItems is the common start of V: the uniform value √(mean/p) with a small
-// seeded spread, projected. Every algorithm and baseline of a run starts here.
+// StartItems returns the common start of V: the uniform value √(mean/p) with a small seeded spread,
+// projected. Every algorithm and baseline of a run starts here.
 func (p Params) StartItems() *model.Matrix {
 	v := model.NewMatrix(p.Items, p.Rank)
 	for i := range v.Data() {
@@ -116,7 +114,7 @@ func (p Params) scatter(m *model.Matrix, rng interface{ NormFloat64() float64 })
 	}
 }
 
-// StartUser is where every u_i starts.
+// StartUser returns the start of every u_i.
 func (p Params) StartUser() []float64 {
 	u := make([]float64, p.Rank)
 	for i := range u {
@@ -125,9 +123,9 @@ func (p Params) StartUser() []float64 {
 	return u
 }
 
-// Project is the embedding clipping Π of the FMF paper: negative coordinates to
-// zero, then onto the ball of squared norm r. It is the exact projection onto
-// {x >= 0, ‖x‖² <= r} (appendix D there).
+// Project applies the embedding clipping Π of the FMF paper: negative coordinates become zero, then
+// x moves onto the ball of squared norm r. It is the exact projection onto {x >= 0, ‖x‖² <= r}
+// (appendix D there).
 func Project(x []float64, r float64) {
 	var norm2 float64
 	for i, v := range x {

@@ -100,7 +100,7 @@ func TestFitIsTheRidgeRegression(t *testing.T) {
 		}
 		got := p.User(r, v)
 
-		weight := 0.5 * 3.5 // half a rating's worth; an item starts with |v|² = 3.5
+		weight := 0.5 * 3.5 // weight 0.5 ratings; an item starts with |v|² = 3.5
 		var gram mat.Dense
 		gram.Mul(dense(v).T(), dense(v))
 		right := mat.NewVecDense(rank, nil)
@@ -160,12 +160,12 @@ func TestFitDescends(t *testing.T) {
 	})
 }
 
-// plan is an iteration's, with V as it stands.
+// plan returns the plan of an iteration, with the current V.
 func plan(p fedmf.Params, v *model.Matrix, iteration uint64) *protocol.Plan {
 	return &protocol.Plan{Iteration: iteration, Phase: fedmf.ItemGradient, Broadcast: v.Encode(), Releases: []protocol.Release{release(p)}}
 }
 
-// release has the scale that a run would choose: rounding costs a thousandth.
+// release returns a release with the scale that a run would choose: rounding costs a thousandth.
 func release(p fedmf.Params) protocol.Release {
 	r := p.Release()
 	r.Scale, r.Width = 500*math.Sqrt(float64(r.MaxNonZero))/r.L2, 32
@@ -278,11 +278,11 @@ func TestUserWithoutRatingsContributesZero(t *testing.T) {
 	}
 }
 
-// The measured sensitivity: what emptying a record moves is the contribution
-// itself, since an empty record contributes zero. Over 1,000 users, random and
-// chosen to be worst (embeddings at the edge of the ball, ratings at the ends of
-// the scale), the integers sent stay within the declared D2 and D1, and the
-// worst comes within a hundredth of D2: the bound is not loose by construction.
+// The measured sensitivity. Emptying a record moves the sum by the contribution itself, since an
+// empty record contributes zero. The test takes 1,000 users, random and chosen to be worst
+// (embeddings at the edge of the ball, ratings at the ends of the scale). The sent integers stay
+// within the declared D2 and D1, and the worst comes within a hundredth of D2: the bound is not
+// loose by construction.
 func TestMeasuredSensitivity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	worst := map[fedmf.Contribution]float64{}
@@ -300,7 +300,7 @@ func TestMeasuredSensitivity(t *testing.T) {
 			for i := range row {
 				row[i] = 3 * rng.Float64()
 			}
-			if n%2 == 0 { // adversarial: the server sent anything at all; only the last coordinate, or none, on the rated items
+			if n%2 == 0 { // adversarial: the server sends arbitrary values; only the last coordinate, or none, on the rated items
 				clear(row)
 				if j < 5 {
 					row[rank-1] = math.Sqrt(5)

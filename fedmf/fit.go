@@ -9,18 +9,18 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Fit is what a user does by its own client: fit u_i to its ratings with V held
-// fixed, by projected gradient steps on
+// Fit is the local fit of a user's client: it fits u_i to its ratings with V held fixed, by
+// projected gradient steps on
 //
 //	Σ_j (x_j - <u, v_j>)² + ridge·mean·‖u - start‖².
 //
-// Nothing of it is ever sent.
+// The client sends none of it.
 type Fit struct {
 	Steps int     // gradient steps; the same budget before and after cooperation
-	Ridge float64 // how many ratings' worth of weight the start has: an item's embedding starts with ‖v‖² = mean
+	Ridge float64 // weight of the start, in ratings: an item's embedding starts with ‖v‖² = mean
 }
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports every fault of the settings.
 func (f Fit) Validate() error {
 	var errs []error
 	if f.Steps < 0 {
@@ -42,14 +42,14 @@ type matrixRows struct{ *model.Matrix }
 
 func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
 
-// User runs the fit for a user against V and returns u.
+// User fits a user against V and returns u.
 func (p Params) User(r model.Ratings, v *model.Matrix) []float64 {
 	u := make([]float64, p.Rank)
 	p.fit(r, matrixRows{v}, u)
 	return u
 }
 
-// fitting is what a fit needs of memory; it is used again from user to user.
+// fitting holds the memory of a fit; it is used again from user to user.
 type fitting struct {
 	gram                 []float64 // rank x rank
 	right, scratch, grad []float64
@@ -57,7 +57,7 @@ type fitting struct {
 
 var fittings = sync.Pool{New: func() any { return new(fitting) }}
 
-// of makes room for a rank.
+// of makes room for rank d.
 func (f *fitting) of(d int) {
 	if len(f.right) == d {
 		return
@@ -67,7 +67,7 @@ func (f *fitting) of(d int) {
 	f.right, f.scratch, f.grad = all[:d], all[d:2*d], all[2*d:]
 }
 
-// fit writes the fit to u. It works on the Gram matrix Σ v vᵀ, so that a step costs p² whatever the
+// fit writes the fit to u. It works on the Gram matrix Σ v vᵀ, so that a step costs p² for any
 // number of ratings.
 func (p *Params) fit(r model.Ratings, v rows, u []float64) {
 	start := p.startValue()

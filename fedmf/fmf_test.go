@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// slow is FMF written out (figure 3(a) of the paper, equations (4) and (5)),
-// full batch: party k has the part X[k] of the ratings, as loss gradients with
-// respect to single entries of U and V, γ_t as there, densities alike.
+// slow is FMF written out (figure 3(a) of the paper, equations (4) and (5)), full batch. Party k
+// has the part X[k] of the ratings, as loss gradients with respect to single entries of U and V.
+// γ_t is the paper's; all parties have the same density.
 type slow struct {
 	u, v *model.Matrix // VFL: V holds all parties' items; HFL: U all parties' users
 	x    []triple
@@ -25,7 +25,7 @@ type triple struct {
 	value             float64
 }
 
-// gradients of party k at U = u, V = v: sums of ∇L_ij over its ratings.
+// gradients returns the gradients of party k at U = u, V = v: sums of ∇L_ij over its ratings.
 func (s *slow) gradients(k int, u, v *model.Matrix) (gu, gv *model.Matrix) {
 	gu, gv = model.NewMatrix(u.Rows(), u.Cols()), model.NewMatrix(v.Rows(), v.Cols())
 	for _, r := range s.x {
@@ -41,7 +41,7 @@ func (s *slow) gradients(k int, u, v *model.Matrix) (gu, gv *model.Matrix) {
 	return gu, gv
 }
 
-// descend is x ← Π(x - gain·g).
+// descend computes x ← Π(x - gain·g).
 func descend(x, g *model.Matrix, gain float64) {
 	for i := range x.Rows() {
 		for c := range x.Cols() {
@@ -62,11 +62,11 @@ func (s *slow) deal(rng *rand.Rand, party func(user, item int) int) {
 	}
 }
 
-// fall is the share of the learning rate at a step from 1, of all: linear over
-// the first 80% to a tenth.
+// fall returns the share of the learning rate at a step from 1, of all: linear over the first 80%
+// to a tenth.
 func fall(step, all int) float64 { return 1 - 0.9*min(float64(step-1)/(0.8*float64(all)), 1) }
 
-// iterate runs an iteration through the parties and the server as they are.
+// iterate runs an iteration through the parties and the server in their current state.
 func iterate(t *testing.T, s *Average, parties []client.Trainer) {
 	t.Helper()
 	pl, done, err := s.Next()
@@ -91,14 +91,13 @@ func checkNear(t *testing.T, name string, want, got *model.Matrix) {
 	}
 }
 
-// faint is noise that no tolerance sees: a step with noise is the step without it,
-// and noise.
+// faint is noise below every tolerance: a step with it is the step without noise, plus noise.
 var faint = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-14, SamplingRate: 1}
 
-// VFL without noise, full batch, is the paper's FMF: with one party and T' = 1
-// plain projected gradient descent over 20 iterations, with three parties
-// equation (4), the average of step (s2), and κ steps on V at the end. The
-// learning rate of the paper is γ_t = η_U·n, and η_V = η_U·n/m.
+// VFL without noise, full batch, is the paper's FMF. With one party and T' = 1 it is plain
+// projected gradient descent over 20 iterations. With three parties it is equation (4), the average
+// of step (s2), and κ steps on V at the end. The learning rate of the paper is γ_t = η_U·n, and η_V
+// = η_U·n/m.
 func TestVerticalIsFMF(t *testing.T) {
 	for _, c := range []struct {
 		party                 []int // of an item
@@ -160,7 +159,7 @@ func TestVerticalIsFMF(t *testing.T) {
 	}
 }
 
-// indicesOf are the indices of a party.
+// indicesOf returns the indices of a party.
 func indicesOf(party []int, k int) (own []int32) {
 	for i, o := range party {
 		if o == k {
@@ -170,7 +169,7 @@ func indicesOf(party []int, k int) (own []int32) {
 	return own
 }
 
-// rowsOf are a party's ratings, by row and item as it counts them.
+// rowsOf returns a party's ratings, by its own row and item numbers.
 func rowsOf(x []triple, k, rows int, place func(triple) (row, item int)) []model.Ratings {
 	out := make([]model.Ratings, rows)
 	for _, r := range x {
@@ -182,8 +181,8 @@ func rowsOf(x []triple, k, rows int, place func(triple) (row, item int)) []model
 	return out
 }
 
-// HFL without noise, full batch, is the paper's FMF by equation (5), after stage
-// 1, with users fixed (HFL-SGDMF) or trained along; γ_t as above.
+// HFL without noise, full batch, is the paper's FMF by equation (5), after stage 1, with users
+// fixed (HFL-SGDMF) or trained too. γ_t is the same as in TestVerticalIsFMF.
 func TestHorizontalIsFMF(t *testing.T) {
 	for _, c := range []struct {
 		party         []int // of a user

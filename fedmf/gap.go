@@ -2,8 +2,8 @@ package fedmf
 
 import "math"
 
-// gapOf is the geometric gap that 64 random bits stand for, where perLog is 1/log(1-q): the gap is at least g with probability
-// (1-q)^g.
+// gapOf returns the geometric gap of 64 random bits. perLog is 1/log(1-q): the gap is at least g
+// with probability (1-q)^g.
 func gapOf(x uint64, perLog float64) float64 {
 	// Small u are the short gaps, where float64 is finest.
 	u := (float64(x) + 0.5) * 0x1p-64
@@ -11,16 +11,20 @@ func gapOf(x uint64, perLog float64) float64 {
 }
 
 const (
-	logBits = 8 // of a mantissa, by which logs has its entries
-	// quickError bounds how far the logarithm in quickGap may be from the one in gapOf, where x is at most mostQuick, so that 1-u
-	// is at least 2^-12 and its logarithm at most 8.4. It is below half of that: gapOf rounds u, by 2^-53 at most, which are 4.6e-13
-	// in the logarithm; the others are a fiftieth of it: 1e-16 for the bits of x that quickGap leaves out, 6e-15 for the fifth term
-	// of the series and on, and some 1e-15 wherever a sum or a logarithm is rounded.
+	logBits = 8 // bits of a mantissa that choose the entry of logs
+	// quickError bounds the difference between the logarithms of quickGap and gapOf, if x is at
+	// most mostQuick. Then 1-u is at least 2^-12 and its logarithm at most 8.4.
+	//
+	// The difference is below half of quickError. gapOf rounds u by 2^-53 at most, which is 4.6e-13
+	// in the logarithm. The other parts are a fiftieth of that: 1e-16 for the bits of x that
+	// quickGap leaves out, 6e-15 for the series from the fifth term, and some 1e-15 for each
+	// rounded sum or logarithm.
 	quickError = 1e-12
 	mostQuick  = math.MaxUint64 - 1<<52
 )
 
-// logs has, for each beginning of a mantissa, the reciprocal of the middle of what begins so, and its logarithm's negative.
+// logs has, for each beginning of a mantissa, the reciprocal of the middle of its interval, and the
+// negative logarithm of that reciprocal.
 var logs = func() (table [1 << logBits]struct{ reciprocal, log float64 }) {
 	for i := range table {
 		middle := 1 + (float64(i)+0.5)/(1<<logBits)
@@ -30,8 +34,9 @@ var logs = func() (table [1 << logBits]struct{ reciprocal, log float64 }) {
 	return table
 }()
 
-// quickGap is gapOf in less time, or not sure. It takes the logarithm from a table and four terms of a series, and is
-// sure where no whole number is within the error of that. So it changes no gap, and the law of gaps stays that of gapOf.
+// quickGap computes gapOf in less time, or reports that it is not sure. It takes the logarithm from
+// a table and four terms of a series, and is sure if no whole number is within its error. So it
+// changes no gap, and gaps keep the law of gapOf.
 func quickGap(x uint64, perLog float64) (gap float64, sure bool) {
 	if x > mostQuick {
 		return 0, false

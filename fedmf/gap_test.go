@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestQuickGap: what quickGap is sure of is what gapOf computes with math.Log1p, at bits drawn at random and at those where the gap
-// changes, the nearest to them and others around; and it is sure of nearly all that are drawn.
+// TestQuickGap compares the sure results of quickGap with gapOf, which uses math.Log1p. Bits are
+// drawn at random, and taken at and around each change of the gap. quickGap must be sure of nearly
+// all drawn bits.
 func TestQuickGap(t *testing.T) {
 	const draws = 200_000
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -47,7 +48,7 @@ func TestQuickGap(t *testing.T) {
 	}
 }
 
-// BenchmarkGap is a gap between ratings of a sample; plain is by math.Log1p alone.
+// BenchmarkGap draws a gap between ratings of a sample; plain uses math.Log1p alone.
 func BenchmarkGap(b *testing.B) {
 	perLog := 1 / math.Log1p(-0.01)
 	rng := rand.New(rand.NewPCG(1, 1))

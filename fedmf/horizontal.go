@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Horizontal is a party of HFL-SGDMF, which holds all ratings of its own users:
-// a client.Trainer. V is shared; U_k never leaves it (FMF paper, section 5).
+// Horizontal is a party of HFL-SGDMF, which holds all ratings of its own users: a client.Trainer. V
+// is shared; U_k never leaves the party (FMF paper, section 5).
 type Horizontal struct {
 	params   *PartyParams
 	users    []int32 // its own, as indices of all users
@@ -19,18 +19,17 @@ type Horizontal struct {
 	gradient bool    // send gradients instead of embeddings
 
 	steps *stepper      // nil before the first iteration
-	u     *model.Matrix // U_k as it is shared with no one, kept as trained in stages 1 and 2
+	u     *model.Matrix // U_k, which the party never shares, as trained in stages 1 and 2
 	tuned *Tuned        // nil before stage 3
 }
 
-// Tuned are a party's own versions of the embeddings after stage 3.
+// Tuned holds a party's own versions of the embeddings after stage 3.
 type Tuned struct {
 	Users *model.Matrix // one row for each of the party's users
 	Items *model.Matrix
 }
 
-// NewHorizontal makes the party of the given users; rows are their ratings of
-// all items.
+// NewHorizontal makes the party of the given users; rows are their ratings of all items.
 func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizontal, error) {
 	if len(users) == 0 || len(users) != len(rows) {
 		return nil, errors.New("fedmf: a party of HFL must have at least one user, and the ratings of each")
@@ -41,23 +40,21 @@ func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizo
 	return &Horizontal{params: p, users: users, ratings: newTable(rows), weight: float64(len(users)) / float64(p.Users)}, nil
 }
 
-// SendGradients has the party send the normalised noisy gradient of V of one
-// step instead of the V it trained: HFL-synSGD, with T' = 1. To be called before
-// the first iteration.
+// SendGradients makes the party send the normalised noisy gradient of V of one step instead of the
+// trained V: HFL-synSGD, with T' = 1. Call it before the first iteration.
 func (t *Horizontal) SendGradients() { t.gradient = true }
 
-// Own are the party's users, as indices of all users.
+// Own returns the party's users, as indices of all users.
 func (t *Horizontal) Own() []int32 { return t.users }
 
-// Users is U_k as it stands after stages 1 and 2, one row for each of Own; nil
-// before the first iteration.
+// Users returns U_k after stages 1 and 2, one row for each of Own; nil before the first iteration.
 func (t *Horizontal) Users() *model.Matrix { return t.u }
 
-// Tuned is what stage 3 made of it; nil before.
+// Tuned returns the embeddings after stage 3; nil before.
 func (t *Horizontal) Tuned() *Tuned { return t.tuned }
 
-// prepare trims the ratings, and starts U_k: stage 1, without noise.
-// A user's embedding follows from the user's own ratings and the public start.
+// prepare trims the ratings, and starts U_k by stage 1, without noise. A user's embedding follows
+// from the user's own ratings and the public start.
 func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.Runner) error {
 	trimmed := t.ratings
 	if t.params.ClipRatings > 0 {
@@ -71,8 +68,8 @@ func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.R
 	return nil
 }
 
-// begin is U_k as stage 1 makes it from V: fitted to all ratings or, with RandomUsers, the
-// start with the spread that V has, by the public seed.
+// begin returns U_k after stage 1: fitted to all ratings, or with RandomUsers the start with the
+// spread of V, by the public seed.
 func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
 	p := t.params
 	if !p.RandomUsers {
@@ -90,8 +87,8 @@ func (t *Horizontal) fit(v *model.Matrix, run protocol.Runner) *model.Matrix {
 	return u
 }
 
-// Contribute implements client.Trainer: T' local steps on V from the broadcast
-// one, U_k fixed or trained along, then (w_k·V^(k), w_k).
+// Contribute takes T' local steps on V from the broadcast V, with U_k fixed or trained too, and
+// returns (w_k·V^(k), w_k).
 func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	n, err := t.params.own(p, t.params.Items, false)
 	if err != nil {
@@ -126,8 +123,8 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 	return []protocol.Vector{weighted(t.steps.v, t.weight, p.Releases[0])}, nil
 }
 
-// step is one local step on V. Only V is noised: a user's embedding is moved by
-// the user's own ratings alone, and shown to nobody.
+// step is one local step on V. Only V is noised: a user's embedding follows from the user's own
+// ratings alone, and never leaves the party.
 func (t *Horizontal) step(number int) error {
 	p, s := t.params, t.steps
 	if err := s.gradients(t.u, p.TrainUsers); err != nil {
@@ -138,8 +135,8 @@ func (t *Horizontal) step(number int) error {
 	return s.moveV(itemRate/p.batch(len(t.users)), s.z*p.Sensitivity(false))
 }
 
-// moveUsers takes the users' part of a step, without noise: nothing where they
-// are not trained along, since then no row is touched.
+// moveUsers takes the users' part of a step, without noise. If users are not trained, no row is
+// touched and nothing moves.
 func (t *Horizontal) moveUsers(rate float64) {
 	s, d := t.steps, t.u.Cols()
 	for k, i := range s.touched {
@@ -147,9 +144,8 @@ func (t *Horizontal) moveUsers(rate float64) {
 	}
 }
 
-// noisyGradient is what HFL-synSGD sends: the noisy sum of the gradients of V
-// over a sample, divided by its public expectation. Users' embeddings take their
-// own part of the step.
+// noisyGradient returns the vector that HFL-synSGD sends: the noisy sum of the gradients of V over
+// a sample, divided by its public expectation. Users' embeddings take their own part of the step.
 func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 	p, s := t.params, t.steps
 	if err := s.gradients(t.u, p.TrainUsers); err != nil {
@@ -167,7 +163,7 @@ func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 	return g, nil
 }
 
-// Finish implements client.Trainer: stage 3, for the party's own use.
+// Finish runs stage 3, for the party's own use.
 func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
 	v, err := t.params.receive(model, t.params.Items, nil)
 	if err != nil {
@@ -177,10 +173,10 @@ func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
 	return nil
 }
 
-// Tune fits the party's users to V or, with RandomUsers, takes them as stage 2 left
-// them, at their start if there was none; then it makes passes over the party's own
-// ratings, which move both U_k and V. V becomes the party's. Nothing of it is
-// private, and nothing is shown to anybody.
+// Tune is stage 3. It fits the party's users to V; with RandomUsers it starts from the users of
+// stage 2, or from their start if there was no stage 2. Then it makes passes over the party's own
+// ratings, which move both U_k and V. V becomes the party's. The result is not private, and never
+// leaves the party.
 func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *Tuned {
 	p, r := t.params, t.ratings
 	tuned := &Tuned{Items: v}

@@ -16,7 +16,7 @@ type horizontalInstance struct{ *partyInstance }
 func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalInstance, error) {
 	parties := algorithm.Parties.Int(s.Config)
 	var parts split.Partition
-	if s.Public() { // who is with which party is private
+	if s.Public() { // the assignment of users to parties is private
 		if parties > s.Data.Users {
 			return nil, config.Errorf("%w: %d for %d users", split.ErrParties, parties, s.Data.Users)
 		}
@@ -34,18 +34,15 @@ func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalIn
 	return &horizontalInstance{x}, nil
 }
 
-// Strategy implements algorithm.Instance.
 func (x *horizontalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	return x.average(session, x.params.StartItems())
 }
 
-// LocalSteps implements algorithm.LocalNoiser.
 func (x *horizontalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(false) }
 
-// ClientSide implements algorithm.Instance.
 func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return x.clients() }
 
-// clients are the parties, untrained.
+// clients returns the parties, untrained.
 func (x *horizontalInstance) clients() (*horizontalParties, error) {
 	p := &horizontalParties{horizontalInstance: x, parties: make([]*Horizontal, len(x.parts))}
 	for k, users := range x.parts {
@@ -69,7 +66,6 @@ func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*Hor
 	return t, err
 }
 
-// Party implements algorithm.Instance.
 func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
 	users, rows, _, err := x.setup.PartyRows(which, l)
 	if err != nil {
@@ -92,13 +88,12 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 	}}, nil
 }
 
-// Shared implements algorithm.Instance.
 func (x *horizontalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return sharedItems(shared, x.setup, x.params.Params)
 }
 
-// Baselines implements algorithm.Instance. Alone each party gets the passes over its own
-// ratings, without noise, that serve it best where nobody helps.
+// Baselines lists the baselines of HFL. Alone each party makes the passes over its own ratings,
+// without noise, that serve a lone party best.
 func (x *horizontalInstance) Baselines() []algorithm.Baseline {
 	tuned := func(passes int) func(protocol.Runner) (model.Predictor, error) {
 		return func(run protocol.Runner) (model.Predictor, error) { return x.tunedAlone(passes, run) }
@@ -110,7 +105,6 @@ func (x *horizontalInstance) Baselines() []algorithm.Baseline {
 	}
 }
 
-// Words implements algorithm.SummaryDescriber.
 func (x *horizontalInstance) Words() algorithm.Words {
 	return algorithm.Words{
 		Model:  "fine-tuned by each party for itself",
@@ -135,7 +129,6 @@ type horizontalParties struct {
 	parties []*Horizontal
 }
 
-// Trainers implements algorithm.ClientSide.
 func (p *horizontalParties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.parties))
 	for i, h := range p.parties {
@@ -144,8 +137,7 @@ func (p *horizontalParties) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim predicts by the shared V and the users as stages 1 and 2 have them:
-// before fine-tuning.
+// Interim predicts by the shared V and the users of stages 1 and 2: before fine-tuning.
 func (p *horizontalParties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
 	return p.interim(shared)
 }
@@ -194,10 +186,10 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 	return m, nil
 }
 
-// partyItemsName is the file of party k's own item embeddings, without extension.
+// partyItemsName returns the file of party k's own item embeddings, without extension.
 func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
 
-// tuned predicts for every user by the embeddings of the user's party.
+// tuned returns a predictor that uses, for every user, the embeddings of the user's party.
 func (p *horizontalParties) tuned(tuned []*Tuned) *local {
 	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.params.Rank)}
 	for k, t := range p.parties {
@@ -210,14 +202,13 @@ func (p *horizontalParties) tuned(tuned []*Tuned) *local {
 	return l
 }
 
-// local are parties with a V each.
+// local holds parties with a V each.
 type local struct {
 	party []int32 // of a user
 	users *model.Matrix
 	items []*model.Matrix
 }
 
-// Predict implements model.Predictor.
 func (l *local) Predict(user int, items []int32, out []float64) {
 	u, v := l.users.Row(user), l.items[l.party[user]]
 	for i, j := range items {

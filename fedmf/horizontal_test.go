@@ -24,9 +24,8 @@ func newHorizontal(t *testing.T, p *PartyParams, users []int32, rows []model.Rat
 	return h
 }
 
-// Without a rating a step moves V by noise alone, with the standard deviation
-// that the ledger's multiplier says times the sensitivity of V in closed form,
-// whether or not the party trains its users, who get none.
+// Without a rating a step moves V by noise alone. Its standard deviation is the ledger's multiplier
+// times the sensitivity of V in closed form, also if the party trains its users, who get no noise.
 func TestHorizontalNoise(t *testing.T) {
 	for _, c := range []struct {
 		clipping Clipping
@@ -50,9 +49,9 @@ func TestHorizontalNoise(t *testing.T) {
 	}
 }
 
-// What HFL-synSGD sends is w times the noisy sum of gradients over its public
-// expectation: first of noise alone, then (without noise) the gradient itself, by
-// differences. Either keeps within the bounds of its release.
+// HFL-synSGD sends w times the noisy sum of gradients over its public expectation: first of noise
+// alone, then (without noise) the gradient itself, by differences. Both keep within the bounds of
+// their release.
 func TestSentGradients(t *testing.T) {
 	p, _, item := noisy(dp.User, EmbeddingClipping)
 	p.Users, p.Items, p.LocalSteps, p.TrainUsers = 4000, 20_000, 1, true
@@ -105,9 +104,9 @@ func TestSentGradients(t *testing.T) {
 	}
 }
 
-// Where only V is seen, its gradient alone is clipped to C: a step that is clipped
-// moves V by exactly C times the rate over the batch. Clipped together with U's, V's
-// part would be shorter, for the same noise.
+// If only V is seen, its gradient alone is clipped to C: a clipped step moves V by exactly C times
+// the rate over the batch. Clipped together with U's, V's part would be shorter, for the same
+// noise.
 func TestClippingOfItemsAlone(t *testing.T) {
 	p := soundParams(1, 4, 2)
 	p.Clipping, p.Clip, p.Unit, p.ClipRatings, p.ItemSteps, p.FineTune = BothClippings, 0.5, dp.User, 4, 1, 0
@@ -138,9 +137,9 @@ func TestClippingOfItemsAlone(t *testing.T) {
 	}
 }
 
-// Stage 1 fits each user to all its ratings, V as broadcast (the fit has its own
-// tests); stage 2 leaves U_k alone unless users are trained, and uses θ ratings of
-// each; stage 3 uses all of them again.
+// Stage 1 fits each user to all its ratings, with V as broadcast (the fit has its own tests). Stage
+// 2 leaves U_k alone unless users are trained, and uses θ ratings of each. Stage 3 uses all of them
+// again.
 func TestStagesOfHorizontal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, train := range []bool{false, true} {
@@ -194,9 +193,9 @@ func TestStagesOfHorizontal(t *testing.T) {
 	}
 }
 
-// In the vanilla form nobody is fitted: U_k starts where the public start says, within a few
-// spreads of it, whatever the ratings are; stage 2 moves it by projected gradient steps on both,
-// computed here by hand from differences; and stage 3 with no pass leaves it there.
+// In the vanilla form no user is fitted. U_k starts within a few spreads of the public start, for
+// any ratings. Stage 2 moves it by projected gradient steps on both, computed here by hand from
+// differences. Stage 3 with no pass leaves it there.
 func TestVanillaHorizontal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	p := soundParams(4, 6, 2)
@@ -263,8 +262,8 @@ func sequence(p *PartyParams, rows []model.Ratings, v *model.Matrix, order [][2]
 	return out
 }
 
-// A pass of stage 3 takes each rating once, in an order of its own: the result is
-// that of one of the orders of four ratings that share users and items.
+// A pass of stage 3 takes each rating once, in a random order: the result equals the result of one
+// of the orders of four ratings that share users and items.
 func TestTunePass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	p := soundParams(2, 2, 2)
@@ -308,9 +307,8 @@ func permute(x [][2]int, from int, out *[][][2]int) {
 	}
 }
 
-// Every number of passes more lowers the error on the ratings that they are made
-// over, and the second pass of two is slower: 0.4375 of the rate, which where no
-// two ratings share a user or an item makes the order of no account.
+// Every further pass lowers the error on the ratings of the passes. The second pass of two is
+// slower: 0.4375 of the rate. If no two ratings share a user or an item, the order does not matter.
 func TestTunePasses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	p := soundParams(20, 15, 3)

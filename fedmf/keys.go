@@ -32,14 +32,14 @@ const (
 )
 
 const (
-	// startMeanShare of the scale's top is what everything is predicted to be
-	// before training: 3.5 of 5 stars.
+	// startMeanShare is the prediction before training, as a share of the scale's top: 3.5 of 5
+	// stars.
 	startMeanShare = 0.7
-	// defaultDensity is a guess where no counts are published.
+	// defaultDensity is a guess for sets without published counts.
 	defaultDensity = 0.01
 )
 
-// declareKeys comes before the algorithms that have them.
+// declareKeys must run before the algorithms that use the keys are declared.
 func declareKeys() {
 	declareUserKeys()
 	declarePartyKeys()
@@ -60,9 +60,9 @@ func declareKeys() {
 }
 
 func declareUserKeys() {
-	contribution = config.DeclareText(config.Key{ // the paper's algorithm is what lfl-sgdmf names
+	contribution = config.DeclareText(config.Key{ // lfl-sgdmf names the paper's algorithm
 		Name: "contribution", Kind: config.Word, Default: string(OneRating), Words: []string{string(OneRating), string(AllRatings)}, Flag: true, Placeholder: "WHAT",
-		Help: "What a user sends the gradient of: one-rating (the paper's form) or all-ratings, clipped to --clip-norm, which learns far more from the same budget.",
+		Help: "Ratings in a user's gradient: one-rating (the paper's form) or all-ratings, clipped to --clip-norm, which learns far more from the same budget.",
 	})
 	clipNorm = config.DeclareNumber(config.Key{
 		Name: "clip-norm", Kind: config.Real, Default: "5", Range: config.Positive(), Flag: true, Placeholder: "C", // 2 to 10 end within 0.004
@@ -115,11 +115,11 @@ func declarePartyKeys() {
 	})
 	clipping = config.DeclareText(config.Key{
 		Name: "clipping", Kind: config.Word, Default: string(EmbeddingClipping), Words: []string{string(EmbeddingClipping), string(GradientClipping), string(BothClippings)},
-		Flag: true, Placeholder: "HOW", Help: "What bounds a party's gradients: embedding (the paper's form), gradient (DP-SGD, to --clip-norm) or both, which needs far less noise.",
+		Flag: true, Placeholder: "HOW", Help: "Bound of a party's gradients: embedding (the paper's form), gradient (DP-SGD, to --clip-norm) or both, which needs far less noise.",
 	})
 	train = config.DeclareText(config.Key{
-		Name: "train", Kind: config.Word, Default: "auto", Auto: "items; both of hfl-synsgd, as the paper has it, and where users are not pre-trained", Words: []string{trainItems, trainBoth}, Flag: true, Placeholder: "WHAT",
-		Help: "What an HFL party moves in a step: items (its users are fitted before) or both.",
+		Name: "train", Kind: config.Word, Default: "auto", Auto: "items; both for hfl-synsgd, as in the paper, and if users are not pre-trained", Words: []string{trainItems, trainBoth}, Flag: true, Placeholder: "WHAT",
+		Help: "Embeddings that an HFL party trains in a step: items (its users are fitted before) or both.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			if gradients(c) || !pretrains(c) {
 				return trainBoth
@@ -129,14 +129,14 @@ func declarePartyKeys() {
 	})
 }
 
-// pretrains reports whether users are fitted before anything is shared: always but for parties
-// of HFL in the vanilla form.
+// pretrains reports whether users are fitted before anything is shared. Only parties of HFL in the
+// vanilla form do not fit them.
 func pretrains(c config.Config) bool {
 	return pretrain.Is(c, yes) || algorithm.Of(c).About().Clients != algorithm.UserParties
 }
 
-// defaultClipRatings is θ (FMF paper, sections 4.3 and 5.3); 0 where nothing is trimmed.
-// Where a user's whole gradient is clipped trimming would only lose ratings.
+// defaultClipRatings is θ (FMF paper, sections 4.3 and 5.3); 0 if nothing is trimmed. If a user's
+// whole gradient is clipped, trimming would only lose ratings.
 func defaultClipRatings(c config.Config) float64 {
 	if algorithm.UnitOf(c) == dp.Rating || !byEmbeddings(c) {
 		return 0
@@ -187,7 +187,7 @@ func declareModelKeys() {
 	itemRate = real("item-rate", "auto", byNoise, config.Positive(), "Step of parties on the embeddings of items.")
 	density = config.DeclareNumber(config.Key{
 		Name: "model.density", Kind: config.Real, Default: "auto", Auto: "by the published counts of the data set, else 0.01", Range: config.Above(0, 1),
-		Help: "Share of all pairs of a user and an item that are rated, by which parties scale their steps. To read it off the ratings would cost privacy.",
+		Help: "Share of all pairs of a user and an item that are rated; parties scale their steps by it. Reading it from the ratings would cost privacy.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
 			switch {
 			case f == nil:
@@ -199,22 +199,22 @@ func declareModelKeys() {
 			}
 		},
 	})
-	pretrain = config.DeclareText(config.Key{ // FMF paper, section 5.1: yes is what makes it HFL-SGDMF
+	pretrain = config.DeclareText(config.Key{ // FMF paper, section 5.1: yes makes it HFL-SGDMF
 		Name: "model.pretrain", Kind: config.Word, Default: yes, Words: []string{yes, no},
-		Help: "Whether an HFL party fits its users to their ratings before items are trained. With no they begin at random, are trained along, and stages 2 and 3 go on from there: the paper's vanilla form.",
+		Help: "Whether an HFL party fits its users to their ratings before items are trained. With no, users begin at random and are trained in stages 2 and 3: the paper's vanilla form.",
 		Check: func(c config.Config) string {
 			if pretrain.Is(c, no) && train.Is(c, trainItems) && algorithm.Of(c).About().Clients == algorithm.UserParties {
-				return "with train items nobody would train users who begin at random; use train both with it"
+				return "with train items no step would train users that begin at random; use train both"
 			}
 			return ""
 		},
 	})
 	prior = config.DeclareNumber(config.Key{
 		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0),
-		Help: "Precision of the Gaussian prior of embeddings in dp-sgld, in which a rating's error has the precision 2.",
+		Help: "Precision of the Gaussian prior of embeddings in dp-sgld; a rating's error there has the precision 2.",
 	})
 	itemRidge = real("item-ridge", "auto", "such that the curvature of the objective takes a 20th of epsilon; 1 without noise", config.Positive(),
-		"How many ratings the start of an item's embedding weighs in objective-perturbation. Less costs more of epsilon.")
+		"Weight of the start of an item's embedding in objective-perturbation, in ratings. A smaller weight costs more of epsilon.")
 	dimensions = config.DeclareNumber(config.Key{
 		Name: "model.dimensions", Kind: config.Whole, Default: "auto", Auto: "a tenth of the items", Range: config.AtLeast(1),
 		Help: "Rows that users of gd-dr project their gradients to, at most the items.",
@@ -227,7 +227,7 @@ func declareModelKeys() {
 	})
 	startMean = config.DeclareNumber(config.Key{
 		Name: "model.start-mean", Kind: config.Real, Default: "auto", Auto: "0.7 of the scale's top: 3.5 stars of 5", Range: config.Positive(), Unit: "stars",
-		Help: "What everything is predicted to be before training. It is public.",
+		Help: "Prediction for every rating before training. It is public.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
 			if f == nil {
 				return config.Auto

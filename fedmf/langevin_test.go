@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// langevinParams are those of DP-SGLD.
+// langevinParams returns settings of DP-SGLD.
 func langevinParams(unit dp.Unit, users, items, rank int) PartyParams {
 	p := soundParams(users, items, rank)
 	p.Clipping, p.Prior, p.Unit = ResidualClipping, 2, unit
@@ -21,9 +21,9 @@ func langevinParams(unit dp.Unit, users, items, rank int) PartyParams {
 	return p
 }
 
-// A unit moves the summed gradient by at most the sensitivity: of 1,000 random units, at embeddings of
-// any sign on the edge of the ball, none does by more, and one that makes all of it of the
-// same sign comes to the bound: u = √R·e1, v = -√R·e1, x = R has error 2R, cut to R.
+// A unit moves the summed gradient by at most the sensitivity: this holds for 1,000 random units,
+// at embeddings of any sign on the edge of the ball. A unit with all signs equal reaches the bound:
+// u = √R·e1, v = -√R·e1, x = R has error 2R, cut to R.
 func TestLangevinSensitivity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
@@ -66,8 +66,9 @@ func TestLangevinSensitivity(t *testing.T) {
 	}
 }
 
-// Without ratings a step is, in the language of the paper, θ <- θ - (η/2)λθ + N(0, η), and with more noise
-// for privacy that noise instead. For U, gain = rate/(q·m·τ) = 1e-3/(0.5·6·0.1) and η = 2q·gain = 3.33e-3.
+// Without ratings a step is, in the language of the paper, θ <- θ - (η/2)λθ + N(0, η); if privacy
+// needs more noise, that noise replaces N(0, η). For U, gain = rate/(q·m·τ) = 1e-3/(0.5·6·0.1) and
+// η = 2q·gain = 3.33e-3.
 func TestLangevinStep(t *testing.T) {
 	const users, items, q, tau = 20_000, 6, 0.5, 0.1
 	for _, z := range []float64{0, 1e-3, 0.5} {

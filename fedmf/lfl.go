@@ -14,24 +14,23 @@ import (
 // of V, summed over users.
 const ItemGradient = "item-gradient"
 
-// User is one user's side of LFL-SGDMF: a client.Trainer. Its embedding stays
-// with the client.
+// User is one user's side of LFL-SGDMF: a client.Trainer. Its embedding stays with the client.
 type User struct {
 	*crowd
 	u     []float64 // nil until stage 1 has run
-	at    int32     // its place among them
+	at    int32     // the user's place in the crowd
 	tuned bool      // stage 3 has run
 }
 
-// crowd is what the users of one process share.
+// crowd holds the data that the users of one process share.
 type crowd struct {
 	params *Params
 	all    model.RatingsByUser
-	kept   *model.RowArena // where u_i is
+	kept   *model.RowArena // holds every u_i
 }
 
-// NewUser makes the trainer of a user with the given ratings, which it keeps
-// and does not change. A user may have none.
+// NewUser makes the trainer of a user with the given ratings, which it keeps and does not change. A
+// user may have no rating.
 func NewUser(p *Params, r model.UserRatings) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
 
 // NewUsers makes the trainers of many users of one process.
@@ -57,19 +56,19 @@ func (t *User) fit(r model.Ratings, v rows) {
 	t.params.fit(r, v, t.u)
 }
 
-// Embedding is u_i as it stands; nil before stage 1.
+// Embedding returns the current u_i; nil before stage 1.
 func (t *User) Embedding() []float64 { return t.u }
 
 // Finished reports whether stage 3 has run.
 func (t *User) Finished() bool { return t.tuned }
 
-// Contribute implements client.Trainer: the gradient of V for one rating of
-// the user's, each as likely, as the only row that is not zero; or, with
-// AllRatings, that of all of them, scaled down to norm Clip if it is longer. A
-// user without a rating contributes zero. Stage 1 runs when the first plan arrives.
+// Contribute returns the gradient of V. For one of the user's ratings, each equally likely, only
+// one row of it is not zero. With AllRatings it is the gradient of all ratings, scaled down to norm
+// Clip if it is longer. A user without a rating contributes zero. Stage 1 runs when the first plan
+// arrives.
 func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	if p.OwnNoise() {
-		return nil, errors.New("fedmf: the plan has users add noise of their own, which they do not; the ledger is charged for noise that nobody adds")
+		return nil, errors.New("fedmf: the plan asks users for noise of their own, which they do not add; the ledger would be charged for missing noise")
 	}
 	v, err := model.NewBroadcast(p.Broadcast, t.params.Items, t.params.Rank)
 	if err != nil {
@@ -97,8 +96,8 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	return []protocol.Vector{t.gradient(r, int(k), int(k)+1, v)}, nil
 }
 
-// gradient is that of Σ (x_j - <u, v_j>)² over the ratings from to to-1 with
-// respect to V: in each rated row -2u(x_j - <u, v_j>).
+// gradient returns the gradient of Σ (x_j - <u, v_j>)² over the ratings from to to-1 with respect
+// to V: in each rated row -2u(x_j - <u, v_j>).
 func (t *User) gradient(r model.Ratings, from, to int, v model.Broadcast) protocol.Vector {
 	d := t.params.Rank
 	g := protocol.Vector{Index: make([]uint32, to-from), Block: d, Value: make([]float64, (to-from)*d)}
@@ -129,7 +128,7 @@ func clip(x []float64, c float64) {
 	}
 }
 
-// Finish implements client.Trainer: stage 3.
+// Finish runs stage 3.
 func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	v, err := model.NewBroadcast(items, t.params.Items, t.params.Rank)
 	if err != nil {
@@ -142,7 +141,7 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// LFLParams are the settings of the server's side of LFL-SGDMF.
+// LFLParams holds the settings of the server's side of LFL-SGDMF.
 type LFLParams struct {
 	Params
 	Rounds int // T, attempts
@@ -155,13 +154,13 @@ type LFLParams struct {
 	Release      protocol.Release // of Params.Release, with scale, width and noise set
 }
 
-// Release is LFL's release with the bounds that hold by construction: one row
-// of V of norm at most 2R^{3/2}, or, with AllRatings, any rows of norm at most
-// Clip together. Scale, width and noise are still to be set.
+// Release returns LFL's release with the bounds that hold by construction: one row of V of norm at
+// most 2R^{3/2}, or, with AllRatings, any rows of norm at most Clip together. The caller must set
+// scale, width and noise.
 func (p Params) Release() protocol.Release {
 	r := protocol.Release{Name: ItemGradient, Len: p.Items * p.Rank, L2: p.GradientBound(), MaxNonZero: p.Rank}
 	if p.Contribution == AllRatings {
-		r.L2, r.MaxNonZero = p.Clip, r.Len // how many a user rated is private: it must not show in the plan or in a message's length
+		r.L2, r.MaxNonZero = p.Clip, r.Len // the number of a user's ratings is private: neither the plan nor the length of a message may show it
 	}
 	return r
 }
@@ -173,7 +172,7 @@ type LFL struct {
 	iteration uint64
 }
 
-// NewLFL makes the strategy, V at its start.
+// NewLFL makes the strategy, with V at its start.
 func NewLFL(p LFLParams) (*LFL, error) {
 	errs := []error{p.Validate(), p.Release.Validate(), p.Cohort.Validate()}
 	if p.Rounds < 0 {
@@ -188,11 +187,11 @@ func NewLFL(p LFLParams) (*LFL, error) {
 	return &LFL{params: p, items: p.StartItems()}, nil
 }
 
-// Items is V as it stands, not a copy.
+// Items returns the current V, not a copy.
 func (s *LFL) Items() *model.Matrix { return s.items }
 
-// Next implements server.Strategy. A skipped iteration is an attempt like any
-// other: the budget is planned over attempts.
+// Next returns the plan of the next iteration, and false after the last. A skipped iteration is an
+// attempt like any other: the budget is planned over attempts.
 func (s *LFL) Next() (*protocol.Plan, bool, error) {
 	if s.iteration == uint64(s.params.Rounds) {
 		return nil, true, nil
@@ -204,8 +203,7 @@ func (s *LFL) Next() (*protocol.Plan, bool, error) {
 	}, false, nil
 }
 
-// Absorb implements server.Strategy: V <- Π(V - γ_t/|U1| · Σ gradient)
-// (FMF paper, figure 3(d), step s2).
+// Absorb computes V <- Π(V - γ_t/|U1| · Σ gradient) (FMF paper, figure 3(d), step s2).
 func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
 	gamma := Schedule(s.params.LearningRate, int(p.Iteration), s.params.Rounds) *
 		float64(s.params.Items) / float64(sums.Survivors)
@@ -220,14 +218,14 @@ func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) 
 	return nil
 }
 
-// Skip implements server.Strategy: V stays, the attempt is used up.
+// Skip leaves V as it is; the attempt is used up.
 func (s *LFL) Skip(*protocol.Plan, error) {}
 
-// Model implements server.Strategy: V, encoded.
+// Model returns V, encoded.
 func (s *LFL) Model() []byte { return s.items.Encode() }
 
-// Schedule is the learning rate of iteration t (from 1) of rounds: it falls
-// linearly over the first 80% of the iterations to a tenth, then stays.
+// Schedule returns the learning rate of iteration t (from 1) of rounds: it falls linearly over the
+// first 80% of the iterations to a tenth, then stays.
 func Schedule(rate float64, t, rounds int) float64 {
 	fall := 0.8 * float64(rounds)
 	if fall == 0 {

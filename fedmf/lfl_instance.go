@@ -35,7 +35,6 @@ func openUsers(s *algorithm.Setup, p Params) (*usersInstance, error) {
 	return &usersInstance{setup: s, params: p}, nil
 }
 
-// Strategy implements algorithm.Instance.
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	s := x.setup
 	return NewLFL(LFLParams{
@@ -44,13 +43,11 @@ func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 	})
 }
 
-// ClientSide implements algorithm.Instance.
 func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {
 	kept := model.NewRowArena(x.setup.Data.Users, x.params.Rank)
 	return &userParties{usersInstance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
-// Party implements algorithm.Instance.
 func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
 	user, err := l.UserOf(algorithm.Name.Of(x.setup.Config), which)
 	if err != nil {
@@ -65,12 +62,11 @@ func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData)
 	}}, nil
 }
 
-// Shared implements algorithm.Instance.
 func (x *usersInstance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return sharedItems(shared, x.setup, x.params)
 }
 
-// sharedItems are the embeddings of all items, which the server has.
+// sharedItems returns the embeddings of all items, which the server has.
 func sharedItems(shared []byte, s *algorithm.Setup, p Params) ([]model.Embeddings, error) {
 	return sharedMatrix(shared, "item_embeddings", s.Data.ItemIDs, p)
 }
@@ -83,12 +79,11 @@ func sharedMatrix(shared []byte, name string, ids []string, p Params) ([]model.E
 	return []model.Embeddings{{Named: model.Named{Name: name, Matrix: b.Matrix()}, IDs: ids}}, nil
 }
 
-// Baselines implements algorithm.Instance.
 func (x *usersInstance) Baselines() []algorithm.Baseline {
 	return append(startBaselines(x.setup, x.params, x.setup.Schedule.Iterations()), withoutNoise(x.setup))
 }
 
-// startBaselines are what users reach without cooperating.
+// startBaselines returns the baselines of users without cooperation.
 func startBaselines(s *algorithm.Setup, p Params, steps int) []algorithm.Baseline {
 	return []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
@@ -100,8 +95,8 @@ func startBaselines(s *algorithm.Setup, p Params, steps int) []algorithm.Baselin
 	}
 }
 
-// withoutNoise is the same data, start, local budget, parties and dropouts, at the learning
-// rate that suits no noise.
+// withoutNoise returns the baseline with the same data, start, local budget, parties and dropouts,
+// at the learning rate that suits no noise.
 func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 	return algorithm.NonPrivate(s, func(c *config.Config) {
 		for _, k := range []config.NumberKey{learningRate, userRate, itemRate} {
@@ -113,11 +108,10 @@ func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 // userParties are the clients of LFL.
 type userParties struct {
 	*usersInstance
-	kept  *model.RowArena // where users keep embeddings
+	kept  *model.RowArena // holds the users' embeddings
 	users []User
 }
 
-// Trainers implements algorithm.ClientSide.
 func (p *userParties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.users))
 	for i := range p.users {
@@ -126,8 +120,7 @@ func (p *userParties) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim has every user fine-tune against the model: what the run would end
-// with if it ended here.
+// Interim fine-tunes every user against the model, as if the run ended here.
 func (p *userParties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
 	b, err := model.NewBroadcast(shared, p.params.Items, p.params.Rank)
 	if err != nil {
@@ -136,13 +129,13 @@ func (p *userParties) Interim(shared []byte, run protocol.Runner) (model.Predict
 	return FitUsers(p.params, p.setup.Train, b.Matrix(), run), nil
 }
 
-// Final takes the users' embeddings as their clients hold them after stage 3.
+// Final takes the users' embeddings that their clients hold after stage 3.
 func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
 	b, err := model.NewBroadcast(shared, p.params.Items, p.params.Rank)
 	if err != nil {
 		return nil, err
 	}
-	f := &model.Factors{Users: p.kept.Rows(), Items: b.Matrix()} // where they are, mostly
+	f := &model.Factors{Users: p.kept.Rows(), Items: b.Matrix()} // usually their own place
 	if err = all(len(p.users), run, func(u int) error {
 		if p.users[u].Finished() {
 			return nil
@@ -164,7 +157,6 @@ func all(n int, run protocol.Runner, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// Load implements algorithm.Loader.
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	rank := algorithm.Rank.Int(c)
 	items, err := files.Matrix("item_embeddings", set.Items, rank)
@@ -189,7 +181,8 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	}}, nil
 }
 
-// users are the embeddings of users: as they were written, or, of a run that wrote none, fitted again.
+// users returns the embeddings of users: as they were written, or fitted again if the run wrote
+// none.
 func (f *family) users(c config.Config, set *dataset.Set, files algorithm.Files, items *model.Matrix) (*model.Matrix, error) {
 	if f.about.Noise != algorithm.ObjectiveNoise {
 		return files.Matrix("user_embeddings", set.Users, items.Cols())
@@ -201,7 +194,7 @@ func (f *family) users(c config.Config, set *dataset.Set, files algorithm.Files,
 	return FitUsers(p, files.Train(), items, protocol.Workers(1)).Users, nil
 }
 
-// partyItems are the item embeddings by which each user's own party predicts.
+// partyItems returns the item embeddings of each user's own party.
 func partyItems(c config.Config, set *dataset.Set, files algorithm.Files, rank int) (func(user int) *model.Matrix, error) {
 	parts, err := split.PartitionUsers(set, int(algorithm.Parties.Chosen(c)), algorithm.Seed.Of(c))
 	if err != nil {

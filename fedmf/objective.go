@@ -14,16 +14,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ObjectiveParams are the settings of Objective.
+// ObjectiveParams holds the settings of Objective.
 type ObjectiveParams struct {
 	Params
 	Unit        dp.Unit
 	ClipRatings int     // θ, the most ratings of a user that are trained on; with Unit user. 0: all, with Unit rating and without noise
-	Ridge       float64 // how many ratings' worth of weight the start of V has, positive
+	Ridge       float64 // weight of the start of V, in ratings, positive
 	Epsilon     float64 // of V; +Inf for no noise
 }
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports every fault of the settings.
 func (p ObjectiveParams) Validate() error {
 	errs := []error{p.Params.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -46,7 +46,7 @@ func (p ObjectiveParams) Validate() error {
 	return errors.Join(errs...)
 }
 
-// count is how many rows of V a unit touches at the most.
+// count returns the largest number of rows of V that a unit touches.
 func (p ObjectiveParams) count() float64 {
 	if p.Unit == dp.User {
 		return float64(p.ClipRatings)
@@ -54,8 +54,8 @@ func (p ObjectiveParams) count() float64 {
 	return 1
 }
 
-// length2 is the largest ‖u‖² of a user while V is trained: of the start, which is public, or of a feasible
-// embedding, where a user's own ratings move it.
+// length2 returns the largest ‖u‖² of a user while V is trained: of the start, which is public, or
+// of a feasible embedding, if a user's own ratings move it.
 func (p ObjectiveParams) length2() float64 {
 	if p.Unit == dp.User {
 		return p.MaxRating
@@ -64,53 +64,62 @@ func (p ObjectiveParams) length2() float64 {
 	return model.Dot(u, u)
 }
 
-// weight is λ.
+// weight returns λ.
 func (p ObjectiveParams) weight() float64 { return p.Ridge * p.StartMean }
 
-// Sensitivity bounds how far a unit moves the gradients of the objectives of all items, summed over the items in
-// L2 norm each, at any feasible V: count·2R‖u‖. A rating x of an item adds 2(<u,v> - x)u to its gradient, and of
-// feasible u and v, x and <u,v> are from 0 to R.
+// Sensitivity bounds how far a unit moves the gradients of the objectives of all items, summed over
+// the items in L2 norm each, at any feasible V: count·2R‖u‖. A rating x of an item adds 2(<u,v> -
+// x)u to its gradient; for feasible u and v, x and <u,v> are from 0 to R.
 func (p ObjectiveParams) Sensitivity() float64 {
 	return p.count() * 2 * p.MaxRating * math.Sqrt(p.length2())
 }
 
-// Curvature is what a unit may gain an observer by changing the curvature of the objective: count·ln(1 + ‖u‖²/λ).
+// Curvature bounds the ε that a unit gives an observer by changing the curvature of the objective:
+// count·ln(1 + ‖u‖²/λ).
 func (p ObjectiveParams) Curvature() float64 { return p.count() * math.Log1p(p.length2()/p.weight()) }
 
-// RidgeFor is the ridge at which curvature takes a share of ε.
+// RidgeFor returns the ridge at which curvature takes a share of ε.
 func (p ObjectiveParams) RidgeFor(share float64) float64 {
 	return p.length2() / math.Expm1(share*p.Epsilon/p.count()) / p.StartMean
 }
 
-// rate is β: a row of noise η has a density in proportion to exp(-β‖η‖).
+// rate returns β: a row of noise η has a density in proportion to exp(-β‖η‖).
 func (p ObjectiveParams) rate() float64 { return (p.Epsilon - p.Curvature()) / p.Sensitivity() }
 
-// Objective returns V by objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011; of matrix factorization Hua, Xia
-// and Zhong 2015), what the FMF paper compares with in figure 5. With U fixed, each row of V is
+// Objective returns V by objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011; for matrix
+// factorization Hua, Xia and Zhong 2015). The FMF paper compares with it in figure 5. With U fixed,
+// each row of V is
 //
 //	v_j = argmin Σ_i (x_ij - <u_i, v>)² + λ‖v - v⁰‖² + <η_j, v>   over v >= 0, ‖v‖² <= R,
 //
-// with v⁰ the common start, which is public, and η_j drawn once with a density in proportion to exp(-β‖η_j‖). U has to be of a unit's
-// own data at the most: with unit rating every u_i is the public start, and with unit user it is fitted to that user's ratings
-// against v⁰. random draws the trimming of users and the noise.
+// with v⁰ the common start, which is public, and η_j drawn once with a density in proportion to
+// exp(-β‖η_j‖). U may depend on a unit's own data at most: with unit rating every u_i is the public
+// start, and with unit user it is fitted to that user's ratings against v⁰. random draws the
+// trimming of users and the noise.
 //
 // # Why V is ε-DP
 //
-// Units are there or not (add-remove). Let f be the objective of a row without noise, H = 2Σuuᵀ + 2λI its constant second
-// derivative, and P the projection to the feasible set, which is convex. With w = v + n for the v that is returned and the outward n
-// at which it is held, -η = ∇f(Pw) + (w - Pw): this is what it is to be the minimiser. Given η there is one w, and given w
-// one η, and both ways are Lipschitz, so w has the density p(η(w))·|det M|, M = HP' + I - P', where P' is the derivative of
-// P: it exists almost everywhere and, as that of a gradient of a convex function, is symmetric with eigenvalues from 0 to 1.
-// v = Pw says no more than w.
+// Units are present or absent (add-remove). Let f be the objective of a row without noise, H =
+// 2Σuuᵀ + 2λI its constant second derivative, and P the projection to the feasible set, which is
+// convex. Let w = v + n for the returned v and the outward n that holds it there. Then -η = ∇f(Pw)
+// + (w - Pw), because v is the minimiser.
 //
-// A rating more adds g = 2(<u,v> - x)u to ∇f(Pw), and Pw is feasible, so ‖g‖ <= 2R‖u‖: the first factor changes by e^(β‖g‖) at
-// the most. To H it adds 2uuᵀ, and det M grows by the factor 1 + 2uᵀP'M⁻¹u. Where P' has an inverse, P'M⁻¹ = (H + P'⁻¹ - I)⁻¹ is
-// at most H⁻¹, and so at most I/2λ; elsewhere by continuity. The second factor changes by 1 + ‖u‖²/λ at the most. A unit of k ratings,
-// all of different items, does so to k rows, whose noise is independent: ε = βk2R‖u‖ + k·ln(1 + ‖u‖²/λ) = β·Sensitivity + Curvature. ∎
+// Given η there is one w, and given w one η, and both ways are Lipschitz. So w has the density
+// p(η(w))·|det M|, M = HP' + I - P', where P' is the derivative of P. P' exists almost everywhere.
+// As the second derivative of a convex function, it is symmetric with eigenvalues from 0 to 1. v =
+// Pw says no more than w.
 //
-// That rests on the exact minimiser: [quadratic.feasible] is one up to the rounding of float64. Rows are rounded to
-// multiples of 2^-24 afterwards, as all that parties with noise in floating point send; nothing is claimed about bits below. The largest
-// noise that 64 bits give is 44/β a coordinate, which the exact law exceeds with a chance of 2^-64.
+// One more rating adds g = 2(<u,v> - x)u to ∇f(Pw), and Pw is feasible, so ‖g‖ <= 2R‖u‖: the first
+// factor changes by at most e^(β‖g‖). To H it adds 2uuᵀ, and det M grows by the factor 1 +
+// 2uᵀP'M⁻¹u. Where P' has an inverse, P'M⁻¹ = (H + P'⁻¹ - I)⁻¹ is at most H⁻¹, and so at most I/2λ;
+// elsewhere by continuity. The second factor changes by at most 1 + ‖u‖²/λ. A unit of k ratings,
+// all of different items, does so to k rows, whose noise is independent: ε = βk2R‖u‖ + k·ln(1 +
+// ‖u‖²/λ) = β·Sensitivity + Curvature. ∎
+//
+// The proof needs the exact minimiser: [quadratic.feasible] returns it up to the rounding of
+// float64. Rows are rounded to multiples of 2^-24 afterwards, like all messages of parties with
+// noise in floating point; nothing is claimed about bits below. The largest noise that 64 bits give
+// is 44/β a coordinate, which the exact law exceeds with a chance of 2^-64.
 func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Matrix, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -159,7 +168,7 @@ func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, ran
 	return v, ctx.Err()
 }
 
-// anchored is λ‖v - v⁰‖², but for a constant.
+// anchored returns λ‖v - v⁰‖², except for a constant.
 func (p ObjectiveParams) anchored(start []float64) quadratic {
 	d := p.Rank
 	q := quadratic{make([]float64, d*d), make([]float64, d)}
@@ -170,7 +179,7 @@ func (p ObjectiveParams) anchored(start []float64) quadratic {
 	return q
 }
 
-// add adds (x - <u,v>)², but for a constant.
+// add adds (x - <u,v>)², except for a constant.
 func (q quadratic) add(u []float64, x float64) {
 	for a, ua := range u {
 		q.b[a] += x * ua
@@ -181,8 +190,8 @@ func (q quadratic) add(u []float64, x float64) {
 	}
 }
 
-// draw draws η with a density in proportion to exp(-β‖η‖): a length of Gamma(d, 1/β), the sum of d exponential
-// draws, and a direction that is that of a normal vector.
+// draw draws η with a density in proportion to exp(-β‖η‖): a length of Gamma(d, 1/β), the sum of d
+// exponential draws, and the direction of a normal vector.
 func (p ObjectiveParams) draw(eta []float64, bits *noise.Bits) error {
 	clear(eta)
 	if math.IsInf(p.Epsilon, 1) {
@@ -206,7 +215,7 @@ func (p ObjectiveParams) draw(eta []float64, bits *noise.Bits) error {
 	return nil
 }
 
-// noiseOf is where the noise of a run comes from.
+// noiseOf returns the stream of a run's noise.
 func noiseOf(src entropy.Source) (io.Reader, error) {
 	seed, err := entropy.NewSeed(src, "objective", 1)
 	if err != nil {

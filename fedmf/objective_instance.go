@@ -13,8 +13,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// curvatureShare is what of ε the curvature takes where no ridge is given. On synthetic:small at ε = 5 a tenth is 0.03 worse per
-// user and a 40th 0.013, over seeds 1 to 3; per rating all are within 0.004.
+// curvatureShare is the share of ε for the curvature if no ridge is given. On synthetic:small at ε
+// = 5 a tenth is 0.03 worse per user and a 40th 0.013, over seeds 1 to 3; per rating all are within
+// 0.004.
 const curvatureShare = 0.05
 
 // objectiveInstance is objective perturbation with all ratings in one place.
@@ -41,11 +42,11 @@ func openObjective(s *algorithm.Setup, p Params) (*objectiveInstance, error) {
 	return &objectiveInstance{setup: s, params: o}, nil
 }
 
-// Epochs implements algorithm.Central: there is one pass.
+// Epochs returns 1: there is one pass.
 func (x *objectiveInstance) Epochs() int { return 1 }
 
-// Train implements algorithm.Central. The model that it keeps is V, which the statement of privacy is about. Users are fitted to it
-// afterwards, each to its own ratings and without noise, so their embeddings are left out.
+// Train returns V, which the statement of privacy is about. Users are fitted to it afterwards, each
+// to its own ratings and without noise, so their embeddings are left out.
 func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	random, err := noiseOf(src)
 	if err != nil {
@@ -59,7 +60,7 @@ func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ al
 	return t, passed(algorithm.Epoch{Number: 1, Model: f, Save: f.Items.Encode})
 }
 
-// factors are V and the users that are fitted to it.
+// factors returns V and the users fitted to it.
 func (x *objectiveInstance) factors(ctx context.Context, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Factors, error) {
 	rows := make([]model.Ratings, x.setup.Data.Users)
 	for u := range rows {
@@ -72,7 +73,6 @@ func (x *objectiveInstance) factors(ctx context.Context, p ObjectiveParams, rand
 	return FitUsers(p.Params, x.setup.Train, items, run), nil
 }
 
-// Baselines implements algorithm.Instance.
 func (x *objectiveInstance) Baselines() []algorithm.Baseline {
 	still := algorithm.Baseline{Name: "non_private", Itself: !x.setup.Private()}
 	if !still.Itself {
@@ -86,7 +86,6 @@ func (x *objectiveInstance) Baselines() []algorithm.Baseline {
 	return append(startBaselines(x.setup, x.params.Params, alone), still)
 }
 
-// Words implements algorithm.SummaryDescriber.
 func (x *objectiveInstance) Words() algorithm.Words {
 	return algorithm.Words{Model: "each user fitted to it afterwards; only item embeddings are written"}
 }

@@ -24,7 +24,7 @@ func objectiveParams(unit dp.Unit, items, rank int) ObjectiveParams {
 	return p
 }
 
-// randomQuadratic is one whose minimiser may be inside, on an edge or on the ball.
+// randomQuadratic returns a quadratic whose minimiser may be inside, on an edge or on the ball.
 func randomQuadratic(rng *rand.Rand, d int) quadratic {
 	q := quadratic{make([]float64, d*d), make([]float64, d)}
 	for i := range d {
@@ -40,8 +40,9 @@ func randomQuadratic(rng *rand.Rand, d int) quadratic {
 	return q
 }
 
-// The oracle is projected gradient descent, 4,000 steps of 1/trace: of condition numbers below 200 it is at the minimum to
-// 1e-8. Of more than one dimension the minimiser has to be on both kinds of edge in some trials.
+// The oracle is projected gradient descent, 4,000 steps of 1/trace: for condition numbers below 200
+// it reaches the minimum to 1e-8. In more than one dimension the minimiser must be on both kinds of
+// edge in some trials.
 func TestFeasibleMinimiser(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	const r = 4
@@ -82,8 +83,9 @@ func TestFeasibleMinimiser(t *testing.T) {
 	}
 }
 
-// Of 1,000 random units none moves the gradients of all items by more than the bound, in the sum of their norms, at any feasible V,
-// and one comes to it: u of the greatest length, v = 0 and ratings of R.
+// No unit of 1,000 random ones moves the gradients of all items by more than the bound, in the sum
+// of their norms, at any feasible V. One unit reaches it: u of the greatest length, v = 0 and
+// ratings of R.
 func TestObjectiveSensitivity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 9))
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
@@ -120,9 +122,10 @@ func TestObjectiveSensitivity(t *testing.T) {
 	}
 }
 
-// An item of rank 1 that n others rated with y and one unit with x, or not: whether η puts v below t follows from the law of Laplace, so the
-// chance of every interval of V is known for both. No logarithm of a ratio exceeds ε, of an interval or of the edges at 0 and √R. Some exceed what the
-// noise is for, β·Sensitivity = ε - Curvature: without the price of the curvature the claim would be wrong.
+// An item of rank 1 has n ratings y, and one unit rates it with x, or not. The law of Laplace says
+// whether η puts v below t, so the chance of every interval of V is known for both. No logarithm of
+// a ratio exceeds ε, for an interval or for the edges at 0 and √R. Some exceed the noise's own
+// part, β·Sensitivity = ε - Curvature: without the price of the curvature the claim would be wrong.
 func TestObjectiveKeepsEpsilon(t *testing.T) {
 	p := objectiveParams(dp.Rating, 1, 1)
 	u, start := p.StartUser()[0], p.StartItems().Row(0)[0]
@@ -131,7 +134,7 @@ func TestObjectiveKeepsEpsilon(t *testing.T) {
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		below := func(t, n, y, rated, x float64) float64 { // the chance that v <= t: that η is at least minus the slope there
+		below := func(t, n, y, rated, x float64) float64 { // the chance that v <= t: η is at least minus the slope there
 			slope := 2*n*u*(u*t-y) + 2*rated*u*(u*t-x) + 2*p.weight()*(t-start)
 			if slope < 0 {
 				return 0.5 * math.Exp(p.rate()*slope)
@@ -147,7 +150,7 @@ func TestObjectiveKeepsEpsilon(t *testing.T) {
 					if k == 400 {
 						now, with = 1, 1
 					}
-					if from, fromWith := now-last, with-lastWith; min(from, fromWith) > 1e-9 { // where differences have digits
+					if from, fromWith := now-last, with-lastWith; min(from, fromWith) > 1e-9 { // only where differences have digits
 						most = max(most, math.Abs(math.Log(from/fromWith)))
 					}
 					last, lastWith = now, with
@@ -187,7 +190,7 @@ func TestObjectiveCurvature(t *testing.T) {
 	}
 }
 
-// determinant is that of HP' + I - P' in two dimensions, H = 2A.
+// determinant returns the determinant of HP' + I - P' in two dimensions, H = 2A.
 func determinant(q quadratic, w []float64, r float64) float64 {
 	const h = 1e-6
 	var d, m [4]float64
@@ -210,8 +213,8 @@ func determinant(q quadratic, w []float64, r float64) float64 {
 	return m[0]*m[3] - m[1]*m[2]
 }
 
-// Lengths of noise have mean d/β and variance d/β², directions none that is preferred. Of 20,000 draws five standard deviations:
-// an alarm that is false in 2 of a million.
+// Lengths of noise have mean d/β and variance d/β², and no direction is preferred. Five standard
+// deviations over 20,000 draws: an alarm that is false in 2 of a million.
 func TestObjectiveNoise(t *testing.T) {
 	const draws = 20_000
 	p := objectiveParams(dp.Rating, 1, 3)
@@ -243,8 +246,9 @@ func TestObjectiveNoise(t *testing.T) {
 	}
 }
 
-// Without noise and of rank 1 a row is the quotient of the normal equations, (λv⁰ + uΣx)/(λ + nu²): with u = v⁰ = √3.5 and a ridge of 1,
-// λ = u², and it predicts (3.5 + Σx)/(1 + n). By hand: ratings 1 and 4 make 8.5/3, none 3.5.
+// Without noise a row of rank 1 is the quotient of the normal equations, (λv⁰ + uΣx)/(λ + nu²).
+// With u = v⁰ = √3.5 and a ridge of 1, λ = u², and it predicts (3.5 + Σx)/(1 + n). By hand: ratings
+// 1 and 4 make 8.5/3, no rating 3.5.
 func TestObjectiveWithoutNoise(t *testing.T) {
 	p := objectiveParams(dp.Rating, 2, 1)
 	p.Epsilon, p.Ridge = math.Inf(1), 1
@@ -260,7 +264,7 @@ func TestObjectiveWithoutNoise(t *testing.T) {
 	}
 }
 
-// Every row of noise is another, and rated items or not have it: nothing of V is as without.
+// Every row of V, rated or not, has its own noise: no row equals the row without noise.
 func TestObjectiveNoisesEveryItem(t *testing.T) {
 	p := objectiveParams(dp.User, 50, 2)
 	v, err := Objective(t.Context(), make([]model.Ratings, 4), p, simulated.New(1, "objective").Stream("test", 1), protocol.Workers(2))

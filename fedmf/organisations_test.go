@@ -19,14 +19,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// chosen is what the design and the FMF paper (section 4.3) have for each
-// algorithm on the small set: 600 users, 400 items, 18,015 training ratings.
+// chosen holds the values of the design and the FMF paper (section 4.3) for each algorithm on the
+// small set: 600 users, 400 items, 18,015 training ratings.
 var chosen = []struct {
 	settings                           string
 	rounds, localSteps, parties, theta float64
 	unit, accountant, noise, secagg    string
 	epsilon, delta, colluders          float64
-	train                              string // "" where there is no choice
+	train                              string // "" without a choice
 	clients, coordinates               int
 }{
 	{"algorithm=vfl-sgdmf", 100, 10, 10, 0, "rating", "pld", "own", "ideal", 10, 5e-6, 0.05, "", 10, 601},
@@ -51,7 +51,7 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 			c := e.Config
 			for _, n := range []struct {
 				what      string
-				got, want float64 // 0 where it is without effect
+				got, want float64 // 0 without effect
 			}{
 				{"rounds", algorithm.Rounds.Value(c), tt.rounds}, {"local-steps", localSteps.Value(c), tt.localSteps}, {"parties", algorithm.Parties.Value(c), tt.parties},
 				{"clip-ratings", clipRatings.Value(c), tt.theta}, {"epsilon", algorithm.Epsilon.Value(c), tt.epsilon}, {"delta", algorithm.Delta.Value(c), tt.delta},
@@ -61,7 +61,7 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 					t.Errorf("%s is %v, want %v", n.what, n.got, n.want)
 				}
 			}
-			if want := 20000. / 600 / 400; math.Abs(density.Value(c)-want) > 1e-12 { // as the set is listed
+			if want := 20000. / 600 / 400; math.Abs(density.Value(c)-want) > 1e-12 { // as the set's description says
 				t.Errorf("density is %v, want %v", density.Of(c), want)
 			}
 			for _, w := range []struct{ what, got, want string }{
@@ -85,7 +85,7 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 	}
 }
 
-// checkNoise holds the noise of the release against the configuration.
+// checkNoise compares the noise of the release with the configuration.
 func checkNoise(t *testing.T, e *experiment.Experiment) {
 	t.Helper()
 	n, c := e.Schedule.First().Noise, e.Config
@@ -96,13 +96,13 @@ func checkNoise(t *testing.T, e *experiment.Experiment) {
 		return
 	}
 	want := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: n.Multiplier, SamplingRate: samplingRate.Value(c), Steps: localSteps.Int(c),
-		Spread: algorithm.Name.Is(c, "vfl-sgdmf") && algorithm.Unit.Is(c, "user")} // a user's ratings are with all parties
+		Spread: algorithm.Name.Is(c, "vfl-sgdmf") && algorithm.Unit.Is(c, "user")} // all parties have a user's ratings
 	if n != want || !(n.Multiplier > 0) {
 		t.Errorf("the noise is %+v, want %+v with a multiplier", n, want)
 	}
 }
 
-// A density is read off no ratings: where none is published it is a guess.
+// A density never comes from ratings: without a published density it is a guess.
 func TestDensityOfDataThatIsNotPublished(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "ratings.csv")
 	text := "user,item,rating\n"
@@ -116,7 +116,7 @@ func TestDensityOfDataThatIsNotPublished(t *testing.T) {
 	if density.Of(e.Config) != config.Fixed(0.01) {
 		t.Errorf("density is %v, want 0.01", density.Of(e.Config))
 	}
-	// Nor is the default of δ, from which the noise follows: 8 users, 5 items.
+	// The default of δ, and with it the noise, does not come from ratings either: 8 users, 5 items.
 	if n := algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data)); n != 40 || e.Split.Train.Len() == 40 {
 		t.Errorf("δ is for %d ratings, want all 40 pairs; %d are in training", n, e.Split.Train.Len())
 	}
@@ -125,7 +125,7 @@ func TestDensityOfDataThatIsNotPublished(t *testing.T) {
 	}
 }
 
-// The more noise, the smaller the steps; rates that are given stay.
+// The more noise, the smaller the steps; rates that the user gave stay.
 func TestRatesFallWithNoise(t *testing.T) {
 	for _, a := range []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"} {
 		t.Run(a, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestRatesFallWithNoise(t *testing.T) {
 	}
 }
 
-// partiesOf is what an experiment has of organisations.
+// partiesOf returns the organisations' instance of an experiment.
 func partiesOf(e *experiment.Experiment) *partyInstance {
 	if x, ok := e.Instance().(*verticalInstance); ok {
 		return x.partyInstance
@@ -162,7 +162,7 @@ type rated struct {
 	value      float32
 }
 
-// training are the columns of the split, in order.
+// training returns the columns of the split, in order.
 func training(e *experiment.Experiment) []rated {
 	train := e.Split.Train
 	all := make([]rated, train.Len())
@@ -269,9 +269,8 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 	}
 }
 
-// A run without noise and one in which parties train alone are of the same
-// parties, data and start, under another session: draws of one say nothing of
-// the other's.
+// A run without noise and a run of parties training alone have the same parties, data and start,
+// but another session: the draws of one say nothing about the other's.
 func TestVariantsOfOrganisations(t *testing.T) {
 	for _, a := range []string{"vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"} {
 		e := opened.Experiment(t, "accountant=rdp dropout=0.2 leave=0.1 away=0.1 algorithm="+a)
@@ -291,7 +290,7 @@ func TestVariantsOfOrganisations(t *testing.T) {
 	}
 	e := opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp dropout=0.2 leave=0.1 away=0.1")
 	l := opened.Vary(t, e, "local_only")
-	// The noise is the same, and nobody's averages it.
+	// The noise is the same, and no averaging reduces it.
 	rates := partiesOf(l).params
 	if !(partiesOf(l).params.UserRate < partiesOf(e).params.UserRate) {
 		t.Errorf("alone the rate is %v, together %v", partiesOf(l).params.UserRate, partiesOf(e).params.UserRate)

@@ -6,7 +6,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// paramsOf are the settings of a model, by the configuration.
+// paramsOf returns the settings of a model from the configuration.
 func paramsOf(s *algorithm.Setup) (Params, error) {
 	c := s.Config
 	p := Params{
@@ -17,7 +17,7 @@ func paramsOf(s *algorithm.Setup) (Params, error) {
 	return p, config.Wrap(p.Validate())
 }
 
-// partyParamsOf are the settings of parties but for the learning rates.
+// partyParamsOf returns the settings of parties, except the learning rates.
 func partyParamsOf(s *algorithm.Setup, p Params, clients algorithm.Clients) PartyParams {
 	c := s.Config
 	out := PartyParams{

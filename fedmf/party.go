@@ -10,9 +10,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// PartyParams are the public settings of VFL- and HFL-SGDMF, in which a party
-// is an organisation with ratings of many users: of all users for its own items
-// (VFL, [Vertical]), or of its own users for all items (HFL, [Horizontal]).
+// PartyParams holds the public settings of VFL- and HFL-SGDMF. A party is an organisation with
+// ratings of many users. In VFL ([Vertical]) it has the ratings of all users for its own items; in
+// HFL ([Horizontal]) the ratings of its own users for all items.
 type PartyParams struct {
 	Params       // Items is m, over all parties; Contribution is not used
 	Users    int // n, over all parties
@@ -23,9 +23,9 @@ type PartyParams struct {
 	LocalSteps int // T', steps between two averages
 	ItemSteps  int // κ, steps on V alone after the last average; VFL only
 
-	SamplingRate float64 // q: the chance of a unit to be in the Poisson sample of a step
-	Density      float64 // τ: a public guess at |Ω|/(nm), by which batches are normalised
-	ClipRatings  int     // θ, the most ratings of a user that a party trains on; with Unit user. 0: all, where gradients are clipped
+	SamplingRate float64 // q, the chance of a unit to be in the Poisson sample of a step
+	Density      float64 // τ, a public guess at |Ω|/(nm) that normalises batches
+	ClipRatings  int     // θ, the most ratings of a user that a party trains on, with Unit user; 0: all, for clipped gradients
 
 	// UserRate is η_U: a step moves u_i by η_U/(q·m_k·τ) times the sum of the
 	// sampled gradients, which is η_U times the mean gradient for a user with
@@ -33,43 +33,44 @@ type PartyParams struct {
 	// times the sum. The paper's γ_t is η_U·n, and it has η_V = η_U·n/m.
 	UserRate, ItemRate float64
 
-	// TrainUsers has an HFL party move its user embeddings in every step
-	// ("train-both" in the paper) and not only fit them before it trains V.
+	// TrainUsers makes an HFL party move its user embeddings in every step ("train-both" in the
+	// paper) instead of only fitting them before it trains V.
 	TrainUsers bool
-	// RandomUsers leaves stage 1 out of an HFL party: its user embeddings begin near the common
-	// start at random, and stages 2 and 3 go on from there, the vanilla form of FMF (FMF paper,
-	// figure 3(a) and section 5.3). With TrainUsers alone: else nothing would train them before stage 3.
+	// RandomUsers leaves stage 1 out of an HFL party. Its user embeddings begin near the common
+	// start at random, and stages 2 and 3 continue from there: the vanilla form of FMF (FMF paper,
+	// figure 3(a) and section 5.3). It needs TrainUsers; otherwise nothing would train the users
+	// before stage 3.
 	RandomUsers bool
-	// Prior is the precision λ of embeddings' prior, with ResidualClipping alone.
+	// Prior is the precision λ of embeddings' prior, with ResidualClipping only.
 	Prior float64
-	// FineTune is how many passes over its own ratings an HFL party makes in
-	// stage 3, on a copy of V that it keeps, with steps of FineTuneRate.
+	// FineTune is the number of passes over its own ratings of an HFL party in stage 3, on a copy
+	// of V that it keeps, with steps of FineTuneRate.
 	FineTune     int
 	FineTuneRate float64
 }
 
-// Clipping is how the gradient of a unit is kept within the sensitivity that
-// the noise is made for.
+// Clipping says how the gradient of a unit is kept within the sensitivity that the noise covers.
 type Clipping string
 
 const (
-	// EmbeddingClipping projects embeddings so that no gradient can be longer
-	// than 2R^{3/2} a rating. The paper's form.
+	// EmbeddingClipping projects embeddings so that no gradient is longer than 2R^{3/2} a rating.
+	// It is the paper's form.
 	EmbeddingClipping Clipping = "embedding"
-	// GradientClipping scales a unit's gradient down to norm C and leaves
-	// embeddings alone, as in DP-SGD: what the paper compares with.
+	// GradientClipping scales a unit's gradient down to norm C and leaves embeddings alone, as in
+	// DP-SGD. The paper compares with it.
 	GradientClipping Clipping = "gradient"
-	// BothClippings projects embeddings and clips gradients. Ours: 2R^{3/2} is
-	// several times a typical gradient, so a small C needs far less noise.
+	// BothClippings projects embeddings and clips gradients. It is ours: 2R^{3/2} is several times
+	// a typical gradient, so a small C needs far less noise.
 	BothClippings Clipping = "both"
 	// ResidualClipping cuts errors of predictions to [-R, R] and scales embeddings into the ball of
-	// squared norm R, of any sign. With it a step is one of stochastic gradient Langevin dynamics
-	// (DP-SGLD, what the paper compares with): it follows the log-posterior of ratings with errors of
-	// precision 2 and embeddings of precision Prior, and adds noise of at least Langevin's variance.
+	// squared norm R, of any sign. A step is then one of stochastic gradient Langevin dynamics
+	// (DP-SGLD, which the paper compares with). It follows the log-posterior of ratings with errors
+	// of precision 2 and embeddings of precision Prior, and adds noise of at least Langevin's
+	// variance.
 	ResidualClipping Clipping = "residual"
 )
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports every fault of the settings.
 func (p PartyParams) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -109,7 +110,7 @@ func (p PartyParams) Validate() error {
 		}
 	case dp.Rating:
 		if p.ClipRatings != 0 {
-			// Which ratings of a user are kept would depend on all of them.
+			// The choice of the kept ratings would depend on all of a user's ratings.
 			bad("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
 		}
 	default:
@@ -129,12 +130,11 @@ func (p PartyParams) Validate() error {
 	return errors.Join(append(errs, p.Params.Validate())...)
 }
 
-// Sensitivity is how far one unit moves the summed gradient of a step, in L2
-// norm: of U and V together, or of V alone. A rating's gradient has norm at most
-// 2R^{3/2} with respect to either embedding (FMF paper, section 4.1.1). A user's
-// θ ratings add up in one row of U and touch θ different rows of V. Where
-// gradients are clipped it is at most C. With ResidualClipping an error is at most R and an embedding's
-// norm √R, so that a rating's gradient has the same bound, 2·R·√R.
+// Sensitivity returns how far one unit moves the summed gradient of a step, in L2 norm: of U and V
+// together, or of V alone. A rating's gradient has norm at most 2R^{3/2} with respect to either
+// embedding (FMF paper, section 4.1.1). A user's θ ratings add up in one row of U and touch θ
+// different rows of V. With clipped gradients it is at most C. With ResidualClipping an error is at
+// most R and an embedding's norm √R, so that a rating's gradient has the same bound, 2·R·√R.
 func (p PartyParams) Sensitivity(both bool) float64 {
 	inU, inV := 1.0, 1.0 // squared, in units of a rating's
 	if p.Unit == dp.User {
@@ -173,32 +173,28 @@ func (p PartyParams) project(x []float64) {
 // projects reports whether embeddings are projected after each step.
 func (p PartyParams) projects() bool { return p.Clipping != GradientClipping }
 
-// Shared is the name of the one release of VFL- and HFL-SGDMF and of its phase:
-// the weighted sum of the parties' versions of the shared embeddings, and
-// behind it the sum of their weights.
+// Shared names the only release of VFL- and HFL-SGDMF and its phase: the weighted sum of the
+// parties' versions of the shared embeddings, followed by the sum of their weights.
 const Shared = "shared-embeddings"
 
-// averageScale is the fixed point of a release that is averaged. What is sent
-// is noised already, so rounding costs no privacy; a part in 2^24 is far below
-// the noise, and ten parties' sum fits 32 bits.
+// averageScale is the fixed point of an averaged release. Messages carry noise already, so rounding
+// costs no privacy. A part in 2^24 is far below the noise, and ten parties' sum fits 32 bits.
 const averageScale = 1 << 24
 
-// Release is the release of an iteration in which rows shared embeddings are
-// averaged; width and noise are still to be set. A party sends (w·X, w) with its
-// public share w of items or users, so that the quotient of the sums is the
-// average over whoever took part.
+// Release returns the release of an iteration that averages rows shared embeddings; the caller must
+// set width and noise. A party sends (w·X, w) with its public share w of items or users, so that
+// the quotient of the sums is the average over the parties that took part.
 func (p PartyParams) Release(rows int) protocol.Release {
 	largest := math.Sqrt(p.MaxRating)
 	if !p.projects() {
-		largest *= 16 // nothing bounds them but that they must fit the ring: what exceeds it is clamped
+		largest *= 16 // only the size of the ring bounds them: larger values are clamped
 	}
 	return p.release(rows, largest)
 }
 
-// GradientRelease is the release of HFL-synSGD, in which the normalised noisy
-// gradients of V are averaged. The smallest party has users users; z is the
-// noise multiplier. More users than twice the expected sample and noise beyond
-// 12 deviations are clamped.
+// GradientRelease returns the release of HFL-synSGD, which averages the normalised noisy gradients
+// of V. The smallest party has users users; z is the noise multiplier. More users than twice the
+// expected sample and noise beyond 12 deviations are clamped.
 func (p PartyParams) GradientRelease(users int, z float64) protocol.Release {
 	sampled := min(float64(users), 2*p.SamplingRate*float64(users)+50)
 	return p.release(p.Items, (p.GradientBound()*sampled+12*z*p.Sensitivity(false))/p.batch(users))
@@ -213,7 +209,7 @@ func (p PartyParams) release(rows int, largest float64) protocol.Release {
 	}
 }
 
-// weighted is a party's contribution: w·x clamped to the release's bound, then w.
+// weighted returns a party's contribution: w·x clamped to the release's bound, then w.
 func weighted(x *model.Matrix, w float64, r protocol.Release) protocol.Vector {
 	out := make([]float64, len(x.Data())+1)
 	for i, v := range x.Data() {
@@ -223,13 +219,12 @@ func weighted(x *model.Matrix, w float64, r protocol.Release) protocol.Vector {
 	return protocol.Vector{Value: out}
 }
 
-// batch is what a sum of sampled gradients is divided by: the expected number
-// of sampled ratings of one row, over length columns.
+// batch returns the divisor of a sum of sampled gradients: the expected number of sampled ratings
+// of one row, over length columns.
 func (p PartyParams) batch(length int) float64 { return p.SamplingRate * float64(length) * p.Density }
 
-// own returns what a plan says about the noise of the party's local steps. The
-// party draws by the very numbers that its ledger is charged for. spread says
-// whether what a unit owns lies with all parties.
+// own returns the plan's noise of the party's local steps. The party draws by the same numbers that
+// its ledger is charged for. spread says whether a unit's data lies with all parties.
 func (p PartyParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.Noise, error) {
 	if len(plan.Releases) != 1 || plan.Releases[0].Name != Shared || plan.Releases[0].Len != rows*p.Rank+1 {
 		return protocol.Noise{}, fmt.Errorf("fedmf: the plan does not ask for %q of %d embeddings alone", Shared, rows)
@@ -251,14 +246,14 @@ func (p PartyParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.N
 	}
 }
 
-// farthest is how many times √R a broadcast coordinate may be: far beyond what any
-// run reaches, and far below where a product of such numbers overflows.
+// farthest limits a broadcast coordinate, in units of √R: far beyond the coordinates of any run,
+// and far below numbers whose products overflow.
 const farthest = 1e6
 
-// receive decodes shared embeddings of the given number of rows into m, which is
-// made if it is nil. The sensitivity holds for feasible embeddings, whoever sent
-// them: they are projected where the party projects its own, and refused where
-// they are not finite or so large that gradients would not be. m stays as it is then.
+// receive decodes shared embeddings of the given number of rows into m, which is made if it is nil.
+// The sensitivity holds for feasible embeddings only, and the sender may be dishonest. So they are
+// projected if the party projects its own. They are refused, and m stays as it is, if they are not
+// finite or so large that gradients would not be.
 func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*model.Matrix, error) {
 	b, err := model.NewBroadcast(broadcast, rows, p.Rank)
 	if err != nil {
@@ -268,7 +263,7 @@ func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*mode
 	row := make([]float64, p.Rank)
 	for i := range rows {
 		for _, x := range b.Row(i, row) {
-			if !(math.Abs(x) <= most) { // so written, it refuses NaN
+			if !(math.Abs(x) <= most) { // written this way, it refuses NaN
 				return nil, fmt.Errorf("fedmf: row %d of the broadcast embeddings holds %v; coordinates are at most %g", i, x, most)
 			}
 		}
@@ -281,8 +276,8 @@ func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*mode
 	return m, nil
 }
 
-// StepsOf is how many local steps an iteration, counted from 1, comes with: the
-// last one has the steps on V alone, which follow it, paid in advance.
+// StepsOf returns the number of local steps paid in an iteration, counted from 1: the last
+// iteration pays in advance for the steps on V alone, which follow it.
 func (p PartyParams) StepsOf(iteration uint64) int {
 	if iteration == uint64(p.Rounds) {
 		return p.LocalSteps + p.ItemSteps

@@ -11,12 +11,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// BenchmarkVFLStep is a private local step of one of ten parties of the size of
-// MovieLens 10M: 69,878 users, 1,068 items, rank 20, 908,414 ratings, a
-// hundredth of the units in a step. ns/draw is its time over the n·p + m_k·p
-// normal draws that it takes, of-normal that time over the one that a draw of the
-// standard library takes, which takes turns with it, so that both see the
-// same load of the machine.
+// BenchmarkVFLStep takes a private local step of one of ten parties of the size of MovieLens 10M:
+// 69,878 users, 1,068 items, rank 20, 908,414 ratings, a hundredth of the units in a step. ns/draw
+// is the step's time over its n·p + m_k·p normal draws. of-normal is that time over the time of a
+// draw of the standard library. The two take turns, so that both see the same load of the machine.
 func BenchmarkVFLStep(b *testing.B) {
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
 		b.Run(string(unit), func(b *testing.B) { benchmarkStep(b, unit) })

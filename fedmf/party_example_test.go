@@ -10,9 +10,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// One iteration of VFL-SGDMF without noise, of two parties that own an item each.
-// Everybody starts at u = v = 2, which predicts 4; user 1 gave item 0 the mark 5
-// and item 1 the mark 3. Each party sends half of its U, and its weight, 1/2.
+// One iteration of VFL-SGDMF without noise, of two parties that own an item each. All embeddings
+// start at u = v = 2, which predicts 4; user 1 gave item 0 the mark 5 and item 1 the mark 3. Each
+// party sends half of its U, and its weight, 1/2.
 func ExampleVertical() {
 	p := fedmf.PartyParams{
 		Params: fedmf.Params{Items: 2, Rank: 1, MaxRating: 5, StartMean: 4, Seed: 1}, Users: 2, Unit: dp.Rating, Clipping: fedmf.EmbeddingClipping,

@@ -8,23 +8,23 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// partyInstance is what VFL and HFL have in common: clients are organisations, which noise
-// their own training.
+// partyInstance is the common part of VFL and HFL: clients are organisations, which noise their own
+// training.
 type partyInstance struct {
 	setup     *algorithm.Setup
 	params    PartyParams
 	gradients bool
-	parts     split.Partition // each party's items or users; nil where that is private
+	parts     split.Partition // each party's items or users; nil if they are private
 }
 
-// steps is what is not plain about the steps of parties.
+// steps says how the steps of parties differ from plain steps.
 type steps struct {
-	gradients bool // they are sent, and not embeddings
+	gradients bool // parties send gradients and not embeddings
 	langevin  bool
 }
 
-// openParties sets up rows of shared embeddings. spread says that a unit may be in the data
-// of all parties.
+// openParties sets up rows of shared embeddings. spread says that a unit may be in the data of all
+// parties.
 func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind steps, rows int, spread bool) (*partyInstance, error) {
 	if algorithm.Parties.Value(s.Config) == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
@@ -55,7 +55,7 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind s
 	return x, nil
 }
 
-// average makes the server's side, the shared embeddings at their start.
+// average makes the server's side, with the shared embeddings at their start.
 func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix) (*Average, error) {
 	return NewAverage(AverageParams{
 		PartyParams: x.params, Start: start, Gradients: x.gradients,
@@ -63,7 +63,7 @@ func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix)
 	})
 }
 
-// localSteps are the noised steps of a party, both on users and items or on items alone.
+// localSteps returns the noised steps of a party, both on users and items or on items alone.
 func (x *partyInstance) localSteps(both bool) []algorithm.LocalSteps {
 	var list []algorithm.LocalSteps
 	add := func(count int, sensitivity float64) {

@@ -15,9 +15,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// alpha is the false-alarm rate of each statistical test of parties: right code
-// fails one with that probability, over the choice of its fixed seed. There are
-// fewer than 100, which stay below 1e-4 together.
+// alpha is the false-alarm rate of each statistical test of parties: correct code fails a test with
+// that probability, over the choice of its fixed seed. There are fewer than 100 tests, which stay
+// below 1e-4 together.
 const alpha = 1e-6
 
 // limit is the two-sided limit of a standard normal at alpha.
@@ -32,8 +32,8 @@ func checkChiSquared(t *testing.T, name string, x float64, k int) {
 	}
 }
 
-// checkCounts compares counts with what they should be on average (5 at the
-// least, or the test is worth nothing) by Pearson's chi-square.
+// checkCounts compares counts with their expected values (at least 5, or the test shows nothing) by
+// Pearson's chi-square.
 func checkCounts(t *testing.T, name string, counts, want []float64) {
 	t.Helper()
 	var x float64
@@ -48,9 +48,8 @@ func checkCounts(t *testing.T, name string, counts, want []float64) {
 	}
 }
 
-// checkNormal tests that x are draws of N(0, sigma²): the whole law by
-// Kolmogorov and Smirnov (limit of Massart 1990), the variance by chi-square, and
-// that none was left out.
+// checkNormal tests that x are draws of N(0, sigma²): the whole law by Kolmogorov and Smirnov
+// (limit of Massart 1990), the variance by chi-square, and that no coordinate was left out.
 func checkNormal(t *testing.T, name string, x []float64, sigma float64) {
 	t.Helper()
 	sorted := slices.Sorted(slices.Values(x))
@@ -70,8 +69,8 @@ func checkNormal(t *testing.T, name string, x []float64, sigma float64) {
 	checkChiSquared(t, name+": sum of squares over variance", square, len(x))
 }
 
-// apart is the largest distance of two vectors' coordinates; infinite where one is
-// not a number, so that no comparison passes by that.
+// apart returns the largest distance of two vectors' coordinates; it is infinite for a NaN, so that
+// no comparison passes by a NaN.
 func apart(x, y []float64) (d float64) {
 	if len(x) != len(y) {
 		return math.Inf(1)
@@ -95,7 +94,7 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
-// soundParams are sound settings: every rating in every step, no noise.
+// soundParams returns valid settings: every rating in every step, no noise.
 func soundParams(users, items, rank int) PartyParams {
 	return PartyParams{
 		Params: Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Spread: 0.01, Seed: 1, Fit: Fit{Steps: 50}},
@@ -104,7 +103,7 @@ func soundParams(users, items, rank int) PartyParams {
 	}
 }
 
-// planOf asks for shared embeddings, which stand at x now.
+// planOf asks for the shared embeddings x.
 func planOf(p *PartyParams, iteration uint64, x *model.Matrix, n protocol.Noise) *protocol.Plan {
 	r := p.Release(x.Rows())
 	r.Width, r.Noise = 40, n
@@ -112,7 +111,8 @@ func planOf(p *PartyParams, iteration uint64, x *model.Matrix, n protocol.Noise)
 		Releases: []protocol.Release{r}, Broadcast: x.Encode()}
 }
 
-// someRatings are of a scale from 0 to 5; each user rates an item with the given chance.
+// someRatings returns ratings of a scale from 0 to 5; each user rates an item with the given
+// chance.
 func someRatings(rng *rand.Rand, users, items int, chance float64) []model.Ratings {
 	rows := make([]model.Ratings, users)
 	for i := range rows {
@@ -135,8 +135,8 @@ func someMatrix(rng *rand.Rand, rows, cols int) *model.Matrix {
 	return m
 }
 
-// FMF paper, section 4.2, but for the user's √ (the design says why), with
-// R = 4 so that R^{3/2} = 8, and θ = 3: by hand.
+// FMF paper, section 4.2, except for the user's √ (the design says why), with R = 4 so that R^{3/2}
+// = 8, and θ = 3: by hand.
 func TestSensitivity(t *testing.T) {
 	for _, c := range []struct {
 		unit       dp.Unit
@@ -146,7 +146,7 @@ func TestSensitivity(t *testing.T) {
 	}{
 		{dp.Rating, EmbeddingClipping, 0, 22.627416997969522, 16}, // 16√2, 16
 		{dp.User, EmbeddingClipping, 0, 55.42562584220407, 27.712812921102035},
-		{dp.Rating, GradientClipping, 100, 100, 100}, // nothing but C bounds it
+		{dp.Rating, GradientClipping, 100, 100, 100}, // only C bounds it
 		{dp.User, GradientClipping, 7, 7, 7},
 		{dp.Rating, BothClippings, 20, 20, 16},
 		{dp.User, BothClippings, 100, 55.42562584220407, 27.712812921102035},
@@ -165,19 +165,18 @@ func TestSensitivity(t *testing.T) {
 	}
 }
 
-// sensitive is one place where a unit's influence is measured.
+// sensitive is one case of measuring a unit's influence.
 type sensitive struct {
 	unit     dp.Unit
 	clipping Clipping
 	moved    bool // U is trained
-	itemOnly bool // but only V is seen, as in HFL
+	itemOnly bool // only V is seen, as in HFL
 }
 
-// The measured sensitivity: over 1,000 cases for each form, random and chosen to
-// be worst (embeddings at the ball's edge, ratings at the scale's ends, all θ
-// ratings of the user agreeing), taking one unit out moves the sum over the whole
-// sample by no more than what the noise is made for, and the worst case
-// comes within a hundredth of it.
+// The measured sensitivity, over 1,000 cases for each form. They are random and chosen to be worst:
+// embeddings at the ball's edge, ratings at the scale's ends, all θ ratings of the user agreeing.
+// Taking one unit out moves the sum over the whole sample by no more than the noise covers, and the
+// worst case comes within a hundredth of that.
 func TestMeasuredSensitivityOfParties(t *testing.T) {
 	for _, unit := range []dp.Unit{dp.Rating, dp.User} {
 		for _, clipping := range []Clipping{EmbeddingClipping, GradientClipping, BothClippings} {
@@ -252,7 +251,7 @@ func edge(x []float64, k int) {
 	x[k] = math.Sqrt(5)
 }
 
-// neighbour is the table without a user's ratings, or without one of them.
+// neighbour returns the table without a user's ratings, or without one of them.
 func neighbour(rng *rand.Rand, t *table, user int, unit dp.Unit) *table {
 	rows := make([]model.Ratings, t.rows())
 	for i := range rows {
@@ -269,8 +268,8 @@ func neighbour(rng *rand.Rand, t *table, user int, unit dp.Unit) *table {
 	return newTable(rows)
 }
 
-// sumOfGradients is what noise would be added to: V's part, behind it U's if it
-// is seen.
+// sumOfGradients returns the sum that noise would be added to: V's part, followed by U's if it is
+// seen.
 func sumOfGradients(t *testing.T, p *PartyParams, ratings *table, u, v *model.Matrix, c sensitive) []float64 {
 	t.Helper()
 	s := newStepper(p, ratings, v)
@@ -324,8 +323,8 @@ func TestPartyParamsValidateReportsEverything(t *testing.T) {
 	}
 }
 
-// A party of either kind takes up nothing but its own release with noise that it
-// draws itself, for at least as many steps as it will take.
+// A party of either kind accepts only its own release with noise that it draws itself, for at least
+// as many steps as it will take.
 func TestPartiesRefusePlans(t *testing.T) {
 	p := soundParams(4, 4, 2)
 	p.LocalSteps, p.ItemSteps = 3, 2

@@ -11,10 +11,10 @@ type quadratic struct {
 	a, b []float64
 }
 
-// feasible returns the v that minimises q over the embeddings that are feasible, v >= 0 and ‖v‖² <= r.
-// It is exact up to the rounding of float64: of one dimension it is a quotient, cut to the interval. Of more
-// it is the minimiser over v >= 0 of an active set, and where that is outside the ball that of A + τI,
-// for the τ at which it is on its edge.
+// feasible returns the v that minimises q over the feasible embeddings, v >= 0 and ‖v‖² <= r. It is
+// exact up to the rounding of float64. In one dimension it is a quotient, cut to the interval. In
+// more it is the minimiser over v >= 0 of an active set. If that is outside the ball, it is the
+// minimiser with A + τI, for the τ that puts it on the ball's edge.
 func (q quadratic) feasible(r float64) []float64 {
 	v := q.positive(0)
 	if model.Dot(v, v) <= r {
@@ -31,14 +31,14 @@ func (q quadratic) feasible(r float64) []float64 {
 		if model.Dot(at, at) > r {
 			low = middle
 		} else {
-			high, v = middle, at // inside, so that what is returned is feasible
+			high, v = middle, at // inside, so that the returned v is feasible
 		}
 	}
 }
 
-// positive minimises q + τ‖v‖² over v >= 0 (Lawson and Hanson 1974, chapter 23, on the Gram matrix).
-// Coordinates enter by the steepest gain, unless it is rounding. The value falls with every set that is left, so none comes
-// back and it ends.
+// positive minimises q + τ‖v‖² over v >= 0 (Lawson and Hanson 1974, chapter 23, on the Gram
+// matrix). Coordinates enter by the steepest gain, unless it is rounding. The value falls with
+// every set that is left, so no set comes back and it ends.
 func (q quadratic) positive(tau float64) []float64 {
 	d := len(q.b)
 	v, free, refused := make([]float64, d), make([]bool, d), make([]bool, d)
@@ -62,8 +62,9 @@ func (q quadratic) positive(tau float64) []float64 {
 	}
 }
 
-// settle moves v to the minimiser over its free coordinates, and fixes at 0 those that come to it on the way. It reports false
-// where the coordinate that entered last would be negative at once.
+// settle moves v to the minimiser over its free coordinates, and fixes at 0 the coordinates that
+// reach 0 on the way. It reports false if the coordinate that entered last would be negative at
+// once.
 func (q quadratic) settle(v []float64, free []bool, entered int, tau float64) bool {
 	for first := true; ; first = false {
 		to := q.solve(free, tau)
@@ -71,7 +72,7 @@ func (q quadratic) settle(v []float64, free []bool, entered int, tau float64) bo
 			free[entered] = false
 			return false
 		}
-		share := 1. // of the way on which nothing is negative
+		share := 1. // share of the way without a negative coordinate
 		for i := range v {
 			if free[i] && to[i] <= 0 {
 				share = min(share, v[i]/(v[i]-to[i]))

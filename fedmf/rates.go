@@ -9,45 +9,42 @@ import (
 // centralLearningRate is the step of sgd-mf for one rating.
 const centralLearningRate = 0.01
 
-// chooseRate chooses η ([LFLParams]) by the noise: a small one learns
-// little, a large one mostly noise. Everything it looks at is public, so the
-// choice costs no privacy. Its constants were fitted at ε from 1 to inf on
-// splits of other seeds than those that are reported, on the synthetic sets
-// and, for all-ratings, on MovieLens latest-small too.
+// chooseRate chooses η ([LFLParams]) by the noise: a small η learns little, a large η mostly noise.
+// All its inputs are public, so the choice costs no privacy. Its constants were fitted at ε from 1
+// to inf on splits of other seeds than the reported ones, on the synthetic sets and, for
+// all-ratings, on MovieLens latest-small too.
 func chooseRate(s *algorithm.Setup, p Params) float64 {
 	r := s.Schedule.First()
 	sigma := math.Sqrt(r.Noise.Target(s.Cohort)) / r.Scale // of the summed gradient
 	scale := math.Sqrt(p.StartMean) / float64(s.Cohort.Wanted())
 	m := float64(p.Items)
 	if p.Contribution == AllRatings {
-		// What counts is how far one user can move V, g = η·m·C, and the noise
-		// that a prediction takes on in an iteration at g = 1. Beyond 185
-		// items that half of the users rated overshoot.
+		// Two figures count: how far one user can move V, g = η·m·C, and the noise that a
+		// prediction gains in an iteration at g = 1. With g beyond 185, items that half of the
+		// users rated overshoot.
 		const still, linear, square = 1. / 185, 6, 450
 		kappa := scale * sigma / p.Clip
 		return 1 / (m * p.Clip * (still + linear*kappa + square*kappa*kappa))
 	}
-	// With one rating the sum's signal for an item falls with the number of
-	// items, so η itself counts, and the noise that a prediction takes on at
-	// η = 1. Without noise popular items overshoot beyond 0.03, and where items
-	// outnumber users a single rating does, when it takes its item more than a
-	// sixth of the way.
+	// With one rating the sum's signal for an item falls with the number of items. So η itself
+	// counts, and the noise that a prediction gains at η = 1. Without noise popular items overshoot
+	// beyond 0.03. If items outnumber users, a single rating overshoots when it takes its item more
+	// than a sixth of the way.
 	const linear, square = 5.6, 0.21
 	still := max(1/0.03, 6*2*p.StartMean*m/float64(s.Cohort.Wanted()))
 	kappa := scale * m * sigma
 	return 1 / (still + linear*kappa + square*kappa*kappa)
 }
 
-// chooseRates chooses the learning rates of organisations where none is given.
-// Without noise a rate is as large as the users and items allow that have far
-// more ratings than their even share. With noise it is such that the noise of
-// all steps together moves a prediction by a fixed part of a star: less learns
-// too little, more drowns it. Everything that it looks at is public.
+// chooseRates chooses the learning rates of organisations that were given none. Without noise a
+// rate is as large as the users and items allow that have far more ratings than their even share.
+// With noise, the noise of all steps together moves a prediction by a fixed part of a star: less
+// learns too little, more drowns it. All its inputs are public.
 func chooseRates(s *algorithm.Setup, p *PartyParams, clients algorithm.Clients, z float64) {
 	userNoise, itemNoise := 0.45, 0.4 // stars of five
 	userStill, itemStill := 0.4, 0.1  // in units of the density, of predictions that start at 3.5
 	steps := float64(p.Rounds * p.LocalSteps)
-	// sway is how far the noise of all steps moves a prediction at a rate of 1.
+	// sway returns how far the noise of all steps moves a prediction at a rate of 1.
 	sway := func(both bool, columns, averaged float64) float64 {
 		return z * p.Sensitivity(both) * math.Sqrt(p.StartMean*steps/averaged) / (p.SamplingRate * p.Density * columns)
 	}
@@ -57,7 +54,7 @@ func chooseRates(s *algorithm.Setup, p *PartyParams, clients algorithm.Clients, 
 	if clients == algorithm.ItemParties {
 		averaged := parties
 		if s.Alone {
-			averaged, userNoise = 1, 0.2 // nobody's mistakes cancel its own
+			averaged, userNoise = 1, 0.2 // no averaging reduces its own mistakes
 		}
 		userSway, itemSway = sway(true, items/parties, averaged), sway(true, users, 1)
 	} else {

@@ -8,10 +8,12 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Why HFL refuses --unit rating: users are fitted to all their ratings, and what one rating does to u_i it does to the gradients of all items that the user
-// rated. Twenty ratings, half of them 0 and half R, are of items in one direction, where errors of R/2 remain; one more is of an item in another direction, which
-// alone decides about that component of u. The gradient of V moves by more than 2R^{3/2}, which the FMF paper claims per rating, and by less than 4R^{3/2}√θ, the
-// bound from θ rows that all may turn round.
+// Why HFL refuses --unit rating. Users are fitted to all their ratings, and a rating changes u_i
+// and so the gradients of all items that the user rated. Twenty ratings, half of them 0 and half R,
+// are of items in one direction, where errors of R/2 remain. One more rating is of an item in
+// another direction, and alone decides that component of u. The gradient of V moves by more than
+// 2R^{3/2}, which the FMF paper claims per rating, and by less than 4R^{3/2}√θ, the bound for θ
+// rows that may all turn round.
 func TestRatingMovesEveryRowOfItsUser(t *testing.T) {
 	const others = 20
 	p := soundParams(1, others+1, 2)

@@ -12,16 +12,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ResponseParams are the settings of Response.
+// ResponseParams holds the settings of Response.
 type ResponseParams struct {
 	Params
 	Rounds       int     // T
-	Dimensions   int     // k, the rows that a gradient of V is projected to
+	Dimensions   int     // k, the rows of a projected gradient of V
 	Epsilon      float64 // ε₀ of one message; +Inf: signs are drawn all the same, by the value alone
 	LearningRate float64 // η: V moves by ηm times the mean clipped gradient, down Schedule
 }
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports every fault of the settings.
 func (p ResponseParams) Validate() error {
 	errs := []error{p.Params.Validate()}
 	if p.Rounds < 1 {
@@ -39,22 +39,24 @@ func (p ResponseParams) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Response is the server and the users of Private-GD-DR (Shin, Kim, Shin and Xiao 2018), what the FMF paper compares LFL-SGDMF with in figure
-// 10, in one place: what a user sends is a coordinate, which is uniform and depends on nothing, and a sign.
+// Response is the server and the users of Private-GD-DR (Shin, Kim, Shin and Xiao 2018), in one
+// place. The FMF paper compares LFL-SGDMF with it in figure 10. A user sends a coordinate, which is
+// uniform and depends on nothing, and a sign.
 //
 // # Why a message is ε₀-private
 //
-// Whatever a user's ratings are, [ResponseParams.answer] makes a value x in [-1, 1] of them, and the sign is + with the chance (1 + x·tanh(ε₀/2))/2. That is from
-// 1/(1 + e^ε₀) to e^ε₀/(1 + e^ε₀), and so is that of -: for any two records, the empty one among them, chances differ by a factor of e^ε₀ at the most.
-// Local of package dp says what the messages of all rounds cost together.
+// From any ratings of a user, [ResponseParams.answer] makes a value x in [-1, 1], and the sign is +
+// with the chance (1 + x·tanh(ε₀/2))/2. That is from 1/(1 + e^ε₀) to e^ε₀/(1 + e^ε₀), and so is the
+// chance of -. So for any two records, the empty record among them, chances differ by a factor of
+// at most e^ε₀. Local of package dp gives the cost of the messages of all rounds together.
 type Response struct {
 	params ResponseParams
-	start  *model.Matrix // V of the first round, by which users are fitted
+	start  *model.Matrix // V of the first round, which users are fitted to
 	items  *model.Matrix
 	signs  []bool // of Φ, k·m: entries are ±1/√k, public
 }
 
-// NewResponse makes it at the start of V.
+// NewResponse makes a Response with V at its start.
 func NewResponse(p ResponseParams) (*Response, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -67,18 +69,20 @@ func NewResponse(p ResponseParams) (*Response, error) {
 	return r, nil
 }
 
-// Items is V as it stands, not a copy.
+// Items returns the current V, not a copy.
 func (r *Response) Items() *model.Matrix { return r.items }
 
-// Users are the embeddings by which users compute gradients: each fitted to its own ratings and the first V (stage 1).
+// Users returns the embeddings from which users compute gradients: each fitted to its own ratings
+// and the first V (stage 1).
 func (r *Response) Users(rows []model.Ratings, run protocol.Runner) [][]float64 {
 	users := make([][]float64, len(rows))
 	run.Each(len(rows), func(i int) { users[i] = r.params.User(rows[i], r.start) })
 	return users
 }
 
-// answer is coordinate (a, c) of Φ times a user's gradient of V, whose entries are cut to [-1, 1], cut to [-1, 1] again: of many
-// ratings a projection may be longer.
+// answer returns coordinate (a, c) of Φ times a user's gradient of V. It cuts the gradient's
+// entries to [-1, 1], and cuts the result to [-1, 1] again: with many ratings a projection may be
+// longer.
 func (r *Response) answer(a, c int, u []float64, own model.Ratings) float64 {
 	sum := 0.
 	for k, j := range own.Items {
@@ -93,8 +97,9 @@ func (r *Response) answer(a, c int, u []float64, own model.Ratings) float64 {
 	return min(max(sum/math.Sqrt(float64(r.params.Dimensions)), -1), 1)
 }
 
-// Round has every user answer and moves V: each of n messages stands for k·p/n of the mean projected gradient, undone by 1/tanh(ε₀/2), which
-// makes the mean of what it is scaled to that of the answers. Φᵀ brings it back, since the mean of ΦᵀΦ is I.
+// Round has every user answer and moves V. Each of n messages stands for k·p/n of the mean
+// projected gradient. The factor 1/tanh(ε₀/2) undoes the randomness, so that the mean of a scaled
+// message is the mean of the answers. Φᵀ brings it back, since the mean of ΦᵀΦ is I.
 func (r *Response) Round(round int, users [][]float64, rows []model.Ratings, random io.Reader, run protocol.Runner) error {
 	p, bits := &r.params, noise.NewBits(random)
 	tanh := math.Tanh(p.Epsilon / 2)
@@ -129,7 +134,7 @@ func (r *Response) Round(round int, users [][]float64, rows []model.Ratings, ran
 	return nil
 }
 
-// uniform draws from 0 to n-1; words that would favour some are drawn again.
+// uniform draws from 0 to n-1; words that would favour some values are drawn again.
 func uniform(bits *noise.Bits, n int) int {
 	limit := math.MaxUint64 - math.MaxUint64%uint64(n)
 	for {
@@ -139,7 +144,8 @@ func uniform(bits *noise.Bits, n int) int {
 	}
 }
 
-// spread is the standard deviation of a coordinate of what a round takes for the mean gradient, for n users: √(k·p/n)/tanh(ε₀/2).
+// spread returns the standard deviation of a coordinate of a round's estimate of the mean gradient,
+// for n users: √(k·p/n)/tanh(ε₀/2).
 func (p ResponseParams) spread(users int) float64 {
 	return math.Sqrt(float64(p.Dimensions*p.Rank)/float64(users)) / math.Tanh(p.Epsilon/2)
 }

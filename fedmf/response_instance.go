@@ -48,18 +48,17 @@ func openResponse(s *algorithm.Setup, p Params) (*responseInstance, error) {
 	return &responseInstance{setup: s, params: r}, nil
 }
 
-// responseRate is η where none is given: such that the noise of all rounds together moves a prediction by a tenth of a star of five: on synthetic:small at
-// ε = 5 a fiftieth to four tenths end within 0.005, and nine tenths 0.04 worse.
+// responseRate returns η if none is given: the noise of all rounds together moves a prediction by a
+// tenth of a star of five. On synthetic:small at ε = 5 a fiftieth to four tenths end within 0.005,
+// and nine tenths 0.04 worse.
 func responseRate(p ResponseParams, users int) float64 {
 	const stars = 0.1
 	sway := float64(p.Items) * p.spread(users) * math.Sqrt(float64(p.Rounds)*p.StartMean)
 	return stars * p.MaxRating / 5 / sway
 }
 
-// Epochs implements algorithm.Central.
 func (x *responseInstance) Epochs() int { return x.params.Rounds }
 
-// Train implements algorithm.Central.
 func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	r, err := NewResponse(x.params)
 	if err != nil {
@@ -94,17 +93,15 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 	return model.OfFactors(x.fitted(r, run)), nil
 }
 
-// fitted has users fitted to V: stage 3.
+// fitted returns users fitted to V: stage 3.
 func (x *responseInstance) fitted(r *Response, run protocol.Runner) *model.Factors {
 	return FitUsers(x.params.Params, x.setup.Train, r.items.Clone(), run)
 }
 
-// Baselines implements algorithm.Instance.
 func (x *responseInstance) Baselines() []algorithm.Baseline {
 	return startBaselines(x.setup, x.params.Params, x.params.Rounds)
 }
 
-// Words implements algorithm.SummaryDescriber.
 func (x *responseInstance) Words() algorithm.Words {
 	return algorithm.Words{Model: fmt.Sprintf("messages of epsilon %.3g each", x.params.Epsilon)}
 }

@@ -19,8 +19,9 @@ func responseParams(items int) ResponseParams {
 	}
 }
 
-// Of 1,000 random users, and any coordinate, what an answer makes of the chance of a sign is within the bounds of ε₀; the user who rated everything at the top, or
-// nothing, too. Some answer comes to the end of its range, so a larger ε₀ would be needed for one that is not cut.
+// For 1,000 random users, and any coordinate, an answer keeps the chance of a sign within the
+// bounds of ε₀. So it does for the user who rated everything at the top, or nothing. Some answer
+// reaches the end of its range, so an answer that is not cut would need a larger ε₀.
 func TestResponsesKeepLocalEpsilon(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 9))
 	p := responseParams(12)
@@ -49,8 +50,9 @@ func TestResponsesKeepLocalEpsilon(t *testing.T) {
 	}
 }
 
-// The oracle: Φᵀ times the mean, over users, of Φ times the cut gradient, by matrices. 40,000 users of three kinds; the deviation of a
-// coordinate of the estimate is at most that of a message of ±k·p/tanh, over √n. Five of them: false in one of 100,000 runs.
+// The oracle: Φᵀ times the mean, over users, of Φ times the cut gradient, by matrices. 40,000 users
+// are of three kinds. The deviation of a coordinate of the estimate is at most the deviation of a
+// message of ±k·p/tanh, over √n. Five of them: false in one of 100,000 runs.
 func TestResponsesEstimateTheGradient(t *testing.T) {
 	const n = 40_000
 	p := responseParams(5)
@@ -109,7 +111,8 @@ func TestResponsesEstimateTheGradient(t *testing.T) {
 	}
 }
 
-// uniform is even over 1 to 7 values: 70,000 draws of 7 have a χ² of 6 degrees below 30 but in 4 of 100,000 cases.
+// uniform is even over 1 to 7 values: 70,000 draws of 7 have a χ² of 6 degrees below 30, except in
+// 4 of 100,000 cases.
 func TestUniformPick(t *testing.T) {
 	bits := noise.NewBits(simulated.New(2, "response").Stream("test", 1))
 	var count [7]float64

@@ -6,9 +6,9 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Pass takes one projected gradient step on u_i and v_j for each rating, in the
-// given order: plain stochastic gradient descent on ratings in one place. users,
-// items and values say whose, of what and how much each rating is.
+// Pass takes one projected gradient step on u_i and v_j for each rating, in the given order: plain
+// stochastic gradient descent on ratings in one place. users, items and values hold the user, the
+// item and the stars of each rating.
 func (p Params) Pass(u, v *model.Matrix, users, items []int32, values []float32, order []int32, rate float64) {
 	type rating struct {
 		user, item []float64
@@ -56,7 +56,7 @@ func (p Params) step(ui, vj []float64, step float64) {
 	shrink(vj, normV, p.MaxRating)
 }
 
-// Order is the identity permutation of n ratings, for a caller to shuffle.
+// Order returns the identity permutation of n ratings, for a caller to shuffle.
 func Order(n int) []int32 {
 	order := make([]int32, n)
 	for k := range order {

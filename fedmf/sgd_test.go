@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// plainPass is Pass as a reader would write it: the oracle of TestPassIsThePlainPass and the
-// limit that BenchmarkPass compares with.
+// plainPass is Pass as a reader would write it: the oracle of TestPassIsThePlainPass and the limit
+// for BenchmarkPass.
 func plainPass(p Params, u, v *model.Matrix, users, items []int32, values []float32, order []int32, rate float64) {
 	for _, k := range order {
 		ui, vj := u.Row(int(users[k])), v.Row(int(items[k]))
@@ -23,7 +23,7 @@ func plainPass(p Params, u, v *model.Matrix, users, items []int32, values []floa
 	}
 }
 
-// ratingsToPass are n random ratings, an order of them, and random matrices for them.
+// ratingsToPass returns n random ratings, an order of them, and random matrices for them.
 func ratingsToPass(n, users, items, rank int) (u, v *model.Matrix, user, item []int32, value []float32, order []int32) {
 	random := rand.New(rand.NewPCG(1, 2))
 	u, v = model.NewMatrix(users, rank), model.NewMatrix(items, rank)
@@ -54,7 +54,7 @@ func TestPassIsThePlainPass(t *testing.T) {
 	}
 }
 
-// BenchmarkPass is a pass over the ratings of MovieLens 1M's shape, and the plain one beside it.
+// BenchmarkPass makes a pass over ratings of MovieLens 1M's shape, and a plain pass beside it.
 func BenchmarkPass(b *testing.B) {
 	p := Params{MaxRating: 5}
 	u, v, user, item, value, order := ratingsToPass(900_000, 6040, 3706, 20)

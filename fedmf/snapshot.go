@@ -9,13 +9,12 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What users and parties of HFL keep from one iteration to the next: embeddings of users, as
+// Users and parties of HFL keep embeddings of users from one iteration to the next, as
 // little-endian float64, row by row.
 
-// Snapshot implements client.Resumable: u_i, fitted in stage 1.
+// Snapshot returns u_i, fitted in stage 1.
 func (t *User) Snapshot() ([]byte, error) { return numbers(t.u), nil }
 
-// Resume implements client.Resumable.
 func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	u := make([]float64, t.params.Rank)
 	if err := readNumbers(u, snapshot); err != nil {
@@ -25,7 +24,7 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	return nil
 }
 
-// Snapshot implements client.Resumable: U_k.
+// Snapshot returns U_k.
 func (t *Horizontal) Snapshot() ([]byte, error) {
 	if t.u == nil {
 		return nil, nil
@@ -33,7 +32,7 @@ func (t *Horizontal) Snapshot() ([]byte, error) {
 	return numbers(t.u.Data()), nil
 }
 
-// Resume implements client.Resumable. The ratings are trimmed as they were before.
+// Resume restores U_k. The ratings are trimmed as they were before.
 func (t *Horizontal) Resume(snapshot []byte, src entropy.Source) error {
 	if t.steps == nil {
 		if err := t.prepare(t.params.StartItems(), src, protocol.Workers(1)); err != nil {

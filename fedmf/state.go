@@ -9,14 +9,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What a strategy must still know after a restart: of which session it is, how
-// many iterations it has planned, and the shared embeddings.
+// A strategy's state for a restart holds its session, the number of iterations it has planned, and
+// the shared embeddings.
 //
 //	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ rows (4) ‖ columns (4) ‖ embeddings
 //
-// Integers are big endian; embeddings stand as they are broadcast
-// ([Matrix.Encode]). The domain ends in the version of the form. That a state
-// has not been damaged is for its keeper to see.
+// Integers are big endian; embeddings are encoded as for a broadcast ([Matrix.Encode]). The domain
+// ends in the version of the form. The keeper of a state must detect damage.
 const (
 	lflState     = "fedsim/fedmf/lfl/v1\n"
 	averageState = "fedsim/fedmf/average/v1\n"
@@ -36,8 +35,8 @@ func (p progress) encode(domain string, session protocol.SessionID) []byte {
 	return append(b, p.shared.Encode()...)
 }
 
-// decodeProgress reads a state of the session, of at most rounds iterations and of
-// embeddings of like's shape; like stays as it is.
+// decodeProgress reads a state of the session, of at most rounds iterations and of embeddings of
+// like's shape; like stays as it is.
 func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds int, like *model.Matrix) (progress, error) {
 	fixed := len(domain) + len(session) + 8 + 4 + 4
 	if len(b) < fixed {
@@ -72,13 +71,13 @@ func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds 
 	return p, nil
 }
 
-// Save implements server.Durable: the state before the next call of Next.
+// Save returns the state before the next call of Next.
 func (s *LFL) Save() ([]byte, error) {
 	return progress{s.iteration, s.items}.encode(lflState, s.params.Session), nil
 }
 
-// Restore implements server.Durable. A state that is not one of this session, or
-// does not fit, is an error that says why; the strategy is then as it was.
+// Restore takes up a saved state. A state of another session, or one with a wrong form, is an error
+// that says why; the strategy is then as it was.
 func (s *LFL) Restore(state []byte) error {
 	p, err := decodeProgress(state, lflState, s.params.Session, s.params.Rounds, s.items)
 	if err != nil {
@@ -88,13 +87,13 @@ func (s *LFL) Restore(state []byte) error {
 	return nil
 }
 
-// Save implements server.Durable: the state before the next call of Next.
+// Save returns the state before the next call of Next.
 func (s *Average) Save() ([]byte, error) {
 	return progress{s.iteration, s.shared}.encode(averageState, s.params.Session), nil
 }
 
-// Restore implements server.Durable. A state that is not one of this session, or
-// does not fit, is an error that says why; the strategy is then as it was.
+// Restore takes up a saved state. A state of another session, or with a wrong form, is an error
+// that says why; the strategy is then as it was.
 func (s *Average) Restore(state []byte) error {
 	p, err := decodeProgress(state, averageState, s.params.Session, s.params.Rounds, s.shared)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// durable is what a strategy with a state can do.
+// durable is the interface of a strategy with a state.
 type durable interface {
 	Next() (*protocol.Plan, bool, error)
 	Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error
@@ -24,10 +24,10 @@ type durable interface {
 	Restore([]byte) error
 }
 
-// stateSession is that of the states in testdata: bytes 0 to 15.
+// stateSession is the session of the states in testdata: bytes 0 to 15.
 var stateSession = protocol.SessionID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
-// strategies makes one of each kind, of 3 x 2 embeddings and 5 iterations, at its start.
+// strategies makes a strategy of each kind, of 3 x 2 embeddings and 5 iterations, at its start.
 func strategies(t testing.TB) map[string]durable {
 	t.Helper()
 	cohort := protocol.Cohort{Clients: 4, Tolerance: 0.5}
@@ -60,7 +60,7 @@ func save(t testing.TB, s durable) []byte {
 	return b
 }
 
-// next plans an iteration and takes in sums that follow from its number.
+// next plans an iteration and absorbs sums that follow from its number.
 func next(t *testing.T, s durable) *protocol.Plan {
 	t.Helper()
 	p, done, err := s.Next()
@@ -78,9 +78,8 @@ func next(t *testing.T, s durable) *protocol.Plan {
 	return p
 }
 
-// The states in testdata were written by Python's struct, of iteration 2 and the
-// embeddings below. Restored, they are the model, the next iteration is the third, and
-// they are saved as they were.
+// Python's struct wrote the states in testdata, of iteration 2 and the embeddings below. Restored,
+// they give the model, the next iteration is the third, and saving gives the same bytes.
 func TestStateFiles(t *testing.T) {
 	embeddings := []float64{0.5, 1, 1.5, 2, 0, 0.25}
 	var model []byte
@@ -106,8 +105,8 @@ func TestStateFiles(t *testing.T) {
 	}
 }
 
-// Whenever its state is taken to another process, a strategy goes on as if it had
-// stayed where it was: the same plans and models, to the bit.
+// A strategy whose state moves to another process at any time continues as if it had stayed: the
+// same plans and models, to the bit.
 func TestRestoreGoesOn(t *testing.T) {
 	for name := range strategies(t) {
 		whole := strategies(t)[name]
@@ -141,8 +140,8 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// The state belongs to nobody but its keeper: what the strategy does next does not
-// change it, nor what becomes of the bytes the strategy.
+// The state belongs to its keeper alone: later steps of the strategy do not change it, and changes
+// of the bytes do not change the strategy.
 func TestStateIsACopy(t *testing.T) {
 	for name, s := range strategies(t) {
 		state := save(t, s)
@@ -161,7 +160,7 @@ func TestStateIsACopy(t *testing.T) {
 	}
 }
 
-// Offsets of what a state holds, behind a domain of the given length.
+// Offsets of the parts of a state, behind a domain of the given length.
 const (
 	atSession   = 0
 	atIteration = 16
@@ -187,7 +186,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		what   string
-		change func(body []byte) []byte // of what stands behind the domain
+		change func(body []byte) []byte // of the part behind the domain
 		reason string
 	}{
 		{"empty", func([]byte) []byte { return nil }, "a state of "},
@@ -229,8 +228,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a state is made of, restoring it does not panic, and what is taken up is
-// saved as it came: there is one form for each state.
+// Restoring arbitrary bytes does not panic, and an accepted state is saved as it came: there is one
+// form for each state.
 func FuzzRestore(f *testing.F) {
 	for _, name := range []string{"lfl", "average"} {
 		state, err := os.ReadFile("testdata/" + name + ".state")

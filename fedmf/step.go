@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// table is a party's ratings by user: those of row i stand from start[i] to
+// table holds a party's ratings by user: the ratings of row i begin at start[i] and end before
 // start[i+1]. Items are indices of the party's V.
 type table struct {
 	start []int
@@ -20,20 +20,20 @@ type table struct {
 	value []float32
 }
 
-// checkRatings checks that items are below items and different, and that values are
-// in [0, top]: the sensitivity holds for nothing else.
+// checkRatings checks that items are below items and different, and that values are in [0, top]:
+// the sensitivity holds for no other ratings.
 func checkRatings(rows []model.Ratings, items int, top float64) error {
 	last := make([]int, items) // row, from 1, that rated the item last
 	for i, r := range rows {
 		if len(r.Items) != len(r.Values) {
-			return fmt.Errorf("fedmf: row %d has %d items and %d values; each rating is one of each", i, len(r.Items), len(r.Values))
+			return fmt.Errorf("fedmf: row %d has %d items and %d values; a rating is one item and one value", i, len(r.Items), len(r.Values))
 		}
 		for k, j := range r.Items {
 			if j < 0 || int(j) >= items {
 				return fmt.Errorf("fedmf: row %d rates item %d; items are from 0 to %d", i, j, items-1)
 			}
 			if last[j] == i+1 {
-				return fmt.Errorf("fedmf: row %d rates item %d twice; once is what noise is made for", i, j)
+				return fmt.Errorf("fedmf: row %d rates item %d twice; the noise covers one rating of an item", i, j)
 			}
 			if x := float64(r.Values[k]); !(x >= 0 && x <= top) {
 				return fmt.Errorf("fedmf: row %d rates item %d with %v; ratings are from 0 to %v", i, j, x, top)
@@ -44,7 +44,7 @@ func checkRatings(rows []model.Ratings, items int, top float64) error {
 	return nil
 }
 
-// checkOwned checks that what a party owns is of n and different.
+// checkOwned checks that a party's indices are below n and different.
 func checkOwned(what string, own []int32, n int) error {
 	seen := make([]bool, n)
 	for _, j := range own {
@@ -101,9 +101,9 @@ func (t *table) trim(theta int, random io.Reader) (*table, error) {
 	return newTable(rows), nil
 }
 
-// sampler draws Poisson samples: every index takes part independently with
-// probability q, at least 1e-9. It draws the gaps between those that do, which are
-// geometric; what rounding does to the chance of an index is below 1e-9 of it.
+// sampler draws Poisson samples: every index takes part independently with probability q, at least
+// 1e-9. It draws the gaps between the sampled indices, which are geometric. Rounding changes the
+// chance of an index by less than 1e-9, relative.
 type sampler struct {
 	random *noise.Bits
 	perLog float64 // 1/log(1-q); 0 where everything takes part
@@ -132,7 +132,7 @@ func (s *sampler) draw(n int, dst []int) ([]int, error) {
 	}
 }
 
-// gap is how many indices are passed over before the next one that takes part.
+// gap returns the number of indices to pass over before the next sampled index.
 func (s *sampler) gap() float64 {
 	if s.perLog == 0 {
 		return 0
@@ -144,14 +144,14 @@ func (s *sampler) gap() float64 {
 	return gapOf(x, s.perLog)
 }
 
-// stepper carries out the local steps of a party: what VFL and HFL share.
+// stepper takes the local steps of a party: the common part of VFL and HFL.
 type stepper struct {
 	params  *PartyParams
 	ratings *table // trimmed
 	v       *model.Matrix
 
 	sampler *sampler
-	noise   *noise.Bits // what noise is drawn from; nil: none is added
+	noise   *noise.Bits // the source of noise; nil: no noise is added
 	z       float64     // noise multiplier
 
 	picked    []int
@@ -166,8 +166,8 @@ func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {
 	return &stepper{params: p, ratings: ratings, v: v, gradV: model.NewMatrix(v.Rows(), v.Cols()), touched: []int{}}
 }
 
-// begin takes up the randomness of an iteration: AES-CTR streams keyed by a
-// seed from src, since noise takes more than a system's generator gives at speed.
+// begin sets up the randomness of an iteration: AES-CTR streams keyed by a seed from src, since
+// noise needs more bytes than a system's generator gives at speed.
 func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, iteration uint64) error {
 	seed, err := entropy.NewSeed(src, label, iteration)
 	if err != nil {
@@ -311,7 +311,7 @@ func (s *stepper) clip(u []float64, r model.Ratings, both bool) {
 	}
 }
 
-// moveU takes the step of the touched rows of u, and with noise of all of them.
+// moveU takes the step of the touched rows of u; with noise, of all rows.
 func (s *stepper) moveU(u *model.Matrix, gain, sigma float64) error {
 	return s.move(u, s.gradU, s.touched, gain, sigma)
 }
@@ -321,8 +321,8 @@ func (s *stepper) moveV(gain, sigma float64) error {
 	return s.move(s.v, s.gradV.Data(), nil, gain, sigma)
 }
 
-// blockSize is how many coordinates get their noise at once, before their rows
-// are projected: they stay in the fastest cache in between.
+// blockSize is the number of coordinates that get their noise at once, before their rows are
+// projected: they stay in the fastest cache in between.
 const blockSize = 2048
 
 // move adds gain·(gradient + σ·noise) to x and projects its rows. grad holds the
@@ -367,9 +367,10 @@ func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma 
 	return nil
 }
 
-// langevin takes the prior's part of a step of x, which no rating moves, and returns the deviation of
-// the step's noise. A step of η is η/2 times the gradient of the log-posterior, in which a sample of
-// rate q stands for 1/q as much: gain = η/(2q). Its noise has variance η, or that of privacy if it is more.
+// langevin takes the prior's part of a step of x, which no rating moves, and returns the deviation
+// of the step's noise. A step of η is η/2 times the gradient of the log-posterior. A sample of rate
+// q stands there for 1/q times as much, so gain = η/(2q). Its noise has variance η, or the variance
+// for privacy if that is larger.
 func (s *stepper) langevin(x *model.Matrix, gain, private float64) float64 {
 	half := gain * s.params.SamplingRate
 	shrunk := max(0, 1-half*s.params.Prior)
@@ -391,8 +392,8 @@ func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	return normal.Add(x.Data(), s.noise)
 }
 
-// shift adds gain·grad to a row and projects it, or, where rows are not projected,
-// keeps it from where products would overflow.
+// shift adds gain·grad to a row and projects it. If rows are not projected, it limits the row so
+// that products do not overflow.
 func (s *stepper) shift(row, grad []float64, gain float64) {
 	for c, g := range grad {
 		row[c] += gain * g

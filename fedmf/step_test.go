@@ -17,10 +17,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What a step moves by is the negative gradient of each unit's squared error,
-// scaled down to norm C where gradients are clipped, and summed: of U and V
-// together, or of V alone. The gradient is by central differences, which are
-// exact but for rounding, since the loss is quadratic in each coordinate.
+// A step moves by the negative gradient of each unit's squared error, scaled down to norm C if
+// gradients are clipped, and summed: of U and V together, or of V alone. The gradient is by central
+// differences, which are exact except for rounding, since the loss is quadratic in each coordinate.
 func TestGradients(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const users, items, rank, c = 5, 6, 3, 6.0
@@ -64,7 +63,7 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// units cuts a user's ratings into what is clipped as one.
+// units cuts a user's ratings into the parts that are clipped as one.
 func units(r model.Ratings, unit dp.Unit) []model.Ratings {
 	if unit == dp.User {
 		return []model.Ratings{r}
@@ -76,8 +75,8 @@ func units(r model.Ratings, unit dp.Unit) []model.Ratings {
 	return out
 }
 
-// differences is the gradient of the squared error of user i's ratings r: of V,
-// and behind it of U if both.
+// differences returns the gradient of the squared error of user i's ratings r: of V, followed by
+// the gradient of U if both.
 func differences(u, v *model.Matrix, i int, r model.Ratings, both bool) []float64 {
 	u, v = u.Clone(), v.Clone()
 	loss := func() (sum float64) {
@@ -104,9 +103,9 @@ func differences(u, v *model.Matrix, i int, r model.Ratings, both bool) []float6
 	return out
 }
 
-// Each index is in a Poisson sample with probability q, independently: how often
-// each part of them is, the law of the gaps between them, the variance of the
-// sample's size, and the correlation of the sizes of its halves.
+// Each index is in a Poisson sample with probability q, independently. The test checks how often
+// each part of them is sampled, the law of the gaps between them, the variance of the sample's
+// size, and the correlation of the sizes of its halves.
 func TestSampler(t *testing.T) {
 	for _, c := range []struct {
 		q      float64
@@ -194,8 +193,8 @@ func checkGaps(t *testing.T, q float64, n int) {
 	checkCounts(t, "gaps", counts, want)
 }
 
-// With q = 1 everything takes part and no randomness is asked for; otherwise a
-// stream that fails leaves no sample.
+// With q = 1 everything takes part and no randomness is read; otherwise a stream that fails leaves
+// no sample.
 func TestSamplerEdges(t *testing.T) {
 	if got, err := newSampler(1, nil).draw(4, []int{9}); err != nil || !cmp.Equal(got, []int{9, 0, 1, 2, 3}) {
 		t.Errorf("everything: %v, %v", got, err)
@@ -264,12 +263,11 @@ func TestWhatIsSampled(t *testing.T) {
 	}
 }
 
-// Why ratings are sampled where a rating is protected, and not rows as the FMF
-// paper has it (section 4.1.2). Whether a row is in a step may be known from the
-// user's other ratings. Over 1,000 steps at q = 0.01 and z = 1, a row is in k of
-// them with the binomial probability, and what these steps release is a Gaussian
-// mechanism with μ = √k/z. With k in sight, δ(ε) is the mean over k, and ε at
-// δ = 1e-5 is 23.4; with ratings sampled the accountant states 1.83.
+// Why ratings are sampled if a rating is protected, and not rows as in the FMF paper (section
+// 4.1.2). The user's other ratings may tell whether a row is in a step. Over 1,000 steps at q =
+// 0.01 and z = 1, a row is in k of them with the binomial probability, and these steps release a
+// Gaussian mechanism with μ = √k/z. With k in sight, δ(ε) is the mean over k, and ε at δ = 1e-5 is
+// 23.4; with ratings sampled the accountant states 1.83.
 func TestSampledRowsDoNotAmplify(t *testing.T) {
 	const steps, q, z, delta = 1000, 0.01, 1.0, 1e-5
 	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
@@ -294,8 +292,8 @@ func TestSampledRowsDoNotAmplify(t *testing.T) {
 	}
 }
 
-// Of more than θ ratings θ stay, every choice of them as likely; fewer all stay,
-// and the table that is trimmed does not change.
+// Of more than θ ratings θ stay, every choice of them equally likely. Of fewer all stay, and
+// trimming does not change its table.
 func TestTrim(t *testing.T) {
 	rows := []model.Ratings{
 		{Items: []int32{4, 9}, Values: []float32{1, 2}}, {},

@@ -12,20 +12,20 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Privacy is what a party gives itself, whatever it is sent and given. What is
-// broken here would end the bound that noise is made for, or the noise.
+// A party protects its own privacy, whatever it receives. A fault here would break the sensitivity
+// that the noise covers, or the noise.
 
-// A server may broadcast anything at all. Embeddings far outside the ball would
-// make gradients longer than the sensitivity: a party refuses them, or projects
-// them first. Broadcast NaN must not get into what the party keeps, where it
-// would show who rated what: V of VFL is published in the end.
+// A server may broadcast arbitrary values. Embeddings far outside the ball would make gradients
+// longer than the sensitivity: a party refuses them, or projects them first. A broadcast NaN must
+// not get into the party's own embeddings, where it would show who rated what: V of VFL is
+// published in the end.
 func TestInfeasibleBroadcast(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, bad := range []float64{1000, -1000, 1e200, nan, inf, -inf} {
 		for _, clipping := range []Clipping{EmbeddingClipping, BothClippings, GradientClipping} {
 			p := soundParams(3, 3, 2)
 			p.Clipping, p.Clip = clipping, 50
-			// The victim, user 0, rated item 1; nobody else rated anything.
+			// The victim, user 0, rated item 1; no other user rated anything.
 			rows := []model.Ratings{{Items: []int32{1}, Values: []float32{5}}, {}, {}}
 			x := p.StartUsers(3)
 			x.Data()[0] = bad     // of user 0, for VFL
@@ -62,7 +62,7 @@ func TestInfeasibleBroadcast(t *testing.T) {
 	}
 }
 
-// stepperOf is nil before the first iteration that was taken up.
+// stepperOf returns nil before the party's first accepted iteration.
 func stepperOf(party any) *stepper {
 	switch party := party.(type) {
 	case *Vertical:
@@ -73,7 +73,7 @@ func stepperOf(party any) *stepper {
 	return nil
 }
 
-// The same of the final model, on which the last κ steps are noised for the
+// An infeasible final model is refused or projected too: the last κ steps are noised for the
 // sensitivity of V.
 func TestInfeasibleModel(t *testing.T) {
 	p := soundParams(2, 2, 2)
@@ -173,8 +173,8 @@ func TestPartiesRefuseData(t *testing.T) {
 	}
 }
 
-// A user of LFL adds no noise of its own. A plan that says it does would have the
-// client charge its ledger for noise that nobody adds, and send the gradient as it is.
+// A user of LFL adds no noise of its own. A plan that says it does would have the client charge its
+// ledger for noise that no party adds, and send the gradient without noise.
 func TestUsersRefuseOwnNoise(t *testing.T) {
 	p := soundParams(1, 3, 2).Params
 	p.Contribution = OneRating

@@ -11,21 +11,20 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Vertical is a party of VFL-SGDMF, which owns items and holds what all users
-// think of them: a client.Trainer. U is shared; its V_k never leaves it, but for
-// what it may publish at the end, which is private by the noise of every step
-// (FMF paper, section 4).
+// Vertical is a party of VFL-SGDMF, which owns items and holds all users' ratings of them: a
+// client.Trainer. U is shared. V_k never leaves the party, except that the party may publish it at
+// the end. It is private by the noise of every step (FMF paper, section 4).
 type Vertical struct {
 	params  *PartyParams
-	items   []int32 // that it owns, as indices of the catalogue
+	items   []int32 // owned by the party, as indices of the catalogue
 	ratings *table
 	weight  float64 // m_k/m
 	alone   bool
 
 	steps    *stepper      // nil before the first iteration
-	u        *model.Matrix // U as it knows it
+	u        *model.Matrix // U as the party knows it
 	source   entropy.Source
-	last     protocol.Noise // of the steps on V alone that are paid for
+	last     protocol.Noise // of the paid steps on V alone
 	finished bool
 }
 
@@ -44,12 +43,12 @@ func NewVertical(p *PartyParams, items []int32, rows []model.Ratings) (*Vertical
 	return &Vertical{params: p, items: items, ratings: newTable(rows), weight: float64(len(items)) / float64(p.Items)}, nil
 }
 
-// Alone has the party train by itself: it takes part in every iteration, for as
-// many steps and as much noise, but keeps its own U and sends none. It is the
-// local-only baseline, and to be called before the first iteration.
+// Alone makes the party train by itself. It takes part in every iteration, for as many steps and as
+// much noise, but keeps its own U and sends none. It is the local-only baseline. Call it before the
+// first iteration.
 func (t *Vertical) Alone() { t.alone = true }
 
-// StartUsers is the common start of U.
+// StartUsers returns the common start of U.
 func (p Params) StartUsers(users int) *model.Matrix {
 	u := model.NewMatrix(users, p.Rank)
 	start := p.StartUser()
@@ -59,12 +58,12 @@ func (p Params) StartUsers(users int) *model.Matrix {
 	return u
 }
 
-// Items are the party's own, as indices of the catalogue.
+// Items returns the party's own items, as indices of the catalogue.
 func (t *Vertical) Items() []int32 { return t.items }
 
-// Embeddings is V_k as it stands, one row for each of Items, as the party may
-// publish it: on the grid of what it sends, since the low bits of a float tell
-// what noise was added to.
+// Embeddings returns V_k, one row for each of Items, as the party may publish it. It is on the grid
+// of the party's messages, since the low bits of a float may tell the number that noise was added
+// to.
 func (t *Vertical) Embeddings() *model.Matrix {
 	v := t.exact().Clone()
 	for i, x := range v.Data() {
@@ -73,7 +72,7 @@ func (t *Vertical) Embeddings() *model.Matrix {
 	return v
 }
 
-// exact is V_k as the party trains it.
+// exact returns V_k as the party trains it.
 func (t *Vertical) exact() *model.Matrix {
 	if t.steps == nil {
 		return t.start()
@@ -81,13 +80,13 @@ func (t *Vertical) exact() *model.Matrix {
 	return t.steps.v
 }
 
-// Users is U as the party knows it; nil before its first iteration.
+// Users returns U as the party knows it; nil before its first iteration.
 func (t *Vertical) Users() *model.Matrix { return t.u }
 
 // Finished reports whether the last steps have been taken.
 func (t *Vertical) Finished() bool { return t.finished }
 
-// start is the party's part of the common start of V.
+// start returns the party's part of the common start of V.
 func (t *Vertical) start() *model.Matrix {
 	all, v := t.params.StartItems(), model.NewMatrix(len(t.items), t.params.Rank)
 	for k, j := range t.items {
@@ -109,7 +108,7 @@ func (t *Vertical) prepare(src entropy.Source) error {
 	return nil
 }
 
-// receive takes up a broadcast U. A party alone takes the first one only.
+// receive takes up a broadcast U. A party that trains alone takes only the first.
 func (t *Vertical) receive(model []byte) error {
 	if t.u != nil && t.alone {
 		return nil
@@ -121,8 +120,7 @@ func (t *Vertical) receive(model []byte) error {
 	return err
 }
 
-// Contribute implements client.Trainer: T' local steps on U and V_k from the
-// broadcast U, then (w_k·U^(k), w_k).
+// Contribute takes T' local steps on U and V_k from the broadcast U, and returns (w_k·U^(k), w_k).
 func (t *Vertical) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	n, err := t.params.own(p, t.params.Users, t.params.Unit == dp.User)
 	if err != nil {
@@ -169,8 +167,8 @@ func (t *Vertical) step(number int, both bool) error {
 	return s.moveV(itemRate/p.batch(p.Users), sigma)
 }
 
-// Finish implements client.Trainer: the last κ steps, on V_k alone, if the
-// iteration that pays for them was taken up (FMF paper, section 4.1.4).
+// Finish takes the last κ steps, on V_k alone, if the party took part in the iteration that pays
+// for them (FMF paper, section 4.1.4).
 func (t *Vertical) Finish(model []byte, _ protocol.Runner) error {
 	if err := t.receive(model); err != nil {
 		return err

@@ -29,15 +29,12 @@ func openVertical(s *algorithm.Setup, p Params, langevin bool) (*verticalInstanc
 	return &verticalInstance{x}, nil
 }
 
-// Strategy implements algorithm.Instance.
 func (x *verticalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	return x.average(session, x.params.StartUsers(x.setup.Data.Users))
 }
 
-// LocalSteps implements algorithm.LocalNoiser.
 func (x *verticalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(true) }
 
-// ClientSide implements algorithm.Instance.
 func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
 	p := &verticalParties{verticalInstance: x, parties: make([]*Vertical, len(x.parts))}
 	for k, rows := range x.ratingsOfParts() {
@@ -52,13 +49,12 @@ func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
 	return p, nil
 }
 
-// Party implements algorithm.Instance.
 func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
 	held, err := x.partyItems(which)
 	if err != nil {
 		return nil, err
 	}
-	place := make([]int32, x.setup.Data.Items) // in the list of what it owns, from 1; 0: it does not
+	place := make([]int32, x.setup.Data.Items) // place in the party's list of items, from 1; 0: not the party's
 	for i, j := range held {
 		place[j] = int32(i) + 1
 	}
@@ -91,7 +87,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 	}}, nil
 }
 
-// partyItems are the items of a party, as ascending indices of the catalogue.
+// partyItems returns the items of a party, as ascending indices of the catalogue.
 func (x *verticalInstance) partyItems(which algorithm.PartyData) ([]int32, error) {
 	if err := x.setup.CheckPart(which); err != nil {
 		return nil, err
@@ -143,14 +139,13 @@ func (x *verticalInstance) ratingsOfParts() [][]model.Ratings {
 	return rows
 }
 
-// Shared implements algorithm.Instance: the embeddings of all users.
+// Shared returns the embeddings of all users.
 func (x *verticalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return sharedMatrix(shared, "user_embeddings", x.setup.Data.UserIDs, x.params.Params)
 }
 
-// Baselines implements algorithm.Instance. The start is without stage 1, which there is
-// not, and without what comes after the last average, which adapts items to users whom
-// nobody has trained.
+// Baselines lists the baselines of VFL. The start has no stage 1, which VFL lacks. It has no steps
+// after the last average either, which adapt items to users whom no party has trained.
 func (x *verticalInstance) Baselines() []algorithm.Baseline {
 	alone := "each party trains alone, with noise for the same privacy"
 	if !x.setup.Private() {
@@ -160,7 +155,7 @@ func (x *verticalInstance) Baselines() []algorithm.Baseline {
 		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
 			return &model.Factors{Users: x.params.StartUsers(x.setup.Data.Users), Items: x.params.StartItems()}, nil
 		}},
-		// At the learning rates that suit the noise where nobody averages it.
+		// At the learning rates that suit noise that no averaging reduces.
 		{Name: "local_only", Note: alone, Alone: true, Vary: func(c *config.Config) {
 			if algorithm.Private(*c) {
 				userRate.SetAuto(c)
@@ -171,7 +166,6 @@ func (x *verticalInstance) Baselines() []algorithm.Baseline {
 	}
 }
 
-// Words implements algorithm.SummaryDescriber.
 func (x *verticalInstance) Words() algorithm.Words {
 	return algorithm.Words{Untrained: "each party trained its items by itself"}
 }
@@ -182,7 +176,6 @@ type verticalParties struct {
 	parties []*Vertical
 }
 
-// Trainers implements algorithm.ClientSide.
 func (p *verticalParties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.parties))
 	for i, t := range p.parties {
@@ -191,7 +184,6 @@ func (p *verticalParties) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim implements algorithm.ClientSide.
 func (p *verticalParties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	items := p.items()
 	if p.setup.Alone {
@@ -237,7 +229,7 @@ func (p *verticalParties) Final(shared []byte, run protocol.Runner) (*model.Trai
 	return model.OfFactors(f), nil
 }
 
-// separate predicts by each party's own U.
+// separate returns a predictor by each party's own U.
 func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
 	s := &separate{party: make([]int32, p.setup.Data.Items), items: items}
 	start := p.params.StartUsers(p.setup.Data.Users)
@@ -254,14 +246,13 @@ func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
 	return s
 }
 
-// separate are parties with a U each.
+// separate holds parties with a U each.
 type separate struct {
 	party []int32 // of an item
 	users []*model.Matrix
 	items *model.Matrix
 }
 
-// Predict implements model.Predictor.
 func (s *separate) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = model.Dot(s.users[s.party[j]].Row(user), s.items.Row(int(j)))

@@ -10,21 +10,21 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What a party of VFL must still know after a restart: its V_k, the steps on it that
-// are paid for and not taken, and of which items it is.
+// A party's state of VFL for a restart holds its V_k, its items, and the steps on V_k that are paid
+// for and not taken.
 //
 //	state = domain ‖ finished (1 byte) ‖ noise: kind (1), multiplier (8), rate (8), steps (4)
 //	        ‖ rows (4) ‖ columns (4) ‖ items (4 each) ‖ embeddings
 //
-// Integers are big endian, and floats too but for the embeddings, which stand as
-// [Matrix.Encode] has them. That a state has not been damaged is for its keeper to see.
+// Integers are big endian, and so are floats, except for the embeddings, which are as
+// [Matrix.Encode] writes them. The keeper of a state must detect damage.
 const (
 	verticalState = "fedsim/fedmf/vertical/v1\n"
 	verticalHead  = len(verticalState) + 1 + 1 + 8 + 8 + 4 + 4 + 4
 )
 
-// Save implements client.Durable. It is nil before the first iteration. What is in it is
-// as private as V_k is: more exact than what the party may publish.
+// Save returns nil before the first iteration. The state is as private as V_k: more exact than the
+// embeddings that the party may publish.
 func (t *Vertical) Save() ([]byte, error) {
 	if t.alone {
 		return nil, errors.New("fedmf: a party that trains alone is a baseline, and has no state to keep")
@@ -51,8 +51,8 @@ func (t *Vertical) Save() ([]byte, error) {
 	return append(b, v.Encode()...), nil
 }
 
-// Restore implements client.Durable, before the first iteration. Which of a user's
-// ratings are trimmed is drawn again from src: a step's sensitivity is that of any choice.
+// Restore takes up a saved state, before the first iteration. It draws the trimmed ratings of a
+// user again from src: a step's sensitivity is the same for any choice.
 func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	if state == nil {
 		return nil
@@ -67,7 +67,7 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 			return fmt.Errorf("fedmf: the state is of item %d at place %d; the party owns %d there", got, k, j)
 		}
 	}
-	// As what others send: the sensitivity holds for feasible embeddings only.
+	// Project as for a broadcast: the sensitivity holds for feasible embeddings only.
 	v, err := t.params.receive(rest[4*len(t.items):], len(t.items), nil)
 	if err != nil {
 		return err
@@ -79,10 +79,10 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	return nil
 }
 
-// decodeHead reads a state up to its items, and checks how long it is.
+// decodeHead reads a state up to its items, and checks the state's length.
 func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err error) {
 	if want := verticalHead + len(t.items)*(4+8*t.params.Rank); len(b) != want {
-		return last, false, fmt.Errorf("fedmf: a state of %d bytes; that of %d items is %d long", len(b), len(t.items), want)
+		return last, false, fmt.Errorf("fedmf: a state of %d bytes; a state of %d items has %d", len(b), len(t.items), want)
 	}
 	if got := string(b[:len(verticalState)]); got != verticalState {
 		return last, false, fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, verticalState)
@@ -108,8 +108,6 @@ func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err
 	return last, b[0] == 1, nil
 }
 
-// Snapshot implements client.Resumable.
 func (t *Vertical) Snapshot() ([]byte, error) { return t.Save() }
 
-// Resume implements client.Resumable.
 func (t *Vertical) Resume(state []byte, src entropy.Source) error { return t.Restore(state, src) }

@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// lasting makes a party with noise of its own, trimmed ratings and item steps at the end,
-// and the plan of an iteration. Its randomness is the same for every party made.
+// lasting makes a party with noise of its own, trimmed ratings and item steps at the end, and the
+// plan of an iteration. Its randomness is the same for every party.
 func lasting(t *testing.T) (party *Vertical, plan func(iteration uint64) *protocol.Plan) {
 	t.Helper()
 	p := soundParams(12, 5, 2)
@@ -32,8 +32,8 @@ func lasting(t *testing.T) (party *Vertical, plan func(iteration uint64) *protoc
 
 var lastingSource = simulated.New(8, "party")
 
-// Stopped after any iteration, or after the end, and restored, a party goes on as the
-// one that was not stopped, to the bit: what it sends, and what it ends with.
+// A party that is stopped after any iteration, or after the end, and restored, continues as without
+// the stop, to the bit: its messages and its final state.
 func TestVerticalRestoreGoesOn(t *testing.T) {
 	run := func(stopAt int) (sent [][]float64, end, state []byte) {
 		party, plan := lasting(t)
@@ -86,8 +86,8 @@ func TestVerticalRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// The κ steps at the end are taken once: steps that were taken before the restart have
-// been paid for, and what they gave may have been published.
+// The κ steps at the end are taken once: steps taken before the restart have been paid for, and
+// their result may have been published.
 func TestVerticalTakesLastStepsOnce(t *testing.T) {
 	party, plan := lasting(t)
 	contribute(t, party, plan(3), lastingSource)

@@ -49,7 +49,7 @@ func contribute(t *testing.T, party client.Trainer, pl *protocol.Plan, src entro
 	return got[0].Value
 }
 
-// minus is x - y.
+// minus returns x - y.
 func minus(x, y []float64) []float64 {
 	out := slices.Clone(x)
 	for i := range out {
@@ -58,8 +58,8 @@ func minus(x, y []float64) []float64 {
 	return out
 }
 
-// noisy are settings of many coordinates, which start inside the ball, and of
-// rates so small that no noise gets them out. Their closed forms: θ = 3, R = 5.
+// noisy returns settings of many coordinates, which start inside the ball, and of rates so small
+// that no noise moves them out. Their closed forms: θ = 3, R = 5.
 func noisy(unit dp.Unit, clipping Clipping) (p PartyParams, both, item float64) {
 	p = soundParams(10_000, 7500, 4)
 	p.Unit, p.Clipping, p.Clip, p.Rounds, p.LocalSteps = unit, clipping, 4, 1, 2
@@ -79,8 +79,7 @@ func noisy(unit dp.Unit, clipping Clipping) (p PartyParams, both, item float64) 
 // The rates of two local steps fall from 1 to 1 - 0.9·(1/1.6).
 const second = 0.4375
 
-// own is noise that a ledger is charged for: the multiplier is read back from
-// the charge.
+// own sets noise that a ledger is charged for: the multiplier is read back from the charge.
 func own(t *testing.T, pl *protocol.Plan, steps int) (multiplier float64) {
 	t.Helper()
 	events, err := pl.Charges()
@@ -90,10 +89,9 @@ func own(t *testing.T, pl *protocol.Plan, steps int) (multiplier float64) {
 	return events[0].NoiseMultiplier
 }
 
-// Without a rating a step is noise: on the sum it has the standard deviation
-// that the ledger's multiplier says, times the sensitivity in closed form; U and
-// V move by the learning rate over the public batch times that. So do the κ last
-// steps, with the sensitivity of V alone.
+// Without a rating a step is noise. On the sum it has the ledger's multiplier times the sensitivity
+// in closed form as standard deviation; U and V move by the learning rate over the public batch
+// times that. The κ last steps do the same with the sensitivity of V alone.
 func TestVerticalNoise(t *testing.T) {
 	for _, c := range []struct {
 		unit     dp.Unit
@@ -121,8 +119,7 @@ func TestVerticalNoise(t *testing.T) {
 	}
 }
 
-// The κ last steps are taken if the iteration that pays for them was taken up,
-// and once.
+// The κ last steps are taken once, if the party took part in the iteration that pays for them.
 func TestItemStepsArePaidFor(t *testing.T) {
 	p := soundParams(3, 2, 2)
 	p.ItemSteps = 2
@@ -150,8 +147,8 @@ func TestItemStepsArePaidFor(t *testing.T) {
 	}
 }
 
-// The same source gives the same bits. Noise of other parties, iterations and
-// steps is independent: correlations within the limit of a normal score.
+// Equal sources give equal bits. Noise of other parties, iterations and steps is independent:
+// correlations within the limit of a normal score.
 func TestNoiseOfParties(t *testing.T) {
 	p, _, _ := noisy(dp.Rating, EmbeddingClipping)
 	u := p.StartUsers(p.Users)
@@ -176,8 +173,8 @@ func TestNoiseOfParties(t *testing.T) {
 	}
 }
 
-// A party by itself takes the same steps with the same noise as one of a
-// federation, but sends its weight alone and goes on from its own U.
+// A party by itself takes the same steps with the same noise as in a federation, but sends its
+// weight alone and continues from its own U.
 func TestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	p := soundParams(6, 8, 2)
@@ -194,7 +191,7 @@ func TestAlone(t *testing.T) {
 		contribute(t, with, planOf(&p, i+1, shared, noise), simulated.New(1, "party"))
 		fromServer := p.StartUsers(6)
 		if i > 0 {
-			fromServer = model.NewMatrix(6, 2) // what comes of sums without a U; it must not matter
+			fromServer = model.NewMatrix(6, 2) // a sum without a U; it must not matter
 		}
 		got, err := alone.Contribute(planOf(&p, i+1, fromServer, noise), simulated.New(1, "party"), serial{})
 		if d := cmp.Diff([]protocol.Vector{{Index: []uint32{12}, Value: []float64{3. / 8}}}, got); err != nil || d != "" {
@@ -219,13 +216,13 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A contribution is (w·X, w), within the bounds of its release however large the
-// embeddings are, and survives fixed point to half a unit.
+// A contribution is (w·X, w), within the bounds of its release for embeddings of any size, and
+// survives fixed point to half a unit.
 func TestContributionsOfParties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, large := range []bool{false, true} {
 		p := soundParams(6, 10, 2)
-		p.UserRate, p.ItemRate = 1e-9, 1e-9 // so that X stays where it is, but for 1e-6
+		p.UserRate, p.ItemRate = 1e-9, 1e-9 // so that X stays where it is, to 1e-6
 		most := math.Sqrt(5)
 		if large {
 			p.Clipping, p.Clip = GradientClipping, 1
@@ -273,7 +270,7 @@ func checkQuantizes(t *testing.T, name string, sent []float64, r protocol.Releas
 	}
 }
 
-// A party of VFL trains on θ ratings of a user, always the same ones.
+// A party of VFL always trains on the same θ ratings of a user.
 func TestVerticalTrims(t *testing.T) {
 	p := soundParams(2, 6, 2)
 	p.Unit, p.ClipRatings, p.Rounds = dp.User, 2, 5
@@ -297,7 +294,7 @@ func TestVerticalTrims(t *testing.T) {
 	}
 }
 
-// Where everything is at first: U and V at the common start.
+// Everything starts at the common start: U and V.
 func TestVerticalStarts(t *testing.T) {
 	p := soundParams(3, 5, 2)
 	party := newVertical(t, &p, []int32{4, 1}, make([]model.Ratings, 3))

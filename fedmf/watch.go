@@ -9,23 +9,23 @@ import (
 )
 
 // watchGain is the length of a watched step: short enough that no row is projected, since
-// what is projected tells less.
+// projection hides a part of the step.
 const watchGain = 1e-6
 
-// watched is one party's local step on data of one unit, which moves embeddings as far as
-// its bound allows, or on none.
+// watched is one party's local step on the data of one unit, which moves embeddings as far as its
+// bound allows, or on no data.
 type watched struct {
 	steps  *stepper
-	at     *model.Matrix // U, at the worst
+	at     *model.Matrix // U, at the worst point
 	both   bool
-	toward []float64 // direction of the unit's gradient, of U and behind it V; of length 1
+	toward []float64 // direction of the unit's gradient, of U followed by V; of length 1
 	bound  float64
 }
 
-// watch prepares steps. The worst embeddings are u = v_j = √R·e for a rating of 0, of which the
-// error is the whole scale: its gradient is 2R^{3/2} long in both (FMF paper, section 4.1.1), and
-// those of a user's ratings point the same way. What a step moves by these gradients is in the
-// middle of the ball.
+// watch prepares steps. The worst embeddings are u = v_j = √R·e for a rating of 0, whose error is
+// the whole scale. Its gradient is 2R^{3/2} long in both (FMF paper, section 4.1.1), and the
+// gradients of all ratings of a user point the same way. The moved embeddings are in the middle of
+// the ball.
 func (x *partyInstance) watch(both, full bool, src entropy.Source) (func() (float64, error), error) {
 	p := x.params
 	ratings := 1
@@ -52,7 +52,7 @@ func (x *partyInstance) watch(both, full bool, src entropy.Source) (func() (floa
 	return w.step, nil
 }
 
-// corner is a matrix all of whose rows are √R·e.
+// corner returns a matrix with all rows √R·e.
 func corner(rows int, p PartyParams) *model.Matrix {
 	m := model.NewMatrix(rows, p.Rank)
 	for i := range rows {
@@ -75,7 +75,7 @@ func (w *watched) aim() error {
 	return nil
 }
 
-// seen is what is seen of U, where it is moved, and of V.
+// seen returns the visible parts: of U, if it is moved, and of V.
 func (w *watched) seen(u, v []float64) []float64 {
 	var list []float64
 	if w.both {
@@ -84,8 +84,8 @@ func (w *watched) seen(u, v []float64) []float64 {
 	return append(list, v...)
 }
 
-// step takes a noised step and is how far it went towards the unit's gradient, in sensitivities:
-// 0 or, if there is the unit and the sample has it, 1, and noise of deviation z.
+// step takes a noised step and returns how far it went towards the unit's gradient, in
+// sensitivities: 0, or 1 if the unit exists and is sampled, plus noise of deviation z.
 func (w *watched) step() (float64, error) {
 	s := w.steps
 	if err := s.gradients(w.at, w.both); err != nil {
@@ -116,7 +116,7 @@ func (w *watched) step() (float64, error) {
 	return model.Dot(moved, w.toward) / w.bound, nil
 }
 
-// gradient is step where the noisy gradient is sent and not the embeddings that it moves.
+// gradient is step for parties that send the noisy gradient instead of the embeddings.
 func (w *watched) gradient() (float64, error) {
 	s := w.steps
 	if err := s.gradients(w.at, w.both); err != nil {
@@ -129,12 +129,11 @@ func (w *watched) gradient() (float64, error) {
 	return model.Dot(g.Data(), w.toward) / w.bound, nil
 }
 
-// Watch implements algorithm.StepWatcher: steps on users and items, then on items alone.
+// Watch prepares steps on users and items for kind 0, and on items alone for kind 1.
 func (x *verticalInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
 	return x.watch(kind == 0, full, src)
 }
 
-// Watch implements algorithm.StepWatcher.
 func (x *horizontalInstance) Watch(_ int, full bool, src entropy.Source) (func() (float64, error), error) {
 	return x.watch(false, full, src)
 }
