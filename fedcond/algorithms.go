@@ -1,15 +1,18 @@
 // Package fedcond learns regressions whose features are public and whose labels are private:
-// DP-SGD, Cond-DP and Switch-Cond-DP ("Private Learning with Public Feature Conditioning",
-// ICML 2026) of linear models, by one organisation that has all examples or by several that share them, with secure
-// sums and distributed noise. With ratings the examples are the ratings, and the features those of the items.
+// DP-SGD, Cond-DP and Switch-Cond-DP ("Private Learning with Public Feature Conditioning", ICML
+// 2026) of linear models. One organisation has all examples, or several share them, with secure
+// sums and distributed noise. With ratings the examples are the ratings, and their features are the
+// items' features.
 //
-// What is protected is one label (unit=example, relation=label): features, who takes part and which example is whose
-// are public. That is far less than a user.
+// The protected unit is one label (unit=example, relation=label): features, participation and the
+// assignment of examples are public. That is far less than a user.
 //
-// The three differ in the transform C of the features that is trained on. That of DP-SGD is a number; Cond-DP's is VΣ⁻¹Vᵀ of
-// public features UΣVᵀ, and Switch-Cond-DP goes from this to that.
+// The three algorithms differ in the transform C of the features. In DP-SGD C is a number. In
+// Cond-DP it is VΣ⁻¹Vᵀ of public features UΣVᵀ. Switch-Cond-DP begins with the matrix and ends with
+// the number.
 //
-// Embeddings of categories under a perceptron ([MLP]) are trained in one place, by samples of examples; private features may be among them.
+// Embeddings of categories under a perceptron ([MLP]) are trained in one place, by samples of
+// examples; private features may be among them.
 package fedcond
 
 import (
@@ -24,14 +27,13 @@ import (
 type family struct {
 	about                 algorithm.About
 	conditioned, switches bool
-	steps                 bool // of randomised labels: noised steps follow
+	steps                 bool // for randomised labels: noised steps follow
 	perceptron            bool
 }
 
-// About implements algorithm.Algorithm.
 func (f *family) About() *algorithm.About { return &f.about }
 
-// paper is where they are from.
+// paper is the source of the algorithms.
 const paper = "Private Learning with Public Feature Conditioning"
 
 func init() {
@@ -51,7 +53,7 @@ func init() {
 	}
 }
 
-// randomised is an algorithm that releases labels.
+// randomised returns an algorithm that releases labels.
 func randomised(name, help, paper string, form algorithm.NoiseForm, own ...*config.Key) algorithm.About {
 	a := regression(name, help, paper)
 	a.Clients, a.Noise, a.OneParty = algorithm.Nobody, form, false
@@ -59,7 +61,7 @@ func randomised(name, help, paper string, form algorithm.NoiseForm, own ...*conf
 	return a
 }
 
-// perceptron is an algorithm of embeddings of categories.
+// perceptron returns an algorithm of embeddings of categories.
 func perceptron(name, help, paper string, own ...*config.Key) algorithm.About {
 	a := regression(name, help, paper)
 	a.Clients, a.Noise, a.OneParty, a.Fields, a.Features = algorithm.Nobody, algorithm.StepNoise, false, true, algorithm.NoFeatures
@@ -69,8 +71,9 @@ func perceptron(name, help, paper string, own ...*config.Key) algorithm.About {
 	return a
 }
 
-// rounds are as many as gradients need to converge. With conditioned ones that is few, of all directions, and their noise does not grow with them: each is
-// noised by as much more as more of them are averaged. Plain ones never have enough.
+// rounds returns the number of rounds that gradients need to converge. Conditioned gradients need
+// few rounds, in all directions, and rounds do not add noise: each is noised by as much more as
+// more of them are averaged. Plain gradients never have enough rounds.
 func rounds(c config.Config) float64 {
 	if conditions(c) {
 		return 20
@@ -89,7 +92,8 @@ func regression(name, help, paper string, own ...*config.Key) algorithm.About {
 	}
 }
 
-// mlpSteps are fewer where there is noise: fitted, with rate and clip, to validation errors on synthetic:fields at ε = 1 and 4, and with 200,000 examples.
+// mlpSteps returns the number of steps, fewer with noise. They are fitted, with rate and clip, to
+// validation errors on synthetic:fields at ε = 1 and 4, and with 200,000 examples.
 func mlpSteps(c config.Config) float64 {
 	if algorithm.Private(c) {
 		return 800

@@ -10,17 +10,19 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// BinsOptions is how labels are randomised.
+// BinsOptions says how to randomise labels.
 type BinsOptions struct {
 	Low, High float64 // the labels' range, which is public; labels beyond it count as its ends
-	Cells     int     // k, cells of equal width that the range is cut into, from 1 to 1024
+	Cells     int     // k, the number of cells of equal width in the range, from 1 to 1024
 	Epsilon   float64 // of both releases, above 0 and at most 64
-	// Prior is the part of Epsilon that the labels' histogram takes, in [0, 1); 0: none is released, and all cells count alike.
+	// Prior is the share of Epsilon for the labels' histogram, in [0, 1). With 0 no histogram is
+	// released, and all cells count equally.
 	Prior float64
 }
 
-// DefaultBinsOptions are 32 cells and a tenth of ε for the histogram: at ε = 1 and 4 near the least error of 16 to 256 cells and 0 to 0.3 of ε, on
-// 1,000 and 20,000 normal and exponential labels. Finer cells, and less for the histogram, want more labels.
+// DefaultBinsOptions returns 32 cells and a tenth of ε for the histogram. At ε = 1 and 4, on 1,000
+// and 20,000 normal and exponential labels, that is near the least error of 16 to 256 cells and 0
+// to 0.3 of ε. Finer cells, and less for the histogram, need more labels.
 func DefaultBinsOptions(low, high, epsilon float64) BinsOptions {
 	return BinsOptions{Low: low, High: high, Cells: 32, Epsilon: epsilon, Prior: 0.1}
 }
@@ -28,11 +30,12 @@ func DefaultBinsOptions(low, high, epsilon float64) BinsOptions {
 const (
 	mostCells      = 1024
 	mostBinEpsilon = 64
-	// epsilonGrid are the steps that ε is rounded down to, so that samplers have a ratio of integers.
+	// epsilonGrid is the number of steps in 1. ε is rounded down to a step, so that samplers have a
+	// ratio of integers.
 	epsilonGrid = 1 << 20
 )
 
-// Validate reports everything that makes the options unusable.
+// Validate reports every fault of the options.
 func (o BinsOptions) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedcond: bins: "+format, args...)) }
@@ -54,33 +57,36 @@ func (o BinsOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// split are ε1 and ε2 in steps of 1/epsilonGrid, together at most Epsilon.
+// split returns ε1 and ε2 in steps of 1/epsilonGrid, together at most Epsilon.
 func (o BinsOptions) split() (prior, response uint64) {
 	total := uint64(math.Floor(o.Epsilon * epsilonGrid))
 	prior = uint64(math.Floor(o.Prior * float64(total)))
 	return prior, total - prior
 }
 
-// Bins is how labels are randomised: RR-on-Bins (Ghazi et al. 2023, "Regression with Label Differential Privacy", algorithms 1 and
-// 2). It says no more of labels than its noisy histogram.
+// Bins randomises labels by RR-on-Bins (Ghazi et al. 2023, "Regression with Label Differential
+// Privacy", algorithms 1 and 2). Its fields reveal only the noisy histogram of the labels.
 type Bins struct {
 	Options BinsOptions
-	Shares  []float64 // of labels in each cell, by the noisy histogram: at least 0, they add up to 1
+	Shares  []float64 // share of labels in each cell, by the noisy histogram: at least 0, with sum 1
 	Ends    []int     // the cell after the last one of each bin, ascending
-	Values  []float64 // what a label in each bin is replaced by, in [Low, High]
-	// Epsilon is what the histogram and one randomised response cost together.
+	Values  []float64 // replacement of a label in each bin, in [Low, High]
+	// Epsilon is the cost of the histogram and one randomised response together.
 	Epsilon  float64
 	response *noise.Response
 }
 
 // NewBins releases the histogram of labels and chooses bins by it.
 //
-// A label that is replaced moves one count down and one up, or none: an L1 sensitivity of 2. Noise of the discrete Laplace law with rate
-// ε1/2 makes the counts ε1-DP, and they are whole numbers: no low bits betray anything. Negative ones count as 0, and the bins follow from them
-// alone. Answers of randomised response over the bins are ε2-DP for each label, so both together are ε1 + ε2, without a δ: pure
-// differential privacy of one label, relation [dp.Label]. Where organisations hold different examples, each randomises its own: a label is in
-// the releases of one only, so ε is the largest of theirs. Only sampling with whole numbers decides what is released; see
-// [noise.Laplace] and [noise.Response].
+// Replacing a label moves one count down and one up, or none: an L1 sensitivity of 2. Noise of the
+// discrete Laplace law with rate ε1/2 makes the counts ε1-DP. They are whole numbers, so no low
+// bits betray anything. Negative counts become 0, and the bins follow from the counts alone.
+// Answers of randomised response over the bins are ε2-DP for each label.
+//
+// Both together are ε1 + ε2, without a δ: pure differential privacy of one label, relation
+// [dp.Label]. If organisations hold different examples, each randomises its own: a label is in the
+// releases of one organisation only, so ε is the largest of theirs. The release is decided by
+// sampling with whole numbers only; see [noise.Laplace] and [noise.Response].
 func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -107,7 +113,7 @@ func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 	return b, err
 }
 
-// cell is where a label lies; what is not a number counts as the low end, so that no label is an exception.
+// cell returns the cell of a label. A NaN counts as the low end, so that no label is an exception.
 func (o BinsOptions) cell(y float64) int {
 	at := (y - o.Low) / (o.High - o.Low) * float64(o.Cells)
 	if !(at > 0) {
@@ -116,12 +122,13 @@ func (o BinsOptions) cell(y float64) int {
 	return int(min(at, float64(o.Cells-1)))
 }
 
-// middle is the middle of a cell.
+// middle returns the middle of a cell.
 func (o BinsOptions) middle(cell int) float64 {
 	return o.Low + (float64(cell)+0.5)/float64(o.Cells)*(o.High-o.Low)
 }
 
-// shares are counts as parts of their sum; negative ones are 0. Where none is left all are alike.
+// shares returns counts as parts of their sum. Negative counts become 0. If all are 0, the shares
+// are equal.
 func shares(counts []int64) []float64 {
 	out := make([]float64, len(counts))
 	var sum float64
@@ -139,17 +146,19 @@ func shares(counts []int64) []float64 {
 	return out
 }
 
-// choose finds the bins and values of the least expected squared error, by dynamic programming in O(cells²·bins). With up = e^ε - 1 and m bins an answer is bin j
-// with probability (1 + up·[y in j])/(up + m), so that the error is 1/(up + m) times a sum over bins j of
+// choose finds the bins and values of the least expected squared error, by dynamic programming in
+// O(cells²·bins). With up = e^ε - 1 and m bins an answer is bin j with probability (1 + up·[y in
+// j])/(up + m). So the error is 1/(up + m) times a sum over bins j of
 //
 //	E(v_j - y)² + up·E[(v_j - y)²; y in j],
 //
-// which depends on the bin and its value alone. The best value is (Ey + up·E[y; y in j])/(1 + up·P(y in j)). Labels stand in the middles of
-// their cells: how they are spread within adds the same to every choice.
+// which depends on the bin and its value alone. The best value is (Ey + up·E[y; y in j])/(1 +
+// up·P(y in j)). Labels are taken at the middles of their cells: their spread within cells adds the
+// same to every choice.
 func (b *Bins) choose(up float64) {
 	k := len(b.Shares)
 	p := newPriorSums(b)
-	best := make([]float64, k+1) // of the first i cells in as many bins as are tried
+	best := make([]float64, k+1) // of the first i cells in the current number of bins
 	for i := 1; i <= k; i++ {
 		best[i] = math.Inf(1)
 	}
@@ -178,7 +187,7 @@ func (b *Bins) choose(up float64) {
 	}
 }
 
-// priorSums are prefix sums of the noisy histogram, of labels less the first cell's middle.
+// priorSums holds prefix sums of the noisy histogram, of labels less the first cell's middle.
 type priorSums struct{ share, first, second []float64 }
 
 func newPriorSums(b *Bins) priorSums {
@@ -191,20 +200,20 @@ func newPriorSums(b *Bins) priorSums {
 	return p
 }
 
-// value is the best value of a bin of the cells from a to before b.
+// value returns the best value of a bin of the cells from a to before b.
 func (p priorSums) value(a, b int, up float64) float64 {
 	k := len(p.share) - 1
 	return (p.first[k] + up*(p.first[b]-p.first[a])) / (1 + up*(p.share[b]-p.share[a]))
 }
 
-// cost is what the bin adds to the error with that value, times up + m.
+// cost returns the error that the bin adds with that value, times up + m.
 func (p priorSums) cost(a, b int, up float64) float64 {
 	k := len(p.share) - 1
 	weight, first := 1+up*(p.share[b]-p.share[a]), p.first[k]+up*(p.first[b]-p.first[a])
 	return max(0, p.second[k]+up*(p.second[b]-p.second[a])-first*first/weight)
 }
 
-// bin is where a cell lies.
+// bin returns the bin of a cell.
 func (b *Bins) bin(cell int) int {
 	for j, end := range b.Ends {
 		if cell < end {
@@ -214,7 +223,7 @@ func (b *Bins) bin(cell int) int {
 	return len(b.Ends) - 1
 }
 
-// answers are the bins that labels are said to be in, by randomised response.
+// answers returns the randomised response for each label: a bin.
 func (b *Bins) answers(y []float64, secret entropy.Source) ([]int, error) {
 	of := make([]int, b.Options.Cells)
 	for c := range of {
@@ -230,14 +239,15 @@ func (b *Bins) answers(y []float64, secret entropy.Source) ([]int, error) {
 	return out, nil
 }
 
-// NoisyLabels are labels that anybody may see.
+// NoisyLabels holds labels that may be public.
 type NoisyLabels struct {
 	Bins      *Bins
-	Answers   []int // the bin that each label is said to be in
+	Answers   []int // the answered bin of each label
 	Statement dp.Statement
 }
 
-// RandomisedLabels releases labels by RR-on-Bins. What is learned from them costs nothing more. Labels may be any numbers.
+// RandomisedLabels releases labels by RR-on-Bins. Learning from the result costs no more privacy.
+// Labels may be any numbers.
 func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*NoisyLabels, error) {
 	b, err := NewBins(y, o, secret)
 	if err != nil {
@@ -254,8 +264,8 @@ func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*Noisy
 	return &NoisyLabels{b, answers, s}, s.Validate()
 }
 
-// Values are the labels of the least expected squared error each, which a plain regression is fitted to (algorithm 1). They are drawn towards
-// the mean: see Unbiased.
+// Values returns the value with the least expected squared error for each label. A plain regression
+// is fitted to them (algorithm 1). They are drawn towards the mean: see Unbiased.
 func (n *NoisyLabels) Values() []float64 {
 	out := make([]float64, len(n.Answers))
 	for i, a := range n.Answers {

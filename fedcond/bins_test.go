@@ -23,8 +23,8 @@ func noisyLabels(t testing.TB, y []float64, o BinsOptions, seed uint64) *NoisyLa
 	return n
 }
 
-// squaredError is E(v - y)² by its definition: over all cells and all answers, where the value of an answer is
-// the mean of labels given that answer, which no other value beats.
+// squaredError returns E(v - y)² by its definition: over all cells and all answers. The value of an
+// answer is the mean of labels given that answer, which no other value beats.
 func squaredError(b *Bins, ends []int, up float64) (total float64, values []float64) {
 	m := float64(len(ends))
 	chance := func(cell, j int) float64 {
@@ -112,7 +112,8 @@ func TestResponseRatio(t *testing.T) {
 	}
 }
 
-// Over 1,000 random labels and replacements the histogram moves by at most 2 in L1, and by 2 if at all.
+// Over 1,000 random labels and replacements the histogram moves by at most 2 in L1, and if it
+// moves, by 2.
 func TestHistogramSensitivity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	o := BinsOptions{Low: -1, High: 1, Cells: 16}
@@ -144,8 +145,9 @@ func TestHistogramSensitivity(t *testing.T) {
 	}
 }
 
-// Laplace noise of scale 2/ε1 is in the histogram: 2r/(1-r)², r = e^(-ε1/2), is the closed form of its variance. Counts are large so that none is cut
-// at 0, and sums come back from shares by the cells' known total: the mean of what was added is far below its deviation.
+// Laplace noise of scale 2/ε1 is in the histogram: 2r/(1-r)², r = e^(-ε1/2), is the closed form of
+// its variance. Counts are large so that none is cut at 0. The cells' known total turns shares back
+// into counts: the mean of the added noise is far below its deviation.
 func TestHistogramNoise(t *testing.T) {
 	const k, each = 512, 10_000
 	o := BinsOptions{Low: 0, High: k, Cells: k, Epsilon: 1, Prior: .1}
@@ -166,7 +168,8 @@ func TestHistogramNoise(t *testing.T) {
 	for _, s := range b.Shares {
 		square += (s*k*each - each) * (s*k*each - each) / k
 	}
-	// The kurtosis of Laplace is 6: the mean square deviates by √(5/512) = 10%, and five of these happen once in 1.7 million.
+	// The kurtosis of Laplace is 6: the mean square deviates by √(5/512) = 10%, and a deviation
+	// five times as large happens once in 1.7 million.
 	if math.Abs(square-want) > .5*want {
 		t.Errorf("counts deviate by a variance of %v; the law's is %v", square, want)
 	}
@@ -175,8 +178,8 @@ func TestHistogramNoise(t *testing.T) {
 	}
 }
 
-// The whole mechanism on two neighbours: with a chance of at most 1e-6 in all, no outcome's count in 40,000 runs each is beyond what e^ε allows. That it
-// can fail shows from ε/2, which counts contradict.
+// The whole mechanism on two neighbours: with a chance of at most 1e-6 in all, no outcome's count
+// in 40,000 runs each is beyond the bound of e^ε. The test can fail: counts contradict ε/2.
 func TestBinsAudit(t *testing.T) {
 	const runs = 40_000
 	epsilon := 1.5
@@ -210,7 +213,8 @@ func TestBinsAudit(t *testing.T) {
 	}
 }
 
-// Labels that are all alike, beyond the range or no numbers are answered like any other, and Values stay in range.
+// Labels that are all equal, beyond the range or NaN are answered like any other, and Values stay
+// in range.
 func TestBinsOfOddLabels(t *testing.T) {
 	for name, y := range map[string][]float64{
 		"equal": slices.Repeat([]float64{.3}, 50), "none": nil, "beyond": {-1e300, math.Inf(1), math.Inf(-1), 7}, "no number": {math.NaN(), .2},

@@ -15,16 +15,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// labelsInstance releases labels by randomised response and learns from these: rr-on-bins, and, where steps are left, a start for
-// them. All examples are in one place; of several organisations each would randomise its own.
+// labelsInstance releases labels by randomised response and learns from the answers. rr-on-bins
+// ends there; otherwise the answers give a start for the remaining steps. All examples are in one
+// place; of several organisations each would randomise its own.
 type labelsInstance struct {
 	*instance
-	share float64 // of ε that labels take; 1: nothing is trained afterwards
+	share float64 // share of ε for the labels; 1: no training follows
 	rest  dp.Budget
 	steps int
 }
 
-// openLabels sets up what is released: labels of ε·share, and steps for the rest.
+// openLabels sets up the releases: labels with ε·share, and steps with the rest.
 func openLabels(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 	x := &labelsInstance{instance: &instance{setup: s, bias: userBias.Is(s.Config, yes), ridge: userRidge.Value(s.Config)}, share: 1}
 	var err error
@@ -47,8 +48,8 @@ func openLabels(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 	if !f.steps {
 		return x, nil
 	}
-	// Pure ε1 and (ε2, δ) of the same labels are (ε1 + ε2, δ) together: basic composition, which holds for steps that the start
-	// decides on, too.
+	// Pure ε1 and (ε2, δ) of the same labels are (ε1 + ε2, δ) together: basic composition, which
+	// also holds for steps that depend on the start.
 	x.rest = dp.Budget{Epsilon: algorithm.Epsilon.Value(s.Config) - labels.Epsilon, Delta: algorithm.Delta.Value(s.Config), Accountant: dp.PLD}
 	_, cost, err := dp.NoiseMultiplier(x.rest, x.steps, 1)
 	if err != nil {
@@ -59,16 +60,14 @@ func openLabels(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 	return x, nil
 }
 
-// bins is how labels are randomised. They are less the middle of their range.
+// bins returns how labels are randomised. Labels are relative to the middle of their range.
 func (x *labelsInstance) bins() BinsOptions {
 	half := (x.setup.Data.Max - x.setup.Data.Min) / 2
 	return DefaultBinsOptions(-half, half, x.share*algorithm.Epsilon.Value(x.setup.Config))
 }
 
-// Epochs implements algorithm.Central.
 func (x *labelsInstance) Epochs() int { return 1 }
 
-// Train implements algorithm.Central.
 func (x *labelsInstance) Train(ctx context.Context, run protocol.Runner, _ algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	rows := make([]model.Ratings, x.setup.Data.Users)
 	for u := range rows {
@@ -92,7 +91,7 @@ func (x *labelsInstance) Train(ctx context.Context, run protocol.Runner, _ algor
 	return m, passed(algorithm.Epoch{Number: 1, Model: m, Save: func() []byte { return shared }})
 }
 
-// learn is the plain weights.
+// learn returns the plain weights.
 func (x *labelsInstance) learn(ctx context.Context, examples *Examples, src entropy.Source, run protocol.Runner) ([]float64, error) {
 	m, err := momentsOf(x.params.layout, x.params.items, examples.moments(), 0)
 	if err != nil {
@@ -108,9 +107,9 @@ func (x *labelsInstance) learn(ctx context.Context, examples *Examples, src entr
 		exact.label, scatter = released.Values(), released.Bins.Variance()
 		if x.steps > 0 {
 			exact.label = released.Unbiased()
-			ridge = scatter / released.Bins.square() // what follows from labels with this noise and weights that make predictions as large as labels: E‖x‖² is 1
+			ridge = scatter / released.Bins.square() // from labels with this noise and weights that make predictions as large as labels: E‖x‖² is 1
 			if math.IsInf(ridge, 1) || math.IsNaN(ridge) {
-				return make([]float64, x.params.len()), nil // labels are zero, as far as anybody knows
+				return make([]float64, x.params.len()), nil // the released labels are all zero
 			}
 		}
 	}
@@ -125,7 +124,8 @@ func (x *labelsInstance) learn(ctx context.Context, examples *Examples, src entr
 	return x.step(ctx, examples, m, start, src, run)
 }
 
-// items is the ridge of items' own weights where labels scatter so far beyond what they do anyhow.
+// items returns the ridge of items' own weights if labels scatter that far beyond their usual
+// scatter.
 func (x *labelsInstance) items(scatter float64) func(float64) float64 {
 	return func(float64) float64 {
 		d := x.params.deviation
@@ -134,13 +134,15 @@ func (x *labelsInstance) items(scatter float64) func(float64) float64 {
 }
 
 const (
-	// exactFloor is that of directions in which least squares are solved.
+	// exactFloor is the floor of the directions in which least squares are solved.
 	exactFloor = 1e-6
-	// descents converge to least squares on conditioned features: of blocks that overlap the slowest direction halves in a few.
+	// descents converge to least squares on conditioned features: with overlapping blocks the
+	// slowest direction halves in a few.
 	descents = 200
 )
 
-// descend fits least squares without noise or clipping, by gradients of conditioned features, as those of a ridge over all examples.
+// descend fits least squares with a ridge over all examples, by gradients of conditioned features,
+// without noise or clipping.
 func descend(ctx context.Context, examples *Examples, t *transform, m moments, ridge float64, run protocol.Runner) ([]float64, error) {
 	p := *examples.params
 	p.clip = math.Inf(1)
@@ -162,8 +164,9 @@ func descend(ctx context.Context, examples *Examples, t *transform, m moments, r
 	return t.apply(p.layout, theta), nil
 }
 
-// step goes on from a start by DP-SGD on plain features: full gradients of what the start leaves, each example's clipped, so that another label
-// moves a sum by at most 2·clip; normal noise of z·2·clip, rounded to a grid that depends on the noise only.
+// step continues from a start by DP-SGD on plain features. It takes full gradients of the start's
+// residuals, with each example's gradient clipped, so that another label moves a sum by at most
+// 2·clip. It adds normal noise of z·2·clip and rounds to a grid that depends on the noise only.
 func (x *labelsInstance) step(ctx context.Context, examples *Examples, m moments, start []float64, src entropy.Source, run protocol.Runner) ([]float64, error) {
 	t, err := newTransform(x.params.layout, m, inversion{ridge: x.items(0)})
 	if err != nil {
@@ -213,27 +216,23 @@ func (x *labelsInstance) step(ctx context.Context, examples *Examples, m moments
 	return out, nil
 }
 
-// gridBits is how much finer than the noise the grid is: coarse against the spacing of the
-// draws, whose low bits may betray what they are added to, and no loss of accuracy.
+// gridBits says how much finer than the noise the grid is. The grid is coarse against the spacing
+// of the draws, whose low bits may betray the numbers under them. It costs no accuracy.
 const gridBits = 20
 
-// errCentral is returned where a federation is asked for that there is not.
+// errCentral is returned by the methods of a federation, which this algorithm lacks.
 var errCentral = errors.New("all examples are in one place; there is no federation")
 
-// Strategy implements algorithm.Instance.
 func (x *labelsInstance) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
 	return nil, errCentral
 }
 
-// ClientSide implements algorithm.Instance.
 func (x *labelsInstance) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
 
-// Party implements algorithm.Instance.
 func (x *labelsInstance) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
 	return nil, errCentral
 }
 
-// Baselines implements algorithm.Instance.
 func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	b := algorithm.Baseline{Name: "non_private", Itself: !x.setup.Private()}
 	if b.Itself {
@@ -253,5 +252,5 @@ func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{b}
 }
 
-// Lost implements algorithm.RoundLossDescriber: there are no rounds.
+// Lost returns "": there are no rounds.
 func (x *labelsInstance) Lost(protocol.Step) string { return "" }

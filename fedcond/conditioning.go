@@ -14,19 +14,21 @@ import (
 // inversion says how singular values are inverted.
 type inversion struct {
 	invert bool    // otherwise features are only scaled
-	floor  float64 // those below this part of the largest count as that much
-	// ridge is how many labels' worth of weight zero has in an item's own weight, by how many directions are noised; nil: none.
+	floor  float64 // lower values count as this part of the largest
+	// ridge returns the weight of zero in an item's own weight, in labels, by the number of noised
+	// directions; nil: none.
 	ridge func(directions float64) float64
 }
 
-// spectrum are the directions of a block of features, from its second moments XᵀX/n = VΣ²Vᵀ.
+// spectrum holds the directions of a block of features, from its second moments XᵀX/n = VΣ²Vᵀ.
 type spectrum struct {
 	squares []float64  // Σ², none below the floor's
 	vectors *mat.Dense // V, a column each
 }
 
-// spectrumOf finds the directions. Squares below noise, which moments have where they are noisy, count as that much: there is nothing
-// to know them by. It depends on no label. Features that are all zero, or not finite, are an error.
+// spectrumOf finds the directions. Squares below noise, the noise of the moments, count as noise,
+// because they cannot be known. The result depends on no label. Features that are all zero, or not
+// finite, are an error.
 func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) {
 	p := moments.SymmetricDim()
 	for _, v := range moments.RawSymmetric().Data {
@@ -50,7 +52,7 @@ func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) 
 	return s, nil
 }
 
-// whiten is VΣ⁻¹Vᵀ (key design 1), a symmetric matrix.
+// whiten returns VΣ⁻¹Vᵀ (key design 1), a symmetric matrix.
 func (s *spectrum) whiten() *model.Matrix {
 	p := len(s.squares)
 	inverse, c := mat.NewDiagDense(p, nil), mat.Dense{}
@@ -61,8 +63,9 @@ func (s *spectrum) whiten() *model.Matrix {
 	return model.Wrap(p, p, c.RawMatrix().Data)
 }
 
-// settle finds the ridge of items, as a share of all examples, that fits the directions that are left with it: items with far fewer labels
-// hardly are one. Of the rest of the features all are.
+// settle finds the ridge of items, as a share of all examples, that fits the number of directions
+// left with it: an item with far fewer labels hardly counts as a direction. All other features
+// count.
 func (i *inversion) settle(m moments, rest int) (ridge float64) {
 	if i.ridge == nil {
 		return 0
@@ -79,18 +82,18 @@ func (i *inversion) settle(m moments, rest int) (ridge float64) {
 	return ridge
 }
 
-// transform is what features are multiplied by before anybody trains on them: one number, or a block each
-// for the profile and the features of items, and a number for each item's own.
+// transform multiplies features before training: one number, or a block each for the profile and
+// the features of items, and a number for each item's own feature.
 type transform struct {
 	scale             float64
 	profile, features *model.Matrix // without scale; nil: the identity
-	ids               []float64     // likewise
-	ridge             float64       // of items' own weights, plain ones, in shares of all examples
-	curvature         float64       // the largest eigenvalue of the transformed features' second moments, at the most
+	ids               []float64     // without scale; nil: the identity
+	ridge             float64       // of items' own plain weights, in shares of all examples
+	curvature         float64       // upper bound on the largest eigenvalue of the transformed features' second moments
 }
 
-// newTransform conditions public features, or scales them alone, such that ‖Cx‖² has the mean 1: rates and clips then mean the
-// same whatever the features are. m are exact or noisy moments.
+// newTransform conditions public features, or only scales them, such that ‖Cx‖² has the mean 1:
+// rates and clips then mean the same for all features. m holds exact or noisy moments.
 func newTransform(l layout, m moments, how inversion) (*transform, error) {
 	t := &transform{}
 	if l.ids > 0 {
@@ -171,7 +174,7 @@ func (t *transform) condition(l layout, m moments, how inversion) error {
 	return nil
 }
 
-// largest is the largest eigenvalue of a symmetric matrix.
+// largest returns the largest eigenvalue of a symmetric matrix.
 func largest(m *mat.Dense) (float64, error) {
 	n, _ := m.Dims()
 	s := mat.NewSymDense(n, nil)
@@ -187,7 +190,7 @@ func largest(m *mat.Dense) (float64, error) {
 	return eigen.Values(nil)[n-1], nil
 }
 
-// apply is Cθ: the weights of plain features.
+// apply returns Cθ: the weights of plain features.
 func (t *transform) apply(l layout, theta []float64) []float64 {
 	out := make([]float64, len(theta))
 	times := func(c *model.Matrix, from, n int) {
@@ -211,7 +214,8 @@ func (t *transform) apply(l layout, theta []float64) []float64 {
 	return out
 }
 
-// penalise adds to a sum of gradients of so many examples what the ridge of items' own weights has: 2·examples·ridge·C(Cθ) there.
+// penalise adds the ridge of items' own weights to a sum of gradients of so many examples:
+// 2·examples·ridge·C(Cθ) there.
 func (t *transform) penalise(l layout, gradient, theta []float64, examples float64) {
 	if t.ridge == 0 {
 		return
@@ -225,8 +229,8 @@ func (t *transform) penalise(l layout, gradient, theta []float64, examples float
 	}
 }
 
-// undo is the θ of other features whose predictions are those of the plain weights: with one scale that is
-// a division.
+// undo returns the θ of other features with the predictions of the plain weights: with one scale
+// that is a division.
 func (t *transform) undo(weights []float64) []float64 {
 	out := make([]float64, len(weights))
 	for j, w := range weights {
@@ -235,7 +239,7 @@ func (t *transform) undo(weights []float64) []float64 {
 	return out
 }
 
-// numbers are the transform as it is broadcast.
+// numbers returns the transform as it is broadcast.
 func (t *transform) numbers() []float64 {
 	out := []float64{t.scale}
 	for _, c := range []*model.Matrix{t.profile, t.features} {
@@ -246,7 +250,7 @@ func (t *transform) numbers() []float64 {
 	return append(out, t.ids...)
 }
 
-// size is how many numbers a transform is broadcast as.
+// size returns the number of numbers in a broadcast transform.
 func (l layout) size(conditioned bool) int {
 	if !conditioned {
 		return 1
@@ -254,7 +258,7 @@ func (l layout) size(conditioned bool) int {
 	return 1 + l.profile*l.profile + l.features*l.features + l.ids
 }
 
-// readTransform reads what numbers wrote.
+// readTransform reads the output of numbers.
 func readTransform(l layout, v []float64) *transform {
 	t := &transform{scale: v[0]}
 	if len(v) == 1 {

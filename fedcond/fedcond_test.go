@@ -17,7 +17,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// crafted are 40 users with profiles of 3 columns, and up to 4 labels each of 5 items with 2 features and places of their own.
+// crafted makes 40 users with profiles of 3 columns, and up to 4 labels each of 5 items with 2
+// features and places of their own.
 func crafted(seed uint64) (*params, *Examples) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	items := &catalogue{rows: model.NewMatrix(5, 2), columns: []string{"1", "x"}}
@@ -40,7 +41,7 @@ func crafted(seed uint64) (*params, *Examples) {
 	return p, newExamples(p, profile, rows)
 }
 
-// known are the moments of the examples, as a strategy gets them.
+// known returns the moments of the examples, as a strategy gets them.
 func known(t testing.TB, x *Examples) moments {
 	t.Helper()
 	m, err := momentsOf(x.params.layout, x.params.items, x.moments(), 0)
@@ -60,7 +61,7 @@ func using(t testing.TB, x *Examples, conditioned bool) *transform {
 	return tr
 }
 
-// plain are the features of an example as they are written down: profile, features of the item, its place.
+// plain returns the features of an example: profile, features of the item, its place.
 func plain(x *Examples, u int, j int32) []float64 {
 	l := x.params.layout
 	v := slices.Concat(x.profile.Data[u*l.profile:(u+1)*l.profile], x.params.items.rows.Row(int(j)), make([]float64, l.ids))
@@ -68,8 +69,9 @@ func plain(x *Examples, u int, j int32) []float64 {
 	return v
 }
 
-// Row by row, as the definition has it: features times C, the gradient of the square, its length, and the smaller of it and
-// clip. C is applied to unit vectors, so that the test does not use how examples do it.
+// Row by row, as in the definition: features times C, the gradient of the square, its length, and
+// the smaller of it and clip. C is applied to unit vectors, so that the test does not depend on the
+// code of examples.
 func TestGradientIsClippedByExample(t *testing.T) {
 	for _, conditioned := range []bool{false, true} {
 		p, x := crafted(1)
@@ -147,8 +149,8 @@ func TestConditioningFlattensTheSpectrum(t *testing.T) {
 	}
 }
 
-// Moments diag(1, 1e-18, 0): by hand, 1/σ is 1, 1000 and 1000, as σ is at least a thousandth of the largest; with noise of
-// 1e-4 in the moments it is at least a hundredth.
+// Moments diag(1, 1e-18, 0): by hand, 1/σ is 1, 1000 and 1000, because σ is at least a thousandth
+// of the largest. With noise of 1e-4 in the moments it is at least a hundredth.
 func TestConditioningFloor(t *testing.T) {
 	m := mat.NewSymDense(3, []float64{1, 0, 0, 0, 1e-18, 0, 0, 0, 0})
 	for noise, most := range map[float64]float64{0: 1000, 1e-4: 100} {
@@ -169,8 +171,8 @@ func TestConditioningFloor(t *testing.T) {
 	}
 }
 
-// Two items with 9 and 1 labels, and a ridge of as many labels as there are directions. By hand: with d directions it is d, and
-// d = 9/(9 + d) + 1/(1 + d), which d = 1.30673 solves.
+// Two items with 9 and 1 labels, and a ridge of as many labels as there are directions. By hand:
+// with d directions the ridge is d, and d = 9/(9 + d) + 1/(1 + d), which d = 1.30673 solves.
 func TestRidgeSettles(t *testing.T) {
 	how := inversion{ridge: func(n float64) float64 { return n }}
 	if d := 10 * how.settle(moments{examples: 10, shares: []float64{.9, .1}}, 0); math.Abs(d-1.30673) > 1e-4 {
@@ -178,8 +180,8 @@ func TestRidgeSettles(t *testing.T) {
 	}
 }
 
-// One label of another value moves a party's gradient by at most 2·clip, over 1,000 random examples and
-// labels, and comes near it. It moves what is summed of features by nothing.
+// One label of another value moves a party's gradient by at most 2·clip, over 1,000 random examples
+// and labels, and reaches nearly that. It does not move the sums of features.
 func TestSensitivity(t *testing.T) {
 	p, x := crafted(3)
 	using(t, x, true)
@@ -225,7 +227,7 @@ func TestSensitivity(t *testing.T) {
 	}
 }
 
-// Remark 4.11: with C = I the gradients are those of DP-SGD to the bit.
+// Remark 4.11: with C = I the gradients equal DP-SGD's to the bit.
 func TestIdentityIsDPSGD(t *testing.T) {
 	p, x := crafted(5)
 	tr := using(t, x, false)
@@ -251,7 +253,7 @@ func TestIdentityIsDPSGD(t *testing.T) {
 	}
 }
 
-// Key design 3: no prediction moves where conditioning ends. Predictions are by plain features.
+// Key design 3: no prediction moves when conditioning ends. Predictions are by plain features.
 func TestSwitchMovesNoPrediction(t *testing.T) {
 	p, x := crafted(6)
 	s := newStrategy(strategyParams{params: p, Floor: 1e-3, Schedule: protocol.Schedule{
@@ -288,7 +290,7 @@ func TestSwitchMovesNoPrediction(t *testing.T) {
 	}
 }
 
-// The order of additions does not depend on how many work.
+// The order of additions does not depend on the number of workers.
 func TestGradientDoesNotDependOnWorkers(t *testing.T) {
 	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 3*chunk + 5, Cols: 4, Labels: synthetic.TopLabels}, 1)
 	if err != nil {
@@ -302,7 +304,7 @@ func TestGradientDoesNotDependOnWorkers(t *testing.T) {
 	}
 }
 
-// ofRegression are the examples of a regression, by one party.
+// ofRegression returns the examples of a regression, by one party.
 func ofRegression(r *dataset.Regression) *Examples {
 	items := &catalogue{rows: model.Wrap(1, 1, []float64{1}), columns: []string{"1"}}
 	p := &params{layout: layout{profile: r.Cols, features: 1}, items: items, clip: 4, publish: 1, longest: 1e6, most: float64(r.Rows)}
@@ -313,7 +315,7 @@ func ofRegression(r *dataset.Regression) *Examples {
 	return newExamples(p, r.X, rows)
 }
 
-// The limit are the two products by all features that a gradient needs.
+// The limit is the time of the two products by all features that a gradient needs.
 func BenchmarkGradient(b *testing.B) {
 	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 20000, Cols: 100, Decay: 1, Labels: synthetic.BottomLabels, Noise: .1}, 1)
 	if err != nil {
@@ -335,7 +337,8 @@ func BenchmarkGradient(b *testing.B) {
 	b.ReportMetric(float64(gradients)/float64(products), "of-gemv")
 }
 
-// The penalty's gradient is that of examples·ridge·‖plain weights of items‖², by finite differences.
+// The penalty's gradient equals the gradient of examples·ridge·‖plain weights of items‖², by finite
+// differences.
 func TestPenaltyIsTheRidgesDerivative(t *testing.T) {
 	for _, conditioned := range []bool{false, true} {
 		p, x := crafted(7)

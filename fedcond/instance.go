@@ -13,16 +13,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// instance is a regression with its data: parties have users with their profiles and labels, and share the weights.
+// instance is a regression with its data: parties have users with their profiles and labels, and
+// share the weights.
 type instance struct {
 	setup  *algorithm.Setup
 	params *params
-	bias   bool    // each user has one, which its party fits and keeps
-	ridge  float64 // of it
+	bias   bool    // each user has a bias, which its party fits and keeps
+	ridge  float64 // of the biases
 	parts  split.Partition
 }
 
-// open fixes what is released.
+// Open fixes the releases.
 func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	switch {
 	case f.perceptron:
@@ -51,7 +52,7 @@ func (x *instance) deal() (err error) {
 	if parties == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
-	if s.Public() { // who is with which party, the parties know
+	if s.Public() { // the parties know who is with which party
 		if parties > s.Data.Users {
 			return config.Errorf("%w: %d for %d users", split.ErrParties, parties, s.Data.Users)
 		}
@@ -83,15 +84,15 @@ func newParams(s *algorithm.Setup) (*params, error) {
 	return p, nil
 }
 
-// longestRow is how long a row of a profile may be in the moments, in roots of its columns: features that are
-// standardised hardly ever are. It bounds what a party adds.
+// longestRow limits the length of a profile's row in the moments, in roots of its columns.
+// Standardised features hardly ever exceed it. It bounds a party's sums.
 const longestRow = 4
 
-// schedule has one round of what is public, then the gradients.
+// schedule has one round for public sums, then the gradients.
 func (x *instance) schedule(f *family) error {
 	s, p := x.setup, x.params
 	rounds := algorithm.Rounds.Int(s.Config)
-	until := 0 // the gradient before which conditioning ends
+	until := 0 // the first gradient without conditioning
 	switch {
 	case f.conditioned && f.switches:
 		until = int(math.Round(switchAt.Value(s.Config) * float64(rounds)))
@@ -118,19 +119,21 @@ func (x *instance) schedule(f *family) error {
 	return s.CalibrateSplit(shares)
 }
 
-// momentsShare is what the moments take of μ². No label moves them, so that whatever they took would buy nothing: they are noised, and
-// charged for, since all that is released in a private run is. Their noise is made small by scaling them up.
+// momentsShare is the share of μ² for the moments. No label moves them, so any share would be safe.
+// They are noised, and charged for, since all releases of a private run are. Scaling them up makes
+// their noise small.
 const momentsShare = 0.01
 
-// momentsRelease is the sum of what is public. One label moves it by nothing; a Sensitivity has to be declared for there to be
-// noise, and is 1. What is sent is multiplied by [params.publish], so that the noise for it does not matter.
+// momentsRelease is the sum of public data. One label does not move it. A Sensitivity must be
+// declared for there to be noise, and is 1. Messages are multiplied by [params.publish], so that
+// the noise does not matter.
 //
-// A party's vector has at most the counts of all examples and, of each, the products of a row of the profile no longer than
-// longest: an L2 norm of (1 + longest²)·publish·examples.
+// A party's vector has at most the counts of all examples and, of each, the products of a row of
+// the profile no longer than longest: an L2 norm of (1 + longest²)·publish·examples.
 func (p *params) momentsRelease(s *algorithm.Setup) protocol.Release {
 	r := protocol.Release{Name: Moments, Len: s.Data.Items + packed(p.profile), Sensitivity: 1}
 	r.MaxNonZero = r.Len
-	reach := p.most // a party may have them all: how many it has is public, and nobody but it knows
+	reach := p.most // a party may have all examples: the number is public only as a total
 	if p.profile > 0 {
 		reach *= 1 + p.longest*p.longest
 	}
@@ -141,23 +144,21 @@ func (p *params) momentsRelease(s *algorithm.Setup) protocol.Release {
 	return r
 }
 
-// gradientRelease is the sum of clipped gradients. Example e adds s_e·C x_e with |s_e|·‖C x_e‖ <= clip, and x_e and C are
-// public. Another label changes s_e alone, so that a party's vector moves by at most 2·clip; and it is no longer than
-// clip times its examples.
+// gradientRelease is the sum of clipped gradients. Example e adds s_e·C x_e with |s_e|·‖C x_e‖ <=
+// clip, and x_e and C are public. Another label changes s_e alone, so that a party's vector moves
+// by at most 2·clip. The vector is no longer than clip times the party's examples.
 func (p *params) gradientRelease() protocol.Release {
 	r := protocol.Release{Name: Gradient, Len: p.len(), MaxNonZero: p.len(), L2: p.clip * p.most, Sensitivity: 2 * p.clip}
 	r.Scale = algorithm.Scale(r)
 	return r
 }
 
-// Strategy implements algorithm.Instance.
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	c := x.setup.Config
 	return newStrategy(strategyParams{params: x.params, Schedule: x.setup.Schedule.Clone(), Step: step.Value(c), Floor: floor.Value(c), Ridge: itemRidge.Of(c),
 		Session: session, Cohort: x.setup.Cohort}), nil
 }
 
-// ClientSide implements algorithm.Instance.
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	p := &parties{instance: x}
 	for _, users := range x.parts {
@@ -174,7 +175,6 @@ func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	return p, nil
 }
 
-// Party implements algorithm.Instance.
 func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
 	users, rows, at, err := x.setup.PartyRows(which, l)
 	if err != nil {
@@ -204,13 +204,12 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	}}, nil
 }
 
-// finishing keeps the weights of the end.
+// finishing keeps the final weights.
 type finishing struct {
 	*Examples
 	weights *[]float64
 }
 
-// Finish implements client.Trainer.
 func (f *finishing) Finish(weights []byte, _ protocol.Runner) error {
 	b, err := model.NewBroadcast(weights, f.params.len(), 1)
 	if err == nil {
@@ -219,7 +218,6 @@ func (f *finishing) Finish(weights []byte, _ protocol.Runner) error {
 	return err
 }
 
-// Shared implements algorithm.Instance.
 func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	b, err := model.NewBroadcast(shared, x.params.len(), 1)
 	if err != nil {
@@ -228,7 +226,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return []model.Embeddings{{Named: model.Named{Name: weightsName, Matrix: b.Matrix()}, IDs: x.names()}}, nil
 }
 
-// names holds the feature of each weight.
+// names returns the feature of each weight.
 func (x *instance) names() []string {
 	var names []string
 	if x.params.profile > 0 {
@@ -249,7 +247,6 @@ const (
 	biasName    = "user_biases"
 )
 
-// Baselines implements algorithm.Instance.
 func (x *instance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, func(c *config.Config) {
 		algorithm.Rounds.SetAuto(c)
@@ -258,7 +255,6 @@ func (x *instance) Baselines() []algorithm.Baseline {
 	})}
 }
 
-// Lost implements algorithm.RoundLossDescriber.
 func (x *instance) Lost(s protocol.Step) string {
 	if s.Phase == Moments {
 		return "the round that sums what is public of the examples was skipped: nothing is conditioned to it, and steps are short"
@@ -266,7 +262,6 @@ func (x *instance) Lost(s protocol.Step) string {
 	return ""
 }
 
-// Words implements algorithm.SummaryDescriber.
 func (x *instance) Words() algorithm.Words {
 	w := algorithm.Words{Untrained: "the model predicts the middle of the scale"}
 	if x.bias {
@@ -275,13 +270,12 @@ func (x *instance) Words() algorithm.Words {
 	return w
 }
 
-// parties are the clients of a simulation.
+// parties holds the clients of a simulation.
 type parties struct {
 	*instance
 	parties []*Examples
 }
 
-// Trainers implements algorithm.ClientSide.
 func (p *parties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.parties))
 	for i, t := range p.parties {
@@ -290,12 +284,10 @@ func (p *parties) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim implements algorithm.ClientSide.
 func (p *parties) Interim(shared []byte, run protocol.Runner) (model.Predictor, error) {
 	return p.predictor(shared)
 }
 
-// Final implements algorithm.ClientSide.
 func (p *parties) Final(shared []byte, _ protocol.Runner) (*model.Trained, error) {
 	f, err := p.predictor(shared)
 	if err != nil {
@@ -309,7 +301,7 @@ func (p *parties) Final(shared []byte, _ protocol.Runner) (*model.Trained, error
 	return m, nil
 }
 
-// weightsOf are the plain weights of what is shared: the model, or what comes with a plan.
+// weightsOf returns the plain weights of a broadcast: the model, or the broadcast of a plan.
 func (p *params) weightsOf(shared []byte) ([]float64, error) {
 	n := p.len()
 	for _, conditioned := range []bool{false, true} {
@@ -330,7 +322,7 @@ func (p *params) weightsOf(shared []byte) ([]float64, error) {
 	return b.Matrix().Data(), nil
 }
 
-// predictor predicts by plain weights and, where users have them, biases.
+// predictor returns predictions by plain weights and, if users have them, biases.
 func (p *parties) predictor(shared []byte) (*predictor, error) {
 	weights, err := p.params.weightsOf(shared)
 	if err != nil {
@@ -352,7 +344,8 @@ func (p *parties) predictor(shared []byte) (*predictor, error) {
 	return f, nil
 }
 
-// scores are what plain weights make of each user's profile, and of each item, the middle of the scale included.
+// scores returns the score of plain weights for each user's profile and for each item, the middle
+// of the scale included.
 func (x *instance) scores(n int, profile *dataset.Profile, weights []float64) (users, items []float64) {
 	p := x.params
 	users, items = make([]float64, n), make([]float64, p.items.rows.Rows())
@@ -370,7 +363,7 @@ func (x *instance) scores(n int, profile *dataset.Profile, weights []float64) (u
 	return users, items
 }
 
-// biases are those of a party's users.
+// biases returns the biases of a party's users.
 func (x *instance) biases(rows []model.Ratings, profile, weights []float64) []float64 {
 	var d *dataset.Profile
 	if x.params.profile > 0 {
@@ -380,7 +373,8 @@ func (x *instance) biases(rows []model.Ratings, profile, weights []float64) []fl
 	return x.fit(rows, users, items)
 }
 
-// fit is what each user's own labels are above what is predicted of them, on average and drawn towards zero.
+// fit returns each user's bias: the mean of the user's own labels less their predictions, drawn
+// towards zero.
 func (x *instance) fit(rows []model.Ratings, users, items []float64) []float64 {
 	out := make([]float64, len(rows))
 	for u, r := range rows {
@@ -399,14 +393,12 @@ type predictor struct {
 	users, items    []float64
 }
 
-// Predict implements model.Predictor.
 func (f *predictor) Predict(user int, items []int32, out []float64) {
 	for k, j := range items {
 		out[k] = f.users[user] + f.items[j]
 	}
 }
 
-// Load implements algorithm.Loader.
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	if set.Profile != nil {
 		return nil, errors.New("fedcond: a regression has one item, its label, and nothing to recommend")

@@ -82,11 +82,11 @@ func declareKeys() {
 	})
 	labelShare = config.DeclareNumber(config.Key{
 		Name: "regression.label-share", Kind: config.Real, Default: "0.5", Range: config.Inside(0, 1),
-		Help: "Part of epsilon that the randomised labels of rr-dp-sgd take, to which its start is fitted.",
+		Help: "Part of epsilon for the randomised labels of rr-dp-sgd; its start is fitted to these labels.",
 	})
 	rate = config.DeclareNumber(config.Key{
 		Name: "regression.rate", Kind: config.Real, Default: "auto", Auto: "0.003; 0.001 without noise", Range: config.Above(0, 1),
-		Help: "Learning rate of Adam, by which embeddings and a perceptron are trained.",
+		Help: "Learning rate of Adam, which trains embeddings and a perceptron.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
 			if algorithm.Private(c) {
 				return config.Fixed(0.003)
@@ -116,9 +116,11 @@ func declareKeys() {
 	})
 }
 
-// chooseClip is twice an eighth of the range, which labels may deviate by, or by the noise ν that predictions have of a clip of 1: 0.14/√ν
-// eighths. Where ν is large, to learn from the signs of errors is better than to drown their size. (Fitted to validation errors at ε of 0.25 to 4 of synthetic:regression-1,
-// synthetic:fields, synthetic:ml-1m and ml-latest-small, whose best clips were 0.3 to 2.7 of an eighth.)
+// chooseClip returns a clip of twice an eighth of the range (the deviation of labels), or less
+// with noise. With ν the noise of predictions at a clip of 1, it is 0.14/√ν eighths. For a large ν
+// it is better to learn from the signs of errors than to drown their size. (Fitted to validation
+// errors at ε of 0.25 to 4 of synthetic:regression-1, synthetic:fields, synthetic:ml-1m and
+// ml-latest-small, whose best clips were 0.3 to 2.7 of an eighth.)
 func chooseClip(c config.Config, f *config.Facts) float64 {
 	deviation := (f.Max - f.Min) / 8
 	e := algorithm.Epsilon.Chosen(c)
@@ -130,15 +132,15 @@ func chooseClip(c config.Config, f *config.Facts) float64 {
 	}
 	n := float64(max(f.Examples, f.Published, f.Users))
 	directions := 1 + float64(f.Columns)
-	if f.Items > 1 { // a direction with few labels is hardly one: see settle
+	if f.Items > 1 { // a direction with few labels hardly counts: see settle
 		directions += min(float64(f.Items), n/50)
 	}
-	const mu = 5 // ε is about as many times that of Gaussian privacy at the usual δ
+	const mu = 5 // ε is about that many times the μ of Gaussian privacy at the usual δ
 	noise := math.Sqrt2 * directions * mu / (n * e)
 	return deviation * min(2, 0.14/math.Sqrt(noise))
 }
 
-// hiddenOf are the units of "64-32"; none where it is no such text.
+// hiddenOf returns the units of "64-32"; zeros if the text has another form.
 func hiddenOf(text string) [2]int {
 	one, two, _ := strings.Cut(text, "-")
 	h := [2]int{}

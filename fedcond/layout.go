@@ -11,17 +11,17 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// layout is what weights stand for, one after the other: columns of users' profiles, of features of items, and the items
-// themselves.
+// layout counts the weights of each kind, in their order: columns of users' profiles, features of
+// items, and the items themselves.
 type layout struct{ profile, features, ids int }
 
 func (l layout) len() int { return l.profile + l.features + l.ids }
 
-// mostColumns is how many columns a profile, or features of items, may have: their second moments are decomposed, which takes time in
-// the cube of them.
+// mostColumns limits the columns of a profile, or of features of items: decomposing their second
+// moments takes time in the cube of the number.
 const mostColumns = 1000
 
-// catalogue are the public features of items, dense: 1, then each value of each category.
+// catalogue holds the public features of items, dense: 1, then each value of each category.
 type catalogue struct {
 	rows    *model.Matrix
 	columns []string
@@ -60,19 +60,19 @@ func newCatalogue(s *algorithm.Setup) (*catalogue, error) {
 	return c, nil
 }
 
-// moments are what conditioning needs to know of public features: second moments over examples, and each item's share of
-// them. None depends on a label.
+// moments holds the data on public features that conditioning needs: second moments over examples,
+// and each item's share of the examples. They depend on no label.
 type moments struct {
 	examples          float64
 	profile, features *mat.SymDense
 	shares            []float64 // of items
-	noise             float64   // about the largest eigenvalue of what is noise in the profile's
+	noise             float64   // about the largest eigenvalue of the noise in the profile's moments
 }
 
-// packed is the length of the upper triangle of a square.
+// packed returns the length of the upper triangle of a square.
 func packed(n int) int { return n * (n + 1) / 2 }
 
-// positive makes a noisy matrix of moments one that moments may be: without negative eigenvalues.
+// positive makes a noisy matrix of moments positive semidefinite.
 func positive(m *mat.SymDense) error {
 	n := m.SymmetricDim()
 	var eigen mat.EigenSym
@@ -89,18 +89,18 @@ func positive(m *mat.SymDense) error {
 	return nil
 }
 
-// momentsOf are those of examples' sums: how many each item has, and Σ P_u·P_uᵀ, its upper triangle row by row. Each has noise of
-// that deviation.
+// momentsOf computes the moments from sums over examples: the number of each item's examples, and Σ
+// P_u·P_uᵀ, its upper triangle row by row. Each sum has noise of that deviation.
 func momentsOf(l layout, c *catalogue, sums []float64, deviation float64) (moments, error) {
 	var m moments
 	items := c.rows.Rows()
 	m.shares = make([]float64, items)
 	for j := range m.shares {
-		m.shares[j] = math.Max(0, sums[j]) // noise may leave less than none
+		m.shares[j] = math.Max(0, sums[j]) // noise may make a count negative
 		m.examples += m.shares[j]
 	}
 	if !(m.examples >= 1) {
-		return m, fmt.Errorf("fedcond: %.3g examples were counted; there is nothing to learn from", m.examples)
+		return m, fmt.Errorf("fedcond: the parties counted %.3g examples; there is nothing to learn from", m.examples)
 	}
 	for j := range m.shares {
 		m.shares[j] /= m.examples

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/internal/training"
 )
 
-// trained is the test MSE of a run, and its statement.
+// trained returns the test MSE of a run, and its statement.
 func trained(t *testing.T, set *dataset.Set, settings string) *training.Result {
 	t.Helper()
 	var said []config.Setting
@@ -37,7 +37,7 @@ func trained(t *testing.T, set *dataset.Set, settings string) *training.Result {
 	return r
 }
 
-// shaped is a regression of 4,000 rows and 10 columns with σ_i = 1/i.
+// shaped makes a regression of 4,000 rows and 10 columns with σ_i = 1/i.
 func shaped(t *testing.T, labels synthetic.Alignment) *dataset.Set {
 	t.Helper()
 	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
@@ -51,14 +51,16 @@ func shaped(t *testing.T, labels synthetic.Alignment) *dataset.Set {
 	return set
 }
 
-// The ratio of Lemma 4.13, √(Σ(ŷ_i·σmax/σ_i)²/Σŷ_i²), for σ_i = 1/i: by hand 1, √(Σi²/10) and 10.
+// lemma is the ratio of Lemma 4.13, √(Σ(ŷ_i·σmax/σ_i)²/Σŷ_i²), for σ_i = 1/i: by hand 1, √(Σi²/10)
+// and 10.
 var lemma = map[synthetic.Alignment]float64{
 	synthetic.TopLabels: 1, synthetic.UniformLabels: math.Sqrt(38.5), synthetic.BottomLabels: 10,
 }
 
 // Lemma 4.13 compares bounds, so it can hold as an ordering only: the higher its ratio, the more
-// conditioning gains, and nothing at the top. Over ten seeds, or two where tests are to be quick. Plain rounds are as many as the directions of
-// labels need without noise: one is enough for the steepest, and more add noise.
+// conditioning gains, and nothing at the top. Over ten seeds, or two in quick tests. Plain rounds
+// are as many as the directions of labels need without noise: one is enough for the steepest, and
+// more add noise.
 func TestLemmaOrdersGains(t *testing.T) {
 	seeds := 2
 	if effort.Long() {
@@ -97,8 +99,9 @@ func TestLemmaOrdersGains(t *testing.T) {
 	}
 }
 
-// The orders of the paper's first table at ε = 0.25, by what it says and not by what we measured: conditioned gradients are best, and the gap to randomised labels, which know
-// nothing of features, is far beyond the deviations. Over ten seeds, or two where tests are to be quick.
+// The orders of the paper's first table at ε = 0.25, from the paper and not from our measurements.
+// Conditioned gradients are best. The gap to randomised labels, which ignore features, is far
+// beyond the deviations. Over ten seeds, or two in quick tests.
 func TestOrderAtSmallEpsilon(t *testing.T) {
 	seeds := 2
 	if effort.Long() {
@@ -128,8 +131,8 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 	}
 }
 
-// Without noise all reach least squares, whose error on other rows is the noise of labels, 0.1²: the mean of 400 squares deviates by
-// √(2/400) = 7%.
+// Without noise all algorithms reach least squares. Its error on other rows is the noise of labels,
+// 0.1²: the mean of 400 squares deviates by √(2/400) = 7%.
 func TestWithoutNoiseNothingIsGained(t *testing.T) {
 	set := shaped(t, synthetic.BottomLabels)
 	for algorithm, rounds := range map[string]int{"dp-sgd": 3000, "cond-dp": 30, "switch-cond-dp": 60, "rr-on-bins": 0} {
@@ -143,7 +146,7 @@ func TestWithoutNoiseNothingIsGained(t *testing.T) {
 	}
 }
 
-// What is stated is per label, and no more than was asked for.
+// Statements are per label, and no larger than the requested ε.
 func TestStatements(t *testing.T) {
 	set := shaped(t, synthetic.UniformLabels)
 	for settings, want := range map[string]string{
@@ -174,7 +177,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// Sums with the cryptography are the same integers: the model is the same to the bit, with clients lost.
+// Sums with the cryptography are the same integers: the model is the same to the bit, also with
+// lost clients.
 func TestRealIsIdeal(t *testing.T) {
 	set := shaped(t, synthetic.UniformLabels)
 	model := func(how string) string {

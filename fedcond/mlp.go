@@ -10,14 +10,15 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Categorical are examples with public and private fields, and a private label each (semi-sensitive features). Everybody knows the public fields, how
-// many examples there are, and the sizes of the private ones.
+// Categorical holds examples with public and private fields, and a private label each
+// (semi-sensitive features). The public fields, the number of examples, and the sizes of the
+// private fields are public.
 type Categorical struct {
 	Public, Private []dataset.Field
 	Y               []float64
 }
 
-// Validate reports everything that makes the examples unusable.
+// Validate reports every fault of the examples.
 func (c *Categorical) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedcond: "+format, args...)) }
@@ -44,12 +45,12 @@ func (c *Categorical) Validate() error {
 	return errors.Join(errs...)
 }
 
-// fields are the public ones, then the private ones.
+// fields returns the public fields, then the private fields.
 func (c *Categorical) fields() []dataset.Field {
 	return append(append(make([]dataset.Field, 0, len(c.Public)+len(c.Private)), c.Public...), c.Private...)
 }
 
-// relation is what is private of an example.
+// relation says which part of an example is private.
 func (c *Categorical) relation() dp.Relation {
 	if len(c.Private) > 0 {
 		return dp.PrivatePart
@@ -57,34 +58,35 @@ func (c *Categorical) relation() dp.Relation {
 	return dp.Label
 }
 
-// MLPOptions is how a model of embeddings under a perceptron is trained.
+// MLPOptions says how to train a model of embeddings under a perceptron.
 type MLPOptions struct {
 	Width  int    // d, of embeddings, at least 1
 	Hidden [2]int // units of the two hidden layers, at least 1 each
-	// C is the conditioning of public fields, by field and value: see [FieldConditioning]. nil: none, which is DP-SGD (Remark 4.11). It must
-	// be a function of public fields alone.
+	// C is the conditioning of public fields, by field and value: see [FieldConditioning]. nil:
+	// none, which is DP-SGD (Remark 4.11). It must be a function of public fields alone.
 	C [][]float64
-	// Switch is the step before which conditioning ends, in [1, Steps) (key design 3); 0: it does not end.
+	// Switch is the step before which conditioning ends, in [1, Steps) (key design 3); 0:
+	// conditioning does not end.
 	Switch       int
 	Steps        int     // at least 1
 	SamplingRate float64 // q, the chance of an example to be in a step's Poisson sample, in [2^-32, 1]; it is rounded down to a multiple of 2^-32
 	Rate         float64 // of Adam, above 0
-	Clip         float64 // L2 bound of what one example adds to a gradient of all parameters, above 0
+	Clip         float64 // L2 bound of one example's gradient of all parameters, above 0
 	Spread       float64 // standard deviation of embeddings at the start, above 0
 	Seed         uint64  // of the start, which is public
 	Budget       dp.Budget
 	Run          protocol.Runner // does not change the result
 
-	whole bool // tables have all values of public fields: of a model that is read, not of one to be trained
+	whole bool // tables have all values of public fields: for a model that is read, not trained
 }
 
-// DefaultMLPOptions are the sizes that the model has in the paper's manner: embeddings of 16, hidden layers of 64 and 32 units, and a start of N(0, 0.01²). Steps, rates,
-// clip and budget are left to the caller.
+// DefaultMLPOptions returns the paper's model sizes: embeddings of 16, hidden layers of 64 and 32
+// units, and a start of N(0, 0.01²). The caller must set steps, rates, clip and budget.
 func DefaultMLPOptions() MLPOptions {
 	return MLPOptions{Width: 16, Hidden: [2]int{64, 32}, Spread: 0.01, Run: protocol.Workers(1)}
 }
 
-// Validate reports everything that makes the options unusable with the examples, which are valid.
+// Validate reports every fault of the options with the examples, which must be valid.
 func (o MLPOptions) Validate(c *Categorical) error {
 	errs := []error{o.Budget.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedcond: "+format, args...)) }
@@ -111,7 +113,7 @@ func (o MLPOptions) Validate(c *Categorical) error {
 	return errors.Join(append(errs, o.checkConditioning(c))...)
 }
 
-// checkConditioning wants a positive number for each value that some example has.
+// checkConditioning requires a positive number for each value in the examples.
 func (o MLPOptions) checkConditioning(c *Categorical) error {
 	if o.C == nil {
 		return nil
@@ -135,14 +137,17 @@ func (o MLPOptions) checkConditioning(c *Categorical) error {
 // mostConditioning keeps products of embeddings and conditioning far from overflow.
 const mostConditioning = 1e12
 
-// FieldConditioning is C of public fields, by field and value: the number that the value's embedding is multiplied by, 0 for one that no example
-// has.
+// FieldConditioning returns C of public fields, by field and value: the factor of the value's
+// embedding, 0 for a value in no example.
 //
-// The features of a field are one-hot, so its second moments are diagonal, and VΣ⁻¹Vᵀ of the field alone is diagonal with n_v^-1/2 for a value that n_v
-// examples have. C takes that block for each field and nothing between fields, whose product VΣ⁻¹Vᵀ of all fields together would be a dense square matrix
-// of all values. Singular values below floor of the field's largest count as that much, and one scale makes the mean of ‖Cx‖² that of ‖x‖², the number
-// of public fields, so that rates and clips mean the same with and without. The largest ‖Cx‖ would be the wrong thing to hold: it is a value's that one
-// example has, and all others would hardly move.
+// The features of a field are one-hot, so its second moments are diagonal. VΣ⁻¹Vᵀ of the field
+// alone is diagonal with n_v^-1/2 for a value in n_v examples. C takes that block for each field
+// and nothing between fields, because VΣ⁻¹Vᵀ of all fields together would be a dense square matrix
+// of all values. Singular values below floor of the field's largest count as that floor.
+//
+// One scale makes the mean of ‖Cx‖² equal the mean of ‖x‖², the number of public fields, so that
+// rates and clips mean the same with and without. Fixing the largest ‖Cx‖ instead would be wrong:
+// it belongs to a value of one example, and all others would hardly move.
 func FieldConditioning(c *Categorical, floor float64) ([][]float64, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

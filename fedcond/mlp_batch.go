@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// check compares the fields of examples with those that the model has.
+// check compares the fields of examples with the model's fields.
 func (m *MLP) check(c *Categorical) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -29,14 +29,15 @@ func (m *MLP) check(c *Categorical) error {
 	return nil
 }
 
-// mlpBatch computes on some examples at once. What examples share is computed once: the first layer's part of an embedding for each value that occurs,
-// and the gradient of an embedding from the sum of the errors that reach it.
+// mlpBatch computes on several examples at once. It computes common parts once: the first layer's
+// part of an embedding for each value that occurs, and the gradient of an embedding from the sum of
+// the errors that reach it.
 type mlpBatch struct {
 	m          *MLP
 	fields     []fieldBatch
 	n          int
 	a1, a2     []float64 // activations, n x hidden
-	e1, e2     []float64 // the output's derivatives by what is before the ReLU, then times a factor each
+	e1, e2     []float64 // the output's derivatives before the ReLU, then times a factor each
 	out        []float64 // predictions
 	embeddings []float64 // squared length of the inputs of the first layer
 	factors    []float64 // s_i
@@ -45,7 +46,7 @@ type mlpBatch struct {
 
 // fieldBatch is a field's part of a batch, for the u values that occur in it.
 type fieldBatch struct {
-	local  []int32   // by example: which of the values, -1: none
+	local  []int32   // by example: index of its value, -1: none
 	slots  []int32   // by value: the table's row
 	seen   []int32   // by row of the table: its place in slots, plus 1, while a batch is read; else 0
 	scale  []float64 // by value: conditioning
@@ -56,7 +57,7 @@ type fieldBatch struct {
 	moved  []float64 // u x width: gradients of rows
 }
 
-// batchChunk is how many examples are computed together: few enough for the processor's cache.
+// batchChunk is the number of examples computed together: few enough for the processor's cache.
 const batchChunk = 128
 
 func newMLPBatch(m *MLP) *mlpBatch {
@@ -71,7 +72,7 @@ func newMLPBatch(m *MLP) *mlpBatch {
 	return b
 }
 
-// sized is v with n values, which are anything.
+// sized returns v with n values, whose content is arbitrary.
 func sized[T any](v []T, n int) []T {
 	if cap(v) < n {
 		return make([]T, n, n+n/4)
@@ -84,8 +85,9 @@ func (b *mlpBatch) chunks(run protocol.Runner, f func(from, to int)) {
 	run.Each((b.n+batchChunk-1)/batchChunk, func(k int) { f(k*batchChunk, min((k+1)*batchChunk, b.n)) })
 }
 
-// forward leaves activations and predictions of rows in b. at are the table rows of all examples by field; scale is the conditioning of
-// table rows by field, nil: none. It does not depend on run.
+// forward leaves activations and predictions of rows in b. at holds the table rows of all examples
+// by field. scale is the conditioning of table rows by field, nil: none. The result does not depend
+// on run.
 func (b *mlpBatch) forward(at [][]int32, rows []int32, scale [][]float64, run protocol.Runner) {
 	m := b.m
 	b.n = len(rows)
@@ -101,7 +103,7 @@ func (b *mlpBatch) forward(at [][]int32, rows []int32, scale [][]float64, run pr
 	b.chunks(run, b.activate)
 }
 
-// read finds the values of a field that occur, and what w1 makes of them.
+// read finds the values of a field that occur, and their products with w1.
 func (x *fieldBatch) read(m *MLP, field int, at, rows []int32, scale []float64) {
 	x.local, x.slots = sized(x.local, len(rows)), x.slots[:0]
 	for i, row := range rows {
@@ -171,15 +173,19 @@ func rectify(a []float64) {
 	}
 }
 
-// gradient leaves in g the sum over the batch of the square loss's gradient by all parameters, each example's clipped. It follows forward with the same
-// arguments; y are the labels of all examples.
+// gradient leaves in g the sum over the batch of the square loss's gradient by all parameters, with
+// each example's gradient clipped. It follows forward with the same arguments; y holds the labels
+// of all examples.
 //
-// There is one output, so the gradient of the loss is 2(ŷ - y) times that of ŷ. The length of the latter is known without it (ghost norms): of a
-// layer's weights it is the product of the lengths of its errors and its inputs, and an embedding's gradient is the error that reaches it times its
-// conditioning. One factor for each example then clips, and the sums are one product for each layer.
+// There is one output, so the gradient of the loss is 2(ŷ - y) times ∇ŷ. The length of ∇ŷ is known
+// without ∇ŷ (ghost norms). For a layer's weights it is the product of the lengths of its errors
+// and its inputs. An embedding's gradient is the error that reaches it times its conditioning. One
+// factor for each example then clips, and the sums are one product for each layer.
 //
-// Sensitivity: an example adds s·∇ŷ with |s|·‖∇ŷ‖ <= clip over all parameters, whatever its label and its fields are (parameters are finite and
-// bounded: see [mlpRun.step]). An example that is not there changes the sum by at most clip, one that is replaced by at most 2·clip, up to the rounding of float64.
+// Sensitivity: an example adds s·∇ŷ with |s|·‖∇ŷ‖ <= clip over all parameters, for any label and
+// fields (parameters are finite and bounded: see [mlpRun.step]). Leaving an example out changes the
+// sum by at most clip. Replacing an example changes it by at most 2·clip, up to the rounding of
+// float64.
 func (b *mlpBatch) gradient(g []float64, rows []int32, y []float64, clip float64, run protocol.Runner) {
 	m := b.m
 	b.e1, b.e2, b.factors = sized(b.e1, b.n*m.hidden[0]), sized(b.e2, b.n*m.hidden[1]), sized(b.factors, b.n)
@@ -231,7 +237,8 @@ func (b *mlpBatch) back(rows []int32, y []float64, clip float64, from, to int) {
 	}
 }
 
-// squareOfEmbeddings is the squared length of the gradient by the embeddings of an example, of which no two are one row.
+// squareOfEmbeddings returns the squared length of the gradient by the embeddings of an example; no
+// two embeddings share a row.
 func (b *mlpBatch) squareOfEmbeddings(i int, e0 []float64) (sum float64) {
 	d := b.m.width
 	for f := range b.fields {
@@ -244,7 +251,8 @@ func (b *mlpBatch) squareOfEmbeddings(i int, e0 []float64) (sum float64) {
 	return sum
 }
 
-// gradientOfField adds up w1's columns and the table of a field. Examples are added in their order, whatever the runner is.
+// gradientOfField adds up w1's columns and the table of a field. It adds examples in their order,
+// for any runner.
 func (b *mlpBatch) gradientOfField(g []float64, field int) {
 	m, x := b.m, &b.fields[field]
 	u, h1 := len(x.slots), m.hidden[0]

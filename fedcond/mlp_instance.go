@@ -25,12 +25,12 @@ type mlpInstance struct {
 	o           MLPOptions
 	conditioned bool
 	middle      float64
-	train       *Categorical // those that are trained on, labels less the middle
-	all         *Categorical // of a regression all examples, labels zero: what is predicted; nil with ratings
+	train       *Categorical // training examples, labels less the middle
+	all         *Categorical // for a regression all examples, labels zero, to predict; nil with ratings
 	calibrated  calibration
 }
 
-// openMLP sets up the options, the noise and what is stated.
+// openMLP sets up the options, the noise and the statement.
 func openMLP(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 	p := s.Data.Profile
 	if p != nil && len(p.Fields)+len(p.Private) == 0 {
@@ -64,7 +64,7 @@ func openMLP(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 	return x, nil
 }
 
-// take finds the examples that are trained on.
+// take finds the training examples.
 func (x *mlpInstance) take(p *dataset.Profile) {
 	x.all = &Categorical{Public: p.Fields, Private: p.Private, Y: make([]float64, x.setup.Data.Users)}
 	x.train = &Categorical{}
@@ -88,7 +88,8 @@ func (x *mlpInstance) take(p *dataset.Profile) {
 	x.train.Public, x.train.Private = pick(p.Fields), pick(p.Private)
 }
 
-// takeRatings makes an example of each rating, whose fields are the user and the item: that it was rated is public.
+// takeRatings makes an example of each rating, with the fields user and item: which pairs are rated
+// is public.
 func (x *mlpInstance) takeRatings() {
 	x.train = ratingFields(x.setup.Data.Users, x.setup.Data.Items)
 	user, item := &x.train.Public[0], &x.train.Public[1]
@@ -101,7 +102,7 @@ func (x *mlpInstance) takeRatings() {
 	}
 }
 
-// ratingFields are the fields of ratings, of which there are none yet.
+// ratingFields returns the fields of ratings, without examples.
 func ratingFields(users, items int) *Categorical {
 	return &Categorical{Public: []dataset.Field{{Name: "user", Size: users}, {Name: "item", Size: items}}}
 }
@@ -125,16 +126,15 @@ func (x *mlpInstance) options(f *family) error {
 	return err
 }
 
-// mlpPasses is how often a run is measured on its way.
+// mlpPasses is the number of measurements during a run.
 const mlpPasses = 20
 
-// Epochs implements algorithm.Central: a pass are as many steps as make about twenty passes.
+// Epochs returns the number of passes, about twenty; a pass contains so many steps.
 func (x *mlpInstance) Epochs() int { return min(x.o.Steps, mlpPasses) }
 
-// until is the step at which a pass ends.
+// until returns the step at which a pass ends.
 func (x *mlpInstance) until(pass int) int { return x.o.Steps * pass / x.Epochs() }
 
-// Train implements algorithm.Central.
 func (x *mlpInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	o := x.o
 	o.Run = run
@@ -167,7 +167,7 @@ func (x *mlpInstance) Train(ctx context.Context, run protocol.Runner, from algor
 	return last, nil
 }
 
-// trained is a model as others see it: predictions, and the matrices.
+// trained returns a model's predictions and matrices.
 func (x *mlpInstance) trained(m *MLP, run protocol.Runner) (*model.Trained, error) {
 	out := &model.Trained{Matrices: m.matrices()}
 	if x.all == nil {
@@ -185,10 +185,9 @@ func (x *mlpInstance) trained(m *MLP, run protocol.Runner) (*model.Trained, erro
 	return out, nil
 }
 
-// byUser are predictions of one item.
+// byUser holds predictions of one item.
 type byUser []float64
 
-// Predict implements model.Predictor.
 func (p byUser) Predict(user int, items []int32, out []float64) {
 	for k := range items {
 		out[k] = p[user]
@@ -209,7 +208,6 @@ func newPairs(m *MLP, users, items int, middle float64) *pairs {
 	return p
 }
 
-// Predict implements model.Predictor.
 func (p *pairs) Predict(user int, items []int32, out []float64) {
 	b := p.free.Get().(*mlpBatch)
 	defer p.free.Put(b)
@@ -224,7 +222,8 @@ func (p *pairs) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// matrices are the parameters by layer, as files of a run. Embeddings are of all values of all fields, zero of those that no example had.
+// matrices returns the parameters by layer, as files of a run. Embeddings cover all values of all
+// fields, with zeros for values in no example.
 func (m *MLP) matrices() (out []model.Named) {
 	var embeddings []float64
 	for k, slots := range m.slots {
@@ -251,7 +250,7 @@ type part struct {
 
 const embeddingsName = "embeddings"
 
-// parts are those but for the embeddings.
+// parts returns all parameters except the embeddings.
 func (s *mlpShape) parts() []part {
 	h1, h2 := s.hidden[0], s.hidden[1]
 	return []part{
@@ -284,7 +283,8 @@ func loadMLP(c config.Config, set *dataset.Set, files algorithm.Files) (*algorit
 	}, nil
 }
 
-// save is what a run needs to go on: the step, 1 while conditioning is on, and θ, the average and Adam's moments.
+// save returns the state that a run needs to continue: the step, 1 while conditioning is on, and θ,
+// the average and Adam's moments.
 func (r *mlpRun) save() []byte {
 	b := binary.BigEndian.AppendUint64([]byte(mlpStateDomain), uint64(r.done))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.age))
@@ -294,7 +294,7 @@ func (r *mlpRun) save() []byte {
 
 const mlpStateDomain = "fedsim/fedcond/mlp/v1\n"
 
-// restore goes on from where save was called.
+// restore continues from a state of save.
 func (r *mlpRun) restore(state []byte, done int) error {
 	n, head := r.m.len(), len(mlpStateDomain)+16
 	if len(state) != head+model.EncodedSize(4*n, 1) || string(state[:len(mlpStateDomain)]) != mlpStateDomain {
@@ -317,10 +317,9 @@ func (r *mlpRun) restore(state []byte, done int) error {
 	return nil
 }
 
-// Lost implements algorithm.RoundLossDescriber: there are no rounds.
+// Lost returns "": there are no rounds.
 func (x *mlpInstance) Lost(protocol.Step) string { return "" }
 
-// Baselines implements algorithm.Instance.
 func (x *mlpInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, func(c *config.Config) {
 		algorithm.Rounds.SetAuto(c)

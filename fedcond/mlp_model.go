@@ -15,18 +15,19 @@ import (
 type MLP struct {
 	mlpShape
 	theta []float64
-	// slots are the rows of the embedding tables that values have; -1 where a public value was in no example. Its embedding is zero, and it is not
-	// trained: which values occur is public.
+	// slots holds the rows of the values in the embedding tables; -1 for a public value in no
+	// example. Its embedding is zero and is not trained: the set of values that occur is public.
 	slots [][]int32
 }
 
-// mlpShape says where parameters stand in one vector: w1 (hidden[0] x fields·width), b1, w2, b2, w3, b3, then each field's table.
+// mlpShape gives the places of parameters in one vector: w1 (hidden[0] x fields·width), b1, w2, b2,
+// w3, b3, then each field's table.
 type mlpShape struct {
 	fields, width  int
 	hidden         [2]int
 	rows           []int // of each table
-	b1, w2, b2, w3 int   // where they begin; b3 follows w3
-	tables         []int // where they begin; the last one is where all end
+	b1, w2, b2, w3 int   // their starts; b3 follows w3
+	tables         []int // their starts; the last is the end of all
 }
 
 func newMLPShape(width int, hidden [2]int, rows []int) mlpShape {
@@ -46,12 +47,12 @@ func newMLPShape(width int, hidden [2]int, rows []int) mlpShape {
 
 func (s *mlpShape) len() int { return s.tables[s.fields] }
 
-// first is all of w1 in parameters, or in a gradient of them.
+// first returns all of w1 in parameters, or in a gradient of them.
 func (s *mlpShape) first(v []float64) blas64.General {
 	return rowsOf(v[:s.b1], s.hidden[0], s.fields*s.width)
 }
 
-// firstOf are the columns of w1 that a field's embedding meets.
+// firstOf returns the columns of w1 that a field's embedding meets.
 func (s *mlpShape) firstOf(v []float64, field int) blas64.General {
 	return blas64.General{Rows: s.hidden[0], Cols: s.width, Stride: s.fields * s.width, Data: v[field*s.width : s.b1]}
 }
@@ -60,7 +61,7 @@ func (s *mlpShape) second(v []float64) blas64.General {
 	return rowsOf(v[s.w2:s.b2], s.hidden[1], s.hidden[0])
 }
 
-// row is an embedding.
+// row returns an embedding.
 func (s *mlpShape) row(v []float64, field, slot int) []float64 {
 	at := s.tables[field] + slot*s.width
 	return v[at : at+s.width]
@@ -71,8 +72,9 @@ func rowsOf(v []float64, rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: v}
 }
 
-// newMLP is the start: embeddings N(0, spread²), weights of the layers N(0, 2/inputs) (He et al. 2015), and biases of zero. The head does not take the spread of
-// embeddings: with 0.01 throughout, what comes out of three layers is about 1e-6 and gradients with it, and nothing is learned.
+// newMLP returns the start: embeddings N(0, spread²), weights of the layers N(0, 2/inputs) (He et
+// al. 2015), and biases of zero. The head does not use the spread of embeddings: with 0.01
+// throughout, outputs of three layers and gradients are about 1e-6, and nothing is learned.
 func newMLP(c *Categorical, o MLPOptions) *MLP {
 	m := &MLP{}
 	var rows []int
@@ -102,7 +104,7 @@ func newMLP(c *Categorical, o MLPOptions) *MLP {
 	return m
 }
 
-// occurring numbers the values that some example has, and returns how many they are.
+// occurring numbers the values in the examples, and returns their number.
 func occurring(f dataset.Field, slots []int32) int {
 	for _, v := range f.Values {
 		slots[v] = 1
@@ -119,7 +121,7 @@ func occurring(f dataset.Field, slots []int32) int {
 	return n
 }
 
-// at are the table rows of all examples, field by field.
+// at returns the table rows of all examples, field by field.
 func (m *MLP) at(c *Categorical) [][]int32 {
 	out := make([][]int32, m.fields)
 	for k, f := range c.fields() {
@@ -131,7 +133,8 @@ func (m *MLP) at(c *Categorical) [][]int32 {
 	return out
 }
 
-// Predict returns a prediction for each example. The fields must be as many as, and of the sizes of, those trained on.
+// Predict returns a prediction for each example. The fields must have the number and the sizes of
+// the training fields.
 func (m *MLP) Predict(c *Categorical, run protocol.Runner) ([]float64, error) {
 	if err := m.check(c); err != nil {
 		return nil, err
@@ -152,7 +155,7 @@ func (m *MLP) Predict(c *Categorical, run protocol.Runner) ([]float64, error) {
 
 const predictAtOnce = 4096
 
-// MSE is the mean squared error on examples.
+// MSE returns the mean squared error on examples.
 func (m *MLP) MSE(c *Categorical, run protocol.Runner) (float64, error) {
 	predicted, err := m.Predict(c, run)
 	var sum float64

@@ -22,7 +22,8 @@ func fields(t *testing.T, spec string) *dataset.Set {
 	return set
 }
 
-// What a run states follows from whether there are private fields, and whether all examples are in a step.
+// A run's statement follows from two facts: whether there are private fields, and whether all
+// examples are in a step.
 func TestPerceptronStatements(t *testing.T) {
 	public, private := fields(t, "synthetic:fields-2000"), fields(t, "synthetic:fields-2000-private")
 	for _, c := range []struct {
@@ -43,8 +44,9 @@ func TestPerceptronStatements(t *testing.T) {
 	}
 }
 
-// Labels have a product that a linear model does not see, 36% of their variance by construction, beside 1% of noise: a perceptron that learns is below what the best
-// linear model could have, 0.37 of about 1.01.
+// Labels contain a product that a linear model cannot express: 36% of their variance by
+// construction, beside 1% of noise. A perceptron that learns is below the best linear model's
+// error, 0.37 of about 1.01.
 func TestPerceptronSeesProducts(t *testing.T) {
 	effort.LongOnly(t, "it takes 20 seconds")
 	set := fields(t, "synthetic:fields-60000")
@@ -54,7 +56,7 @@ func TestPerceptronSeesProducts(t *testing.T) {
 	}
 }
 
-// Private fields alone leave nothing to condition by, and a regression of numbers has no categories.
+// Private fields alone leave nothing to condition, and a regression of numbers has no categories.
 func TestPerceptronRefuses(t *testing.T) {
 	private := fields(t, "synthetic:fields-200-private")
 	only := *private
@@ -77,8 +79,9 @@ func TestPerceptronRefuses(t *testing.T) {
 	}
 }
 
-// The clip by hand. With 20,000 examples of 100 features and labels in a range of 12 an eighth is 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 it is 0.0357, of which
-// 0.14/√ν is 0.741; at ε = 100 it is 0.000357, which is above 2; without noise the clip is four eighths.
+// The clip by hand. With 20,000 examples of 100 features and labels in a range of 12 an eighth is
+// 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 ν is 0.0357, and 0.14/√ν is 0.741. At ε = 100 ν is
+// 0.000357, which gives more than 2. Without noise the clip is four eighths.
 func TestClipFollowsTheNoise(t *testing.T) {
 	set, err := read.Open(t.Context(), "synthetic:regression", read.Options{})
 	if err != nil {

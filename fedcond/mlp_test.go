@@ -142,7 +142,7 @@ func (r *mlpRun) naive(theta []float64, i int) (predicted float64, g []float64) 
 	return predicted, g
 }
 
-// spread gives all parameters a size at which nothing is near zero.
+// spread gives all parameters a size at which none is near zero.
 func (r *mlpRun) spread(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	for j := range r.m.theta {
@@ -150,7 +150,8 @@ func (r *mlpRun) spread(seed uint64) {
 	}
 }
 
-// Finite differences are the oracle of the naive gradient, which is that of the tests below.
+// Finite differences are the oracle of the naive gradient, and the naive gradient is the oracle of
+// the tests below.
 func TestNaiveGradientIsTheDerivative(t *testing.T) {
 	c := categorical(6, 2, 1, 4, 1)
 	o := mlpOptions(1)
@@ -232,8 +233,8 @@ func TestGhostNormsClipEachExample(t *testing.T) {
 	}
 }
 
-// One label, or private fields and label, of other values move the sum by at most 2·clip, an example that is not there by clip, over 1,000 random examples; and
-// come near it.
+// Another label, or other private fields and label, move the sum by at most 2·clip; leaving an
+// example out by at most clip. Over 1,000 random examples the sum reaches nearly that.
 func TestMLPSensitivity(t *testing.T) {
 	c := categorical(200, 2, 1, 9, 3)
 	o := mlpOptions(1)
@@ -286,7 +287,7 @@ func TestMLPSensitivity(t *testing.T) {
 	}
 }
 
-// Remark 4.11: with C = I parameters are those of DP-SGD to the bit, noise included.
+// Remark 4.11: with C = I parameters equal DP-SGD's to the bit, noise included.
 func TestMLPIdentityIsDPSGD(t *testing.T) {
 	c := categorical(400, 2, 1, 9, 4)
 	o := mlpOptions(1)
@@ -310,7 +311,8 @@ func TestMLPIdentityIsDPSGD(t *testing.T) {
 	}
 }
 
-// Predictions before and after the switch are compared, Adam's moments are zero, and what follows differs.
+// Predictions before and after the switch are equal, Adam's moments are zero, and later steps
+// differ.
 func TestMLPSwitchMovesNoPrediction(t *testing.T) {
 	c := categorical(400, 2, 1, 9, 5)
 	o := mlpOptions(1)

@@ -17,18 +17,23 @@ type FittedMLP struct {
 	Statement dp.Statement
 }
 
-// TrainMLP fits labels by embeddings under a perceptron, with the square loss and noisy Adam (β 0.9 and 0.999): DP-SGD without a conditioning, Cond-DP
-// with one, Switch-Cond-DP with a step at which it ends. An infinite Budget.Epsilon trains without noise, still clipped.
+// TrainMLP fits labels by embeddings under a perceptron, with the square loss and noisy Adam, whose
+// decay rates are 0.9 and 0.999. Without a conditioning it is DP-SGD, with a conditioning Cond-DP,
+// and with a step that ends the conditioning Switch-Cond-DP. An infinite Budget.Epsilon trains
+// without noise, still clipped.
 //
-// Each step takes a Poisson sample with coins that nobody sees, adds up clipped gradients by all parameters, and releases the sum with normal noise
-// on every parameter, whichever values the sample has, rounded to a grid that depends on the noise only. The sum is divided by
-// the expected size of a sample. All parameters means: the tables of private fields whole, and of public ones the rows of values that occur,
-// which everybody knows. What is made of the releases costs nothing more.
+// Each step takes a Poisson sample with secret coins, adds up clipped gradients by all parameters,
+// and releases the sum with normal noise on every parameter, for any values in the sample. It
+// rounds to a grid that depends on the noise only, and divides by the expected size of a sample.
+// All parameters are the whole tables of private fields, and the rows of public fields' values that
+// occur, which are public. Computing with the releases costs no more privacy.
 //
-// Private is the label of an example and, if there are any, its private fields: relation [dp.Label] or [dp.PrivatePart]. With a sampling rate of 1 a sum moves
-// by at most 2·Clip if they are others, and noise is z·2·Clip, with z for plain Gaussians. With less, noise is z·Clip, with z for
-// samples in which an example is there or not, at the budget of [dp.Budget.ForReplacement]: that costs 2% more noise than 2·Clip would with ε = 4 and δ = 1e-6, and less
-// below. Adam's moments and conditioning see released sums and public fields only.
+// Private is the label of an example and, if there are any, its private fields: relation [dp.Label]
+// or [dp.PrivatePart]. With a sampling rate of 1, other private values move a sum by at most
+// 2·Clip. Noise is then z·2·Clip, with z for plain Gaussians. With a smaller rate, noise is z·Clip,
+// with z for samples in which an example is present or absent. The budget of z is
+// [dp.Budget.ForReplacement], which costs 2% more noise than 2·Clip would with ε = 4 and δ = 1e-6,
+// and less below. Adam's moments and conditioning see released sums and public fields only.
 func TrainMLP(c *Categorical, o MLPOptions, secret entropy.Source) (*FittedMLP, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -52,7 +57,7 @@ func TrainMLP(c *Categorical, o MLPOptions, secret entropy.Source) (*FittedMLP, 
 	return &FittedMLP{r.model(), cal.statement}, nil
 }
 
-// mlpRun is a training in progress.
+// mlpRun is a training run in progress.
 type mlpRun struct {
 	o     MLPOptions
 	c     *Categorical
@@ -93,7 +98,8 @@ func newMLPRun(c *Categorical, o MLPOptions, cal calibration, secret entropy.Sou
 	return r, err
 }
 
-// next makes the next step, ends conditioning where that is due, and remembers what comes of it.
+// next takes the next step, ends conditioning when it is due, and adds the parameters to the
+// average.
 func (r *mlpRun) next() error {
 	if r.o.Switch > 0 && r.done == r.o.Switch {
 		r.plain()
@@ -108,7 +114,8 @@ func (r *mlpRun) next() error {
 	return nil
 }
 
-// model is the average over the steps of the last half so far; the parameters as they are before them.
+// model returns the average over the steps of the last half so far; before the last half, the
+// current parameters.
 func (r *mlpRun) model() *MLP {
 	m := &MLP{mlpShape: r.m.mlpShape, slots: r.m.slots, theta: make([]float64, r.m.len())}
 	if n := r.done - r.o.Steps/2; n > 0 {
@@ -121,7 +128,7 @@ func (r *mlpRun) model() *MLP {
 	return m
 }
 
-// calibration is the noise of a run, and what is stated of it.
+// calibration is the noise of a run, and its statement.
 type calibration struct {
 	statement dp.Statement
 	coin      uint64          // an example is in a sample if 32 bits are below it: q in units of 2^-32
@@ -129,7 +136,7 @@ type calibration struct {
 	grid      float64
 }
 
-// rate is the sampling rate that is drawn with, which is accounted for.
+// rate returns the sampling rate of the draws, which is accounted for.
 func (x *calibration) rate() float64 { return float64(x.coin) * 0x1p-32 }
 
 // calibrate chooses the noise and writes the statement.
@@ -166,11 +173,12 @@ func (o MLPOptions) calibrate(relation dp.Relation) (calibration, error) {
 	return x, x.statement.Validate()
 }
 
-// mlpGridBits is how much finer than the noise the grid of released sums is: coarse against the spacing of draws, whose low bits may betray what they
-// are added to.
+// mlpGridBits says how much finer than the noise the grid of released sums is. The grid is coarse
+// against the spacing of draws, whose low bits may betray the numbers under them.
 const mlpGridBits = 20
 
-// plain ends conditioning: embeddings become conditioned ones, so that no prediction moves, and Adam's moments, which were of other parameters, begin again.
+// plain ends conditioning. Embeddings become conditioned embeddings, so that no prediction moves.
+// Adam's moments, which belong to other parameters, begin again.
 func (r *mlpRun) plain() {
 	for field, scale := range r.scale {
 		for slot, c := range scale {
@@ -239,7 +247,8 @@ func (r *mlpRun) step(step uint64) error {
 	return nil
 }
 
-// noiseBlock is how many parameters one stream of noise is for; blocks are what workers share, and do not depend on how many these are.
+// noiseBlock is the number of parameters for one stream of noise. Workers share blocks, and blocks
+// do not depend on the number of workers.
 const noiseBlock = 8192
 
 // release adds the noise of a block of a sum, and rounds to the grid.
@@ -261,7 +270,7 @@ const (
 	adamFirst  = 0.9
 	adamSecond = 0.999
 	adamLeast  = 1e-8
-	// mostParameter is far beyond any parameter that predicts something, and keeps all products finite.
+	// mostParameter is far beyond any useful parameter, and keeps all products finite.
 	mostParameter = 1e9
 )
 

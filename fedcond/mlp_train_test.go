@@ -17,8 +17,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What is added to the sum of a step is measured on every parameter, those of values that are not in the sample included: its variance is that of z·clip (or
-// z·2·clip with all examples) by the accountant, and it is on the grid.
+// The noise on the sum of a step is measured on every parameter, also for values outside the
+// sample. Its variance is z·clip squared (or z·2·clip with all examples) by the accountant, and the
+// sum is on the grid.
 func TestMLPNoiseIsWhatIsStated(t *testing.T) {
 	c := categorical(500, 1, 1, 400, 1)
 	for _, q := range []float64{.01, 1} {
@@ -54,7 +55,8 @@ func TestMLPNoiseIsWhatIsStated(t *testing.T) {
 				t.Fatalf("q = %v: %v is not a multiple of %v", q, v, noisy.grid)
 			}
 		}
-		// The mean square of n draws deviates by √(2/n): five of these, once in 1.7 million.
+		// The mean square of n draws deviates by √(2/n): five deviations happen once in 1.7
+		// million.
 		if want := z * moved * z * moved; math.Abs(all-want) > 5*math.Sqrt(2/n)*want || silent > 1 {
 			t.Errorf("q = %v: noise of variance %v, none on %d of %v parameters; %v is accounted for on all", q, all, silent, n, want)
 		}
@@ -114,8 +116,9 @@ func TestMLPStatement(t *testing.T) {
 	}
 }
 
-// Without noise the model explains what generated the labels but for their noise of 0.1, where a constant leaves their variance; a gradient that is
-// wrong would not. A value that no example had is predicted with.
+// Without noise the model explains the labels, except for their noise of 0.1; a constant would
+// leave their variance, and so would a wrong gradient. The model predicts also for a value in no
+// example.
 func TestMLPLearns(t *testing.T) {
 	c := categorical(4000, 3, 1, 20, 4)
 	o := mlpOptions(math.Inf(1))
@@ -182,8 +185,9 @@ func TestMLPRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkMLP trains 17 fields x 16 on batches of 4,096 of 200,000 examples, noise and all. of-gemm is the time of a step over that of the three products
-// (forward, errors, weights) of each dense layer with so many examples, by gonum on the same cores in the same run.
+// BenchmarkMLP trains 17 fields x 16 on batches of 4,096 of 200,000 examples, noise included.
+// of-gemm is the time of a step over the time of the three products (forward, errors, weights) of
+// each dense layer with so many examples, by gonum on the same cores in the same run.
 func BenchmarkMLP(b *testing.B) {
 	for _, bench := range []struct {
 		name string

@@ -12,35 +12,34 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// strategyParams are the settings of the server's side.
+// strategyParams holds the settings of the server's side.
 type strategyParams struct {
 	*params
 	Schedule protocol.Schedule
-	Step     float64       // learning rate, in the largest that converges without noise and clipping
-	Floor    float64       // least singular value that is inverted, as a part of the largest
-	Ridge    config.Number // how many labels' worth of weight zero has in an item's own; not given: by the noise
+	Step     float64       // learning rate, as a share of the largest that converges without noise and clipping
+	Floor    float64       // least singular value to invert, as a part of the largest
+	Ridge    config.Number // weight of zero in an item's own weight, in labels; not given: by the noise
 	Session  protocol.SessionID
 	Cohort   protocol.Cohort
 }
 
-// strategy is the server's side: gradient descent from zero, whose result is the average of plain weights over the last half of
-// the gradients' rounds. It is a server.Durable.
+// strategy is the server's side: gradient descent from zero. Its result is the average of plain
+// weights over the last half of the gradients' rounds. It is a server.Durable.
 type strategy struct {
 	strategyParams
 	iteration uint64
-	sums      []float64 // of the moments; nil until they are there
+	sums      []float64 // of the moments; nil before they arrive
 	known     moments
 	using     *transform
 	theta     []float64 // weights of transformed features
 	average   []float64 // sum of plain weights
-	averaged  float64   // how many they are
+	averaged  float64   // number of summands in average
 }
 
 func newStrategy(p strategyParams) *strategy {
 	return &strategy{strategyParams: p, theta: make([]float64, p.len()), average: make([]float64, p.len())}
 }
 
-// Next implements server.Strategy.
 func (s *strategy) Next() (*protocol.Plan, bool, error) {
 	if s.iteration == uint64(s.Schedule.Iterations()) {
 		return nil, true, nil
@@ -64,7 +63,8 @@ func (s *strategy) Next() (*protocol.Plan, bool, error) {
 	return p, false, nil
 }
 
-// turn changes to conditioned features, or to plain ones: θ becomes that of the same predictions (key design 3).
+// turn changes to conditioned features, or to plain features: θ becomes the θ with the same
+// predictions (key design 3).
 func (s *strategy) turn(conditioned bool) error {
 	if s.using != nil && (s.using.features != nil) == conditioned {
 		return nil
@@ -84,9 +84,11 @@ func (s *strategy) turn(conditioned bool) error {
 	return nil
 }
 
-// ridge is how many labels' worth of weight zero has in an item's own weight, where so many directions are noised: [sampleRidge] for what
-// labels differ by otherwise, and what noise differs by. With p directions, T gradients with noise of σ in each coordinate, and rates that converge, the
-// average of T/2 has noise of variance p·σ²/(2nT) for each example that a direction has. An item's weight has a deviation of about an eighth of the range.
+// ridge returns the weight of zero in an item's own weight, in labels, for so many noised
+// directions: [sampleRidge] for the differences of labels, and more for the noise. With p
+// directions, T gradients with noise of σ in each coordinate, and rates that converge, the average
+// of T/2 has noise of variance p·σ²/(2nT) for each example of a direction. An item's weight has a
+// deviation of about an eighth of the range.
 func (s *strategy) ridge(directions float64) float64 {
 	gradients := float64(s.Schedule.Iterations() - s.Schedule[0].Iterations)
 	r := s.Schedule[len(s.Schedule)-1].Releases[0]
@@ -94,10 +96,11 @@ func (s *strategy) ridge(directions float64) float64 {
 	return s.Ridge.Or(sampleRidge + directions*noise*noise/(2*gradients*s.known.examples))
 }
 
-// sampleRidge is for what labels of an item differ by: about twice as much as the items.
+// sampleRidge covers the differences between the labels of an item: about twice the differences
+// between items.
 const sampleRidge = 4
 
-// weights are those of plain features.
+// weights returns the weights of plain features.
 func (s *strategy) weights() []float64 {
 	if s.using == nil {
 		return make([]float64, s.len())
@@ -105,7 +108,6 @@ func (s *strategy) weights() []float64 {
 	return s.using.apply(s.layout, s.theta)
 }
 
-// Absorb implements server.Strategy.
 func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	if p.Phase == Moments {
 		v := make([]float64, len(sums.Values[0]))
@@ -114,7 +116,7 @@ func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 		}
 		return s.know(v)
 	}
-	// Of parties that are lost the examples are missing from the sum, about as many as their share.
+	// The sum lacks the examples of lost parties, about as many as their share.
 	examples := s.known.examples * float64(sums.Survivors) / float64(s.Cohort.Clients)
 	rate := s.Step / (2 * s.using.curvature) / examples
 	gradient := slices.Clone(sums.Values[0])
@@ -132,8 +134,9 @@ func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	return nil
 }
 
-// guess is what moments may be where their round was lost: the most examples that there may be, as many of each item, and
-// profiles of length 1 in every direction. Steps are too short by it, and nothing is conditioned but to the catalogue.
+// guess returns possible moments for a run whose round of moments was lost: the largest possible
+// number of examples, equally many of each item, and profiles of length 1 in every direction. Steps
+// are then too short, and only the catalogue is conditioned.
 func (s *strategy) guess() []float64 {
 	items := s.items.rows.Rows()
 	sums := make([]float64, items+packed(s.profile))
@@ -148,7 +151,7 @@ func (s *strategy) guess() []float64 {
 	return sums
 }
 
-// know takes the moments.
+// know takes up the moments.
 func (s *strategy) know(sums []float64) (err error) {
 	r := s.Schedule[0].Releases[0]
 	s.known, err = momentsOf(s.layout, s.items, sums, math.Sqrt(r.Noise.Target(s.Cohort))/r.Scale/s.publish)
@@ -158,10 +161,10 @@ func (s *strategy) know(sums []float64) (err error) {
 	return err
 }
 
-// Skip implements server.Strategy: nothing is moved, the attempt is used up.
+// Skip moves nothing; the attempt is used up.
 func (s *strategy) Skip(*protocol.Plan, error) {}
 
-// Model implements server.Strategy: the weights of plain features, averaged as far as there is an average.
+// Model returns the weights of plain features, averaged as far as there is an average.
 func (s *strategy) Model() []byte {
 	w := s.weights()
 	if s.averaged > 0 {
@@ -172,7 +175,7 @@ func (s *strategy) Model() []byte {
 	return model.Wrap(len(w), 1, w).Encode()
 }
 
-// What a strategy must still know after a restart.
+// A strategy's state for a restart:
 //
 //	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ 0, 1 or 2: no transform, plain, conditioned ‖
 //	        averaged ‖ average ‖ θ ‖ (sums of the moments, once they are there)
@@ -180,7 +183,6 @@ func (s *strategy) Model() []byte {
 // Integers are big endian, numbers as in the model.
 const stateDomain = "fedsim/fedcond/state/v1\n"
 
-// Save implements server.Durable.
 func (s *strategy) Save() ([]byte, error) {
 	b := append([]byte(stateDomain), s.Session[:]...)
 	b = binary.BigEndian.AppendUint64(b, s.iteration)
@@ -197,7 +199,8 @@ func (s *strategy) Save() ([]byte, error) {
 	return append(b, model.Wrap(len(v), 1, v).Encode()...), nil
 }
 
-// Restore implements server.Durable. A state that does not fit is an error, and the strategy is then as it was.
+// Restore takes up a saved state. A state with a wrong form is an error, and the strategy is then
+// as it was.
 func (s *strategy) Restore(state []byte) error {
 	head := len(stateDomain) + len(s.Session) + 9
 	n := s.len()

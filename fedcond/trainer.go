@@ -16,48 +16,49 @@ import (
 
 // Names of releases and phases.
 const (
-	Moments     = "moments"     // sums of what is public
+	Moments     = "moments"     // sums of public data
 	Conditioned = "conditioned" // the phase of gradients of conditioned features
-	Plain       = "plain"       // and of plain ones
-	Gradient    = "gradient"    // the release of both
+	Plain       = "plain"       // the phase of gradients of plain features
+	Gradient    = "gradient"    // the release of both phases
 )
 
-// params are what both sides of a run agree on.
+// params holds the settings that both sides of a run agree on.
 type params struct {
 	layout
 	items  *catalogue
-	middle float64 // of the labels' range: what is predicted before anything is learned
-	// deviation is what labels may be taken to have of it, as long as nobody knows: an eighth of the range.
+	middle float64 // of the labels' range: every prediction before training
+	// deviation is the assumed deviation of labels from middle, before any is known: an eighth of
+	// the range.
 	deviation float64
-	clip      float64 // the most that an example adds to a gradient, in L2
-	publish   float64 // by what public sums are multiplied: see momentsRelease
-	most      float64 // examples that there may be
-	longest   float64 // the L2 norm that a row of a profile may have in the moments
+	clip      float64 // the L2 bound of an example's gradient
+	publish   float64 // factor of public sums: see momentsRelease
+	most      float64 // largest possible number of examples
+	longest   float64 // the largest L2 norm of a profile's row in the moments
 }
 
-// Examples are what a party has: the users' profiles and labels. It is a client.Trainer.
+// Examples holds a party's data: the users' profiles and labels. It is a client.Trainer.
 type Examples struct {
 	params  *params
 	profile blas64.General // users x columns
-	start   []int          // the labels of user u are those from start[u] to start[u+1]
+	start   []int          // the labels of user u are label[start[u]:start[u+1]]
 	item    []int32
 	label   []float64 // less the middle of the range
 
-	sent  []float64 // the transform that is applied, as it was broadcast
+	sent  []float64 // the applied transform, as it was broadcast
 	using *transform
 	rows  *transformed
 }
 
-// transformed are features as they are trained on, and their lengths.
+// transformed holds features after the transform, and their lengths.
 type transformed struct {
 	profile  blas64.General
 	items    blas64.General
 	users    []float64 // squared lengths of rows of the profile
 	catalog  []float64 // of items' features, their own included
-	idScales []float64 // what stands at an item's own place
+	idScales []float64 // the value at an item's own place
 }
 
-// newExamples takes the labels of users, whose profile is row by row and may be nil.
+// newExamples takes the labels of users. The profile is row by row and may be nil.
 func newExamples(p *params, profile []float64, rows []model.Ratings) *Examples {
 	x := &Examples{params: p, start: []int{0}}
 	if p.profile > 0 {
@@ -73,10 +74,9 @@ func newExamples(p *params, profile []float64, rows []model.Ratings) *Examples {
 	return x
 }
 
-// Contribute implements client.Trainer.
 func (x *Examples) Contribute(p *protocol.Plan, _ entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	if p.OwnNoise() {
-		return nil, errors.New("fedcond: the plan has parties add noise of their own, which they do not; the ledger is charged for noise that nobody adds")
+		return nil, errors.New("fedcond: the plan asks parties for noise of their own, which they do not add; the ledger would be charged for missing noise")
 	}
 	if p.Phase == Moments {
 		return []protocol.Vector{{Value: x.moments()}}, nil
@@ -95,14 +95,14 @@ func (x *Examples) Contribute(p *protocol.Plan, _ entropy.Source, run protocol.R
 	return []protocol.Vector{{Value: x.gradient(v[:n], run)}}, nil
 }
 
-// Finish implements client.Trainer: what remains to be done, a party does when it predicts.
+// Finish does nothing: a party does the remaining work when it predicts.
 func (x *Examples) Finish(weights []byte, _ protocol.Runner) error {
 	_, err := model.NewBroadcast(weights, x.params.len(), 1)
 	return err
 }
 
-// moments are the sums of what is public: how many examples each item has, and the second moments of
-// profiles over examples.
+// moments returns the sums of public data: the number of examples of each item, and the second
+// moments of profiles over examples.
 func (x *Examples) moments() []float64 {
 	l, items := x.params.layout, x.params.items.rows.Rows()
 	sums := make([]float64, items+packed(l.profile))
@@ -132,10 +132,9 @@ func (x *Examples) moments() []float64 {
 	return sums
 }
 
-// users is how many there are.
 func (x *Examples) users() int { return len(x.start) - 1 }
 
-// use applies a transform that was broadcast, unless it is the one before.
+// use applies a broadcast transform, unless it equals the previous transform.
 func (x *Examples) use(numbers []float64) {
 	if x.rows != nil && slices.Equal(numbers, x.sent) {
 		return
@@ -162,11 +161,13 @@ func (x *Examples) use(numbers []float64) {
 	x.rows = r
 }
 
-// chunk is how many users are summed at a time: the order of additions does not depend on how many work.
+// chunk is the number of users summed at a time: the order of additions does not depend on the
+// number of workers.
 const chunk = 2048
 
-// gradient is the sum over examples of the square loss's gradient with respect to θ, each clipped. That of a linear model is
-// a multiple of the features, so that its length is known without it, and two products over all examples do.
+// gradient returns the sum over examples of the square loss's gradient with respect to θ, each
+// clipped. The gradient of a linear model is a multiple of the features. So its length is known
+// without it, and two products over all examples suffice.
 func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 	l, r := x.params.layout, x.rows
 	items := r.items.Rows
@@ -194,10 +195,11 @@ func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 	return g
 }
 
-// partial is what some users add to a gradient: in the coordinates of the profile, and the slopes of their examples by item.
+// partial is some users' part of a gradient: in the coordinates of the profile, and the slopes of
+// their examples by item.
 type partial struct{ profile, items []float64 }
 
-// slopes are those of users from to to-1.
+// slopes returns the slopes of users from to to-1.
 func (x *Examples) slopes(theta, ofItems []float64, from, to int) partial {
 	l, r := x.params.layout, x.rows
 	out := partial{items: make([]float64, len(ofItems))}
@@ -222,8 +224,8 @@ func (x *Examples) slopes(theta, ofItems []float64, from, to int) partial {
 	return out
 }
 
-// clipped is the factor nearest to s with which a row of the length stays within clip. It holds
-// for labels that are infinite or not numbers, too: a bound with exceptions is none.
+// clipped returns the factor nearest to s with which a row of the length stays within clip. It also
+// holds for labels that are infinite or NaN: a bound with exceptions is none.
 func clipped(s, length, clip float64) float64 {
 	switch most := clip / length; {
 	case length == 0:
@@ -242,7 +244,7 @@ func general(values []float64, rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: values}
 }
 
-// times is scale·x·c; nil stands for the identity.
+// times returns scale·x·c; a nil c is the identity.
 func times(x blas64.General, c *model.Matrix, scale float64) blas64.General {
 	out := general(make([]float64, x.Rows*x.Cols), x.Rows, x.Cols)
 	if c == nil {
@@ -255,7 +257,7 @@ func times(x blas64.General, c *model.Matrix, scale float64) blas64.General {
 	return out
 }
 
-// squares are the squared lengths of the rows.
+// squares returns the squared lengths of the rows.
 func squares(x blas64.General) []float64 {
 	out := make([]float64, x.Rows)
 	for i := range out {

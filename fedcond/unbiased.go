@@ -1,8 +1,10 @@
 package fedcond
 
-// Unbiased are labels whose expectation, over the answers, is the middle of the true label's bin. With c_j the middles, m bins and keep of [noise.Response], an
-// answer a stands for (c_a - (1 - keep)·mean(c))/keep. They scatter more than Values, by Variance, which a fit of many examples
-// averages; Values it would fit too flat. What a bin hides of a label within stays lost, however many examples there are.
+// Unbiased returns labels whose expectation, over the answers, is the middle of the true label's
+// bin. With c_j the middles, m bins and keep of [noise.Response], an answer a stands for (c_a - (1
+// - keep)·mean(c))/keep. They scatter more than Values, by Variance; a fit of many examples
+// averages the scatter, while it would fit Values too flat. A label's place within its bin stays
+// lost, for any number of examples.
 func (n *NoisyLabels) Unbiased() []float64 {
 	u := n.Bins.unbiased()
 	out := make([]float64, len(n.Answers))
@@ -12,7 +14,7 @@ func (n *NoisyLabels) Unbiased() []float64 {
 	return out
 }
 
-// unbiased is what each answer stands for.
+// unbiased returns the value of each answer.
 func (b *Bins) unbiased() []float64 {
 	out, keep := b.middles(), b.response.Keep()
 	var mean float64
@@ -25,7 +27,8 @@ func (b *Bins) unbiased() []float64 {
 	return out
 }
 
-// middles are the mean labels of the bins, by the noisy histogram; of a bin that it says is empty, the middle of its cells.
+// middles returns the mean labels of the bins, by the noisy histogram; for an empty bin, the middle
+// of its cells.
 func (b *Bins) middles() []float64 {
 	out, start := make([]float64, len(b.Ends)), 0
 	for j, end := range b.Ends {
@@ -43,11 +46,11 @@ func (b *Bins) middles() []float64 {
 	return out
 }
 
-// Variance is how far unbiased labels scatter around what they should be, by the noisy histogram: the mean square of their distance from the
-// true label's cell.
+// Variance returns the scatter of unbiased labels, by the noisy histogram: the mean square of their
+// distance from the true label's cell.
 func (b *Bins) Variance() float64 {
 	u, keep := b.unbiased(), b.response.Keep()
-	even := (1 - keep) / float64(len(u)) // the chance of any bin, to which keep is added for the true one
+	even := (1 - keep) / float64(len(u)) // the chance of any bin; the true bin has keep more
 	var sum float64
 	for c, share := range b.Shares {
 		for j, v := range u {
@@ -62,7 +65,7 @@ func (b *Bins) Variance() float64 {
 	return sum
 }
 
-// square is the mean square of labels, by the noisy histogram.
+// square returns the mean square of labels, by the noisy histogram.
 func (b *Bins) square() (sum float64) {
 	for c, share := range b.Shares {
 		m := b.Options.middle(c)

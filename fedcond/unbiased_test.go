@@ -10,7 +10,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Sampling is the oracle: unbiased labels have the bin's middle as their mean and the stated scatter around what they should be.
+// Sampling is the oracle: unbiased labels have the bin's middle as their mean and the stated
+// scatter around it.
 func TestUnbiasedLabels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	y := make([]float64, 200_000)
@@ -32,7 +33,8 @@ func TestUnbiasedLabels(t *testing.T) {
 	if deviation := math.Sqrt(variance / n); math.Abs(mean-want) > 5*deviation {
 		t.Errorf("the mean of unbiased labels is %v, of what they stand for %v: %.1f deviations", mean, want, math.Abs(mean-want)/deviation)
 	}
-	// Squares up to some 10 times their mean deviate by 0.7% of it at the most, and the noisy histogram by less.
+	// Squares up to some 10 times their mean deviate by at most 0.7% of it, and the noisy histogram
+	// by less.
 	if math.Abs(square-variance) > .03*variance {
 		t.Errorf("unbiased labels scatter by %v; stated are %v", square, variance)
 	}
@@ -43,8 +45,9 @@ func TestUnbiasedLabels(t *testing.T) {
 	}
 }
 
-// The closed form of a ridge regression on conditioned features, solved by Cholesky, is the oracle of gradient descent; features and items of
-// their own overlap, so that descent does not end in one step.
+// The closed form of a ridge regression on conditioned features, solved by Cholesky, is the oracle
+// of gradient descent. Features and items of their own overlap, so that descent does not end in one
+// step.
 func TestDescentSolvesTheRidge(t *testing.T) {
 	for _, ridge := range []float64{0.5, 20} {
 		p, x := crafted(4)
