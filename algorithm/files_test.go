@@ -2,6 +2,7 @@ package algorithm_test
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -9,7 +10,15 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 )
+
+// Users and ratings of the sets that experiments name, by GroupLens' README of each set.
+var published = map[string]config.Facts{
+	"ml-latest-small":  {Users: 610, Published: 100_836},
+	"synthetic:ml-1m":  {Users: 6_040, Published: 1_000_209},
+	"synthetic:ml-10m": {Users: 69_878, Published: 10_000_054},
+}
 
 // Every file in experiments/ is one that runs, without a setting that has no
 // effect, and is what its name says.
@@ -31,6 +40,12 @@ func TestExperimentFiles(t *testing.T) {
 		}
 		if w := algorithm.Warnings(c); len(w) > 0 {
 			t.Errorf("%s: %v", file, w)
+		}
+		if d := algorithm.Delta.Of(c); d.Given && !math.IsInf(algorithm.Epsilon.Value(c), 1) {
+			f, known := published[algorithm.Data.Of(c)]
+			if err := dp.CheckDelta(d.Value, algorithm.PublicUnits(c, &f)); err != nil || !known {
+				t.Errorf("%s: delta: %v, set known %t", file, err, known)
+			}
 		}
 		name := algorithm.Name.Of(c)
 		if algorithm.Of(c).About().Clients.Organisations() {
