@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/ulikunitz/xz"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
@@ -47,6 +48,7 @@ func TestDialects(t *testing.T) {
 		"semicolons":                {"user;item;rating\nu1;a;4\nu1;b c;3.5\nu2;a;1\n", Options{}},
 		"semicolons, decimal comma": {"user;item;rating\nu1;a;4\nu1;b c;3,5\nu2;a;1,0\n", Options{}},
 		"tabs, decimal comma":       {"user\titem\trating\nu1\ta\t4\nu1\tb c\t3,5\nu2\ta\t1\n", Options{}},
+		"names in capitals":         {"UserID,ItemID,Rating\nu1,a,4\nu1,b c,3.5\nu2,a,1\n", Options{}},
 		"pipes":                     {"user|item|rating\nu1|a|4\nu1|b c|3.5\nu2|a|1\n", Options{}},
 		"colons":                    {"user::item::rating\nu1::a::4\nu1::b c::3.5\nu2::a::1\n", Options{}},
 		"quotes":                    {"\"user\";\"item\";\"rating\"\n\"u1\";\"a\";\"4\"\n\"u1\";\"b c\";\"3.5\"\n\"u2\";\"a\";\"1\"\n", Options{}},
@@ -246,6 +248,20 @@ func TestNoticesOfRows(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q: %s, want %s", text, said, want)
 		}
+	}
+}
+
+// TestInt96 reads times as Spark wrote them: 2001-09-09 01:46:40 is the second 1,000,000,000, of the Julian day 2,452,162.
+func TestInt96(t *testing.T) {
+	type row struct {
+		User string           `parquet:"user"`
+		Item string           `parquet:"item"`
+		At   deprecated.Int96 `parquet:"timestamp"`
+	}
+	nanos := uint64((1*3600 + 46*60 + 40) * 1e9)
+	set := open(t, parquetFile(t, []row{{"u", "i", deprecated.Int96{uint32(nanos), uint32(nanos >> 32), 2_452_162}}}), Options{Times: true})
+	if len(set.Times) != 1 || set.Times[0] != 1e9 {
+		t.Errorf("the times are %v, want 1e9", set.Times)
 	}
 }
 

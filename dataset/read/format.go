@@ -34,7 +34,9 @@ var (
 	genericCSV = format{user: "user", item: "item", min: 0, max: 5, scaleless: true, items: &itemsCSV}
 	recBole    = format{user: "user_id", item: "item_id", min: 0, max: 5, scaleless: true, items: &itemsCSV}
 
-	headed = []format{movieLens, genericCSV, recBole}
+	userIDItemID = format{user: "userId", item: "itemId", min: 0, max: 5, scaleless: true, items: &itemsCSV}
+
+	headed = []format{movieLens, genericCSV, recBole, userIDItemID}
 
 	// publishedHeaders are known by the names of all their columns, the column of ratings included.
 	publishedHeaders = []format{

@@ -16,7 +16,8 @@ import (
 
 const (
 	parquetMagic = "PAR1"
-	parquetBatch = 1024 // values that are decoded at a time, of each column
+	julian1970   = 2_440_588 // the Julian day of 1970-01-01
+	parquetBatch = 1024      // values that are decoded at a time, of each column
 )
 
 // parquetRows are the rows of a Parquet file, read column by column as they are needed.
@@ -133,7 +134,7 @@ func (p *parquetRows) choose(leaves []*parquet.Column, cols columns) (columns, e
 // annotated goes by what the file says of the column beyond its type.
 func (c *parquetColumn) annotated() error {
 	if c.leaf.Type().Kind() == parquet.Int96 {
-		return fmt.Errorf("the column %q is of INT96, which is deprecated; write timestamps as INT64", c.leaf.Name())
+		return nil // a time in nanoseconds and a Julian day, as Spark and Impala wrote it
 	}
 	kind := c.leaf.Type().LogicalType()
 	if kind == nil {
@@ -238,6 +239,10 @@ func (c *parquetColumn) field(i int) []byte {
 	c.text = c.text[:0]
 	switch {
 	case v.IsNull():
+	case v.Kind() == parquet.Int96:
+		x := v.Int96()
+		seconds := float64(int64(x[2])-julian1970)*86_400 + float64(uint64(x[1])<<32|uint64(x[0]))/1e9
+		c.text = strconv.AppendFloat(c.text, seconds, 'f', -1, 64)
 	case c.scale > 0 && v.Kind() == parquet.Int32:
 		c.text = strconv.AppendFloat(c.text, float64(v.Int32())/c.scale, 'f', -1, 64)
 	case c.scale > 0:
