@@ -53,15 +53,15 @@ func openJSONLines(s *scanner, _ input, o Options) (ratingRows, error) {
 	}
 	keys := map[string]bool{}
 	for s.taken() < sniffed {
-		object, err := j.object()
-		if errors.Is(err, io.EOF) {
+		object, failed := j.object()
+		if errors.Is(failed, io.EOF) {
 			break
 		}
-		if err != nil && !unusable(err) {
+		if failed != nil && !unusable(failed) {
 			j.now = s.line
-			return out, err
+			return out, failed
 		}
-		j.ahead = append(j.ahead, jsonLine{object, s.line, err})
+		j.ahead = append(j.ahead, jsonLine{object, s.line, failed})
 		for key := range object {
 			keys[key] = true
 		}

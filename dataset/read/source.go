@@ -84,11 +84,11 @@ func openSource(ctx context.Context, name string, o Options) (*source, error) {
 	info, err := os.Stat(name)
 	if archive, member, is := cutMember(name); err != nil && is && o.Form.Member == "" {
 		o.Form.Member = member
-		s, err := openSource(ctx, archive, o)
-		if err == nil {
+		s, failed := openSource(ctx, archive, o)
+		if failed == nil {
 			s.member = member
 		}
-		return s, err
+		return s, failed
 	}
 	if err != nil {
 		return nil, err

@@ -114,9 +114,9 @@ func (in *input) unwrap(ctx context.Context, o Options) (head []byte, found []da
 		head = in.head(ctx)
 	}
 	if isTar(head) {
-		name, err := in.openTar(ctx, o)
-		if err != nil {
-			return nil, found, err
+		name, failed := in.openTar(ctx, o)
+		if failed != nil {
+			return nil, found, failed
 		}
 		found = append(found, dataset.Finding{What: "member of tar archive", Found: name, Sure: sureIf(o.Form.Member != "")})
 		head = in.head(ctx)
