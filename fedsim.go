@@ -37,7 +37,8 @@ type Result struct {
 	*results.Summary
 	// Metrics holds one entry per round.
 	Metrics []results.Metrics
-	// Model predicts for every user of Data, by indices of Data.
+	// Model predicts for every user of Data, by indices of Data. Predictions are Data.Shift above the stars
+	// of the ratings, which is 0 for a scale that starts at 0 or above.
 	Model *model.Trained
 	// Data lists the ids of users and items, and the rating scale.
 	Data *dataset.Set

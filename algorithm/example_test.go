@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// What is known of a built-in algorithm without any data.
+// An algorithm describes itself without any data.
 func ExampleFind() {
 	about := algorithm.Find("ssp-c").About()
 	fmt.Println("clients:", about.Clients)

@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// registry holds the algorithms, in the order of their registration, those of regressions last.
+// registry holds the algorithms in the order of their registration, regressions last.
 var registry []Algorithm
 
 // Register makes an algorithm known by its name, so that a configuration can name it. It returns an error
@@ -79,7 +79,7 @@ func rank(a Algorithm) int {
 	return 0
 }
 
-// All lists the algorithms, in the order of their registration, those of regressions last.
+// All lists the algorithms in the order of their registration, regressions last.
 func All() []Algorithm { return slices.Clone(registry) }
 
 // Names lists their names.

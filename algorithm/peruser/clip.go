@@ -7,14 +7,12 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Clip returns v within the bounds of the release: at most r.MaxNonZero coordinates differ from zero (the largest stay; of equal ones the first),
-// no coordinate exceeds r.LInf in magnitude, and L1 and L2 norms are at most r.L1 and r.L2. Bounds of 0
-// on coordinates and on the L1 norm are none. A coordinate that is not a number becomes 0, an infinite one counts
-// as the largest float. A vector within the bounds comes back with the same values. v stays as it is; the result
-// lists its coordinates, so that it suits a sparse v best.
+// Clip brings a vector within all bounds of the release, each vector on its own. At most r.MaxNonZero
+// coordinates stay: the largest, and of equal ones the first. No coordinate exceeds r.LInf in magnitude, and the
+// L1 and L2 norms are at most r.L1 and r.L2. A bound of 0 on coordinates or on the L1 norm sets no limit.
 //
-// Clipping by coordinates and by norm maps each user's vector on its own, so that the sensitivity is what the release
-// declares, whatever the user's ratings are.
+// A coordinate that is not a number becomes 0. An infinite coordinate counts as the largest float. A vector
+// within the bounds keeps its values. v itself does not change. The result lists its coordinates.
 func Clip(v protocol.Vector, r protocol.Release) protocol.Vector {
 	out := protocol.Vector{Index: []uint32{}}
 	v.Each(func(j int, x float64) {

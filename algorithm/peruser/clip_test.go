@@ -42,7 +42,7 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// Whatever comes in keeps the bounds, by a slow sum of what comes out.
+// Any vector is brought within the bounds. A slow sum of the result is the oracle.
 func TestClipKeepsTheBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := protocol.Vector{Value: rapid.SliceOfN(rapid.Float64(), 1, 9).Draw(t, "value")}

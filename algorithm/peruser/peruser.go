@@ -27,9 +27,9 @@ type Algorithm struct {
 	// Name is in lower case, as the key algorithm has it. Help says in a line what the algorithm does.
 	// Paper names the source; "" for an algorithm without one.
 	Name, Help, Paper string
-	// Keys are settings that the program declared (package config), besides rounds, rank and those of every run.
+	// Keys are settings that the program declared (package config), besides rounds, rank and the keys of every run.
 	Keys []*config.Key
-	// Rounds and Rank are what auto stands for; both at least 1.
+	// Rounds and Rank replace auto; both are at least 1.
 	Rounds, Rank int
 
 	// Release describes what a user sends in a round: name, length and the bounds that hold by
@@ -90,10 +90,8 @@ type registered struct {
 	about algorithm.About
 }
 
-// About implements algorithm.Algorithm.
 func (a *registered) About() *algorithm.About { return &a.about }
 
-// Open implements algorithm.Algorithm.
 func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	start := a.Start(s)
 	if rows := a.rows(s); start.Rows() != len(rows) {
@@ -108,7 +106,6 @@ func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	return &instance{a, s, start}, s.CalibrateSplit(nil)
 }
 
-// Load implements algorithm.Loader.
 func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s := &algorithm.Setup{Config: c, Data: set, Train: files.Train()}
 	m, err := files.Matrix(a.matrix(), len(a.rows(s)), a.Start(s).Cols())
@@ -161,15 +158,12 @@ func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 	return b.Matrix(), nil
 }
 
-// Strategy implements algorithm.Instance.
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	return &strategy{instance: x, session: session, model: x.start.Clone()}, nil
 }
 
-// ClientSide implements algorithm.Instance.
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
 
-// Party implements algorithm.Instance.
 func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
 	user, err := l.UserOf(x.about.Name, which)
 	if err != nil {
@@ -183,7 +177,6 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	}}, nil
 }
 
-// Shared implements algorithm.Instance.
 func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	m, err := x.decode(shared)
 	if err != nil {
@@ -192,7 +185,6 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return []model.Embeddings{model.NewEmbeddings(x.matrix(), m, x.rows(x.setup))}, nil
 }
 
-// Baselines implements algorithm.Instance.
 func (x *instance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
@@ -208,7 +200,6 @@ type predictor struct {
 	items *model.Matrix
 }
 
-// Predict implements model.Predictor.
 func (m predictor) Predict(user int, items []int32, out []float64) {
 	all := make([]float64, m.setup.Data.Items)
 	m.instance.Predict(m.setup, m.items, m.setup.Row(user), all)
@@ -220,7 +211,6 @@ func (m predictor) Predict(user int, items []int32, out []float64) {
 // clients are the clients of a simulation.
 type clients struct{ *instance }
 
-// Trainers implements algorithm.ClientSide.
 func (c clients) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, c.setup.Data.Users)
 	for u := range list {
@@ -229,13 +219,11 @@ func (c clients) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim implements algorithm.ClientSide.
 func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	m, err := c.decode(shared)
 	return predictor{c.instance, m}, err
 }
 
-// Final implements algorithm.ClientSide.
 func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error) {
 	m, err := c.decode(shared)
 	if err != nil {
@@ -255,7 +243,6 @@ type trainer struct {
 	final   *model.Matrix
 }
 
-// Contribute implements algorithm.Trainer.
 func (t *trainer) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	m, err := t.decode(p.Broadcast)
 	if err != nil {
@@ -265,7 +252,6 @@ func (t *trainer) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Ru
 	return []protocol.Vector{v}, err
 }
 
-// Finish implements algorithm.Trainer.
 func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
 	t.final, err = t.decode(shared)
 	return err
@@ -280,7 +266,6 @@ type strategy struct {
 	model   *model.Matrix
 }
 
-// Next implements algorithm.Strategy.
 func (t *strategy) Next() (*protocol.Plan, bool, error) {
 	step := t.setup.Schedule.At(t.round + 1)
 	if step == nil {
@@ -293,7 +278,6 @@ func (t *strategy) Next() (*protocol.Plan, bool, error) {
 	}, false, nil
 }
 
-// Absorb implements algorithm.Strategy.
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	t.registered.Absorb(t.setup, t.model, sums.Values[0], sums.Survivors, p.Iteration)
 	for i, x := range t.model.Data() {
@@ -304,23 +288,19 @@ func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	return nil
 }
 
-// Skip implements algorithm.Strategy.
 func (t *strategy) Skip(*protocol.Plan, error) {}
 
-// Model implements algorithm.Strategy.
 func (t *strategy) Model() []byte { return t.model.Encode() }
 
 // stateDomain begins a saved state: the domain, the session (16 bytes), the round (8, big
 // endian), then the model as it is broadcast.
 const stateDomain = "fedsim/algorithm/peruser/v1\n"
 
-// Save implements algorithm.Strategy.
 func (t *strategy) Save() ([]byte, error) {
 	b := append([]byte(stateDomain), t.session[:]...)
 	return append(binary.BigEndian.AppendUint64(b, t.round), t.model.Encode()...), nil
 }
 
-// Restore implements algorithm.Strategy.
 func (t *strategy) Restore(state []byte) error {
 	head := len(stateDomain) + len(t.session)
 	if len(state) < head+8 || string(state[:len(stateDomain)]) != stateDomain {

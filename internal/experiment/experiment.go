@@ -39,7 +39,7 @@ type Experiment struct {
 	Split *split.Parts
 	Test  eval.Test // what quality is measured on; empty without ratings
 
-	// Loading is how long it took to open, on the wall clock.
+	// Loading is the time that opening took, on the wall clock.
 	Loading time.Duration
 
 	asked    config.Config // as it was given, each auto still one
