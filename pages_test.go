@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pages that are made from declarations")
 
-// docs/configuration.md is what the declarations say.
+// TestConfigurationPage checks docs/configuration.md against the declarations.
 func TestConfigurationPage(t *testing.T) {
 	got := config.Page(algorithm.Names(), func(name string, k *config.Key) bool {
 		return slices.Contains(algorithm.Find(name).About().Used(), k)
@@ -136,7 +136,7 @@ func pages(t *testing.T) []string {
 	return list
 }
 
-// anchors are those of the headings of a page, as GitHub makes them.
+// anchors returns the anchors of the headings of a page, as GitHub makes them.
 func anchors(page string) []string {
 	var list []string
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
