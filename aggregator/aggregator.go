@@ -7,9 +7,9 @@
 // and returns effects for its driver to carry out. So the same code runs in a simulation
 // and over a network. The secure sum itself is behind [Sum].
 //
-// While no client is missing, iterations are set up ahead: keys for the next iteration
+// While no client is missing, rounds are set up ahead: keys for the next round
 // travel with the masked inputs of the present one, and shares with the answers to
-// unmask. An iteration then takes two exchanges with each client instead of four.
+// unmask. A round then takes two exchanges with each client instead of four.
 // Confirming survivors takes one more, and so does replacing noise.
 package aggregator
 
@@ -25,7 +25,7 @@ import (
 // Sum is one secure sum in progress, as its aggregator sees it (package secagg).
 type Sum interface {
 	// Begin takes the plan, before the first masked input is received. The stages before
-	// that may run while the previous iteration is under way.
+	// that may run while the previous round is under way.
 	Begin(*protocol.Plan) error
 	// Receive takes a client's message of the present stage; each client is heard once
 	// per stage. An error says what is wrong with the message, which then counts as not
@@ -40,7 +40,7 @@ type Sum interface {
 	// consistency, before they unmask; otherwise there is no such stage.
 	Confirms() bool
 	// Close ends the present stage: no more messages of it are received. It is called
-	// before Next or Sum. An error that is a protocol.Reason ends the iteration without a
+	// before Next or Sum. An error that is a protocol.Reason ends the round without a
 	// sum.
 	Close(protocol.Stage) error
 	// Next is the message that opens the stage after the closed one, for a client
@@ -48,7 +48,7 @@ type Sum interface {
 	Next(closed protocol.Stage, to protocol.ClientID) protocol.Message
 	// Sum computes the released integers, per release of the plan, once the last
 	// stage is closed. It is heavy. An error that is a protocol.Reason ends the
-	// iteration without a sum.
+	// round without a sum.
 	Sum(protocol.Runner) ([][]int64, error)
 	// Culprits are the clients that have been proved to lie so far. It is not asked
 	// for while Sum computes.
@@ -62,12 +62,12 @@ type Config struct {
 	NewSum  func(protocol.Setup) (Sum, error)
 	// StageTimeout is how long a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Iterations is T, the number of iterations: each up to that one is set up ahead,
+	// Rounds is T, the number of rounds: each up to that one is set up ahead,
 	// during the one before. 0: none is.
-	Iterations uint64
-	// SitOut is the share of the clients, in [0, 1), that an iteration set up ahead may
+	Rounds uint64
+	// SitOut is the share of the clients, in [0, 1), that a round set up ahead may
 	// begin without: clients that were lost in the one before. They sit this one out and
-	// are set up for the next. If more are missing (by default, if any is), the iteration
+	// are set up for the next. If more are missing (by default, if any is), the round
 	// is set up anew with everybody.
 	SitOut float64
 	// Presence says that the driver reports who is connected. A stage then ends as soon as
@@ -78,7 +78,7 @@ type Config struct {
 	// Tail is how long a stage goes on once enough have answered, for the others. 0: until
 	// StageTimeout.
 	Tail time.Duration
-	// Gather is how long all iterations of a session together wait until as many clients are connected as they require.
+	// Gather is how long all rounds of a session together wait until as many clients are connected as they require.
 	// One that cannot begin costs nothing. 0: it begins at once. It goes by Presence.
 	Gather time.Duration
 	// Excluded are clients that the session is without from the start: those that were
@@ -86,14 +86,14 @@ type Config struct {
 	Excluded []protocol.ClientID
 }
 
-// Aggregator leads iterations. Its methods are for one goroutine at a time.
+// Aggregator leads rounds. Its methods are for one goroutine at a time.
 type Aggregator struct {
 	cfg     Config
 	work    uint64
-	round   *round             // the iteration in progress
+	round   *round             // the round in progress
 	next    *round             // the one that is set up ahead; nil if none is
 	session protocol.SessionID // of the latest plan
-	last    uint64             // its iteration; an earlier or equal one is refused
+	last    uint64             // its round; an earlier or equal one is refused
 	held    *heldPlan          // waits for clients; nil: no plan does
 	waited  time.Duration      // how long plans of the session have waited
 	lines   []connection       // by client; none without Config.Presence
@@ -102,7 +102,7 @@ type Aggregator struct {
 	verification verification
 }
 
-// round is an iteration in progress, or one that is set up.
+// round is a round in progress, or one that is set up.
 type round struct {
 	setup    protocol.Setup
 	chosen   []protocol.ClientID // whom it asks, in the order in which they are told
@@ -188,7 +188,7 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
 
-// open begins the iteration of a plan, or holds it until enough clients are connected. One that
+// open begins the round of a plan, or holds it until enough clients are connected. One that
 // is still in progress is left.
 func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := a.accept(p); err != nil {
@@ -204,7 +204,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	return a.start(now, p)
 }
 
-// start begins the iteration of a plan: as it was set up ahead, if enough of its clients are
+// start begins the round of a plan: as it was set up ahead, if enough of its clients are
 // still connected.
 func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	r, ahead := a.next, true
@@ -218,7 +218,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := r.sum.Begin(p); err != nil {
 		return refused(p, err)
 	}
-	a.session, a.last = p.Session, p.Iteration
+	a.session, a.last = p.Session, p.Round
 	a.round, a.next = r, nil
 	a.verification.closing = false
 	r.plan = p
@@ -234,7 +234,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	}
 	a.sent(r, eff.Send)
 	eff.Wake = r.deadline
-	eff.Events = []protocol.Event{{Kind: protocol.IterationOpened, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Server}}}
+	eff.Events = []protocol.Event{{Kind: protocol.RoundOpened, Round: p.Round, Party: protocol.Party{Role: protocol.Server}}}
 	return eff
 }
 
@@ -258,8 +258,8 @@ func (a *Aggregator) accept(p *protocol.Plan) error {
 	if p.Cohort.All() != a.cfg.Clients {
 		return fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.All(), a.cfg.Clients)
 	}
-	if p.Session == a.session && p.Iteration <= a.last {
-		return fmt.Errorf("iteration %d is not later than %d, the last one opened", p.Iteration, a.last)
+	if p.Session == a.session && p.Round <= a.last {
+		return fmt.Errorf("round %d is not later than %d, the last one opened", p.Round, a.last)
 	}
 	return nil
 }
@@ -277,21 +277,21 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
 	r, err := a.roundOf(m)
 	if err != nil {
-		iteration, stage := m.At()
-		return ignored(from, iteration, stage, err)
+		round, stage := m.At()
+		return ignored(from, round, stage, err)
 	}
 	return a.goOn(now, a.offer(r, from, m))
 }
 
 // roundOf is the round that a client's message is of, if anything of that is heard now.
 func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
-	iteration, _ := m.At()
+	round, _ := m.At()
 	r := a.round
-	if a.next != nil && a.next.setup.Iteration == iteration {
+	if a.next != nil && a.next.setup.Round == round {
 		r = a.next
 	}
-	if r == nil || r.summing != 0 || r.setup.Iteration != iteration {
-		return nil, errors.New("that iteration is not in progress")
+	if r == nil || r.summing != 0 || r.setup.Round != round {
+		return nil, errors.New("that round is not in progress")
 	}
 	if a.verification.closing || r == a.round && r.collecting() {
 		return nil, errClosing
@@ -303,7 +303,7 @@ func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
 func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) []protocol.Event {
 	events := accusations(m, from)
 	if in, ok := m.(*protocol.MaskedInput); ok {
-		events = append(events, a.exclude(in.Iteration, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
+		events = append(events, a.exclude(in.Round, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
 	}
 	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
 		events = append(events, a.ride(from, rider)...)
@@ -316,7 +316,7 @@ func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	var events []protocol.Event
 	if in, ok := m.(*protocol.MaskedInput); ok {
 		for _, c := range in.Complaints {
-			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration,
+			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round,
 				Party: protocol.ClientParty(c.Of), By: by, Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
 		}
 	}
@@ -332,7 +332,7 @@ func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	case int(from) >= len(r.awaited):
 		return errors.New("the client is not enrolled")
 	case r.stale(m):
-		return errors.New("it is of another setup of the iteration")
+		return errors.New("it is of another setup of the round")
 	case r.awaited[from] != stage || r.verifying[from]:
 		return errors.New("the client has answered already, or was lost before")
 	}
@@ -340,7 +340,7 @@ func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 }
 
 // complete reports whether nobody else is waited for at the present stage: all have answered who may, or as many as
-// the iteration is to go on with.
+// the round is to go on with.
 func (r *round) complete() bool { return r.answered >= min(r.expected, r.setup.Cohort.Wanted()) }
 
 // following is the stage after the present one.
@@ -351,7 +351,7 @@ func (r *round) following() protocol.Stage {
 // close ends the present stage, of which enough clients must be left.
 func (r *round) close() error {
 	if need := r.setup.Cohort.Required(); r.answered < need {
-		return &protocol.TooFew{Iteration: r.setup.Iteration, Stage: r.stage, Left: r.answered, Required: need}
+		return &protocol.TooFew{Round: r.setup.Round, Stage: r.stage, Left: r.answered, Required: need}
 	}
 	return r.sum.Close(r.stage)
 }
@@ -381,13 +381,13 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	}
 	for c, stage := range r.awaited {
 		if stage == r.stage {
-			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Iteration: r.setup.Iteration,
+			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round,
 				Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage})
 		}
 	}
 	if err := r.close(); err != nil {
 		a.next = nil
-		eff.Events = append(eff.Events, a.exclude(r.setup.Iteration, r.sum.Culprits())...)
+		eff.Events = append(eff.Events, a.exclude(r.setup.Round, r.sum.Culprits())...)
 		return a.failed(eff, err)
 	}
 	switch r.stage {
@@ -399,9 +399,9 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	case protocol.StageUnmask:
 		r.unmasked = r.answered
 		a.closeNext()
-	default: // the next iteration is set up while inputs and answers to unmask arrive
+	default: // the next round is set up while inputs and answers to unmask arrive
 	}
-	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.StageClosed, Iteration: r.setup.Iteration,
+	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.StageClosed, Round: r.setup.Round,
 		Party: protocol.Party{Role: protocol.Aggregator}, Stage: r.stage})
 	if r.following() == protocol.Stages {
 		return a.sumUp(eff)
@@ -440,13 +440,13 @@ func (a *Aggregator) sumUp(eff protocol.Effects) protocol.Effects {
 	return eff
 }
 
-// failed ends an iteration of which nothing comes: the server hears why where that
+// failed ends a round of which nothing comes: the server hears why where that
 // is a reason of the protocol, and goes on.
 func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
-	ev := protocol.Event{Kind: protocol.WorkFailed, Iteration: a.round.setup.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
+	ev := protocol.Event{Kind: protocol.WorkFailed, Round: a.round.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
 	if why, ok := errors.AsType[protocol.Reason](err); ok {
-		ev.Kind, ev.Stage = protocol.IterationAborted, a.round.stage
-		eff.Send = []protocol.Envelope{toServer(&protocol.Abort{Iteration: ev.Iteration, Reason: why})}
+		ev.Kind, ev.Stage = protocol.RoundAborted, a.round.stage
+		eff.Send = []protocol.Envelope{toServer(&protocol.Abort{Round: ev.Round, Reason: why})}
 	}
 	a.round = nil
 	eff.Events = append(eff.Events, ev)
@@ -463,10 +463,10 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	}
 	r := a.round
 	if r == nil || in.ID != r.summing {
-		return protocol.Effects{} // of an iteration that the next one overtook
+		return protocol.Effects{} // of a round that the next one overtook
 	}
 	if in.Err != nil {
-		return a.failed(protocol.Effects{Events: a.exclude(r.setup.Iteration, r.sum.Culprits())}, in.Err)
+		return a.failed(protocol.Effects{Events: a.exclude(r.setup.Round, r.sum.Culprits())}, in.Err)
 	}
 	return in.Apply(now)
 }
@@ -474,16 +474,16 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 // summed takes the released sum to the server.
 func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 	a.round = nil
-	ev := protocol.Event{Kind: protocol.IterationSummed, Iteration: r.setup.Iteration, Party: protocol.Party{Role: protocol.Aggregator}}
+	ev := protocol.Event{Kind: protocol.RoundSummed, Round: r.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}}
 	return protocol.Effects{
-		Send: []protocol.Envelope{toServer(&protocol.Result{Iteration: r.setup.Iteration, Integers: released,
+		Send: []protocol.Envelope{toServer(&protocol.Result{Round: r.setup.Round, Integers: released,
 			Survivors: r.inputs, Answered: r.unmasked})},
 		Events: []protocol.Event{ev},
 	}
 }
 
 func refused(p *protocol.Plan, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Iteration: p.Iteration,
+	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Round: p.Round,
 		Party: protocol.Party{Role: protocol.Aggregator}, Err: err}}}
 }
 
@@ -495,6 +495,6 @@ func toServer(m protocol.Message) protocol.Envelope {
 	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}
 }
 
-func ignored(from protocol.Party, iteration uint64, stage protocol.Stage, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Iteration: iteration, Party: from, Stage: stage, Err: err}}}
+func ignored(from protocol.Party, round uint64, stage protocol.Stage, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Round: round, Party: from, Stage: stage, Err: err}}}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-func TestIteration(t *testing.T) {
+func TestRound(t *testing.T) {
 	b := newBench(t, 3, 0)
 	b.script(`
-		open 1           -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1           -> announce(1) 0,1,2, wake 10s, round-opened
 		2 advertise 1    ->
 		0 advertise 1    ->
 		1 advertise 1    -> roster(3) 0,1,2, wake 10s
@@ -28,8 +28,8 @@ func TestIteration(t *testing.T) {
 		1 unmask 1       ->
 		0 unmask 1       ->
 		2 unmask 1       -> work
-		run              -> result 1 [[1 1 1]] of 3, 3 answered, iteration-summed
-		open 2           -> announce(2) 0,1,2, wake 10s, iteration-opened
+		run              -> result 1 [[1 1 1]] of 3, 3 answered, round-summed
+		open 2           -> announce(2) 0,1,2, wake 10s, round-opened
 		final M          -> final 0,1,2`)
 }
 
@@ -38,7 +38,7 @@ func TestIteration(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	b := newBench(t, 7, 4)
 	b.script(`
-		open 1           -> announce(1) 0,1,2,3,4,5,6, wake 10s, iteration-opened
+		open 1           -> announce(1) 0,1,2,3,4,5,6, wake 10s, round-opened
 		0 advertise 1    ->
 		1 advertise 1    ->
 		2 advertise 1    ->
@@ -72,7 +72,7 @@ func TestDeadlines(t *testing.T) {
 		tick 45s         -> work, lost 0 unmask
 		tick 99s         ->
 		0 unmask 1       -> message-ignored
-		run              -> result 1 [[1 1 1 0 0 0 1]] of 4, 3 answered, iteration-summed
+		run              -> result 1 [[1 1 1 0 0 0 1]] of 4, 3 answered, round-summed
 		tick 100s        ->`)
 }
 
@@ -80,7 +80,7 @@ func TestDeadlines(t *testing.T) {
 // asked for before is no longer one.
 func TestEarlyClose(t *testing.T) {
 	b := newBench(t, 2, 1)
-	b.script(`open 1 -> announce(1) 0,1, wake 10s, iteration-opened`)
+	b.script(`open 1 -> announce(1) 0,1, wake 10s, round-opened`)
 	b.now = epoch.Add(8e9)
 	b.script(`
 		0 advertise 1 ->
@@ -98,7 +98,7 @@ func TestAbortMatrix(t *testing.T) {
 	for _, stage := range stages {
 		for _, lost := range []int{0, 1, tolerance, tolerance + 1, n} {
 			b := newBench(t, n, tolerance)
-			abort, result := b.iteration(map[protocol.Stage]int{stage: lost})
+			abort, result := b.round(map[protocol.Stage]int{stage: lost})
 			name := fmt.Sprintf("%d lost at %s", lost, stage)
 			if lost > tolerance {
 				checkAbort(t, name, abort, result, stage, n-lost, n-tolerance)
@@ -132,7 +132,7 @@ func TestAbortMatrixOverStages(t *testing.T) {
 			}
 		}
 		b := newBench(t, n, tolerance)
-		abort, result := b.iteration(lost)
+		abort, result := b.round(lost)
 		if aborts < protocol.Stages {
 			checkAbort(t, fmt.Sprint(lost), abort, result, aborts, left, n-tolerance)
 		} else {
@@ -141,9 +141,9 @@ func TestAbortMatrixOverStages(t *testing.T) {
 	}
 }
 
-// iteration runs iteration 1 to its end; at each stage as many of the clients
+// round runs round 1 to its end; at each stage as many of the clients
 // that are left, from the last, are lost as are given.
-func (b *bench) iteration(lost map[protocol.Stage]int) (*protocol.Abort, *protocol.Result) {
+func (b *bench) round(lost map[protocol.Stage]int) (*protocol.Abort, *protocol.Result) {
 	b.t.Helper()
 	b.command("open 1")
 	left := b.n
@@ -158,7 +158,7 @@ func (b *bench) iteration(lost map[protocol.Stage]int) (*protocol.Abort, *protoc
 			events := 0
 			for _, e := range b.last.Events {
 				if e.Kind == protocol.ClientLost {
-					if want := (protocol.Event{Kind: protocol.ClientLost, Iteration: 1, Party: protocol.ClientParty(protocol.ClientID(left + events)), Stage: stage}); !cmp.Equal(e, want) {
+					if want := (protocol.Event{Kind: protocol.ClientLost, Round: 1, Party: protocol.ClientParty(protocol.ClientID(left + events)), Stage: stage}); !cmp.Equal(e, want) {
 						b.t.Errorf("event %+v, want %+v", e, want)
 					}
 					events++
@@ -189,7 +189,7 @@ func find[M protocol.Message](eff protocol.Effects) (m M) {
 	return m
 }
 
-// silent checks that an iteration is over: nothing that comes has an effect but
+// silent checks that a round is over: nothing that comes has an effect but
 // an event.
 func (b *bench) silent() {
 	b.t.Helper()
@@ -208,7 +208,7 @@ func (b *bench) silent() {
 
 func checkAbort(t *testing.T, name string, abort *protocol.Abort, result *protocol.Result, stage protocol.Stage, left, required int) {
 	t.Helper()
-	want := &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Stage: stage, Left: left, Required: required}}
+	want := &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Stage: stage, Left: left, Required: required}}
 	if d := cmp.Diff(want, abort); d != "" || result != nil {
 		t.Errorf("%s: result %+v, abort (-want +got):\n%s", name, result, d)
 	}
@@ -220,20 +220,20 @@ func checkResult(t *testing.T, name string, abort *protocol.Abort, result *proto
 	for i := range survivors {
 		sum[i] = 1
 	}
-	want := &protocol.Result{Iteration: 1, Integers: [][]int64{sum}, Survivors: survivors, Answered: answered}
+	want := &protocol.Result{Round: 1, Integers: [][]int64{sum}, Survivors: survivors, Answered: answered}
 	if d := cmp.Diff(want, result); d != "" || abort != nil {
 		t.Errorf("%s: abort %+v, result (-want +got):\n%s", name, abort, d)
 	}
 }
 
-// Late, early, twice, from nobody, of another iteration, malformed: an event,
+// Late, early, twice, from nobody, of another round, malformed: an event,
 // no effect, and the sum as if they had not come.
 func TestIgnored(t *testing.T) {
 	b := newBench(t, 3, 1)
 	b.script(`
 		0 advertise 1              -> message-ignored
 		tick 5s                    ->
-		open 7                     -> announce(7) 0,1,2, wake 15s, iteration-opened
+		open 7                     -> announce(7) 0,1,2, wake 15s, round-opened
 		0 advertise 6              -> message-ignored
 		0 advertise 8              -> message-ignored
 		0 share 7                  -> message-ignored
@@ -263,17 +263,17 @@ func TestIgnored(t *testing.T) {
 		0 unmask 7                 -> message-ignored
 		1 unmask 7                 -> work
 		1 unmask 7                 -> message-ignored
-		run                        -> result 7 [[1 1 0]] of 2, 2 answered, iteration-summed
+		run                        -> result 7 [[1 1 0]] of 2, 2 answered, round-summed
 		1 unmask 7                 -> message-ignored`)
 	e := b.last.Events[0]
-	if e.Iteration != 7 || e.Stage != protocol.StageUnmask || e.Party != protocol.ClientParty(1) || e.Err == nil {
+	if e.Round != 7 || e.Stage != protocol.StageUnmask || e.Party != protocol.ClientParty(1) || e.Err == nil {
 		t.Errorf("event %+v does not say which message of whom, and why", e)
 	}
 }
 
 func TestMessagesFromOthers(t *testing.T) {
 	b := newBench(t, 3, 0)
-	b.script(`open 1 -> announce(1) 0,1,2, wake 10s, iteration-opened`)
+	b.script(`open 1 -> announce(1) 0,1,2, wake 10s, round-opened`)
 	aggregator, client := protocol.Party{Role: protocol.Aggregator}, protocol.ClientParty(0)
 	for _, c := range []struct {
 		from protocol.Party
@@ -283,11 +283,11 @@ func TestMessagesFromOthers(t *testing.T) {
 		{aggregator, &protocol.Open{Plan: newPlan(2, 3, 0)}},
 		{client, &protocol.Final{}},
 		{aggregator, &protocol.Final{}},
-		{server, &protocol.Advertise{Iteration: 1}},
-		{aggregator, &protocol.Advertise{Iteration: 1}},
-		{server, &protocol.Result{Iteration: 1}},
-		{client, &protocol.Abort{Iteration: 1}},
-		{client, &protocol.Roster{Iteration: 1}},
+		{server, &protocol.Advertise{Round: 1}},
+		{aggregator, &protocol.Advertise{Round: 1}},
+		{server, &protocol.Result{Round: 1}},
+		{client, &protocol.Abort{Round: 1}},
+		{client, &protocol.Roster{Round: 1}},
 	} {
 		if got := b.describe(b.receive(c.from, c.m)); got != "message-ignored" {
 			t.Errorf("%s from %s: %s", c.m.Kind(), c.from, got)
@@ -309,9 +309,9 @@ func TestRefusesPlans(t *testing.T) {
 		}
 		b.script(`0 advertise 1 -> message-ignored`)
 	}
-	// Nor does a refused plan disturb the iteration in progress.
+	// Nor does a refused plan disturb the round in progress.
 	b.script(`
-		open 1        -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1        -> announce(1) 0,1,2, wake 10s, round-opened
 		0 advertise 1 ->`)
 	b.receive(server, &protocol.Open{Plan: newPlan(2, 4, 0)})
 	b.script(`
@@ -319,14 +319,14 @@ func TestRefusesPlans(t *testing.T) {
 		2 advertise 1 -> roster(3) 0,1,2, wake 10s`)
 }
 
-// A later plan ends the iteration in progress, whatever its stage.
+// A later plan ends the round in progress, whatever its stage.
 func TestOpenInMidRound(t *testing.T) {
 	b := newBench(t, 2, 1)
 	b.script(`
-		open 1        -> announce(1) 0,1, wake 10s, iteration-opened
+		open 1        -> announce(1) 0,1, wake 10s, round-opened
 		0 advertise 1 ->
 		tick 4s       ->
-		open 2        -> announce(2) 0,1, wake 14s, iteration-opened
+		open 2        -> announce(2) 0,1, wake 14s, round-opened
 		1 advertise 1 -> message-ignored
 		0 share 1     -> message-ignored
 		tick 10s      ->
@@ -335,40 +335,40 @@ func TestOpenInMidRound(t *testing.T) {
 }
 
 // While a sum is computed, too: its Done, when it comes, is none of the new
-// iteration's.
+// round's.
 func TestOpenWhileSumming(t *testing.T) {
 	b := newBench(t, 1, 0)
 	b.script(`
-		open 1           -> announce(1) 0, wake 10s, iteration-opened
+		open 1           -> announce(1) 0, wake 10s, round-opened
 		0 advertise 1    -> roster(1) 0, wake 10s
 		0 share 1        -> delivery(1) 0, wake 10s
 		0 masked-input 1 -> survivors(1) 0, wake 10s
 		0 unmask 1       -> work
-		open 2           -> announce(2) 0, wake 10s, iteration-opened
+		open 2           -> announce(2) 0, wake 10s, round-opened
 		run              ->
 		0 advertise 2    -> roster(1) 0, wake 10s
 		0 share 2        -> delivery(1) 0, wake 10s
 		0 masked-input 2 -> survivors(1) 0, wake 10s
 		0 unmask 2       -> work
-		run              -> result 2 [[1]] of 1, 1 answered, iteration-summed`)
+		run              -> result 2 [[1]] of 1, 1 answered, round-summed`)
 }
 
 // The same plan again, or an older one, is late or a replay: no effect on the
-// iteration in progress, and none after it.
+// round in progress, and none after it.
 func TestOpenTwice(t *testing.T) {
 	b := newBench(t, 2, 0)
 	b.script(`
-		open 3        -> announce(3) 0,1, wake 10s, iteration-opened
+		open 3        -> announce(3) 0,1, wake 10s, round-opened
 		0 advertise 3 ->`)
 	b.replay()
 	b.script(`
 		1 advertise 3 -> roster(2) 0,1, wake 10s
-		tick 10s      -> abort 3: iteration 3: 0 clients left after the stage share, 2 required, lost 0 share, lost 1 share, iteration-aborted`)
+		tick 10s      -> abort 3: round 3: 0 clients left after the stage share, 2 required, lost 0 share, lost 1 share, round-aborted`)
 	b.replay()
 	b.script(`0 advertise 3 -> message-ignored`)
 }
 
-// replay opens iterations that have been, and expects an event and no more.
+// replay opens rounds that have been, and expects an event and no more.
 func (b *bench) replay() {
 	b.t.Helper()
 	for _, open := range []string{"open 3", "open 2"} {
@@ -382,30 +382,30 @@ func (b *bench) replay() {
 func TestSumFails(t *testing.T) {
 	b := newBench(t, 1, 0)
 	b.script(`
-		open 1           -> announce(1) 0, wake 10s, iteration-opened
+		open 1           -> announce(1) 0, wake 10s, round-opened
 		0 advertise 1    -> roster(1) 0, wake 10s
 		0 share 1        -> delivery(1) 0, wake 10s
 		0 masked-input 1 -> survivors(1) 0, wake 10s
 		0 unmask 1       -> work
 		fail             -> work-failed`)
-	if e := b.last.Events[0]; !errors.Is(e.Err, errWork) || e.Iteration != 1 {
-		t.Errorf("event %+v, want the work's error in iteration 1", e)
+	if e := b.last.Events[0]; !errors.Is(e.Err, errWork) || e.Round != 1 {
+		t.Errorf("event %+v, want the work's error in round 1", e)
 	}
 	b.script(`
 		0 unmask 1 -> message-ignored
-		open 2     -> announce(2) 0, wake 10s, iteration-opened`)
+		open 2     -> announce(2) 0, wake 10s, round-opened`)
 }
 
 // After an abort the next plan begins afresh, with every enrolled client.
 func TestNextAfterAbort(t *testing.T) {
 	b := newBench(t, 2, 0)
 	b.script(`
-		open 1        -> announce(1) 0,1, wake 10s, iteration-opened
+		open 1        -> announce(1) 0,1, wake 10s, round-opened
 		0 advertise 1 ->
-		tick 10s      -> abort 1: iteration 1: 1 clients left after the stage advertise, 2 required, lost 1 advertise, iteration-aborted
+		tick 10s      -> abort 1: round 1: 1 clients left after the stage advertise, 2 required, lost 1 advertise, round-aborted
 		1 advertise 1 -> message-ignored
 		tick 20s      ->
-		open 2        -> announce(2) 0,1, wake 30s, iteration-opened
+		open 2        -> announce(2) 0,1, wake 30s, round-opened
 		1 advertise 2 ->
 		0 advertise 2 -> roster(2) 0,1, wake 30s`)
 }
@@ -435,7 +435,7 @@ func TestStagesAreReported(t *testing.T) {
 	for _, line := range []string{"advertise 1", "share 1", "masked-input 1", "unmask 1"} {
 		for id := range 3 {
 			for _, e := range b.command(fmt.Sprint(id, " ", line)).Events {
-				got = append(got, fmt.Sprint(e.Kind, " ", e.Iteration, " ", e.Stage, " after client ", id))
+				got = append(got, fmt.Sprint(e.Kind, " ", e.Round, " ", e.Stage, " after client ", id))
 			}
 		}
 	}
@@ -459,7 +459,7 @@ func TestAccusationsAreReported(t *testing.T) {
 	var got []string
 	for by, of := range map[protocol.ClientID]protocol.ClientID{1: 2, 2: 0} {
 		for _, e := range b.complaint(by, 1, of).Events {
-			if e.Iteration != 1 || e.By != protocol.ClientParty(by) || !strings.Contains(e.Err.Error(), protocol.ClientParty(by).String()) {
+			if e.Round != 1 || e.By != protocol.ClientParty(by) || !strings.Contains(e.Err.Error(), protocol.ClientParty(by).String()) {
 				t.Errorf("event %+v", e)
 			}
 			got = append(got, fmt.Sprint(e.Kind, " ", e.Party))

@@ -4,13 +4,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// The next iteration is set up in step with the present one: its stage advertise
+// The next round is set up in step with the present one: its stage advertise
 // is open while masked inputs arrive, its stage share while answers to unmask do.
 
-// openNext begins to set up the next iteration, if there is to be one. What keeps
+// openNext begins to set up the next round, if there is to be one. What keeps
 // it from being set up is heard of when it is planned.
 func (a *Aggregator) openNext() {
-	if s := a.round.setup.Following(); s.Iteration <= a.cfg.Iterations && s.Cohort.Enrolled == 0 { // else others are asked
+	if s := a.round.setup.Following(); s.Round <= a.cfg.Rounds && s.Cohort.Enrolled == 0 { // else others are asked
 		if r, err := a.newRound(s); err == nil {
 			r.ahead = true
 			a.next = r
@@ -18,7 +18,7 @@ func (a *Aggregator) openNext() {
 	}
 }
 
-// stale says whether a message is of the other setup of its iteration: with keys
+// stale says whether a message is of the other setup of its round: with keys
 // or shares of that, nobody could go on in this one.
 func (r *round) stale(m protocol.StageMessage) bool {
 	switch m := m.(type) {
@@ -31,7 +31,7 @@ func (r *round) stale(m protocol.StageMessage) bool {
 	}
 }
 
-// begin opens an iteration that was set up ahead, and invites whom it is without
+// begin opens a round that was set up ahead, and invites whom it is without
 // to the one after it.
 func (a *Aggregator) begin(r *round) protocol.Effects {
 	a.openNext()
@@ -51,13 +51,13 @@ func (a *Aggregator) begin(r *round) protocol.Effects {
 // ride takes what came with a message that was taken. It is no fault of that
 // message if nothing can be made of it.
 func (a *Aggregator) ride(from protocol.Party, m protocol.StageMessage) []protocol.Event {
-	if iteration, _ := m.At(); a.next == nil || a.next.setup.Iteration != iteration {
-		return nil // too many are missing: the iteration is set up anew
+	if round, _ := m.At(); a.next == nil || a.next.setup.Round != round {
+		return nil // too many are missing: the round is set up anew
 	}
 	return a.offer(a.next, from, m)
 }
 
-// closeNext ends the present stage of the setup of the next iteration, or gives it
+// closeNext ends the present stage of the setup of the next round, or gives it
 // up if too many are missing.
 func (a *Aggregator) closeNext() {
 	r := a.next
@@ -71,20 +71,20 @@ func (a *Aggregator) closeNext() {
 	r.advance()
 }
 
-// enough says whether an iteration may begin with so many clients set up for it.
+// enough says whether a round may begin with so many clients set up for it.
 func (a *Aggregator) enough(n int) bool {
 	return n >= protocol.Cohort{Clients: a.cfg.Clients - len(a.blame.excluded), Tolerance: a.cfg.SitOut}.Required()
 }
 
-// gone is what awaited says of a client that takes no part in an iteration any
+// gone is what awaited says of a client that takes no part in a round any
 // more: none of its stages will be taken, nor anything be sent to it.
 const gone = protocol.Stages
 
-// forget takes a client that has lost what it knew out of the iteration that is
+// forget takes a client that has lost what it knew out of the round that is
 // set up.
 func (a *Aggregator) forget(id protocol.ClientID) {
 	if r := a.round; r != nil && a.cfg.Presence && int(id) < len(r.missed) {
-		r.missed[id] = true // what it was doing in the iteration in progress is lost as well
+		r.missed[id] = true // what it was doing in the round in progress is lost as well
 	}
 	r := a.next
 	if r == nil || int(id) >= len(r.awaited) {
@@ -106,7 +106,7 @@ func (a *Aggregator) forget(id protocol.ClientID) {
 	}
 }
 
-// withRoster adds the next iteration's roster to the survivors, for a client that
+// withRoster adds the next round's roster to the survivors, for a client that
 // is on it.
 func (a *Aggregator) withRoster(id protocol.ClientID, m protocol.Message) protocol.Message {
 	s, ok := m.(*protocol.Survivors)
@@ -118,8 +118,8 @@ func (a *Aggregator) withRoster(id protocol.ClientID, m protocol.Message) protoc
 	return &with
 }
 
-// rosters go to those who are on the next iteration's roster without being in the
-// present iteration.
+// rosters go to those who are on the next round's roster without being in the
+// present round.
 func (a *Aggregator) rosters() []protocol.Envelope {
 	if a.next == nil {
 		return nil

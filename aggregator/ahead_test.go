@@ -13,80 +13,80 @@ import (
 )
 
 // aheadBench is of an aggregator of n clients, of whom lose may be lost, that sets
-// up iterations 2 to 9 ahead and has them begin without that share of the clients.
+// up rounds 2 to 9 ahead and has them begin without that share of the clients.
 func aheadBench(t *testing.T, n, lose int, sitOut float64) *bench {
-	return benchOf(t, lose, aggregator.Config{Clients: n, Iterations: 9, SitOut: sitOut})
+	return benchOf(t, lose, aggregator.Config{Clients: n, Rounds: 9, SitOut: sitOut})
 }
 
-// The steady state is two exchanges with each client. The first iteration is set up
+// The steady state is two exchanges with each client. The first round is set up
 // in two more, and the last one sets up nothing.
 func TestSteadyState(t *testing.T) {
-	b := benchOf(t, 0, aggregator.Config{Clients: 3, Iterations: 3})
+	b := benchOf(t, 0, aggregator.Config{Clients: 3, Rounds: 3})
 	b.script(`
-		open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 		0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 		0-2 share 1                      -> delivery(3) 0,1,2, wake 10s
 		0-1 masked-input 1 + advertise 2 ->
 		2 masked-input 1 + advertise 2   -> survivors(3) + roster(3) of 2 0,1,2, wake 10s
 		0-1 unmask 1 + share 2           ->
 		2 unmask 1 + share 2             -> work
-		run                              -> result 1 [[1 1 1]] of 3, 3 answered, iteration-summed
+		run                              -> result 1 [[1 1 1]] of 3, 3 answered, round-summed
 		tick 4s                          ->
-		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 14s, iteration-opened
+		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 14s, round-opened
 		tick 10s                         ->
 		0-2 masked-input 2 + advertise 3 -> survivors(3) + roster(3) of 3 0,1,2, wake 20s
 		0-2 unmask 2 + share 3           -> work
-		run                              -> result 2 [[1 1 1]] of 3, 3 answered, iteration-summed
-		open 3                           -> announce(3) + delivery(3) 0,1,2, wake 20s, iteration-opened
+		run                              -> result 2 [[1 1 1]] of 3, 3 answered, round-summed
+		open 3                           -> announce(3) + delivery(3) 0,1,2, wake 20s, round-opened
 		0-2 masked-input 3               -> survivors(3) 0,1,2, wake 20s
 		0-2 unmask 3                     -> work
-		run                              -> result 3 [[1 1 1]] of 3, 3 answered, iteration-summed
-		open 4                           -> announce(4) 0,1,2, wake 20s, iteration-opened
+		run                              -> result 3 [[1 1 1]] of 3, 3 answered, round-summed
+		open 4                           -> announce(4) 0,1,2, wake 20s, round-opened
 		final M                          -> final 0,1,2`)
 }
 
 // confirming is a sum whose survivors are confirmed.
 type confirming struct {
 	*secagg.Ideal
-	iteration uint64
+	round uint64
 }
 
 func (confirming) Confirms() bool { return true }
 
 func (s confirming) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	if closed == protocol.StageConsistency {
-		return &protocol.Quorum{Iteration: s.iteration}
+		return &protocol.Quorum{Round: s.round}
 	}
 	return s.Ideal.Next(closed, to)
 }
 
 func newConfirming(s protocol.Setup) (aggregator.Sum, error) {
-	return confirming{secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), s.Iteration}, nil
+	return confirming{secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), s.Round}, nil
 }
 
 // Where survivors are confirmed it is three: the roster comes with the survivors,
 // the shares with the answer to unmask. Who has not confirmed deals no more shares.
 func TestSteadyStateWithConfirmation(t *testing.T) {
-	b := benchOf(t, 1, aggregator.Config{Clients: 4, Iterations: 3, SitOut: 0.25, NewSum: newConfirming})
+	b := benchOf(t, 1, aggregator.Config{Clients: 4, Rounds: 3, SitOut: 0.25, NewSum: newConfirming})
 	b.script(`
-		open 1                           -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1                           -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0-3 advertise 1                  -> roster(4) 0,1,2,3, wake 10s
 		0-3 share 1                      -> delivery(4) 0,1,2,3, wake 10s
 		0-3 masked-input 1 + advertise 2 -> survivors(4) + roster(4) of 2 0,1,2,3, wake 10s
 		0-3 consistency 1                -> quorum 0,1,2,3, wake 10s
 		0-3 unmask 1 + share 2           -> work
-		run                              -> result 1 [[1 1 1 1]] of 4, 4 answered, iteration-summed
-		open 2                           -> announce(2) + delivery(4) 0,1,2,3, wake 10s, iteration-opened
+		run                              -> result 1 [[1 1 1 1]] of 4, 4 answered, round-summed
+		open 2                           -> announce(2) + delivery(4) 0,1,2,3, wake 10s, round-opened
 		0-3 masked-input 2 + advertise 3 -> survivors(4) + roster(4) of 3 0,1,2,3, wake 10s
 		0-2 consistency 2                ->
 		tick 10s                         -> quorum 0,1,2, wake 20s, lost 3 consistency
 		3 unmask 2 + share 3             -> message-ignored
 		0-2 unmask 2 + share 3           -> work
-		run                              -> result 2 [[1 1 1 1]] of 4, 3 answered, iteration-summed
-		open 3                           -> announce(3) + delivery(3) 0,1,2, wake 20s, iteration-opened`)
+		run                              -> result 2 [[1 1 1 1]] of 4, 3 answered, round-summed
+		open 3                           -> announce(3) + delivery(3) 0,1,2, wake 20s, round-opened`)
 }
 
-// setUp goes through the first two stages of iteration 1.
+// setUp goes through the first two stages of round 1.
 func (b *bench) setUp() {
 	b.t.Helper()
 	b.command("open 1")
@@ -94,7 +94,7 @@ func (b *bench) setUp() {
 	b.command(fmt.Sprintf("0-%d share 1", b.n-1))
 }
 
-// setUpAhead goes through iteration 1, with the setup of the next.
+// setUpAhead goes through round 1, with the setup of the next.
 func (b *bench) setUpAhead() {
 	b.t.Helper()
 	b.setUp()
@@ -103,47 +103,47 @@ func (b *bench) setUpAhead() {
 	b.command("run")
 }
 
-// With a client lost at any stage, and nobody allowed to sit out, the next iteration
+// With a client lost at any stage, and nobody allowed to sit out, the next round
 // is set up with everybody.
 func TestLostClientBringsTheSetupBack(t *testing.T) {
 	for name, script := range map[string]string{
 		"advertise": `
-			open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+			open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 			0-1 advertise 1                  ->
 			tick 10s                         -> roster(2) 0,1, wake 20s, lost 2 advertise
 			0-1 share 1                      -> delivery(2) 0,1, wake 20s
 			0-1 masked-input 1 + advertise 2 -> survivors(2) 0,1, wake 20s
 			0-1 unmask 1 + share 2           -> work`,
 		"share": `
-			open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+			open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 			0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 			0-1 share 1                      ->
 			tick 10s                         -> delivery(2) 0,1, wake 20s, lost 2 share
 			0-1 masked-input 1 + advertise 2 -> survivors(2) 0,1, wake 20s
 			0-1 unmask 1 + share 2           -> work`,
 		"masked-input": `
-			open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+			open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 			0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 			0-2 share 1                      -> delivery(3) 0,1,2, wake 10s
 			0-1 masked-input 1 + advertise 2 ->
 			tick 10s                         -> survivors(2) 0,1, wake 20s, lost 2 masked-input
 			0-1 unmask 1 + share 2           -> work`,
 		"unmask": `
-			open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+			open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 			0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 			0-2 share 1                      -> delivery(3) 0,1,2, wake 10s
 			0-2 masked-input 1 + advertise 2 -> survivors(3) + roster(3) of 2 0,1,2, wake 10s
 			0-1 unmask 1 + share 2           ->
 			tick 10s                         -> work, lost 2 unmask`,
 		"rider of masked-input": `
-			open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+			open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 			0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 			0-2 share 1                      -> delivery(3) 0,1,2, wake 10s
 			0-1 masked-input 1 + advertise 2 ->
 			2 masked-input 1                 -> survivors(3) 0,1,2, wake 10s
 			0-2 unmask 1 + share 2           -> work`,
 		"rider of unmask": `
-			open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+			open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 			0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 			0-2 share 1                      -> delivery(3) 0,1,2, wake 10s
 			0-2 masked-input 1 + advertise 2 -> survivors(3) + roster(3) of 2 0,1,2, wake 10s
@@ -156,13 +156,13 @@ func TestLostClientBringsTheSetupBack(t *testing.T) {
 			b.now = epoch
 			b.command("run")
 			b.script(`
-				open 2          -> announce(2) 0,1,2, wake 10s, iteration-opened
+				open 2          -> announce(2) 0,1,2, wake 10s, round-opened
 				0-2 advertise 2 -> roster(3) 0,1,2, wake 10s`)
 		})
 	}
 }
 
-// A client that is lost sits the next iteration out and is set up for the one
+// A client that is lost sits the next round out and is set up for the one
 // after, by messages of its own.
 func TestInvitedClientRejoins(t *testing.T) {
 	b := aheadBench(t, 5, 2, 0.2)
@@ -173,8 +173,8 @@ func TestInvitedClientRejoins(t *testing.T) {
 		tick 10s                         -> survivors(4) + roster(4) of 2 0,1,3,4, wake 20s, lost 2 masked-input
 		0-1 unmask 1 + share 2           ->
 		3-4 unmask 1 + share 2           -> work
-		run                              -> result 1 [[1 1 0 1 1]] of 4, 4 answered, iteration-summed
-		open 2                           -> announce(2) + delivery(4) 0,1, invite(3) 2, announce(2) + delivery(4) 3,4, wake 20s, iteration-opened
+		run                              -> result 1 [[1 1 0 1 1]] of 4, 4 answered, round-summed
+		open 2                           -> announce(2) + delivery(4) 0,1, invite(3) 2, announce(2) + delivery(4) 3,4, wake 20s, round-opened
 		2 masked-input 2 + advertise 3   -> message-ignored
 		2 advertise 3 ahead              ->
 		0-1 masked-input 2 + advertise 3 ->
@@ -182,30 +182,30 @@ func TestInvitedClientRejoins(t *testing.T) {
 		2 share 3 ahead                  ->
 		0-1 unmask 2 + share 3           ->
 		3-4 unmask 2 + share 3           -> work
-		run                              -> result 2 [[1 1 0 1 1]] of 4, 4 answered, iteration-summed
-		open 3                           -> announce(3) + delivery(5) 0,1,2,3,4, wake 20s, iteration-opened`)
+		run                              -> result 2 [[1 1 0 1 1]] of 4, 4 answered, round-summed
+		open 3                           -> announce(3) + delivery(5) 0,1,2,3,4, wake 20s, round-opened`)
 }
 
 // An invitation that is not answered, at either stage, is followed by another. To
-// the last iteration nobody is invited who could not be in the one after.
+// the last round nobody is invited who could not be in the one after.
 func TestInvitedClientStaysAway(t *testing.T) {
-	b := benchOf(t, 2, aggregator.Config{Clients: 5, Iterations: 4, SitOut: 0.2})
+	b := benchOf(t, 2, aggregator.Config{Clients: 5, Rounds: 4, SitOut: 0.2})
 	b.setUp()
 	b.script(`
 		0-3 masked-input 1 + advertise 2 ->
 		tick 10s                         -> survivors(4) + roster(4) of 2 0,1,2,3, wake 20s, lost 4 masked-input
 		0-3 unmask 1 + share 2           -> work
-		run                              -> result 1 [[1 1 1 1 0]] of 4, 4 answered, iteration-summed
-		open 2                           -> announce(2) + delivery(4) 0,1,2,3, invite(3) 4, wake 20s, iteration-opened
+		run                              -> result 1 [[1 1 1 1 0]] of 4, 4 answered, round-summed
+		open 2                           -> announce(2) + delivery(4) 0,1,2,3, invite(3) 4, wake 20s, round-opened
 		0-3 masked-input 2 + advertise 3 -> survivors(4) + roster(4) of 3 0,1,2,3, wake 20s
 		0-3 unmask 2 + share 3           -> work
-		run                              -> result 2 [[1 1 1 1 0]] of 4, 4 answered, iteration-summed
-		open 3                           -> announce(3) + delivery(4) 0,1,2,3, invite(4) 4, wake 20s, iteration-opened
+		run                              -> result 2 [[1 1 1 1 0]] of 4, 4 answered, round-summed
+		open 3                           -> announce(3) + delivery(4) 0,1,2,3, invite(4) 4, wake 20s, round-opened
 		4 advertise 4 ahead              ->
 		0-3 masked-input 3 + advertise 4 -> survivors(4) + roster(5) of 4 0,1,2,3, roster(5) of 4 4, wake 20s
 		0-3 unmask 3 + share 4           -> work
-		run                              -> result 3 [[1 1 1 1 0]] of 4, 4 answered, iteration-summed
-		open 4                           -> announce(4) + delivery(4) 0,1,2,3, wake 20s, iteration-opened
+		run                              -> result 3 [[1 1 1 1 0]] of 4, 4 answered, round-summed
+		open 4                           -> announce(4) + delivery(4) 0,1,2,3, wake 20s, round-opened
 		0-3 masked-input 4               -> survivors(4) 0,1,2,3, wake 20s`)
 }
 
@@ -216,7 +216,7 @@ func TestWhoMaySitOut(t *testing.T) {
 	for _, c := range []struct {
 		n, lose   int
 		sitOut    float64
-		advertise int // how many advertise for iteration 2,
+		advertise int // how many advertise for round 2,
 		share     int // and how many of them deal shares
 		begins    string
 	}{
@@ -233,7 +233,7 @@ func TestWhoMaySitOut(t *testing.T) {
 	} {
 		b := aheadBench(t, c.n, c.lose, c.sitOut)
 		b.aheadWith(c.advertise, c.share)
-		if got := b.describe(b.command("open 2")); got != c.begins+", wake 10s, iteration-opened" {
+		if got := b.describe(b.command("open 2")); got != c.begins+", wake 10s, round-opened" {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
@@ -246,7 +246,7 @@ func TestWhoMaySitOut(t *testing.T) {
 	}
 }
 
-// aheadWith goes through iteration 1 in which as many clients advertise for the
+// aheadWith goes through round 1 in which as many clients advertise for the
 // next, and deal shares.
 func (b *bench) aheadWith(advertise, share int) {
 	b.t.Helper()
@@ -280,8 +280,8 @@ func TestLateMaskedInputVoidsItsAdvertisement(t *testing.T) {
 		tick 20s                                 -> work, lost 3 unmask
 		3 unmask 1 + share 2                     -> message-ignored
 		3 share 2 ahead                          -> message-ignored
-		run                                      -> result 1 [[1 1 1 1 0]] of 4, 3 answered, iteration-summed
-		open 2                                   -> announce(2) 0,1,2,3,4, wake 30s, iteration-opened`)
+		run                                      -> result 1 [[1 1 1 1 0]] of 4, 3 answered, round-summed
+		open 2                                   -> announce(2) 0,1,2,3,4, wake 30s, round-opened`)
 }
 
 // fussy is a sum that has nothing of the setup from a client.
@@ -301,8 +301,8 @@ func (s fussy) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 
 // Whatever is wrong with what travels with a message, the message counts.
 func TestBadRiders(t *testing.T) {
-	b := benchOf(t, 2, aggregator.Config{Clients: 5, Iterations: 9, SitOut: 0.4, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
-		if sum := secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)); s.Iteration > 1 {
+	b := benchOf(t, 2, aggregator.Config{Clients: 5, Rounds: 9, SitOut: 0.4, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
+		if sum := secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)); s.Round > 1 {
 			return fussy{sum, 4}, nil
 		}
 		return secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), nil
@@ -325,16 +325,16 @@ func TestBadRiders(t *testing.T) {
 		2 unmask 1 + share 2                    -> message-ignored
 		3 unmask 1 + share 2                    ->
 		4 unmask 1 + share 2                    -> work, message-ignored
-		run                                     -> result 1 [[1 1 1 1 1]] of 5, 5 answered, iteration-summed
-		open 2                                  -> invite(3) 0, announce(2) + delivery(3) 1,2,3, invite(3) 4, wake 10s, iteration-opened`)
+		run                                     -> result 1 [[1 1 1 1 1]] of 5, 5 answered, round-summed
+		open 2                                  -> invite(3) 0, announce(2) + delivery(3) 1,2,3, invite(3) 4, wake 10s, round-opened`)
 }
 
-// Messages of the next iteration before their time, after it, and twice.
-func TestNextIterationOutOfOrder(t *testing.T) {
+// Messages of the next round before their time, after it, and twice.
+func TestNextRoundOutOfOrder(t *testing.T) {
 	b := aheadBench(t, 3, 0, 0)
 	b.script(`
 		0 advertise 2 ahead              -> message-ignored
-		open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 		0 advertise 2 ahead              -> message-ignored
 		0-2 advertise 1                  -> roster(3) 0,1,2, wake 10s
 		0 advertise 2 ahead              -> message-ignored
@@ -351,44 +351,44 @@ func TestNextIterationOutOfOrder(t *testing.T) {
 		0-2 unmask 1 + share 2           -> message-ignored, message-ignored, message-ignored
 		0 share 2 ahead                  -> message-ignored
 		0 masked-input 2 + advertise 3   -> message-ignored
-		run                              -> result 1 [[1 1 1]] of 3, 3 answered, iteration-summed
+		run                              -> result 1 [[1 1 1]] of 3, 3 answered, round-summed
 		0 share 2 ahead                  -> message-ignored
 		0 masked-input 2 + advertise 3   -> message-ignored
 		malformed 0 masked-input 2       -> message-ignored
 		0 unmask 2                       -> message-ignored
-		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, iteration-opened
+		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, round-opened
 		open 2                           -> plan-refused
 		0 advertise 2 ahead              -> message-ignored
 		0 share 2 ahead                  -> message-ignored
 		0-2 masked-input 2 + advertise 3 -> survivors(3) + roster(3) of 3 0,1,2, wake 10s`)
 }
 
-// An iteration that is over before the setup of the next is leaves nothing of it.
+// A round that is over before the setup of the next is leaves nothing of it.
 func TestAbortVoidsTheSetup(t *testing.T) {
 	for name, script := range map[string]string{
 		"masked-input": `
 			0-2 masked-input 1 + advertise 2 ->
-			tick 10s                         -> abort 1: iteration 1: 3 clients left after the stage masked-input, 4 required, lost 3 masked-input, lost 4 masked-input, iteration-aborted`,
+			tick 10s                         -> abort 1: round 1: 3 clients left after the stage masked-input, 4 required, lost 3 masked-input, lost 4 masked-input, round-aborted`,
 		"consistency": `
 			0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s
 			0-2 consistency 1                ->
-			tick 10s                         -> abort 1: iteration 1: 3 clients left after the stage consistency, 4 required, lost 3 consistency, lost 4 consistency, iteration-aborted`,
+			tick 10s                         -> abort 1: round 1: 3 clients left after the stage consistency, 4 required, lost 3 consistency, lost 4 consistency, round-aborted`,
 		"unmask": `
 			0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s
 			0-4 consistency 1                -> quorum 0,1,2,3,4, wake 10s
 			0-4 share 2 ahead                ->
 			0-2 unmask 1                     ->
-			tick 10s                         -> abort 1: iteration 1: 3 clients left after the stage unmask, 4 required, lost 3 unmask, lost 4 unmask, iteration-aborted`,
+			tick 10s                         -> abort 1: round 1: 3 clients left after the stage unmask, 4 required, lost 3 unmask, lost 4 unmask, round-aborted`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := benchOf(t, 1, aggregator.Config{Clients: 5, Iterations: 9, SitOut: 0.4, NewSum: newConfirming})
+			b := benchOf(t, 1, aggregator.Config{Clients: 5, Rounds: 9, SitOut: 0.4, NewSum: newConfirming})
 			b.setUp()
 			b.script(script)
 			b.script(`
 				3 masked-input 1 + advertise 2 -> message-ignored
 				3 advertise 2 ahead            -> message-ignored
 				3 share 2 ahead                -> message-ignored
-				open 2                         -> announce(2) 0,1,2,3,4, wake 20s, iteration-opened
+				open 2                         -> announce(2) 0,1,2,3,4, wake 20s, round-opened
 				0-4 advertise 2                -> roster(5) 0,1,2,3,4, wake 20s`)
 		})
 	}
@@ -402,7 +402,7 @@ func TestSetupOutlivesAFailedSum(t *testing.T) {
 		0-2 masked-input 1 + advertise 2 -> survivors(3) + roster(3) of 2 0,1,2, wake 10s
 		0-2 unmask 1 + share 2           -> work
 		fail                             -> work-failed
-		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, iteration-opened`)
+		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, round-opened`)
 }
 
 // So does one that the next plan overtakes; its result is then nobody's.
@@ -412,7 +412,7 @@ func TestOpenAheadWhileSumming(t *testing.T) {
 	b.script(`
 		0-2 masked-input 1 + advertise 2 -> survivors(3) + roster(3) of 2 0,1,2, wake 10s
 		0-2 unmask 1 + share 2           -> work
-		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, iteration-opened
+		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, round-opened
 		run                              ->
 		0-2 masked-input 2 + advertise 3 -> survivors(3) + roster(3) of 3 0,1,2, wake 10s`)
 }
@@ -430,7 +430,7 @@ func TestOpenBeforeTheSetup(t *testing.T) {
 			b.command(command)
 		}
 		b.script(`
-			open 2              -> announce(2) 0,1,2, wake 10s, iteration-opened
+			open 2              -> announce(2) 0,1,2, wake 10s, round-opened
 			2 advertise 2 ahead -> message-ignored
 			0-2 advertise 2     -> roster(3) 0,1,2, wake 10s`)
 	}
@@ -442,24 +442,24 @@ func TestFinalVoidsTheSetup(t *testing.T) {
 	b.setUpAhead()
 	b.script(`
 		final M -> final 0,1,2
-		open 2  -> announce(2) 0,1,2, wake 10s, iteration-opened`)
+		open 2  -> announce(2) 0,1,2, wake 10s, round-opened`)
 }
 
 // What was set up serves the plan that it was set up for. With any other that is
 // taken it is void; one that is refused leaves it.
 func TestPlanOfAnotherSetup(t *testing.T) {
-	const anew = "announce(2) 0,1,2,3,4, wake 10s, iteration-opened"
+	const anew = "announce(2) 0,1,2,3,4, wake 10s, round-opened"
 	for name, c := range map[string]struct {
 		change func(*protocol.Plan)
 		want   string
 	}{
-		"tolerance":         {func(p *protocol.Plan) { p.Cohort.Tolerance = 0.2 }, anew},
-		"colluders":         {func(p *protocol.Plan) { p.Cohort.Colluders = 0.2 }, anew},
-		"session":           {func(p *protocol.Plan) { p.Session[0]++ }, anew},
-		"iteration skipped": {func(p *protocol.Plan) { p.Iteration = 3 }, "announce(3) 0,1,2,3,4, wake 10s, iteration-opened"},
-		"clients":           {func(p *protocol.Plan) { p.Cohort.Clients = 4 }, "plan-refused"},
-		"nothing released":  {func(p *protocol.Plan) { p.Releases = nil }, "plan-refused"},
-		"iteration again":   {func(p *protocol.Plan) { p.Iteration = 1 }, "plan-refused"},
+		"tolerance":        {func(p *protocol.Plan) { p.Cohort.Tolerance = 0.2 }, anew},
+		"colluders":        {func(p *protocol.Plan) { p.Cohort.Colluders = 0.2 }, anew},
+		"session":          {func(p *protocol.Plan) { p.Session[0]++ }, anew},
+		"round skipped":    {func(p *protocol.Plan) { p.Round = 3 }, "announce(3) 0,1,2,3,4, wake 10s, round-opened"},
+		"clients":          {func(p *protocol.Plan) { p.Cohort.Clients = 4 }, "plan-refused"},
+		"nothing released": {func(p *protocol.Plan) { p.Releases = nil }, "plan-refused"},
+		"round again":      {func(p *protocol.Plan) { p.Round = 1 }, "plan-refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := aheadBench(t, 5, 2, 0.2)
@@ -470,17 +470,17 @@ func TestPlanOfAnotherSetup(t *testing.T) {
 				t.Fatalf("%s, want %s", got, c.want)
 			}
 			if c.want == "plan-refused" {
-				b.script(`open 2 -> announce(2) + delivery(5) 0,1,2,3,4, wake 10s, iteration-opened`)
+				b.script(`open 2 -> announce(2) + delivery(5) 0,1,2,3,4, wake 10s, round-opened`)
 				return
 			}
 			b.script(fmt.Sprintf(`
 				0 masked-input %[1]d  -> message-ignored
-				0-4 advertise %[1]d -> roster(5) 0,1,2,3,4, wake 10s`, p.Iteration))
+				0-4 advertise %[1]d -> roster(5) 0,1,2,3,4, wake 10s`, p.Round))
 		})
 	}
 }
 
-// An iteration may have a setup ahead that comes to nothing, and another one.
+// A round may have a setup ahead that comes to nothing, and another one.
 // Taking what is late for the first as an answer in the second would put keys on the
 // roster that nobody has, or deal shares that nobody can open: all that hold some
 // would have to give up.
@@ -495,8 +495,8 @@ func TestMessagesOfTheOtherSetup(t *testing.T) {
 		0 share 2                      -> message-ignored
 		0 unmask 1 + share 2           ->
 		1 unmask 1                     -> work
-		run                            -> result 1 [[1 1 0]] of 2, 2 answered, iteration-summed
-		open 2                         -> announce(2) 0,1,2, wake 20s, iteration-opened
+		run                            -> result 1 [[1 1 0]] of 2, 2 answered, round-summed
+		open 2                         -> announce(2) 0,1,2, wake 20s, round-opened
 		1 advertise 2 ahead            -> message-ignored
 		0-2 advertise 2                -> roster(3) 0,1,2, wake 20s
 		1 share 2 ahead                -> message-ignored

@@ -6,7 +6,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// In active mode clients may lie, and one that did in every iteration would have every
+// In active mode clients may lie, and one that did in every round would have every
 // sum be lost. So who is proved to have lied takes no part any more, for the rest of the
 // session: nothing of it is heard and nothing is sent to it but the end, and what is set
 // up ahead with it is set up anew.
@@ -15,7 +15,7 @@ import (
 // client that the driver has authenticated, or signed shares that do not give what they
 // are of (Sum.Culprits). Complaints about what was dealt are no proof, since either of
 // the two may lie. But of all clients at most Cohort.Liars are taken to: whom more than
-// these complain of, over all iterations, has lied, and so has who complains of more.
+// these complain of, over all rounds, has lied, and so has who complains of more.
 
 // blame is what is known of who lies, in a session.
 type blame struct {
@@ -52,7 +52,7 @@ func note(book map[protocol.ClientID]map[protocol.ClientID]bool, of, who protoco
 }
 
 // exclude puts culprits out, with a word of each that was not out before.
-func (a *Aggregator) exclude(iteration uint64, list []protocol.Culprit) []protocol.Event {
+func (a *Aggregator) exclude(round uint64, list []protocol.Culprit) []protocol.Event {
 	var out []protocol.Event
 	for _, c := range list {
 		if a.blame.excluded[c.Client] {
@@ -60,7 +60,7 @@ func (a *Aggregator) exclude(iteration uint64, list []protocol.Culprit) []protoc
 		}
 		a.blame.excluded[c.Client] = true
 		a.next = nil // it may be in that
-		out = append(out, protocol.Event{Kind: protocol.ClientExcluded, Iteration: iteration, Party: protocol.ClientParty(c.Client), Err: c.Err})
+		out = append(out, protocol.Event{Kind: protocol.ClientExcluded, Round: round, Party: protocol.ClientParty(c.Client), Err: c.Err})
 	}
 	return out
 }
@@ -68,7 +68,7 @@ func (a *Aggregator) exclude(iteration uint64, list []protocol.Culprit) []protoc
 // refuse takes a client, of which a message was refused in a round, out of that if the
 // message proves it to lie. It may have been the last that was awaited.
 func (a *Aggregator) refuse(r *round, from protocol.ClientID) []protocol.Event {
-	events := a.exclude(r.setup.Iteration, r.sum.Culprits())
+	events := a.exclude(r.setup.Round, r.sum.Culprits())
 	if len(events) > 0 && r.awaited[from] == r.stage {
 		r.awaited[from] = gone
 		r.expected--

@@ -15,9 +15,9 @@ import (
 )
 
 // complaint is a masked input with complaints.
-func (b *bench) complaint(by protocol.ClientID, iteration uint64, of ...protocol.ClientID) protocol.Effects {
+func (b *bench) complaint(by protocol.ClientID, round uint64, of ...protocol.ClientID) protocol.Effects {
 	b.t.Helper()
-	m := &protocol.MaskedInput{Iteration: iteration, Vectors: []protocol.Integers{{Index: []uint32{uint32(by)}, Value: []int64{1}}}}
+	m := &protocol.MaskedInput{Round: round, Vectors: []protocol.Integers{{Index: []uint32{uint32(by)}, Value: []int64{1}}}}
 	for _, id := range of {
 		m.Complaints = append(m.Complaints, protocol.Complaint{Of: id})
 	}
@@ -35,23 +35,23 @@ func excluded(eff protocol.Effects) (out []protocol.ClientID) {
 
 // Of clients without colluders at most one is taken to lie. What one says of another,
 // again and again, has nobody excluded; what two say has: the one of whom both complain,
-// also if they do in different iterations, and the one who complains of two.
+// also if they do in different rounds, and the one who complains of two.
 func TestComplaintsExclude(t *testing.T) {
 	type complaints map[protocol.ClientID][]protocol.ClientID // by whom, of whom
 	for name, c := range map[string]struct {
-		iterations []complaints
-		want       []protocol.ClientID
+		rounds []complaints
+		want   []protocol.ClientID
 	}{
-		"one of another, again and again": {iterations: []complaints{{1: {3}}, {1: {3}}, {1: {3}}}},
-		"each other":                      {iterations: []complaints{{1: {3}, 3: {1}}}},
-		"two of one":                      {iterations: []complaints{{1: {3}, 2: {3}}}, want: []protocol.ClientID{3}},
-		"two of one, one after the other": {iterations: []complaints{{1: {3}}, {2: {3}}}, want: []protocol.ClientID{3}},
-		"one of two":                      {iterations: []complaints{{1: {2, 3}}}, want: []protocol.ClientID{1}},
-		"one of two, one after the other": {iterations: []complaints{{1: {2}}, {1: {3}}}, want: []protocol.ClientID{1}},
+		"one of another, again and again": {rounds: []complaints{{1: {3}}, {1: {3}}, {1: {3}}}},
+		"each other":                      {rounds: []complaints{{1: {3}, 3: {1}}}},
+		"two of one":                      {rounds: []complaints{{1: {3}, 2: {3}}}, want: []protocol.ClientID{3}},
+		"two of one, one after the other": {rounds: []complaints{{1: {3}}, {2: {3}}}, want: []protocol.ClientID{3}},
+		"one of two":                      {rounds: []complaints{{1: {2, 3}}}, want: []protocol.ClientID{1}},
+		"one of two, one after the other": {rounds: []complaints{{1: {2}}, {1: {3}}}, want: []protocol.ClientID{1}},
 	} {
 		b := benchOf(t, 1, aggregator.Config{Clients: 4})
 		var got []protocol.ClientID
-		for i, by := range c.iterations {
+		for i, by := range c.rounds {
 			n := uint64(i + 1)
 			b.receive(server, &protocol.Open{Plan: b.plan(n)})
 			for _, stage := range []string{"advertise", "share"} {
@@ -94,26 +94,26 @@ func (s accusing) Receive(from protocol.ClientID, m protocol.StageMessage) error
 
 func (s accusing) Sum(run protocol.Runner) ([][]int64, error) {
 	if s.fail == s.at {
-		why := &protocol.Unrecoverable{Iteration: s.at, Client: s.dealer, Left: 2, Required: 2, Dealt: true}
+		why := &protocol.Unrecoverable{Round: s.at, Client: s.dealer, Left: 2, Required: 2, Dealt: true}
 		*s.found = append(*s.found, protocol.Culprit{Client: s.dealer, Err: why})
 		return nil, why
 	}
 	return s.Ideal.Sum(run)
 }
 
-// liars is a bench whose sums are accusing: of dealer in iteration fail, and of sender
-// when it speaks in a stage of iteration at.
+// liars is a bench whose sums are accusing: of dealer in round fail, and of sender
+// when it speaks in a stage of round at.
 func liars(t *testing.T, lose int, dealer protocol.ClientID, fail uint64, sender protocol.ClientID, at uint64, stage protocol.Stage) *bench {
-	return benchOf(t, lose, aggregator.Config{Clients: 4, Iterations: 9, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
-		x := accusing{Ideal: secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), found: new([]protocol.Culprit), dealer: dealer, sender: 99, at: s.Iteration, fail: fail}
-		if s.Iteration == at {
+	return benchOf(t, lose, aggregator.Config{Clients: 4, Rounds: 9, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
+		x := accusing{Ideal: secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), found: new([]protocol.Culprit), dealer: dealer, sender: 99, at: s.Round, fail: fail}
+		if s.Round == at {
 			x.sender, x.stage = sender, stage
 		}
 		return x, nil
 	}})
 }
 
-// A dealer is found out when the sum fails, with the next iteration set up: that is done
+// A dealer is found out when the sum fails, with the next round set up: that is done
 // anew without it, and so are all after it, ahead again. Nothing it says is heard.
 func TestDealerIsOut(t *testing.T) {
 	b := liars(t, 1, 1, 1, 99, 0, 0)
@@ -121,8 +121,8 @@ func TestDealerIsOut(t *testing.T) {
 	b.script(`
 		0-3 masked-input 1 + advertise 2 -> survivors(4) + roster(4) of 2 0,1,2,3, wake 10s
 		0-3 unmask 1 + share 2           -> work
-		run                              -> abort 1: iteration 1: client 1 dealt shares that do not give its secret, client-excluded, iteration-aborted
-		open 2                           -> announce(2) 0,2,3, wake 10s, iteration-opened
+		run                              -> abort 1: round 1: client 1 dealt shares that do not give its secret, client-excluded, round-aborted
+		open 2                           -> announce(2) 0,2,3, wake 10s, round-opened
 		1 advertise 2                    -> message-ignored
 		0 advertise 2                    ->
 		2-3 advertise 2                  -> roster(3) 0,2,3, wake 10s
@@ -134,13 +134,13 @@ func TestDealerIsOut(t *testing.T) {
 		2-3 masked-input 2 + advertise 3 -> survivors(3) + roster(3) of 3 0,2,3, wake 10s
 		0 unmask 2 + share 3             ->
 		2-3 unmask 2 + share 3           -> work
-		run                              -> result 2 [[1 0 1 1]] of 3, 3 answered, iteration-summed
-		open 3                           -> announce(3) + delivery(3) 0,2,3, wake 10s, iteration-opened
+		run                              -> result 2 [[1 0 1 1]] of 3, 3 answered, round-summed
+		open 3                           -> announce(3) + delivery(3) 0,2,3, wake 10s, round-opened
 		final M                          -> final 0,1,2,3`)
 }
 
 // Whose message is refused for a lie is out at once: the stage waits for it no more, and
-// an iteration that may lose it goes on to its sum.
+// a round that may lose it goes on to its sum.
 func TestSenderIsOutAtOnce(t *testing.T) {
 	b := liars(t, 1, 99, 0, 3, 1, protocol.StageUnmask)
 	b.setUp()
@@ -149,8 +149,8 @@ func TestSenderIsOutAtOnce(t *testing.T) {
 		0-2 unmask 1 + share 2           ->
 		3 unmask 1 + share 2             -> work, message-ignored, client-excluded
 		3 unmask 1                       -> message-ignored
-		run                              -> result 1 [[1 1 1 1]] of 4, 3 answered, iteration-summed
-		open 2                           -> announce(2) 0,1,2, wake 10s, iteration-opened`)
+		run                              -> result 1 [[1 1 1 1]] of 4, 3 answered, round-summed
+		open 2                           -> announce(2) 0,1,2, wake 10s, round-opened`)
 }
 
 // A lie in what travels with a message does nothing to that.
@@ -161,23 +161,23 @@ func TestRiderIsOut(t *testing.T) {
 		0-3 masked-input 1 + advertise 2 -> survivors(4) + roster(4) of 2 0,1,2,3, wake 10s
 		3 unmask 1 + share 2             -> message-ignored, client-excluded
 		0-2 unmask 1 + share 2           -> work
-		run                              -> result 1 [[1 1 1 1]] of 4, 4 answered, iteration-summed
-		open 2                           -> announce(2) 0,1,2, wake 10s, iteration-opened`)
+		run                              -> result 1 [[1 1 1 1]] of 4, 4 answered, round-summed
+		open 2                           -> announce(2) 0,1,2, wake 10s, round-opened`)
 }
 
-// With too few left no iteration comes to a masked input: each is given up at once, at
+// With too few left no round comes to a masked input: each is given up at once, at
 // the price of nothing.
 func TestTooFewWithoutTheLiar(t *testing.T) {
 	b := liars(t, 0, 99, 0, 2, 1, protocol.StageShare)
 	b.script(`
-		open 1            -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1            -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0-3 advertise 1   -> roster(4) 0,1,2,3, wake 10s
 		0-1 share 1       ->
 		2 share 1         -> message-ignored, client-excluded
-		3 share 1         -> abort 1: iteration 1: 3 clients left after the stage share, 4 required, iteration-aborted
-		open 2            -> announce(2) 0,1,3, wake 10s, iteration-opened
+		3 share 1         -> abort 1: round 1: 3 clients left after the stage share, 4 required, round-aborted
+		open 2            -> announce(2) 0,1,3, wake 10s, round-opened
 		0-1 advertise 2   ->
-		3 advertise 2     -> abort 2: iteration 2: 3 clients left after the stage advertise, 4 required, iteration-aborted`)
+		3 advertise 2     -> abort 2: round 2: 3 clients left after the stage advertise, 4 required, round-aborted`)
 }
 
 // Another session begins with everybody; an aggregator that is made anew in the same one
@@ -188,12 +188,12 @@ func TestExcludedBySession(t *testing.T) {
 	b.script(`
 		0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 10s
 		0-3 unmask 1       -> work
-		run                -> abort 1: iteration 1: client 1 dealt shares that do not give its secret, client-excluded, iteration-aborted`)
+		run                -> abort 1: round 1: client 1 dealt shares that do not give its secret, client-excluded, round-aborted`)
 	p := b.plan(1)
 	p.Session[0] = 1
-	if d := cmp.Diff("announce(1) 0,1,2,3, wake 10s, iteration-opened", b.describe(b.receive(server, &protocol.Open{Plan: p}))); d != "" {
+	if d := cmp.Diff("announce(1) 0,1,2,3, wake 10s, round-opened", b.describe(b.receive(server, &protocol.Open{Plan: p}))); d != "" {
 		t.Errorf("in another session (-want +got):\n%s", d)
 	}
 	again := benchOf(t, 1, aggregator.Config{Clients: 4, Excluded: []protocol.ClientID{1}})
-	again.script(`open 2 -> announce(2) 0,2,3, wake 10s, iteration-opened`)
+	again.script(`open 2 -> announce(2) 0,2,3, wake 10s, round-opened`)
 }

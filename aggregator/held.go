@@ -6,7 +6,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// heldPlan is a plan whose iteration has not begun, since too few clients are connected. No client has heard of it, so
+// heldPlan is a plan whose round has not begun, since too few clients are connected. No client has heard of it, so
 // it has cost nothing.
 type heldPlan struct {
 	plan     *protocol.Plan
@@ -15,7 +15,7 @@ type heldPlan struct {
 	begins   time.Time // when it begins if enough clients are still connected; zero while too few are
 }
 
-// reach counts the clients that could answer an iteration's first stage, those that are not excluded, and how many of them
+// reach counts the clients that could answer a round's first stage, those that are not excluded, and how many of them
 // are connected.
 func (a *Aggregator) reach(s protocol.Setup) (connected, could int) {
 	for _, id := range s.Chosen() {
@@ -30,7 +30,7 @@ func (a *Aggregator) reach(s protocol.Setup) (connected, could int) {
 	return connected, could
 }
 
-// holds reports whether an iteration has to wait for clients before it can begin, and enough of them may still come.
+// holds reports whether a round has to wait for clients before it can begin, and enough of them may still come.
 func (a *Aggregator) holds(p *protocol.Plan) bool {
 	if !a.cfg.Presence || a.cfg.Gather <= 0 {
 		return false
@@ -47,11 +47,11 @@ func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
 	if !now.Before(a.held.deadline) {
 		return a.release(now)
 	}
-	m := &protocol.Held{Iteration: p.Iteration, Connected: n, Required: p.Cohort.Required()}
+	m := &protocol.Held{Round: p.Round, Connected: n, Required: p.Cohort.Required()}
 	return protocol.Effects{
 		Send:   []protocol.Envelope{toServer(m)},
 		Wake:   a.held.deadline,
-		Events: []protocol.Event{{Kind: protocol.IterationHeld, Iteration: p.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: m}},
+		Events: []protocol.Event{{Kind: protocol.RoundHeld, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: m}},
 	}
 }
 
@@ -63,9 +63,9 @@ func (a *Aggregator) stopWaiting(now time.Time) {
 	}
 }
 
-// release begins the held iteration once enough clients are connected, and gives it up when the session
+// release begins the held round once enough clients are connected, and gives it up when the session
 // has waited for as long as it may. Clients that
-// come back together are given the grace of a lost connection: the iteration would be without the last of them.
+// come back together are given the grace of a lost connection: the round would be without the last of them.
 func (a *Aggregator) release(now time.Time) protocol.Effects {
 	h := a.held
 	n, could := a.reach(h.plan.Setup())
@@ -85,15 +85,15 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 		return protocol.Effects{Wake: h.deadline}
 	}
 	a.stopWaiting(now)
-	a.session, a.last = h.plan.Session, h.plan.Iteration
-	why := &protocol.TooFew{Iteration: h.plan.Iteration, Stage: protocol.StageAdvertise, Left: n, Required: need}
+	a.session, a.last = h.plan.Session, h.plan.Round
+	why := &protocol.TooFew{Round: h.plan.Round, Stage: protocol.StageAdvertise, Left: n, Required: need}
 	return protocol.Effects{
-		Send:   []protocol.Envelope{toServer(&protocol.Abort{Iteration: h.plan.Iteration, Reason: why})},
-		Events: []protocol.Event{{Kind: protocol.IterationAborted, Iteration: h.plan.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: why}},
+		Send:   []protocol.Envelope{toServer(&protocol.Abort{Round: h.plan.Round, Reason: why})},
+		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: h.plan.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: why}},
 	}
 }
 
-// alone gives up the held iteration, and has none wait from now on.
+// alone gives up the held round, and has none wait from now on.
 func (a *Aggregator) alone(now time.Time) protocol.Effects {
 	a.waited = a.cfg.Gather
 	if a.held == nil {
@@ -103,7 +103,7 @@ func (a *Aggregator) alone(now time.Time) protocol.Effects {
 	return a.release(now)
 }
 
-// usable reports whether enough of the clients that an iteration set up ahead is for are still connected.
+// usable reports whether enough of the clients that a round set up ahead is for are still connected.
 func (a *Aggregator) usable(r *round) bool {
 	if !a.cfg.Presence {
 		return true

@@ -15,7 +15,7 @@ type connection struct {
 	lost   time.Time // when it was lost; zero while it stands
 }
 
-// connected takes in that a client has a connection. What it knew of the iteration in
+// connected takes in that a client has a connection. What it knew of the round in
 // progress it still knows.
 func (a *Aggregator) connected(now time.Time, in protocol.Connected) protocol.Effects {
 	if int(in.Client) >= len(a.lines) || in.Connection <= a.lines[in.Client].number {

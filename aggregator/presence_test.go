@@ -23,7 +23,7 @@ func present(t *testing.T, away ...int) *bench {
 	return b
 }
 
-// A vacant place is never awaited: five iterations take no time at all.
+// A vacant place is never awaited: five rounds take no time at all.
 func TestVacantPlaceIsNotAwaited(t *testing.T) {
 	b := present(t, 4)
 	for _, i := range []string{"1", "2", "3", "4", "5"} {
@@ -31,18 +31,18 @@ func TestVacantPlaceIsNotAwaited(t *testing.T) {
 		for _, stage := range []string{"advertise", "share", "masked-input", "unmask"} {
 			b.command("0-3 " + stage + " " + i)
 		}
-		b.script("run -> result " + i + " [[1 1 1 1 0]] of 4, 4 answered, iteration-summed")
+		b.script("run -> result " + i + " [[1 1 1 1 0]] of 4, 4 answered, round-summed")
 	}
 	if !b.now.Equal(epoch) {
 		t.Errorf("it took %v", b.now.Sub(epoch))
 	}
 }
 
-// A client that is killed costs its grace once, and nothing in the iterations after.
+// A client that is killed costs its grace once, and nothing in the rounds after.
 func TestKilledClientCostsItsGrace(t *testing.T) {
 	b := present(t)
 	b.script(`
-		open 1            -> announce(1) 0,1,2,3,4, wake 10s, iteration-opened
+		open 1            -> announce(1) 0,1,2,3,4, wake 10s, round-opened
 		0-3 advertise 1   -> wake 3s
 		disconnected 4 5  -> wake 1s
 		tick 900ms        ->  wake 1s
@@ -50,13 +50,13 @@ func TestKilledClientCostsItsGrace(t *testing.T) {
 		0-3 share 1       -> delivery(4) 0,1,2,3, wake 11s
 		0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 11s
 		0-3 unmask 1      -> wake 4s, work
-		run               -> result 1 [[1 1 1 1 0]] of 4, 4 answered, iteration-summed
-		open 2            -> announce(2) 0,1,2,3,4, wake 11s, iteration-opened
+		run               -> result 1 [[1 1 1 1 0]] of 4, 4 answered, round-summed
+		open 2            -> announce(2) 0,1,2,3,4, wake 11s, round-opened
 		0-3 advertise 2   -> roster(4) 0,1,2,3, wake 11s, lost 4 advertise`)
 }
 
 // Who comes back within its grace is heard; who comes back anew has lost what it was doing
-// and is awaited in the next iteration only.
+// and is awaited in the next round only.
 func TestComesBack(t *testing.T) {
 	for name, c := range map[string]string{
 		"with what it knew": `
@@ -95,7 +95,7 @@ func TestComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := present(t)
-			b.script("open 1 -> announce(1) 0,1,2,3,4, wake 10s, iteration-opened")
+			b.script("open 1 -> announce(1) 0,1,2,3,4, wake 10s, round-opened")
 			b.script(c)
 		})
 	}
@@ -107,7 +107,7 @@ func TestComesBack(t *testing.T) {
 func TestTail(t *testing.T) {
 	b := present(t)
 	b.script(`
-		open 1            -> announce(1) 0,1,2,3,4, wake 10s, iteration-opened
+		open 1            -> announce(1) 0,1,2,3,4, wake 10s, round-opened
 		0-1 advertise 1   ->
 		tick 2s           -> wake 10s
 		2 advertise 1     -> wake 5s
@@ -117,5 +117,5 @@ func TestTail(t *testing.T) {
 		disconnected 2 3  ->
 		disconnected 3 4  ->
 		tick 7s           -> wake 15s
-		tick 15s          -> abort 1: iteration 1: 2 clients left after the stage share, 3 required, lost 2 share, lost 3 share, iteration-aborted`)
+		tick 15s          -> abort 1: round 1: 2 clients left after the stage share, 3 required, lost 2 share, lost 3 share, round-aborted`)
 }

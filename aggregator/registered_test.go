@@ -7,11 +7,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A client that has come up anew knows nothing of a setup: the iteration does not
+// A client that has come up anew knows nothing of a setup: the round does not
 // wait for it, and it is invited to the next.
 func TestRegistered(t *testing.T) {
 	const without = `
-		open 2                           -> announce(2) + delivery(%d) 0,1,2,3, invite(3) 4, wake %s, iteration-opened
+		open 2                           -> announce(2) + delivery(%d) 0,1,2,3, invite(3) 4, wake %s, round-opened
 		4 masked-input 2 + advertise 3   -> message-ignored
 		4 advertise 3 ahead              ->
 		0-3 masked-input 2 + advertise 3 -> survivors(4) + roster(5) of 3 0,1,2,3, roster(5) of 3 4, wake %[2]s`
@@ -26,7 +26,7 @@ func TestRegistered(t *testing.T) {
 			0-3 masked-input 1 + advertise 2 -> survivors(5) + roster(4) of 2 0,1,2,3, survivors(5) 4, wake 10s
 			0-3 unmask 1 + share 2           ->
 			4 unmask 1                       -> work
-			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, iteration-summed`, 4, "10s"},
+			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, round-summed`, 4, "10s"},
 		"after it advertised": {`
 			4 masked-input 1 + advertise 2   ->
 			registered 4                     ->
@@ -35,14 +35,14 @@ func TestRegistered(t *testing.T) {
 			4 share 2 ahead                  -> message-ignored
 			0-3 unmask 1 + share 2           ->
 			tick 10s                         -> work, lost 4 unmask
-			run                              -> result 1 [[1 1 1 1 1]] of 5, 4 answered, iteration-summed`, 4, "20s"},
+			run                              -> result 1 [[1 1 1 1 1]] of 5, 4 answered, round-summed`, 4, "20s"},
 		"before it dealt shares": {`
 			0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s
 			registered 4                     ->
 			registered 4                     ->
 			0-3 unmask 1 + share 2           ->
 			4 unmask 1 + share 2             -> work, message-ignored
-			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, iteration-summed`, 4, "10s"},
+			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, round-summed`, 4, "10s"},
 		"after it dealt shares": {`
 			0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s
 			4 unmask 1 + share 2             ->
@@ -50,14 +50,14 @@ func TestRegistered(t *testing.T) {
 			registered 4                     ->
 			4 share 2 ahead                  -> message-ignored
 			0-3 unmask 1 + share 2           -> work
-			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, iteration-summed`, 5, "10s"},
+			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, round-summed`, 5, "10s"},
 		"before the plan": {`
 			0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s
 			0-4 unmask 1 + share 2           -> work
 			registered 4                     ->
 			registered 5                     ->
 			registered 4294967295            ->
-			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, iteration-summed
+			run                              -> result 1 [[1 1 1 1 1]] of 5, 5 answered, round-summed
 			registered 4                     ->`, 5, "10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestRegisteredAdvertises(t *testing.T) {
 		0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s`)
 }
 
-// Too many of them bring the setup back, and so does whoever is in the iteration
-// that is over: an iteration under way waits as for anybody.
+// Too many of them bring the setup back, and so does whoever is in the round
+// that is over: a round under way waits as for anybody.
 func TestTooManyRegistered(t *testing.T) {
 	for _, c := range []struct {
 		lose   int
@@ -112,7 +112,7 @@ func TestTooManyRegistered(t *testing.T) {
 	b := aheadBench(t, 3, 1, 0)
 	b.setUpAhead()
 	b.script(`
-		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, iteration-opened
+		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, round-opened
 		registered 2                     ->
 		0-1 masked-input 2 + advertise 3 ->
 		tick 10s                         -> survivors(2) 0,1, wake 20s, lost 2 masked-input`)

@@ -61,13 +61,13 @@ func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effe
 // heldMessage takes a client's message of which a relay holds the vectors, and tells the relay if it counts.
 func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client protocol.ClientID, m protocol.StageMessage) protocol.Effects {
 	from := protocol.ClientParty(client)
-	iteration, stage := m.At()
+	round, stage := m.At()
 	r, err := a.roundOf(m)
 	if err == nil {
 		err = a.hold(r, client, m)
 	}
 	if err != nil {
-		return ignored(from, iteration, stage, err)
+		return ignored(from, round, stage, err)
 	}
 	if r.relayed.held == nil {
 		r.relayed.held = make(map[protocol.ClientID]relayNumber)
@@ -75,7 +75,7 @@ func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client pro
 	r.relayed.held[client] = relay.Client
 	eff := a.goOn(now, a.concluded(r, from, m, nil))
 	// First of all, since the relay may be asked for its sum next.
-	eff.Send = append([]protocol.Envelope{toRelay(relay, &protocol.RelayAck{Iteration: iteration, Stage: stage, Client: client})}, eff.Send...)
+	eff.Send = append([]protocol.Envelope{toRelay(relay, &protocol.RelayAck{Round: round, Stage: stage, Client: client})}, eff.Send...)
 	return eff
 }
 
@@ -105,7 +105,7 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 			x.owing[relay] = true
 		}
 		for _, relay := range sorted(x.owing) {
-			eff.Send = append(eff.Send, toRelay(protocol.RelayParty(int(relay)), &protocol.RelayCollect{Iteration: r.setup.Iteration, Stage: r.stage}))
+			eff.Send = append(eff.Send, toRelay(protocol.RelayParty(int(relay)), &protocol.RelayCollect{Round: r.setup.Round, Stage: r.stage}))
 		}
 		r.begin(now.Add(a.cfg.StageTimeout))
 		eff.Wake = r.deadline
@@ -125,12 +125,12 @@ func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owin
 // partial takes the sum of a relay.
 func (a *Aggregator) partial(now time.Time, relay protocol.Party, m *protocol.Partial) protocol.Effects {
 	r := a.round
-	if r == nil || r.setup.Iteration != m.Iteration || r.stage != m.Stage || !r.relayed.owing[relay.Client] {
-		return ignored(relay, m.Iteration, m.Stage, errors.New("no sum is awaited of the relay"))
+	if r == nil || r.setup.Round != m.Round || r.stage != m.Stage || !r.relayed.owing[relay.Client] {
+		return ignored(relay, m.Round, m.Stage, errors.New("no sum is awaited of the relay"))
 	}
 	var events []protocol.Event
 	if err := r.add(relay.Client, m); err != nil {
-		events = append(ignored(relay, m.Iteration, m.Stage, err).Events, r.without(relay.Client)...)
+		events = append(ignored(relay, m.Round, m.Stage, err).Events, r.without(relay.Client)...)
 	}
 	delete(r.relayed.owing, relay.Client)
 	return a.goOn(now, events)
@@ -171,7 +171,7 @@ func (r *round) without(relay relayNumber) []protocol.Event {
 		r.awaited[c] = gone
 		r.expected--
 		r.answered--
-		out = append(out, protocol.Event{Kind: protocol.ClientLost, Iteration: r.setup.Iteration,
+		out = append(out, protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round,
 			Party: protocol.ClientParty(c), Stage: r.stage, Err: fmt.Errorf("with %s, which held its vectors", protocol.RelayParty(int(relay)))})
 	}
 	delete(r.relayed.owing, relay)

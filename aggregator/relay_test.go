@@ -27,9 +27,9 @@ func (s *partSum) Held(from protocol.ClientID, m protocol.StageMessage) error {
 		return errors.New("vectors")
 	}
 	if _, s.stage = m.At(); s.stage == protocol.StageMaskedInput {
-		return s.Receive(from, &protocol.MaskedInput{Iteration: 1, Vectors: []protocol.Integers{{Index: []uint32{}}}})
+		return s.Receive(from, &protocol.MaskedInput{Round: 1, Vectors: []protocol.Integers{{Index: []uint32{}}}})
 	}
-	return s.Receive(from, &protocol.Unmask{Iteration: 1})
+	return s.Receive(from, &protocol.Unmask{Round: 1})
 }
 
 func (s *partSum) AddPart(clients protocol.Bitmap, sums [][]byte) error {
@@ -66,8 +66,8 @@ func (b *relayBench) held(relay int, client protocol.ClientID, m protocol.Messag
 }
 
 var (
-	input1  = &protocol.MaskedInput{Iteration: 1}
-	answer1 = &protocol.Unmask{Iteration: 1}
+	input1  = &protocol.MaskedInput{Round: 1}
+	answer1 = &protocol.Unmask{Round: 1}
 )
 
 // part has a relay give a sum over clients.
@@ -76,7 +76,7 @@ func (b *relayBench) part(relay int, stage protocol.Stage, clients ...int) strin
 	for _, c := range clients {
 		list.Set(c)
 	}
-	return b.say(relay, &protocol.Partial{Iteration: 1, Stage: stage, Clients: list, Sums: [][]byte{make([]byte, len(clients))}})
+	return b.say(relay, &protocol.Partial{Round: 1, Stage: stage, Clients: list, Sums: [][]byte{make([]byte, len(clients))}})
 }
 
 // say tells what comes of a relay's message, in words: "relay 7: counted 2".
@@ -162,11 +162,11 @@ func TestClientIsCountedOnce(t *testing.T) {
 	b.command("5 masked-input 1")
 	b.want(b.held(7, 5, input1), "message-ignored client 5")
 	// Whole, through a relay, is as from the client itself.
-	whole := &protocol.MaskedInput{Iteration: 1, Vectors: []protocol.Integers{{Index: []uint32{1}, Value: []int64{1}}}}
+	whole := &protocol.MaskedInput{Round: 1, Vectors: []protocol.Integers{{Index: []uint32{1}, Value: []int64{1}}}}
 	b.want(b.say(7, &protocol.Forward{Client: 1, Message: whole}), "")
 	b.want(b.held(7, 1, input1), "message-ignored client 1")
-	b.want(b.held(7, 2, &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{{1}}}), "message-ignored client 2")
-	b.want(b.held(7, 2, &protocol.MaskedInput{Iteration: 2}), "message-ignored client 2")
+	b.want(b.held(7, 2, &protocol.MaskedInput{Round: 1, Masked: [][]byte{{1}}}), "message-ignored client 2")
+	b.want(b.held(7, 2, &protocol.MaskedInput{Round: 2}), "message-ignored client 2")
 	b.want(b.held(7, 2, answer1), "message-ignored client 2")
 	b.want(b.held(7, 9, input1), "message-ignored client 9")
 }
@@ -199,7 +199,7 @@ func TestRelayIsLost(t *testing.T) {
 		"of another form": {func(b *relayBench) string {
 			list := protocol.NewBitmap(6)
 			list.Set(3)
-			return b.say(8, &protocol.Partial{Iteration: 1, Stage: protocol.StageMaskedInput, Clients: list, Sums: [][]byte{{1, 2}}})
+			return b.say(8, &protocol.Partial{Round: 1, Stage: protocol.StageMaskedInput, Clients: list, Sums: [][]byte{{1, 2}}})
 		}, []string{"message-ignored relay 8", "client-lost client 3", "client-lost client 4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestRelayIsLostEarly(t *testing.T) {
 func TestRelaysSayNothingElse(t *testing.T) {
 	b := newRelayBench(t, 0)
 	b.want(b.part(7, protocol.StageMaskedInput), "message-ignored relay 7") // it was not asked
-	b.want(b.say(7, &protocol.Forward{Client: 1, Message: &protocol.Survivors{Iteration: 1}}), "message-ignored relay 7")
+	b.want(b.say(7, &protocol.Forward{Client: 1, Message: &protocol.Survivors{Round: 1}}), "message-ignored relay 7")
 	b.want(b.say(7, &protocol.Forward{Client: 1, Opens: true}), "message-ignored relay 7")
 	b.want(b.say(7, &protocol.Open{}), "message-ignored relay 7")
 	b.want(b.say(7, &protocol.Final{}), "message-ignored relay 7")

@@ -21,7 +21,7 @@ func newReplacingBench(t *testing.T, n, lose int) *bench {
 func TestReplace(t *testing.T) {
 	b := newReplacingBench(t, 4, 2)
 	b.script(`
-		open 1           -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1           -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0 advertise 1    ->
 		1 advertise 1    ->
 		2 advertise 1    ->
@@ -47,10 +47,10 @@ func TestReplace(t *testing.T) {
 		tick 19s         ->
 		tick 20s         -> work, lost 2 replace
 		2 replace 1      -> message-ignored
-		run              -> result 1 [[11 1 11 11]] of 4, 3 answered, iteration-summed`)
+		run              -> result 1 [[11 1 11 11]] of 4, 3 answered, round-summed`)
 }
 
-// The dropout matrix with the stage more: an iteration aborts at the stage where too
+// The dropout matrix with the stage more: a round aborts at the stage where too
 // few are left, otherwise the sum has the inputs of those who sent them and the
 // changes of those who unmasked.
 func TestAbortMatrixOfReplacedNoise(t *testing.T) {
@@ -58,13 +58,13 @@ func TestAbortMatrixOfReplacedNoise(t *testing.T) {
 	for _, stage := range replacingStages {
 		for _, lost := range []int{0, 1, tolerance, tolerance + 1, n} {
 			b := newReplacingBench(t, n, tolerance)
-			abort, result := b.iteration(map[protocol.Stage]int{stage: lost})
+			abort, result := b.round(map[protocol.Stage]int{stage: lost})
 			name := fmt.Sprintf("%d lost at %s", lost, stage)
 			if lost > tolerance {
 				checkAbort(t, name, abort, result, stage, n-lost, n-tolerance)
 				continue
 			}
-			want := &protocol.Result{Iteration: 1, Integers: [][]int64{make([]int64, n)}, Survivors: n, Answered: n}
+			want := &protocol.Result{Round: 1, Integers: [][]int64{make([]int64, n)}, Survivors: n, Answered: n}
 			if stage <= protocol.StageMaskedInput {
 				want.Survivors -= lost
 			}

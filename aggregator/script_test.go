@@ -44,9 +44,9 @@ var (
 
 // newPlan is of n clients, of whom lose may be lost, with one exact release of
 // a coordinate for each client.
-func newPlan(iteration uint64, n, lose int) *protocol.Plan {
+func newPlan(round uint64, n, lose int) *protocol.Plan {
 	return &protocol.Plan{
-		Iteration: iteration, Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lose) / float64(n)},
+		Round: round, Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lose) / float64(n)},
 		Releases: []protocol.Release{{Name: "g", Len: n, L2: 1, MaxNonZero: 1, Scale: 1, Width: 8}},
 	}
 }
@@ -58,7 +58,7 @@ type bench struct {
 	aggregator *aggregator.Aggregator
 	n, lose    int
 	replaces   bool   // plans replace noise
-	opened     uint64 // the iteration of the latest plan that was not refused
+	opened     uint64 // the round of the latest plan that was not refused
 	now        time.Time
 	works      []protocol.Work
 	last       protocol.Effects
@@ -85,8 +85,8 @@ func (b *bench) step(in protocol.Input) protocol.Effects {
 	b.last = b.aggregator.Step(b.now, in)
 	b.works = append(b.works, b.last.Work...)
 	for _, e := range b.last.Events {
-		if e.Kind == protocol.IterationOpened {
-			b.opened = e.Iteration
+		if e.Kind == protocol.RoundOpened {
+			b.opened = e.Round
 		}
 	}
 	return b.last
@@ -99,8 +99,8 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 // script feeds inputs, one a line, and compares the effects that stand behind
 // the arrow:
 //
-//	open 1       the server's plan of iteration 1
-//	2 share 1    client 2's message of the stage share of iteration 1
+//	open 1       the server's plan of round 1
+//	2 share 1    client 2's message of the stage share of round 1
 //	0-2 share 1  that of clients 0, 1 and 2
 //	2 masked-input 1 + advertise 2, the same with what travels with it
 //	2 share 2 ahead, of the setup before there is a plan, as all that travels with others is
@@ -114,7 +114,7 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //
 // Effects are given in the order in which they are carried out: KIND(n) 0,1,2
 // for a message to clients, n its count where it has one, "of 2" if it is of
-// another iteration than the latest plan, and + what travels with it; result and
+// another round than the latest plan, and + what travels with it; result and
 // abort; wake and when; work; and events by their words.
 func (b *bench) script(text string) {
 	b.t.Helper()
@@ -202,16 +202,16 @@ func (b *bench) clients(ids string, words []string) protocol.Effects {
 	return all
 }
 
-// plan is the server's of an iteration.
-func (b *bench) plan(iteration uint64) *protocol.Plan {
-	p := newPlan(iteration, b.n, b.lose)
+// plan is the server's of a round.
+func (b *bench) plan(round uint64) *protocol.Plan {
+	p := newPlan(round, b.n, b.lose)
 	if b.replaces {
 		p.Releases[0].Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 1}
 	}
 	return p
 }
 
-// stages are those of its iterations.
+// stages are those of its rounds.
 func (b *bench) stages() []protocol.Stage {
 	if b.replaces {
 		return replacingStages
@@ -228,16 +228,16 @@ func (b *bench) number(s string) uint64 {
 	return n
 }
 
-// answer is a client's message of a stage, of the one setup of the iteration.
-func (b *bench) answer(id protocol.ClientID, stage string, iteration uint64) protocol.Effects {
+// answer is a client's message of a stage, of the one setup of the round.
+func (b *bench) answer(id protocol.ClientID, stage string, round uint64) protocol.Effects {
 	b.t.Helper()
-	return b.receive(protocol.ClientParty(id), b.message(id, []string{stage, strconv.FormatUint(iteration, 10)}, false))
+	return b.receive(protocol.ClientParty(id), b.message(id, []string{stage, strconv.FormatUint(round, 10)}, false))
 }
 
 // message is a client's, in words. Riders are of a setup ahead.
 func (b *bench) message(id protocol.ClientID, w []string, rider bool) protocol.StageMessage {
 	b.t.Helper()
-	iteration := b.number(w[1])
+	round := b.number(w[1])
 	ahead := rider || len(w) == 3 && w[2] == "ahead"
 	var next protocol.StageMessage
 	if len(w) > 3 && w[2] == "+" {
@@ -245,24 +245,24 @@ func (b *bench) message(id protocol.ClientID, w []string, rider bool) protocol.S
 	}
 	switch w[0] {
 	case "advertise":
-		return &protocol.Advertise{Iteration: iteration, Ahead: ahead}
+		return &protocol.Advertise{Round: round, Ahead: ahead}
 	case "share":
-		return &protocol.Shares{Iteration: iteration, Ahead: ahead}
+		return &protocol.Shares{Round: round, Ahead: ahead}
 	case "masked-input":
-		m := &protocol.MaskedInput{Iteration: iteration, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
+		m := &protocol.MaskedInput{Round: round, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
 		m.Next, _ = next.(*protocol.Advertise)
 		return m
 	case "consistency":
-		return &protocol.Consistency{Iteration: iteration}
+		return &protocol.Consistency{Round: round}
 	case "unmask":
-		m := &protocol.Unmask{Iteration: iteration}
+		m := &protocol.Unmask{Round: round}
 		if b.replaces { // noise changes by 10 at the client's own coordinate
 			m.Removals = []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{10}}}
 		}
 		m.Next, _ = next.(*protocol.Shares)
 		return m
 	case "replace":
-		return &protocol.Replacement{Iteration: iteration}
+		return &protocol.Replacement{Round: round}
 	default:
 		b.t.Fatalf("no such stage: %q", w[0])
 		return nil
@@ -308,19 +308,19 @@ func (b *bench) describe(eff protocol.Effects) string {
 
 func (b *bench) word(m protocol.Message) string {
 	said := word(m)
-	var iteration uint64
+	var round uint64
 	switch m := m.(type) {
 	case *protocol.Roster:
-		iteration = m.Iteration
+		round = m.Round
 	case *protocol.Delivery:
-		iteration = m.Iteration
+		round = m.Round
 	case *protocol.Survivors:
-		iteration = m.Iteration
+		round = m.Round
 	default:
-		iteration = b.opened // it says so itself, or goes to the server
+		round = b.opened // it says so itself, or goes to the server
 	}
-	if iteration != b.opened {
-		said += fmt.Sprint(" of ", iteration)
+	if round != b.opened {
+		said += fmt.Sprint(" of ", round)
 	}
 	if r := protocol.Piggyback(m); r != nil {
 		said += " + " + b.word(r)
@@ -331,9 +331,9 @@ func (b *bench) word(m protocol.Message) string {
 func word(m protocol.Message) string {
 	switch m := m.(type) {
 	case *protocol.Announce:
-		return fmt.Sprintf("announce(%d)", m.Plan.Iteration)
+		return fmt.Sprintf("announce(%d)", m.Plan.Round)
 	case *protocol.Invite:
-		return fmt.Sprintf("invite(%d)", m.Setup.Iteration)
+		return fmt.Sprintf("invite(%d)", m.Setup.Round)
 	case *protocol.Roster:
 		return fmt.Sprintf("roster(%d)", m.Clients)
 	case *protocol.Delivery:
@@ -343,11 +343,11 @@ func word(m protocol.Message) string {
 	case *protocol.Answered:
 		return fmt.Sprintf("answered(%d)", m.Count)
 	case *protocol.Result:
-		return fmt.Sprintf("result %d %v of %d, %d answered", m.Iteration, m.Integers, m.Survivors, m.Answered)
+		return fmt.Sprintf("result %d %v of %d, %d answered", m.Round, m.Integers, m.Survivors, m.Answered)
 	case *protocol.Held:
-		return fmt.Sprintf("held %d (%d of %d)", m.Iteration, m.Connected, m.Required)
+		return fmt.Sprintf("held %d (%d of %d)", m.Round, m.Connected, m.Required)
 	case *protocol.Abort:
-		return fmt.Sprintf("abort %d: %v", m.Iteration, m.Reason)
+		return fmt.Sprintf("abort %d: %v", m.Round, m.Reason)
 	default:
 		return m.Kind().String()
 	}

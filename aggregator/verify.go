@@ -46,8 +46,8 @@ func (a *Aggregator) offer(r *round, from protocol.Party, m protocol.StageMessag
 // concluded is what a message does that a round has taken or, with an error, has not.
 func (a *Aggregator) concluded(r *round, from protocol.Party, m protocol.StageMessage, err error) []protocol.Event {
 	if err != nil {
-		iteration, stage := m.At()
-		return append(ignored(from, iteration, stage, err).Events, a.refuse(r, from.Client)...)
+		round, stage := m.At()
+		return append(ignored(from, round, stage, err).Events, a.refuse(r, from.Client)...)
 	}
 	r.awaited[from.Client] = r.following()
 	r.answered++
@@ -105,7 +105,7 @@ func (a *Aggregator) unverifiable(now time.Time, err error) protocol.Effects {
 		x.round.verifying[x.from.Client] = false
 	}
 	a.verification.batch = nil
-	return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Iteration: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}})
+	return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Round: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}})
 }
 
 // goOn closes the present stage if it is time to, and verifies what waits.

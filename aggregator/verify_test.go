@@ -49,8 +49,8 @@ func (s signed) Verify(from protocol.ClientID, m protocol.StageMessage) func(pro
 }
 
 // signedBench is of n clients, of whom lose may be lost and the forger lies.
-func signedBench(t *testing.T, n, lose int, forger protocol.ClientID, iterations uint64) *bench {
-	return benchOf(t, lose, aggregator.Config{Clients: n, Iterations: iterations, NewSum: newSigned(forger)})
+func signedBench(t *testing.T, n, lose int, forger protocol.ClientID, rounds uint64) *bench {
+	return benchOf(t, lose, aggregator.Config{Clients: n, Rounds: rounds, NewSum: newSigned(forger)})
 }
 
 // Signatures are verified as work: those of the first message at once, those of what came
@@ -58,7 +58,7 @@ func signedBench(t *testing.T, n, lose int, forger protocol.ClientID, iterations
 func TestVerifiesAsWork(t *testing.T) {
 	b := signedBench(t, 4, 1, 99, 0)
 	b.script(`
-		open 1        -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1        -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0 advertise 1 -> work
 		1 advertise 1 ->
 		0 advertise 1 -> message-ignored
@@ -74,14 +74,14 @@ func TestVerifiesAsWork(t *testing.T) {
 		run           -> delivery(4) 0,1,2,3, wake 10s
 		0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 10s
 		0-3 unmask 1  -> work
-		run           -> result 1 [[1 1 1 1]] of 4, 4 answered, iteration-summed`)
+		run           -> result 1 [[1 1 1 1]] of 4, 4 answered, round-summed`)
 }
 
 // What came in time counts, however long verifying takes; what came later does not.
 func TestStageEndsWhileVerifying(t *testing.T) {
 	b := signedBench(t, 4, 2, 99, 0)
 	b.script(`
-		open 1        -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1        -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0-2 advertise 1 -> work
 		tick 10s      ->
 		3 advertise 1 -> message-ignored
@@ -99,7 +99,7 @@ func TestStageEndsWhileVerifyingWithPresence(t *testing.T) {
 		connected 0 1    ->
 		connected 1 2    ->
 		connected 2 3    ->
-		open 1           -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1           -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0-2 advertise 1  -> work
 		disconnected 2 3 ->
 		run              -> work
@@ -113,7 +113,7 @@ func TestStageEndsWhileVerifyingWithPresence(t *testing.T) {
 func TestForgedSignature(t *testing.T) {
 	b := signedBench(t, 4, 1, 2, 0)
 	b.script(`
-		open 1          -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1          -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0-1 advertise 1 -> work
 		2 advertise 1   ->
 		2 advertise 1   -> message-ignored
@@ -122,14 +122,14 @@ func TestForgedSignature(t *testing.T) {
 		run             -> roster(3) 0,1,3, wake 10s, message-ignored, client-excluded`)
 }
 
-// What is verified of an iteration that was left is of no use, nor in the way.
+// What is verified of a round that was left is of no use, nor in the way.
 func TestOpenWhileVerifying(t *testing.T) {
 	b := signedBench(t, 3, 1, 99, 0)
 	b.script(`
-		open 1          -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1          -> announce(1) 0,1,2, wake 10s, round-opened
 		0-1 advertise 1 -> work
 		tick 10s        ->
-		open 2          -> announce(2) 0,1,2, wake 20s, iteration-opened
+		open 2          -> announce(2) 0,1,2, wake 20s, round-opened
 		0-2 advertise 2 ->
 		run             -> work
 		run             -> roster(3) 0,1,2, wake 20s
@@ -142,7 +142,7 @@ func TestOpenWhileVerifying(t *testing.T) {
 func TestVerifyingFails(t *testing.T) {
 	b := signedBench(t, 3, 1, 99, 0)
 	b.script(`
-		open 1        -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1        -> announce(1) 0,1,2, wake 10s, round-opened
 		0 advertise 1 -> work
 		1 advertise 1 ->
 		fail          -> work, work-failed
@@ -157,7 +157,7 @@ func TestVerifyingFails(t *testing.T) {
 func TestRidersAreVerified(t *testing.T) {
 	b := signedBench(t, 3, 0, 99, 9)
 	b.script(`
-		open 1                           -> announce(1) 0,1,2, wake 10s, iteration-opened
+		open 1                           -> announce(1) 0,1,2, wake 10s, round-opened
 		0-2 advertise 1                  -> work
 		run                              -> work
 		run                              -> roster(3) 0,1,2, wake 10s
@@ -172,16 +172,16 @@ func TestRidersAreVerified(t *testing.T) {
 		0-2 unmask 1 + share 2           -> work
 		run                              -> work
 		run                              -> work
-		run                              -> result 1 [[1 1 1]] of 3, 3 answered, iteration-summed
-		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 20s, iteration-opened`)
+		run                              -> result 1 [[1 1 1]] of 3, 3 answered, round-summed
+		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 20s, round-opened`)
 }
 
 // Who has come up anew while its advertisement is verified has forgotten what it said,
 // and must not be on the roster.
 func TestRegisteredWhileVerifying(t *testing.T) {
-	b := benchOf(t, 1, aggregator.Config{Clients: 4, Iterations: 9, SitOut: 0.4, NewSum: newSigned(99)})
+	b := benchOf(t, 1, aggregator.Config{Clients: 4, Rounds: 9, SitOut: 0.4, NewSum: newSigned(99)})
 	b.script(`
-		open 1                           -> announce(1) 0,1,2,3, wake 10s, iteration-opened
+		open 1                           -> announce(1) 0,1,2,3, wake 10s, round-opened
 		0-3 advertise 1                  -> work
 		run                              -> work
 		run                              -> roster(4) 0,1,2,3, wake 10s
@@ -195,7 +195,7 @@ func TestRegisteredWhileVerifying(t *testing.T) {
 		run                              -> survivors(4) + roster(3) of 2 0, survivors(4) 1, survivors(4) + roster(3) of 2 2,3, wake 10s, message-ignored`)
 }
 
-// However the work of verifying is spread over the messages, an iteration ends as it does
+// However the work of verifying is spread over the messages, a round ends as it does
 // where they are verified at once: the oracle is the role with an ideal sum, which has
 // nothing to verify.
 func TestAnyOrderOfVerifying(t *testing.T) {
@@ -203,17 +203,17 @@ func TestAnyOrderOfVerifying(t *testing.T) {
 	for seed := range uint64(60) {
 		dice := entropy.Public(seed, "any-order-of-verifying")
 		n := 3 + dice.IntN(4)
-		plain := benchOf(t, 1, aggregator.Config{Clients: n, Iterations: 9, SitOut: 0.5})
+		plain := benchOf(t, 1, aggregator.Config{Clients: n, Rounds: 9, SitOut: 0.5})
 		late := signedBench(t, n, 1, 99, 9)
-		late.aggregator = aggregator.New(aggregator.Config{Clients: n, Iterations: 9, SitOut: 0.5, StageTimeout: stageTimeout, NewSum: newSigned(99)})
-		for iteration := range uint64(3) {
-			iteration++
-			words := []string{fmt.Sprint("advertise ", iteration), fmt.Sprint("share ", iteration),
-				fmt.Sprintf("masked-input %d + advertise %d", iteration, iteration+1), fmt.Sprintf("unmask %d + share %d", iteration, iteration+1)}
-			if iteration > 1 {
+		late.aggregator = aggregator.New(aggregator.Config{Clients: n, Rounds: 9, SitOut: 0.5, StageTimeout: stageTimeout, NewSum: newSigned(99)})
+		for round := range uint64(3) {
+			round++
+			words := []string{fmt.Sprint("advertise ", round), fmt.Sprint("share ", round),
+				fmt.Sprintf("masked-input %d + advertise %d", round, round+1), fmt.Sprintf("unmask %d + share %d", round, round+1)}
+			if round > 1 {
 				words = words[2:]
 			}
-			want, got := plain.finish(fmt.Sprint("open ", iteration)), late.finish(fmt.Sprint("open ", iteration))
+			want, got := plain.finish(fmt.Sprint("open ", round)), late.finish(fmt.Sprint("open ", round))
 			for _, w := range words {
 				var lines []string
 				before := want
@@ -243,14 +243,14 @@ func TestAnyOrderOfVerifying(t *testing.T) {
 				}
 			}
 			if d := cmp.Diff(want, got); d != "" {
-				t.Fatalf("seed %d, iteration %d (-at once +as work):\n%s", seed, iteration, d)
+				t.Fatalf("seed %d, round %d (-at once +as work):\n%s", seed, round, d)
 			}
 			sums += strings.Count(got, "result ")
 			aborts += strings.Count(got, "abort ")
 		}
 	}
 	if sums < 60 || aborts < 5 {
-		t.Errorf("%d sums and %d aborts in 180 iterations; the dice do not try much", sums, aborts)
+		t.Errorf("%d sums and %d aborts in 180 rounds; the dice do not try much", sums, aborts)
 	}
 }
 

@@ -65,11 +65,11 @@ func (s *Setup) calibrateSplit(shares [][]float64) (dp.Result, error) {
 	var refused error
 	factor, reached, err := dp.CalibrateFactor(s.target(), variances, func(factor float64) (events []dp.Event) {
 		noised(protocol.Split, factor)
-		events, refused = s.Charges(s.Schedule.Iterations())
+		events, refused = s.Charges(s.Schedule.Rounds())
 		return events
 	})
 	if err = cmp.Or(refused, err); err != nil {
-		return reached, config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Iterations(), err)
+		return reached, config.Errorf("epsilon %v over %d rounds: %w", epsilon, s.Schedule.Rounds(), err)
 	}
 	kind := protocol.Split
 	switch {
@@ -80,7 +80,7 @@ func (s *Setup) calibrateSplit(shares [][]float64) (dp.Result, error) {
 	}
 	noised(kind, factor)
 	b.Epsilon = epsilon
-	if s.Privacy.Run, err = s.Charges(s.Schedule.Iterations()); err != nil {
+	if s.Privacy.Run, err = s.Charges(s.Schedule.Rounds()); err != nil {
 		return reached, err
 	}
 	if kind == protocol.TwoRound {
@@ -286,7 +286,7 @@ func (s *Setup) Cost(events []dp.Event) (dp.Result, error) {
 func (s *Setup) Charges(attempts int) ([]dp.Event, error) {
 	var all []dp.Event
 	for _, step := range s.Schedule {
-		n := min(attempts, step.Iterations)
+		n := min(attempts, step.Rounds)
 		if n == 0 {
 			break
 		}

@@ -25,7 +25,7 @@ func TestOpenCalibrates(t *testing.T) {
 		cost := func(variance float64) float64 {
 			b := e.Privacy.Budget
 			r, err := dp.Problem{
-				Events: []dp.Event{dp.Skellam(variance, d2, d1).Times(e.Schedule.Iterations())},
+				Events: []dp.Event{dp.Skellam(variance, d2, d1).Times(e.Schedule.Rounds())},
 				Delta:  b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError,
 			}.Epsilon()
 			if err != nil {
@@ -88,7 +88,7 @@ func TestReplaceStatesItsTrueCost(t *testing.T) {
 		e := opened.Experiment(t, "noise=replace colluders=0 "+tt.settings)
 		cost := func(a experiment.Attempt) float64 {
 			t.Helper()
-			r, err := e.Spent(nil, slices.Repeat([]experiment.Attempt{a}, e.Schedule.Iterations()))
+			r, err := e.Spent(nil, slices.Repeat([]experiment.Attempt{a}, e.Schedule.Rounds()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestNoiseMakesTheScaleCoarser(t *testing.T) {
 	}
 }
 
-// mixed are five iterations of three kinds, the second of which releases two vectors.
+// mixed are five rounds of three kinds, the second of which releases two vectors.
 // Noise is in proportion to squared sensitivities over these shares.
 var mixedShares = [][]float64{{0.1}, {0.2, 0.15}, {0.1}}
 
@@ -156,9 +156,9 @@ func mixed() protocol.Schedule {
 		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
 	}
 	return protocol.Schedule{
-		{Iterations: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Iterations: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Iterations: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
+		{Rounds: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Rounds: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Rounds: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
 	}
 }
 
@@ -187,14 +187,14 @@ func TestCalibrateShares(t *testing.T) {
 			for j, r := range step.Releases {
 				d2, d1 := r.Bounds()
 				mu := d2 * d2 / r.Noise.Variance
-				total += float64(step.Iterations) * mu
+				total += float64(step.Rounds) * mu
 				if first, _ := e.Schedule[0].Releases[0].Bounds(); i > 0 {
 					want := mixedShares[i][j] / mixedShares[0][0] * first * first / e.Schedule[0].Releases[0].Noise.Variance
 					if math.Abs(mu-want) > 1e-12*want {
 						t.Errorf("%s: μ² of %s is %v, want %v", accountant, r.Name, mu, want)
 					}
 				}
-				for range step.Iterations {
+				for range step.Rounds {
 					events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
 					less = append(less, dp.Skellam(0.98*r.Noise.Variance, d2, d1))
 				}
@@ -225,7 +225,7 @@ func TestCalibrateShares(t *testing.T) {
 	}
 }
 
-// Each attempt is charged what its own iteration releases.
+// Each attempt is charged what its own round releases.
 func TestScheduleCharges(t *testing.T) {
 	e := withSchedule(t, "epsilon=2", mixed())
 	for attempts, releases := range [][]int{nil, {1}, {1, 1, 1}, {1, 2, 2}, {1, 2, 2, 1}, {1, 2, 2, 2}} {
@@ -241,21 +241,21 @@ func TestScheduleCharges(t *testing.T) {
 			t.Errorf("%d attempts are charged %v times the releases, want %v", attempts, counts, releases)
 		}
 	}
-	for iteration := uint64(1); iteration <= 5; iteration++ {
-		one, err := e.Plan(iteration).Charges()
+	for round := uint64(1); round <= 5; round++ {
+		one, err := e.Plan(round).Charges()
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, _ := e.Charges(int(iteration) - 1)
-		after, _ := e.Charges(int(iteration))
+		before, _ := e.Charges(int(round) - 1)
+		after, _ := e.Charges(int(round))
 		sum, _ := e.Cost(append(before, one...))
 		if want, _ := e.Cost(after); math.Abs(sum.Epsilon-want.Epsilon) > 1e-12 {
-			t.Errorf("iteration %d costs %v on top, in all %v", iteration, sum, want)
+			t.Errorf("round %d costs %v on top, in all %v", round, sum, want)
 		}
 	}
 }
 
-// Where noise is replaced, views are those of every release, and an iteration is never
+// Where noise is replaced, views are those of every release, and a round is never
 // dearer than planned: with nobody lost before the masked input and as many as are
 // tolerated after it, it costs that.
 func TestScheduleOfReplacedNoise(t *testing.T) {
@@ -315,7 +315,7 @@ func TestNoiseFallsWithEpsilonWithoutEnd(t *testing.T) {
 			draws := 0
 			for _, step := range e.Schedule {
 				for _, r := range step.Releases {
-					draws += 4 * 600 * r.Len * step.Iterations
+					draws += 4 * 600 * r.Len * step.Rounds
 				}
 			}
 			planned, err := e.Planned()

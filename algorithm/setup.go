@@ -147,7 +147,7 @@ func readFeatures(set *dataset.Set, specs []string) (*dataset.ItemFeatures, stri
 // UniformSchedule returns the schedule of a run whose rounds all release r. The name of r names the
 // phase, too.
 func UniformSchedule(rounds int, r protocol.Release, size int) protocol.Schedule {
-	return protocol.Schedule{{Iterations: rounds, Phase: r.Name, Releases: []protocol.Release{r}, Model: size}}
+	return protocol.Schedule{{Rounds: rounds, Phase: r.Name, Releases: []protocol.Release{r}, Model: size}}
 }
 
 // Scale chooses the fixed point of a release: rounding h coordinates to integers adds √h/2

@@ -6,14 +6,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// In the steady state an iteration is set up while the one before it is under way:
+// In the steady state a round is set up while the one before it is under way:
 // keys are advertised with the masked input, and shares dealt with the answer to
-// unmask. An iteration is then two exchanges with each client instead of four, and
+// unmask. A round is then two exchanges with each client instead of four, and
 // one more each where survivors are confirmed and where noise is replaced.
 
-// ahead makes the round of an iteration to come; nil if there is none, or if it asks others than this one.
+// ahead makes a round to come; nil if there is none, or if it asks others than this one.
 func (c *Client) ahead(s protocol.Setup) (*round, error) {
-	if s.Iteration > c.Iterations || s.Cohort.Enrolled > 0 {
+	if s.Round > c.Rounds || s.Cohort.Enrolled > 0 {
 		return nil, nil
 	}
 	r, err := c.newRound(s)
@@ -21,22 +21,22 @@ func (c *Client) ahead(s protocol.Setup) (*round, error) {
 	return r, err
 }
 
-// invited sets up the next iteration, of which the client is to be again: the
+// invited sets up the next round, of which the client is to be again: the
 // present one began without it.
 func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	switch {
-	case s.Session != c.Session || s.Iteration > c.Iterations || s.Iteration <= c.last || c.finished || s.Cohort.Enrolled > 0:
-		return c.ignored(protocol.StageAdvertise, fmt.Errorf("no iteration %d is to come here", s.Iteration))
-	case c.next != nil && c.next.setup.Iteration == s.Iteration || c.round != nil && c.round.setup.Iteration+1 >= s.Iteration:
-		return c.ignored(protocol.StageAdvertise, fmt.Errorf("iteration %d is being set up here already", s.Iteration))
+	case s.Session != c.Session || s.Round > c.Rounds || s.Round <= c.last || c.finished || s.Cohort.Enrolled > 0:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("no round %d is to come here", s.Round))
+	case c.next != nil && c.next.setup.Round == s.Round || c.round != nil && c.round.setup.Round+1 >= s.Round:
+		return c.ignored(protocol.StageAdvertise, fmt.Errorf("round %d is being set up here already", s.Round))
 	}
 	r, err := c.ahead(s)
 	if err != nil {
-		return c.refused(s.Iteration, err)
+		return c.refused(s.Round, err)
 	}
-	// What was under way is of an iteration that is over, and the one before the
+	// What was under way is of a round that is over, and the one before the
 	// next is no longer for this client.
-	c.round, c.next, c.working, c.last = nil, r, working{}, s.Iteration-1
+	c.round, c.next, c.working, c.last = nil, r, working{}, s.Round-1
 	return c.reply(r, c.advertising(r.side()))
 }
 
@@ -51,12 +51,12 @@ func (r *round) sideOf() *side {
 
 // takes reports whether the round, if there is one, waits for a roster that came along.
 func (r *round) takes(m *protocol.Roster) bool {
-	return r != nil && m != nil && m.Iteration == r.setup.Iteration && r.stage == protocol.StageShare
+	return r != nil && m != nil && m.Round == r.setup.Round && r.stage == protocol.StageShare
 }
 
 // shareAhead answers a roster on the side of an answer to unmask, and says what the
 // client sends next. A roster that is no good is not answered: the client is then without
-// the next iteration, but the present one is not held up.
+// the next round, but the present one is not held up.
 func (c *Shared) shareAhead(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, protocol.Stage) {
 	out, err := c.share(s, m, run)
 	if err != nil {

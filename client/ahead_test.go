@@ -11,17 +11,17 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// aheadBench is of a client that sets up iterations ahead, up to number 4.
+// aheadBench is of a client that sets up rounds ahead, up to number 4.
 func aheadBench(t *testing.T, draw secagg.Draw) *bench {
-	return benchOf(t, client.Config{Iterations: 4,
+	return benchOf(t, client.Config{Rounds: 4,
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, draw), nil }})
 }
 
 // heavyAheadBench is the same with answers that are work, and confirmation. From
-// iteration 2 on a kind of message is refused.
+// round 2 on a kind of message is refused.
 func heavyAheadBench(t *testing.T, refuse protocol.Kind) *bench {
-	return benchOf(t, client.Config{Iterations: 4, NewSum: func(s protocol.Setup) (client.Sum, error) {
-		if s.Iteration > 1 {
+	return benchOf(t, client.Config{Rounds: 4, NewSum: func(s protocol.Setup) (client.Sum, error) {
+		if s.Round > 1 {
 			return &heavy{p: s, refuse: refuse}, nil
 		}
 		return &heavy{p: s, refuse: protocol.Kinds}, nil
@@ -29,7 +29,7 @@ func heavyAheadBench(t *testing.T, refuse protocol.Kind) *bench {
 }
 
 const (
-	// toInput1 and ahead1 are iteration 1 up to the masked input, and all of it.
+	// toInput1 and ahead1 are round 1 up to the masked input, and all of it.
 	toInput1 = `
 		announce 1   -> entered 1, work
 		run          -> advertise 1
@@ -40,7 +40,7 @@ const (
 		run                        -> unmask 1 + shares 2`
 )
 
-// From iteration 2 on there are two exchanges; the last one sets up nothing.
+// From round 2 on there are two exchanges; the last one sets up nothing.
 func TestSteadyState(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
@@ -65,7 +65,7 @@ func TestSteadyState(t *testing.T) {
 		t.Errorf("contributions (-want +got):\n%s", d)
 	}
 	if len(b.ledger.charges) != 4 {
-		t.Errorf("%d charges, want one an iteration", len(b.ledger.charges))
+		t.Errorf("%d charges, want one a round", len(b.ledger.charges))
 	}
 }
 
@@ -103,7 +103,7 @@ func TestSteadyStateOfASumThatDrawsNoise(t *testing.T) {
 }
 
 // A contribution that is unusable is zero here as well, and only its owner hears of it.
-func TestUnusableInputOfASetUpIteration(t *testing.T) {
+func TestUnusableInputOfASetUpRound(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.trainer.err = errors.New("no such row")
@@ -114,7 +114,7 @@ func TestUnusableInputOfASetUpIteration(t *testing.T) {
 
 // A party that noises its own training is charged when it takes the plan up,
 // however it was set up.
-func TestOwnNoiseOfASetUpIteration(t *testing.T) {
+func TestOwnNoiseOfASetUpRound(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.plan = ownPlan
@@ -200,9 +200,9 @@ func TestDeliveryForAnotherSetup(t *testing.T) {
 	}
 }
 
-// Of an iteration one plan is taken up, in the one setup or in the other: two
+// Of a round one plan is taken up, in the one setup or in the other: two
 // would be two masked inputs.
-func TestOneSetupOfAnIteration(t *testing.T) {
+func TestOneSetupOfAnRound(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.script(`
@@ -257,8 +257,8 @@ func TestFinalAhead(t *testing.T) {
 		invite 3   -> message-ignored`)
 }
 
-// A roster of the next iteration that is none, or is refused, is not answered; the
-// present iteration goes on, and the next can be set up with its plan.
+// A roster of the next round that is none, or is refused, is not answered; the
+// present round goes on, and the next can be set up with its plan.
 func TestBadRosterAhead(t *testing.T) {
 	anew := func(b *bench) {
 		b.script(`
@@ -296,7 +296,7 @@ func TestBadRosterAhead(t *testing.T) {
 		quorum 1      -> work
 		run           -> unmask 1`)
 	anew(b)
-	// One of another iteration is not taken for it.
+	// One of another round is not taken for it.
 	for _, other := range []string{"1", "3"} {
 		b = aheadBench(t, secagg.DrawClient)
 		b.script(toInput1)
@@ -307,9 +307,9 @@ func TestBadRosterAhead(t *testing.T) {
 	}
 }
 
-// Rosters and deliveries by themselves, to a client that is in the iteration: it
+// Rosters and deliveries by themselves, to a client that is in the round: it
 // answers each stage of a setup once, wherever it comes from.
-func TestSetupBesideTheIteration(t *testing.T) {
+func TestSetupBesideTheRound(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(toInput1)
 	b.script(`
@@ -351,7 +351,7 @@ func TestSetupBesideTheIteration(t *testing.T) {
 		survivors 1 5         -> message-ignored`)
 }
 
-// Everything that was answered, again: of the iteration, and of the one before.
+// Everything that was answered, again: of the round, and of the one before.
 func TestEverythingTwice(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`
@@ -361,7 +361,7 @@ func TestEverythingTwice(t *testing.T) {
 		run          -> shares 1
 		delivery 1 5 -> work
 		run          -> charged 1, masked-input 1 + advertise 2`)
-	iteration1 := []string{"announce 1", "roster 1 5", "delivery 1 5"}
+	round1 := []string{"announce 1", "roster 1 5", "delivery 1 5"}
 	again := func(messages ...string) {
 		t.Helper()
 		for _, m := range messages {
@@ -370,29 +370,29 @@ func TestEverythingTwice(t *testing.T) {
 			}
 		}
 	}
-	again(iteration1...)
+	again(round1...)
 	b.script(`survivors 1 5 + roster 2 5 -> work`)
-	iteration1 = append(iteration1, "survivors 1 5 + roster 2 5", "survivors 1 5", "roster 2 5")
-	again(iteration1...)
+	round1 = append(round1, "survivors 1 5 + roster 2 5", "survivors 1 5", "roster 2 5")
+	again(round1...)
 	b.script(`run -> consistency 1`)
 	again("survivors 1 5 + roster 2 5")
 	b.script(`quorum 1 -> work`)
-	iteration1 = append(iteration1, "quorum 1")
-	again(iteration1...)
+	round1 = append(round1, "quorum 1")
+	again(round1...)
 	b.script(`run -> unmask 1 + shares 2`)
-	again(iteration1...)
+	again(round1...)
 	b.script(`announce 2 delivery 5 -> entered 2, work`)
-	again(append(iteration1, "announce 2 delivery 5")...)
+	again(append(round1, "announce 2 delivery 5")...)
 	b.script(`run -> work`)
-	again(append(iteration1, "announce 2 delivery 5", "delivery 2 5")...)
+	again(append(round1, "announce 2 delivery 5", "delivery 2 5")...)
 	b.script(`run -> charged 2, masked-input 2 + advertise 3`)
-	again(append(iteration1, "announce 2 delivery 5", "delivery 2 5")...)
+	again(append(round1, "announce 2 delivery 5", "delivery 2 5")...)
 	if len(b.ledger.charges) != 2 || len(b.works) != 0 {
 		t.Errorf("%d charges and %d works left, want 2 and none", len(b.ledger.charges), len(b.works))
 	}
 }
 
-// What was set up ends with an iteration that the client leaves: the aggregator
+// What was set up ends with a round that the client leaves: the aggregator
 // has nothing to put the shares into.
 func TestLeavingEndsTheSetup(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
@@ -404,7 +404,7 @@ func TestLeavingEndsTheSetup(t *testing.T) {
 		announce 2            -> entered 2, work`)
 }
 
-// A plan whose delivery is no good uses the iteration up, and no budget: what is
+// A plan whose delivery is no good uses the round up, and no budget: what is
 // never sent is not charged.
 func TestBadDeliveryIsNotCharged(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
@@ -417,7 +417,7 @@ func TestBadDeliveryIsNotCharged(t *testing.T) {
 		announce 2 delivery 5 -> plan-refused
 		announce 2            -> plan-refused`)
 	if len(b.ledger.charges) != 1 {
-		t.Errorf("%d charges, want that of iteration 1", len(b.ledger.charges))
+		t.Errorf("%d charges, want that of round 1", len(b.ledger.charges))
 	}
 	b = heavyAheadBench(t, protocol.KindDelivery)
 	b.script(`
@@ -434,7 +434,7 @@ func TestBadDeliveryIsNotCharged(t *testing.T) {
 	}
 }
 
-// Who cannot pay sends neither its input nor keys for the next iteration.
+// Who cannot pay sends neither its input nor keys for the next round.
 func TestOverBudgetAhead(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.ledger.left = 1
@@ -451,7 +451,7 @@ func TestOverBudgetAhead(t *testing.T) {
 // A client that restarted sits out what it took up, however it is asked, and is in
 // the next: what it dealt for that before is gone.
 func TestRestarted(t *testing.T) {
-	b := benchOf(t, client.Config{Iterations: 4, Last: 2,
+	b := benchOf(t, client.Config{Rounds: 4, Last: 2,
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil }})
 	b.script(`
 		announce 2                 -> plan-refused

@@ -13,42 +13,42 @@ import (
 // history is what a client did over all its lives, and what is wrong with it.
 type history struct {
 	sent    map[string]bool // messages after the setup
-	masked  uint64          // the latest iteration of a masked input,
+	masked  uint64          // the latest round of a masked input,
 	begun   uint64          // of a record,
 	charged uint64          // and of a charge
 	broken  string
 }
 
 // observe holds effects against what a client never does: nothing after the setup is
-// sent twice, masked inputs are of later and later iterations and charged before, and
-// there is no setup of an iteration that is over.
+// sent twice, masked inputs are of later and later rounds and charged before, and
+// there is no setup of a round that is over.
 func (h *history) observe(eff protocol.Effects) {
 	for _, r := range eff.Persist {
 		switch r := r.(type) {
 		case protocol.Entered:
-			h.expect(r.Iteration > h.begun, "entered %d after %d", r.Iteration, h.begun)
-			h.begun = r.Iteration
+			h.expect(r.Round > h.begun, "entered %d after %d", r.Round, h.begun)
+			h.begun = r.Round
 		case protocol.Charged:
-			h.expect(r.Iteration == h.begun && r.Iteration > h.charged, "charged %d after it entered %d and charged %d", r.Iteration, h.begun, h.charged)
-			h.charged = r.Iteration
+			h.expect(r.Round == h.begun && r.Round > h.charged, "charged %d after it entered %d and charged %d", r.Round, h.begun, h.charged)
+			h.charged = r.Round
 		}
 	}
 	for _, e := range eff.Send {
 		for m := e.Message; m != nil; m = protocol.Piggyback(m) {
 			m := m.(protocol.StageMessage)
-			iteration, stage := m.At()
+			round, stage := m.At()
 			if stage == protocol.StageAdvertise || stage == protocol.StageShare {
-				h.expect(iteration >= h.begun, "sent %s in iteration %d", word(m), h.begun)
-				h.expect(ahead(m) || iteration == h.begun, "sent %s in iteration %d, and not of a setup ahead", word(m), h.begun)
+				h.expect(round >= h.begun, "sent %s in round %d", word(m), h.begun)
+				h.expect(ahead(m) || round == h.begun, "sent %s in round %d, and not of a setup ahead", word(m), h.begun)
 				continue
 			}
-			h.expect(iteration == h.begun && iteration == h.charged, "sent %s after it entered %d and charged %d", word(m), h.begun, h.charged)
+			h.expect(round == h.begun && round == h.charged, "sent %s after it entered %d and charged %d", word(m), h.begun, h.charged)
 			h.expect(!h.sent[word(m)], "sent %s twice", word(m))
 			h.sent[word(m)] = true
 			if stage == protocol.StageMaskedInput {
-				h.masked = iteration
+				h.masked = round
 			}
-			h.expect(iteration == h.masked, "sent %s, its masked input was of %d", word(m), h.masked)
+			h.expect(round == h.masked, "sent %s, its masked input was of %d", word(m), h.masked)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (h *history) expect(holds bool, format string, args ...any) {
 	}
 }
 
-// saying is something for an aggregator to say, of an iteration or about it, at
+// saying is something for an aggregator to say, of a round or about it, at
 // random: the present one, or the next.
 func saying(d interface{ IntN(int) int }, present uint64) string {
 	i := present + uint64(d.IntN(5))/3
@@ -90,7 +90,7 @@ func TestAnyOrder(t *testing.T) {
 	sent := make(map[string]int)
 	for seed := range uint64(300) {
 		dice := entropy.Public(seed, "any-order")
-		cfg := client.Config{Iterations: 1000, NewSum: func(s protocol.Setup) (client.Sum, error) {
+		cfg := client.Config{Rounds: 1000, NewSum: func(s protocol.Setup) (client.Sum, error) {
 			if seed%2 == 0 {
 				return secagg.NewIdealClient(s, secagg.DrawClient), nil
 			}

@@ -1,5 +1,5 @@
 // Package client is the client role: the party that has private data. A client decides
-// whether to take part in an iteration (one round of training), lets its [Trainer]
+// whether to take part in a round (one round of training), lets its [Trainer]
 // compute a contribution, converts it to integers, adds its share of the noise, charges
 // its privacy [Ledger], and answers the stages of the secure sum.
 //
@@ -21,7 +21,7 @@ import (
 // Trainer is the algorithm as one party sees it.
 type Trainer interface {
 	// Contribute computes the party's vectors, one for each release of the plan and
-	// within its bounds. It runs before the first answer of the iteration, so the time it
+	// within its bounds. It runs before the first answer of the round, so the time it
 	// takes can be observed; a deployment must therefore answer at a fixed time.
 	Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error)
 	// Finish takes the trained shared model and does the local part of the training that
@@ -41,7 +41,7 @@ type Durable interface {
 	Restore(state []byte, src entropy.Source) error
 }
 
-// Resumable is a Trainer that keeps something from one iteration to the next, which a
+// Resumable is a Trainer that keeps something from one round to the next, which a
 // simulation that is gone on with later needs again. A trainer that is not is taken to keep
 // nothing. In a deployment nothing of it is written down: there a client that restarts begins
 // anew, but for what is Durable.
@@ -60,12 +60,12 @@ type Resumable interface {
 // returns a durable record with the same step, and from these records a ledger is rebuilt
 // after a restart.
 type Ledger interface {
-	Charge(session [16]byte, iteration uint64, events []dp.Event) error
+	Charge(session [16]byte, round uint64, events []dp.Event) error
 }
 
-// Sum is a client's side of the secure sum of one iteration (package secagg). It answers
+// Sum is a client's side of the secure sum of one round (package secagg). It answers
 // each stage once and in order. An error says what is wrong with the message that it was
-// given, and ends its part in the iteration.
+// given, and ends its part in the round.
 type Sum interface {
 	// Heavy reports whether computing its answers (keys and masks) is worth being
 	// scheduled as work; otherwise they are computed at once, without a runner.
@@ -75,8 +75,8 @@ type Sum interface {
 	// Confirms reports whether the survivors are confirmed before the unmasking.
 	Confirms() bool
 
-	// Begin takes the plan of the iteration, before the masked input at the latest. The
-	// stages before that may run while the previous iteration is under way.
+	// Begin takes the plan of the round, before the masked input at the latest. The
+	// stages before that may run while the previous round is under way.
 	Begin(*protocol.Plan) error
 
 	Advertise() (*protocol.Advertise, error)
@@ -104,7 +104,7 @@ type StreamingSum interface {
 }
 
 // Config is what a client is made of. All fields but Ledger, Agreed and
-// Iterations are required.
+// Rounds are required.
 type Config struct {
 	ID      protocol.ClientID
 	Session protocol.SessionID
@@ -118,13 +118,13 @@ type Config struct {
 	// Agreed, if set, says what is wrong with a plan that does not belong to the
 	// experiment which the party agreed to. Such a plan is refused and costs nothing.
 	Agreed func(*protocol.Plan) error
-	// Iterations is T, the number of iterations: each up to that one is set up ahead,
+	// Rounds is T, the number of rounds: each up to that one is set up ahead,
 	// during the one before. 0: none is.
-	Iterations uint64
+	Rounds uint64
 	// Save, if set, is the Save method of a Durable trainer: what it returns is recorded
 	// as protocol.Trained before any result of the training leaves.
 	Save func() ([]byte, error)
-	// Last is the latest iteration of the session that was recorded before a restart; 0
+	// Last is the latest round of the session that was recorded before a restart; 0
 	// for a client that starts afresh.
 	Last uint64
 	// Dense has vectors made dense along with the contribution, which the driver answers at a fixed time. Else they are made dense in
@@ -135,10 +135,10 @@ type Config struct {
 // Client is the role of one client. Its methods are for one goroutine at a time.
 type Client struct {
 	*Shared
-	last     uint64  // the latest iteration taken up; an earlier or equal one is refused
+	last     uint64  // the latest round taken up; an earlier or equal one is refused
 	works    uint64  // how many computations were asked for
 	working  working // the latest, until its result is here
-	round    *round  // nil between iterations
+	round    *round  // nil between rounds
 	next     *round  // set up ahead, without a plan as yet; nil if there is none
 	id       protocol.ClientID
 	finished bool
@@ -147,7 +147,7 @@ type Client struct {
 // New makes a client.
 func New(cfg Config) *Client {
 	s := &Shared{
-		Session: cfg.Session, Noise: cfg.Noise, Iterations: cfg.Iterations, agreed: cfg.Agreed, save: cfg.Save, dense: cfg.Dense,
+		Session: cfg.Session, Noise: cfg.Noise, Rounds: cfg.Rounds, agreed: cfg.Agreed, save: cfg.Save, dense: cfg.Dense,
 		Trainer: func(protocol.ClientID) Trainer { return cfg.Trainer },
 		Entropy: func(protocol.ClientID) entropy.Source { return cfg.Entropy },
 		NewSum:  func(_ protocol.ClientID, s protocol.Setup) (Sum, error) { return cfg.NewSum(s) },
@@ -198,35 +198,35 @@ func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 	return c.ignored(protocol.StageAdvertise, fmt.Errorf("a client has no use for %s", protocol.Describe(e.Message)))
 }
 
-// announced takes up an iteration: the contribution is computed first, and the
-// client advertises when it is ready or, if the iteration was set up ahead, sends
+// announced takes up a round: the contribution is computed first, and the
+// client advertises when it is ready or, if the round was set up ahead, sends
 // it. A party that noises its own training is charged before it trains, since the
-// steps change what it holds and will publish whether or not the iteration comes
+// steps change what it holds and will publish whether or not the round comes
 // to a sum.
 func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	p := m.Plan
 	if err := c.accept(p); err != nil {
-		return c.refused(p.Iteration, err) // and the round in progress goes on
+		return c.refused(p.Round, err) // and the round in progress goes on
 	}
 	r := c.next
 	var err error
 	if m.Delivery == nil {
 		r, err = c.newRound(p.Setup())
 	} else if c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
-		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("iteration %d is not set up here", p.Iteration))
+		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("round %d is not set up here", p.Round))
 	}
 	if err == nil {
 		err = r.sum.Begin(p)
 	}
 	if err != nil {
-		return c.refused(p.Iteration, err)
+		return c.refused(p.Round, err)
 	}
 	r.plan = p
-	c.last, c.round, c.next = p.Iteration, nil, nil
-	records := []protocol.Record{protocol.Entered{Session: p.Session, Iteration: p.Iteration}}
+	c.last, c.round, c.next = p.Round, nil, nil
+	records := []protocol.Record{protocol.Entered{Session: p.Session, Round: p.Round}}
 	if p.OwnNoise() {
 		if records, err = c.charge(r); err != nil {
-			return c.refused(p.Iteration, err)
+			return c.refused(p.Round, err)
 		}
 	}
 	c.round = r
@@ -255,11 +255,11 @@ func (c *Client) accept(p *protocol.Plan) error {
 	if p.Session != c.Session {
 		return errors.New("the plan is of another session")
 	}
-	if p.Iteration <= c.last {
-		return fmt.Errorf("iteration %d is not later than %d, the last one taken up", p.Iteration, c.last)
+	if p.Round <= c.last {
+		return fmt.Errorf("round %d is not later than %d, the last one taken up", p.Round, c.last)
 	}
 	if !p.Setup().Chooses(c.id) {
-		return fmt.Errorf("iteration %d asks %d of %d clients, and this is none of them", p.Iteration, p.Cohort.Clients, p.Cohort.All())
+		return fmt.Errorf("round %d asks %d of %d clients, and this is none of them", p.Round, p.Cohort.Clients, p.Cohort.All())
 	}
 	if c.agreed != nil {
 		if err := c.agreed(p); err != nil {
@@ -304,15 +304,15 @@ func (c *Client) trained(state []byte) []protocol.Record {
 	if state == nil {
 		return nil
 	}
-	return []protocol.Record{protocol.Trained{Session: c.Session, Iteration: c.last, State: state}}
+	return []protocol.Record{protocol.Trained{Session: c.Session, Round: c.last, State: state}}
 }
 
 func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {
 	return protocol.Envelope{From: protocol.ClientParty(c.id), To: protocol.Party{Role: protocol.Aggregator}, Message: m}
 }
 
-func (c *Client) refused(iteration uint64, err error) protocol.Effects {
-	return c.report(protocol.PlanRefused, iteration, err)
+func (c *Client) refused(round uint64, err error) protocol.Effects {
+	return c.report(protocol.PlanRefused, round, err)
 }
 
 func (c *Client) ignored(stage protocol.Stage, err error) protocol.Effects {
@@ -321,10 +321,10 @@ func (c *Client) ignored(stage protocol.Stage, err error) protocol.Effects {
 	return eff
 }
 
-func (c *Client) report(kind protocol.EventKind, iteration uint64, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{c.event(kind, iteration, err)}}
+func (c *Client) report(kind protocol.EventKind, round uint64, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{c.event(kind, round, err)}}
 }
 
-func (c *Client) event(kind protocol.EventKind, iteration uint64, err error) protocol.Event {
-	return protocol.Event{Kind: kind, Iteration: iteration, Party: protocol.ClientParty(c.id), Err: err}
+func (c *Client) event(kind protocol.EventKind, round uint64, err error) protocol.Event {
+	return protocol.Event{Kind: kind, Round: round, Party: protocol.ClientParty(c.id), Err: err}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-const iteration1 = `
+const round1 = `
 	announce 1    -> entered 1, work
 	run           -> advertise 1
 	roster 1 5    -> shares 1
@@ -20,9 +20,9 @@ const iteration1 = `
 	survivors 1 4 -> work
 	run           -> unmask 1`
 
-func TestIteration(t *testing.T) {
+func TestRound(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
-	b.script(iteration1)
+	b.script(round1)
 	b.script(`
 		announce 2    -> entered 2, work
 		run           -> advertise 2
@@ -42,26 +42,26 @@ func TestIteration(t *testing.T) {
 
 // Where the sum draws the noise, the client has nothing to take back and
 // answers at once; what it sends is its own integers: 1·10 at coordinate 2.
-func TestIterationOfASumThatDrawsNoise(t *testing.T) {
+func TestRoundOfASumThatDrawsNoise(t *testing.T) {
 	b := newBench(t, secagg.DrawSum)
 	b.script(`
 		announce 1    -> entered 1, work
 		run           -> advertise 1
 		roster 1 5    -> shares 1
 		delivery 1 5  -> charged 1, masked-input 1`)
-	want := &protocol.MaskedInput{Iteration: 1, Vectors: []protocol.Integers{{Index: []uint32{2}, Narrow: []int32{10}}}, Packed: 16}
+	want := &protocol.MaskedInput{Round: 1, Vectors: []protocol.Integers{{Index: []uint32{2}, Narrow: []int32{10}}}, Packed: 16}
 	if d := cmp.Diff(want, b.last.Send[0].Message); d != "" {
 		t.Errorf("masked input (-want +got):\n%s", d)
 	}
 	b.script(`survivors 1 4 -> unmask 1`)
-	if m := b.last.Send[0].Message.(*protocol.Unmask); m.Iteration != 1 || m.Removals != nil {
+	if m := b.last.Send[0].Message.(*protocol.Unmask); m.Round != 1 || m.Removals != nil {
 		t.Errorf("unmask %+v, want no removals", m)
 	}
 }
 
 // The charge is what the plan costs (one Skellam release
 // of the target variance), it is on the ledger before the masked input is
-// handed out, and there is one per iteration.
+// handed out, and there is one per round.
 func TestChargesBeforeSending(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	events := []dp.Event{{Mechanism: dp.SkellamMechanism, Variance: 60, L2: 11, L1: 22, Count: 1}}
@@ -76,7 +76,7 @@ func TestChargesBeforeSending(t *testing.T) {
 	if d := cmp.Diff([]charge{{session, 1, events}}, b.ledger.charges); d != "" {
 		t.Errorf("ledger (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]protocol.Record{protocol.Charged{Session: session, Iteration: 1, Events: events}}, b.last.Persist); d != "" {
+	if d := cmp.Diff([]protocol.Record{protocol.Charged{Session: session, Round: 1, Events: events}}, b.last.Persist); d != "" {
 		t.Errorf("records (-want +got):\n%s", d)
 	}
 	b.script(`
@@ -86,12 +86,12 @@ func TestChargesBeforeSending(t *testing.T) {
 		run           -> unmask 1
 		delivery 1 5  -> message-ignored`)
 	if len(b.ledger.charges) != 1 {
-		t.Errorf("%d charges of one iteration: %+v", len(b.ledger.charges), b.ledger.charges)
+		t.Errorf("%d charges of one round: %+v", len(b.ledger.charges), b.ledger.charges)
 	}
 }
 
-// A charge is kept when nobody asks for the rest of the iteration.
-func TestAbandonedIterationStaysCharged(t *testing.T) {
+// A charge is kept when nobody asks for the rest of the round.
+func TestAbandonedRoundStaysCharged(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
 		announce 1   -> entered 1, work
@@ -110,7 +110,7 @@ func TestAbandonedIterationStaysCharged(t *testing.T) {
 func TestOverBudget(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.ledger.left = 1
-	b.script(iteration1)
+	b.script(round1)
 	b.script(`
 		announce 2   -> entered 2, work
 		run          -> advertise 2
@@ -144,7 +144,7 @@ func TestPlanWithoutNoise(t *testing.T) {
 	}
 }
 
-// Without a ledger it takes part, exactly, and records only that the iteration
+// Without a ledger it takes part, exactly, and records only that the round
 // is used up.
 func TestNoLedger(t *testing.T) {
 	tr := &trainer{vectors: []protocol.Vector{{Index: []uint32{2}, Value: []float64{1}}}}
@@ -170,11 +170,11 @@ func TestNoLedger(t *testing.T) {
 	b.script(`survivors 1 5 -> unmask 1`)
 }
 
-// asksOthers makes a plan one of the first iteration from 6 on that asks 5 of 50 clients and not the bench's. Nothing else is wrong with it.
+// asksOthers makes a plan one of the first round from 6 on that asks 5 of 50 clients and not the bench's. Nothing else is wrong with it.
 func asksOthers(p *protocol.Plan) {
 	p.Cohort = protocol.Cohort{Clients: 5, Goal: 5, Enrolled: 50}
 	for p.Setup().Chooses(3) {
-		p.Iteration++
+		p.Round++
 	}
 	if err := p.Validate(); err != nil {
 		panic(err)
@@ -187,11 +187,11 @@ func TestRefusesPlans(t *testing.T) {
 		name   string
 		change func(*protocol.Plan)
 	}{
-		{"the iteration again", func(p *protocol.Plan) { p.Iteration = 5 }},
-		{"an older iteration", func(p *protocol.Plan) { p.Iteration = 4 }},
+		{"the round again", func(p *protocol.Plan) { p.Round = 5 }},
+		{"an older round", func(p *protocol.Plan) { p.Round = 4 }},
 		{"another session", func(p *protocol.Plan) { p.Session[0]++ }},
 		{"no session", func(p *protocol.Plan) { p.Session = protocol.SessionID{} }},
-		{"iteration 0", func(p *protocol.Plan) { p.Iteration = 0 }},
+		{"round 0", func(p *protocol.Plan) { p.Round = 0 }},
 		{"nobody honest", func(p *protocol.Plan) { p.Cohort.Colluders = 0.6 }},
 		{"no variance", func(p *protocol.Plan) { p.Releases[0].Noise.Variance = 0 }},
 		{"nothing released", func(p *protocol.Plan) { p.Releases = nil }},
@@ -212,8 +212,8 @@ func TestRefusesPlans(t *testing.T) {
 				return p
 			}
 			b.script(`announce 6 -> plan-refused`)
-			it := b.plan(6).Iteration
-			b.receive(&protocol.Roster{Iteration: it, Clients: 5})
+			it := b.plan(6).Round
+			b.receive(&protocol.Roster{Round: it, Clients: 5})
 			if got := describe(t, b.last); got != "message-ignored" {
 				t.Errorf("the roster of a refused plan: %s", got)
 			}
@@ -226,7 +226,7 @@ func TestRefusesPlans(t *testing.T) {
 	}
 }
 
-// A plan that is refused leaves the iteration in progress alone: announcements
+// A plan that is refused leaves the round in progress alone: announcements
 // arrive twice and out of order, and an attacker may replay them.
 func TestRefusedPlanLeavesTheRound(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
@@ -268,7 +268,7 @@ func TestWrongSurvivors(t *testing.T) {
 			run          -> advertise 1
 			roster 1 5   -> shares 1
 			delivery 1 5 -> charged 1, masked-input 1`)
-		b.receive(&protocol.Survivors{Iteration: 1, Count: count})
+		b.receive(&protocol.Survivors{Round: 1, Count: count})
 		if got := describe(t, b.last); got != "plan-refused" {
 			t.Errorf("%d survivors: %s, want plan-refused", count, got)
 			continue
@@ -286,7 +286,7 @@ func checkTooFew(t *testing.T, err error, stage protocol.Stage, left int) {
 	if !errors.As(err, &few) {
 		t.Fatalf("refused for %v, want TooFew", err)
 	}
-	if d := cmp.Diff(&protocol.TooFew{Iteration: 1, Stage: stage, Left: left, Required: 3}, few); d != "" {
+	if d := cmp.Diff(&protocol.TooFew{Round: 1, Stage: stage, Left: left, Required: 3}, few); d != "" {
 		t.Errorf("reason (-want +got):\n%s", d)
 	}
 }
@@ -408,7 +408,7 @@ func TestEmptyMessages(t *testing.T) {
 	}
 }
 
-// An iteration announced in mid-round ends the one before it, whose work is
+// A round announced in mid-round ends the one before it, whose work is
 // dropped whenever it comes back.
 func TestRoundLeftBehind(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
@@ -431,7 +431,7 @@ func TestRoundLeftBehind(t *testing.T) {
 }
 
 func TestFinal(t *testing.T) {
-	for _, before := range []string{"", `announce 1 -> entered 1, work`, iteration1} {
+	for _, before := range []string{"", `announce 1 -> entered 1, work`, round1} {
 		b := newBench(t, secagg.DrawClient)
 		if before != "" {
 			b.script(before)
@@ -471,7 +471,7 @@ func TestNotAgreed(t *testing.T) {
 	b.client = client.New(client.Config{ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers), Entropy: someEntropy,
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
 		Agreed: func(p *protocol.Plan) error {
-			if p.Iteration == 1 {
+			if p.Round == 1 {
 				return other
 			}
 			return nil

@@ -14,7 +14,7 @@ import (
 // before the given save there is none.
 func keeping(t *testing.T, first int, err error) *bench {
 	saves := 0
-	b := benchOf(t, client.Config{Iterations: 2,
+	b := benchOf(t, client.Config{Rounds: 2,
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil },
 		Save: func() ([]byte, error) {
 			if saves++; saves < first || err != nil {
@@ -26,7 +26,7 @@ func keeping(t *testing.T, first int, err error) *bench {
 	return b
 }
 
-// What was trained is recorded before anything of the iteration leaves, ahead of it or
+// What was trained is recorded before anything of the round leaves, ahead of it or
 // not, after it was charged for; and after the end, before that is told.
 func TestTrainingIsRecordedBeforeItIsSent(t *testing.T) {
 	keeping(t, 1, nil).script(`

@@ -32,19 +32,19 @@ func unless[M any](h *heavy, k protocol.Kind, m *M) (*M, error) {
 }
 
 func (h *heavy) Advertise() (*protocol.Advertise, error) {
-	return &protocol.Advertise{Iteration: h.p.Iteration}, nil
+	return &protocol.Advertise{Round: h.p.Round}, nil
 }
 
 func (h *heavy) Share(*protocol.Roster, protocol.Runner) (*protocol.Shares, error) {
-	return unless(h, protocol.KindRoster, &protocol.Shares{Iteration: h.p.Iteration})
+	return unless(h, protocol.KindRoster, &protocol.Shares{Round: h.p.Round})
 }
 
 func (h *heavy) MaskedInput(_ *protocol.Delivery, v []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
-	return unless(h, protocol.KindDelivery, &protocol.MaskedInput{Iteration: h.p.Iteration, Vectors: v})
+	return unless(h, protocol.KindDelivery, &protocol.MaskedInput{Round: h.p.Round, Vectors: v})
 }
 
 func (h *heavy) Confirm(*protocol.Survivors) (*protocol.Consistency, error) {
-	return &protocol.Consistency{Iteration: h.p.Iteration}, nil
+	return &protocol.Consistency{Round: h.p.Round}, nil
 }
 
 func (h *heavy) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runner) error {
@@ -53,11 +53,11 @@ func (h *heavy) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runner) er
 }
 
 func (h *heavy) Unmask(_ *protocol.Survivors, v []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
-	return &protocol.Unmask{Iteration: h.p.Iteration, Removals: v}, nil
+	return &protocol.Unmask{Round: h.p.Round, Removals: v}, nil
 }
 
 func (h *heavy) Replace(*protocol.Answered) (*protocol.Replacement, error) {
-	return unless(h, protocol.KindAnswered, &protocol.Replacement{Iteration: h.p.Iteration})
+	return unless(h, protocol.KindAnswered, &protocol.Replacement{Round: h.p.Round})
 }
 
 func heavyBench(t *testing.T, refuse protocol.Kind) *bench {
@@ -145,7 +145,7 @@ func TestHeavySumRefuses(t *testing.T) {
 type complaining struct{ heavy }
 
 func (c *complaining) MaskedInput(_ *protocol.Delivery, v []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
-	return &protocol.MaskedInput{Iteration: c.p.Iteration, Vectors: v, Complaints: []protocol.Complaint{{Of: 1}, {Of: 3}}}, nil
+	return &protocol.MaskedInput{Round: c.p.Round, Vectors: v, Complaints: []protocol.Complaint{{Of: 1}, {Of: 3}}}, nil
 }
 
 // Whom the client complains of is reported to its owner, when the complaint leaves.
@@ -161,7 +161,7 @@ func TestComplaintsAreReported(t *testing.T) {
 		delivery 1 5 -> work
 		run          -> charged 1, masked-input 1, client-accused, client-accused`)
 	for i, of := range []protocol.ClientID{1, 3} {
-		if e := b.last.Events[i]; e.Iteration != 1 || e.Party != protocol.ClientParty(of) || e.By != b.last.Send[0].From || e.Err == nil {
+		if e := b.last.Events[i]; e.Round != 1 || e.Party != protocol.ClientParty(of) || e.By != b.last.Send[0].From || e.Err == nil {
 			t.Errorf("event %d is %+v, want one about client %d by this one", i, e, of)
 		}
 	}

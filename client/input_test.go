@@ -17,7 +17,7 @@ import (
 // someEntropy is that of the bench.
 var someEntropy = simulated.New(1, "client/3")
 
-// sent runs an iteration to the masked input and returns what is in it.
+// sent runs a round to the masked input and returns what is in it.
 func sent(b *bench) []protocol.Integers {
 	b.t.Helper()
 	b.script(`

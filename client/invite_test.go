@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// A client that an iteration is without is set up for the next by messages of its own.
+// A client that a round is without is set up for the next by messages of its own.
 func TestInvited(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(`
@@ -53,7 +53,7 @@ func TestInvitedInVain(t *testing.T) {
 }
 
 // Invitations that are forged, replayed or late. The aggregator can keep a client
-// out by inviting it to an iteration far off, as it can by telling it nothing.
+// out by inviting it to a round far off, as it can by telling it nothing.
 func TestInvitations(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(`
@@ -95,7 +95,7 @@ func TestInvitations(t *testing.T) {
 // A setup that the sum will have nothing to do with leaves what is under way.
 func TestInvitationRefused(t *testing.T) {
 	refuse := false
-	b := benchOf(t, client.Config{Iterations: 9, NewSum: func(s protocol.Setup) (client.Sum, error) {
+	b := benchOf(t, client.Config{Rounds: 9, NewSum: func(s protocol.Setup) (client.Sum, error) {
 		if refuse {
 			return nil, errLie
 		}

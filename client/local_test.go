@@ -12,7 +12,7 @@ import (
 // is, and takes nothing back. Over 20,000 coordinates the sample variance of Skellam noise of
 // 100 deviates by 100·√((2 + 1/100)/20,000) = 1.0: six of that fail once in 5e8.
 func TestLocalNoise(t *testing.T) {
-	p := &protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 50, Tolerance: 0.4, Colluders: 0.1}, Releases: []protocol.Release{
+	p := &protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 50, Tolerance: 0.4, Colluders: 0.1}, Releases: []protocol.Release{
 		{Name: "x", Len: 20_000, L2: 1, MaxNonZero: 1, Scale: 1, Width: 32, Noise: protocol.Noise{Kind: protocol.LocalNoise, Variance: 100}},
 	}}
 	var s Samplers

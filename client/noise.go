@@ -15,7 +15,7 @@ import (
 type Samplers struct{ tables noise.Tables }
 
 // shares is what a client must still know of the noise it added: the seeds of
-// the iteration, from which it is drawn again once, thinned and forgotten.
+// the round, from which it is drawn again once, thinned and forgotten.
 type shares struct {
 	noise, thinning entropy.Seed
 }
@@ -25,10 +25,10 @@ type shares struct {
 func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.Integers) ([]protocol.Integers, *shares, error) {
 	sh := new(shares)
 	var err error
-	if sh.noise, err = entropy.NewSeed(src, "noise-seed", p.Iteration); err != nil {
+	if sh.noise, err = entropy.NewSeed(src, "noise-seed", p.Round); err != nil {
 		return nil, nil, err
 	}
-	if sh.thinning, err = entropy.NewSeed(src, "thinning-seed", p.Iteration); err != nil {
+	if sh.thinning, err = entropy.NewSeed(src, "thinning-seed", p.Round); err != nil {
 		return nil, nil, err
 	}
 	noised, out := false, slices.Clone(inputs)

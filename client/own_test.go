@@ -15,8 +15,8 @@ import (
 )
 
 // ownPlan has the party noise its own 3 steps.
-func ownPlan(iteration uint64) *protocol.Plan {
-	p := newPlan(iteration)
+func ownPlan(round uint64) *protocol.Plan {
+	p := newPlan(round)
 	p.Releases[0].Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1.5, SamplingRate: 0.25, Steps: 3}
 	return p
 }
@@ -39,7 +39,7 @@ func TestOwnNoiseIsChargedBeforeTraining(t *testing.T) {
 	if d := cmp.Diff([]charge{{session, 1, ownEvents}}, b.ledger.charges); d != "" {
 		t.Errorf("ledger (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]protocol.Record{protocol.Charged{Session: session, Iteration: 1, Events: ownEvents}}, b.last.Persist); d != "" {
+	if d := cmp.Diff([]protocol.Record{protocol.Charged{Session: session, Round: 1, Events: ownEvents}}, b.last.Persist); d != "" {
 		t.Errorf("records (-want +got):\n%s", d)
 	}
 	if len(b.trainer.asked) != 0 {
@@ -53,11 +53,11 @@ func TestOwnNoiseIsChargedBeforeTraining(t *testing.T) {
 		survivors 1 4 -> unmask 1
 		announce 1    -> plan-refused`)
 	if len(b.ledger.charges) != 1 {
-		t.Errorf("%d charges of one iteration: %+v", len(b.ledger.charges), b.ledger.charges)
+		t.Errorf("%d charges of one round: %+v", len(b.ledger.charges), b.ledger.charges)
 	}
 	b.script(`announce 2 -> charged 2, work`)
 	if len(b.ledger.charges) != 2 {
-		t.Errorf("%d charges of two iterations", len(b.ledger.charges))
+		t.Errorf("%d charges of two rounds", len(b.ledger.charges))
 	}
 }
 
@@ -82,7 +82,7 @@ func TestOwnNoiseIsInside(t *testing.T) {
 	}
 }
 
-// Over budget there is no training, and nothing of the iteration is answered.
+// Over budget there is no training, and nothing of the round is answered.
 func TestOwnNoiseOverBudget(t *testing.T) {
 	b := newOwnBench(t)
 	b.ledger.left = 1
@@ -137,7 +137,7 @@ func TestOwnNoiseChargesWhatIsTakenUp(t *testing.T) {
 		run        ->
 		run        -> advertise 2`)
 	if len(b.ledger.charges) != 2 {
-		t.Errorf("%d charges of two iterations taken up", len(b.ledger.charges))
+		t.Errorf("%d charges of two rounds taken up", len(b.ledger.charges))
 	}
 	// A training that fails has been paid for too: its steps may have been shown.
 	b.trainer.err = errors.New("out of memory")
@@ -176,7 +176,7 @@ func TestOwnNoiseBesideShares(t *testing.T) {
 	}
 }
 
-// Without a ledger the record still says that the iteration is used up, before
+// Without a ledger the record still says that the round is used up, before
 // training; and a client that starts again from it does not train for it twice.
 func TestOwnNoiseWithoutLedger(t *testing.T) {
 	b := newOwnBench(t)
@@ -185,14 +185,14 @@ func TestOwnNoiseWithoutLedger(t *testing.T) {
 	b.client = client.New(config)
 	b.script(`announce 4 -> charged 4, work`)
 	record := b.last.Persist[0].(protocol.Charged)
-	if len(record.Events) != 0 || record.Iteration != 4 {
-		t.Errorf("the record is %+v; want iteration 4 without events", record)
+	if len(record.Events) != 0 || record.Round != 4 {
+		t.Errorf("the record is %+v; want round 4 without events", record)
 	}
-	config.Last = record.Iteration
+	config.Last = record.Round
 	again := client.New(config)
 	eff := again.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: &protocol.Announce{Plan: ownPlan(4)}}})
 	if got := describe(t, eff); got != "plan-refused" {
-		t.Errorf("after a restart the iteration is %s, want plan-refused", got)
+		t.Errorf("after a restart the round is %s, want plan-refused", got)
 	}
 }
 

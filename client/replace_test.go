@@ -11,8 +11,8 @@ import (
 )
 
 // replacing is newPlan with noise that is replaced.
-func replacing(iteration uint64) *protocol.Plan {
-	p := newPlan(iteration)
+func replacing(round uint64) *protocol.Plan {
+	p := newPlan(round)
 	p.Releases[0].Noise.Kind = protocol.TwoRound
 	return p
 }
@@ -22,7 +22,7 @@ func replacingBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, secagg.DrawClient)
 	b.plan = replacing
-	b.script(iteration1)
+	b.script(round1)
 	return b
 }
 
@@ -50,14 +50,14 @@ func TestReplace(t *testing.T) {
 		answered 1 4  -> message-ignored
 		announce 2    -> entered 2, work`)
 	if len(b.ledger.charges) != 1 || len(b.ledger.charges[0].Events) != 2 {
-		t.Errorf("charged %+v, want one iteration of two releases", b.ledger.charges)
+		t.Errorf("charged %+v, want one round of two releases", b.ledger.charges)
 	}
 }
 
 // Where it is not, there is none.
 func TestNothingToReplace(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
-	b.script(iteration1)
+	b.script(round1)
 	b.script(`answered 1 4 -> message-ignored`)
 }
 
@@ -66,7 +66,7 @@ func TestNothingToReplace(t *testing.T) {
 func TestWrongAnswered(t *testing.T) {
 	for _, count := range []int{-1, 0, 2, 5, 1 << 40} {
 		b := replacingBench(t)
-		b.receive(&protocol.Answered{Iteration: 1, Count: count})
+		b.receive(&protocol.Answered{Round: 1, Count: count})
 		if got := describe(t, b.last); got != "plan-refused" {
 			t.Errorf("%d answered: %s, want plan-refused", count, got)
 			continue
@@ -76,7 +76,7 @@ func TestWrongAnswered(t *testing.T) {
 			if !errors.As(b.err(), &few) {
 				t.Fatalf("refused for %v, want TooFew", b.err())
 			}
-			if d := cmp.Diff(&protocol.TooFew{Iteration: 1, Stage: protocol.StageUnmask, Left: count, Required: 3}, few); d != "" {
+			if d := cmp.Diff(&protocol.TooFew{Round: 1, Stage: protocol.StageUnmask, Left: count, Required: 3}, few); d != "" {
 				t.Errorf("reason (-want +got):\n%s", d)
 			}
 		}
@@ -86,9 +86,9 @@ func TestWrongAnswered(t *testing.T) {
 	}
 }
 
-// The next iteration comes before the stage does: the client was lost to it, and
+// The next round comes before the stage does: the client was lost to it, and
 // what it hears late it does not answer.
-func TestReplaceOfAnIterationLeftBehind(t *testing.T) {
+func TestReplaceOfAnRoundLeftBehind(t *testing.T) {
 	b := replacingBench(t)
 	b.script(`
 		announce 2   -> entered 2, work

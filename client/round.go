@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// round is an iteration that a client is in, or sets up. A simulation has two for each of its clients: they are small.
+// round is a round that a client is in, or sets up. A simulation has two for each of its clients: they are small.
 type round struct {
 	setup     *protocol.Setup
 	plan      *protocol.Plan // nil before there is one
@@ -22,7 +22,7 @@ type round struct {
 	ahead     bool           // it was set up before there was a plan
 }
 
-// held is what a client keeps to itself of an iteration.
+// held is what a client keeps to itself of a round.
 type held struct {
 	inputs []protocol.Integers
 	shares *shares // the noise it added, nil if none
@@ -50,7 +50,7 @@ func (r *round) noise() *shares {
 	return r.held.shares
 }
 
-// side is the client's side of an iteration's sum.
+// side is the client's side of a round's sum.
 type side struct {
 	sum   Sum
 	ahead bool
@@ -64,7 +64,7 @@ func (c *Client) newRound(s protocol.Setup) (*round, error) {
 	return &round{setup: c.setup(s), sum: sum, stage: protocol.StageAdvertise}, err
 }
 
-// advertise begins a setup, and says which of its iteration's it is.
+// advertise begins a setup, and says which of its round's it is.
 func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 	m, err := s.sum.Advertise()
 	if err != nil || m.Ahead == s.ahead {
@@ -90,20 +90,20 @@ func (c *Shared) share(s side, m *protocol.Roster, run protocol.Runner) (*protoc
 	}), nil
 }
 
-// at is the round whose iteration stands before a stage; an error if neither the
+// at is the round of a number that stands before a stage; an error if neither the
 // present nor the next does, or something is being computed.
-func (c *Client) at(iteration uint64, stage protocol.Stage) (*round, error) {
+func (c *Client) at(number uint64, stage protocol.Stage) (*round, error) {
 	if c.working.id == 0 {
 		for _, r := range []*round{c.round, c.next} {
-			if r != nil && r.setup.Iteration == iteration && r.stage == stage {
+			if r != nil && r.setup.Round == number && r.stage == stage {
 				return r, nil
 			}
 		}
 	}
-	return nil, fmt.Errorf("iteration %d is not at the stage %s here", iteration, stage)
+	return nil, fmt.Errorf("round %d is not at the stage %s here", number, stage)
 }
 
-// leave ends the client's part in an iteration. What was to follow ends with it:
+// leave ends the client's part in a round. What was to follow ends with it:
 // that is set up by the answers of this one.
 func (c *Client) leave(r *round) {
 	if c.round == r {
@@ -155,7 +155,7 @@ type composed struct {
 	message protocol.Message
 	refusal error   // why there is no message
 	shares  *shares // of the noise that was added to the masked input only now
-	// next is what the client sends next of the next iteration, which this message sets
+	// next is what the client sends next of the next round, which this message sets
 	// up; 0, which is never next, where nothing changes.
 	next protocol.Stage
 }
@@ -208,7 +208,7 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	}
 	if err != nil {
 		c.leave(r)
-		return c.refused(r.setup.Iteration, err)
+		return c.refused(r.setup.Round, err)
 	}
 	switch r.stage {
 	case protocol.StageMaskedInput:
@@ -238,23 +238,23 @@ func (c *Client) complaints(m protocol.Message) []protocol.Event {
 	}
 	var out []protocol.Event
 	for _, x := range in.Complaints {
-		out = append(out, protocol.Event{Kind: protocol.ClientAccused, Iteration: in.Iteration, Party: protocol.ClientParty(x.Of),
+		out = append(out, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round, Party: protocol.ClientParty(x.Of),
 			By: protocol.ClientParty(c.id), Err: errors.New("no use can be made of the shares that it dealt to this client")})
 	}
 	return out
 }
 
 // charge books what the client itself finds the plan to cost. Without a ledger
-// the record still says that the iteration is used up.
+// the record still says that the round is used up.
 func (c *Client) charge(r *round) ([]protocol.Record, error) {
 	p := r.plan
-	record := protocol.Charged{Session: p.Session, Iteration: p.Iteration}
+	record := protocol.Charged{Session: p.Session, Round: p.Round}
 	if c.Ledger != nil {
 		price := c.price(p)
 		if record.Events = price.events; price.err != nil {
 			return nil, price.err
 		}
-		if err := c.Ledger(c.id).Charge(p.Session, p.Iteration, record.Events); err != nil {
+		if err := c.Ledger(c.id).Charge(p.Session, p.Round, record.Events); err != nil {
 			return nil, err
 		}
 	}

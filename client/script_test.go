@@ -31,12 +31,12 @@ func (serial) Each(n int, f func(int)) {
 type trainer struct {
 	vectors  []protocol.Vector
 	err      error
-	asked    []uint64 // iterations
+	asked    []uint64 // rounds
 	finished []string // models
 }
 
 func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
-	t.asked = append(t.asked, p.Iteration)
+	t.asked = append(t.asked, p.Round)
 	return t.vectors, t.err
 }
 
@@ -47,9 +47,9 @@ func (t *trainer) Finish(model []byte, _ protocol.Runner) error {
 
 // charge is one call of a ledger.
 type charge struct {
-	Session   [16]byte
-	Iteration uint64
-	Events    []dp.Event
+	Session [16]byte
+	Round   uint64
+	Events  []dp.Event
 }
 
 // ledger accepts the first charges, as many as it has left, and refuses the rest.
@@ -60,22 +60,22 @@ type ledger struct {
 
 var errSpent = errors.New("the budget is spent")
 
-func (l *ledger) Charge(session [16]byte, iteration uint64, events []dp.Event) error {
+func (l *ledger) Charge(session [16]byte, round uint64, events []dp.Event) error {
 	if l.left == 0 {
 		return errSpent
 	}
 	l.left--
-	l.charges = append(l.charges, charge{session, iteration, events})
+	l.charges = append(l.charges, charge{session, round, events})
 	return nil
 }
 
 var session = protocol.SessionID{7: 42}
 
-// newPlan is that of an iteration with N = 5, ω = 0.4 (3 required), γ = 0.2
+// newPlan is that of a round with N = 5, ω = 0.4 (3 required), γ = 0.2
 // (c = 1), so that a client adds V/2; D2 = 1·10 + √4/2 = 11, D1 = √4·11 = 22.
-func newPlan(iteration uint64) *protocol.Plan {
+func newPlan(round uint64) *protocol.Plan {
 	return &protocol.Plan{
-		Session: session, Iteration: iteration, Cohort: protocol.Cohort{Clients: 5, Tolerance: 0.4, Colluders: 0.2},
+		Session: session, Round: round, Cohort: protocol.Cohort{Clients: 5, Tolerance: 0.4, Colluders: 0.2},
 		Releases: []protocol.Release{{Name: "g", Len: 4, L2: 1, MaxNonZero: 4, Scale: 10, Width: 32,
 			Noise: protocol.Noise{Kind: protocol.Split, Variance: 60}}},
 	}
@@ -87,7 +87,7 @@ type bench struct {
 	client  *client.Client
 	trainer *trainer
 	ledger  *ledger
-	plan    func(uint64) *protocol.Plan // of an announced iteration
+	plan    func(uint64) *protocol.Plan // of an announced round
 	works   []protocol.Work             // asked for and not yet run
 	last    protocol.Effects
 }
@@ -118,13 +118,13 @@ func (b *bench) receive(m protocol.Message) protocol.Effects {
 
 // script feeds inputs, one a line, and compares the effects that stand behind the arrow:
 //
-//	announce 1    the plan of iteration 1            roster 1 5      5 clients advertised
+//	announce 1    the plan of round 1            roster 1 5      5 clients advertised
 //	delivery 1 5  the shares of 5 clients            survivors 1 5   5 masked inputs arrived
 //	quorum 1      the survivors are confirmed        run             the oldest work, and its Done
 //	answered 1 4  4 clients unmasked                 final M         the model M, which ends it
 //	announce 2 delivery 5        the plan, with the shares of the setup ahead
-//	survivors 1 5 + roster 2 5   with the next iteration's roster
-//	invite 3                     to set up iteration 3
+//	survivors 1 5 + roster 2 5   with the next round's roster
+//	invite 3                     to set up round 3
 //
 // Effects are given in the order in which they are carried out: charged 1,
 // KIND 1 for a message to the aggregator, "ahead" if it is of a setup ahead, and +
@@ -143,36 +143,36 @@ func (b *bench) script(text string) {
 func (b *bench) command(text string) protocol.Effects {
 	b.t.Helper()
 	var verb, model string
-	var iteration, next uint64
+	var round, next uint64
 	var n int
-	if _, err := fmt.Sscanf(text, "announce %d delivery %d", &iteration, &n); err == nil {
-		return b.receive(&protocol.Announce{Plan: b.plan(iteration), Delivery: &protocol.Delivery{Iteration: iteration, Clients: n}})
+	if _, err := fmt.Sscanf(text, "announce %d delivery %d", &round, &n); err == nil {
+		return b.receive(&protocol.Announce{Plan: b.plan(round), Delivery: &protocol.Delivery{Round: round, Clients: n}})
 	}
 	var advertised int
-	if _, err := fmt.Sscanf(text, "survivors %d %d + roster %d %d", &iteration, &n, &next, &advertised); err == nil {
-		return b.receive(&protocol.Survivors{Iteration: iteration, Count: n, Next: &protocol.Roster{Iteration: next, Clients: advertised}})
+	if _, err := fmt.Sscanf(text, "survivors %d %d + roster %d %d", &round, &n, &next, &advertised); err == nil {
+		return b.receive(&protocol.Survivors{Round: round, Count: n, Next: &protocol.Roster{Round: next, Clients: advertised}})
 	}
 	if _, err := fmt.Sscanf(text, "final %s", &model); err == nil {
 		return b.receive(&protocol.Final{Model: []byte(model)})
 	}
-	if words, err := fmt.Sscan(text, &verb, &iteration, &n); words == 0 {
+	if words, err := fmt.Sscan(text, &verb, &round, &n); words == 0 {
 		b.t.Fatalf("%q: %v", text, err)
 	}
 	switch verb {
 	case "announce":
-		return b.receive(&protocol.Announce{Plan: b.plan(iteration)})
+		return b.receive(&protocol.Announce{Plan: b.plan(round)})
 	case "invite":
-		return b.receive(&protocol.Invite{Setup: b.plan(iteration).Setup()})
+		return b.receive(&protocol.Invite{Setup: b.plan(round).Setup()})
 	case "roster":
-		return b.receive(&protocol.Roster{Iteration: iteration, Clients: n})
+		return b.receive(&protocol.Roster{Round: round, Clients: n})
 	case "delivery":
-		return b.receive(&protocol.Delivery{Iteration: iteration, Clients: n})
+		return b.receive(&protocol.Delivery{Round: round, Clients: n})
 	case "survivors":
-		return b.receive(&protocol.Survivors{Iteration: iteration, Count: n})
+		return b.receive(&protocol.Survivors{Round: round, Count: n})
 	case "quorum":
-		return b.receive(&protocol.Quorum{Iteration: iteration})
+		return b.receive(&protocol.Quorum{Round: round})
 	case "answered":
-		return b.receive(&protocol.Answered{Iteration: iteration, Count: n})
+		return b.receive(&protocol.Answered{Round: round, Count: n})
 	case "run":
 		if len(b.works) == 0 {
 			b.t.Fatal("no work to run")
@@ -202,11 +202,11 @@ func describe(t *testing.T, eff protocol.Effects) string {
 	for _, r := range eff.Persist {
 		switch r := r.(type) {
 		case protocol.Charged:
-			out = append(out, fmt.Sprint("charged ", r.Iteration))
+			out = append(out, fmt.Sprint("charged ", r.Round))
 		case protocol.Entered:
-			out = append(out, fmt.Sprint("entered ", r.Iteration))
+			out = append(out, fmt.Sprint("entered ", r.Round))
 		case protocol.Trained:
-			out = append(out, fmt.Sprintf("trained %d %s", r.Iteration, r.State))
+			out = append(out, fmt.Sprintf("trained %d %s", r.Round, r.State))
 		}
 	}
 	for _, e := range eff.Send {
@@ -239,8 +239,8 @@ func describe(t *testing.T, eff protocol.Effects) string {
 }
 
 func word(m protocol.StageMessage) string {
-	iteration, _ := m.At()
-	said := fmt.Sprint(m.Kind(), " ", iteration)
+	round, _ := m.At()
+	said := fmt.Sprint(m.Kind(), " ", round)
 	if ahead(m) {
 		said += " ahead"
 	}

@@ -12,13 +12,13 @@ import (
 // of them, for each of which as little as can be is kept. The fields are those of [Config]; Ledger nil: no client has one.
 // Functions may be called at the same time, and give one client the same every time.
 type Shared struct {
-	Session    protocol.SessionID
-	Trainer    func(protocol.ClientID) Trainer
-	Ledger     func(protocol.ClientID) Ledger
-	Entropy    func(protocol.ClientID) entropy.Source
-	NewSum     func(protocol.ClientID, protocol.Setup) (Sum, error)
-	Noise      *Samplers
-	Iterations uint64
+	Session protocol.SessionID
+	Trainer func(protocol.ClientID) Trainer
+	Ledger  func(protocol.ClientID) Ledger
+	Entropy func(protocol.ClientID) entropy.Source
+	NewSum  func(protocol.ClientID, protocol.Setup) (Sum, error)
+	Noise   *Samplers
+	Rounds  uint64
 
 	agreed func(*protocol.Plan) error
 	save   func() ([]byte, error)

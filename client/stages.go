@@ -7,15 +7,15 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// prepared is what a client will send of an iteration.
+// prepared is what a client will send of a round.
 type prepared struct {
 	inputs   []protocol.Integers
 	shares   *shares // the noise in them, nil if none
 	unusable error   // why they are zero and noise
-	state    []byte  // of the trainer, after this iteration's steps; nil: none to keep
+	state    []byte  // of the trainer, after this round's steps; nil: none to keep
 }
 
-// Inputs is what a party gives to the iteration of a plan: its trainer's contribution in fixed point, a
+// Inputs is what a party gives to the round of a plan: its trainer's contribution in fixed point, a
 // vector for each release, within its bounds and without noise. A driver that has no use for the role's
 // messages, since nobody needs to be kept from seeing the inputs, may add them up itself.
 func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Integers, error) {
@@ -88,7 +88,7 @@ func (c *Client) ready(r *round, x prepared, d *protocol.Delivery) protocol.Effe
 		eff.Persist = append(c.trained(x.state), eff.Persist...)
 	}
 	if x.unusable != nil {
-		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Iteration, x.unusable))
+		eff.Events = append(eff.Events, c.event(protocol.InputUnusable, r.setup.Round, x.unusable))
 	}
 	return eff
 }
@@ -98,10 +98,10 @@ func (c *Shared) advertising(s side) compose {
 	return saying(func(protocol.Runner) (*protocol.Advertise, error) { return c.advertise(s) })
 }
 
-// share deals secrets among the clients of the roster, of the present iteration or
+// share deals secrets among the clients of the roster, of the present round or
 // of the next.
 func (c *Client) rostered(m *protocol.Roster) protocol.Effects {
-	r, err := c.at(m.Iteration, protocol.StageShare)
+	r, err := c.at(m.Round, protocol.StageShare)
 	if err != nil {
 		return c.ignored(protocol.StageShare, err)
 	}
@@ -110,20 +110,20 @@ func (c *Client) rostered(m *protocol.Roster) protocol.Effects {
 }
 
 // sendInput checks how many clients are left, and has the masked input made. The
-// next iteration is set up with it.
+// next round is set up with it.
 func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
-	r, err := c.at(m.Iteration, protocol.StageMaskedInput)
+	r, err := c.at(m.Round, protocol.StageMaskedInput)
 	if err != nil || r.plan == nil {
-		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("iteration %d does not wait for shares here", m.Iteration))
+		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("round %d does not wait for shares here", m.Round))
 	}
 	if need := r.plan.Cohort.Required(); m.Clients < need || m.Clients > r.plan.Cohort.Wanted() {
 		c.leave(r)
-		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: need})
+		return c.refused(m.Round, &protocol.TooFew{Round: m.Round, Stage: protocol.StageShare, Left: m.Clients, Required: need})
 	}
 	r.sharers = int32(m.Clients)
 	if r.next, err = c.ahead(r.setup.Following()); err != nil {
 		c.leave(r)
-		return c.refused(m.Iteration, err)
+		return c.refused(m.Round, err)
 	}
 	f := c.masking(r, m)
 	r.hold(nil, r.noise()) // inputs may be dense: all clients of a process may be here at once
@@ -160,17 +160,17 @@ func (c *Client) masking(r *round, m *protocol.Delivery) compose {
 // survivors takes the first set of survivors that it accepts; there is no other.
 func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 	r := c.round
-	if r == nil || r.setup.Iteration != m.Iteration || r.survivors != nil || c.working.id != 0 ||
+	if r == nil || r.setup.Round != m.Round || r.survivors != nil || c.working.id != 0 ||
 		r.stage != protocol.StageConsistency && r.stage != protocol.StageUnmask {
-		return c.ignored(protocol.StageUnmask, fmt.Errorf("iteration %d does not wait for survivors here", m.Iteration))
+		return c.ignored(protocol.StageUnmask, fmt.Errorf("round %d does not wait for survivors here", m.Round))
 	}
 	if need := r.plan.Cohort.Required(); m.Count < need {
 		c.leave(r)
-		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageMaskedInput, Left: m.Count, Required: need})
+		return c.refused(m.Round, &protocol.TooFew{Round: m.Round, Stage: protocol.StageMaskedInput, Left: m.Count, Required: need})
 	}
 	if m.Count > int(r.sharers) {
 		c.leave(r) // more survivors would mean less noise
-		return c.refused(m.Iteration, fmt.Errorf("%d survivors of %d clients whose shares were delivered", m.Count, r.sharers))
+		return c.refused(m.Round, fmt.Errorf("%d survivors of %d clients whose shares were delivered", m.Count, r.sharers))
 	}
 	r.survivors = m
 	if r.sum.Confirms() {
@@ -182,14 +182,14 @@ func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 
 // quorum goes on from confirmed survivors to unmasking.
 func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
-	r, err := c.at(m.Iteration, protocol.StageUnmask)
+	r, err := c.at(m.Round, protocol.StageUnmask)
 	if err != nil || r.survivors == nil {
-		return c.ignored(protocol.StageUnmask, fmt.Errorf("iteration %d does not wait for a quorum here", m.Iteration))
+		return c.ignored(protocol.StageUnmask, fmt.Errorf("round %d does not wait for a quorum here", m.Round))
 	}
 	return c.unmask(r, m)
 }
 
-// unmask answers the survivors, and the roster of the next iteration that came
+// unmask answers the survivors, and the roster of the next round that came
 // with them. What was drawn as work is thinned as work.
 func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
 	if r.noise() != nil {
@@ -234,17 +234,17 @@ func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 // replace answers who unmasked, where noise is replaced. As many as are required
 // must have, since what the aggregator holds then is charged for no fewer.
 func (c *Client) replace(m *protocol.Answered) protocol.Effects {
-	r, err := c.at(m.Iteration, protocol.StageReplace)
+	r, err := c.at(m.Round, protocol.StageReplace)
 	if err != nil {
 		return c.ignored(protocol.StageReplace, err)
 	}
 	if need := r.plan.Cohort.Required(); m.Count < need {
 		c.leave(r)
-		return c.refused(m.Iteration, &protocol.TooFew{Iteration: m.Iteration, Stage: protocol.StageUnmask, Left: m.Count, Required: need})
+		return c.refused(m.Round, &protocol.TooFew{Round: m.Round, Stage: protocol.StageUnmask, Left: m.Count, Required: need})
 	}
 	if m.Count > r.survivors.Count {
 		c.leave(r)
-		return c.refused(m.Iteration, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
+		return c.refused(m.Round, fmt.Errorf("%d answers of %d survivors", m.Count, r.survivors.Count))
 	}
 	sum := r.sum
 	return c.answer(r, saying(func(protocol.Runner) (*protocol.Replacement, error) { return sum.Replace(m) }))

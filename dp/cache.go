@@ -78,7 +78,7 @@ func (m *meter) share(a *account) *account {
 	key := binary.BigEndian.AppendUint32(nil, uint32(len(a.charged)))
 	key = a.charged.appendKey(key)
 	for _, s := range a.sessions {
-		key = binary.BigEndian.AppendUint64(append(key, s.session[:]...), s.iteration)
+		key = binary.BigEndian.AppendUint64(append(key, s.session[:]...), s.round)
 	}
 	key = fmt.Appendf(key, "%q %q", a.protects.Unit, a.protects.Relation)
 	m.mu.Lock()

@@ -123,9 +123,9 @@ func ExampleLedger() {
 	}
 	session := [16]byte{7}
 	var records []dp.Record
-	for iteration := uint64(1); ; iteration++ {
-		record := dp.Record{Session: session, Iteration: iteration, Events: []dp.Event{dp.Skellam(1e6, 150, 1500)}}
-		err = ledger.Charge(record.Session, record.Iteration, record.Events)
+	for round := uint64(1); ; round++ {
+		record := dp.Record{Session: session, Round: round, Events: []dp.Event{dp.Skellam(1e6, 150, 1500)}}
+		err = ledger.Charge(record.Session, record.Round, record.Events)
 		var over *dp.OverspendError
 		if errors.As(err, &over) {
 			fmt.Println(err)

@@ -10,9 +10,9 @@ import (
 
 // Record is one accepted charge, as a durable ledger keeps it.
 type Record struct {
-	Session   [16]byte `json:"session"`
-	Iteration uint64   `json:"iteration"`
-	Events    []Event  `json:"events"`
+	Session [16]byte `json:"session"`
+	Round   uint64   `json:"round"`
+	Events  []Event  `json:"events"`
 	Protection
 }
 
@@ -78,23 +78,23 @@ type account struct {
 
 // charge leads from one account to another.
 type charge struct {
-	session   [16]byte
-	iteration uint64
-	events    []Event
-	becomes   *account
+	session [16]byte
+	round   uint64
+	events  []Event
+	becomes *account
 }
 
-// lastCharge holds the latest iteration charged in a session. A client knows few sessions, so a
+// lastCharge holds the latest round charged in a session. A client knows few sessions, so a
 // short list suffices.
 type lastCharge struct {
-	session   [16]byte
-	iteration uint64
+	session [16]byte
+	round   uint64
 }
 
-// ErrIterationOrder is returned for a charge whose iteration is not later than
+// ErrRoundOrder is returned for a charge whose round is not later than
 // the last one charged in its session: a replay, or a step back after a
 // restart.
-var ErrIterationOrder = errors.New("dp: iteration is not later than the last one charged")
+var ErrRoundOrder = errors.New("dp: round is not later than the last one charged")
 
 // OverspendError refuses a charge that the budget does not cover. Nothing was
 // charged.
@@ -151,13 +151,13 @@ func RestoreLedger(b Budget, cache *Cache, records []Record) (*Ledger, error) {
 	}
 	for i, r := range records {
 		if err = l.Protect(r.Protection); err != nil {
-			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
+			return nil, fmt.Errorf("dp: ledger record %d (session %x, round %d): %w", i, r.Session, r.Round, err)
 		}
 		var charged composition
-		if charged, err = l.prepare(r.Session, r.Iteration, r.Events); err != nil {
-			return nil, fmt.Errorf("dp: ledger record %d (session %x, iteration %d): %w", i, r.Session, r.Iteration, err)
+		if charged, err = l.prepare(r.Session, r.Round, r.Events); err != nil {
+			return nil, fmt.Errorf("dp: ledger record %d (session %x, round %d): %w", i, r.Session, r.Round, err)
 		}
-		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Iteration), protects: l.protects}
+		l.account = &account{spent: l.spent, charged: charged, sessions: l.advanced(r.Session, r.Round), protects: l.protects}
 	}
 	spent, err := l.meter.measure(l.charged)
 	if err != nil {
@@ -183,17 +183,17 @@ func (l *Ledger) Protect(p Protection) error {
 	return nil
 }
 
-// Charge spends the cost of taking part in an iteration. A refused charge changes nothing.
+// Charge spends the cost of taking part in a round. A refused charge changes nothing.
 //
 // Charge fails with an *OverspendError if the total would exceed the budget, and with
-// ErrNoAccountant if an event has no accountant. It fails with ErrIterationOrder if the iteration
-// is not later than the last iteration charged in the session. It also refuses a charge without
-// events. A session may skip iterations.
-func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) error {
+// ErrNoAccountant if an event has no accountant. It fails with ErrRoundOrder if the round
+// is not later than the last round charged in the session. It also refuses a charge without
+// events. A session may skip rounds.
+func (l *Ledger) Charge(session [16]byte, round uint64, events []Event) error {
 	// Most ledgers that share an account are charged the same next.
 	c := l.latest.Load()
-	if c == nil || c.session != session || c.iteration != iteration || !slices.Equal(c.events, events) {
-		next, err := l.prepare(session, iteration, events)
+	if c == nil || c.session != session || c.round != round || !slices.Equal(c.events, events) {
+		next, err := l.prepare(session, round, events)
 		if err != nil {
 			return err
 		}
@@ -201,8 +201,8 @@ func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) erro
 		if err != nil {
 			return err
 		}
-		c = &charge{session, iteration, slices.Clone(events), l.meter.share(&account{
-			spent: asked, charged: next, sessions: l.advanced(session, iteration), protects: l.protects,
+		c = &charge{session, round, slices.Clone(events), l.meter.share(&account{
+			spent: asked, charged: next, sessions: l.advanced(session, round), protects: l.protects,
 		})}
 		l.latest.Store(c)
 	}
@@ -214,12 +214,12 @@ func (l *Ledger) Charge(session [16]byte, iteration uint64, events []Event) erro
 }
 
 // prepare checks a charge and returns the composition after it. It leaves the ledger unchanged.
-func (l *Ledger) prepare(session [16]byte, iteration uint64, events []Event) (composition, error) {
-	if i := l.find(session); i >= 0 && iteration <= l.sessions[i].iteration {
-		return nil, fmt.Errorf("%w: iteration %d, after %d in session %x", ErrIterationOrder, iteration, l.sessions[i].iteration, session)
+func (l *Ledger) prepare(session [16]byte, round uint64, events []Event) (composition, error) {
+	if i := l.find(session); i >= 0 && round <= l.sessions[i].round {
+		return nil, fmt.Errorf("%w: round %d, after %d in session %x", ErrRoundOrder, round, l.sessions[i].round, session)
 	}
 	if len(events) == 0 {
-		return nil, fmt.Errorf("dp: iteration %d charges no event; an iteration that releases nothing private needs no charge", iteration)
+		return nil, fmt.Errorf("dp: round %d charges no event; a round that releases nothing private needs no charge", round)
 	}
 	next := slices.Clone(l.charged)
 	for i, e := range events {
@@ -238,14 +238,14 @@ func (l *Ledger) find(session [16]byte) int {
 	return slices.IndexFunc(l.sessions, func(s lastCharge) bool { return s.session == session })
 }
 
-// advanced returns the latest iterations charged in each session, with one more.
-func (l *Ledger) advanced(session [16]byte, iteration uint64) []lastCharge {
+// advanced returns the latest rounds charged in each session, with one more.
+func (l *Ledger) advanced(session [16]byte, round uint64) []lastCharge {
 	sessions := slices.Clone(l.sessions)
 	if i := l.find(session); i >= 0 {
-		sessions[i].iteration = iteration
+		sessions[i].round = round
 		return sessions
 	}
-	return append(sessions, lastCharge{session, iteration})
+	return append(sessions, lastCharge{session, round})
 }
 
 // Spent returns the cost of all charges together at the budget's δ; ε is 0 before the first charge.

@@ -57,7 +57,7 @@ func TestLedgerRefusesToOverspend(t *testing.T) {
 			if l.Spent() != before {
 				t.Errorf("a refused charge moved the account from %+v to %+v", before, l.Spent())
 			}
-			// The iteration is not used up: a cheaper charge may still fit.
+			// The round is not used up: a cheaper charge may still fit.
 			if err = l.Charge(sessionA, i, []Event{Skellam(1e8, 1, 1)}); err != nil {
 				t.Errorf("a small charge after a refused one: %v", err)
 			}
@@ -79,9 +79,9 @@ func TestLedgerRefusesToGoBack(t *testing.T) {
 	l := open(t, budget, nil)
 	event := []Event{Skellam(1e6, 80, 800)}
 	for _, c := range []struct {
-		session   [16]byte
-		iteration uint64
-		ok        bool
+		session [16]byte
+		round   uint64
+		ok      bool
 	}{
 		{sessionA, 5, true},
 		{sessionA, 5, false}, // a replay
@@ -92,12 +92,12 @@ func TestLedgerRefusesToGoBack(t *testing.T) {
 		{sessionA, 8, false},
 	} {
 		before := l.Spent()
-		err := l.Charge(c.session, c.iteration, event)
-		if c.ok != (err == nil) || !c.ok && !errors.Is(err, ErrIterationOrder) {
-			t.Errorf("iteration %d of session %x: %v", c.iteration, c.session[:1], err)
+		err := l.Charge(c.session, c.round, event)
+		if c.ok != (err == nil) || !c.ok && !errors.Is(err, ErrRoundOrder) {
+			t.Errorf("round %d of session %x: %v", c.round, c.session[:1], err)
 		}
 		if !c.ok && l.Spent() != before {
-			t.Errorf("a refused iteration moved the account")
+			t.Errorf("a refused round moved the account")
 		}
 	}
 	if want := epsilon(t, RDP, 1e-5, event[0].Times(3)); l.Spent() != want {
@@ -157,11 +157,11 @@ func TestRestoreLedger(t *testing.T) {
 		var records []Record
 		for i := range rapid.IntRange(0, 4).Draw(t, "charges") {
 			r := Record{
-				Session:   rapid.SampledFrom([][16]byte{sessionA, sessionB}).Draw(t, "session"),
-				Iteration: uint64(i + 1),
-				Events:    rapid.SliceOfN(anyEvent, 1, 2).Draw(t, "events"),
+				Session: rapid.SampledFrom([][16]byte{sessionA, sessionB}).Draw(t, "session"),
+				Round:   uint64(i + 1),
+				Events:  rapid.SliceOfN(anyEvent, 1, 2).Draw(t, "events"),
 			}
-			if err := l.Charge(r.Session, r.Iteration, r.Events); err == nil {
+			if err := l.Charge(r.Session, r.Round, r.Events); err == nil {
 				records = append(records, r)
 			}
 		}
@@ -186,7 +186,7 @@ func TestRestoreLedger(t *testing.T) {
 // If a budget was lowered since the records were made, the records stand and no further charge is
 // accepted. Records that no ledger would have accepted are refused by number.
 func TestRestoreLedgerEdges(t *testing.T) {
-	records := []Record{{Session: sessionA, Iteration: 1, Events: []Event{Gaussian(1)}}, {Session: sessionA, Iteration: 2, Events: []Event{Gaussian(1)}}}
+	records := []Record{{Session: sessionA, Round: 1, Events: []Event{Gaussian(1)}}, {Session: sessionA, Round: 2, Events: []Event{Gaussian(1)}}}
 	l, err := RestoreLedger(budget, nil, records)
 	if err != nil {
 		t.Fatal(err)
@@ -198,10 +198,10 @@ func TestRestoreLedgerEdges(t *testing.T) {
 	if err := l.Charge(sessionA, 3, []Event{Gaussian(1e6)}); !errors.As(err, &over) {
 		t.Errorf("an overspent ledger answered %v", err)
 	}
-	if _, err := RestoreLedger(budget, nil, append(records, records[0])); !errors.Is(err, ErrIterationOrder) || !strings.Contains(err.Error(), "record 2") {
+	if _, err := RestoreLedger(budget, nil, append(records, records[0])); !errors.Is(err, ErrRoundOrder) || !strings.Contains(err.Error(), "record 2") {
 		t.Errorf("records out of order: error %v", err)
 	}
-	if _, err := RestoreLedger(budget, nil, []Record{{Session: sessionA, Iteration: 1, Events: []Event{SubsampledSkellam(1e6, 10, 10, 0.1)}}}); !errors.Is(err, ErrNoAccountant) {
+	if _, err := RestoreLedger(budget, nil, []Record{{Session: sessionA, Round: 1, Events: []Event{SubsampledSkellam(1e6, 10, 10, 0.1)}}}); !errors.Is(err, ErrNoAccountant) {
 		t.Errorf("a record without an accountant: error %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestLedgersShareACache(t *testing.T) {
 // them, also while other ledgers charge. The account never falls, and its memory does not grow.
 func TestLedgerBySampledSteps(t *testing.T) {
 	cache := new(Cache)
-	const iterations, steps = 120, 7
+	const rounds, steps = 120, 7
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -265,9 +265,9 @@ func TestLedgerBySampledSteps(t *testing.T) {
 				return
 			}
 			last := 0.0
-			for i := range uint64(iterations) {
+			for i := range uint64(rounds) {
 				events := []Event{SubsampledGaussian(1.5, 0.02).Times(steps)}
-				if i >= iterations-10 { // the last steps release less
+				if i >= rounds-10 { // the last steps release less
 					events[0].NoiseMultiplier = 2
 				}
 				if err = l.Charge(sessionA, i, events); err != nil {
@@ -275,12 +275,12 @@ func TestLedgerBySampledSteps(t *testing.T) {
 					return
 				}
 				if l.Spent().Epsilon <= last {
-					t.Errorf("ledger %d: after iteration %d the account is %+v, was %v", g, i, l.Spent(), last)
+					t.Errorf("ledger %d: after round %d the account is %+v, was %v", g, i, l.Spent(), last)
 				}
 				last = l.Spent().Epsilon
 			}
 			want, err := Problem{Events: []Event{
-				SubsampledGaussian(1.5, 0.02).Times((iterations - 10) * steps), SubsampledGaussian(2, 0.02).Times(10 * steps),
+				SubsampledGaussian(1.5, 0.02).Times((rounds - 10) * steps), SubsampledGaussian(2, 0.02).Times(10 * steps),
 			}, Delta: 1e-6, Accountant: PLD}.Epsilon()
 			if err != nil || l.Spent() != want {
 				t.Errorf("ledger %d: %+v, want %+v (%v)", g, l.Spent(), want, err)
@@ -295,7 +295,7 @@ func TestLedgerBySampledSteps(t *testing.T) {
 	}
 }
 
-// A run of 1,000 iterations and 40 parties with equal charges of ten sampled steps.
+// A run of 1,000 rounds and 40 parties with equal charges of ten sampled steps.
 func BenchmarkLedgerBySampledSteps(b *testing.B) {
 	for b.Loop() {
 		cache := new(Cache)
@@ -313,7 +313,7 @@ func BenchmarkLedgerBySampledSteps(b *testing.B) {
 	}
 }
 
-// A simulation's load, one iteration per client: reports memory per ledger.
+// A simulation's load, one round per client: reports memory per ledger.
 func BenchmarkLedgerCharge(b *testing.B) {
 	const clients = 70_000
 	cache := new(Cache)

@@ -11,7 +11,7 @@ func TestMixturesAreRefused(t *testing.T) {
 	user, rating := Protection{User, ZeroOut}, Protection{Rating, AddRemove}
 	b := Budget{Epsilon: 10, Delta: 1e-5, Accountant: RDP}
 	record := func(session byte, p Protection) Record {
-		return Record{Session: [16]byte{session}, Iteration: 1, Events: []Event{Gaussian(5)}, Protection: p}
+		return Record{Session: [16]byte{session}, Round: 1, Events: []Event{Gaussian(5)}, Protection: p}
 	}
 	for _, c := range []struct {
 		records []Record

@@ -3,7 +3,7 @@ package dp
 import "math"
 
 // SamplerError returns the total-variation error of all noise that a run draws: 4·n·L·T·2^-100 for
-// n clients, L coordinates per iteration (all releases together) and T iterations. Each coordinate
+// n clients, L coordinates per round (all releases together) and T rounds. Each coordinate
 // of a client takes two Poisson and two binomial draws with an error of at most 2^-100 each.
 // Problem and Budget take the result as SamplerError.
 func SamplerError(n, L, T int) float64 {

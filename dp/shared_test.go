@@ -9,9 +9,9 @@ func TestLedgersShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	charge := func(i int, iteration uint64) {
+	charge := func(i int, round uint64) {
 		t.Helper()
-		if err := l[i].Charge([16]byte{1}, iteration, []Event{Gaussian(5)}); err != nil {
+		if err := l[i].Charge([16]byte{1}, round, []Event{Gaussian(5)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,11 +24,11 @@ func TestLedgersShare(t *testing.T) {
 	if one, two := l[1].Charged(), l[0].Charged(); len(one) != 1 || one[0].Count != 1 || two[0].Count != 2 || len(l[2].Charged()) != 0 || l[2].Spent().Epsilon != 0 {
 		t.Errorf("charged %v, %v and %v", two, one, l[2].Charged())
 	}
-	charge(1, 3) // by another way: twice as well, but up to iteration 3
+	charge(1, 3) // by another way: twice as well, but up to round 3
 	if l[0].account == l[1].account || l[0].Spent() != l[1].Spent() {
-		t.Error("ledgers of other iterations share, or have spent something else")
+		t.Error("ledgers of other rounds share, or have spent something else")
 	}
 	if err := l[1].Charge([16]byte{1}, 2, []Event{Gaussian(5)}); err == nil {
-		t.Error("an iteration that was passed over was charged")
+		t.Error("a round that was passed over was charged")
 	}
 }

@@ -45,7 +45,7 @@ func System() Source {
 const SeedSize = 32
 
 // Seed is a secret from which the same stream can be drawn again. For example, a client draws the
-// noise of an iteration twice: to add it and to remove the surplus.
+// noise of a round twice: to add it and to remove the surplus.
 type Seed [SeedSize]byte
 
 // NewSeed draws a seed from the stream (label, n) of src.

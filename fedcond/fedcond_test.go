@@ -257,7 +257,7 @@ func TestIdentityIsDPSGD(t *testing.T) {
 func TestSwitchMovesNoPrediction(t *testing.T) {
 	p, x := crafted(6)
 	s := newStrategy(strategyParams{params: p, Floor: 1e-3, Schedule: protocol.Schedule{
-		{Iterations: 1, Releases: []protocol.Release{{Scale: 1}}}, {Iterations: 4, Releases: []protocol.Release{{Scale: 1}}},
+		{Rounds: 1, Releases: []protocol.Release{{Scale: 1}}}, {Rounds: 4, Releases: []protocol.Release{{Scale: 1}}},
 	}})
 	if err := s.know(x.moments()); err != nil {
 		t.Fatal(err)

@@ -101,12 +101,12 @@ func (x *instance) schedule(f *family) error {
 	}
 	moments := p.momentsRelease(s)
 	gradient := p.gradientRelease()
-	s.Schedule = protocol.Schedule{{Iterations: 1, Phase: Moments, Releases: []protocol.Release{moments}}}
+	s.Schedule = protocol.Schedule{{Rounds: 1, Phase: Moments, Releases: []protocol.Release{moments}}}
 	for _, step := range []protocol.Step{
-		{Iterations: until, Phase: Conditioned, Model: model.EncodedSize(p.len()+p.size(true), 1)},
-		{Iterations: rounds - until, Phase: Plain, Model: model.EncodedSize(p.len()+p.size(false), 1)},
+		{Rounds: until, Phase: Conditioned, Model: model.EncodedSize(p.len()+p.size(true), 1)},
+		{Rounds: rounds - until, Phase: Plain, Model: model.EncodedSize(p.len()+p.size(false), 1)},
 	} {
-		if step.Iterations > 0 {
+		if step.Rounds > 0 {
 			step.Releases = []protocol.Release{gradient}
 			s.Schedule = append(s.Schedule, step)
 		}

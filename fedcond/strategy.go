@@ -27,13 +27,13 @@ type strategyParams struct {
 // weights over the last half of the gradients' rounds. It is a server.Durable.
 type strategy struct {
 	strategyParams
-	iteration uint64
-	sums      []float64 // of the moments; nil before they arrive
-	known     moments
-	using     *transform
-	theta     []float64 // weights of transformed features
-	average   []float64 // sum of plain weights
-	averaged  float64   // number of summands in average
+	round    uint64
+	sums     []float64 // of the moments; nil before they arrive
+	known    moments
+	using    *transform
+	theta    []float64 // weights of transformed features
+	average  []float64 // sum of plain weights
+	averaged float64   // number of summands in average
 }
 
 func newStrategy(p strategyParams) *strategy {
@@ -41,17 +41,17 @@ func newStrategy(p strategyParams) *strategy {
 }
 
 func (s *strategy) Next() (*protocol.Plan, bool, error) {
-	if s.iteration == uint64(s.Schedule.Iterations()) {
+	if s.round == uint64(s.Schedule.Rounds()) {
 		return nil, true, nil
 	}
-	if s.iteration > 0 && s.sums == nil {
+	if s.round > 0 && s.sums == nil {
 		if err := s.know(s.guess()); err != nil {
 			return nil, false, err
 		}
 	}
-	s.iteration++
-	step := s.Schedule.At(s.iteration)
-	p := &protocol.Plan{Session: s.Session, Iteration: s.iteration, Phase: step.Phase, Cohort: s.Cohort, Releases: step.Releases}
+	s.round++
+	step := s.Schedule.At(s.round)
+	p := &protocol.Plan{Session: s.Session, Round: s.round, Phase: step.Phase, Cohort: s.Cohort, Releases: step.Releases}
 	if step.Phase == Moments {
 		return p, false, nil
 	}
@@ -90,7 +90,7 @@ func (s *strategy) turn(conditioned bool) error {
 // of T/2 has noise of variance p·σ²/(2nT) for each example of a direction. An item's weight has a
 // deviation of about an eighth of the range.
 func (s *strategy) ridge(directions float64) float64 {
-	gradients := float64(s.Schedule.Iterations() - s.Schedule[0].Iterations)
+	gradients := float64(s.Schedule.Rounds() - s.Schedule[0].Rounds)
 	r := s.Schedule[len(s.Schedule)-1].Releases[0]
 	noise := math.Sqrt(r.Noise.Target(s.Cohort)) / r.Scale / s.deviation
 	return s.Ridge.Or(sampleRidge + directions*noise*noise/(2*gradients*s.known.examples))
@@ -124,8 +124,8 @@ func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	for j, g := range gradient {
 		s.theta[j] -= rate * g
 	}
-	first := s.Schedule[0].Iterations
-	if gradients := s.Schedule.Iterations() - first; int(p.Iteration)-first > gradients/2 {
+	first := s.Schedule[0].Rounds
+	if gradients := s.Schedule.Rounds() - first; int(p.Round)-first > gradients/2 {
 		for j, w := range s.weights() {
 			s.average[j] += w
 		}
@@ -177,7 +177,7 @@ func (s *strategy) Model() []byte {
 
 // A strategy's state for a restart:
 //
-//	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ 0, 1 or 2: no transform, plain, conditioned ‖
+//	state = domain ‖ session (16 bytes) ‖ round (8) ‖ 0, 1 or 2: no transform, plain, conditioned ‖
 //	        averaged ‖ average ‖ θ ‖ (sums of the moments, once they are there)
 //
 // Integers are big endian, numbers as in the model.
@@ -185,7 +185,7 @@ const stateDomain = "fedsim/fedcond/state/v1\n"
 
 func (s *strategy) Save() ([]byte, error) {
 	b := append([]byte(stateDomain), s.Session[:]...)
-	b = binary.BigEndian.AppendUint64(b, s.iteration)
+	b = binary.BigEndian.AppendUint64(b, s.round)
 	how := byte(0)
 	switch {
 	case s.using == nil:
@@ -214,9 +214,9 @@ func (s *strategy) Restore(state []byte) error {
 	case string(state[len(stateDomain):head-9]) != string(s.Session[:]):
 		return fmt.Errorf("fedcond: the state is of session %x; this one is %x", state[len(stateDomain):head-9], s.Session)
 	}
-	iteration, how := binary.BigEndian.Uint64(state[head-9:]), state[head-1]
-	if iteration > uint64(s.Schedule.Iterations()) || how > 2 || how > 0 && len(state) == head+without {
-		return fmt.Errorf("fedcond: the state is of iteration %d and form %d; the last iteration is %d", iteration, how, s.Schedule.Iterations())
+	round, how := binary.BigEndian.Uint64(state[head-9:]), state[head-1]
+	if round > uint64(s.Schedule.Rounds()) || how > 2 || how > 0 && len(state) == head+without {
+		return fmt.Errorf("fedcond: the state is of round %d and form %d; the last round is %d", round, how, s.Schedule.Rounds())
 	}
 	body := state[head:]
 	v := make([]float64, len(body)/8)
@@ -241,7 +241,7 @@ func (s *strategy) Restore(state []byte) error {
 			return err
 		}
 	}
-	next.iteration, next.averaged = iteration, v[0]
+	next.round, next.averaged = round, v[0]
 	copy(next.average, v[1:1+n])
 	copy(next.theta, v[1+n:1+2*n])
 	*s = *next

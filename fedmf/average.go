@@ -24,9 +24,9 @@ type AverageParams struct {
 // Average is the server's side of VFL- and HFL-SGDMF, a server.Durable. It averages the versions of
 // the shared embeddings, by weight, over the parties that took part (FMF paper, figure 3, step s2).
 type Average struct {
-	params    AverageParams
-	shared    *model.Matrix
-	iteration uint64
+	params AverageParams
+	shared *model.Matrix
+	round  uint64
 }
 
 // NewAverage makes the strategy, with the shared embeddings at their start.
@@ -50,18 +50,18 @@ func NewAverage(p AverageParams) (*Average, error) {
 // Shared returns the current shared embeddings, not a copy.
 func (s *Average) Shared() *model.Matrix { return s.shared }
 
-// Next returns the plan of the next iteration, and false after the last.
+// Next returns the plan of the next round, and false after the last.
 func (s *Average) Next() (*protocol.Plan, bool, error) {
-	if s.iteration == uint64(s.params.Rounds) {
+	if s.round == uint64(s.params.Rounds) {
 		return nil, true, nil
 	}
-	s.iteration++
+	s.round++
 	r := s.params.Release
 	if r.Noise.Kind == protocol.PartyNoise {
-		r.Noise.Steps = s.params.StepsOf(s.iteration)
+		r.Noise.Steps = s.params.StepsOf(s.round)
 	}
 	return &protocol.Plan{
-		Session: s.params.Session, Iteration: s.iteration, Phase: Shared,
+		Session: s.params.Session, Round: s.round, Phase: Shared,
 		Cohort: s.params.Cohort, Releases: []protocol.Release{r}, Broadcast: s.shared.Encode(),
 	}, false, nil
 }
@@ -76,7 +76,7 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 	}
 	rate := 0.0
 	if s.params.Gradients {
-		_, rate = s.params.rates(int(p.Iteration))
+		_, rate = s.params.rates(int(p.Round))
 	}
 	run.Each(s.shared.Rows(), func(i int) {
 		row := s.shared.Row(i)

@@ -49,10 +49,10 @@ func TestAveragePlans(t *testing.T) {
 			}
 			release := p.Release(3)
 			release.Width, release.Noise = 40, noise
-			want := &protocol.Plan{Session: protocol.SessionID{1: 7}, Iteration: uint64(i + 1), Phase: "shared-embeddings",
+			want := &protocol.Plan{Session: protocol.SessionID{1: 7}, Round: uint64(i + 1), Phase: "shared-embeddings",
 				Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Releases: []protocol.Release{release}, Broadcast: p.StartUsers(3).Encode()}
 			if d := cmp.Diff(want, got); d != "" || got.Validate() != nil {
-				t.Errorf("iteration %d (-want +got):\n%s%v", i+1, d, got.Validate())
+				t.Errorf("round %d (-want +got):\n%s%v", i+1, d, got.Validate())
 			}
 			s.Skip(got, nil)
 		}
@@ -60,7 +60,7 @@ func TestAveragePlans(t *testing.T) {
 			t.Errorf("after the last: %v, %t, %v", got, done, err)
 		}
 		if !cmp.Equal(s.Model(), p.StartUsers(3).Encode()) {
-			t.Error("skipped iterations changed the model")
+			t.Error("skipped rounds changed the model")
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestAbsorbAverages(t *testing.T) {
 }
 
 // An average or a step outside the ball is projected, unless gradients are clipped instead; and
-// steps slow down over the iterations.
+// steps slow down over the rounds.
 func TestAbsorbProjects(t *testing.T) {
 	for _, c := range []struct {
 		clipping  Clipping

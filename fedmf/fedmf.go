@@ -12,7 +12,7 @@
 // has three stages:
 //
 //  1. each user pre-trains u_i against the common start of V;
-//  2. in every iteration each user samples one rating and contributes the
+//  2. in every round each user samples one rating and contributes the
 //     gradient of V; the server sees only the noisy sum over users ([OneRating];
 //     [AllRatings] is ours, and learns more from the same budget);
 //  3. each user fine-tunes u_i against the final V. It never leaves the client.
@@ -43,7 +43,7 @@ type Params struct {
 	Clip         float64      // C, the largest norm of a clipped gradient, positive
 }
 
-// Contribution says what a user of LFL-SGDMF sends in an iteration.
+// Contribution says what a user of LFL-SGDMF sends in a round.
 type Contribution string
 
 const (

@@ -160,9 +160,9 @@ func TestFitDescends(t *testing.T) {
 	})
 }
 
-// plan returns the plan of an iteration, with the current V.
-func plan(p fedmf.Params, v *model.Matrix, iteration uint64) *protocol.Plan {
-	return &protocol.Plan{Iteration: iteration, Phase: fedmf.ItemGradient, Broadcast: v.Encode(), Releases: []protocol.Release{release(p)}}
+// plan returns the plan of a round, with the current V.
+func plan(p fedmf.Params, v *model.Matrix, round uint64) *protocol.Plan {
+	return &protocol.Plan{Round: round, Phase: fedmf.ItemGradient, Broadcast: v.Encode(), Releases: []protocol.Release{release(p)}}
 }
 
 // release returns a release with the scale that a run would choose: rounding costs a thousandth.
@@ -185,13 +185,13 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 	user := fedmf.NewUser(&p, ratings)
 	src := simulated.New(1, "user")
 	hits := map[int32]int{}
-	for iteration := uint64(1); iteration <= 60; iteration++ {
-		got, err := user.Contribute(plan(p, v, iteration), src, nil)
+	for round := uint64(1); round <= 60; round++ {
+		got, err := user.Contribute(plan(p, v, round), src, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if g := got[0]; len(g.Index) != 1 || g.Block != 3 || len(g.Value) != 3 {
-			t.Fatalf("iteration %d: %+v; want the row of one item", iteration, g)
+			t.Fatalf("round %d: %+v; want the row of one item", round, g)
 		}
 		item := int32(got[0].Index[0])
 		hits[item]++
@@ -210,7 +210,7 @@ func TestContributionIsTheGradientOfOneRating(t *testing.T) {
 				return d * d
 			}
 			if want := (at(h) - at(-h)) / (2 * h); math.Abs(x-want) > 1e-5 {
-				t.Fatalf("iteration %d, coordinate %d of item %d: %v, finite differences give %v", iteration, i, item, x, want)
+				t.Fatalf("round %d, coordinate %d of item %d: %v, finite differences give %v", round, i, item, x, want)
 			}
 		}
 	}
@@ -321,8 +321,8 @@ func TestMeasuredSensitivity(t *testing.T) {
 		user := fedmf.NewUser(&p, r)
 		rel := release(p)
 		d2, d1 := rel.Bounds()
-		for iteration := range uint64(5) {
-			vectors, err := user.Contribute(plan(p, v, iteration+1), simulated.New(uint64(n), "u"), nil)
+		for round := range uint64(5) {
+			vectors, err := user.Contribute(plan(p, v, round+1), simulated.New(uint64(n), "u"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +369,7 @@ func TestAbsorb(t *testing.T) {
 	for j := range 3 {
 		want := make([]float64, 2)
 		for i := range want {
-			want[i] = before.Row(j)[i] - 0.02*3/6*sum[2*j+i] // η·m/|U1|, the first iteration has the full rate
+			want[i] = before.Row(j)[i] - 0.02*3/6*sum[2*j+i] // η·m/|U1|, the first round has the full rate
 		}
 		fedmf.Project(want, 5)
 		for i := range want {
@@ -395,7 +395,7 @@ func TestSchedule(t *testing.T) {
 		want      float64
 	}{{1, 10, 1}, {5, 10, 0.55}, {9, 10, 0.1}, {10, 10, 0.1}, {1, 1, 1}, {41, 100, 0.55}, {100, 100, 0.1}} {
 		if got := fedmf.Schedule(1, c.t, c.rounds); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("iteration %d of %d: %v, want %v", c.t, c.rounds, got, c.want)
+			t.Errorf("round %d of %d: %v, want %v", c.t, c.rounds, got, c.want)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (s *slow) deal(rng *rand.Rand, party func(user, item int) int) {
 // to a tenth.
 func fall(step, all int) float64 { return 1 - 0.9*min(float64(step-1)/(0.8*float64(all)), 1) }
 
-// iterate runs an iteration through the parties and the server in their current state.
+// iterate runs a round through the parties and the server in their current state.
 func iterate(t *testing.T, s *Average, parties []client.Trainer) {
 	t.Helper()
 	pl, done, err := s.Next()
@@ -95,7 +95,7 @@ func checkNear(t *testing.T, name string, want, got *model.Matrix) {
 var faint = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e-14, SamplingRate: 1}
 
 // VFL without noise, full batch, is the paper's FMF. With one party and T' = 1 it is plain
-// projected gradient descent over 20 iterations. With three parties it is equation (4), the average
+// projected gradient descent over 20 rounds. With three parties it is equation (4), the average
 // of step (s2), and κ steps on V at the end. The learning rate of the paper is γ_t = η_U·n, and η_V
 // = η_U·n/m.
 func TestVerticalIsFMF(t *testing.T) {

@@ -18,7 +18,7 @@ type Horizontal struct {
 	weight   float64 // n_k/n
 	gradient bool    // send gradients instead of embeddings
 
-	steps *stepper      // nil before the first iteration
+	steps *stepper      // nil before the first round
 	u     *model.Matrix // U_k, which the party never shares, as trained in stages 1 and 2
 	tuned *Tuned        // nil before stage 3
 }
@@ -41,13 +41,13 @@ func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizo
 }
 
 // SendGradients makes the party send the normalised noisy gradient of V of one step instead of the
-// trained V: HFL-synSGD, with T' = 1. Call it before the first iteration.
+// trained V: HFL-synSGD, with T' = 1. Call it before the first round.
 func (t *Horizontal) SendGradients() { t.gradient = true }
 
 // Own returns the party's users, as indices of all users.
 func (t *Horizontal) Own() []int32 { return t.users }
 
-// Users returns U_k after stages 1 and 2, one row for each of Own; nil before the first iteration.
+// Users returns U_k after stages 1 and 2, one row for each of Own; nil before the first round.
 func (t *Horizontal) Users() *model.Matrix { return t.u }
 
 // Tuned returns the embeddings after stage 3; nil before.
@@ -105,18 +105,18 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 	} else if _, err = t.params.receive(p.Broadcast, t.params.Items, t.steps.v); err != nil {
 		return nil, err
 	}
-	if err = t.steps.begin(n, src, "local-steps", p.Iteration); err != nil {
+	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
 		return nil, err
 	}
 	if t.gradient {
 		var g *model.Matrix
-		if g, err = t.noisyGradient(int(p.Iteration)); err != nil {
+		if g, err = t.noisyGradient(int(p.Round)); err != nil {
 			return nil, err
 		}
 		return []protocol.Vector{weighted(g, t.weight, p.Releases[0])}, nil
 	}
 	for k := range t.params.LocalSteps {
-		if err = t.step(int(p.Iteration-1)*t.params.LocalSteps + k + 1); err != nil {
+		if err = t.step(int(p.Round-1)*t.params.LocalSteps + k + 1); err != nil {
 			return nil, err
 		}
 	}

@@ -89,7 +89,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 		clip(g.Value, t.params.Clip)
 		return []protocol.Vector{g}, nil
 	}
-	k, err := entropy.Uniform(src.Stream("sample-rating", p.Iteration), uint64(n))
+	k, err := entropy.Uniform(src.Stream("sample-rating", p.Round), uint64(n))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 type LFLParams struct {
 	Params
 	Rounds int // T, attempts
-	// LearningRate is η: in an iteration V moves by η·(m/|U1|) times the summed
+	// LearningRate is η: in a round V moves by η·(m/|U1|) times the summed
 	// gradient, which is a step of η for an item with its even share |U1|/m of
 	// the sampled ratings. The paper's γ_t is η·m.
 	LearningRate float64
@@ -167,9 +167,9 @@ func (p Params) Release() protocol.Release {
 
 // LFL is the server's side of LFL-SGDMF: a server.Durable.
 type LFL struct {
-	params    LFLParams
-	items     *model.Matrix
-	iteration uint64
+	params LFLParams
+	items  *model.Matrix
+	round  uint64
 }
 
 // NewLFL makes the strategy, with V at its start.
@@ -190,22 +190,22 @@ func NewLFL(p LFLParams) (*LFL, error) {
 // Items returns the current V, not a copy.
 func (s *LFL) Items() *model.Matrix { return s.items }
 
-// Next returns the plan of the next iteration, and false after the last. A skipped iteration is an
+// Next returns the plan of the next round, and false after the last. A skipped round is an
 // attempt like any other: the budget is planned over attempts.
 func (s *LFL) Next() (*protocol.Plan, bool, error) {
-	if s.iteration == uint64(s.params.Rounds) {
+	if s.round == uint64(s.params.Rounds) {
 		return nil, true, nil
 	}
-	s.iteration++
+	s.round++
 	return &protocol.Plan{
-		Session: s.params.Session, Iteration: s.iteration, Phase: ItemGradient,
+		Session: s.params.Session, Round: s.round, Phase: ItemGradient,
 		Cohort: s.params.Cohort, Releases: []protocol.Release{s.params.Release}, Broadcast: s.items.Encode(),
 	}, false, nil
 }
 
 // Absorb computes V <- Π(V - γ_t/|U1| · Σ gradient) (FMF paper, figure 3(d), step s2).
 func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	gamma := Schedule(s.params.LearningRate, int(p.Iteration), s.params.Rounds) *
+	gamma := Schedule(s.params.LearningRate, int(p.Round), s.params.Rounds) *
 		float64(s.params.Items) / float64(sums.Survivors)
 	g, d := sums.Values[0], s.params.Rank
 	run.Each(s.params.Items, func(j int) {
@@ -224,8 +224,8 @@ func (s *LFL) Skip(*protocol.Plan, error) {}
 // Model returns V, encoded.
 func (s *LFL) Model() []byte { return s.items.Encode() }
 
-// Schedule returns the learning rate of iteration t (from 1) of rounds: it falls linearly over the
-// first 80% of the iterations to a tenth, then stays.
+// Schedule returns the learning rate of round t (from 1) of rounds: it falls linearly over the
+// first 80% of the rounds to a tenth, then stays.
 func Schedule(rate float64, t, rounds int) float64 {
 	fall := 0.8 * float64(rounds)
 	if fall == 0 {

@@ -38,7 +38,7 @@ func openUsers(s *algorithm.Setup, p Params) (*usersInstance, error) {
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	s := x.setup
 	return NewLFL(LFLParams{
-		Params: x.params, Rounds: s.Schedule.Iterations(), LearningRate: learningRate.Value(s.Config),
+		Params: x.params, Rounds: s.Schedule.Rounds(), LearningRate: learningRate.Value(s.Config),
 		Session: session, Cohort: s.Cohort, Release: *s.Schedule.First(),
 	})
 }
@@ -80,7 +80,7 @@ func sharedMatrix(shared []byte, name string, ids []string, p Params) ([]model.E
 }
 
 func (x *usersInstance) Baselines() []algorithm.Baseline {
-	return append(startBaselines(x.setup, x.params, x.setup.Schedule.Iterations()), withoutNoise(x.setup))
+	return append(startBaselines(x.setup, x.params, x.setup.Schedule.Rounds()), withoutNoise(x.setup))
 }
 
 // startBaselines returns the baselines of users without cooperation.

@@ -181,7 +181,7 @@ const Shared = "shared-embeddings"
 // costs no privacy. A part in 2^24 is far below the noise, and ten parties' sum fits 32 bits.
 const averageScale = 1 << 24
 
-// Release returns the release of an iteration that averages rows shared embeddings; the caller must
+// Release returns the release of a round that averages rows shared embeddings; the caller must
 // set width and noise. A party sends (w·X, w) with its public share w of items or users, so that
 // the quotient of the sums is the average over the parties that took part.
 func (p PartyParams) Release(rows int) protocol.Release {
@@ -232,10 +232,10 @@ func (p PartyParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.N
 	n := plan.Releases[0].Noise
 	switch n.Kind {
 	case protocol.NoNoise:
-		return protocol.Noise{Steps: p.StepsOf(plan.Iteration), SamplingRate: p.SamplingRate}, nil
+		return protocol.Noise{Steps: p.StepsOf(plan.Round), SamplingRate: p.SamplingRate}, nil
 	case protocol.PartyNoise:
 		if n.Steps < p.LocalSteps || n.Steps > p.LocalSteps+p.ItemSteps {
-			return n, fmt.Errorf("fedmf: the plan pays for %d local steps; an iteration takes %d, and %d follow the last", n.Steps, p.LocalSteps, p.ItemSteps)
+			return n, fmt.Errorf("fedmf: the plan pays for %d local steps; a round takes %d, and %d follow the last", n.Steps, p.LocalSteps, p.ItemSteps)
 		}
 		if n.Spread != spread {
 			return n, fmt.Errorf("fedmf: the plan says spread=%t of what a %s owns; it is %t", n.Spread, p.Unit, spread)
@@ -276,10 +276,10 @@ func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*mode
 	return m, nil
 }
 
-// StepsOf returns the number of local steps paid in an iteration, counted from 1: the last
-// iteration pays in advance for the steps on V alone, which follow it.
-func (p PartyParams) StepsOf(iteration uint64) int {
-	if iteration == uint64(p.Rounds) {
+// StepsOf returns the number of local steps paid in a round, counted from 1: the last
+// round pays in advance for the steps on V alone, which follow it.
+func (p PartyParams) StepsOf(round uint64) int {
+	if round == uint64(p.Rounds) {
 		return p.LocalSteps + p.ItemSteps
 	}
 	return p.LocalSteps

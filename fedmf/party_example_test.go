@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// One iteration of VFL-SGDMF without noise, of two parties that own an item each. All embeddings
+// One round of VFL-SGDMF without noise, of two parties that own an item each. All embeddings
 // start at u = v = 2, which predicts 4; user 1 gave item 0 the mark 5 and item 1 the mark 3. Each
 // party sends half of its U, and its weight, 1/2.
 func ExampleVertical() {

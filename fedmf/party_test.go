@@ -104,10 +104,10 @@ func soundParams(users, items, rank int) PartyParams {
 }
 
 // planOf asks for the shared embeddings x.
-func planOf(p *PartyParams, iteration uint64, x *model.Matrix, n protocol.Noise) *protocol.Plan {
+func planOf(p *PartyParams, round uint64, x *model.Matrix, n protocol.Noise) *protocol.Plan {
 	r := p.Release(x.Rows())
 	r.Width, r.Noise = 40, n
-	return &protocol.Plan{Iteration: iteration, Phase: Shared, Cohort: protocol.Cohort{Clients: 1},
+	return &protocol.Plan{Round: round, Phase: Shared, Cohort: protocol.Cohort{Clients: 1},
 		Releases: []protocol.Release{r}, Broadcast: x.Encode()}
 }
 
@@ -338,7 +338,7 @@ func TestPartiesRefusePlans(t *testing.T) {
 		{"more steps", func(pl *protocol.Plan) { pl.Releases[0].Noise.Steps = 6 }, "pays for 6 local steps"},
 		{"a unit with all parties", func(pl *protocol.Plan) { pl.Releases[0].Noise.Spread = true }, "spread=true"},
 		{"exact", func(pl *protocol.Plan) { pl.Releases[0].Noise = protocol.Noise{} }, ""},
-		{"too few steps", func(pl *protocol.Plan) { pl.Releases[0].Noise.Steps = 2 }, "pays for 2 local steps; an iteration takes 3"},
+		{"too few steps", func(pl *protocol.Plan) { pl.Releases[0].Noise.Steps = 2 }, "pays for 2 local steps; a round takes 3"},
 		{"split", func(pl *protocol.Plan) { pl.Releases[0].Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise of the kind split"},
 		{"replace", func(pl *protocol.Plan) { pl.Releases[0].Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 1} }, "noise of the kind replace"},
 		{"no such noise", func(pl *protocol.Plan) { pl.Releases[0].Noise.Kind = 9 }, "noise of the kind"},

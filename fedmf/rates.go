@@ -20,7 +20,7 @@ func chooseRate(s *algorithm.Setup, p Params) float64 {
 	m := float64(p.Items)
 	if p.Contribution == AllRatings {
 		// Two figures count: how far one user can move V, g = η·m·C, and the noise that a
-		// prediction gains in an iteration at g = 1. With g beyond 185, items that half of the
+		// prediction gains in a round at g = 1. With g beyond 185, items that half of the
 		// users rated overshoot.
 		const still, linear, square = 1. / 185, 6, 450
 		kappa := scale * sigma / p.Clip

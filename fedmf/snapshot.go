@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Users and parties of HFL keep embeddings of users from one iteration to the next, as
+// Users and parties of HFL keep embeddings of users from one round to the next, as
 // little-endian float64, row by row.
 
 // Snapshot returns u_i, fitted in stage 1.

@@ -9,10 +9,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A strategy's state for a restart holds its session, the number of iterations it has planned, and
+// A strategy's state for a restart holds its session, the number of rounds it has planned, and
 // the shared embeddings.
 //
-//	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ rows (4) ‖ columns (4) ‖ embeddings
+//	state = domain ‖ session (16 bytes) ‖ round (8) ‖ rows (4) ‖ columns (4) ‖ embeddings
 //
 // Integers are big endian; embeddings are encoded as for a broadcast ([Matrix.Encode]). The domain
 // ends in the version of the form. The keeper of a state must detect damage.
@@ -23,19 +23,19 @@ const (
 
 // progress is the part of a strategy that changes.
 type progress struct {
-	iteration uint64
-	shared    *model.Matrix
+	round  uint64
+	shared *model.Matrix
 }
 
 func (p progress) encode(domain string, session protocol.SessionID) []byte {
 	b := append([]byte(domain), session[:]...)
-	b = binary.BigEndian.AppendUint64(b, p.iteration)
+	b = binary.BigEndian.AppendUint64(b, p.round)
 	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.Rows()))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.Cols()))
 	return append(b, p.shared.Encode()...)
 }
 
-// decodeProgress reads a state of the session, of at most rounds iterations and of embeddings of
+// decodeProgress reads a state of the session, of at most rounds rounds and of embeddings of
 // like's shape; like stays as it is.
 func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds int, like *model.Matrix) (progress, error) {
 	fixed := len(domain) + len(session) + 8 + 4 + 4
@@ -50,9 +50,9 @@ func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds 
 		return progress{}, fmt.Errorf("fedmf: the state is of session %x; this one is %x", got, session)
 	}
 	b = b[len(session):]
-	iteration := binary.BigEndian.Uint64(b)
-	if iteration > uint64(rounds) {
-		return progress{}, fmt.Errorf("fedmf: the state is of iteration %d; the last one is %d", iteration, rounds)
+	round := binary.BigEndian.Uint64(b)
+	if round > uint64(rounds) {
+		return progress{}, fmt.Errorf("fedmf: the state is of round %d; the last one is %d", round, rounds)
 	}
 	rows, cols := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
 	if uint64(rows) != uint64(like.Rows()) || uint64(cols) != uint64(like.Cols()) {
@@ -62,7 +62,7 @@ func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds 
 	if err != nil {
 		return progress{}, err
 	}
-	p := progress{iteration, shared.Matrix()}
+	p := progress{round, shared.Matrix()}
 	for i, x := range p.shared.Data() {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return progress{}, fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/like.Cols(), x)
@@ -73,7 +73,7 @@ func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds 
 
 // Save returns the state before the next call of Next.
 func (s *LFL) Save() ([]byte, error) {
-	return progress{s.iteration, s.items}.encode(lflState, s.params.Session), nil
+	return progress{s.round, s.items}.encode(lflState, s.params.Session), nil
 }
 
 // Restore takes up a saved state. A state of another session, or one with a wrong form, is an error
@@ -83,13 +83,13 @@ func (s *LFL) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
-	s.iteration, s.items = p.iteration, p.shared
+	s.round, s.items = p.round, p.shared
 	return nil
 }
 
 // Save returns the state before the next call of Next.
 func (s *Average) Save() ([]byte, error) {
-	return progress{s.iteration, s.shared}.encode(averageState, s.params.Session), nil
+	return progress{s.round, s.shared}.encode(averageState, s.params.Session), nil
 }
 
 // Restore takes up a saved state. A state of another session, or with a wrong form, is an error
@@ -99,6 +99,6 @@ func (s *Average) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
-	s.iteration, s.shared = p.iteration, p.shared
+	s.round, s.shared = p.round, p.shared
 	return nil
 }

@@ -27,7 +27,7 @@ type durable interface {
 // stateSession is the session of the states in testdata: bytes 0 to 15.
 var stateSession = protocol.SessionID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
-// strategies makes a strategy of each kind, of 3 x 2 embeddings and 5 iterations, at its start.
+// strategies makes a strategy of each kind, of 3 x 2 embeddings and 5 rounds, at its start.
 func strategies(t testing.TB) map[string]durable {
 	t.Helper()
 	cohort := protocol.Cohort{Clients: 4, Tolerance: 0.5}
@@ -60,14 +60,14 @@ func save(t testing.TB, s durable) []byte {
 	return b
 }
 
-// next plans an iteration and absorbs sums that follow from its number.
+// next plans a round and absorbs sums that follow from its number.
 func next(t *testing.T, s durable) *protocol.Plan {
 	t.Helper()
 	p, done, err := s.Next()
 	if err != nil || done {
 		t.Fatal(done, err)
 	}
-	rng := rand.New(rand.NewPCG(1, p.Iteration))
+	rng := rand.New(rand.NewPCG(1, p.Round))
 	sum := make([]float64, p.Releases[0].Len)
 	for i := range sum {
 		sum[i] = rng.Float64()
@@ -78,8 +78,8 @@ func next(t *testing.T, s durable) *protocol.Plan {
 	return p
 }
 
-// Python's struct wrote the states in testdata, of iteration 2 and the embeddings below. Restored,
-// they give the model, the next iteration is the third, and saving gives the same bytes.
+// Python's struct wrote the states in testdata, of round 2 and the embeddings below. Restored,
+// they give the model, the next round is the third, and saving gives the same bytes.
 func TestStateFiles(t *testing.T) {
 	embeddings := []float64{0.5, 1, 1.5, 2, 0, 0.25}
 	var model []byte
@@ -99,8 +99,8 @@ func TestStateFiles(t *testing.T) {
 			t.Errorf("%s: saved as\n%x, restored from\n%x", name, got, state)
 		}
 		p, done, err := s.Next()
-		if err != nil || done || p.Iteration != 3 || !bytes.Equal(p.Broadcast, model) || !bytes.Equal(s.Model(), model) {
-			t.Errorf("%s: the next plan is %+v (done %t, %v), want iteration 3 of the model %x", name, p, done, err, model)
+		if err != nil || done || p.Round != 3 || !bytes.Equal(p.Broadcast, model) || !bytes.Equal(s.Model(), model) {
+			t.Errorf("%s: the next plan is %+v (done %t, %v), want round 3 of the model %x", name, p, done, err, model)
 		}
 	}
 }
@@ -127,14 +127,14 @@ func TestRestoreGoesOn(t *testing.T) {
 			}
 			for _, want := range plans[i:] {
 				if d := cmp.Diff(want, next(t, resumed)); d != "" {
-					t.Fatalf("%s, from iteration %d: plan (-whole +resumed):\n%s", name, i, d)
+					t.Fatalf("%s, from round %d: plan (-whole +resumed):\n%s", name, i, d)
 				}
 			}
 			if !bytes.Equal(resumed.Model(), whole.Model()) {
-				t.Errorf("%s, from iteration %d: another model", name, i)
+				t.Errorf("%s, from round %d: another model", name, i)
 			}
 			if _, done, err := resumed.Next(); !done || err != nil {
-				t.Errorf("%s, from iteration %d: not done after the last iteration: %v", name, i, err)
+				t.Errorf("%s, from round %d: not done after the last round: %v", name, i, err)
 			}
 		}
 	}
@@ -162,11 +162,11 @@ func TestStateIsACopy(t *testing.T) {
 
 // Offsets of the parts of a state, behind a domain of the given length.
 const (
-	atSession   = 0
-	atIteration = 16
-	atRows      = 24
-	atCols      = 28
-	atValues    = 32
+	atSession = 0
+	atRound   = 16
+	atRows    = 24
+	atCols    = 28
+	atValues  = 32
 )
 
 func TestRestoreRefuses(t *testing.T) {
@@ -195,8 +195,8 @@ func TestRestoreRefuses(t *testing.T) {
 		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, "has 47 bytes, 3 x 2 embeddings need 48"},
 		{"longer", func(b []byte) []byte { return append(b, 0) }, "has 49 bytes, 3 x 2 embeddings need 48"},
 		{"of another session", put(atSession+8, 7, 8), "is of session 0001020304050607000000000000000"},
-		{"of an iteration after the last", put(atIteration, 6, 8), "is of iteration 6; the last one is 5"},
-		{"of an iteration that no int holds", put(atIteration, math.MaxUint64, 8), "is of iteration 18446744073709551615; the last one is 5"},
+		{"of a round after the last", put(atRound, 6, 8), "is of round 6; the last one is 5"},
+		{"of a round that no int holds", put(atRound, math.MaxUint64, 8), "is of round 18446744073709551615; the last one is 5"},
 		{"of more rows", put(atRows, 4, 4), "holds 4 x 2 embeddings; there must be 3 x 2"},
 		{"of rows and columns exchanged", func(b []byte) []byte { return put(atCols, 3, 4)(put(atRows, 2, 4)(b)) }, "holds 2 x 3 embeddings; there must be 3 x 2"},
 		{"of 2^32-1 columns", put(atCols, math.MaxUint32, 4), "holds 3 x 4294967295 embeddings"},

@@ -166,10 +166,10 @@ func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {
 	return &stepper{params: p, ratings: ratings, v: v, gradV: model.NewMatrix(v.Rows(), v.Cols()), touched: []int{}}
 }
 
-// begin sets up the randomness of an iteration: AES-CTR streams keyed by a seed from src, since
+// begin sets up the randomness of a round: AES-CTR streams keyed by a seed from src, since
 // noise needs more bytes than a system's generator gives at speed.
-func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, iteration uint64) error {
-	seed, err := entropy.NewSeed(src, label, iteration)
+func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, round uint64) error {
+	seed, err := entropy.NewSeed(src, label, round)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func TestInfeasibleBroadcast(t *testing.T) {
 	}
 }
 
-// stepperOf returns nil before the party's first accepted iteration.
+// stepperOf returns nil before the party's first accepted round.
 func stepperOf(party any) *stepper {
 	switch party := party.(type) {
 	case *Vertical:
@@ -97,7 +97,7 @@ func TestInfeasibleModel(t *testing.T) {
 }
 
 // Without randomness a party trains nothing: it says so, and does not panic, at
-// the first iteration, at a later one, and in the last steps.
+// the first round, at a later one, and in the last steps.
 func TestPartiesWithoutEntropy(t *testing.T) {
 	p := soundParams(3, 3, 2)
 	p.ItemSteps, p.Rounds = 1, 2
@@ -180,7 +180,7 @@ func TestUsersRefuseOwnNoise(t *testing.T) {
 	p.Contribution = OneRating
 	r := p.Release()
 	r.Scale, r.Width, r.Noise = 10, 32, protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1e6, SamplingRate: 1, Steps: 1}
-	pl := &protocol.Plan{Iteration: 1, Phase: ItemGradient, Cohort: protocol.Cohort{Clients: 1}, Releases: []protocol.Release{r}, Broadcast: p.StartItems().Encode()}
+	pl := &protocol.Plan{Round: 1, Phase: ItemGradient, Cohort: protocol.Cohort{Clients: 1}, Releases: []protocol.Release{r}, Broadcast: p.StartItems().Encode()}
 	user := NewUser(&p, model.Ratings{Items: []int32{1}, Values: []float32{5}})
 	if got, err := user.Contribute(pl, simulated.New(1, "user"), serial{}); err == nil {
 		t.Errorf("a user contributes %v to a plan that has the parties add the noise", got)

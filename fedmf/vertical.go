@@ -21,7 +21,7 @@ type Vertical struct {
 	weight  float64 // m_k/m
 	alone   bool
 
-	steps    *stepper      // nil before the first iteration
+	steps    *stepper      // nil before the first round
 	u        *model.Matrix // U as the party knows it
 	source   entropy.Source
 	last     protocol.Noise // of the paid steps on V alone
@@ -43,9 +43,9 @@ func NewVertical(p *PartyParams, items []int32, rows []model.Ratings) (*Vertical
 	return &Vertical{params: p, items: items, ratings: newTable(rows), weight: float64(len(items)) / float64(p.Items)}, nil
 }
 
-// Alone makes the party train by itself. It takes part in every iteration, for as many steps and as
+// Alone makes the party train by itself. It takes part in every round, for as many steps and as
 // much noise, but keeps its own U and sends none. It is the local-only baseline. Call it before the
-// first iteration.
+// first round.
 func (t *Vertical) Alone() { t.alone = true }
 
 // StartUsers returns the common start of U.
@@ -80,7 +80,7 @@ func (t *Vertical) exact() *model.Matrix {
 	return t.steps.v
 }
 
-// Users returns U as the party knows it; nil before its first iteration.
+// Users returns U as the party knows it; nil before its first round.
 func (t *Vertical) Users() *model.Matrix { return t.u }
 
 // Finished reports whether the last steps have been taken.
@@ -136,11 +136,11 @@ func (t *Vertical) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.R
 	}
 	t.last = n
 	t.last.Steps -= t.params.LocalSteps
-	if err = t.steps.begin(n, src, "local-steps", p.Iteration); err != nil {
+	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
 		return nil, err
 	}
 	for k := range t.params.LocalSteps {
-		if err = t.step(int(p.Iteration-1)*t.params.LocalSteps+k+1, true); err != nil {
+		if err = t.step(int(p.Round-1)*t.params.LocalSteps+k+1, true); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +167,7 @@ func (t *Vertical) step(number int, both bool) error {
 	return s.moveV(itemRate/p.batch(p.Users), sigma)
 }
 
-// Finish takes the last κ steps, on V_k alone, if the party took part in the iteration that pays
+// Finish takes the last κ steps, on V_k alone, if the party took part in the round that pays
 // for them (FMF paper, section 4.1.4).
 func (t *Vertical) Finish(model []byte, _ protocol.Runner) error {
 	if err := t.receive(model); err != nil {

@@ -23,7 +23,7 @@ const (
 	verticalHead  = len(verticalState) + 1 + 1 + 8 + 8 + 4 + 4 + 4
 )
 
-// Save returns nil before the first iteration. The state is as private as V_k: more exact than the
+// Save returns nil before the first round. The state is as private as V_k: more exact than the
 // embeddings that the party may publish.
 func (t *Vertical) Save() ([]byte, error) {
 	if t.alone {
@@ -51,7 +51,7 @@ func (t *Vertical) Save() ([]byte, error) {
 	return append(b, v.Encode()...), nil
 }
 
-// Restore takes up a saved state, before the first iteration. It draws the trimmed ratings of a
+// Restore takes up a saved state, before the first round. It draws the trimmed ratings of a
 // user again from src: a step's sensitivity is the same for any choice.
 func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	if state == nil {
@@ -100,7 +100,7 @@ func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err
 	case last.Kind != protocol.NoNoise && last.Kind != protocol.PartyNoise:
 		return last, false, fmt.Errorf("fedmf: the state has noise of the kind %s; a party noises its own steps", last.Kind)
 	case last.Steps > t.params.ItemSteps || !(last.SamplingRate > 0 && last.SamplingRate <= 1) || !(last.Multiplier >= 0):
-		return last, false, fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last iteration",
+		return last, false, fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last round",
 			last.Steps, last.SamplingRate, last.Multiplier, t.params.ItemSteps)
 	case uint64(rows) != uint64(len(t.items)) || uint64(cols) != uint64(t.params.Rank):
 		return last, false, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, len(t.items), t.params.Rank)

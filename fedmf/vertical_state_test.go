@@ -16,23 +16,23 @@ import (
 )
 
 // lasting makes a party with noise of its own, trimmed ratings and item steps at the end, and the
-// plan of an iteration. Its randomness is the same for every party.
-func lasting(t *testing.T) (party *Vertical, plan func(iteration uint64) *protocol.Plan) {
+// plan of a round. Its randomness is the same for every party.
+func lasting(t *testing.T) (party *Vertical, plan func(round uint64) *protocol.Plan) {
 	t.Helper()
 	p := soundParams(12, 5, 2)
 	p.Rounds, p.LocalSteps, p.ItemSteps, p.SamplingRate = 3, 2, 4, 0.5
 	p.Unit, p.ClipRatings = dp.User, 2
 	rows := someRatings(rand.New(rand.NewPCG(3, 4)), p.Users, 3, 0.9)
 	party = newVertical(t, &p, []int32{0, 2, 4}, rows)
-	return party, func(iteration uint64) *protocol.Plan {
-		n := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.1, SamplingRate: 0.5, Steps: p.StepsOf(iteration), Spread: true}
-		return planOf(&p, iteration, p.StartUsers(p.Users), n)
+	return party, func(round uint64) *protocol.Plan {
+		n := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 0.1, SamplingRate: 0.5, Steps: p.StepsOf(round), Spread: true}
+		return planOf(&p, round, p.StartUsers(p.Users), n)
 	}
 }
 
 var lastingSource = simulated.New(8, "party")
 
-// A party that is stopped after any iteration, or after the end, and restored, continues as without
+// A party that is stopped after any round, or after the end, and restored, continues as without
 // the stop, to the bit: its messages and its final state.
 func TestVerticalRestoreGoesOn(t *testing.T) {
 	run := func(stopAt int) (sent [][]float64, end, state []byte) {
@@ -74,10 +74,10 @@ func TestVerticalRestoreGoesOn(t *testing.T) {
 	for stop := range 5 {
 		got, last, kept := run(stop)
 		if d := cmp.Diff(sent, got); d != "" {
-			t.Errorf("stopped after iteration %d it sends something else:\n%.1000s", stop, d)
+			t.Errorf("stopped after round %d it sends something else:\n%.1000s", stop, d)
 		}
 		if !bytes.Equal(end, last) || !bytes.Equal(state, kept) {
-			t.Errorf("stopped after iteration %d it ends with other embeddings", stop)
+			t.Errorf("stopped after round %d it ends with other embeddings", stop)
 		}
 	}
 	party, _ := lasting(t)

@@ -33,7 +33,7 @@ func bothKinds(t *testing.T, p *PartyParams, rows []model.Ratings) map[string]cl
 	return map[string]client.Trainer{"vfl": newVertical(t, p, Order(p.Items), rows), "hfl": newHorizontal(t, p, Order(p.Users), rows)}
 }
 
-// contribute has a party take up an iteration and returns its one vector.
+// contribute has a party take up a round and returns its one vector.
 func contribute(t *testing.T, party client.Trainer, pl *protocol.Plan, src entropy.Source) []float64 {
 	t.Helper()
 	if err := pl.Validate(); err != nil {
@@ -119,14 +119,14 @@ func TestVerticalNoise(t *testing.T) {
 	}
 }
 
-// The κ last steps are taken once, if the party took part in the iteration that pays for them.
+// The κ last steps are taken once, if the party took part in the round that pays for them.
 func TestItemStepsArePaidFor(t *testing.T) {
 	p := soundParams(3, 2, 2)
 	p.ItemSteps = 2
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 3}
 	for _, c := range []struct {
 		name  string
-		steps []int // of the iterations taken up
+		steps []int // of the rounds taken up
 		moves bool
 	}{{"paid", []int{1, 3}, true}, {"not paid", []int{3, 1}, false}, {"never took part", nil, false}} {
 		party := newVertical(t, &p, Order(2), make([]model.Ratings, 3))
@@ -147,15 +147,15 @@ func TestItemStepsArePaidFor(t *testing.T) {
 	}
 }
 
-// Equal sources give equal bits. Noise of other parties, iterations and steps is independent:
+// Equal sources give equal bits. Noise of other parties, rounds and steps is independent:
 // correlations within the limit of a normal score.
 func TestNoiseOfParties(t *testing.T) {
 	p, _, _ := noisy(dp.Rating, EmbeddingClipping)
 	u := p.StartUsers(p.Users)
 	noise := protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 0.5, Steps: 2}
-	run := func(name string, iteration uint64) (x []float64, v *model.Matrix) {
+	run := func(name string, round uint64) (x []float64, v *model.Matrix) {
 		party := newVertical(t, &p, Order(p.Items), make([]model.Ratings, p.Users))
-		sent := contribute(t, party, planOf(&p, iteration, u, noise), simulated.New(1, name))
+		sent := contribute(t, party, planOf(&p, round, u, noise), simulated.New(1, name))
 		return minus(sent[:len(u.Data())], u.Data()), party.exact()
 	}
 	first, v := run("party/1", 1)
@@ -165,7 +165,7 @@ func TestNoiseOfParties(t *testing.T) {
 	other, _ := run("party/2", 1)
 	later, _ := run("party/1", 2)
 	ofV := minus(v.Data(), p.StartItems().Data())
-	for name, y := range map[string][]float64{"another party": other, "another iteration": later, "V": ofV} {
+	for name, y := range map[string][]float64{"another party": other, "another round": later, "V": ofV} {
 		x := first[:len(y):len(y)]
 		if z := stat.Correlation(x, y, nil) * math.Sqrt(float64(len(x))); math.Abs(z) > limit {
 			t.Errorf("noise is correlated with that of %s: %.1f deviations", name, z)
@@ -199,7 +199,7 @@ func TestAlone(t *testing.T) {
 		}
 		shared = with.Users().Clone() // the federation's average, were it of one party
 		if !cmp.Equal(with.Users().Data(), alone.Users().Data()) || !cmp.Equal(with.exact().Data(), alone.exact().Data()) {
-			t.Fatalf("iteration %d: alone the party trains something else", i+1)
+			t.Fatalf("round %d: alone the party trains something else", i+1)
 		}
 	}
 	for _, party := range []*Vertical{with, alone} {

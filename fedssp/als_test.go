@@ -185,7 +185,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 				continue
 			}
 			v = o.step(v)
-			near(t, fmt.Sprintf("%s: items after iteration %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
+			near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
@@ -251,7 +251,7 @@ func TestFirstStages(t *testing.T) {
 }
 
 // A statistic is divided by the survivors of its own round: when the second half of users, who are the
-// first half's twins, is lost in some iterations, nothing changes.
+// first half's twins, is lost in some rounds, nothing changes.
 func TestDropoutsDoNotShrink(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(15, 2)[name]
@@ -345,7 +345,7 @@ func TestOneGramianOfEqualUsers(t *testing.T) {
 	near(t, "items", b.model.Items, a.model.Items, 1e-9)
 }
 
-// An iteration that released nothing leaves the model as it is, and later ones run.
+// A round that released nothing leaves the model as it is, and later ones run.
 func TestSkippedSteps(t *testing.T) {
 	p := full(10, 2)
 	users, _ := people(&p, 20, 0.4, 5)
@@ -365,19 +365,19 @@ func TestSkippedSteps(t *testing.T) {
 			}
 			s.Skip(plan, fmt.Errorf("too few"))
 			if string(s.Model()) != string(before) {
-				t.Fatalf("the model changed when iteration %d was skipped", k+1)
+				t.Fatalf("the model changed when round %d was skipped", k+1)
 			}
 		}
 		m := s.Current()
 		if (m.Counts == nil) != (lost == 0) || (m.Mean == 3) != (lost == 0) || (m.Bias == nil) != (lost == 1) {
-			t.Errorf("iteration %d skipped: counts %v, mean %v, biases %v", lost+1, m.Counts, m.Mean, m.Bias)
+			t.Errorf("round %d skipped: counts %v, mean %v, biases %v", lost+1, m.Counts, m.Mean, m.Bias)
 		}
 		if moved := string(s.Model()) != string(before); moved != (lost != 1 && lost < steps-1) { // without the weight counts of the bias stage V stays
-			t.Errorf("iteration %d skipped: moved afterwards: %v", lost+1, moved)
+			t.Errorf("round %d skipped: moved afterwards: %v", lost+1, moved)
 		}
 		for _, x := range m.Items {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
-				t.Fatalf("iteration %d skipped: an item at %v", lost+1, x)
+				t.Fatalf("round %d skipped: an item at %v", lost+1, x)
 			}
 		}
 	}

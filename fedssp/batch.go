@@ -37,8 +37,8 @@ func (s settings) batched() bool { return s.items() && keys.samplingRate.Value(s
 // batched reports whether statistics cover a random batch of the users.
 func (p *Params) batched() bool { return p.SamplingRate > 0 && p.SamplingRate < 1 }
 
-// coin says whether a user is in the batch of an iteration. One toss serves all releases of the
-// iteration.
+// coin says whether a user is in the batch of a round. One toss serves all releases of the
+// round.
 type coin int8
 
 const (
@@ -47,7 +47,7 @@ const (
 	out
 )
 
-// inBatch tosses the coin of the iteration, once, from the user's own secret randomness. A user
+// inBatch tosses the coin of the round, once, from the user's own secret randomness. A user
 // outside the batch sends zeros and noise, as a user without ratings does, so that no other party
 // can tell.
 func (c *contribution) inBatch() (bool, error) {
@@ -56,7 +56,7 @@ func (c *contribution) inBatch() (bool, error) {
 	}
 	if c.batch == untossed {
 		var b [8]byte
-		if _, err := io.ReadFull(c.src.Stream("batch", c.iteration), b[:]); err != nil {
+		if _, err := io.ReadFull(c.src.Stream("batch", c.round), b[:]); err != nil {
 			return false, fmt.Errorf("drawing the batch: %w", err)
 		}
 		c.batch = out

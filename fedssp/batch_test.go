@@ -15,18 +15,18 @@ import (
 )
 
 // batchPlan is that of the first sum of statistics.
-func batchPlan(t *testing.T, p *Params, iteration uint64) *protocol.Plan {
+func batchPlan(t *testing.T, p *Params, round uint64) *protocol.Plan {
 	t.Helper()
 	for _, s := range complete(t, *p, 0) {
 		if s.Phase == Statistics {
-			return &protocol.Plan{Iteration: iteration, Phase: s.Phase, Cohort: protocol.Cohort{Clients: 100}, Releases: s.Releases, Broadcast: start(*p).Encode()}
+			return &protocol.Plan{Round: round, Phase: s.Phase, Cohort: protocol.Cohort{Clients: 100}, Releases: s.Releases, Broadcast: start(*p).Encode()}
 		}
 	}
 	t.Fatal("there are no statistics")
 	return nil
 }
 
-// One coin decides about all statistics of an iteration, of each with the chance q, and of every iteration anew. Who is out sends what one without ratings
+// One coin decides about all statistics of a round, of each with the chance q, and of every round anew. Who is out sends what one without ratings
 // does, and who is in what all do where there are no batches; weight counts are sent by everybody. The number of those in is binomial: within five
 // deviations but in one of a million runs.
 func TestBatchesAreDrawnByOneCoin(t *testing.T) {
@@ -89,7 +89,7 @@ func TestBatchSensitivity(t *testing.T) {
 	for k := range 1000 {
 		user, model := NewUser(&p, record(&p, rng, k)), hostile(&p, rng, k/8).Encode()
 		for i, s := range steps {
-			plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
+			plan := &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
 			for c, v := range contribute(t, user, plan, k) {
 				most[s.Releases[c].Name] = max(most[s.Releases[c].Name], within(t, "in a batch or out", s.Releases[c], v))
 			}
@@ -110,7 +110,7 @@ func TestBatchesStandForAll(t *testing.T) {
 	}
 }
 
-// All that a coin decides about in an iteration is charged as one release over a Poisson sample: the whole is by package dp, of events
+// All that a coin decides about in a round is charged as one release over a Poisson sample: the whole is by package dp, of events
 // counted out by hand. There is less noise than without batches, and it meets the same ε.
 func TestBatchesAreChargedAsSamples(t *testing.T) {
 	settings := "algorithm=dpals data=synthetic:small epsilon=5 rounds=4"
@@ -122,14 +122,14 @@ func TestBatchesAreChargedAsSamples(t *testing.T) {
 			d2, d1 := r.Bounds()
 			v := r.Noise.Variance
 			if step.Phase != Statistics || r.Name == WeightCounts {
-				events = append(events, dp.Skellam(v, d2, d1).Times(step.Iterations))
+				events = append(events, dp.Skellam(v, d2, d1).Times(step.Rounds))
 				continue
 			}
 			least, mu2 = min(least, v), mu2+d2*d2/v
 		}
 		if mu2 > 0 {
 			z := 1 / math.Sqrt(mu2) / (1 + 0.5/least)
-			events = append(events, dp.SubsampledGaussian(z, 0.1).Times(step.Iterations))
+			events = append(events, dp.SubsampledGaussian(z, 0.1).Times(step.Rounds))
 		}
 	}
 	b := some.Privacy.Budget

@@ -13,7 +13,7 @@ import (
 // as serve all algorithms and both data sets about as well as separate choices would. Of values
 // within 0.002 RMSE of each other the older one stayed.
 
-// priorSteps is the number of EM iterations that learn priors. They settle in fewer.
+// priorSteps is the number of EM rounds that learn priors. They settle in fewer.
 const priorSteps = 20
 
 // These words name choices that fedsim makes unless the operator does.

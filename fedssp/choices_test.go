@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What each algorithm releases, as the papers and the design have it: names by iteration.
+// What each algorithm releases, as the papers and the design have it: names by round.
 func TestReleasesOfStatistics(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments | gramians moments",
@@ -48,9 +48,9 @@ func TestReleasesOfStatistics(t *testing.T) {
 	} {
 		e := opened.Experiment(t, settings)
 		var got []string
-		for iteration := uint64(1); e.Plan(iteration) != nil; iteration++ {
+		for round := uint64(1); e.Plan(round) != nil; round++ {
 			var names []string
-			for _, r := range e.Plan(iteration).Releases {
+			for _, r := range e.Plan(round).Releases {
 				names = append(names, r.Name)
 			}
 			got = append(got, strings.Join(names, " "))
@@ -59,7 +59,7 @@ func TestReleasesOfStatistics(t *testing.T) {
 			t.Errorf("%s releases %s, want %s", settings, text, want)
 		}
 		if n := e.About().Sums(e.Config); n != len(got) {
-			t.Errorf("%s: %d iterations are counted, and %d planned", settings, n, len(got))
+			t.Errorf("%s: %d rounds are counted, and %d planned", settings, n, len(got))
 		}
 	}
 }
@@ -69,14 +69,14 @@ func TestModelsOfStatistics(t *testing.T) {
 	for _, settings := range []string{"algorithm=ssp-c", "algorithm=private-item-bias", "algorithm=ada-dpals", "algorithm=ssp-c feedback=implicit"} {
 		e := opened.Experiment(t, settings)
 		f := opened.Federation(t, e)
-		iterations := e.Schedule.Iterations()
-		for i := range iterations {
+		rounds := e.Schedule.Rounds()
+		for i := range rounds {
 			p, _, err := f.Strategy.Next()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if size := e.Schedule.At(p.Iteration).Model; len(p.Broadcast) > size || i < iterations-1 && len(p.Broadcast) != size {
-				t.Errorf("%s: iteration %d comes with %d bytes, said were %d", settings, p.Iteration, len(p.Broadcast), size)
+			if size := e.Schedule.At(p.Round).Model; len(p.Broadcast) > size || i < rounds-1 && len(p.Broadcast) != size {
+				t.Errorf("%s: round %d comes with %d bytes, said were %d", settings, p.Round, len(p.Broadcast), size)
 			}
 			sums := protocol.Sums{Survivors: e.Cohort.Required()}
 			for _, r := range p.Releases {
@@ -94,16 +94,16 @@ func TestModelsOfStatistics(t *testing.T) {
 
 // Steps are joined where they ask for the same at the same share of the budget only.
 func TestMergedSteps(t *testing.T) {
-	step := protocol.Step{Iterations: 1, Phase: "statistics", Releases: []protocol.Release{{Name: "gramian", Len: 6, L2: 1, MaxNonZero: 6, Scale: 200}, {Name: "moments", Len: 80, L2: 2, MaxNonZero: 80, Scale: 200}}}
+	step := protocol.Step{Rounds: 1, Phase: "statistics", Releases: []protocol.Release{{Name: "gramian", Len: 6, L2: 1, MaxNonZero: 6, Scale: 200}, {Name: "moments", Len: 80, L2: 2, MaxNonZero: 80, Scale: 200}}}
 	other := step
 	other.Phase = "bias"
 	steps, shares := merged(protocol.Schedule{step, step, step, other, step}, [][]float64{{0.1, 0.2}, {0.1, 0.2}, {0.2, 0.1}, {0.1, 0.2}, {0.1, 0.2}})
 	var counts []int
 	for _, s := range steps {
-		counts = append(counts, s.Iterations)
+		counts = append(counts, s.Rounds)
 	}
 	if !slices.Equal(counts, []int{2, 1, 1, 1}) || len(shares) != 4 || shares[1][0] != 0.2 {
-		t.Errorf("steps of %v iterations with shares %v", counts, shares)
+		t.Errorf("steps of %v rounds with shares %v", counts, shares)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=dp-cmf epsilon=3 dropout=0.2 secagg=real statistics.clip-bias=1")
 	b := opened.Vary(t, e, "private_item_bias")
 	same := opened.Experiment(t, "algorithm=private-item-bias epsilon=3 dropout=0.2")
-	if !slices.EqualFunc(b.Schedule, same.Schedule, func(a, b protocol.Step) bool { return a.Alike(b) && a.Iterations == b.Iterations }) {
+	if !slices.EqualFunc(b.Schedule, same.Schedule, func(a, b protocol.Step) bool { return a.Alike(b) && a.Rounds == b.Rounds }) {
 		t.Errorf("its steps are %+v, want %+v", b.Schedule, same.Schedule)
 	}
 	planned, err := b.Planned()

@@ -88,7 +88,7 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 				if p.ByWeights {
 					m.restBias = []float64{math.NaN(), 1e300, -5, 0.5, 1, math.Inf(-1), 2, 3, 4, 0, 0, 0, 1, 2, 3, 4, 5, -1}
 				}
-				plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: m.Encode()}
+				plan := &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: m.Encode()}
 				for r, v := range contribute(t, user, plan, k) {
 					share := within(t, fmt.Sprintf("%s: user %d, step %d", name, k, i+1), s.Releases[r], v)
 					if s.Releases[r].Name == WeightCounts {
@@ -244,14 +244,14 @@ func TestRestoreChosen(t *testing.T) {
 		for k := range states {
 			s := newStrategy(t, p, 15, 0.01)
 			if err := s.Restore(states[k]); err != nil {
-				t.Fatalf("%s: after %d iterations: %v", name, k, err)
+				t.Fatalf("%s: after %d rounds: %v", name, k, err)
 			}
 			if !bytes.Equal(s.Model(), models[k]) {
-				t.Fatalf("%s: restored after %d iterations, the model is another", name, k)
+				t.Fatalf("%s: restored after %d rounds, the model is another", name, k)
 			}
 			train(t, s, users)
 			if !bytes.Equal(s.Model(), models[len(models)-1]) {
-				t.Fatalf("%s: continued after %d iterations, the run ends elsewhere", name, k)
+				t.Fatalf("%s: continued after %d rounds, the run ends elsewhere", name, k)
 			}
 		}
 	}
@@ -272,9 +272,9 @@ func TestChosenModelSizes(t *testing.T) {
 				break
 			}
 			if n, want := len(plan.Broadcast), p.ModelSize(plan.Phase); n != want {
-				t.Errorf("%s: iteration %d, %s, comes with a model of %d bytes; %d were planned", name, plan.Iteration, plan.Phase, n, want)
+				t.Errorf("%s: round %d, %s, comes with a model of %d bytes; %d were planned", name, plan.Round, plan.Phase, n, want)
 			}
-			s.iteration--
+			s.round--
 			round(t, s, users, nil)
 		}
 	}
@@ -320,7 +320,7 @@ func TestChoicesAreRefused(t *testing.T) {
 	}
 	user, empty := NewUser(&p, model.Ratings{Items: []int32{2}, Values: []float32{3}}), NewUser(&p, model.Ratings{})
 	step := complete(t, p, 0)[1]
-	plan := &protocol.Plan{Iteration: 2, Phase: step.Phase, Releases: step.Releases, Broadcast: p.unchosen().Encode()}
+	plan := &protocol.Plan{Round: 2, Phase: step.Phase, Releases: step.Releases, Broadcast: p.unchosen().Encode()}
 	for _, u := range []*User{user, empty} {
 		if _, err := u.Contribute(plan, simulated.New(5, "client"), serial{}); err == nil || !strings.Contains(err.Error(), "does not say which items") {
 			t.Errorf("statistics before items are chosen: %v", err)

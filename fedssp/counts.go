@@ -70,7 +70,7 @@ func (counting) takes(phase string) bool        { return phase == Prepare }
 // contribute is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
 func (counting) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
 	ratings := c.all
-	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.iteration))
+	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.round))
 	if err != nil {
 		return protocol.Vector{}, err
 	}

@@ -130,8 +130,8 @@ func (v broadcast) parameters(from int, dst []float64) []float64 {
 	return dst
 }
 
-// sums is how many sums of statistics came before that of the iteration.
+// sums is how many sums of statistics came before that of the round.
 func (s *Strategy) sums() int {
 	p := &s.params.Params
-	return int(s.iteration) - 1 - (len(s.params.Steps) - p.Rounds*p.Resample)
+	return int(s.round) - 1 - (len(s.params.Steps) - p.Rounds*p.Resample)
 }

@@ -210,7 +210,7 @@ func (o *objective) Gradient(j int, v, g []float64) float64 {
 	return loss
 }
 
-// outer is the outer step, from 0, that an iteration belongs to, and which of its sums it is.
+// outer is the outer step, from 0, that a round belongs to, and which of its sums it is.
 func (s *Strategy) outer() (step int, part encoder.Part) {
 	p := &s.params.Params
 	sum := s.sums()

@@ -20,7 +20,7 @@
 // client.Trainer): it solves for its own u_i in closed form against the items the
 // server broadcast, and contributes statistics of which only the noisy sum over
 // users is seen. The server's side is [Strategy], a server.Durable: it turns sums
-// into item embeddings. What is released in which iteration is [Params.Steps]:
+// into item embeddings. What is released in which round is [Params.Steps]:
 //
 //	phase       releases                    per user, and its L2 bound
 //	prepare     counts                      1 for each of at most θ_c items          √θ_c

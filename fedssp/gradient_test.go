@@ -33,7 +33,7 @@ func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
 	steps := complete(t, *p, 0)
 	for i, s := range steps {
 		if s.Phase == Statistics {
-			return &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 10}, Releases: s.Releases, Broadcast: m.Encode()}, m
+			return &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 10}, Releases: s.Releases, Broadcast: m.Encode()}, m
 		}
 	}
 	t.Fatal("no sum of gradients")
@@ -138,7 +138,7 @@ func TestStepOfAnItem(t *testing.T) {
 	p.Descent = DescentParams{Clip: 0.5, Radius: 0.7, Rate: 3}
 	s := newStrategy(t, p, 10, 0)
 	copy(s.encoder.Theta(), []float64{0.6, 0, 0, 0.7})
-	s.iteration = 3
+	s.round = 3
 	s.weight = []float64{0.4, 1.6} // 4 and 16 of 10 clients: w̃ = 10/20
 	s.descendItems(absorbed{values: map[string][]float64{Gradients: {3, -4, 0, -500}}, noise: map[string]float64{Gradients: 2}, users: 5}, serial{})
 	ridge := 0.1*4 + 2*0.5

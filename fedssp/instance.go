@@ -40,7 +40,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	s.Schedule = make(protocol.Schedule, len(steps))
 	for i, step := range steps {
 		shares[i] = step.Shares
-		s.Schedule[i] = protocol.Step{Iterations: 1, Phase: step.Phase, Releases: step.Releases, Model: x.params.ModelSize(step.Phase)}
+		s.Schedule[i] = protocol.Step{Rounds: 1, Phase: step.Phase, Releases: step.Releases, Model: x.params.ModelSize(step.Phase)}
 	}
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final one is broadcast too
 	for _, r := range s.Schedule.All() {
@@ -59,7 +59,7 @@ func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]flo
 	var kept [][]float64
 	for i, step := range s {
 		if last := len(steps) - 1; last >= 0 && steps[last].Alike(step) && slices.Equal(kept[last], shares[i]) {
-			steps[last].Iterations += step.Iterations
+			steps[last].Rounds += step.Rounds
 			continue
 		}
 		steps, kept = append(steps, step), append(kept, shares[i])
@@ -71,7 +71,7 @@ func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]flo
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	var steps []Step
 	for _, s := range x.setup.Schedule {
-		for range s.Iterations {
+		for range s.Rounds {
 			steps = append(steps, Step{Phase: s.Phase, Releases: s.Releases})
 		}
 	}

@@ -64,7 +64,7 @@ func (averaging) takes(phase string) bool     { return phase == Prepare }
 // each as likely: together of norm at most √2.
 func (averaging) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
 	p, ratings := c.params, c.all
-	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.iteration))
+	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.round))
 	if err != nil {
 		return protocol.Vector{}, err
 	}

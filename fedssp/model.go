@@ -52,7 +52,7 @@ type scale struct {
 	step     float64
 }
 
-// Start is the model before the first iteration: the middle of the scale, and V where an encoder
+// Start is the model before the first round: the middle of the scale, and V where an encoder
 // starts, or a seeded spread around zero; with CMF the mean of such vectors of an item's features, from
 // which users begin with weights of features. Users fit it before they have cooperated: a baseline
 // of that starts here. Without rounds V is zero, and users have biases only.

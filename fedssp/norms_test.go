@@ -53,7 +53,7 @@ func TestNormOfItems(t *testing.T) {
 					continue
 				}
 				plan := func(s Step) *protocol.Plan {
-					return &protocol.Plan{Iteration: uint64(step + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 40}, Releases: s.Releases, Broadcast: broadcast}
+					return &protocol.Plan{Round: uint64(step + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 40}, Releases: s.Releases, Broadcast: broadcast}
 				}
 				one, other := NewUser(&p, row), NewUser(&free, row)
 				if p.Solver == Joint { // it begins at zero, and says nothing there

@@ -85,7 +85,7 @@ func TestDesignKeepsTheCommonest(t *testing.T) {
 }
 
 // A step of the pooled solver is, in the eigenbasis of the mean Gramian, one posterior a coordinate: put together here from
-// what the iteration released with gonum's own decomposition, for two steps with memory.
+// what the round released with gonum's own decomposition, for two steps with memory.
 func TestPooledStep(t *testing.T) {
 	const n, m, d, rho, deviation = 40, 9, 2, 0.5, 0.3
 	p := kinds(m, d)["pooled"]
@@ -245,7 +245,7 @@ func TestPooledRestoreRefuses(t *testing.T) {
 	if err = fresh.Restore(append(state[:len(state)-8:len(state)-8], 0, 0, 0, 0, 0, 0, 0xf8, 0x7f)); err == nil || !strings.Contains(err.Error(), "hold NaN") {
 		t.Errorf("NaN: %v", err)
 	}
-	if fresh.iteration != 0 || fresh.solving.(*kept).weight != 0 {
+	if fresh.round != 0 || fresh.solving.(*kept).weight != 0 {
 		t.Error("a refused state changed the strategy")
 	}
 	if err = fresh.Restore(state); err != nil || fresh.solving.(*kept).weight != 1 {

@@ -129,7 +129,7 @@ func TestSensitivity(t *testing.T) {
 				user := NewUser(&p, record(&p, rng, k))
 				model := hostile(&p, rng, k/8).Encode()
 				for i, s := range steps {
-					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
+					plan := &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
 					for c, v := range contribute(t, user, plan, k) {
 						share := within(t, fmt.Sprintf("user %d, step %d", k, i+1), s.Releases[c], v)
 						worst[s.Releases[c].Name] = max(worst[s.Releases[c].Name], share)
@@ -229,7 +229,7 @@ func TestContributionsAreTaken(t *testing.T) {
 			for k := range 6 {
 				user, model := NewUser(&p, record(&p, rng, k)), hostile(&p, rng, 3).Encode()
 				for i, s := range steps {
-					plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
+					plan := &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: model}
 					for c, v := range contribute(t, user, plan, k) {
 						if _, err := client.Quantize(v, s.Releases[c]); err != nil {
 							t.Fatalf("%s, clipped to %v: %v", name, p.ClipUser, err)
@@ -331,13 +331,13 @@ func TestSampleTail(t *testing.T) {
 	}
 }
 
-// A user's sample is drawn once: in every iteration the same ratings take part.
+// A user's sample is drawn once: in every round the same ratings take part.
 func TestSampleIsDrawnOnce(t *testing.T) {
 	p := kinds(200, 2)["uniform"]
 	users, _ := people(&p, 1, 0.5, 4)
 	seen := map[string]bool{}
 	for i, s := range complete(t, p, 0) {
-		plan := &protocol.Plan{Iteration: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: start(p).Encode()}
+		plan := &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Releases: s.Releases, Broadcast: start(p).Encode()}
 		v := contribute(t, users[0], plan, 0)
 		items := ""
 		for _, k := range v[len(v)-1].Index {
@@ -382,7 +382,7 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 // or number of them: none of the digits here, of 20 items rated from 1 to 5, is in the settings.
 func TestUserChecksRatings(t *testing.T) {
 	p := full(20, 2)
-	plan := &protocol.Plan{Iteration: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
+	plan := &protocol.Plan{Round: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
 	nan := float32(math.NaN())
 	for _, r := range []model.Ratings{
 		{Items: []int32{1, 2}, Values: []float32{3}}, {Items: []int32{2, 1}, Values: []float32{3, 3}}, {Items: []int32{1, 1}, Values: []float32{3, 3}}, {Items: []int32{-1}, Values: []float32{3}},

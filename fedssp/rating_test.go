@@ -44,7 +44,7 @@ func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 				r.Items, r.Values = append(r.Items, int32(3*j)), append(r.Values, float32(p.Min+0.3+0.9*float64(j%3)))
 			}
 			r.Values[9] = float32(value)
-			plan := &protocol.Plan{Iteration: uint64(len(steps)), Phase: last.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: last.Releases, Broadcast: m.Encode()}
+			plan := &protocol.Plan{Round: uint64(len(steps)), Phase: last.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: last.Releases, Broadcast: m.Encode()}
 			var all []float64
 			for c, v := range contribute(t, NewUser(&p, r), plan, 1) {
 				if n := last.Releases[c].Len; n == p.Items*p.Rank { // moments, a row each

@@ -312,21 +312,21 @@ func TestResamplingKeepsTheOuterStep(t *testing.T) {
 		t.Error("the models differ")
 	}
 	if n := len(b.params.Steps) - len(a.params.Steps); n != 6 {
-		t.Errorf("%d more iterations; 6 were expected", n)
+		t.Errorf("%d more rounds; 6 were expected", n)
 	}
 }
 
-// By hand: two iterations lead, then four sums make an outer step.
+// By hand: two rounds lead, then four sums make an outer step.
 func TestOuterSteps(t *testing.T) {
 	s := newStrategy(t, kinds(12, 2)["encoder of ids, resampled"], 15, 0)
 	for _, c := range []struct {
-		iteration uint64
-		step      int
-		index     int
+		round uint64
+		step  int
+		index int
 	}{{3, 0, 0}, {6, 0, 3}, {7, 1, 0}, {10, 1, 3}} {
-		s.iteration = c.iteration
+		s.round = c.round
 		if step, part := s.outer(); step != c.step || part != (encoder.Part{Index: c.index, Of: 4}) {
-			t.Errorf("iteration %d is part %+v of outer step %d; want %d of %d", c.iteration, part, step, c.index, c.step)
+			t.Errorf("round %d is part %+v of outer step %d; want %d of %d", c.round, part, step, c.index, c.step)
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// What a strategy must still know after a restart: of which session it is, how many iterations it
+// What a strategy must still know after a restart: of which session it is, how many rounds it
 // has planned, the model, and the weight counts.
 //
-//	state = domain ‖ session (16 bytes) ‖ iteration (8) ‖ model length (4) ‖ model ‖
+//	state = domain ‖ session (16 bytes) ‖ round (8) ‖ model length (4) ‖ model ‖
 //	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖
 //	        (0 or 1 ‖ (deviation ‖ sums for biases (m), if 1), with several of them) ‖ (kept, with the pooled solver) ‖
 //	        (0 or 1 ‖ encoder, if there is one)
@@ -26,7 +26,7 @@ const stateDomain = "fedsim/fedssp/state/v1\n"
 func (s *Strategy) Save() ([]byte, error) {
 	model := s.model.Encode()
 	b := append([]byte(stateDomain), s.params.Session[:]...)
-	b = binary.BigEndian.AppendUint64(b, s.iteration)
+	b = binary.BigEndian.AppendUint64(b, s.round)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(model)))
 	b = append(b, model...)
 	b = appendMeasured(b, s.weight, s.weightNoise)
@@ -68,9 +68,9 @@ func (s *Strategy) Restore(state []byte) error {
 	}
 	b = b[len(session):]
 	next := *s // what is read, all of it or nothing
-	iteration, length := binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
-	if iteration > uint64(len(s.params.Steps)) {
-		return fmt.Errorf("fedssp: the state is of iteration %d; the last one is %d", iteration, len(s.params.Steps))
+	round, length := binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
+	if round > uint64(len(s.params.Steps)) {
+		return fmt.Errorf("fedssp: the state is of round %d; the last one is %d", round, len(s.params.Steps))
 	}
 	b = b[12:]
 	if uint64(length) > uint64(len(b)) {
@@ -107,8 +107,8 @@ func (s *Strategy) Restore(state []byte) error {
 		}
 	}
 	next.encoded, next.left = len(b) > 0 && b[0] == 1, before
-	next.uncounted = model.unchosen && s.chosenBy(iteration)
-	next.iteration, next.model, next.weight, next.weightNoise = iteration, model, weight, deviation
+	next.uncounted = model.unchosen && s.chosenBy(round)
+	next.round, next.model, next.weight, next.weightNoise = round, model, weight, deviation
 	*s = next
 	return nil
 }

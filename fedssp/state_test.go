@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Saved and restored after any iteration, a strategy goes on as if nothing had happened: plans and
+// Saved and restored after any round, a strategy goes on as if nothing had happened: plans and
 // model are the same to the bit.
 func TestRestoreContinuesExactly(t *testing.T) {
 	for _, name := range kindNames() {
@@ -36,26 +36,26 @@ func TestRestoreContinuesExactly(t *testing.T) {
 		for k := range states {
 			s := newStrategy(t, p, 15, 0.01)
 			if err := s.Restore(states[k]); err != nil {
-				t.Fatalf("%s: after %d iterations: %v", name, k, err)
+				t.Fatalf("%s: after %d rounds: %v", name, k, err)
 			}
 			if !bytes.Equal(s.Model(), models[k]) {
-				t.Fatalf("%s: restored after %d iterations, the model is another", name, k)
+				t.Fatalf("%s: restored after %d rounds, the model is another", name, k)
 			}
 			again, err := s.Save()
 			if err != nil || !bytes.Equal(again, states[k]) {
-				t.Fatalf("%s: saved again after %d iterations, the state is another (%v)", name, k, err)
+				t.Fatalf("%s: saved again after %d rounds, the state is another (%v)", name, k, err)
 			}
 			others, _ := people(&p, 15, 0.4, 5)
 			for i, u := range others {
 				if kept[k][i] != nil {
 					if err := u.Resume(kept[k][i], simulated.New(5, fmt.Sprint("client/", i))); err != nil {
-						t.Fatalf("%s: user %d after %d iterations: %v", name, i, k, err)
+						t.Fatalf("%s: user %d after %d rounds: %v", name, i, k, err)
 					}
 				}
 			}
 			train(t, s, others)
 			if !bytes.Equal(s.Model(), models[len(models)-1]) {
-				t.Fatalf("%s: continued after %d iterations, the run ends elsewhere", name, k)
+				t.Fatalf("%s: continued after %d rounds, the run ends elsewhere", name, k)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestRestoreRefuses(t *testing.T) {
 		{"nothing", nil, "0 bytes"},
 		{"another version", at(len(stateDomain)-2, '2'), "another algorithm or version"},
 		{"another session", at(len(stateDomain), 9), "is of session 09"},
-		{"a later iteration", at(begin+7, 5), "of iteration 5; the last one is 4"},
+		{"a later round", at(begin+7, 5), "of round 5; the last one is 4"},
 		{"a long model", at(begin+8, 1), "ends within its model"},
 		{"another model", at(begin+12, 'x'), "another algorithm or version"},
 		{"flags of another form", at(model-1, 0xff), "some of the items"},

@@ -33,7 +33,7 @@ const (
 	Scales        = "scales"
 )
 
-// Step is one iteration of the run: what is asked, and what share of the run's μ² each release
+// Step is one round of the run: what is asked, and what share of the run's μ² each release
 // takes. Shares of all steps add up to 1.
 type Step struct {
 	Phase    string

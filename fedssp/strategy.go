@@ -19,7 +19,7 @@ type StrategyParams struct {
 
 // Strategy is the server's side: a server.Durable.
 //
-// An iteration that released nothing leaves the model as it is: without counts weights are
+// A round that released nothing leaves the model as it is: without counts weights are
 // equal, without a mean the middle of the scale is it, without biases they are zero, without
 // statistics V stays. Later steps run all the same.
 type Strategy struct {
@@ -27,7 +27,7 @@ type Strategy struct {
 	all       Params         // of the whole catalogue
 	chosen    *chosen        // nil where all items are trained on, and until they are chosen
 	uncounted bool           // the round that was to say which was lost
-	iteration uint64
+	round     uint64
 	model     *Model
 	// weight is c_j/|U1|, nil until they are released; weightNoise is the deviation of their noise.
 	weight      []float64
@@ -112,19 +112,19 @@ func (s *Strategy) Current() *Model { return s.model }
 var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so that nobody knows which to train on; nothing but that round is spent. " +
 	"Run it again, name the items in a public list (statistics.items-file), or train on all of them (statistics.top-items 0)")
 
-// Next implements server.Strategy. A skipped iteration is an attempt like any other: the
+// Next implements server.Strategy. A skipped round is an attempt like any other: the
 // budget is planned over attempts.
 func (s *Strategy) Next() (*protocol.Plan, bool, error) {
-	if s.iteration == uint64(len(s.params.Steps)) {
+	if s.round == uint64(len(s.params.Steps)) {
 		return nil, true, nil
 	}
 	if s.uncounted {
 		return nil, false, ErrNotCounted
 	}
-	step := s.params.Steps[s.iteration]
-	s.iteration++
+	step := s.params.Steps[s.round]
+	s.round++
 	return &protocol.Plan{
-		Session: s.params.Session, Iteration: s.iteration, Phase: step.Phase,
+		Session: s.params.Session, Round: s.round, Phase: step.Phase,
 		Cohort: s.params.Cohort, Releases: step.Releases, Broadcast: s.broadcast(step.Phase),
 	}, false, nil
 }
@@ -132,17 +132,17 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 // Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
 // outer step that ends here moved it.
 func (s *Strategy) Skip(*protocol.Plan, error) {
-	s.uncounted = s.model.unchosen && s.chosenBy(s.iteration)
+	s.uncounted = s.model.unchosen && s.chosenBy(s.round)
 	s.follow(protocol.Workers(1))
 	s.settle()
 }
 
-// chosenBy reports whether the iteration, or one before, was to choose the items.
-func (s *Strategy) chosenBy(iteration uint64) bool {
+// chosenBy reports whether the round, or one before, was to choose the items.
+func (s *Strategy) chosenBy(round uint64) bool {
 	if s.all.ByWeights {
-		return iteration > 0 && s.params.Steps[iteration-1].Phase != Prepare
+		return round > 0 && s.params.Steps[round-1].Phase != Prepare
 	}
-	return iteration > 0
+	return round > 0
 }
 
 // Model implements server.Strategy: the model, encoded, as it is after the last sum that was taken in.
@@ -169,7 +169,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 	return nil
 }
 
-// absorbed is what an iteration released, by name.
+// absorbed is what a round released, by name.
 type absorbed struct {
 	values map[string][]float64
 	noise  map[string]float64 // standard deviation in a coordinate

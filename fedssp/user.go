@@ -138,7 +138,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if err != nil {
 		return nil, err
 	}
-	c := contribution{User: t, params: m.p, all: all, model: m, src: src, iteration: p.Iteration, phase: p.Phase, clients: p.Cohort.Clients}
+	c := contribution{User: t, params: m.p, all: all, model: m, src: src, round: p.Round, phase: p.Phase, clients: p.Cohort.Clients}
 	c.ratings, c.from = m.trainedOn(all)
 	defer c.free()
 	vectors := make([]protocol.Vector, len(p.Releases))
@@ -176,7 +176,7 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 }
 
 // Snapshot implements client.Resumable: what the user's steps came to, where it takes some, and the ratings that were sampled, where they
-// are; what was fitted is fitted anew in every iteration.
+// are; what was fitted is fitted anew in every round.
 func (t *User) Snapshot() ([]byte, error) {
 	keeps := t.params.solver().keeps(t.params)
 	if t.chosen == nil && (keeps == 0 || t.u == nil) {
@@ -243,19 +243,19 @@ func (t *User) keep(w *workspace) {
 	t.bias = w.bias(t.params)
 }
 
-// contribution is what one iteration asks of a user, computed as far as it is asked for.
+// contribution is what one round asks of a user, computed as far as it is asked for.
 type contribution struct {
 	*User
-	params    *Params       // of the items that are trained on
-	all       model.Ratings // of the user
-	ratings   model.Ratings // of these, by their places among them
-	from      []int         // which of the user's they are; nil: all
-	chosen    []int         // which of them take part
-	model     broadcast
-	src       entropy.Source
-	iteration uint64
-	phase     string
-	clients   int
+	params  *Params       // of the items that are trained on
+	all     model.Ratings // of the user
+	ratings model.Ratings // of these, by their places among them
+	from    []int         // which of the user's they are; nil: all
+	chosen  []int         // which of them take part
+	model   broadcast
+	src     entropy.Source
+	round   uint64
+	phase   string
+	clients int
 
 	batch   coin
 	work    *workspace

@@ -176,7 +176,7 @@ func (c *contribution) choose(counts []float64) error {
 		return nil
 	}
 	if c.User.chosen == nil {
-		random := c.src.Stream("sample-ratings", c.iteration)
+		random := c.src.Stream("sample-ratings", c.round)
 		var places []int
 		var err error
 		if p.Budgeting == TailSample {

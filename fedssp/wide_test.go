@@ -92,8 +92,8 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 		for k := range 40 {
 			r := record(&p, rng, k)
 			a, b := NewUser(&p, r), NewUser(&all, r)
-			got := contribute(t, a, &protocol.Plan{Iteration: 9, Phase: Statistics, Releases: steps[last].Releases, Broadcast: some.Encode()}, k)
-			want := contribute(t, b, &protocol.Plan{Iteration: 9, Phase: Statistics, Releases: stepsOfAll[last].Releases, Broadcast: whole.Encode()}, k)
+			got := contribute(t, a, &protocol.Plan{Round: 9, Phase: Statistics, Releases: steps[last].Releases, Broadcast: some.Encode()}, k)
+			want := contribute(t, b, &protocol.Plan{Round: 9, Phase: Statistics, Releases: stepsOfAll[last].Releases, Broadcast: whole.Encode()}, k)
 			for i, rel := range steps[last].Releases {
 				x, y := spread(got[i], rel.Len), spread(want[i], stepsOfAll[last].Releases[i].Len)
 				if rel.Name != Gramian {
@@ -294,7 +294,7 @@ func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 				"others": {m.rest, s.model.rest}, "biases of others": {m.restBias, s.model.restBias}, "gramian": {m.Gramian, s.model.Gramian}, "mean": {{m.Mean}, {s.model.Mean}},
 			} {
 				if !slices.Equal(x[0], x[1]) {
-					t.Errorf("%s: after %d rounds clients have %s %v, the server %v", name, s.iteration, part, x[0], x[1])
+					t.Errorf("%s: after %d rounds clients have %s %v, the server %v", name, s.round, part, x[0], x[1])
 				}
 			}
 		}

@@ -9,16 +9,16 @@ import (
 
 // BytesForecast is what one client sends and gets when nobody is lost, encryption of
 // the transport aside: messages with the headers of their frames, as long as in the
-// first iteration. Later ones differ by a few bytes each, by the number of the
-// iteration and by what travels together.
+// first round. Later ones differ by a few bytes each, by the number of the
+// round and by what travels together.
 type BytesForecast struct {
-	Messages []MessageForecast `json:"messages"` // in the order of an iteration
+	Messages []MessageForecast `json:"messages"` // in the order of a round
 	// Removal is the expected size of the noise removals in the message unmask, at
 	// the most.
-	Removal   int           `json:"removal"`
-	Iteration Traffic       `json:"iteration"`       // of the dearest
-	Steps     []StepTraffic `json:"steps,omitempty"` // where not all iterations are alike
-	Run       Traffic       `json:"run"`             // all iterations and the final model
+	Removal int           `json:"removal"`
+	Round   Traffic       `json:"round"`           // of the dearest
+	Steps   []StepTraffic `json:"steps,omitempty"` // where not all rounds are alike
+	Run     Traffic       `json:"run"`             // all rounds and the final model
 }
 
 // MessageForecast is a message that a client sends or gets.
@@ -30,10 +30,10 @@ type MessageForecast struct {
 	Run       int64     `json:"run"`   // bytes of all of them together
 }
 
-// StepTraffic is what each of some iterations takes that are alike.
+// StepTraffic is what each of some rounds takes that are alike.
 type StepTraffic struct {
-	Phase      string `json:"phase"`
-	Iterations int    `json:"iterations"`
+	Phase  string `json:"phase"`
+	Rounds int    `json:"rounds"`
 	Traffic
 }
 
@@ -64,14 +64,14 @@ func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int
 	if e.Sums() != nil {
 		bytes = e.Sums()[step].Bytes
 	} else { // an ideal sum has no keys and no shares
-		it := plan.Iteration
+		it := plan.Round
 		messages := []protocol.Message{
-			&protocol.Advertise{Iteration: it}, &protocol.Roster{Iteration: it}, &protocol.Shares{Iteration: it}, &protocol.Delivery{Iteration: it},
-			&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it},
-			&protocol.Unmask{Iteration: it, Packed: plan.RemovalSize(e.Cohort.Wanted())},
+			&protocol.Advertise{Round: it}, &protocol.Roster{Round: it}, &protocol.Shares{Round: it}, &protocol.Delivery{Round: it},
+			&protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it},
+			&protocol.Unmask{Round: it, Packed: plan.RemovalSize(e.Cohort.Wanted())},
 		}
 		if plan.Setup().Replaces {
-			messages = append(messages, &protocol.Answered{Iteration: it}, &protocol.Replacement{Iteration: it})
+			messages = append(messages, &protocol.Answered{Round: it}, &protocol.Replacement{Round: it})
 		}
 		for _, m := range messages {
 			bytes[m.Kind()] = m.Size()
@@ -92,13 +92,13 @@ func (e builder) bytesForecast() *BytesForecast {
 			break
 		}
 		if alike {
-			step.Iterations = e.Schedule.Iterations()
+			step.Rounds = e.Schedule.Rounds()
 		}
-		plan.Iteration = 1
+		plan.Round = 1
 		plan.Broadcast = make([]byte, step.Model)
 		f.Removal = max(f.Removal, plan.RemovalSize(e.Cohort.Wanted()))
 		var each Traffic
-		turns := e.Cohort.Turns(step.Iterations)
+		turns := e.Cohort.Turns(step.Rounds)
 		for k, size := range e.sizes(i, plan) {
 			if size == 0 {
 				continue
@@ -110,11 +110,11 @@ func (e builder) bytesForecast() *BytesForecast {
 			m.Run += int64(size) * int64(turns)
 			each.add(m.Direction, int64(size))
 		}
-		if each.Up+each.Down > f.Iteration.Up+f.Iteration.Down {
-			f.Iteration = each
+		if each.Up+each.Down > f.Round.Up+f.Round.Down {
+			f.Round = each
 		}
 		if !alike {
-			f.Steps = append(f.Steps, StepTraffic{step.Phase, step.Iterations, each})
+			f.Steps = append(f.Steps, StepTraffic{step.Phase, step.Rounds, each})
 		}
 	}
 	final := &protocol.Final{Model: make([]byte, e.Schedule.Model())}
@@ -138,7 +138,7 @@ func direction(k protocol.Kind) Direction {
 	}
 }
 
-// MemoryForecast is about what the aggregator needs in an iteration, in bytes,
+// MemoryForecast is about what the aggregator needs in a round, in bytes,
 // whatever it spends on connections. L is the length of a release, N the number of
 // clients.
 //
@@ -148,11 +148,11 @@ func direction(k protocol.Kind) Direction {
 //	shares        1.75·N·(shares + unmask - removal + replacement)
 //
 // The messages of clients count with their sizes: those that are kept to the end of
-// the iteration, while a masked input and a removal are added up and dropped. In
+// the round, while a masked input and a removal are added up and dropped. In
 // memory they take 1.75 times as much, slices and structs around short texts
 // (measured: 1.6 to 1.8 times, 1.9 with ten clients). An ideal sum keeps none.
 //
-// Total is all of these, in the iteration that needs most. Unmasking comes on top for as long as masks are taken off,
+// Total is all of these, in the round that needs most. Unmasking comes on top for as long as masks are taken off,
 // on every worker: accumulators of its own for the longest release, and 1,100 bytes
 // (measured) for each of the 64 masks that it has open at a time.
 type MemoryForecast struct {

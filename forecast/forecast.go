@@ -16,7 +16,7 @@ import (
 // prints.
 type Forecast struct {
 	Algorithm string       `json:"algorithm"`
-	Rounds    int          `json:"rounds"` // iterations to attempt; of sgd-mf passes
+	Rounds    int          `json:"rounds"` // rounds to attempt; of sgd-mf passes
 	Data      DataForecast `json:"data"`
 	// Uncovered are the fields that follow from the ratings exactly, by their names in JSON with
 	// dots between. The statement of privacy does not cover them: they are for whoever has the
@@ -75,7 +75,7 @@ func (e builder) uncovered() []string {
 	return []string{"data.training_ratings", "data.test_ratings", "data.validation_ratings"}
 }
 
-// CohortForecast is who takes part, and what is assumed of them in an iteration.
+// CohortForecast is who takes part, and what is assumed of them in a round.
 type CohortForecast struct {
 	Clients int `json:"clients"` // N
 	// Of clients that take turns: of how many, how many of them a round goes on with, which is what may be lost is of,
@@ -86,13 +86,13 @@ type CohortForecast struct {
 	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be
 	Required  int `json:"required"`  // the others, ⌈(1-ω)N⌉
 	Colluding int `json:"colluding"` // ⌈γN⌉ may be
-	// Exchanges of the aggregator with a client in an iteration: of one that was set
-	// up in the course of the iteration before, and of one that sets up first.
+	// Exchanges of the aggregator with a client in a round: of one that was set
+	// up in the course of the round before, and of one that sets up first.
 	Exchanges      int `json:"exchanges"`
 	SetupExchanges int `json:"setup_exchanges"`
 }
 
-// GraphForecast is the graph of an iteration with all N clients on its roster
+// GraphForecast is the graph of a round with all N clients on its roster
 // (package graph): every roster has its own degree and threshold.
 type GraphForecast struct {
 	Mode      string `json:"mode"`
@@ -106,20 +106,20 @@ type GraphForecast struct {
 	Starved   Chance `json:"starved"`   // a sum is lost although no more clients were than may be
 }
 
-// Chance is an upper bound of a probability, in an iteration and over the run,
+// Chance is an upper bound of a probability, in a round and over the run,
 // beside the limits that it must stay below.
 type Chance struct {
-	Iteration      float64 `json:"iteration"`
-	IterationLimit float64 `json:"iteration_limit"`
-	Run            float64 `json:"run"`
-	RunLimit       float64 `json:"run_limit"`
+	Round      float64 `json:"round"`
+	RoundLimit float64 `json:"round_limit"`
+	Run        float64 `json:"run"`
+	RunLimit   float64 `json:"run_limit"`
 }
 
-// ReleaseForecast is one vector that an iteration releases the sum of.
+// ReleaseForecast is one vector that a round releases the sum of.
 type ReleaseForecast struct {
-	// Phase and Iterations say in which iterations, where not all are alike.
-	Phase      string `json:"phase,omitempty"`
-	Iterations int    `json:"iterations,omitempty"`
+	// Phase and Rounds say in which rounds, where not all are alike.
+	Phase  string `json:"phase,omitempty"`
+	Rounds int    `json:"rounds,omitempty"`
 
 	Name  string  `json:"name"`
 	Len   int     `json:"length"`
@@ -206,7 +206,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		f.Rounds = c.Epochs()
 		return f, nil
 	}
-	f.Rounds, f.Secagg = e.Schedule.Iterations(), algorithm.Secagg.Of(e.Config)
+	f.Rounds, f.Secagg = e.Schedule.Rounds(), algorithm.Secagg.Of(e.Config)
 	f.Cohort = e.cohortForecast()
 	if sums := e.Sums(); sums != nil { // the graph follows from the cohort, so it is that of all
 		f.Graph = graphForecast(e.Mode(), e.Cohort.Wanted(), sums[0].Choice, f.Rounds)
@@ -243,7 +243,7 @@ func (e builder) cohortForecast() *CohortForecast {
 	return f
 }
 
-// releaseForecasts are those of all steps, and of one where all iterations are alike.
+// releaseForecasts are those of all steps, and of one where all rounds are alike.
 func (e builder) releaseForecasts() []ReleaseForecast {
 	if e.Schedule.Uniform() {
 		f := e.releaseForecast(*e.Schedule.First())
@@ -254,16 +254,16 @@ func (e builder) releaseForecasts() []ReleaseForecast {
 	for step, r := range e.Schedule.All() {
 		f := e.releaseForecast(*r)
 		f.Unseen = e.unseenForecast(len(step.Releases), *r)
-		f.Phase, f.Iterations = step.Phase, step.Iterations
+		f.Phase, f.Rounds = step.Phase, step.Rounds
 		list = append(list, f)
 	}
 	return list
 }
 
 func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {
-	// The bounds of a run are union bounds: rounds times those of an iteration.
+	// The bounds of a run are union bounds: rounds times those of a round.
 	chance := func(b graph.Bound) Chance {
-		return Chance{Iteration: b.Achieved / float64(rounds), IterationLimit: b.Limit / float64(rounds), Run: b.Achieved, RunLimit: b.Limit}
+		return Chance{Round: b.Achieved / float64(rounds), RoundLimit: b.Limit / float64(rounds), Run: b.Achieved, RunLimit: b.Limit}
 	}
 	return &GraphForecast{
 		Mode: m.String(), Clients: clients, Complete: c.Complete, Degree: c.Degree, Threshold: c.Threshold,
@@ -302,9 +302,9 @@ func (e builder) releaseForecast(r protocol.Release) ReleaseForecast {
 	return f
 }
 
-// unseenForecast is of one of several releases of an iteration, the last of the run.
+// unseenForecast is of one of several releases of a round, the last of the run.
 func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast {
-	p := protocol.Plan{Iteration: uint64(e.Schedule.Iterations()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
+	p := protocol.Plan{Round: uint64(e.Schedule.Rounds()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
 	reach := p.HonestSumBound(r, e.Cohort.Wanted(), e.Cohort.Required())
 	f := UnseenForecast{Coordinate: reach.LInf / r.Scale, L2: reach.L2 / r.Scale, L2Clients: reach.L2 / reach.Client.L2}
 	if reach.Client.LInf > 0 {

@@ -47,7 +47,7 @@ func set(text string) []config.Setting {
 	return list
 }
 
-// A hundred organisations, one iteration: what their secure sum rests on, and what
+// A hundred organisations, one round: what their secure sum rests on, and what
 // a client's masked input takes.
 func ExampleNew() {
 	c, err := config.Resolve([]config.Setting{
@@ -104,7 +104,7 @@ func atLeast(n, m, k, x int64) float64 {
 	return p
 }
 
-// Each bound is what package graph documents it to be, for an iteration and for
+// Each bound is what package graph documents it to be, for a round and for
 // the run, beside limits of 2^-41, 2^-41 and 2^-20 for the run.
 func TestForecastChances(t *testing.T) {
 	const rounds = 20
@@ -143,14 +143,14 @@ func TestForecastChances(t *testing.T) {
 			{"cut", g.Cut, cut, math.Ldexp(1, -41)},
 			{"starved", g.Starved, clients * atLeast(tt.n-1, tt.d, k, k-thresh+1), math.Ldexp(1, -20)},
 		} {
-			want := forecast.Chance{Iteration: b.want, IterationLimit: b.limit / rounds, Run: rounds * b.want, RunLimit: b.limit}
+			want := forecast.Chance{Round: b.want, RoundLimit: b.limit / rounds, Run: rounds * b.want, RunLimit: b.limit}
 			// Package graph rounds up, by 1e-8.
-			for _, v := range [][2]float64{{want.Iteration, b.got.Iteration}, {want.IterationLimit, b.got.IterationLimit}, {want.Run, b.got.Run}, {want.RunLimit, b.got.RunLimit}} {
+			for _, v := range [][2]float64{{want.Round, b.got.Round}, {want.RoundLimit, b.got.RoundLimit}, {want.Run, b.got.Run}, {want.RunLimit, b.got.RunLimit}} {
 				if least := v[0] * (1 - 1e-12); !(v[1] >= least && v[1] <= v[0]*(1+1.1e-8)) {
 					t.Errorf("%s, %s: %+v, want %+v", tt.mode, b.name, b.got, want)
 				}
 			}
-			if !(b.got.Run < b.got.RunLimit && b.got.Iteration < b.got.IterationLimit) {
+			if !(b.got.Run < b.got.RunLimit && b.got.Round < b.got.RoundLimit) {
 				t.Errorf("%s, %s: %+v does not meet its limits", tt.mode, b.name, b.got)
 			}
 			if possible := b.want > 0; possible == g.Complete { // on a ring everything may happen
@@ -225,7 +225,7 @@ func TestForecastMessages(t *testing.T) {
 			removal = bytesField(b.Removal)
 		}
 		model := 8 * tt.values
-		alone := 5 + varintField(1) // a header and the iteration
+		alone := 5 + varintField(1) // a header and the round
 		want := []forecast.MessageForecast{
 			{"announce", forecast.Down, 5 + planSize(f, model), rounds, 0}, {"advertise", forecast.Up, alone, rounds, 0}, {"roster", forecast.Down, alone, rounds, 0},
 			{"shares", forecast.Up, alone, rounds, 0}, {"delivery", forecast.Down, alone, rounds, 0}, {"masked-input", forecast.Up, alone + packed, rounds, 0},
@@ -244,17 +244,17 @@ func TestForecastMessages(t *testing.T) {
 		if diff := cmp.Diff(want, b.Messages); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.settings, diff)
 		}
-		var iteration forecast.Traffic
+		var round forecast.Traffic
 		for _, m := range want[:len(want)-1] {
 			if m.Direction == forecast.Up {
-				iteration.Up += int64(m.Bytes)
+				round.Up += int64(m.Bytes)
 			} else {
-				iteration.Down += int64(m.Bytes)
+				round.Down += int64(m.Bytes)
 			}
 		}
-		run := forecast.Traffic{Up: rounds * iteration.Up, Down: rounds*iteration.Down + int64(5+bytesField(model))}
-		if b.Iteration != iteration || b.Run != run {
-			t.Errorf("%q: %+v in an iteration, %+v in the run; want %+v and %+v", tt.settings, b.Iteration, b.Run, iteration, run)
+		run := forecast.Traffic{Up: rounds * round.Up, Down: rounds*round.Down + int64(5+bytesField(model))}
+		if b.Round != round || b.Run != run {
+			t.Errorf("%q: %+v in a round, %+v in the run; want %+v and %+v", tt.settings, b.Round, b.Run, round, run)
 		}
 		if private := e.Private(); private != (b.Removal > 0) {
 			t.Errorf("%q: removals of %d bytes", tt.settings, b.Removal)

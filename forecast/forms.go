@@ -14,10 +14,10 @@ import (
 // FormForecast is what a client would send and get in one of the forms that an algorithm
 // can send in.
 type FormForecast struct {
-	Gramian   string  `json:"gramian"`
-	Chosen    bool    `json:"chosen"`
-	Iteration Traffic `json:"iteration"` // of the dearest
-	Run       Traffic `json:"run"`
+	Gramian string  `json:"gramian"`
+	Chosen  bool    `json:"chosen"`
+	Round   Traffic `json:"round"` // of the dearest
+	Run     Traffic `json:"run"`
 	// Refused is why there is no run in this form; traffic is zero then.
 	Refused string `json:"refused,omitempty"`
 }
@@ -56,7 +56,7 @@ func (e builder) form(key *config.Key, word string) (FormForecast, error) {
 		return f, err
 	default:
 		b := builder{x}.bytesForecast()
-		f.Iteration, f.Run = b.Iteration, b.Run
+		f.Round, f.Run = b.Round, b.Run
 	}
 	return f, nil
 }
@@ -80,7 +80,7 @@ func (e builder) traffic() ([]string, error) {
 	if key == nil {
 		return nil, nil
 	}
-	up := e.bytesForecast().Iteration.Up
+	up := e.bytesForecast().Round.Up
 	if up <= muchTraffic {
 		return nil, nil
 	}
@@ -93,8 +93,8 @@ func (e builder) traffic() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if other.Refused == "" && other.Iteration.Up < up {
-			return []string{fmt.Sprintf("%swith %s %s it would be %s", warning, key.Name, word, units.Bytes(other.Iteration.Up))}, nil
+		if other.Refused == "" && other.Round.Up < up {
+			return []string{fmt.Sprintf("%swith %s %s it would be %s", warning, key.Name, word, units.Bytes(other.Round.Up))}, nil
 		}
 	}
 	return []string{warning + "a smaller rank takes less"}, nil

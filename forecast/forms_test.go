@@ -32,7 +32,7 @@ func TestGramianForms(t *testing.T) {
 	if len(f.Forms) != 2 || f.Forms[0].Gramian != "per-item" || f.Forms[0].Chosen || f.Forms[1].Gramian != "one" || !f.Forms[1].Chosen {
 		t.Fatalf("forms %+v", f.Forms)
 	}
-	if one := f.Forms[1]; one.Iteration != f.Bytes.Iteration || one.Run != f.Bytes.Run {
+	if one := f.Forms[1]; one.Round != f.Bytes.Round || one.Run != f.Bytes.Run {
 		t.Errorf("the form chosen takes %+v, the run %+v", one, f.Bytes)
 	}
 	// Rings are about as wide: the difference is one of coordinates, at the bits of the one.
@@ -41,7 +41,7 @@ func TestGramianForms(t *testing.T) {
 		t.Fatalf("releases %+v", f.Releases)
 	}
 	more := float64(399*15*int(gramian.Width)) / 8
-	if got := float64(f.Forms[0].Iteration.Up - f.Forms[1].Iteration.Up); math.Abs(got-more) > 0.35*more {
+	if got := float64(f.Forms[0].Round.Up - f.Forms[1].Round.Up); math.Abs(got-more) > 0.35*more {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
 	// The other form is what it would be if it were asked for, whatever else is chosen by it.
@@ -50,7 +50,7 @@ func TestGramianForms(t *testing.T) {
 			settings := "algorithm=" + algorithm + " epsilon=" + epsilon
 			_, one := forms(t, settings+" statistics.gramian=one")
 			_, each := forms(t, settings+" statistics.gramian=per-item")
-			if one.Forms[0].Iteration != each.Bytes.Iteration || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
+			if one.Forms[0].Round != each.Bytes.Round || one.Forms[0].Run != each.Bytes.Run || each.Forms[1].Run != one.Bytes.Run {
 				t.Errorf("%s: forms %+v of one, %+v of per-item", settings, one.Forms, each.Forms)
 			}
 		}
@@ -64,8 +64,8 @@ func TestGramianForms(t *testing.T) {
 	for rank := 80; rank <= 140; rank += 10 {
 		e, f := forms(t, fmt.Sprintf("algorithm=ssp-c epsilon=inf statistics.gramian=per-item rank=%d", rank))
 		got, err := forecast.Warnings(e)
-		if much := f.Bytes.Iteration.Up > 8e6; err != nil || much != (len(got) == 1) {
-			t.Errorf("%d bytes an iteration: warnings %q, %v", f.Bytes.Iteration.Up, got, err)
+		if much := f.Bytes.Round.Up > 8e6; err != nil || much != (len(got) == 1) {
+			t.Errorf("%d bytes a round: warnings %q, %v", f.Bytes.Round.Up, got, err)
 		}
 		warned += len(got)
 	}
@@ -91,9 +91,9 @@ func mixed() protocol.Schedule {
 		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
 	}
 	return protocol.Schedule{
-		{Iterations: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Iterations: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Iterations: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
+		{Rounds: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Rounds: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Rounds: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
 	}
 }
 
@@ -120,7 +120,7 @@ func TestForecastOfSchedule(t *testing.T) {
 	if want := "prepare/counts statistics/gramian statistics/moments bias/bias"; strings.Join(got, " ") != want {
 		t.Errorf("releases %v, want %s", got, want)
 	}
-	// 3 bytes a coordinate, behind a header and the iteration. Vectors count as one: what
+	// 3 bytes a coordinate, behind a header and the round. Vectors count as one: what
 	// a second one takes for itself is left out (secagg.Cost).
 	one := func(coordinates int) int { return masked(3 * coordinates) }
 	var up, down int64
@@ -140,8 +140,8 @@ func TestForecastOfSchedule(t *testing.T) {
 	if run := (forecast.Traffic{Up: up, Down: down}); f.Bytes.Run != run {
 		t.Errorf("the run takes %+v, messages %+v", f.Bytes.Run, run)
 	}
-	if s := f.Bytes.Steps; len(s) != 3 || s[1].Phase != "statistics" || s[1].Iterations != 2 || f.Bytes.Iteration != s[1].Traffic {
-		t.Errorf("steps %+v, the dearest %+v", s, f.Bytes.Iteration)
+	if s := f.Bytes.Steps; len(s) != 3 || s[1].Phase != "statistics" || s[1].Rounds != 2 || f.Bytes.Round != s[1].Traffic {
+		t.Errorf("steps %+v, the dearest %+v", s, f.Bytes.Round)
 	}
 	if m := f.Memory; m.Accumulators != 8*86 || m.Sums != 8*86 {
 		t.Errorf("memory %+v, want that of 86 coordinates", m)
@@ -157,15 +157,15 @@ func TestForecastOfSchedule(t *testing.T) {
 	}
 }
 
-// masked is the size of a masked input of so many bytes, for an iteration below 128: a
-// header, the iteration, and the bytes behind their tag and length.
+// masked is the size of a masked input of so many bytes, for a round below 128: a
+// header, the round, and the bytes behind their tag and length.
 func masked(bytes int) int {
-	const header, iteration, tag = 5, 2, 1
+	const header, round, tag = 5, 2, 1
 	length := 1
 	for v := bytes; v >= 128; v /= 128 {
 		length++
 	}
-	return header + iteration + tag + length + bytes
+	return header + round + tag + length + bytes
 }
 
 // What trains on a fifth of 400 items sends and gets vectors of 80 from the round after that of counts. By hand, of rank 4: a packed

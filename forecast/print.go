@@ -133,7 +133,7 @@ func (p *forecastPrinter) graph(g *GraphForecast) {
 		{"the graph is cut", g.Cut},
 		{"a round is lost", g.Starved},
 	} {
-		p.line("  %-26s  %9.2g < %9.2g  %9.2g < %9.2g", c.what, c.Iteration, c.IterationLimit, c.Run, c.RunLimit)
+		p.line("  %-26s  %9.2g < %9.2g  %9.2g < %9.2g", c.what, c.Round, c.RoundLimit, c.Run, c.RunLimit)
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 	if r.Phase == "" {
 		p.block("release", "%s", r.Name)
 	} else {
-		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Iterations, "round"), r.Phase)
+		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Rounds, "round"), r.Phase)
 	}
 	sparse := ""
 	if r.MaxNonZero < r.Len {
@@ -200,10 +200,10 @@ func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
 		}
 	}
 	if len(b.Steps) == 0 {
-		row("round", units.Bytes(b.Iteration.Up), units.Bytes(b.Iteration.Down), "")
+		row("round", units.Bytes(b.Round.Up), units.Bytes(b.Round.Down), "")
 	}
 	for _, s := range b.Steps {
-		row("round", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Iterations, "round"), s.Phase))
+		row("round", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Rounds, "round"), s.Phase))
 	}
 	row("run", units.Bytes(b.Run.Up), units.Bytes(b.Run.Down), fmt.Sprintf("%s rounds and the final model", units.Grouped(int64(rounds))))
 }
@@ -223,7 +223,7 @@ func (p *forecastPrinter) forms(forms []FormForecast) {
 			p.row(f.Gramian, "refused: %s", f.Refused)
 			continue
 		}
-		row(f.Gramian, units.Bytes(f.Iteration.Up), units.Bytes(f.Iteration.Down), units.Bytes(f.Run.Up), units.Bytes(f.Run.Down), note)
+		row(f.Gramian, units.Bytes(f.Round.Up), units.Bytes(f.Round.Down), units.Bytes(f.Run.Up), units.Bytes(f.Run.Down), note)
 	}
 }
 

@@ -47,11 +47,11 @@ type combinedLedger struct{ total, session client.Ledger }
 
 // Charge implements client.Ledger. What the first takes and the second refuses is counted
 // all the same, until the process ends: that errs towards less.
-func (b combinedLedger) Charge(session [16]byte, iteration uint64, events []dp.Event) error {
-	if err := b.total.Charge(session, iteration, events); err != nil {
+func (b combinedLedger) Charge(session [16]byte, round uint64, events []dp.Event) error {
+	if err := b.total.Charge(session, round, events); err != nil {
 		return err
 	}
-	return b.session.Charge(session, iteration, events)
+	return b.session.Charge(session, round, events)
 }
 
 // of divides records into those of a session and those of all others.
@@ -80,7 +80,7 @@ func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
 			return failed
 		}
 		for _, e := range events {
-			whole = append(whole, e.Times(j.Terms.Cohort.Turns(j.Terms.Steps[k].Iterations)))
+			whole = append(whole, e.Times(j.Terms.Cohort.Turns(j.Terms.Steps[k].Rounds)))
 		}
 	}
 	if len(whole) == 0 {

@@ -113,7 +113,7 @@ type participation struct {
 	stop       context.CancelFunc
 	stopped    chan struct{} // the driver has returned
 	ended      chan struct{} // the final model has been taken
-	nothing    bool          // there was none, since no iteration released anything; known once ended
+	nothing    bool          // there was none, since no round released anything; known once ended
 }
 
 // leave returns when nothing of it runs any more.
@@ -423,7 +423,7 @@ func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 	if fallback != nil {
 		c.cfg.Log.Warn().Err(fallback).Msg("training goes on from the state before the newest")
 	}
-	c.cfg.Log.Info().Uint64("iteration", kept.Iteration).Msg("training resumed")
+	c.cfg.Log.Info().Uint64("round", kept.Round).Msg("training resumed")
 	return t.Restore(kept.State, c.cfg.Entropy)
 }
 
@@ -440,7 +440,7 @@ func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) er
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		if err := store.SaveCheckpoint(dir, &store.Checkpoint{Session: t.Session, Iteration: t.Iteration, Experiment: experiment, State: t.State}); err != nil {
+		if err := store.SaveCheckpoint(dir, &store.Checkpoint{Session: t.Session, Round: t.Round, Experiment: experiment, State: t.State}); err != nil {
 			return err
 		}
 	}
@@ -479,16 +479,16 @@ func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger c
 	if durable, ok := t.trainer.(client.Durable); ok {
 		save = durable.Save
 	}
-	agreed, iterations := job.Agreed, uint64(t.terms.Steps.Iterations())
+	agreed, rounds := job.Agreed, uint64(t.terms.Steps.Rounds())
 	if t.over {
-		agreed, iterations = func(*protocol.Plan) error { return errOver }, 0
+		agreed, rounds = func(*protocol.Plan) error { return errOver }, 0
 	}
 	ctx, t.stop = context.WithCancel(ctx)
 	held := &pace{Pacing: c.cfg.Pacing, experiment: t.experiment, worst: job.Worst, ctx: ctx, now: c.now, limit: t.terms.StageTimeout, log: &c.cfg.Log}
 	t.driver = &session.Driver{
 		Role: client.New(client.Config{ID: id, Session: in, Trainer: &finisher{&pacedTrainer{t.trainer, held}, c.failed, &t.nothing}, Ledger: ledger, Entropy: c.cfg.Entropy,
 			NewSum: func(u protocol.Setup) (client.Sum, error) { return p.Join(u) }, Noise: c.cfg.Noise,
-			Agreed: agreed, Iterations: iterations, Save: save, Last: last, Dense: true}),
+			Agreed: agreed, Rounds: rounds, Save: save, Last: last, Dense: true}),
 		Inputs: make(chan protocol.Input), Runner: c.cfg.Workers, Now: c.now, Hold: held.hold,
 		Persist: func(records []protocol.Record) error { return c.persist(t.experiment, records) },
 		Send:    func(list []protocol.Envelope) { c.send(t, list) },

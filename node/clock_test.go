@@ -21,7 +21,7 @@ func TestClocksApart(t *testing.T) {
 	x := newTrial(t, "rounds=2")
 	x.ahead.Store(int64(7 * time.Minute))
 	who := admission.ClientPlace(victim)
-	moment{kind: protocol.KindSurvivors, iteration: 1}.at(x.tap, &who, func(p *passing) { p.raw = nil })
+	moment{kind: protocol.KindSurvivors, round: 1}.at(x.tap, &who, func(p *passing) { p.raw = nil })
 	all := x.clients(false)
 	for id, c := range all {
 		c.Skew(time.Duration(id-4) * 3 * time.Minute)

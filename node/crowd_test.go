@@ -124,9 +124,9 @@ func TestFourRelays(t *testing.T) {
 	lost := 0
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
-		case protocol.IterationOpened:
+		case protocol.RoundOpened:
 			opened = time.Now()
-		case protocol.IterationSummed:
+		case protocol.RoundSummed:
 			closed = time.Now()
 		case protocol.ClientLost:
 			lost++

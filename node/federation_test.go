@@ -555,7 +555,7 @@ func (f *federation) simulate(faults sim.Faults) *sim.Outcome {
 	}
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
-		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Schedule.Iterations(), SitOut: algorithm.SitOut.Value(f.simulated.Config), Seed: seed, Workers: 1,
+		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Schedule.Rounds(), SitOut: algorithm.SitOut.Value(f.simulated.Config), Seed: seed, Workers: 1,
 		Faults: faults, Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Minute},
 	})
 	if err != nil {

@@ -123,8 +123,8 @@ func (s *flood) leave() {
 	}
 }
 
-// A thousand strangers dial during a session of five iterations: no client is lost, no
-// iteration skipped, no stranger let in, and those who say nothing have no more
+// A thousand strangers dial during a session of five rounds: no client is lost, no
+// round skipped, no stranger let in, and those who say nothing have no more
 // connections than there is room for.
 func TestStrangersDuringASession(t *testing.T) {
 	f := newFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
@@ -134,13 +134,13 @@ func TestStrangersDuringASession(t *testing.T) {
 	most := 0
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
-		case protocol.IterationOpened:
+		case protocol.RoundOpened:
 			coming.Go(func() { s.come(200) })
-		case protocol.IterationSummed:
-			coming.Wait() // so that they come in every iteration
+		case protocol.RoundSummed:
+			coming.Wait() // so that they come in every round
 			most = max(most, f.unknown())
 		case protocol.ClientLost:
-			t.Errorf("%s was lost from iteration %d", e.Party, e.Iteration)
+			t.Errorf("%s was lost from round %d", e.Party, e.Round)
 		default:
 		}
 	}

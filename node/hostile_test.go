@@ -96,7 +96,7 @@ func malformed(t testing.TB) map[string][]byte {
 // malformedFrames are things to say in place of a message.
 func malformedFrames(t testing.TB) map[string][]byte {
 	t.Helper()
-	good, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
+	good, err := wire.AppendFrames(nil, &protocol.Consistency{Round: 1, Signature: make([]byte, 64)})
 	if err != nil {
 		t.Fatal(err)
 	}

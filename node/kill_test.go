@@ -10,16 +10,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// moment is a point of an iteration, at which a message is on its way.
+// moment is a point of a round, at which a message is on its way.
 type moment struct {
-	name      string
-	kind      protocol.Kind
-	iteration uint64
-	active    bool
+	name   string
+	kind   protocol.Kind
+	round  uint64
+	active bool
 }
 
 // moments are before an answer of every stage arrives, and after all have. The stages
-// advertise and share are there in the first iteration only: others are set up while
+// advertise and share are there in the first round only: others are set up while
 // the one before is under way.
 var moments = []moment{
 	{"advertise", protocol.KindAdvertise, 1, false},
@@ -33,8 +33,8 @@ var moments = []moment{
 	{"unmask", protocol.KindUnmask, 2, false},
 }
 
-// The moments after an iteration's sum: on its way to the server, and before the next
-// iteration.
+// The moments after a round's sum: on its way to the server, and before the next
+// round.
 var (
 	summed = moment{"sum", protocol.KindResult, 2, false}
 	opens  = moment{"between", protocol.KindOpen, 3, false}
@@ -45,7 +45,7 @@ var (
 func (m moment) at(x *tap, of *admission.Place, f func(*passing)) {
 	var once sync.Once
 	x.rule(func(p *passing) {
-		if p.kind() == m.kind && p.iteration() == m.iteration && (of == nil || *of == p.place) {
+		if p.kind() == m.kind && p.round() == m.round && (of == nil || *of == p.place) {
 			once.Do(func() { f(p) })
 		}
 	})
@@ -61,10 +61,10 @@ func (m moment) mode() string {
 
 func (m moment) settings() []string { return append(strings.Fields(m.mode()), "rounds=4") }
 
-// holdOpen keeps every iteration after one from beginning until a channel is closed.
+// holdOpen keeps every round after one from beginning until a channel is closed.
 func holdOpen(x *tap, after uint64, until <-chan struct{}) {
 	x.rule(func(p *passing) {
-		if p.kind() == protocol.KindOpen && p.iteration() > after {
+		if p.kind() == protocol.KindOpen && p.round() > after {
 			select {
 			case <-until:
 			case <-p.ctx.Done():
@@ -86,7 +86,7 @@ func returned(x *tap, who admission.Place) <-chan struct{} {
 	return back
 }
 
-// A client is killed in every stage, and started again: all iterations come to a sum,
+// A client is killed in every stage, and started again: all rounds come to a sum,
 // the one in which it was killed without it, unless its masked input had left.
 func TestKilledClient(t *testing.T) {
 	faulty(t)
@@ -106,7 +106,7 @@ func TestKilledClient(t *testing.T) {
 				again <- m.startAlone()
 				p.cut = at != summed
 			})
-			holdOpen(m.tap, at.iteration, returned(m.tap, victim))
+			holdOpen(m.tap, at.round, returned(m.tap, victim))
 			m.startAggregator()
 			server, together := m.startServer(), m.startTogether()
 			alone <- m.startAlone()
@@ -114,11 +114,11 @@ func TestKilledClient(t *testing.T) {
 			together.ends()
 			(<-again).ends()
 			if attempted, skipped := server.rounds(); attempted != 4 || skipped != 0 {
-				t.Errorf("%d iterations attempted, %d skipped; want 4 and 0", attempted, skipped)
+				t.Errorf("%d rounds attempted, %d skipped; want 4 and 0", attempted, skipped)
 			}
 			survived := at.kind > protocol.KindMaskedInput
-			if got := m.oracle.took(lastAlone, at.iteration); got != survived {
-				t.Errorf("it is in the sum of iteration %d: %v, want %v", at.iteration, got, survived)
+			if got := m.oracle.took(lastAlone, at.round); got != survived {
+				t.Errorf("it is in the sum of round %d: %v, want %v", at.round, got, survived)
 			}
 			if !m.oracle.took(lastAlone, 4) {
 				t.Errorf("it is not back: the last sum is of %v", m.oracle.of(4))
@@ -128,7 +128,7 @@ func TestKilledClient(t *testing.T) {
 	}
 }
 
-// The aggregator is killed in every stage, and started again: the iteration is lost,
+// The aggregator is killed in every stage, and started again: the round is lost,
 // its number used up, and the session goes on with everybody.
 func TestKilledAggregator(t *testing.T) {
 	faulty(t)
@@ -143,7 +143,7 @@ func TestKilledAggregator(t *testing.T) {
 			})
 			first <- m.startAggregator()
 			server := m.startServer()
-			m.loses(at.iteration, func() *process { return server })
+			m.loses(at.round, func() *process { return server })
 			<-again
 		})
 	}
@@ -163,14 +163,14 @@ func TestKilledServer(t *testing.T) {
 				again <- m.startServer()
 			})
 			first <- m.startServer()
-			m.loses(at.iteration, func() *process { return <-again })
+			m.loses(at.round, func() *process { return <-again })
 		})
 	}
 }
 
-// loses has the clients take part to the end, in which one iteration of four is lost,
+// loses has the clients take part to the end, in which one round of four is lost,
 // and the sums of the others are of everybody.
-func (m *machines) loses(iteration uint64, server func() *process) {
+func (m *machines) loses(round uint64, server func() *process) {
 	m.t.Helper()
 	together, alone := m.startTogether(), m.startAlone()
 	s := server()
@@ -178,14 +178,14 @@ func (m *machines) loses(iteration uint64, server func() *process) {
 	together.ends()
 	alone.ends()
 	if attempted, skipped := s.rounds(); attempted != 4 || skipped != 1 {
-		m.t.Errorf("%d iterations attempted, %d skipped; want 4 and 1", attempted, skipped)
+		m.t.Errorf("%d rounds attempted, %d skipped; want 4 and 1", attempted, skipped)
 	}
 	for i := uint64(1); i <= 4; i++ {
-		if i == iteration {
+		if i == round {
 			continue // where the server was lost, there may be a sum, of which it has not heard
 		}
 		if got := m.oracle.of(i); len(got) != clients {
-			m.t.Errorf("the sum of iteration %d is of %v; want all %d clients", i, got, clients)
+			m.t.Errorf("the sum of round %d is of %v; want all %d clients", i, got, clients)
 		}
 	}
 	m.checkLedgers()
@@ -241,7 +241,7 @@ func TestKilledAtTheEnd(t *testing.T) {
 			alone.ends()
 			server.ends()
 			if attempted, skipped := server.rounds(); attempted != 1 || skipped != 0 {
-				t.Errorf("%d iterations attempted, %d skipped; want 1 and 0", attempted, skipped)
+				t.Errorf("%d rounds attempted, %d skipped; want 1 and 0", attempted, skipped)
 			}
 			m.checkLedgers()
 		})
@@ -265,6 +265,6 @@ func TestServerStartedAfterTheEnd(t *testing.T) {
 	again := m.startServerWith("--again", "end")
 	again.ends()
 	if attempted, skipped := again.rounds(); attempted != 1 || skipped != 0 {
-		t.Errorf("%d iterations attempted, %d skipped; want 1 and 0", attempted, skipped)
+		t.Errorf("%d rounds attempted, %d skipped; want 1 and 0", attempted, skipped)
 	}
 }

@@ -42,7 +42,7 @@ func TestKnownListsAreNotSent(t *testing.T) {
 	for _, clients := range []int{8, 24} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			f := newFederation(t, lfl+"data="+ratings(t, clients, 12))
-			f.gather = time.Millisecond // it begins with whom an iteration needs
+			f.gather = time.Millisecond // it begins with whom a round needs
 			f.join(admission.ServerPlace)
 			for id := range protocol.ClientID(clients - 1) {
 				f.join(admission.ClientPlace(id))

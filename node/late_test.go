@@ -36,7 +36,7 @@ func (f *federation) collected() func(protocol.ClientID) int {
 	}
 }
 
-// ended is a federation whose session of one iteration is over, without the clients
+// ended is a federation whose session of one round is over, without the clients
 // from 6 on; place 7 nobody holds. The server's process has ended.
 func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 	t.Helper()
@@ -80,7 +80,7 @@ func (f *federation) late(id protocol.ClientID, results func(protocol.ClientID) 
 		f.t.Errorf("client %d ended without a result", id)
 	}
 	if last := f.ledgers[id].Last(f.public.Session); last != 0 {
-		f.t.Errorf("client %d took up iteration %d of a session that was over", id, last)
+		f.t.Errorf("client %d took up round %d of a session that was over", id, last)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestEndOfSessionOnDisk(t *testing.T) {
 				changed[k] = v
 			}
 			if changed[field] = make([]byte, 64); field == "descriptor" {
-				changed[field] = json.RawMessage(bytes.Replace(fields[field], []byte(`"Iterations":1`), []byte(`"Iterations":2`), 1))
+				changed[field] = json.RawMessage(bytes.Replace(fields[field], []byte(`"Rounds":1`), []byte(`"Rounds":2`), 1))
 			}
 			text, err := json.Marshal(changed)
 			if err != nil {

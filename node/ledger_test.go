@@ -12,13 +12,13 @@ import (
 )
 
 // With noise: a client that is killed when its masked input is on its way is charged for
-// that iteration and for those that it sent, in full and once, and for no other.
+// that round and for those that it sent, in full and once, and for no other.
 func TestKilledClientIsCharged(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(lastAlone)
 	m := newMachines(t, "algorithm=lfl-sgdmf", "epsilon=10", "rounds=4", "mode=semi-honest")
 	m.oracle.noised = true
-	var want []byte // what an iteration costs, by the plan that passes
+	var want []byte // what a round costs, by the plan that passes
 	m.tap.rule(func(p *passing) {
 		if o, ok := p.message.(*protocol.Open); ok && want == nil {
 			events, err := o.Plan.Charges()
@@ -31,13 +31,13 @@ func TestKilledClientIsCharged(t *testing.T) {
 		}
 	})
 	alone, again := make(chan *process, 1), make(chan *process, 1)
-	at := moment{kind: protocol.KindMaskedInput, iteration: 2}
+	at := moment{kind: protocol.KindMaskedInput, round: 2}
 	at.at(m.tap, &who, func(p *passing) {
 		(<-alone).kill()
 		again <- m.startAlone()
 		p.cut = true
 	})
-	holdOpen(m.tap, at.iteration, returned(m.tap, who))
+	holdOpen(m.tap, at.round, returned(m.tap, who))
 	m.startAggregator()
 	server, together := m.startServer(), m.startTogether()
 	alone <- m.startAlone()
@@ -51,9 +51,9 @@ func TestKilledClientIsCharged(t *testing.T) {
 	list := chargesIn(t, filepath.Join(m.state(who), "ledger.db"), key.Public())
 	charged := make(map[uint64]bool)
 	for _, e := range list {
-		charged[e.Iteration] = true
+		charged[e.Round] = true
 		if string(e.Events) != string(want) {
-			t.Errorf("charged with %s for iteration %d, the plan costs %s", e.Events, e.Iteration, want)
+			t.Errorf("charged with %s for round %d, the plan costs %s", e.Events, e.Round, want)
 		}
 	}
 	if !charged[1] || !charged[2] || !charged[4] {

@@ -48,9 +48,9 @@ func (x *trial) excluded() (out []protocol.Event) {
 	return out
 }
 
-// One enrolled client flips a bit of the hash of its seed in every iteration that it has
-// a say in. That costs one iteration, which the others pay for once: their ledgers hold
-// four charges for four iterations, and it is named. The others go on without it, over the same connections.
+// One enrolled client flips a bit of the hash of its seed in every round that it has
+// a say in. That costs one round, which the others pay for once: their ledgers hold
+// four charges for four rounds, and it is named. The others go on without it, over the same connections.
 func TestFlippedSeedHash(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, moment{active: true}.mode())
@@ -58,22 +58,22 @@ func TestFlippedSeedHash(t *testing.T) {
 	out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
 	x.wants(out, 3)
 	got := x.excluded()
-	if len(got) != 1 || got[0].Party != protocol.ClientParty(victim) || got[0].Iteration != 1 || !strings.Contains(got[0].Err.Error(), "dealt") {
-		t.Fatalf("excluded: %+v; want the liar, in iteration 1, for what it dealt", got)
+	if len(got) != 1 || got[0].Party != protocol.ClientParty(victim) || got[0].Round != 1 || !strings.Contains(got[0].Err.Error(), "dealt") {
+		t.Fatalf("excluded: %+v; want the liar, in round 1, for what it dealt", got)
 	}
 	for i := uint64(2); i <= 4; i++ {
 		if of := x.oracle.of(i); len(of) != clients-1 || x.oracle.took(victim, i) {
-			t.Errorf("the sum of iteration %d is of %v; want all but the liar", i, of)
+			t.Errorf("the sum of round %d is of %v; want all but the liar", i, of)
 		}
 	}
 	for id := range protocol.ClientID(clients) {
 		charged := make(map[uint64]int)
 		for _, e := range charges(t, x.logs[id]) {
-			charged[e.Iteration]++
+			charged[e.Round]++
 		}
 		for i := uint64(1); i <= 4; i++ {
 			if want := 1; charged[i] != want && (id != victim || i == 1 || charged[i] != 0) {
-				t.Errorf("client %d was charged %d times for iteration %d", id, charged[i], i)
+				t.Errorf("client %d was charged %d times for round %d", id, charged[i], i)
 			}
 		}
 	}
@@ -93,11 +93,11 @@ func flipped(m protocol.Message) bool {
 	return ok
 }
 
-// The aggregator is killed in the iteration after the one in which it found the liar out,
-// and started again: that costs the iteration, and lets nobody in again.
+// The aggregator is killed in the round after the one in which it found the liar out,
+// and started again: that costs the round, and lets nobody in again.
 func TestExcludedAfterRestart(t *testing.T) {
 	faulty(t)
-	at := moment{kind: protocol.KindMaskedInput, iteration: 2, active: true}
+	at := moment{kind: protocol.KindMaskedInput, round: 2, active: true}
 	m := newMachines(t, at.settings()...)
 	lies(m.tap, flipped)
 	first, again := make(chan *process, 1), make(chan *process, 1)
@@ -111,19 +111,19 @@ func TestExcludedAfterRestart(t *testing.T) {
 	together.ends()
 	alone.ends() // the end of the session is everybody's to hear
 	if attempted, skipped := server.rounds(); attempted != 4 || skipped != 2 {
-		t.Errorf("%d iterations attempted, %d skipped; want 4 and 2", attempted, skipped)
+		t.Errorf("%d rounds attempted, %d skipped; want 4 and 2", attempted, skipped)
 	}
 	for i := uint64(3); i <= 4; i++ {
 		if got := m.oracle.of(i); len(got) != clients-1 || m.oracle.took(lastAlone, i) {
-			t.Errorf("the sum of iteration %d is of %v; want all but the liar", i, got)
+			t.Errorf("the sum of round %d is of %v; want all but the liar", i, got)
 		}
 	}
 	<-again
 	m.checkLedgers()
 }
 
-// Where every iteration needs the liar none releases anything: no process ends as if it
-// had a model, and none leaves one. The first iteration costs what it costs, the others
+// Where every round needs the liar none releases anything: no process ends as if it
+// had a model, and none leaves one. The first round costs what it costs, the others
 // nothing.
 func TestNothingReleasedIsAnError(t *testing.T) {
 	faulty(t)
@@ -166,12 +166,12 @@ func TestNothingReleasedIsAnError(t *testing.T) {
 		m.must(err)
 		list := chargesIn(t, filepath.Join(m.state(admission.ClientPlace(id)), "ledger.db"), key.Public())
 		if len(list) != 1 {
-			t.Errorf("client %d was charged for %v, want the first iteration alone", id, list)
+			t.Errorf("client %d was charged for %v, want the first round alone", id, list)
 		}
 	}
 }
 
-// A client adds a quarter of the ring to each coordinate of what it masked, in two of four iterations.
+// A client adds a quarter of the ring to each coordinate of what it masked, in two of four rounds.
 // The server makes no use of these sums, and says of which release and why.
 func TestPushedSums(t *testing.T) {
 	faulty(t)
@@ -191,7 +191,7 @@ func TestPushedSums(t *testing.T) {
 	})
 	lies(x.tap, func(m protocol.Message) bool {
 		in, ok := m.(*protocol.MaskedInput)
-		if ok = ok && in.Iteration%2 == 0; ok {
+		if ok = ok && in.Round%2 == 0; ok {
 			for i, r := range widths {
 				v, err := mask.NewVector(r.Width, r.Len)
 				if err == nil {
@@ -215,7 +215,7 @@ func TestPushedSums(t *testing.T) {
 	}
 	for id := range protocol.ClientID(clients) {
 		if list := charges(t, x.logs[id]); len(list) != 4 {
-			t.Errorf("client %d was charged %d times for four iterations", id, len(list))
+			t.Errorf("client %d was charged %d times for four rounds", id, len(list))
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 	forgeries := map[string]forgery{
 		"signature of another": {"session", "signature", func(testing.TB, json.RawMessage) any { return make([]byte, 64) }},
 		"other terms": {"session", "descriptor", func(_ testing.TB, d json.RawMessage) any {
-			return json.RawMessage(bytes.Replace(d, []byte(`"Iterations":4`), []byte(`"Iterations":5`), 1))
+			return json.RawMessage(bytes.Replace(d, []byte(`"Rounds":4`), []byte(`"Rounds":5`), 1))
 		}},
 	}
 	for name, change := range lists {
@@ -230,9 +230,9 @@ func TestForgedPlansAndModels(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
 	for name, c := range map[string]struct {
-		kind      protocol.Kind
-		iteration uint64
-		forge     func(*trial, protocol.Message) []byte
+		kind  protocol.Kind
+		round uint64
+		forge func(*trial, protocol.Message) []byte
 	}{
 		"plan, the aggregator's signature": {protocol.KindAnnounce, 2, func(x *trial, m protocol.Message) []byte {
 			return resigned(x.t, x.identity(admission.AggregatorPlace), x.public.Session, m)
@@ -257,7 +257,7 @@ func TestForgedPlansAndModels(t *testing.T) {
 			t.Parallel()
 			x := newTrial(t, "")
 			said := 0
-			moment{kind: c.kind, iteration: c.iteration}.at(x.tap, &who, func(p *passing) { p.raw = c.forge(x, p.message) })
+			moment{kind: c.kind, round: c.round}.at(x.tap, &who, func(p *passing) { p.raw = c.forge(x, p.message) })
 			x.tap.rule(func(p *passing) {
 				if p.place == who && p.up && p.said("ready") {
 					said++
@@ -272,7 +272,7 @@ func TestForgedPlansAndModels(t *testing.T) {
 				t.Errorf("it took part in %d connections; want 2, since what is forged ends the first", said)
 			}
 			if got, want := x.oracle.took(victim, 2), c.kind == protocol.KindFinal; got != want {
-				t.Errorf("it is in the sum of iteration 2: %v, want %v", got, want)
+				t.Errorf("it is in the sum of round 2: %v, want %v", got, want)
 			}
 			if !x.oracle.took(victim, 4) {
 				t.Errorf("it is not back: the last sum is of %v", x.oracle.of(4))
@@ -281,7 +281,7 @@ func TestForgedPlansAndModels(t *testing.T) {
 	}
 }
 
-// said are what a party has said, by kind and iteration.
+// said are what a party has said, by kind and round.
 type said struct {
 	mu   sync.Mutex
 	list map[string][][]byte
@@ -293,19 +293,19 @@ func Notices(x *tap, who admission.Place, up bool) *said {
 		if p.place == who && p.up == up && p.message != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			key := fmt.Sprint(p.kind(), " ", p.iteration())
+			key := fmt.Sprint(p.kind(), " ", p.round())
 			s.list[key] = append(s.list[key], bytes.Clone(p.raw))
 		}
 	})
 	return s
 }
 
-// all are the messages of an iteration, as bytes.
-func (s *said) all(iteration uint64, kinds ...protocol.Kind) (raw []byte) {
+// all are the messages of a round, as bytes.
+func (s *said) all(round uint64, kinds ...protocol.Kind) (raw []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range kinds {
-		for _, b := range s.list[fmt.Sprint(k, " ", iteration)] {
+		for _, b := range s.list[fmt.Sprint(k, " ", round)] {
 			raw = append(raw, b...)
 		}
 	}
@@ -326,7 +326,7 @@ func (s *said) once(t testing.TB) {
 	}
 }
 
-// An aggregator replays to a client, in the third iteration, all that it has told it in
+// An aggregator replays to a client, in the third round, all that it has told it in
 // the first two, and somebody replays the client's answers to the aggregator: nothing is
 // answered again, and all sums are exact.
 func TestReplaysWithinASession(t *testing.T) {
@@ -337,7 +337,7 @@ func TestReplaysWithinASession(t *testing.T) {
 			t.Parallel()
 			x := newTrial(t, moment{active: active}.mode())
 			told, answered := Notices(x.tap, who, false), Notices(x.tap, who, true)
-			moment{kind: protocol.KindAnnounce, iteration: 3}.at(x.tap, &who, func(p *passing) {
+			moment{kind: protocol.KindAnnounce, round: 3}.at(x.tap, &who, func(p *passing) {
 				for i := uint64(1); i <= 2; i++ {
 					p.inject(false, told.all(i, protocol.KindAnnounce, protocol.KindRoster, protocol.KindDelivery, protocol.KindSurvivors, protocol.KindQuorum))
 					p.inject(true, answered.all(i, protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask))
@@ -348,11 +348,11 @@ func TestReplaysWithinASession(t *testing.T) {
 			answered.once(t)
 			for i := uint64(1); i <= 4; i++ {
 				if len(x.oracle.of(i)) != clients {
-					t.Errorf("the sum of iteration %d is of %v", i, x.oracle.of(i))
+					t.Errorf("the sum of round %d is of %v", i, x.oracle.of(i))
 				}
 			}
 			if !x.reported(protocol.MessageIgnored, protocol.StageMaskedInput, 2) {
-				t.Errorf("the aggregator has not ignored the replayed masked input of iteration 2: %v", x.events)
+				t.Errorf("the aggregator has not ignored the replayed masked input of round 2: %v", x.events)
 			}
 		})
 	}
@@ -390,7 +390,7 @@ func TestReplayedSession(t *testing.T) {
 	defer stop()
 	x.tap.rule(func(p *passing) {
 		if p.place == who && p.up && p.message != nil {
-			answers = append(answers, fmt.Sprint(p.kind(), " ", p.iteration()))
+			answers = append(answers, fmt.Sprint(p.kind(), " ", p.round()))
 		}
 		if p.place == who && p.up && p.said("wait") {
 			time.AfterFunc(time.Second, stop) // an answer would have come meanwhile
@@ -407,13 +407,13 @@ func TestReplayedSession(t *testing.T) {
 		t.Errorf("it answered %v", answers)
 	}
 	if after := len(charges(t, x.logs[victim])); after != before {
-		t.Errorf("it was charged for %d iterations, %d before", after, before)
+		t.Errorf("it was charged for %d rounds, %d before", after, before)
 	}
 }
 
 // A server comes back with a checkpoint of before, and so does an aggregator that has
 // forgotten everything: the plans are signed, and new to the aggregator. The clients'
-// ledgers refuse every iteration that they have taken up, and the session goes on with
+// ledgers refuse every round that they have taken up, and the session goes on with
 // the first that they have not.
 func TestOldCheckpoint(t *testing.T) {
 	faulty(t)
@@ -425,13 +425,13 @@ func TestOldCheckpoint(t *testing.T) {
 	wait := x.start(all...)
 	ctx, stop := context.WithCancel(x.ctx)
 	defer stop()
-	moment{kind: protocol.KindOpen, iteration: 2}.at(x.tap, nil, func(*passing) {
+	moment{kind: protocol.KindOpen, round: 2}.at(x.tap, nil, func(*passing) {
 		var err error
 		if old, err = os.ReadFile(path); err != nil {
 			t.Error(err)
 		}
 	})
-	moment{kind: protocol.KindResult, iteration: 3}.at(x.tap, nil, func(p *passing) { stop(); p.cut = true })
+	moment{kind: protocol.KindResult, round: 3}.at(x.tap, nil, func(p *passing) { stop(); p.cut = true })
 	if out, err := x.server(m).Run(ctx); err == nil {
 		t.Fatalf("the server was not stopped: %+v", out)
 	}
@@ -444,16 +444,16 @@ func TestOldCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait()
-	// Iteration 2 is skipped as interrupted; 3 is the one that the ledgers refuse.
+	// Round 2 is skipped as interrupted; 3 is the one that the ledgers refuse.
 	x.wants(out, 2)
 	for id := range protocol.ClientID(clients) {
 		charged := make(map[uint64]int)
 		for _, e := range charges(t, x.logs[id]) {
-			charged[e.Iteration]++
+			charged[e.Round]++
 		}
 		for i := uint64(1); i <= 4; i++ {
 			if charged[i] != 1 {
-				t.Errorf("client %d was charged %d times for iteration %d", id, charged[i], i)
+				t.Errorf("client %d was charged %d times for round %d", id, charged[i], i)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestLedgersAreNotMixed(t *testing.T) {
 			}
 			ledger.Protect(c.before)
 			tiny := []dp.Event{dp.Skellam(1e9, 1, 1)}
-			if err = ledger.Persist(protocol.Charged{Session: protocol.SessionID{9}, Iteration: 1, Events: tiny}); err != nil {
+			if err = ledger.Persist(protocol.Charged{Session: protocol.SessionID{9}, Round: 1, Events: tiny}); err != nil {
 				t.Fatal(err)
 			}
 			ledger.Earlier(c.earlier)

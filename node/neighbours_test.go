@@ -424,7 +424,7 @@ func TestPlantedLeaksAreSeen(t *testing.T) {
 	masked := func(act func(*testing.T, *passing, *protocol.MaskedInput)) func(*federation, *tap) {
 		return func(_ *federation, x *tap) {
 			x.rule(func(p *passing) {
-				if m, ok := p.message.(*protocol.MaskedInput); ok && p.place == admission.ClientPlace(changed) && m.Iteration == 2 {
+				if m, ok := p.message.(*protocol.MaskedInput); ok && p.place == admission.ClientPlace(changed) && m.Round == 2 {
 					act(t, p, m)
 				}
 			})
@@ -449,7 +449,7 @@ func TestPlantedLeaksAreSeen(t *testing.T) {
 		"an answer takes a time of its own": {leak: masked(func(*testing.T, *passing, *protocol.MaskedInput) { time.Sleep(time.Millisecond) }),
 			want: []string{own, pages + "aggregator"}},
 		"a message more": {leak: masked(func(t *testing.T, p *passing, _ *protocol.MaskedInput) {
-			stale, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
+			stale, err := wire.AppendFrames(nil, &protocol.Consistency{Round: 1, Signature: make([]byte, 64)})
 			if err != nil {
 				t.Error(err)
 			}

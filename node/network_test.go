@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// trial is a session of four iterations in which the last client, the victim, or the
+// trial is a session of four rounds in which the last client, the victim, or the
 // server is behind a line that fails.
 type trial struct {
 	*federation
@@ -58,11 +58,11 @@ func (x *trial) heard(e protocol.Event) {
 }
 
 // reported says whether the aggregator has reported something of a client.
-func (x *trial) reported(kind protocol.EventKind, stage protocol.Stage, iteration uint64) bool {
+func (x *trial) reported(kind protocol.EventKind, stage protocol.Stage, round uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, e := range x.events {
-		if e.Kind == kind && e.Party == protocol.ClientParty(victim) && e.Stage == stage && e.Iteration == iteration {
+		if e.Kind == kind && e.Party == protocol.ClientParty(victim) && e.Stage == stage && e.Round == round {
 			return true
 		}
 	}
@@ -124,7 +124,7 @@ func (x *trial) run(server *node.Server, all []*node.Client, back bool) *node.Ou
 	return out
 }
 
-// wants compares what came of a session of four iterations.
+// wants compares what came of a session of four rounds.
 func (x *trial) wants(out *node.Outcome, released uint64) {
 	x.t.Helper()
 	if out.Attempts.Opened != 4 || out.Attempts.Released != released {
@@ -145,7 +145,7 @@ var opening = []struct {
 	{moment{"unmask", protocol.KindSurvivors, 2, false}, protocol.StageUnmask},
 }
 
-// The line of a client fails in every stage, in every way. No iteration waits longer than
+// The line of a client fails in every stage, in every way. No round waits longer than
 // for its deadline, nor for a client that is gone: all come to a sum. When the line
 // heals, the client is back, and takes part again.
 func TestLineFails(t *testing.T) {
@@ -167,22 +167,22 @@ func TestLineFails(t *testing.T) {
 						x.line.cut()
 					}
 				})
-				// The iteration after that is held until the line is whole again.
+				// The round after that is held until the line is whole again.
 				back := returned(x.tap, who)
 				x.tap.rule(func(p *passing) {
-					if p.kind() == protocol.KindOpen && p.iteration() == at.iteration+1 {
+					if p.kind() == protocol.KindOpen && p.round() == at.round+1 {
 						x.line.heal()
 					}
 				})
-				holdOpen(x.tap, at.iteration, back)
+				holdOpen(x.tap, at.round, back)
 				server := x.server(x.join(admission.ServerPlace))
 				out := x.run(server, x.clients(true), true)
 				x.wants(out, 4)
-				if !x.reported(protocol.ClientLost, at.lost, at.iteration) {
-					t.Errorf("it was not lost at the stage %s of iteration %d: %v", at.lost, at.iteration, x.events)
+				if !x.reported(protocol.ClientLost, at.lost, at.round) {
+					t.Errorf("it was not lost at the stage %s of round %d: %v", at.lost, at.round, x.events)
 				}
-				if got, want := x.oracle.took(victim, at.iteration), at.lost > protocol.StageMaskedInput; got != want {
-					t.Errorf("it is in the sum of iteration %d: %v, want %v", at.iteration, got, want)
+				if got, want := x.oracle.took(victim, at.round), at.lost > protocol.StageMaskedInput; got != want {
+					t.Errorf("it is in the sum of round %d: %v, want %v", at.round, got, want)
 				}
 				if !x.oracle.took(victim, 4) {
 					t.Errorf("it is not back: the last sum is of %v", x.oracle.of(4))
@@ -197,7 +197,7 @@ func TestCutForGood(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
 	x := newTrial(t, "")
-	moment{kind: protocol.KindSurvivors, iteration: 1}.at(x.tap, &who, func(*passing) {
+	moment{kind: protocol.KindSurvivors, round: 1}.at(x.tap, &who, func(*passing) {
 		x.line.set(fault{refused: true})
 		x.line.cut()
 	})
@@ -205,13 +205,13 @@ func TestCutForGood(t *testing.T) {
 	x.wants(out, 4)
 	for i, want := range []bool{true, false, false, false} {
 		if got := x.oracle.took(victim, uint64(i+1)); got != want {
-			t.Errorf("it is in the sum of iteration %d: %v, want %v", i+1, got, want)
+			t.Errorf("it is in the sum of round %d: %v, want %v", i+1, got, want)
 		}
 	}
 }
 
 // A client's answer is held until the aggregator has given it up, and then arrives: it
-// is ignored, and what comes of the iteration is as if it had never been sent. It is
+// is ignored, and what comes of the round is as if it had never been sent. It is
 // charged for all the same.
 func TestLateAnswersAreDropped(t *testing.T) {
 	faulty(t)
@@ -224,7 +224,7 @@ func TestLateAnswersAreDropped(t *testing.T) {
 			lost := make(chan struct{})
 			x.watch = func(e protocol.Event) {
 				x.heard(e)
-				if e.Kind == protocol.ClientLost && e.Iteration == at.iteration && e.Party == protocol.Party(who) {
+				if e.Kind == protocol.ClientLost && e.Round == at.round && e.Party == protocol.Party(who) {
 					close(lost)
 				}
 			}
@@ -234,10 +234,10 @@ func TestLateAnswersAreDropped(t *testing.T) {
 			})
 			out := x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true)
 			x.wants(out, 4)
-			if !x.reported(protocol.ClientLost, stage, at.iteration) || !x.reported(protocol.MessageIgnored, stage, at.iteration) {
-				t.Errorf("events %v; want it lost at the stage %s of iteration %d, and then ignored", x.events, stage, at.iteration)
+			if !x.reported(protocol.ClientLost, stage, at.round) || !x.reported(protocol.MessageIgnored, stage, at.round) {
+				t.Errorf("events %v; want it lost at the stage %s of round %d, and then ignored", x.events, stage, at.round)
 			}
-			if got, want := x.oracle.took(victim, at.iteration), at.kind > protocol.KindMaskedInput; got != want {
+			if got, want := x.oracle.took(victim, at.round), at.kind > protocol.KindMaskedInput; got != want {
 				t.Errorf("it is in the sum: %v, want %v", got, want)
 			}
 			if !x.oracle.took(victim, 4) {
@@ -252,12 +252,12 @@ func answers(k protocol.Kind) bool {
 	return k == protocol.KindAdvertise || k == protocol.KindShares || k == protocol.KindMaskedInput || k == protocol.KindConsistency || k == protocol.KindUnmask
 }
 
-// The server's line fails, and heals: no iteration is lost by it, whatever was on its way,
+// The server's line fails, and heals: no round is lost by it, whatever was on its way,
 // and none is opened twice.
 func TestServerLineFails(t *testing.T) {
 	faulty(t)
 	for _, c := range []moment{
-		{"in an iteration", protocol.KindMaskedInput, 2, false},
+		{"in a round", protocol.KindMaskedInput, 2, false},
 		{"with the sum", protocol.KindResult, 2, false},
 		{"with a plan", protocol.KindOpen, 2, false},
 	} {
@@ -279,7 +279,7 @@ func TestServerLineFails(t *testing.T) {
 					p.cut = true // it is lost with the line
 					return
 				}
-				select { // the iteration goes on when the server is back
+				select { // the round goes on when the server is back
 				case <-back:
 				case <-p.ctx.Done():
 				}

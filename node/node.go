@@ -62,7 +62,7 @@
 // session as finished once its result is on disk. All of a client's
 // state belongs to one identity; a party that is enrolled anew starts with a new state.
 // An aggregator keeps who is enrolled, and the end of the last session for clients that
-// come later. It may be killed and restarted; that costs the iteration in progress.
+// come later. It may be killed and restarted; that costs the round in progress.
 //
 // # Resource limits
 //

@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 		"lfl in turns": "algorithm=fmf-lfl rounds=5 cohort.size=5 cohort.over=1 secagg=real",
 		"vfl":          "algorithm=fmf-vfl rounds=3 parties=4 colluders=0.2",
 		"hfl":          "algorithm=fmf-hfl rounds=3 parties=4 colluders=0.2",
-		// Iterations of up to three kinds: the mean and counts, biases, statistics.
+		// Rounds of up to three kinds: the mean and counts, biases, statistics.
 		"ssp-c":               "algorithm=ssp-c" + public,
 		"ssp-c refined":       "algorithm=ssp-c statistics.bias-rounds=2" + public,
 		"ssp-c adam":          "algorithm=ssp-c encoder.optimiser=adam encoder.steps=10" + public,
@@ -67,7 +67,7 @@ func TestConformance(t *testing.T) {
 			if !bytes.Equal(want.Model, out.Model) {
 				t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, want.Model)
 			}
-			if n := uint64(len(want.Iterations)); n < 2 || out.Attempts.Opened != n || out.Attempts.Released != n {
+			if n := uint64(len(want.Rounds)); n < 2 || out.Attempts.Opened != n || out.Attempts.Released != n {
 				t.Errorf("attempts %+v, want %d of %d", out.Attempts, n, n)
 			}
 		})
@@ -84,7 +84,7 @@ func TestTurnsOverTheNetwork(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if m, ok := p.message.(*protocol.Result); ok {
-			got = append(got, came{m.Iteration, m.Survivors, m.Answered})
+			got = append(got, came{m.Round, m.Survivors, m.Answered})
 		}
 	})
 	f.run()
@@ -127,8 +127,8 @@ func TestTurnsAreChargedOverTheNetwork(t *testing.T) {
 		}
 		var charged []uint64
 		for _, r := range records {
-			charged = append(charged, r.Iteration)
-			asked[r.Iteration]++
+			charged = append(charged, r.Round)
+			asked[r.Round]++
 		}
 		if len(charged) != turns {
 			t.Errorf("client %d is charged for rounds %v; want %d", id, charged, turns)
@@ -143,12 +143,12 @@ func TestTurnsAreChargedOverTheNetwork(t *testing.T) {
 	}
 }
 
-// fate is the stage at which the simulator loses a client in an iteration, as package sim
+// fate is the stage at which the simulator loses a client in a round, as package sim
 // draws it: two numbers from a stream of the client's, whether and where.
-func fate(t *testing.T, f sim.Faults, c protocol.ClientID, iteration uint64) protocol.Stage {
+func fate(t *testing.T, f sim.Faults, c protocol.ClientID, round uint64) protocol.Stage {
 	t.Helper()
 	var b [16]byte
-	if _, err := io.ReadFull(simulated.New(seed, "faults").Stream("dropout", iteration<<32|uint64(c)), b[:]); err != nil {
+	if _, err := io.ReadFull(simulated.New(seed, "faults").Stream("dropout", round<<32|uint64(c)), b[:]); err != nil {
 		t.Fatal(err)
 	}
 	u := func(k int) float64 { return float64(binary.LittleEndian.Uint64(b[8*k:])>>11) / math.Exp2(53) }
@@ -160,7 +160,7 @@ func fate(t *testing.T, f sim.Faults, c protocol.ClientID, iteration uint64) pro
 
 // loses has the tap lose the clients that the simulator loses, at the same stages: what
 // opens the stage for them does not arrive, nor does anything after it, until the next
-// iteration.
+// round.
 func (x *tap) loses(t *testing.T, f sim.Faults, active bool) {
 	var mu sync.Mutex
 	var present uint64
@@ -168,7 +168,7 @@ func (x *tap) loses(t *testing.T, f sim.Faults, active bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p.kind() == protocol.KindOpen {
-			present = p.iteration()
+			present = p.round()
 		}
 		if p.message == nil || p.place.Role != protocol.Client || p.kind() == protocol.KindFinal {
 			return
@@ -179,14 +179,14 @@ func (x *tap) loses(t *testing.T, f sim.Faults, active bool) {
 	})
 }
 
-// came is what an iteration came to.
+// came is what a round came to.
 type came struct {
-	Iteration           uint64
+	Round               uint64
 	Survivors, Answered int // 0, 0: to nothing
 }
 
-// The same clients dropped at the same stages of the same iterations, in the simulator
-// and over libp2p: iterations come to the same, by survivors and answers, and the models
+// The same clients dropped at the same stages of the same rounds, in the simulator
+// and over libp2p: rounds come to the same, by survivors and answers, and the models
 // are the same to the bit.
 func TestConformanceWithDropouts(t *testing.T) {
 	faulty(t)
@@ -220,27 +220,27 @@ func TestConformanceWithDropouts(t *testing.T) {
 				defer mu.Unlock()
 				switch m := p.message.(type) {
 				case *protocol.Result:
-					got = append(got, came{m.Iteration, m.Survivors, m.Answered})
+					got = append(got, came{m.Round, m.Survivors, m.Answered})
 				case *protocol.Abort:
-					got = append(got, came{Iteration: m.Iteration})
+					got = append(got, came{Round: m.Round})
 				}
 			})
 			out := f.run()
 			simulated := f.simulate(faults)
 			lost, sums := 0, 0
-			for _, it := range simulated.Iterations {
+			for _, it := range simulated.Rounds {
 				want = append(want, came{it.Number, it.Survivors, it.Answered})
 				if lost += it.Dropped; it.Skipped == nil {
 					sums++
 				}
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("iterations came to %+v, the simulator's to %+v", got, want)
+				t.Errorf("rounds came to %+v, the simulator's to %+v", got, want)
 			}
 			if lost == 0 || sums == 0 {
 				t.Fatalf("%d clients lost, %d sums: nothing is shown", lost, sums)
 			}
-			t.Logf("%d clients lost, %d sums of %d", lost, sums, len(simulated.Iterations))
+			t.Logf("%d clients lost, %d sums of %d", lost, sums, len(simulated.Rounds))
 			if !bytes.Equal(out.Model, simulated.Model) {
 				t.Errorf("the model is\n%x, the simulator's\n%x", out.Model, simulated.Model)
 			}

@@ -34,12 +34,12 @@ type oracle struct {
 	// it is not known whether it has. Once it has answered one, they are all there are.
 	trainers map[life][]client.Trainer
 	answered map[life]bool
-	inputs   map[uint64]map[protocol.ClientID][][]int64 // to each iteration, by trainer
-	sent     map[protocol.ClientID][]uint64             // iterations whose masked input has left
+	inputs   map[uint64]map[protocol.ClientID][][]int64 // to each round, by trainer
+	sent     map[protocol.ClientID][]uint64             // rounds whose masked input has left
 	opened   []uint64
 	openedOn map[uint64]*pipe               // the server's line
 	said     map[protocol.Kind][]byte       // the latest, of open and result
-	summed   map[uint64][]protocol.ClientID // whom the sum of an iteration is of
+	summed   map[uint64][]protocol.ClientID // whom the sum of a round is of
 }
 
 // life is a process of a client, as it names itself.
@@ -72,8 +72,8 @@ func (o *oracle) watch(p *passing) {
 	switch m := p.message.(type) {
 	case *protocol.Open:
 		if p.up {
-			o.opened = append(o.opened, m.Plan.Iteration)
-			o.openedOn[m.Plan.Iteration] = p.on
+			o.opened = append(o.opened, m.Plan.Round)
+			o.openedOn[m.Plan.Round] = p.on
 		}
 	case *protocol.Announce:
 		if !p.up && !o.noised {
@@ -84,7 +84,7 @@ func (o *oracle) watch(p *passing) {
 	case *protocol.MaskedInput:
 		if p.up {
 			o.answered[o.lives[p.on]] = true
-			o.sent[id] = append(o.sent[id], m.Iteration)
+			o.sent[id] = append(o.sent[id], m.Round)
 		}
 	case *protocol.Result:
 		if !p.up && !o.noised {
@@ -149,28 +149,28 @@ func (o *oracle) announced(l life, p *protocol.Plan) {
 		}
 		dense := make([]int64, p.Releases[0].Len)
 		q.AddTo(dense)
-		if o.inputs[p.Iteration] == nil {
-			o.inputs[p.Iteration] = make(map[protocol.ClientID][][]int64)
+		if o.inputs[p.Round] == nil {
+			o.inputs[p.Round] = make(map[protocol.ClientID][][]int64)
 		}
-		o.inputs[p.Iteration][l.id] = append(o.inputs[p.Iteration][l.id], dense)
+		o.inputs[p.Round][l.id] = append(o.inputs[p.Round][l.id], dense)
 	}
 }
 
 // released finds whom a sum is of: there is one set of as many clients as survived, or
-// the sum is not exact. It is of the iteration that was opened last, or of one whose server was lost: a
+// the sum is not exact. It is of the round that was opened last, or of one whose server was lost: a
 // sum that it has not heard of may come when the next server has opened another.
 func (o *oracle) released(m *protocol.Result) {
-	on := o.openedOn[m.Iteration]
-	if last := len(o.opened) - 1; on == nil || m.Iteration != o.opened[last] && on == o.openedOn[o.opened[last]] || len(m.Integers) != 1 {
-		o.t.Errorf("a result of iteration %d, not of the one that was opened last on the line", m.Iteration)
+	on := o.openedOn[m.Round]
+	if last := len(o.opened) - 1; on == nil || m.Round != o.opened[last] && on == o.openedOn[o.opened[last]] || len(m.Integers) != 1 {
+		o.t.Errorf("a result of round %d, not of the one that was opened last on the line", m.Round)
 		return
 	}
-	found := search(o.inputs[m.Iteration], m.Integers[0], m.Survivors, nil, 0)
+	found := search(o.inputs[m.Round], m.Integers[0], m.Survivors, nil, 0)
 	if len(found) != 1 {
-		o.t.Errorf("iteration %d: the sum is that of %v; of one set of %d clients, if it is exact", m.Iteration, found, m.Survivors)
+		o.t.Errorf("round %d: the sum is that of %v; of one set of %d clients, if it is exact", m.Round, found, m.Survivors)
 		return
 	}
-	o.summed[m.Iteration] = found[0]
+	o.summed[m.Round] = found[0]
 }
 
 // search finds the sets of so many clients, from one on, whose inputs are what is left
@@ -198,23 +198,23 @@ func search(inputs map[protocol.ClientID][][]int64, left []int64, survivors int,
 	return found
 }
 
-// of is whom the sum of an iteration was of; nil if there was none.
-func (o *oracle) of(iteration uint64) []protocol.ClientID {
+// of is whom the sum of a round was of; nil if there was none.
+func (o *oracle) of(round uint64) []protocol.ClientID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.summed[iteration]
+	return o.summed[round]
 }
 
-// took says whether a client is in the sum of an iteration.
-func (o *oracle) took(id protocol.ClientID, iteration uint64) bool {
-	return slices.Contains(o.of(iteration), id)
+// took says whether a client is in the sum of a round.
+func (o *oracle) took(id protocol.ClientID, round uint64) bool {
+	return slices.Contains(o.of(round), id)
 }
 
 // charge is an entry of a ledger, as store writes it.
 type charge struct {
-	Charged   bool            `json:"charged"`
-	Iteration uint64          `json:"iteration"`
-	Events    json.RawMessage `json:"events"`
+	Charged bool            `json:"charged"`
+	Round   uint64          `json:"round"`
+	Events  json.RawMessage `json:"events"`
 }
 
 // charges are those of a ledger's log, in order.
@@ -236,27 +236,27 @@ func charges(t testing.TB, log store.Log) (list []charge) {
 	return list
 }
 
-// checkLedger: every iteration whose masked input has left is charged, once, and
-// nothing is but iterations that were opened.
+// checkLedger: every round whose masked input has left is charged, once, and
+// nothing is but rounds that were opened.
 func (o *oracle) checkLedger(id protocol.ClientID, list []charge) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	charged := make(map[uint64]int)
 	for _, e := range list {
-		charged[e.Iteration]++
-		if !slices.Contains(o.opened, e.Iteration) {
-			o.t.Errorf("client %d was charged for iteration %d, which was never opened", id, e.Iteration)
+		charged[e.Round]++
+		if !slices.Contains(o.opened, e.Round) {
+			o.t.Errorf("client %d was charged for round %d, which was never opened", id, e.Round)
 		}
 	}
 	for i, n := range charged {
 		if n != 1 {
-			o.t.Errorf("client %d was charged %d times for iteration %d", id, n, i)
+			o.t.Errorf("client %d was charged %d times for round %d", id, n, i)
 		}
 	}
 	for _, i := range o.sent[id] {
 		if charged[i] != 1 {
-			o.t.Errorf("client %d sent its masked input of iteration %d, and was charged %d times for it", id, i, charged[i])
+			o.t.Errorf("client %d sent its masked input of round %d, and was charged %d times for it", id, i, charged[i])
 		}
 	}
 	if extra := len(charged) - len(o.sent[id]); extra < 0 || extra > 1 { // one may have been stopped between the two
@@ -264,13 +264,13 @@ func (o *oracle) checkLedger(id protocol.ClientID, list []charge) {
 	}
 }
 
-// openedOnce: no number of an iteration is used twice.
+// openedOnce: no number of a round is used twice.
 func (o *oracle) openedOnce() {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !slices.IsSorted(o.opened) || len(slices.Compact(slices.Clone(o.opened))) != len(o.opened) {
-		o.t.Errorf("iterations were opened as %v", o.opened)
+		o.t.Errorf("rounds were opened as %v", o.opened)
 	}
 }
 

@@ -308,7 +308,7 @@ func (m *machines) startAlone() *process {
 		"--invitation", m.invitation(admission.ClientPlace(lastAlone)), "--state", m.state(admission.ClientPlace(lastAlone)))
 }
 
-// rounds are how many iterations the server says were attempted and skipped.
+// rounds are how many rounds the server says were attempted and skipped.
 func (p *process) rounds() (attempted, skipped int) {
 	p.t.Helper()
 	var s struct {

@@ -122,10 +122,10 @@ func TestRelayEndsMidway(t *testing.T) {
 	released, ended := 0, false
 	f.watch = func(e protocol.Event) {
 		switch e.Kind {
-		case protocol.IterationSummed:
+		case protocol.RoundSummed:
 			released++
 		case protocol.StageClosed:
-			if e.Iteration == 2 && e.Stage == protocol.StageMaskedInput { // while answers to unmask arrive
+			if e.Round == 2 && e.Stage == protocol.StageMaskedInput { // while answers to unmask arrive
 				once.Do(func() { relays[1].stop(); ended = true })
 			}
 		default:

@@ -17,11 +17,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// at calls f once, when an event of an iteration is reported.
-func at(kind protocol.EventKind, iteration uint64, f func()) func(protocol.Event) {
+// at calls f once, when an event of a round is reported.
+func at(kind protocol.EventKind, round uint64, f func()) func(protocol.Event) {
 	var once sync.Once
 	return func(e protocol.Event) {
-		if e.Kind == kind && e.Iteration == iteration {
+		if e.Kind == kind && e.Round == round {
 			once.Do(f)
 		}
 	}
@@ -33,13 +33,13 @@ const (
 	long  = lfl + "deployment.stage-timeout-s=60 "
 )
 
-// An aggregator is killed in the middle of the third of five iterations and started
+// An aggregator is killed in the middle of the third of five rounds and started
 // again: that one is lost, and the session goes on to its end.
 func TestAggregatorRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
 		killed, again := make(chan struct{}), make(chan struct{})
-		f.watch = at(protocol.IterationOpened, 3, func() {
+		f.watch = at(protocol.RoundOpened, 3, func() {
 			f.kill()
 			close(killed)
 		})
@@ -58,7 +58,7 @@ func TestAggregatorRestarts(t *testing.T) {
 	})
 }
 
-// A server is stopped when the sum of the third of five iterations arrives, before it
+// A server is stopped when the sum of the third of five rounds arrives, before it
 // has taken it in, and another goes on from its checkpoint.
 func TestServerResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestServerResumes(t *testing.T) {
 		m := f.join(admission.ServerPlace)
 		wait := f.start(f.joinAll()...)
 		ctx, stop := context.WithCancel(t.Context())
-		f.hear = at(protocol.IterationSummed, 3, stop)
+		f.hear = at(protocol.RoundSummed, 3, stop)
 		if out, err := f.server(m).Run(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatalf("the server that was stopped: %v, %v", out, err)
 		}
@@ -82,12 +82,12 @@ func TestServerResumes(t *testing.T) {
 	})
 }
 
-// tripwire is a ledger's log that calls a function once a charge for an iteration is
+// tripwire is a ledger's log that calls a function once a charge for a round is
 // durable.
 type tripwire struct {
 	store.Log
-	iteration uint64
-	trip      func()
+	round uint64
+	trip  func()
 }
 
 func (l *tripwire) Append(entries ...[]byte) error {
@@ -96,22 +96,22 @@ func (l *tripwire) Append(entries ...[]byte) error {
 	}
 	for _, text := range entries {
 		var e struct {
-			Charged   bool   `json:"charged"`
-			Iteration uint64 `json:"iteration"`
+			Charged bool   `json:"charged"`
+			Round   uint64 `json:"round"`
 		}
 		if err := json.Unmarshal(text, &e); err != nil {
 			return err
 		}
-		if e.Charged && e.Iteration == l.iteration {
+		if e.Charged && e.Round == l.round {
 			l.trip()
 		}
 	}
 	return nil
 }
 
-// A client is stopped when it has been charged for the third of six iterations, about when
+// A client is stopped when it has been charged for the third of six rounds, about when
 // its masked input leaves, and started again with its ledger: it is lost from that
-// iteration, and is back for the last.
+// round, and is back for the last.
 func TestClientRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
@@ -122,10 +122,10 @@ func TestClientRestarts(t *testing.T) {
 		if f.ledgers[id], err = store.NewLedger(&tripwire{log, 3, stop}); err != nil {
 			t.Fatal(err)
 		}
-		var lost []uint64 // iterations that it was lost from, as the aggregator reports them
+		var lost []uint64 // rounds that it was lost from, as the aggregator reports them
 		f.watch = func(e protocol.Event) {
 			if e.Kind == protocol.ClientLost && e.Party == protocol.ClientParty(id) {
-				lost = append(lost, e.Iteration)
+				lost = append(lost, e.Round)
 			}
 		}
 		m := f.join(admission.ServerPlace)
@@ -157,15 +157,15 @@ func TestClientRestarts(t *testing.T) {
 		}
 		_ = f.aggregator.Close() // whose driver has returned then
 		if len(lost) == 0 || lost[0] != 3 || lost[len(lost)-1] == 6 {
-			t.Errorf("it was lost from iterations %v; want 3 first, and not 6", lost)
+			t.Errorf("it was lost from rounds %v; want 3 first, and not 6", lost)
 		}
 		if last := f.ledgers[id].Last(f.public.Session); last != 6 {
-			t.Errorf("its ledger ends with iteration %d, want 6", last)
+			t.Errorf("its ledger ends with round %d, want 6", last)
 		}
 	})
 }
 
-// A client is revoked in the second of four iterations: it is put out, does not come
+// A client is revoked in the second of four rounds: it is put out, does not come
 // back, and the session goes on without it, on a list that the server has signed for.
 func TestRevokedClientIsPutOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.watch = at(protocol.IterationOpened, 2, func() {
+		f.watch = at(protocol.RoundOpened, 2, func() {
 			if failed := f.aggregator.Revoke(revocations); failed != nil {
 				t.Error(failed)
 			}
@@ -195,7 +195,7 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 			t.Errorf("attempts %+v, want 4 opened and all but one released", outcome.Attempts)
 		}
 		if last := f.ledgers[id].Last(f.public.Session); last > 2 {
-			t.Errorf("the revoked client took part in iteration %d", last)
+			t.Errorf("the revoked client took part in round %d", last)
 		}
 		if f.hears(f.identity(admission.ClientPlace(id)), peer.ProtocolID, registration()) {
 			t.Error("the revoked client was let in again")

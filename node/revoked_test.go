@@ -54,7 +54,7 @@ func (f *federation) stoppable(run func(context.Context) error) (stop func() err
 }
 
 // A client is revoked, and the aggregator holds that back. Another client has it from the
-// operator after the second of six iterations, and takes part in no sum with the one that
+// operator after the second of six rounds, and takes part in no sum with the one that
 // was revoked. When the aggregator has put that one out after the fourth, it is back.
 func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -63,21 +63,21 @@ func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
 		v := f.revocation(revoked)
-		lost := make(map[uint64]bool) // iterations that the client who knows was lost from
+		lost := make(map[uint64]bool) // rounds that the client who knows was lost from
 		var mu sync.Mutex
 		f.watch = func(e protocol.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == protocol.ClientLost && e.Party == protocol.ClientParty(informed) {
-				lost[e.Iteration] = true
+				lost[e.Round] = true
 			}
 		}
 		f.hear = func(e protocol.Event) {
 			var err error
 			switch {
-			case e.Kind == protocol.IterationSummed && e.Iteration == 2:
+			case e.Kind == protocol.RoundSummed && e.Round == 2:
 				err = clients[informed].Revoke(v)
-			case e.Kind == protocol.IterationSummed && e.Iteration == 4:
+			case e.Kind == protocol.RoundSummed && e.Round == 4:
 				err = f.aggregator.Revoke(v)
 			}
 			if err != nil {
@@ -101,15 +101,15 @@ func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !lost[3] || !lost[4] || lost[1] || lost[2] || lost[6] {
-			t.Errorf("the client that knew was lost from iterations %v; want 3, 4 and perhaps 5", lost)
+			t.Errorf("the client that knew was lost from rounds %v; want 3, 4 and perhaps 5", lost)
 		}
 		if last := f.ledgers[informed].Last(f.public.Session); last != 6 {
-			t.Errorf("its ledger ends with iteration %d, want 6", last)
+			t.Errorf("its ledger ends with round %d, want 6", last)
 		}
 	})
 }
 
-// A server that has from the operator that a client is revoked opens no iteration before
+// A server that has from the operator that a client is revoked opens no round before
 // the aggregator has put that one out.
 func TestServerKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -122,11 +122,11 @@ func TestServerKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 		var server *node.Server
 		var known, early atomic.Bool
 		f.watch = func(e protocol.Event) {
-			if e.Kind == protocol.IterationOpened && e.Iteration > 2 && !known.Load() {
+			if e.Kind == protocol.RoundOpened && e.Round > 2 && !known.Load() {
 				early.Store(true)
 			}
 		}
-		f.hear = at(protocol.IterationSummed, 2, func() {
+		f.hear = at(protocol.RoundSummed, 2, func() {
 			if err := server.Revoke(v); err != nil {
 				t.Error(err)
 			}
@@ -151,7 +151,7 @@ func TestServerKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 		wait()
 		_ = stop() // it has no end of its own
 		if early.Load() {
-			t.Error("an iteration was opened with somebody whom the operator has revoked")
+			t.Error("a round was opened with somebody whom the operator has revoked")
 		}
 		if out.Attempts.Opened < 4 {
 			t.Errorf("attempts %+v, want 4 opened", out.Attempts)

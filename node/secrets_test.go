@@ -135,7 +135,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.watch = at(protocol.IterationOpened, 2, func() {
+		f.watch = at(protocol.RoundOpened, 2, func() {
 			if failed := f.aggregator.Revoke(revocations); failed != nil {
 				t.Error(failed)
 			}
@@ -151,7 +151,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 		_ = f.aggregator.Close()
 
 		text := all.String()
-		for _, event := range []string{"input-unusable", "iteration-summed", "revoked", "session-ended", `"level":"debug"`} {
+		for _, event := range []string{"input-unusable", "round-summed", "revoked", "session-ended", `"level":"debug"`} {
 			if !strings.Contains(text, event) {
 				t.Errorf("nothing was logged of %s", event)
 			}

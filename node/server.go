@@ -33,10 +33,10 @@ type ServerConfig struct {
 	Experiment []byte
 	// Hash stands for Experiment in checkpoints.
 	Hash     protocol.Hash
-	Strategy server.Durable // before its first iteration
+	Strategy server.Durable // before its first round
 	State    string         // folder of the checkpoints
 	// Gather is how long the server waits for all clients before it begins with the
-	// number that an iteration requires.
+	// number that a round requires.
 	Gather   time.Duration
 	Log      zerolog.Logger
 	Workers  protocol.Workers
@@ -65,7 +65,7 @@ type Server struct {
 	begun  bool
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
-	summed   bool   // an iteration has released something
+	summed   bool   // a round has released something
 	final    []byte // the model, from the end on
 	ended    chan struct{}
 	failed   chan error
@@ -111,15 +111,15 @@ func (s *Server) resume() (*server.Server, error) {
 	if fallback != nil {
 		s.cfg.Log.Warn().Err(fallback).Msg("going on from the checkpoint before the newest")
 	}
-	s.cfg.Log.Info().Uint64("iteration", c.Iteration).Msg("resumed")
-	role, err := server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Iteration: c.Iteration, State: c.State})
+	s.cfg.Log.Info().Uint64("round", c.Round).Msg("resumed")
+	role, err := server.Resume(s.cfg.Strategy, protocol.Checkpoint{Session: c.Session, Round: c.Round, State: c.State})
 	if err == nil {
 		role.Wait(s.patience(), s.cfg.Terms.Patience())
 	}
 	return role, err
 }
 
-// patience is longer than an iteration takes: all stages at their timeouts, and
+// patience is longer than a round takes: all stages at their timeouts, and
 // another for what is computed and sent.
 func (s *Server) patience() time.Duration {
 	return time.Duration(protocol.Stages+1) * s.cfg.Terms.StageTimeout
@@ -128,7 +128,7 @@ func (s *Server) patience() time.Duration {
 func (s *Server) persist(records []protocol.Record) error {
 	for _, r := range records {
 		if c, ok := r.(protocol.Checkpoint); ok {
-			if err := store.SaveCheckpoint(s.cfg.State, &store.Checkpoint{Session: c.Session, Iteration: c.Iteration, Experiment: s.cfg.Hash, State: c.State}); err != nil {
+			if err := store.SaveCheckpoint(s.cfg.State, &store.Checkpoint{Session: c.Session, Round: c.Round, Experiment: s.cfg.Hash, State: c.State}); err != nil {
 				return err
 			}
 		}
@@ -161,7 +161,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	cancel(nil)
 	<-done // the role is nobody's now
 	if err == nil && bytes.Equal(s.final, protocol.NoModel) {
-		return nil, fmt.Errorf("node: %d iterations: %w", s.role.Attempts().Opened, protocol.ErrNothingReleased)
+		return nil, fmt.Errorf("node: %d rounds: %w", s.role.Attempts().Opened, protocol.ErrNothingReleased)
 	}
 	if err == nil {
 		return &Outcome{Model: s.final, Attempts: s.role.Attempts()}, nil
@@ -196,7 +196,7 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	if s.over() || !anew {
 		s.queue.Rewind() // twice is no harm
 	} else {
-		s.queue.Clear() // of an iteration that the role gives up now
+		s.queue.Clear() // of a round that the role gives up now
 	}
 	switch {
 	case !s.begun:
@@ -295,7 +295,7 @@ var ErrTooFewClients = errors.New("too few clients have come")
 const leastGathering = 24 * time.Hour
 
 // gather waits until all clients are registered or, after a while, as many as an
-// iteration needs. Once the session has begun, all are those who are enrolled, and
+// round needs. Once the session has begun, all are those who are enrolled, and
 // a while is as long as one of them may pause before it dials again. It ends with ErrTooFewClients
 // if even those do not come within a day, or within the time that all rounds may wait if that is longer.
 func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *session.Welcome, list *admission.List) (*admission.List, error) {
@@ -374,21 +374,21 @@ func (s *Server) log(events []protocol.Event) {
 		case protocol.SessionEnded:
 			close(s.ended)
 		case protocol.WorkFailed:
-			fail(s.failed, fmt.Errorf("node: the server cannot go on after iteration %d: %w", e.Iteration, e.Err))
+			fail(s.failed, fmt.Errorf("node: the server cannot go on after round %d: %w", e.Round, e.Err))
 		default:
 		}
 	}
 }
 
-// heard reports how an iteration ended, which the role takes without a word.
+// heard reports how a round ended, which the role takes without a word.
 func (s *Server) heard(m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Result:
 		s.summed = true
-		s.cfg.Log.Info().Uint64("iteration", m.Iteration).Int("survivors", m.Survivors).Msg("sum received")
-		s.cfg.Observer.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}})
+		s.cfg.Log.Info().Uint64("round", m.Round).Int("survivors", m.Survivors).Msg("sum received")
+		s.cfg.Observer.Event(protocol.Event{Kind: protocol.RoundSummed, Round: m.Round, Party: protocol.Party{Role: protocol.Aggregator}})
 	case *protocol.Abort:
 		session.Report(&s.cfg.Log, s.cfg.Observer, []protocol.Event{
-			{Kind: protocol.IterationAborted, Iteration: m.Iteration, Party: protocol.Party{Role: protocol.Aggregator}, Err: m.Reason}})
+			{Kind: protocol.RoundAborted, Round: m.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: m.Reason}})
 	}
 }

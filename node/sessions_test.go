@@ -72,7 +72,7 @@ func (k *keeping) of(id protocol.ClientID) string {
 	return fmt.Sprint(k.kept[id])
 }
 
-// loses are faults of the simulator that lose one client in the first iteration, before
+// loses are faults of the simulator that lose one client in the first round, before
 // it says a word, and which one.
 func loses(t *testing.T) (one protocol.ClientID, f sim.Faults) {
 	t.Helper()
@@ -118,7 +118,7 @@ func (f *federation) leads(server *admission.Membership, faults sim.Faults) {
 	if !bytes.Equal(out.Model, want.Model) {
 		f.t.Errorf("session %x: the model is\n%x, the simulator's\n%x", f.public.Session[:4], out.Model, want.Model)
 	}
-	if n := uint64(len(want.Iterations)); out.Attempts.Opened != n || out.Attempts.Released != n {
+	if n := uint64(len(want.Rounds)); out.Attempts.Opened != n || out.Attempts.Released != n {
 		f.t.Errorf("session %x: attempts %+v, want %d of %d", f.public.Session[:4], out.Attempts, n, n)
 	}
 }
@@ -316,7 +316,7 @@ func (l *lingering) Finish(model []byte, run protocol.Runner) error {
 }
 
 // What sessions cost adds up in the ledger of a client: a budget of epsilon=10 that one
-// session has spent to the full pays for no iteration of a second, and one of 40 pays for a second
+// session has spent to the full pays for no round of a second, and one of 40 pays for a second
 // of 25, as a ledger that has lived through both would.
 func TestBudgetOfTwoSessions(t *testing.T) {
 	for _, second := range []struct {
@@ -365,8 +365,8 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 					t.Errorf("%d charges after the first session, %d after the second", len(one), len(both))
 				}
 				for _, r := range both[len(one):] { // a ledger in memory that has lived through both takes the same
-					if err = ledger.Charge(r.Session, r.Iteration, r.Events); err != nil {
-						t.Errorf("iteration %d of session %x: %v", r.Iteration, r.Session[:4], err)
+					if err = ledger.Charge(r.Session, r.Round, r.Events); err != nil {
+						t.Errorf("round %d of session %x: %v", r.Round, r.Session[:4], err)
 					}
 				}
 				want := int32(1) // of the first session alone, where all ledgers refuse the second

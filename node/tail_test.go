@@ -12,7 +12,7 @@ import (
 // patient are settings in which a stage that waits out its timeout is not to be overlooked.
 const patient = "algorithm=lfl-sgdmf rank=2 rounds=5 tolerance=0.3 colluders=0.05 deployment.stage-timeout-s=600 "
 
-// A place is vacant: five iterations take no longer than with everybody.
+// A place is vacant: five rounds take no longer than with everybody.
 func TestVacantPlaceTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, patient+"data="+ratings(t, 8, 12))
@@ -35,7 +35,7 @@ func TestVacantPlaceTakesNoTime(t *testing.T) {
 	})
 }
 
-// A client is gone for good in the second of five iterations, without a word: that costs
+// A client is gone for good in the second of five rounds, without a word: that costs
 // less than two seconds in all.
 func TestKilledClientTakesSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -45,10 +45,10 @@ func TestKilledClientTakesSeconds(t *testing.T) {
 		wait := f.start(clients[1:]...)
 		kill, summed := f.startStoppable(clients[0]), 0
 		f.watch = func(e protocol.Event) {
-			if e.Kind == protocol.IterationOpened && e.Iteration == 2 {
+			if e.Kind == protocol.RoundOpened && e.Round == 2 {
 				go kill()
 			}
-			if e.Kind == protocol.IterationSummed {
+			if e.Kind == protocol.RoundSummed {
 				summed++
 			}
 		}

@@ -70,28 +70,28 @@ func (p *passing) kind() protocol.Kind {
 	return p.message.Kind()
 }
 
-// iteration is that of a message; 0 if it has none.
-func (p *passing) iteration() uint64 {
+// round is that of a message; 0 if it has none.
+func (p *passing) round() uint64 {
 	switch m := p.message.(type) {
 	case protocol.StageMessage:
 		i, _ := m.At()
 		return i
 	case *protocol.Open:
-		return m.Plan.Iteration
+		return m.Plan.Round
 	case *protocol.Announce:
-		return m.Plan.Iteration
+		return m.Plan.Round
 	case *protocol.Roster:
-		return m.Iteration
+		return m.Round
 	case *protocol.Delivery:
-		return m.Iteration
+		return m.Round
 	case *protocol.Survivors:
-		return m.Iteration
+		return m.Round
 	case *protocol.Quorum:
-		return m.Iteration
+		return m.Round
 	case *protocol.Result:
-		return m.Iteration
+		return m.Round
 	case *protocol.Abort:
-		return m.Iteration
+		return m.Round
 	}
 	return 0
 }
@@ -281,7 +281,7 @@ func framed(t testing.TB, n any) []byte {
 // ignored what is slipped in behind the client's second word that it takes part.
 func (f *federation) settled(x *tap, who admission.Place) <-chan struct{} {
 	f.t.Helper()
-	stale, err := wire.AppendFrames(nil, &protocol.Consistency{Iteration: 1, Signature: make([]byte, 64)})
+	stale, err := wire.AppendFrames(nil, &protocol.Consistency{Round: 1, Signature: make([]byte, 64)})
 	if err != nil {
 		f.t.Fatal(err)
 	}

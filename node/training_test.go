@@ -25,7 +25,7 @@ func owned(t *testing.T, trainer client.Trainer) []byte {
 	return nil
 }
 
-// A party of VFL is stopped between two iterations and started again: it trains on from
+// A party of VFL is stopped between two rounds and started again: it trains on from
 // its own V_k, so that model and embeddings are those of a session without a stop, to
 // the bit.
 func TestVerticalPartyRestarts(t *testing.T) {
@@ -70,7 +70,7 @@ func TestVerticalPartyRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out.Attempts.Released != 4 {
-			t.Errorf("%d iterations came to a sum, want 4", out.Attempts.Released)
+			t.Errorf("%d rounds came to a sum, want 4", out.Attempts.Released)
 		}
 		return out.Model, owned(t, party)
 	}

@@ -13,11 +13,11 @@ import (
 // hold for graph, threshold and noise.
 //
 // Where a plan asks a part of those who are enrolled, everybody can tell whom ([Setup.Chooses]), and the
-// iteration goes on with the first that come: with Goal of the Clients that are asked. ω is then of Goal, so that noise
+// round goes on with the first that come: with Goal of the Clients that are asked. ω is then of Goal, so that noise
 // and threshold hold for the fewest that may be left of these, and γ of all that are enrolled.
 type Cohort struct {
 	Clients   int     // N, the clients the plan names
-	Tolerance float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together
+	Tolerance float64 // ω in [0, 1): the share of N that may be lost in a round, at all stages together
 	Colluders float64 // γ in [0, 1): the share of N that may pool what they see with the aggregator and the server
 	Enrolled  int     // of how many the clients are chosen; 0: they are all
 	Goal      int     // how many that advertise are waited for; 0: all
@@ -26,7 +26,7 @@ type Cohort struct {
 // All is how many clients are enrolled.
 func (c Cohort) All() int { return max(c.Clients, c.Enrolled) }
 
-// Wanted is with how many clients an iteration goes on where nobody is lost.
+// Wanted is with how many clients a round goes on where nobody is lost.
 func (c Cohort) Wanted() int {
 	if c.Goal > 0 {
 		return c.Goal
@@ -34,27 +34,27 @@ func (c Cohort) Wanted() int {
 	return c.Clients
 }
 
-// Turns is the most of any iterations that follow one another for which a client may be chosen: clients take turns, so
-// that each comes up every Enrolled/Clients iterations.
-func (c Cohort) Turns(iterations int) int {
+// Turns is the most of any rounds that follow one another for which a client may be chosen: clients take turns, so
+// that each comes up every Enrolled/Clients rounds.
+func (c Cohort) Turns(rounds int) int {
 	if c.Enrolled == 0 {
-		return iterations
+		return rounds
 	}
-	return int((int64(iterations)*int64(c.Clients) + int64(c.Enrolled) - 1) / int64(c.Enrolled))
+	return int((int64(rounds)*int64(c.Clients) + int64(c.Enrolled) - 1) / int64(c.Enrolled))
 }
 
 // slack keeps ⌊ωN⌋ and ⌈γN⌉ what they are on paper: 0.3·10 is 3, although the
 // nearest float64 of 0.3 is a little less.
 const slack = 1e-9
 
-// Required is ⌈(1-ω)N⌉, the fewest survivors an iteration may end with; of Goal where there is one.
+// Required is ⌈(1-ω)N⌉, the fewest survivors a round may end with; of Goal where there is one.
 func (c Cohort) Required() int {
 	return c.Wanted() - int(math.Floor(c.Tolerance*float64(c.Wanted())+slack))
 }
 
 // Colluding is c = ⌈γN⌉, the clients that may collude: their noise and their secrets
 // protect nobody. Of clients that are chosen from more it is as many as there are at the most, but with a chance
-// of 2^-60, which over a million iterations is 2^-40: see [mostChosen].
+// of 2^-60, which over a million rounds is 2^-40: see [mostChosen].
 func (c Cohort) Colluding() int {
 	least := 0
 	if c.Colluders > 0 {
@@ -73,7 +73,7 @@ const chance = 0x1p-60
 // mostChosen is a number that a sample of n of all, drawn without putting back, has of marked ones at the most, but with
 // a chance of 2^-60. The number in it is at least k with a chance of at most exp(-n·D(k/n ‖ p)), of p = marked/all and the
 // relative entropy D, if k/n is above p (Hoeffding 1963, theorem 1, which section 6 has hold without putting
-// back). Whom of them an iteration goes on with is up to the aggregator: all that were chosen count.
+// back). Whom of them a round goes on with is up to the aggregator: all that were chosen count.
 func mostChosen(all, marked, n int) int {
 	p, most := float64(marked)/float64(all), min(marked, n)
 	for k := int(p*float64(n)) + 1; k <= most; k++ {
@@ -142,8 +142,8 @@ func (c Cohort) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Chooses reports whether an iteration asks a client. Where it asks a part of those who are enrolled, these stand in a
-// circle, in the order of hashes of session and number, and iteration i asks those from place (i-1)·Clients on: so everybody
+// Chooses reports whether a round asks a client. Where it asks a part of those who are enrolled, these stand in a
+// circle, in the order of hashes of session and number, and round i asks those from place (i-1)·Clients on: so everybody
 // takes as many turns as everybody else, give or take one. It is a public choice, which the session's ID
 // settles and everybody can make again. It hides nobody: who was asked is known, so that being asked by chance buys no privacy; what does is that
 // a client releases something in its turns only.
@@ -156,12 +156,12 @@ func (s Setup) Chooses(id ClientID) bool {
 		return true
 	}
 	n := uint64(c.Enrolled)
-	first := (s.Iteration - 1) % n * uint64(c.Clients) % n
+	first := (s.Round - 1) % n * uint64(c.Clients) % n
 	return (uint64(circleOf(s.Session, c.Enrolled).place[id])+n-first)%n < uint64(c.Clients)
 }
 
-// Chosen lists the clients that an iteration asks, in the order in which they are told: where they are a part, one
-// drawn for this iteration, since of clients that are alike the first that are told are the first to come.
+// Chosen lists the clients that a round asks, in the order in which they are told: where they are a part, one
+// drawn for this round, since of clients that are alike the first that are told are the first to come.
 func (s Setup) Chosen() []ClientID {
 	c := s.Cohort
 	out := make([]ClientID, c.Clients)
@@ -172,13 +172,13 @@ func (s Setup) Chosen() []ClientID {
 		return out
 	}
 	n := uint64(c.Enrolled)
-	first := (s.Iteration - 1) % n * uint64(c.Clients) % n
+	first := (s.Round - 1) % n * uint64(c.Clients) % n
 	order := circleOf(s.Session, c.Enrolled).order
 	for i := range out {
 		out[i] = order[(first+uint64(i))%n]
 	}
 	return shuffled(out, func(id ClientID) Hash {
-		return NewTranscript("fedsim/protocol/told/v1").Bytes(s.Session[:]).Uint(s.Iteration).Uint(uint64(id)).Sum()
+		return NewTranscript("fedsim/protocol/told/v1").Bytes(s.Session[:]).Uint(s.Round).Uint(uint64(id)).Sum()
 	})
 }
 

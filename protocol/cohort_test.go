@@ -20,7 +20,7 @@ func turns(asked, goal, enrolled int) protocol.Cohort {
 	return protocol.Cohort{Clients: asked, Goal: goal, Enrolled: enrolled, Tolerance: 0.3, Colluders: 0.05}
 }
 
-// Whom an iteration asks, and in what order, is what testdata/turns.py makes of it.
+// Whom a round asks, and in what order, is what testdata/turns.py makes of it.
 func TestChosen(t *testing.T) {
 	text, err := os.ReadFile("testdata/turns.json")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestChosen(t *testing.T) {
 	}
 	var list []struct {
 		Session           string
-		Iteration         uint64
+		Round             uint64
 		Clients, Enrolled int
 		Chosen            []protocol.ClientID
 	}
@@ -43,39 +43,39 @@ func TestChosen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := protocol.Setup{Session: protocol.SessionID(b), Iteration: c.Iteration, Cohort: turns(c.Clients, c.Clients, c.Enrolled)}
+		s := protocol.Setup{Session: protocol.SessionID(b), Round: c.Round, Cohort: turns(c.Clients, c.Clients, c.Enrolled)}
 		if got := s.Chosen(); !slices.Equal(got, c.Chosen) {
-			t.Errorf("iteration %d of session %s asks %v, want %v", c.Iteration, c.Session, got, c.Chosen)
+			t.Errorf("round %d of session %s asks %v, want %v", c.Round, c.Session, got, c.Chosen)
 		}
 		for id := range protocol.ClientID(c.Enrolled + 2) {
 			if got, want := s.Chooses(id), slices.Contains(c.Chosen, id); got != want {
-				t.Errorf("iteration %d of session %s asks client %d: %v, want %v", c.Iteration, c.Session, id, got, want)
+				t.Errorf("round %d of session %s asks client %d: %v, want %v", c.Round, c.Session, id, got, want)
 			}
 		}
 	}
 }
 
-// All enrolled clients are asked in every iteration where no part is.
+// All enrolled clients are asked in every round where no part is.
 func TestChosenOfAll(t *testing.T) {
-	s := protocol.Setup{Iteration: 3, Cohort: protocol.Cohort{Clients: 3}}
+	s := protocol.Setup{Round: 3, Cohort: protocol.Cohort{Clients: 3}}
 	if got := s.Chosen(); !slices.Equal(got, []protocol.ClientID{0, 1, 2}) || !s.Chooses(2) || s.Chooses(3) {
 		t.Errorf("of 3 clients %v are asked, client 2: %v, client 3: %v", got, s.Chooses(2), s.Chooses(3))
 	}
 }
 
-// Over any iterations in a row nobody is asked more often than Turns says, and somebody so often that with
-// one less it would be wrong of some iterations of that number; counted by going through them.
+// Over any rounds in a row nobody is asked more often than Turns says, and somebody so often that with
+// one less it would be wrong of some rounds of that number; counted by going through them.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		enrolled := rapid.IntRange(1, 40).Draw(t, "enrolled")
 		asked := rapid.IntRange(1, enrolled).Draw(t, "asked")
-		n := rapid.IntRange(0, 60).Draw(t, "iterations")
+		n := rapid.IntRange(0, 60).Draw(t, "rounds")
 		c := turns(asked, asked, enrolled)
 		most := 0
 		for from := range uint64(enrolled) {
 			count := make([]int, enrolled)
 			for i := range uint64(n) {
-				for _, id := range (protocol.Setup{Iteration: 1 + from + i, Cohort: c}).Chosen() {
+				for _, id := range (protocol.Setup{Round: 1 + from + i, Cohort: c}).Chosen() {
 					count[id]++
 				}
 			}
@@ -85,7 +85,7 @@ func TestTurns(t *testing.T) {
 			}
 		}
 		if got := c.Turns(n); got != most {
-			t.Fatalf("%d of %d clients, %d iterations: %d turns, want %d", asked, enrolled, n, got, most)
+			t.Fatalf("%d of %d clients, %d rounds: %d turns, want %d", asked, enrolled, n, got, most)
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestColluding(t *testing.T) {
 	}
 }
 
-// What may be lost is a share of those that the iteration goes on with, and what colludes one of all.
+// What may be lost is a share of those that the round goes on with, and what colludes one of all.
 func TestTurnsCohort(t *testing.T) {
 	c := turns(240, 200, 600)
 	if c.All() != 600 || c.Wanted() != 200 || c.Required() != 140 || c.Colluding() != 30 || c.Honest(140) != 110 {
@@ -144,7 +144,7 @@ func TestTurnsCohort(t *testing.T) {
 func TestTurnsAreHashed(t *testing.T) {
 	seen := make(map[protocol.Hash]string)
 	for _, c := range []protocol.Cohort{{Clients: 10}, turns(10, 10, 20), turns(10, 9, 20), turns(10, 10, 21)} {
-		p := protocol.Plan{Iteration: 1, Cohort: c}
+		p := protocol.Plan{Round: 1, Cohort: c}
 		h := protocol.Hash(p.Hash())
 		if other, ok := seen[h]; ok {
 			t.Errorf("%+v hashes as %s", c, other)

@@ -36,7 +36,7 @@ type Disconnected struct {
 	Connection uint64
 }
 
-// Alone tells the aggregator that so many clients decline the session that no iteration can come about: it waits for
+// Alone tells the aggregator that so many clients decline the session that no round can come about: it waits for
 // none of them.
 type Alone struct{}
 
@@ -70,22 +70,22 @@ type Effects struct {
 // Record is something a role must still know after a crash.
 type Record interface{ record() }
 
-// Charged records what an iteration cost a client's privacy (nothing if the client keeps
-// no ledger), and that the client must not take part in that iteration again. It is
+// Charged records what a round cost a client's privacy (nothing if the client keeps
+// no ledger), and that the client must not take part in that round again. It is
 // durable before the masked input leaves and is never undone.
 type Charged struct {
-	Session   SessionID
-	Iteration uint64
-	Events    []dp.Event
+	Session SessionID
+	Round   uint64
+	Events  []dp.Event
 }
 
 func (Charged) record() {}
 
-// Entered records that a client took up an iteration: after a restart it skips that one.
-// It is durable before anything of the iteration leaves but its setup.
+// Entered records that a client took up a round: after a restart it skips that one.
+// It is durable before anything of the round leaves but its setup.
 type Entered struct {
-	Session   SessionID
-	Iteration uint64
+	Session SessionID
+	Round   uint64
 }
 
 func (Entered) record() {}
@@ -93,21 +93,21 @@ func (Entered) record() {}
 // Trained records what a client has trained for itself alone, so that a restart does not
 // lose steps that were charged. It is durable before any result of the same steps leaves.
 type Trained struct {
-	Session   SessionID
-	Iteration uint64 // of the latest steps
-	State     []byte // of the trainer, as it restores it
+	Session SessionID
+	Round   uint64 // of the latest steps
+	State   []byte // of the trainer, as it restores it
 }
 
 func (Trained) record() {}
 
 // Checkpoint records where a session stands, so that a restarted server can go on from
-// there. Of an iteration only the fact that it was opened is kept, and no iteration
-// number is used twice. It is durable before the plan of Iteration leaves, and again
+// there. Of a round only the fact that it was opened is kept, and no round
+// number is used twice. It is durable before the plan of Round leaves, and again
 // before the final model leaves.
 type Checkpoint struct {
-	Session   SessionID
-	Iteration uint64 // the latest that was opened; 0: none
-	State     []byte // of the server, as it restores it
+	Session SessionID
+	Round   uint64 // the latest that was opened; 0: none
+	State   []byte // of the server, as it restores it
 }
 
 func (Checkpoint) record() {}
@@ -117,20 +117,20 @@ type EventKind uint8
 
 // The events that roles report.
 const (
-	// IterationOpened: the aggregator announced a plan.
-	IterationOpened EventKind = iota
+	// RoundOpened: the aggregator announced a plan.
+	RoundOpened EventKind = iota
 	// StageClosed: the aggregator takes no more answers of a stage, and goes on.
 	StageClosed
-	// IterationSummed: an iteration ended in a sum.
-	IterationSummed
+	// RoundSummed: a round ended in a sum.
+	RoundSummed
 	// SumRefused: the server makes no use of a sum that honest clients cannot have
 	// given; Err says of which release, and why.
 	SumRefused
-	// IterationAborted: an iteration ended without a sum; Err says why.
-	IterationAborted
-	// IterationHeld: the aggregator has not begun an iteration yet, since too few clients are connected; Err says how
+	// RoundAborted: a round ended without a sum; Err says why.
+	RoundAborted
+	// RoundHeld: the aggregator has not begun a round yet, since too few clients are connected; Err says how
 	// many it waits for.
-	IterationHeld
+	RoundHeld
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
 	// ClientAccused: another client, By, complains about the shares that this one dealt to
@@ -142,20 +142,20 @@ const (
 	// InputUnusable: a client's own contribution broke its bounds; it sends zero and
 	// noise. Only the client itself is told.
 	InputUnusable
-	// PlanRefused: a client does not take part in an iteration, because of its
+	// PlanRefused: a client does not take part in a round, because of its
 	// budget or because the plan is not sound.
 	PlanRefused
 	// MessageIgnored: a message came late, twice, or from nobody it could come from.
 	MessageIgnored
 	// WorkFailed: a computation of a role failed.
 	WorkFailed
-	// SessionEnded: the last iteration is over; for a client, its trainer is done as
+	// SessionEnded: the last round is over; for a client, its trainer is done as
 	// well.
 	SessionEnded
 )
 
 var eventNames = [...]string{
-	IterationOpened: "iteration-opened", StageClosed: "stage-closed", IterationSummed: "iteration-summed", SumRefused: "sum-refused", IterationAborted: "iteration-aborted", IterationHeld: "iteration-held",
+	RoundOpened: "round-opened", StageClosed: "stage-closed", RoundSummed: "round-summed", SumRefused: "sum-refused", RoundAborted: "round-aborted", RoundHeld: "round-held",
 	ClientLost: "client-lost", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
 }
@@ -171,10 +171,10 @@ func (k EventKind) String() string {
 // secret. But the Err of InputUnusable says which bound the client's own data broke, so
 // only the client itself may see it.
 type Event struct {
-	Kind      EventKind
-	Iteration uint64
-	Party     Party // whom it is about
-	By        Party // of ClientAccused
-	Stage     Stage // of ClientLost, MessageIgnored and StageClosed
-	Err       error // why, where there is a why
+	Kind  EventKind
+	Round uint64
+	Party Party // whom it is about
+	By    Party // of ClientAccused
+	Stage Stage // of ClientLost, MessageIgnored and StageClosed
+	Err   error // why, where there is a why
 }

@@ -17,10 +17,10 @@ type Key [KeySize]byte
 type Hash [HashSize]byte
 
 // Keys is what a client advertises. Mask is the key from which its masks are derived; it
-// is used for one iteration. Channel is the key that shares for the client are encrypted
+// is used for one round. Channel is the key that shares for the client are encrypted
 // to; it is used for a session. In active mode Signature is the client's over both. Where
 // noise is replaced, the masks over the change of noise are derived from another key,
-// Change, also used for one iteration; elsewhere Change is nil.
+// Change, also used for one round; elsewhere Change is nil.
 type Keys struct {
 	Mask, Channel Key
 	Change        *Key

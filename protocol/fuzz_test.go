@@ -46,7 +46,7 @@ func integer(b []byte) *big.Int {
 func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, clients int, tolerance, colluders float64, length, nonZero int, l2, l1, lInf, scale float64,
 		width, kind uint8, variance, multiplier, rate float64, steps int, spread bool) {
-		p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: clients, Tolerance: tolerance, Colluders: colluders},
+		p := protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: clients, Tolerance: tolerance, Colluders: colluders},
 			Releases: []protocol.Release{{Name: "g", Len: length, L2: l2, L1: l1, LInf: lInf, MaxNonZero: nonZero, Scale: scale, Width: width,
 				Noise: protocol.Noise{Kind: protocol.NoiseKind(kind), Variance: variance, Multiplier: multiplier, SamplingRate: rate, Steps: steps, Spread: spread}}}}
 		if p.Validate() != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // HonestSumBound bounds the sum of a release, in integers: no sum over honest clients, noise
-// included, lies outside but with a chance of HonestSumFailure over all iterations of a
+// included, lies outside but with a chance of HonestSumFailure over all rounds of a
 // session. One that does is a liar's, or wrong.
 type HonestSumBound struct {
 	LInf float64 // of the magnitude of any coordinate
@@ -16,7 +16,7 @@ type HonestSumBound struct {
 	Client struct{ LInf, L2 float64 }
 }
 
-// HonestSumFailure is the chance, over all iterations and releases of a session, that an
+// HonestSumFailure is the chance, over all rounds and releases of a session, that an
 // honest sum lies beyond its HonestSumBound.
 const HonestSumFailure = 0x1p-40
 
@@ -28,7 +28,7 @@ const HonestSumFailure = 0x1p-40
 // Sums are at most as many times these.
 //
 // Noise is Skellam in each coordinate, independent, of a variance v that [Noise.Final]
-// knows. Let p = HonestSumFailure / (i(i+1)·releases): over iterations i = 1, 2, ... the
+// knows. Let p = HonestSumFailure / (i(i+1)·releases): over rounds i = 1, 2, ... the
 // p add up to HonestSumFailure, however many there will be. With l = ln(4·Len/p),
 //
 //	P[|S_j| >= t] <= 2·exp(-t²/(2(v + t/3)))  (Bernstein)
@@ -48,7 +48,7 @@ func (p *Plan) HonestSumBound(r Release, survivors, answered int) HonestSumBound
 	n := float64(survivors)
 	out.L2, out.LInf = n*d2, n*out.Client.LInf
 	if r.Noise.Variance > 0 {
-		v, length, i := r.Noise.Final(p.Cohort, survivors, answered), float64(r.Len), float64(p.Iteration)
+		v, length, i := r.Noise.Final(p.Cohort, survivors, answered), float64(r.Len), float64(p.Round)
 		chance := HonestSumFailure / (i * (i + 1) * float64(len(p.Releases)))
 		t := tail(math.Log(4*length/chance), 1, v)
 		l := math.Log(2 / chance)
@@ -86,9 +86,9 @@ func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
 }
 
 // RemovalBound bounds a coordinate of one honest client's removal, where noise is split,
-// in integers, but for HonestSumFailure over all clients of at most so many iterations: it is
+// in integers, but for HonestSumFailure over all clients of at most so many rounds: it is
 // Skellam of a variance below that of the client's share.
-func (c Cohort) RemovalBound(r Release, iterations int) float64 {
-	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, iterations)) / HonestSumFailure)
+func (c Cohort) RemovalBound(r Release, rounds int) float64 {
+	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, rounds)) / HonestSumFailure)
 	return tail(l, 1, c.ShareVariance(r.Noise.Variance))
 }

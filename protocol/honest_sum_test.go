@@ -26,13 +26,13 @@ func skellam(v float64, m int) []float64 {
 	return out
 }
 
-func reachPlan(length int, variance, linf float64, iteration uint64) *protocol.Plan {
-	return &protocol.Plan{Iteration: iteration, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{
+func reachPlan(length int, variance, linf float64, round uint64) *protocol.Plan {
+	return &protocol.Plan{Round: round, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{
 		{Name: "g", Len: length, L2: 20, LInf: linf, MaxNonZero: 1, Scale: 1, Width: 32, Noise: protocol.Noise{Kind: protocol.Split, Variance: variance}}}}
 }
 
 // What noise adds to the reach is exceeded with a chance of 2^-40 at the most over all
-// iterations, by the exact law of two coordinates, and is within 1.8 times what the
+// rounds, by the exact law of two coordinates, and is within 1.8 times what the
 // Gaussian of the same variance would need.
 func TestReachOfNoise(t *testing.T) {
 	for _, v := range []float64{0.5, 4, 60} {
@@ -54,7 +54,7 @@ func TestReachOfNoise(t *testing.T) {
 				}
 			}
 			if z := 8.5 * math.Sqrt(v); v > 50 && linf > 1.8*z {
-				t.Errorf("variance %v, iteration %d: a coordinate's noise reaches %v, %v deviations", v, i, linf, linf/math.Sqrt(v))
+				t.Errorf("variance %v, round %d: a coordinate's noise reaches %v, %v deviations", v, i, linf, linf/math.Sqrt(v))
 			}
 		}
 		if over+chance > 0x1p-40 {

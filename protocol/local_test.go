@@ -22,7 +22,7 @@ func TestLocalNoise(t *testing.T) {
 	if share, final, target := r.Noise.Share(cohort), r.Noise.Final(cohort, 8, 7), r.Noise.Target(cohort); share != 100 || final != 800 || target != 1000 {
 		t.Errorf("share %v, in a sum of eight %v, of all %v; want 100, 800, 1000", share, final, target)
 	}
-	p := protocol.Plan{Iteration: 1, Cohort: cohort, Releases: []protocol.Release{r}}
+	p := protocol.Plan{Round: 1, Cohort: cohort, Releases: []protocol.Release{r}}
 	got, err := p.Charges()
 	if d := cmp.Diff([]dp.Event{{Mechanism: "skellam", Variance: 100, L2: 21, L1: 42, Count: 1}}, got); err != nil || d != "" {
 		t.Errorf("charges, %v (-want +got):\n%s", err, d)

@@ -5,7 +5,7 @@ import "fmt"
 // Kind tells messages apart.
 type Kind uint8
 
-// The kinds, in the order in which an iteration uses them.
+// The kinds, in the order in which a round uses them.
 const (
 	KindOpen Kind = iota
 	KindAnnounce
@@ -78,8 +78,8 @@ type Envelope struct {
 // StageMessage is a message that a client sends in a stage of a secure sum.
 type StageMessage interface {
 	Message
-	// At is the iteration and the stage the message belongs to.
-	At() (iteration uint64, stage Stage)
+	// At is the round and the stage the message belongs to.
+	At() (round uint64, stage Stage)
 }
 
 // StageOf is the stage that a message answers, or that it opens for a client; Stages if
@@ -116,7 +116,7 @@ func StageOf(m Message, confirms bool) Stage {
 }
 
 // Piggyback is the message that travels inside another: one of the setup of the next
-// iteration or, in Announce, the delivery of the one that begins. Nil if there is none.
+// round or, in Announce, the delivery of the one that begins. Nil if there is none.
 func Piggyback(m Message) Message {
 	switch m := m.(type) {
 	case *Announce:
@@ -139,40 +139,40 @@ func Piggyback(m Message) Message {
 	return nil
 }
 
-// Open asks the aggregator to run the iteration of a plan.
+// Open asks the aggregator to run the round of a plan.
 type Open struct{ Plan *Plan }
 
-// Announce relays the plan to a client, unchanged. With a Delivery, the iteration
+// Announce relays the plan to a client, unchanged. With a Delivery, the round
 // was set up ahead and begins with the masked input.
 type Announce struct {
 	Plan     *Plan
 	Delivery *Delivery
 }
 
-// Invite asks a client that an iteration set up ahead is without, to set up the
+// Invite asks a client that a round set up ahead is without, to set up the
 // one after it together with the others.
 type Invite struct{ Setup Setup }
 
-// Advertise says that the client takes part. Unless the iteration is set up ahead, its
+// Advertise says that the client takes part. Unless the round is set up ahead, its
 // contribution is computed by then. The ideal sum needs no keys.
 //
 // Ahead, here and in Shares: the message belongs to the setup that was begun before there
-// was a plan. If that setup fails, the iteration is set up again with other keys, and a
+// was a plan. If that setup fails, the round is set up again with other keys, and a
 // late answer to the first setup must not count in the second.
 type Advertise struct {
-	Iteration uint64
-	Ahead     bool
-	Keys      *Keys
+	Round uint64
+	Ahead bool
+	Keys  *Keys
 }
 
 // Roster opens the stage share: who advertised, in ascending order of clients,
 // with their keys. Of an ideal sum it says how many only. With a Ring, Members are the
 // receiver and its neighbours alone, of so many Clients.
 type Roster struct {
-	Iteration uint64
-	Clients   int
-	Members   []Member
-	Ring      *Ring
+	Round   uint64
+	Clients int
+	Members []Member
+	Ring    *Ring
 }
 
 // Ring is what a client needs to know about all the clients of a roster that it is shown a
@@ -188,7 +188,7 @@ type Ring struct {
 // noise is replaced, ChangeHash is that of its self-mask over what the noise changes
 // by; elsewhere nil.
 type Shares struct {
-	Iteration  uint64
+	Round      uint64
 	Ahead      bool
 	SeedHash   Hash
 	ChangeHash *Hash
@@ -200,11 +200,11 @@ type Shares struct {
 // order. Digest, here and in Survivors and Answered, stands for the whole set where the
 // receiver's roster has a part of the clients; elsewhere it is nil.
 type Delivery struct {
-	Iteration uint64
-	Clients   int
-	Arrived   Bitmap
-	Shares    []EncryptedShare
-	Digest    *Hash
+	Round   uint64
+	Clients int
+	Arrived Bitmap
+	Shares  []EncryptedShare
+	Digest  *Hash
 }
 
 // MaskedInput carries the client's vectors, one per release of the plan, masked and
@@ -212,36 +212,36 @@ type Delivery struct {
 // would tell which items they are about. With the ideal sum, Vectors has them unmasked
 // and perhaps sparse, and Packed is the size that the packed ones would have.
 type MaskedInput struct {
-	Iteration uint64
-	Masked    [][]byte
-	Vectors   []Integers
-	Packed    int
+	Round   uint64
+	Masked  [][]byte
+	Vectors []Integers
+	Packed  int
 	// Complaints are of neighbours that the client was dealt bad shares by, in
 	// ascending order; in active mode alone.
 	Complaints []Complaint
-	Next       *Advertise // for the next iteration, if it is set up ahead
+	Next       *Advertise // for the next round, if it is set up ahead
 }
 
 // Survivors opens the stage after masked-input: whose masked inputs arrived, as a
 // number and, unless the sum is ideal, as a subset of the roster's members.
 type Survivors struct {
-	Iteration uint64
-	Count     int
-	U1        Bitmap
-	Next      *Roster // of the next iteration, if it is set up ahead
-	Digest    *Hash
+	Round  uint64
+	Count  int
+	U1     Bitmap
+	Next   *Roster // of the next round, if it is set up ahead
+	Digest *Hash
 }
 
 // Consistency is a client's signature over the survivors that it was shown.
 type Consistency struct {
-	Iteration uint64
+	Round     uint64
 	Signature []byte
 }
 
 // Quorum opens the stage unmask in active mode: who signed the same survivors,
 // in ascending order of clients.
 type Quorum struct {
-	Iteration  uint64
+	Round      uint64
 	Signatures []Signed
 }
 
@@ -252,55 +252,55 @@ type Quorum struct {
 // Removals instead, in the clear, nil where the sum draws all noise, and Packed is the
 // size that the code would have.
 type Unmask struct {
-	Iteration uint64
-	Shares    []RevealedShare
-	Removed   [][]byte
-	Removals  []Integers
-	Packed    int
-	Next      *Shares // for the next iteration, if it is set up ahead
+	Round    uint64
+	Shares   []RevealedShare
+	Removed  [][]byte
+	Removals []Integers
+	Packed   int
+	Next     *Shares // for the next round, if it is set up ahead
 }
 
 // Answered opens the stage replace: who answered the stage unmask, and so replaced
 // its noise, as a number and, unless the sum is ideal, as a subset of the roster's members.
 type Answered struct {
-	Iteration uint64
-	Count     int
-	U2        Bitmap
-	Digest    *Hash
+	Round  uint64
+	Count  int
+	U2     Bitmap
+	Digest *Hash
 }
 
 // Replacement is a client's answer once it is known who replaced its noise: its shares of
 // its neighbours' secrets of the masks over the change of noise.
 type Replacement struct {
-	Iteration uint64
-	Shares    []RevealedShare
+	Round  uint64
+	Shares []RevealedShare
 }
 
-// Result tells the server what an iteration released: per release of the plan
+// Result tells the server what a round released: per release of the plan
 // the integers summed over the survivors, lifted from the ring.
 type Result struct {
-	Iteration uint64
+	Round     uint64
 	Integers  [][]int64
 	Survivors int // |U1|
 	Answered  int // of them, those who answered the stage unmask
 }
 
-// Held tells the server that the aggregator has not begun an iteration yet, since fewer clients are connected than it
-// requires. No client has heard of the iteration, so it has cost nothing.
+// Held tells the server that the aggregator has not begun a round yet, since fewer clients are connected than it
+// requires. No client has heard of the round, so it has cost nothing.
 type Held struct {
-	Iteration           uint64
+	Round               uint64
 	Connected, Required int
 }
 
 // Error says how many clients are awaited.
 func (m *Held) Error() string {
-	return fmt.Sprintf("iteration %d waits for clients: %d are connected, %d are required", m.Iteration, m.Connected, m.Required)
+	return fmt.Sprintf("round %d waits for clients: %d are connected, %d are required", m.Round, m.Connected, m.Required)
 }
 
-// Abort tells the server that an iteration released nothing, and why.
+// Abort tells the server that a round released nothing, and why.
 type Abort struct {
-	Iteration uint64
-	Reason    Reason
+	Round  uint64
+	Reason Reason
 }
 
 // Final ends the session with the trained shared model.
@@ -309,31 +309,31 @@ type Final struct {
 	Signature []byte // the server's, see SignFinal; empty where everything runs in one process
 }
 
-// Reason is why an iteration was aborted: a *TooFew or an *Unrecoverable.
+// Reason is why a round was aborted: a *TooFew or an *Unrecoverable.
 type Reason interface {
 	error
 	body() int
 }
 
-// TooFew is why an iteration was aborted: fewer clients than required were left at the
+// TooFew is why a round was aborted: fewer clients than required were left at the
 // end of a stage.
 type TooFew struct {
-	Iteration      uint64
+	Round          uint64
 	Stage          Stage
 	Left, Required int
 }
 
 func (e *TooFew) Error() string {
-	return fmt.Sprintf("iteration %d: %d clients left after the stage %s, %d required", e.Iteration, e.Left, e.Stage, e.Required)
+	return fmt.Sprintf("round %d: %d clients left after the stage %s, %d required", e.Round, e.Left, e.Stage, e.Required)
 }
 
-// Unrecoverable is why an iteration was aborted although enough clients were left: a
+// Unrecoverable is why a round was aborted although enough clients were left: a
 // secret of Client could not be reconstructed. Either too few of its neighbours answered,
 // or enough did (Left >= Required) but their shares give another secret. Dealt says that
 // Client is at fault: it signed these shares itself, or more neighbours complain about
 // theirs than may collude. Otherwise a holder of a share may have lied as well.
 type Unrecoverable struct {
-	Iteration      uint64
+	Round          uint64
 	Client         ClientID
 	Left, Required int
 	Dealt          bool
@@ -342,13 +342,13 @@ type Unrecoverable struct {
 func (e *Unrecoverable) Error() string {
 	switch {
 	case e.Left < e.Required && e.Dealt:
-		return fmt.Sprintf("iteration %d: client %d dealt shares of which only %d holders can make use, %d required", e.Iteration, e.Client, e.Left, e.Required)
+		return fmt.Sprintf("round %d: client %d dealt shares of which only %d holders can make use, %d required", e.Round, e.Client, e.Left, e.Required)
 	case e.Left < e.Required:
-		return fmt.Sprintf("iteration %d: %d shares of a secret of client %d arrived, %d required", e.Iteration, e.Left, e.Client, e.Required)
+		return fmt.Sprintf("round %d: %d shares of a secret of client %d arrived, %d required", e.Round, e.Left, e.Client, e.Required)
 	case e.Dealt:
-		return fmt.Sprintf("iteration %d: client %d dealt shares that do not give its secret", e.Iteration, e.Client)
+		return fmt.Sprintf("round %d: client %d dealt shares that do not give its secret", e.Round, e.Client)
 	default:
-		return fmt.Sprintf("iteration %d: the shares do not give the secret of client %d: it or one of their holders lied", e.Iteration, e.Client)
+		return fmt.Sprintf("round %d: the shares do not give the secret of client %d: it or one of their holders lied", e.Round, e.Client)
 	}
 }
 
@@ -372,19 +372,19 @@ func (*Held) Kind() Kind        { return KindHeld }
 func (*Final) Kind() Kind       { return KindFinal }
 
 // At implements StageMessage.
-func (m *Advertise) At() (uint64, Stage) { return m.Iteration, StageAdvertise }
+func (m *Advertise) At() (uint64, Stage) { return m.Round, StageAdvertise }
 
 // At implements StageMessage.
-func (m *Shares) At() (uint64, Stage) { return m.Iteration, StageShare }
+func (m *Shares) At() (uint64, Stage) { return m.Round, StageShare }
 
 // At implements StageMessage.
-func (m *MaskedInput) At() (uint64, Stage) { return m.Iteration, StageMaskedInput }
+func (m *MaskedInput) At() (uint64, Stage) { return m.Round, StageMaskedInput }
 
 // At implements StageMessage.
-func (m *Consistency) At() (uint64, Stage) { return m.Iteration, StageConsistency }
+func (m *Consistency) At() (uint64, Stage) { return m.Round, StageConsistency }
 
 // At implements StageMessage.
-func (m *Unmask) At() (uint64, Stage) { return m.Iteration, StageUnmask }
+func (m *Unmask) At() (uint64, Stage) { return m.Round, StageUnmask }
 
 // At implements StageMessage.
-func (m *Replacement) At() (uint64, Stage) { return m.Iteration, StageReplace }
+func (m *Replacement) At() (uint64, Stage) { return m.Round, StageReplace }

@@ -258,7 +258,7 @@ func TestUnmaskSizes(t *testing.T) {
 	}
 }
 
-// The order of the kinds is the order of an iteration, and each has its own word.
+// The order of the kinds is the order of a round, and each has its own word.
 func TestKinds(t *testing.T) {
 	all := []protocol.Message{
 		&protocol.Open{}, &protocol.Announce{}, &protocol.Invite{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
@@ -304,11 +304,11 @@ func TestRider(t *testing.T) {
 
 func TestStageMessages(t *testing.T) {
 	for stage, m := range []protocol.StageMessage{
-		&protocol.Advertise{Iteration: 7}, &protocol.Shares{Iteration: 7}, &protocol.MaskedInput{Iteration: 7},
-		&protocol.Consistency{Iteration: 7}, &protocol.Unmask{Iteration: 7}, &protocol.Replacement{Iteration: 7},
+		&protocol.Advertise{Round: 7}, &protocol.Shares{Round: 7}, &protocol.MaskedInput{Round: 7},
+		&protocol.Consistency{Round: 7}, &protocol.Unmask{Round: 7}, &protocol.Replacement{Round: 7},
 	} {
 		if it, s := m.At(); it != 7 || s != protocol.Stage(stage) {
-			t.Errorf("%T is at iteration %d, %s; want 7, %s", m, it, s, protocol.Stage(stage))
+			t.Errorf("%T is at round %d, %s; want 7, %s", m, it, s, protocol.Stage(stage))
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestWords(t *testing.T) {
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
 		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(6)"}, {protocol.Kinds, "Kind(23)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.TwoRound, "replace"}, {protocol.PartyNoise, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
-		{protocol.IterationOpened, "iteration-opened"}, {protocol.IterationSummed, "iteration-summed"}, {protocol.IterationAborted, "iteration-aborted"}, {protocol.IterationHeld, "iteration-held"}, {protocol.SumRefused, "sum-refused"},
+		{protocol.RoundOpened, "round-opened"}, {protocol.RoundSummed, "round-summed"}, {protocol.RoundAborted, "round-aborted"}, {protocol.RoundHeld, "round-held"}, {protocol.SumRefused, "sum-refused"},
 		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.ClientExcluded, "client-excluded"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},
 		{protocol.MessageIgnored, "message-ignored"}, {protocol.WorkFailed, "work-failed"}, {protocol.SessionEnded, "session-ended"},
 		{protocol.EventKind(200), "EventKind(200)"},
@@ -336,8 +336,8 @@ func TestWords(t *testing.T) {
 }
 
 func TestTooFew(t *testing.T) {
-	err := &protocol.TooFew{Iteration: 4, Stage: protocol.StageShare, Left: 6, Required: 7}
-	if want := "iteration 4: 6 clients left after the stage share, 7 required"; err.Error() != want {
+	err := &protocol.TooFew{Round: 4, Stage: protocol.StageShare, Left: 6, Required: 7}
+	if want := "round 4: 6 clients left after the stage share, 7 required"; err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}
 }

@@ -2,9 +2,9 @@ package protocol
 
 import "errors"
 
-// NoModel stands in place of the final model where no iteration of a session released
+// NoModel stands in place of the final model where no round of a session released
 // anything. It is no model of any algorithm.
 var NoModel = []byte("fedsim/no-model/v1\n")
 
-// ErrNothingReleased is how a session ends of which no iteration released anything.
-var ErrNothingReleased = errors.New("no iteration of the session released anything: there is no model. A client is charged for each iteration in which it sent its masked vector, and for no other (fednode status tells its owner); the log of the aggregator and of the server says why (client-excluded, sum-refused, iteration-aborted)")
+// ErrNothingReleased is how a session ends of which no round released anything.
+var ErrNothingReleased = errors.New("no round of the session released anything: there is no model. A client is charged for each round in which it sent its masked vector, and for no other (fednode status tells its owner); the log of the aggregator and of the server says why (client-excluded, sum-refused, round-aborted)")

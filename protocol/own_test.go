@@ -17,7 +17,7 @@ func TestChargesOwn(t *testing.T) {
 	sampled.Noise, whole.Noise, whole.Name = ownNoise(), ownNoise(), "h"
 	whole.Noise.SamplingRate, whole.L2, whole.Scale = 1, 1000, 1
 	for _, cohort := range []protocol.Cohort{{Clients: 1}, {Clients: 10, Tolerance: 0.3, Colluders: 0.1}} {
-		p := protocol.Plan{Iteration: 1, Cohort: cohort, Releases: []protocol.Release{sampled, whole, goodRelease()}}
+		p := protocol.Plan{Round: 1, Cohort: cohort, Releases: []protocol.Release{sampled, whole, goodRelease()}}
 		got, err := p.Charges()
 		want := []dp.Event{
 			{Mechanism: "subsampled-gaussian", NoiseMultiplier: 1.5, SamplingRate: 0.01, Count: 10},
@@ -40,7 +40,7 @@ func TestChargesSpread(t *testing.T) {
 	r := goodRelease()
 	r.Noise = ownNoise()
 	r.Noise.Spread = true
-	p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{r}}
+	p := protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{r}}
 	got, err := p.Charges()
 	want := []dp.Event{{Mechanism: "subsampled-gaussian", NoiseMultiplier: 1.5, SamplingRate: 0.01, Count: 100}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {

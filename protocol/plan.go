@@ -15,12 +15,12 @@ type SessionID [16]byte
 // ClientID is a client's place in the enrolment list, from 0.
 type ClientID uint32
 
-// Plan says what one iteration computes. The server makes it, the aggregator relays it
-// unchanged, and every client checks it: the client computes itself what the iteration
+// Plan says what one round computes. The server makes it, the aggregator relays it
+// unchanged, and every client checks it: the client computes itself what the round
 // costs its privacy, and never accepts that number from another party.
 type Plan struct {
 	Session   SessionID
-	Iteration uint64 // from 1; an attempt that fails uses its number up
+	Round     uint64 // from 1; an attempt that fails uses its number up
 	Phase     string // the algorithm's own name for what is asked, e.g. "item-gradient"
 	Cohort    Cohort
 	Releases  []Release
@@ -28,13 +28,13 @@ type Plan struct {
 	Signature []byte // the server's over all of this, see SignPlan; empty where everything runs in one process
 }
 
-// Setup is what must be known of an iteration before the stage masked-input. The plan may
-// come later, so these first stages can run while the previous iteration is still under
+// Setup is what must be known of a round before the stage masked-input. The plan may
+// come later, so these first stages can run while the previous round is still under
 // way.
 type Setup struct {
-	Session   SessionID
-	Iteration uint64
-	Cohort    Cohort
+	Session SessionID
+	Round   uint64
+	Cohort  Cohort
 	// Replaces: the plan will replace noise, which takes a second sum, over what the
 	// noise changes by, and secrets for it.
 	Replaces bool
@@ -43,17 +43,17 @@ type Setup struct {
 // Setup is the plan's.
 func (p *Plan) Setup() Setup {
 	replaces := slices.ContainsFunc(p.Releases, func(r Release) bool { return r.Noise.Kind == TwoRound })
-	return Setup{Session: p.Session, Iteration: p.Iteration, Cohort: p.Cohort, Replaces: replaces}
+	return Setup{Session: p.Session, Round: p.Round, Cohort: p.Cohort, Replaces: replaces}
 }
 
-// Following is the setup of the next iteration of the same kind, with the same
+// Following is the setup of the next round of the same kind, with the same
 // clients.
 func (s Setup) Following() Setup {
-	s.Iteration++
+	s.Round++
 	return s
 }
 
-// Release is one named vector of an iteration, summed over the clients.
+// Release is one named vector of a round, summed over the clients.
 type Release struct {
 	Name string
 	Len  int // coordinates, 1 to MaxLen
@@ -120,7 +120,7 @@ type Noise struct {
 	//
 	// Of Split and LocalNoise a SamplingRate in (0, 1) says that each client gives something with that
 	// chance, by a coin of its own that nobody else learns of, and sends zeros and noise else; one toss
-	// is for all releases of an iteration of that rate. 0 is all clients.
+	// is for all releases of a round of that rate. 0 is all clients.
 	Multiplier, SamplingRate float64
 	Steps                    int
 	// Spread: the data of one unit of privacy may be spread over all clients of the
@@ -289,8 +289,8 @@ func (r Release) Validate() error {
 // Validate reports everything that makes the plan unusable.
 func (p *Plan) Validate() error {
 	errs := []error{p.Cohort.Validate()}
-	if p.Iteration == 0 {
-		errs = append(errs, errors.New("iteration is 0; iterations count from 1"))
+	if p.Round == 0 {
+		errs = append(errs, errors.New("round is 0; rounds count from 1"))
 	}
 	if len(p.Releases) == 0 {
 		errs = append(errs, errors.New("the plan releases nothing"))
@@ -310,7 +310,7 @@ func (p *Plan) Validate() error {
 // any noise.
 var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budget covers that")
 
-// Charges is the most that taking part in the iteration can cost a client's privacy: the
+// Charges is the most that taking part in the round can cost a client's privacy: the
 // events to charge before its masked input leaves. A split release costs one Skellam
 // release of the target variance, and so does one with local noise, whose variance is
 // each client's; those of a sample, which one coin decides about, cost one release together. A
@@ -379,7 +379,7 @@ func (p *Plan) Views(r Release, survivors, answered int) ([]dp.Event, error) {
 	return []dp.Event{dp.Skellam(v1, d2, d1), dp.Skellam(v2, d2, d1)}, nil
 }
 
-// Sums is what an iteration released: per release of the plan the dense sum
+// Sums is what a round released: per release of the plan the dense sum
 // over the survivors, in the units of the contributions, noise included.
 type Sums struct {
 	Values    [][]float64

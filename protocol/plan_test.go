@@ -29,9 +29,9 @@ func ExampleCohort() {
 
 func ExamplePlan_Validate() {
 	plan := protocol.Plan{
-		Iteration: 1,
-		Cohort:    protocol.Cohort{Clients: 10, Tolerance: 1.5},
-		Releases:  []protocol.Release{{Name: "gradient", Len: 4, L2: 1, MaxNonZero: 5, Scale: 10, Width: 16}},
+		Round:    1,
+		Cohort:   protocol.Cohort{Clients: 10, Tolerance: 1.5},
+		Releases: []protocol.Release{{Name: "gradient", Len: 4, L2: 1, MaxNonZero: 5, Scale: 10, Width: 16}},
 	}
 	fmt.Println(plan.Validate())
 	// Output:
@@ -228,10 +228,10 @@ func TestPlanValidate(t *testing.T) {
 		plan protocol.Plan
 		want []string
 	}{
-		{"sound", protocol.Plan{Iteration: 1, Cohort: cohort, Releases: []protocol.Release{goodRelease(), other}}, nil},
-		{"empty", protocol.Plan{}, []string{"clients is 0", "iteration is 0", "the plan releases nothing"}},
+		{"sound", protocol.Plan{Round: 1, Cohort: cohort, Releases: []protocol.Release{goodRelease(), other}}, nil},
+		{"empty", protocol.Plan{}, []string{"clients is 0", "round is 0", "the plan releases nothing"}},
 		{"everything", protocol.Plan{Cohort: protocol.Cohort{Clients: 10, Tolerance: 2}, Releases: []protocol.Release{goodRelease(), bad}},
-			[]string{"tolerance is 2", "iteration is 0", `release "h": scale is 0`, `release "h": ring width is 3`}},
+			[]string{"tolerance is 2", "round is 0", `release "h": scale is 0`, `release "h": ring width is 3`}},
 	} {
 		checkLines(t, c.name, c.plan.Validate(), c.want)
 	}
@@ -240,7 +240,7 @@ func TestPlanValidate(t *testing.T) {
 // Every stream of noise is named for its release. Two of one name would get the
 // same noise, and the difference of their sums would show the exact data.
 func TestPlanValidateRefusesEqualNames(t *testing.T) {
-	p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{goodRelease(), goodRelease()}}
+	p := protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{goodRelease(), goodRelease()}}
 	checkLines(t, "two releases of one name", p.Validate(), []string{`release "g"`})
 }
 
@@ -308,7 +308,7 @@ func TestBounds(t *testing.T) {
 func TestChargesSplit(t *testing.T) {
 	other := goodRelease()
 	other.Name, other.Noise.Variance = "h", 7
-	p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.1},
+	p := protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.1},
 		Releases: []protocol.Release{goodRelease(), other}}
 	got, err := p.Charges()
 	if err != nil {
@@ -324,7 +324,7 @@ func TestChargesSplit(t *testing.T) {
 	}
 }
 
-// Of every pattern that an iteration can end with, brute force: what is seen
+// Of every pattern that a round can end with, brute force: what is seen
 // are two sums, of the honest clients' old noise (V/w each) and of their new
 // noise (V/u each), of those who answered. The charge is the least noise that
 // any pattern leaves in each view.
@@ -343,7 +343,7 @@ func TestChargesReplace(t *testing.T) {
 				second = min(second, float64(u2-c)*100/float64(u1-c))
 			}
 		}
-		p := protocol.Plan{Iteration: 1, Cohort: cohort, Releases: []protocol.Release{r}}
+		p := protocol.Plan{Round: 1, Cohort: cohort, Releases: []protocol.Release{r}}
 		got, err := p.Charges()
 		if err != nil {
 			t.Fatal(err)
@@ -365,7 +365,7 @@ func TestChargesRefuseExactSums(t *testing.T) {
 	for _, noise := range []protocol.Noise{goodRelease().Noise, ownNoise()} {
 		good, exact := goodRelease(), goodRelease()
 		good.Noise, exact.Name, exact.Noise = noise, "exact", protocol.Noise{}
-		p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{good, exact}}
+		p := protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 10}, Releases: []protocol.Release{good, exact}}
 		events, err := p.Charges()
 		if !errors.Is(err, protocol.ErrUnprotected) || events != nil {
 			t.Errorf("beside noise %s: %v, %v; want no events and ErrUnprotected", noise.Kind, events, err)
@@ -376,11 +376,11 @@ func TestChargesRefuseExactSums(t *testing.T) {
 	}
 }
 
-// What was really shown is refused for patterns that an iteration cannot end with.
+// What was really shown is refused for patterns that a round cannot end with.
 func TestViewsRefuse(t *testing.T) {
 	r := goodRelease()
 	r.Noise.Kind = protocol.TwoRound
-	p := protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.1}, Releases: []protocol.Release{r}}
+	p := protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.1}, Releases: []protocol.Release{r}}
 	if views, err := p.Views(r, 9, 8); err != nil || len(views) != 2 || math.Abs(views[0].Variance-700./6) > 1e-12 || views[1].Variance != 87.5 {
 		t.Errorf("9 survivors, 8 answered: %+v, %v; want variances 7·100/6 and 7·100/8", views, err)
 	}

@@ -1,19 +1,19 @@
 // Package protocol defines what the roles of a federation exchange. The roles are one
 // server, one aggregator and the clients (packages server, aggregator and client). The
-// package has the [Plan] of an iteration (one round of training), each [Release] in it
+// package has the [Plan] of a round (one round of training), each [Release] in it
 // (one vector that is summed), what a client contributes ([Vector]), what is released
 // ([Sums]), the messages with their sizes, and the [Effects] by which a role tells its
 // driver what to do. Roles do no I/O of their own, so that a simulator and a network can
 // drive the same code.
 //
-// The messages of an iteration, in order:
+// The messages of a round, in order:
 //
 //	server -> Open -> aggregator -> Announce -> clients
 //	clients -> Advertise -> Roster -> Shares -> Delivery -> MaskedInput -> Survivors -> Unmask
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
-//	(a client that sits out is set up for the next iteration: Invite -> Advertise -> Roster -> Shares)
+//	(a client that sits out is set up for the next round: Invite -> Advertise -> Roster -> Shares)
 //	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> RelayAck, RelayCollect -> Partial)
 //	aggregator -> (Held ->) Result or Abort -> server -> ... -> Final -> aggregator -> clients
 //
@@ -28,7 +28,7 @@ import "fmt"
 type Role uint8
 
 const (
-	// Server owns the model and plans iterations.
+	// Server owns the model and plans rounds.
 	Server Role = iota
 	// Aggregator runs one secure sum at a time and learns only the sum.
 	Aggregator
@@ -109,13 +109,13 @@ func (s Stage) String() string {
 	return fmt.Sprintf("Stage(%d)", uint8(s))
 }
 
-// StageFlow says which of the optional stages an iteration has.
+// StageFlow says which of the optional stages a round has.
 type StageFlow struct {
 	Confirms bool // consistency: survivors are signed before they are unmasked, as in active mode
 	Replaces bool // replace: noise is replaced
 }
 
-// Has reports whether the iteration goes through a stage.
+// Has reports whether the round goes through a stage.
 func (c StageFlow) Has(s Stage) bool {
 	switch s {
 	case StageConsistency:

@@ -8,7 +8,7 @@ import (
 )
 
 // The stages one after the other, as the protocol lists them for each kind of
-// iteration; and a stage is one that the iteration has if it comes to it.
+// round; and a stage is one that the round has if it comes to it.
 func TestCourse(t *testing.T) {
 	for _, c := range []struct {
 		course protocol.StageFlow
@@ -39,7 +39,7 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// One release whose noise is replaced makes an iteration one that replaces, and the
+// One release whose noise is replaced makes a round one that replaces, and the
 // next is set up for the same.
 func TestSetupReplaces(t *testing.T) {
 	release := func(k protocol.NoiseKind) protocol.Release { return protocol.Release{Noise: protocol.Noise{Kind: k}} }
@@ -52,12 +52,12 @@ func TestSetupReplaces(t *testing.T) {
 		{[]protocol.Release{release(protocol.TwoRound)}, true},
 		{[]protocol.Release{release(protocol.Split), release(protocol.TwoRound)}, true},
 	} {
-		p := protocol.Plan{Session: protocol.SessionID{3}, Iteration: 7, Cohort: protocol.Cohort{Clients: 5}, Releases: c.releases}
+		p := protocol.Plan{Session: protocol.SessionID{3}, Round: 7, Cohort: protocol.Cohort{Clients: 5}, Releases: c.releases}
 		s := p.Setup()
-		if want := (protocol.Setup{Session: p.Session, Iteration: 7, Cohort: p.Cohort, Replaces: c.want}); s != want {
+		if want := (protocol.Setup{Session: p.Session, Round: 7, Cohort: p.Cohort, Replaces: c.want}); s != want {
 			t.Errorf("%v is set up as %+v, want %+v", c.releases, s, want)
 		}
-		if next := s.Following(); next != (protocol.Setup{Session: p.Session, Iteration: 8, Cohort: p.Cohort, Replaces: c.want}) {
+		if next := s.Following(); next != (protocol.Setup{Session: p.Session, Round: 8, Cohort: p.Cohort, Replaces: c.want}) {
 			t.Errorf("%+v is followed by %+v", s, next)
 		}
 	}

@@ -22,25 +22,25 @@ type Forward struct {
 // RelayAck says that the aggregator counts a client's message of a stage, so that the relay
 // adds the vectors that it holds of it.
 type RelayAck struct {
-	Iteration uint64
-	Stage     Stage
-	Client    ClientID
+	Round  uint64
+	Stage  Stage
+	Client ClientID
 }
 
 // RelayCollect asks a relay for the sum of what was counted in a stage, which is over.
 type RelayCollect struct {
-	Iteration uint64
-	Stage     Stage
+	Round uint64
+	Stage Stage
 }
 
 // Partial is that sum: per release of the plan, the sum over Clients, modulo the ring,
 // bit-packed as in MaskedInput; in the stage unmask empty for a release without noise to
 // remove. Bit c of Clients is client c.
 type Partial struct {
-	Iteration uint64
-	Stage     Stage
-	Clients   Bitmap
-	Sums      [][]byte
+	Round   uint64
+	Stage   Stage
+	Clients Bitmap
+	Sums    [][]byte
 }
 
 // RelayStatus says that a client has a connection to the relay now, or has none any more. Incarnation
@@ -85,13 +85,13 @@ func (m *Forward) body() int {
 }
 
 func (m *RelayAck) body() int {
-	return number(m.Iteration) + number(1+uint64(m.Stage)) + number(uint64(m.Client))
+	return number(m.Round) + number(1+uint64(m.Stage)) + number(uint64(m.Client))
 }
 
-func (m *RelayCollect) body() int { return number(m.Iteration) + number(1+uint64(m.Stage)) }
+func (m *RelayCollect) body() int { return number(m.Round) + number(1+uint64(m.Stage)) }
 
 func (m *Partial) body() int {
-	n := number(m.Iteration) + number(1+uint64(m.Stage)) + some(len(m.Clients))
+	n := number(m.Round) + number(1+uint64(m.Stage)) + some(len(m.Clients))
 	for _, v := range m.Sums {
 		n += entry(len(v))
 	}

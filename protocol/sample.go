@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// sample is the releases of an iteration that one coin of a client decides about.
+// sample is the releases of a round that one coin of a client decides about.
 type sample struct {
 	rate     float64
 	variance float64 // the least
@@ -33,7 +33,7 @@ func (s *sample) events(list []dp.Event) ([]dp.Event, error) {
 	case s.rate == 0:
 		return list, nil
 	case s.mixed:
-		return nil, fmt.Errorf("releases of one iteration have different sampling rates; one coin decides about all of them")
+		return nil, fmt.Errorf("releases of one round have different sampling rates; one coin decides about all of them")
 	}
 	d2 := math.Sqrt(s.variance * s.mu2)
 	return append(list, dp.SubsampledSkellam(s.variance, d2, max(d2, math.Sqrt(s.variance)*s.mu1), s.rate)), nil

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// Schedule is what the iterations of a run ask for, in order. It is public: all parties
+// Schedule is what the rounds of a run ask for, in order. It is public: all parties
 // know it before the first plan.
 type Schedule []Step
 
-// Step is a number of consecutive iterations that ask for the same.
+// Step is a number of consecutive rounds that ask for the same.
 type Step struct {
-	Iterations int    // at least 1
-	Phase      string // as in their plans
+	Rounds int    // at least 1
+	Phase  string // as in their plans
 	// Releases are at least one, noise included.
 	Releases []Release
 	// Model is the length in bytes of the model that comes with a plan, at the most, and
@@ -23,7 +23,7 @@ type Step struct {
 	Model int
 }
 
-// Alike reports whether two steps ask for the same, in however many iterations.
+// Alike reports whether two steps ask for the same, in however many rounds.
 func (s Step) Alike(o Step) bool {
 	return s.Phase == o.Phase && s.Model == o.Model && slices.Equal(s.Releases, o.Releases)
 }
@@ -41,12 +41,12 @@ func (s Schedule) Validate() error {
 	total := 0
 	for i, step := range s {
 		switch {
-		case step.Iterations < 1:
-			errs = append(errs, fmt.Errorf("step %d has %d iterations; there must be at least 1", i+1, step.Iterations))
-		case step.Iterations > math.MaxInt32-total:
-			errs = append(errs, fmt.Errorf("step %d has %d iterations; there may be %d in all", i+1, step.Iterations, math.MaxInt32))
+		case step.Rounds < 1:
+			errs = append(errs, fmt.Errorf("step %d has %d rounds; there must be at least 1", i+1, step.Rounds))
+		case step.Rounds > math.MaxInt32-total:
+			errs = append(errs, fmt.Errorf("step %d has %d rounds; there may be %d in all", i+1, step.Rounds, math.MaxInt32))
 		default:
-			total += step.Iterations
+			total += step.Rounds
 		}
 		if step.Model < 0 || step.Model > maxModel {
 			errs = append(errs, fmt.Errorf("step %d has a model of %d bytes; there may be from 0 to %d", i+1, step.Model, maxModel))
@@ -58,11 +58,11 @@ func (s Schedule) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Iterations is T, how many iterations there are.
-func (s Schedule) Iterations() int {
+// Rounds is T, how many rounds there are.
+func (s Schedule) Rounds() int {
 	n := 0
 	for _, step := range s {
-		n += step.Iterations
+		n += step.Rounds
 	}
 	return n
 }
@@ -76,18 +76,18 @@ func (s Schedule) Model() int {
 	return n
 }
 
-// At is the step that an iteration, counted from 1, belongs to; nil if there is no
-// such iteration.
-func (s Schedule) At(iteration uint64) *Step {
-	if iteration == 0 {
+// At is the step that a round, counted from 1, belongs to; nil if there is no
+// such round.
+func (s Schedule) At(round uint64) *Step {
+	if round == 0 {
 		return nil
 	}
 	for i := range s {
-		n := uint64(s[i].Iterations)
-		if iteration <= n {
+		n := uint64(s[i].Rounds)
+		if round <= n {
 			return &s[i]
 		}
-		iteration -= n
+		round -= n
 	}
 	return nil
 }
@@ -118,13 +118,13 @@ func (s Schedule) All() iter.Seq2[*Step, *Release] {
 // have together.
 func (s Schedule) Vectors() (vectors, coordinates int) {
 	for step, r := range s.All() {
-		vectors += step.Iterations
-		coordinates += step.Iterations * r.Len
+		vectors += step.Rounds
+		coordinates += step.Rounds * r.Len
 	}
 	return vectors, coordinates
 }
 
-// Uniform reports whether every iteration releases the same single vector. Parties that
+// Uniform reports whether every round releases the same single vector. Parties that
 // noise their own training may take more steps in the last.
 func (s Schedule) Uniform() bool {
 	first := s[0].Releases[0]
@@ -141,19 +141,19 @@ func (s Schedule) Uniform() bool {
 }
 
 // EndWith has parties that noise their own training take this many local steps in the
-// last iteration.
+// last round.
 func (s *Schedule) EndWith(steps int) {
 	last := (*s)[len(*s)-1]
 	last.Releases = slices.Clone(last.Releases)
 	for i := range last.Releases {
 		last.Releases[i].Noise.Steps = steps
 	}
-	if last.Iterations == 1 {
+	if last.Rounds == 1 {
 		(*s)[len(*s)-1] = last
 		return
 	}
-	(*s)[len(*s)-1].Iterations--
-	last.Iterations = 1
+	(*s)[len(*s)-1].Rounds--
+	last.Rounds = 1
 	*s = append(*s, last)
 }
 

@@ -7,40 +7,40 @@ import (
 	"testing"
 )
 
-// mixed are five iterations of three kinds, the second of which releases two vectors.
+// mixed are five rounds of three kinds, the second of which releases two vectors.
 func mixed() Schedule {
 	release := func(name string, n int, l2 float64, cap int) Release {
 		return Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
 	}
 	return Schedule{
-		{Iterations: 1, Phase: "prepare", Releases: []Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Iterations: 2, Phase: "statistics", Releases: []Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Iterations: 2, Phase: "bias", Releases: []Release{release("bias", 40, 3, 40)}, Model: 20},
+		{Rounds: 1, Phase: "prepare", Releases: []Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Rounds: 2, Phase: "statistics", Releases: []Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Rounds: 2, Phase: "bias", Releases: []Release{release("bias", 40, 3, 40)}, Model: 20},
 	}
 }
 
-// own is a uniform schedule of parties that take three steps in each of n iterations.
+// own is a uniform schedule of parties that take three steps in each of n rounds.
 func own(n int) Schedule {
 	r := Release{Name: "items", Len: 8, L2: 1, MaxNonZero: 8, Scale: 16, Width: 32, Noise: Noise{Kind: PartyNoise, Multiplier: 1, SamplingRate: 0.1, Steps: 3}}
-	return Schedule{{Iterations: n, Phase: "items", Releases: []Release{r}, Model: 32}}
+	return Schedule{{Rounds: n, Phase: "items", Releases: []Release{r}, Model: 32}}
 }
 
 func TestScheduleAt(t *testing.T) {
 	s := mixed()
-	if s.Iterations() != 5 || s.Model() != 30 || s.First().Name != "counts" {
-		t.Errorf("%d iterations, a model of %d bytes, first %s; want 5, 30, counts", s.Iterations(), s.Model(), s.First().Name)
+	if s.Rounds() != 5 || s.Model() != 30 || s.First().Name != "counts" {
+		t.Errorf("%d rounds, a model of %d bytes, first %s; want 5, 30, counts", s.Rounds(), s.Model(), s.First().Name)
 	}
-	for iteration, phase := range []string{"", "prepare", "statistics", "statistics", "bias", "bias", ""} {
+	for round, phase := range []string{"", "prepare", "statistics", "statistics", "bias", "bias", ""} {
 		got := ""
-		if step := s.At(uint64(iteration)); step != nil {
+		if step := s.At(uint64(round)); step != nil {
 			got = step.Phase
 		}
 		if got != phase {
-			t.Errorf("iteration %d is of phase %q, want %q", iteration, got, phase)
+			t.Errorf("round %d is of phase %q, want %q", round, got, phase)
 		}
 	}
 	if s.At(math.MaxUint64) != nil {
-		t.Error("there is an iteration 2^64-1")
+		t.Error("there is a round 2^64-1")
 	}
 }
 
@@ -94,12 +94,12 @@ func TestScheduleEndsWithMoreSteps(t *testing.T) {
 		s := own(n)
 		before := s.Clone()
 		s.EndWith(17)
-		if s.Iterations() != n || s.At(uint64(n)).Releases[0].Noise.Steps != 17 {
-			t.Errorf("%d iterations became %+v", n, s)
+		if s.Rounds() != n || s.At(uint64(n)).Releases[0].Noise.Steps != 17 {
+			t.Errorf("%d rounds became %+v", n, s)
 		}
 		for i := uint64(1); i < uint64(n); i++ {
 			if !reflect.DeepEqual(s.At(i).Releases, before.At(i).Releases) {
-				t.Errorf("iteration %d of %d releases %+v", i, n, s.At(i).Releases)
+				t.Errorf("round %d of %d releases %+v", i, n, s.At(i).Releases)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestScheduleEndsWithMoreSteps(t *testing.T) {
 func TestAlikeSteps(t *testing.T) {
 	s := mixed()[1]
 	longer := s
-	longer.Iterations++
+	longer.Rounds++
 	if !s.Alike(longer) {
 		t.Error("steps of other lengths are not alike")
 	}
@@ -131,9 +131,9 @@ func TestScheduleValidate(t *testing.T) {
 	}
 	for reason, change := range map[string]func(Schedule) Schedule{
 		"the schedule has no steps":              func(Schedule) Schedule { return nil },
-		"step 2 has 0 iterations":                func(s Schedule) Schedule { s[1].Iterations = 0; return s },
-		"step 3 has -1 iterations":               func(s Schedule) Schedule { s[2].Iterations = -1; return s },
-		"step 2 has 2147483647 iterations":       func(s Schedule) Schedule { s[1].Iterations = math.MaxInt32; return s },
+		"step 2 has 0 rounds":                    func(s Schedule) Schedule { s[1].Rounds = 0; return s },
+		"step 3 has -1 rounds":                   func(s Schedule) Schedule { s[2].Rounds = -1; return s },
+		"step 2 has 2147483647 rounds":           func(s Schedule) Schedule { s[1].Rounds = math.MaxInt32; return s },
 		"step 1 has a model of -1 bytes":         func(s Schedule) Schedule { s[0].Model = -1; return s },
 		"step 1 has a model of 1073741825 bytes": func(s Schedule) Schedule { s[0].Model = 1<<30 + 1; return s },
 		"step 3 releases nothing":                func(s Schedule) Schedule { s[2].Releases = nil; return s },

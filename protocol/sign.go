@@ -13,7 +13,7 @@ var ErrSignature = errors.New("the server's signature is missing or does not ver
 // SignPlan sets the signature of a plan: the server's Ed25519 signature (RFC 8032)
 // over the encoding of the transcript of the domain "fedsim/protocol/signed-plan/v1"
 // with one item, [Plan.Hash]. Every change of the plan, of its session and
-// iteration too, voids it. An error is returned for a key of another length than
+// round too, voids it. An error is returned for a key of another length than
 // ed25519.PrivateKeySize.
 func SignPlan(key ed25519.PrivateKey, p *Plan) (err error) {
 	p.Signature, err = sign(key, p.signed())

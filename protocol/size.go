@@ -126,11 +126,11 @@ func (m *Open) body() int     { return entry(m.Plan.body()) }
 func (m *Announce) body() int { return entry(m.Plan.body()) + PiggybackSize(m) }
 
 func (m *Invite) body() int {
-	return some(len(m.Setup.Session)) + number(m.Setup.Iteration) + entry(m.Setup.Cohort.body()) + flag(m.Setup.Replaces)
+	return some(len(m.Setup.Session)) + number(m.Setup.Round) + entry(m.Setup.Cohort.body()) + flag(m.Setup.Replaces)
 }
 
 func (m *Advertise) body() int {
-	n := number(m.Iteration) + flag(m.Ahead)
+	n := number(m.Round) + flag(m.Ahead)
 	if m.Keys != nil {
 		n += entry(m.Keys.body())
 	}
@@ -138,7 +138,7 @@ func (m *Advertise) body() int {
 }
 
 func (m *Roster) body() int {
-	n := number(m.Iteration)
+	n := number(m.Round)
 	for i := range m.Members {
 		n += entry(number(uint64(m.Members[i].Client)) + entry(m.Members[i].Keys.body()))
 	}
@@ -161,7 +161,7 @@ func digestBody(count int, digest *Hash) int {
 }
 
 func (m *Shares) body() int {
-	n := number(m.Iteration) + flag(m.Ahead)
+	n := number(m.Round) + flag(m.Ahead)
 	if len(m.Shares) == 0 {
 		return n
 	}
@@ -172,11 +172,11 @@ func (m *Shares) body() int {
 }
 
 func (m *Delivery) body() int {
-	return number(m.Iteration) + some(len(m.Arrived)) + sharesBody(m.Shares) + digestBody(m.Clients, m.Digest)
+	return number(m.Round) + some(len(m.Arrived)) + sharesBody(m.Shares) + digestBody(m.Clients, m.Digest)
 }
 
 func (m *MaskedInput) body() int {
-	n := number(m.Iteration) + some(m.Packed) + PiggybackSize(m)
+	n := number(m.Round) + some(m.Packed) + PiggybackSize(m)
 	for _, v := range m.Masked {
 		n += entry(len(v))
 	}
@@ -187,13 +187,13 @@ func (m *MaskedInput) body() int {
 }
 
 func (m *Survivors) body() int {
-	return number(m.Iteration) + some(len(m.U1)) + PiggybackSize(m) + digestBody(m.Count, m.Digest)
+	return number(m.Round) + some(len(m.U1)) + PiggybackSize(m) + digestBody(m.Count, m.Digest)
 }
 
-func (m *Consistency) body() int { return number(m.Iteration) + some(len(m.Signature)) }
+func (m *Consistency) body() int { return number(m.Round) + some(len(m.Signature)) }
 
 func (m *Quorum) body() int {
-	n := number(m.Iteration)
+	n := number(m.Round)
 	for i := range m.Signatures {
 		n += entry(number(uint64(m.Signatures[i].Client)) + some(len(m.Signatures[i].Signature)))
 	}
@@ -201,7 +201,7 @@ func (m *Quorum) body() int {
 }
 
 func (m *Unmask) body() int {
-	n := number(m.Iteration) + some(m.Packed) + PiggybackSize(m) + revealedBody(m.Shares)
+	n := number(m.Round) + some(m.Packed) + PiggybackSize(m) + revealedBody(m.Shares)
 	for _, r := range m.Removed {
 		n += entry(len(r))
 	}
@@ -209,13 +209,13 @@ func (m *Unmask) body() int {
 }
 
 func (m *Answered) body() int {
-	return number(m.Iteration) + some(len(m.U2)) + digestBody(m.Count, m.Digest)
+	return number(m.Round) + some(len(m.U2)) + digestBody(m.Count, m.Digest)
 }
 
-func (m *Replacement) body() int { return number(m.Iteration) + revealedBody(m.Shares) }
+func (m *Replacement) body() int { return number(m.Round) + revealedBody(m.Shares) }
 
 func (m *Result) body() int {
-	n := number(m.Iteration) + number(uint64(m.Survivors)) + number(uint64(m.Answered))
+	n := number(m.Round) + number(uint64(m.Survivors)) + number(uint64(m.Answered))
 	for _, v := range m.Integers {
 		n += entry(8 * len(v))
 	}
@@ -224,19 +224,19 @@ func (m *Result) body() int {
 
 func (m *Abort) body() int {
 	if m.Reason == nil {
-		return number(m.Iteration) // malformed; the server ignores it
+		return number(m.Round) // malformed; the server ignores it
 	}
-	return number(m.Iteration) + entry(m.Reason.body())
+	return number(m.Round) + entry(m.Reason.body())
 }
 
 func (m *Held) body() int {
-	return number(m.Iteration) + number(uint64(m.Connected)) + number(uint64(m.Required))
+	return number(m.Round) + number(uint64(m.Connected)) + number(uint64(m.Required))
 }
 
 func (m *Final) body() int { return some(len(m.Model)) + some(len(m.Signature)) }
 
 func (p *Plan) body() int {
-	n := some(len(p.Session)) + number(p.Iteration) + some(len(p.Phase)) + entry(p.Cohort.body()) +
+	n := some(len(p.Session)) + number(p.Round) + some(len(p.Phase)) + entry(p.Cohort.body()) +
 		some(len(p.Broadcast)) + some(len(p.Signature))
 	for i := range p.Releases {
 		n += entry(p.Releases[i].body())

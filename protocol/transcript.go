@@ -75,14 +75,14 @@ func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 // Hash binds everything a plan says, the model it broadcasts included and its
 // signature aside: two plans of one hash are the same. It is the SHA-256 of the
 // transcript of the domain "fedsim/protocol/plan/v1" with these items: session,
-// iteration, phase; clients, tolerance, colluders, and of clients that are chosen the word, enrolled and goal; how many releases there are; of
+// round, phase; clients, tolerance, colluders, and of clients that are chosen the word, enrolled and goal; how many releases there are; of
 // each its name, length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of
 // its noise the kind's word, variance, multiplier, sampling rate, steps and 1 if it
 // is spread, else 0, and where a sensitivity is declared the word and it; and last the SHA-256 of the broadcast. testdata/plan.json
 // holds an example.
 func (p *Plan) Hash() [sha256.Size]byte {
 	t := NewTranscript("fedsim/protocol/plan/v1").
-		Bytes(p.Session[:]).Uint(p.Iteration).Text(p.Phase).
+		Bytes(p.Session[:]).Uint(p.Round).Text(p.Phase).
 		Cohort(p.Cohort).
 		Uint(uint64(len(p.Releases)))
 	for _, r := range p.Releases {

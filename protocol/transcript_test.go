@@ -11,7 +11,7 @@ import (
 
 func hashed() *protocol.Plan {
 	p := &protocol.Plan{
-		Iteration: 7, Phase: "item-gradient", Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.3, Colluders: 0.05},
+		Round: 7, Phase: "item-gradient", Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.3, Colluders: 0.05},
 		Releases: []protocol.Release{
 			{Name: "V", Len: 20, L2: 2.5, LInf: 1, MaxNonZero: 3, Scale: 1024, Width: 29, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}},
 			{Name: "counts", Len: 4, L2: 1, L1: 2, MaxNonZero: 4, Scale: 1, Width: 16,
@@ -54,7 +54,7 @@ func TestPlanHash(t *testing.T) {
 // changes are all the single things that a plan says, changed.
 var changes = []func(*protocol.Plan){
 	func(p *protocol.Plan) { p.Session[15]++ },
-	func(p *protocol.Plan) { p.Iteration++ },
+	func(p *protocol.Plan) { p.Round++ },
 	func(p *protocol.Plan) { p.Phase = "item-gradien" },
 	func(p *protocol.Plan) { p.Cohort.Clients++ },
 	func(p *protocol.Plan) { p.Cohort.Tolerance = 0.2 },

@@ -16,7 +16,7 @@ import (
 // to bytes: of-read is the time over that of reading the message alone.
 func BenchmarkClient(b *testing.B) {
 	const length, width, clients = 213540, 29, 1000
-	plan := &protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.3}, Releases: []protocol.Release{
+	plan := &protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.3}, Releases: []protocol.Release{
 		{Name: "g", Len: length, L2: 1, MaxNonZero: length, Scale: 1, Width: width, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}}}}
 	limits := wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{plan}, Neighbours: 200})
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -29,11 +29,11 @@ func BenchmarkClient(b *testing.B) {
 	for i := range removal { // of the variance that is left of a share if nobody is lost
 		removal[i] = int64(math.Round(rng.NormFloat64() * math.Sqrt(1e6/700-1e6/1000)))
 	}
-	unmask := &protocol.Unmask{Iteration: 1, Removed: [][]byte{protocol.AppendRemoval(nil, removal)}}
+	unmask := &protocol.Unmask{Round: 1, Removed: [][]byte{protocol.AppendRemoval(nil, removal)}}
 	for i := range 140 {
 		unmask.Shares = append(unmask.Shares, protocol.RevealedShare{Of: protocol.ClientID(i)})
 	}
-	for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Iteration: 1, Masked: [][]byte{packed}}, unmask} {
+	for _, m := range []protocol.StageMessage{&protocol.MaskedInput{Round: 1, Masked: [][]byte{packed}}, unmask} {
 		_, stage := m.At()
 		text, err := wire.Marshal(m)
 		if err != nil {
@@ -48,7 +48,7 @@ func BenchmarkClient(b *testing.B) {
 		}
 		b.Run(fmt.Sprint(stage), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
-			r := relay.New(relay.Config{Clients: clients, Iterations: 10})
+			r := relay.New(relay.Config{Clients: clients, Rounds: 10})
 			begin := func() {
 				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.Announce{Plan: plan}}})
 			}
@@ -66,7 +66,7 @@ func BenchmarkClient(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.RelayAck{Iteration: 1, Stage: stage, Client: n % clients}}})
+				r.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: aggregator, Message: &protocol.RelayAck{Round: 1, Stage: stage, Client: n % clients}}})
 				n++
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(floor), "of-read")

@@ -24,9 +24,9 @@ import (
 
 // Config is what a relay is made of.
 type Config struct {
-	Number     int // as the aggregator knows it
-	Clients    int // N, of the whole federation
-	Iterations int // of the session
+	Number  int // as the aggregator knows it
+	Clients int // N, of the whole federation
+	Rounds  int // of the session
 }
 
 // Relay is a relay. Its methods are for one goroutine at a time.
@@ -105,22 +105,22 @@ func (r *Relay) up(e protocol.Envelope) protocol.Effects {
 	if !ok || e.From.Role != protocol.Client || int64(e.From.Client) >= int64(r.cfg.Clients) {
 		return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 	}
-	iteration, stage := m.At()
+	round, stage := m.At()
 	c := e.From.Client
 	p := r.parts[stage]
-	if p == nil || iteration > r.plan.Iteration {
+	if p == nil || round > r.plan.Round {
 		return r.tell(&protocol.Forward{Client: c, Message: m}) // it has no vectors, or the relay no plan for them
 	}
 	switch {
-	case iteration < r.plan.Iteration || p.sent:
-		return ignored(e.From, iteration, stage, errors.New("the stage is over"))
+	case round < r.plan.Round || p.sent:
+		return ignored(e.From, round, stage, errors.New("the stage is over"))
 	case p.held[c] != nil || p.counted.Has(int(c)):
-		return ignored(e.From, iteration, stage, errors.New("the client has answered already"))
+		return ignored(e.From, round, stage, errors.New("the client has answered already"))
 	}
 	vectors, err := p.sum.Read(m)
 	if err != nil {
 		eff := r.tell(&protocol.Forward{Client: c, Message: m})
-		eff.Events = ignored(e.From, iteration, stage, err).Events
+		eff.Events = ignored(e.From, round, stage, err).Events
 		return eff
 	}
 	p.held[c] = vectors
@@ -161,14 +161,14 @@ func (r *Relay) down(m protocol.Message) protocol.Effects {
 	}
 }
 
-// begin takes the plan of an iteration.
+// begin takes the plan of a round.
 func (r *Relay) begin(plan *protocol.Plan) protocol.Effects {
 	r.plan, r.parts = plan, [protocol.Stages]*part{}
 	for _, stage := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageUnmask} {
-		sum, err := secagg.NewPart(plan, stage, r.cfg.Iterations)
+		sum, err := secagg.NewPart(plan, stage, r.cfg.Rounds)
 		if err != nil {
 			r.parts = [protocol.Stages]*part{} // its clients refuse it too
-			return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Iteration: plan.Iteration, Party: r.party(), Err: err}}}
+			return protocol.Effects{Events: []protocol.Event{{Kind: protocol.PlanRefused, Round: plan.Round, Party: r.party(), Err: err}}}
 		}
 		r.parts[stage] = &part{sum: sum, held: make(map[protocol.ClientID][][]byte), counted: protocol.NewBitmap(r.cfg.Clients)}
 	}
@@ -194,7 +194,7 @@ func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
 // count adds a client's vectors. If there are none, the aggregator will find that the sum is
 // not of those it has counted.
 func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
-	p, err := r.partOf(m.Iteration, m.Stage)
+	p, err := r.partOf(m.Round, m.Stage)
 	if err == nil && p.held[m.Client] == nil {
 		err = errors.New("nothing is held of the client")
 	}
@@ -202,7 +202,7 @@ func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
 		err = p.sum.Add(p.held[m.Client])
 	}
 	if err != nil {
-		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Iteration, m.Stage, err)
+		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Round, m.Stage, err)
 	}
 	delete(p.held, m.Client)
 	p.counted.Set(int(m.Client))
@@ -211,18 +211,18 @@ func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
 
 // collect gives the sum of a stage, and forgets whatever else was held in it.
 func (r *Relay) collect(m *protocol.RelayCollect) protocol.Effects {
-	p, err := r.partOf(m.Iteration, m.Stage)
+	p, err := r.partOf(m.Round, m.Stage)
 	if err != nil {
-		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Iteration, m.Stage, err)
+		return ignored(protocol.Party{Role: protocol.Aggregator}, m.Round, m.Stage, err)
 	}
-	eff := r.tell(&protocol.Partial{Iteration: m.Iteration, Stage: m.Stage, Clients: p.counted, Sums: p.sum.Sums()})
+	eff := r.tell(&protocol.Partial{Round: m.Round, Stage: m.Stage, Clients: p.counted, Sums: p.sum.Sums()})
 	p.sent, p.sum, p.held = true, nil, nil
 	return eff
 }
 
 // partOf is what is being added up in a stage.
-func (r *Relay) partOf(iteration uint64, stage protocol.Stage) (*part, error) {
-	if r.plan == nil || r.plan.Iteration != iteration || stage >= protocol.Stages || r.parts[stage] == nil || r.parts[stage].sent {
+func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
+	if r.plan == nil || r.plan.Round != round || stage >= protocol.Stages || r.parts[stage] == nil || r.parts[stage].sent {
 		return nil, errors.New("nothing is being added up in that stage")
 	}
 	return r.parts[stage], nil
@@ -243,8 +243,8 @@ func toClient(id protocol.ClientID, m protocol.Message) protocol.Envelope {
 	return protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(id), Message: m}
 }
 
-func ignored(from protocol.Party, iteration uint64, stage protocol.Stage, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Iteration: iteration, Party: from, Stage: stage, Err: err}}}
+func ignored(from protocol.Party, round uint64, stage protocol.Stage, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Round: round, Party: from, Stage: stage, Err: err}}}
 }
 
 // Wrap replaces what an aggregator sends to clients that are behind relays by what goes to

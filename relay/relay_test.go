@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/relay"
 )
 
-// bench is a relay with number 3, of a federation of 9 clients, with the plan of iteration 4: one release of
+// bench is a relay with number 3, of a federation of 9 clients, with the plan of round 4: one release of
 // 5 coordinates in bytes, and one of 2 in 16 bits whose noise is split.
 type bench struct {
 	t     *testing.T
@@ -22,8 +22,8 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, relay: relay.New(relay.Config{Number: 3, Clients: 9, Iterations: 5})}
-	b.plan = &protocol.Plan{Iteration: 4, Cohort: protocol.Cohort{Clients: 9, Tolerance: 0.25}, Releases: []protocol.Release{
+	b := &bench{t: t, relay: relay.New(relay.Config{Number: 3, Clients: 9, Rounds: 5})}
+	b.plan = &protocol.Plan{Round: 4, Cohort: protocol.Cohort{Clients: 9, Tolerance: 0.25}, Releases: []protocol.Release{
 		{Name: "g", Len: 5, L2: 1, MaxNonZero: 5, Scale: 1, Width: 8},
 		{Name: "h", Len: 2, L2: 1, MaxNonZero: 2, Scale: 1, Width: 16, Noise: protocol.Noise{Kind: protocol.Split, Variance: 9}},
 	}}
@@ -50,11 +50,11 @@ func (b *bench) begun() *bench {
 
 // input is a masked input whose vectors are filled with a number.
 func input(x byte) *protocol.MaskedInput {
-	return &protocol.MaskedInput{Iteration: 4, Masked: [][]byte{bytes.Repeat([]byte{x}, 5), bytes.Repeat([]byte{x}, 4)}, Next: &protocol.Advertise{Iteration: 5, Ahead: true}}
+	return &protocol.MaskedInput{Round: 4, Masked: [][]byte{bytes.Repeat([]byte{x}, 5), bytes.Repeat([]byte{x}, 4)}, Next: &protocol.Advertise{Round: 5, Ahead: true}}
 }
 
 func answer(x, y int64) *protocol.Unmask {
-	return &protocol.Unmask{Iteration: 4, Removed: [][]byte{nil, protocol.AppendRemoval(nil, []int64{x, y})}, Shares: []protocol.RevealedShare{{Of: 2}}}
+	return &protocol.Unmask{Round: 4, Removed: [][]byte{nil, protocol.AppendRemoval(nil, []int64{x, y})}, Shares: []protocol.RevealedShare{{Of: 2}}}
 }
 
 // says what comes up from a client's message: "held", "whole", "ignored", or both of the last.
@@ -97,7 +97,7 @@ func (b *bench) want(got, want string) {
 func (b *bench) counted(stage protocol.Stage, clients ...protocol.ClientID) {
 	b.t.Helper()
 	for _, c := range clients {
-		if eff := b.receive(aggregator, &protocol.RelayAck{Iteration: 4, Stage: stage, Client: c}); !cmp.Equal(eff, protocol.Effects{}) {
+		if eff := b.receive(aggregator, &protocol.RelayAck{Round: 4, Stage: stage, Client: c}); !cmp.Equal(eff, protocol.Effects{}) {
 			b.t.Errorf("counting client %d has effects %+v", c, eff)
 		}
 	}
@@ -106,7 +106,7 @@ func (b *bench) counted(stage protocol.Stage, clients ...protocol.ClientID) {
 // collected is the sum of a stage.
 func (b *bench) collected(stage protocol.Stage) *protocol.Partial {
 	b.t.Helper()
-	eff := b.receive(aggregator, &protocol.RelayCollect{Iteration: 4, Stage: stage})
+	eff := b.receive(aggregator, &protocol.RelayCollect{Round: 4, Stage: stage})
 	if len(eff.Send) != 1 || len(eff.Events) != 0 {
 		b.t.Fatalf("asked for the sum: %+v", eff)
 	}
@@ -123,7 +123,7 @@ func TestSumOfTheCounted(t *testing.T) {
 	b.counted(protocol.StageMaskedInput, 4, 0, 2)
 	got := b.collected(protocol.StageMaskedInput)
 	// 50 + 100 + 200 = 350 = 256 + 94; of 16 bits, (50 + 100 + 200) · 257 = 89950 = 65536 + 24414 = 0x5f5e.
-	want := &protocol.Partial{Iteration: 4, Stage: protocol.StageMaskedInput, Clients: protocol.Bitmap{0b10101, 0},
+	want := &protocol.Partial{Round: 4, Stage: protocol.StageMaskedInput, Clients: protocol.Bitmap{0b10101, 0},
 		Sums: [][]byte{bytes.Repeat([]byte{94}, 5), {0x5e, 0x5f, 0x5e, 0x5f}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the sum (-want +got):\n%s", d)
@@ -133,7 +133,7 @@ func TestSumOfTheCounted(t *testing.T) {
 	}
 	b.counted(protocol.StageUnmask, 1, 0)
 	got = b.collected(protocol.StageUnmask)
-	want = &protocol.Partial{Iteration: 4, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0b11, 0}, Sums: [][]byte{nil, {7, 0, 0xfa, 0xff}}}
+	want = &protocol.Partial{Round: 4, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0b11, 0}, Sums: [][]byte{nil, {7, 0, 0xfa, 0xff}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the sum of surplus noise (-want +got):\n%s", d)
 	}
@@ -152,16 +152,16 @@ func TestOnceAStage(t *testing.T) {
 	}
 	b.want(b.says(3, input(3)), "ignored")
 	late := input(1)
-	late.Iteration = 3
+	late.Round = 3
 	b.want(b.says(4, late), "ignored")
 	for _, m := range []protocol.Message{
-		&protocol.RelayAck{Iteration: 4, Stage: protocol.StageMaskedInput, Client: 2}, // after the sum
-		&protocol.RelayCollect{Iteration: 4, Stage: protocol.StageMaskedInput},        // again
-		&protocol.RelayAck{Iteration: 4, Stage: protocol.StageUnmask, Client: 2},      // of whom nothing is held
-		&protocol.RelayAck{Iteration: 4, Stage: protocol.StageShare, Client: 2},
-		&protocol.RelayAck{Iteration: 4, Stage: protocol.Stages, Client: 2},
-		&protocol.RelayCollect{Iteration: 5, Stage: protocol.StageUnmask},
-		&protocol.Survivors{Iteration: 4},
+		&protocol.RelayAck{Round: 4, Stage: protocol.StageMaskedInput, Client: 2}, // after the sum
+		&protocol.RelayCollect{Round: 4, Stage: protocol.StageMaskedInput},        // again
+		&protocol.RelayAck{Round: 4, Stage: protocol.StageUnmask, Client: 2},      // of whom nothing is held
+		&protocol.RelayAck{Round: 4, Stage: protocol.StageShare, Client: 2},
+		&protocol.RelayAck{Round: 4, Stage: protocol.Stages, Client: 2},
+		&protocol.RelayCollect{Round: 5, Stage: protocol.StageUnmask},
+		&protocol.Survivors{Round: 4},
 	} {
 		if eff := b.receive(aggregator, m); len(eff.Send) != 0 || len(eff.Events) != 1 || eff.Events[0].Kind != protocol.MessageIgnored {
 			t.Errorf("%s: %+v", protocol.Describe(m), eff)
@@ -174,11 +174,11 @@ func TestHandedOnWhole(t *testing.T) {
 	b := newBench(t)
 	b.want(b.says(1, input(1)), "whole") // before a plan
 	b.begun()
-	for _, m := range []protocol.StageMessage{&protocol.Advertise{Iteration: 5}, &protocol.Shares{Iteration: 4}, &protocol.Consistency{Iteration: 4}, &protocol.Replacement{Iteration: 4}} {
+	for _, m := range []protocol.StageMessage{&protocol.Advertise{Round: 5}, &protocol.Shares{Round: 4}, &protocol.Consistency{Round: 4}, &protocol.Replacement{Round: 4}} {
 		b.want(b.says(1, m), "whole")
 	}
 	next := input(1)
-	next.Iteration = 5
+	next.Round = 5
 	b.want(b.says(1, next), "whole")
 	short := input(1)
 	short.Masked[1] = short.Masked[1][1:]
@@ -205,7 +205,7 @@ func TestHandedDown(t *testing.T) {
 		t.Errorf("an announcement before a plan: %+v", eff)
 	}
 	b.begun()
-	delivery, roster := &protocol.Delivery{Iteration: 4}, &protocol.Roster{Iteration: 4}
+	delivery, roster := &protocol.Delivery{Round: 4}, &protocol.Roster{Round: 4}
 	for _, c := range []struct {
 		f    *protocol.Forward
 		want protocol.Message
@@ -269,7 +269,7 @@ func TestWrap(t *testing.T) {
 			at[c] = rng.IntN(4)
 		}
 		var list []protocol.Envelope
-		plans := []*protocol.Plan{b.plan, {Iteration: 5, Cohort: b.plan.Cohort, Releases: b.plan.Releases}}
+		plans := []*protocol.Plan{b.plan, {Round: 5, Cohort: b.plan.Cohort, Releases: b.plan.Releases}}
 		for range 30 {
 			c := protocol.ClientID(rng.IntN(9))
 			to := protocol.ClientParty(c)
@@ -278,13 +278,13 @@ func TestWrap(t *testing.T) {
 			case 0:
 				m = &protocol.Announce{Plan: plans[rng.IntN(2)]}
 			case 1:
-				m = &protocol.Announce{Plan: plans[rng.IntN(2)], Delivery: &protocol.Delivery{Iteration: 5, Clients: rng.IntN(100)}}
+				m = &protocol.Announce{Plan: plans[rng.IntN(2)], Delivery: &protocol.Delivery{Round: 5, Clients: rng.IntN(100)}}
 			case 2:
-				m = &protocol.Roster{Iteration: 4, Clients: rng.IntN(100)}
+				m = &protocol.Roster{Round: 4, Clients: rng.IntN(100)}
 			case 3:
-				m = &protocol.Delivery{Iteration: 4, Clients: rng.IntN(100)}
+				m = &protocol.Delivery{Round: 4, Clients: rng.IntN(100)}
 			default:
-				m, to = &protocol.Result{Iteration: 4, Survivors: rng.IntN(9)}, protocol.Party{Role: protocol.Server}
+				m, to = &protocol.Result{Round: 4, Survivors: rng.IntN(9)}, protocol.Party{Role: protocol.Server}
 			}
 			list = append(list, protocol.Envelope{From: aggregator, To: to, Message: m})
 		}
@@ -297,7 +297,7 @@ func TestWrap(t *testing.T) {
 		}
 		relays := make(map[protocol.Party]*relay.Relay)
 		for k := 1; k <= 3; k++ {
-			r := relay.New(relay.Config{Number: k, Clients: 9, Iterations: 5})
+			r := relay.New(relay.Config{Number: k, Clients: 9, Rounds: 5})
 			for c := range at {
 				if at[c] == k {
 					r.Step(time.Time{}, protocol.Connected{Client: protocol.ClientID(c), Connection: 1})

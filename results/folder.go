@@ -95,7 +95,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Metrics is a line of metrics.jsonl: an iteration. Nothing in it depends on the wall clock or on
+// Metrics is a line of metrics.jsonl: a round. Nothing in it depends on the wall clock or on
 // the number of workers.
 type Metrics struct {
 	Round           int      `json:"round"`

@@ -113,7 +113,7 @@ func TestSummaryOfLists(t *testing.T) {
 func TestRecordSkipped(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=ssp-c")
 	var s Summary
-	for round := range uint64(e.Schedule.Iterations()) {
+	for round := range uint64(e.Schedule.Rounds()) {
 		s.RecordSkipped(round+1, e)
 		s.RecordSkipped(round+1, e)
 	}

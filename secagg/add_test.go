@@ -27,11 +27,11 @@ func TestAddedInputsAreReceivedOnes(t *testing.T) {
 				sums[i][j] += v[i].Value[j]
 			}
 		}
-		if err := heard.Receive(id, &protocol.MaskedInput{Iteration: 1, Vectors: v}); err != nil {
+		if err := heard.Receive(id, &protocol.MaskedInput{Round: 1, Vectors: v}); err != nil {
 			t.Fatal(err)
 		}
 		if id < 3 {
-			if err := heard.Receive(id, &protocol.Unmask{Iteration: 1}); err != nil {
+			if err := heard.Receive(id, &protocol.Unmask{Round: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}

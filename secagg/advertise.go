@@ -15,7 +15,7 @@ import (
 // Stage 0, advertise keys (Bonawitz et al., round 0; with signatures, its active
 // variant).
 
-// Advertise draws the secrets of the iteration and publishes the client's two
+// Advertise draws the secrets of the round and publishes the client's two
 // keys, signed in active mode.
 func (c *Client) Advertise() (*protocol.Advertise, error) {
 	if err := c.enter(protocol.StageAdvertise); err != nil {
@@ -37,7 +37,7 @@ func (c *Client) Advertise() (*protocol.Advertise, error) {
 	}
 	c.stage = protocol.StageShare
 	keys := c.keys
-	return &protocol.Advertise{Iteration: c.setup.Iteration, Keys: &keys}, nil
+	return &protocol.Advertise{Round: c.setup.Round, Keys: &keys}, nil
 }
 
 // generate makes the secrets of a layer.
@@ -52,7 +52,7 @@ func (c *Client) generate(l layer, random io.Reader) (err error) {
 	if own.maskKey, err = maskKey(l, own.key, c.setup, c.party.cfg.ID); err != nil {
 		return err
 	}
-	return c.party.cfg.Agreements.leaveMask(c.setup.Iteration, own.maskKey)
+	return c.party.cfg.Agreements.leaveMask(c.setup.Round, own.maskKey)
 }
 
 // checkAdvertised says what is wrong with a client's keys.

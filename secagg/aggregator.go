@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// Aggregator is the aggregator's side of the real sum of one iteration. Each message is
+// Aggregator is the aggregator's side of the real sum of one round. Each message is
 // checked, added and dropped: besides keys and shares it holds one vector for each
 // release, whatever the number of clients. It is not safe for concurrent use.
 type Aggregator struct {
@@ -41,7 +41,7 @@ type Aggregator struct {
 	finished bool
 }
 
-// NewAggregator sets up an iteration. The errors are those of Params.Validate,
+// NewAggregator sets up a round. The errors are those of Params.Validate,
 // as far as they do not need the plan.
 func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 	if err := errors.Join(s.Cohort.Validate(), params.validateSetup(s)); err != nil {
@@ -58,7 +58,7 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 // parties left there.
 func (a *Aggregator) Use(known *Agreements) { a.known = known }
 
-// Begin takes the plan of the iteration that was set up, once, before the first masked
+// Begin takes the plan of the round that was set up, once, before the first masked
 // input at the latest. ErrPlan is returned for a plan of another setup; otherwise the
 // errors are those of protocol.Plan.Validate.
 func (a *Aggregator) Begin(plan *protocol.Plan) error {
@@ -91,7 +91,7 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 // message or says what is wrong with it. Verifying reads only what stands as long as the
 // stage does, so it may run on any goroutine, beside anything but Close.
 func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error) {
-	if iteration, stage := m.At(); !a.Confirms() || a.expects(from, iteration, stage) != nil {
+	if round, stage := m.At(); !a.Confirms() || a.expects(from, round, stage) != nil {
 		return nil
 	}
 	switch m.(type) {
@@ -122,8 +122,8 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 
 // receive takes a message, if one is expected and the check of it finds nothing.
 func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, check func() error) error {
-	iteration, stage := m.At()
-	if err := a.expects(from, iteration, stage); err != nil {
+	round, stage := m.At()
+	if err := a.expects(from, round, stage); err != nil {
 		return a.fault(from, stage, err)
 	}
 	err := check()
@@ -176,9 +176,9 @@ func (a *Aggregator) blame(id protocol.ClientID, err error) {
 }
 
 // expects says why a message does not come at its time, if it does not.
-func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage protocol.Stage) error {
-	if iteration != a.setup.Iteration || stage != a.stage || a.finished {
-		return fmt.Errorf("%w: %s of iteration %d", ErrOrder, stage, iteration)
+func (a *Aggregator) expects(from protocol.ClientID, round uint64, stage protocol.Stage) error {
+	if round != a.setup.Round || stage != a.stage || a.finished {
+		return fmt.Errorf("%w: %s of round %d", ErrOrder, stage, round)
 	}
 	last, any := a.heard[from]
 	switch {
@@ -196,7 +196,7 @@ func (a *Aggregator) expects(from protocol.ClientID, iteration uint64, stage pro
 	return nil
 }
 
-// course is which stages the iteration goes through.
+// course is which stages the round goes through.
 func (a *Aggregator) course() protocol.StageFlow {
 	return protocol.StageFlow{Confirms: a.Confirms(), Replaces: a.setup.Replaces}
 }
@@ -236,17 +236,17 @@ func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.
 		return a.delivery(to)
 	case protocol.StageMaskedInput:
 		t := a.told(a.u1, a.roster.find(to))
-		return &protocol.Survivors{Iteration: a.setup.Iteration, Count: t.count, U1: t.known, Digest: t.digest}
+		return &protocol.Survivors{Round: a.setup.Round, Count: t.count, U1: t.known, Digest: t.digest}
 	case protocol.StageConsistency:
-		return &protocol.Quorum{Iteration: a.setup.Iteration, Signatures: a.signed}
+		return &protocol.Quorum{Round: a.setup.Round, Signatures: a.signed}
 	default:
 		t := a.told(a.u2, a.roster.find(to))
-		return &protocol.Answered{Iteration: a.setup.Iteration, Count: t.count, U2: t.known, Digest: t.digest}
+		return &protocol.Answered{Round: a.setup.Round, Count: t.count, U2: t.known, Digest: t.digest}
 	}
 }
 
 func (a *Aggregator) fault(from protocol.ClientID, s protocol.Stage, err error) error {
-	return &Fault{Culprit: protocol.ClientParty(from), Iteration: a.setup.Iteration, Stage: s, Err: err}
+	return &Fault{Culprit: protocol.ClientParty(from), Round: a.setup.Round, Stage: s, Err: err}
 }
 
 // starved reports the first of the clients in set of whom fewer neighbours are
@@ -288,6 +288,6 @@ func (a *Aggregator) needed(place int) bool {
 }
 
 func (a *Aggregator) unrecoverable(place, left int, dealt bool) *protocol.Unrecoverable {
-	return &protocol.Unrecoverable{Iteration: a.setup.Iteration, Client: a.roster.members[place].Client,
+	return &protocol.Unrecoverable{Round: a.setup.Round, Client: a.roster.members[place].Client,
 		Left: left, Required: a.roster.choice.Threshold, Dealt: dealt}
 }

@@ -11,14 +11,14 @@ import (
 // Agreements has parties of one process leave their private keys to each other, so that what two of
 // them have in common comes from both private keys, which takes a seventh of the time that it takes from one
 // and the other's public key (package basepoint). The bytes are the same. Otherwise that would be most of what a simulated real sum
-// takes. Keys of an iteration are forgotten two iterations later.
+// takes. Keys of a round are forgotten two rounds later.
 //
 // It is for simulations, whose process holds the keys of both anyway. In a deployment each
 // party must be without one. It is safe for concurrent use.
 type Agreements struct {
 	mu      sync.RWMutex
 	session privateKeys            // channel keys
-	tables  map[uint64]privateKeys // mask keys, of the present iteration and of those beside it
+	tables  map[uint64]privateKeys // mask keys, of the present round and of those beside it
 }
 
 // privateKeys are found by their public halves.
@@ -34,21 +34,21 @@ func (a *Agreements) leaveChannel(key *ecdh.PrivateKey) error {
 	})
 }
 
-// leaveMask leaves the key of an iteration to the others. Iterations are set up at most one ahead.
-func (a *Agreements) leaveMask(iteration uint64, key *ecdh.PrivateKey) error {
+// leaveMask leaves the key of a round to the others. Rounds are set up at most one ahead.
+func (a *Agreements) leaveMask(round uint64, key *ecdh.PrivateKey) error {
 	return a.leave(key, func() privateKeys {
 		if a.tables == nil {
 			a.tables = make(map[uint64]privateKeys)
 		}
-		if a.tables[iteration] == nil {
-			a.tables[iteration] = make(privateKeys)
+		if a.tables[round] == nil {
+			a.tables[round] = make(privateKeys)
 			for old := range a.tables {
-				if old+1 < iteration {
+				if old+1 < round {
 					delete(a.tables, old)
 				}
 			}
 		}
-		return a.tables[iteration]
+		return a.tables[round]
 	})
 }
 
@@ -68,11 +68,11 @@ func (a *Agreements) leave(key *ecdh.PrivateKey, to func() privateKeys) error {
 }
 
 // find are the private keys that were left behind public ones; nil where there is none.
-func (a *Agreements) find(iteration uint64, public ...protocol.Key) []*basepoint.Key {
+func (a *Agreements) find(round uint64, public ...protocol.Key) []*basepoint.Key {
 	out := make([]*basepoint.Key, len(public))
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	masks := a.tables[iteration]
+	masks := a.tables[round]
 	for i, p := range public {
 		if out[i] = masks[p]; out[i] == nil {
 			out[i] = a.session[p]
@@ -83,20 +83,20 @@ func (a *Agreements) find(iteration uint64, public ...protocol.Key) []*basepoint
 
 // common is what a key has in common with each of others, and an error where it has nothing: where the
 // other's is of low order. Nil takes everybody's public key.
-func (a *Agreements) common(iteration uint64, own *ecdh.PrivateKey, peers []protocol.Key, run protocol.Runner) ([][32]byte, []error) {
+func (a *Agreements) common(round uint64, own *ecdh.PrivateKey, peers []protocol.Key, run protocol.Runner) ([][32]byte, []error) {
 	out, errs := make([][32]byte, len(peers)), make([]error, len(peers))
-	if !a.products(iteration, own, peers, out) {
+	if !a.products(round, own, peers, out) {
 		run.Each(len(peers), func(i int) { out[i], errs[i] = common(own, peers[i]) })
 	}
 	return out, errs
 }
 
 // products computes it from private keys, if all were left.
-func (a *Agreements) products(iteration uint64, own *ecdh.PrivateKey, peers []protocol.Key, out [][32]byte) bool {
+func (a *Agreements) products(round uint64, own *ecdh.PrivateKey, peers []protocol.Key, out [][32]byte) bool {
 	if a == nil {
 		return false
 	}
-	keys := a.find(iteration, append(peers[:len(peers):len(peers)], protocol.Key(own.PublicKey().Bytes()))...)
+	keys := a.find(round, append(peers[:len(peers):len(peers)], protocol.Key(own.PublicKey().Bytes()))...)
 	for _, k := range keys {
 		if k == nil {
 			return false

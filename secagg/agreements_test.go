@@ -29,7 +29,7 @@ func shared(t *testing.T, plan *protocol.Plan, a *secagg.Agreements) *federation
 
 // What clients that leave their keys to each other deal and mask, and the sum, is that of clients that compute
 // everything from public keys, byte for byte; a key that nobody left is taken from its public half. Keys are kept for the
-// iteration after theirs, and no longer.
+// round after theirs, and no longer.
 func TestAgreements(t *testing.T) {
 	p := plan(20, exact("V", 8, 32))
 	p.Cohort.Tolerance = 0.3
@@ -88,12 +88,12 @@ func TestAgreements(t *testing.T) {
 	}
 	for ahead, want := range []int{20, 20, 0} {
 		next := *p
-		next.Iteration = p.Iteration + uint64(ahead)
+		next.Round = p.Round + uint64(ahead)
 		if ahead > 0 {
 			shared(t, &next, together.agreements).through(protocol.StageAdvertise)
 		}
-		if got := together.agreements.Kept(p.Iteration); got != want {
-			t.Errorf("%d keys are kept %d iterations later, want %d", got, ahead, want)
+		if got := together.agreements.Kept(p.Round); got != want {
+			t.Errorf("%d keys are kept %d rounds later, want %d", got, ahead, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func without(m *protocol.Survivors, lost ...int) *protocol.Survivors {
 	for _, i := range lost {
 		u1[i/8] &^= 1 << (i % 8)
 	}
-	return &protocol.Survivors{Iteration: m.Iteration, Count: u1.Count(), U1: u1}
+	return &protocol.Survivors{Round: m.Round, Count: u1.Count(), U1: u1}
 }
 
 // The aggregator shows a client two sets of survivors. Answering both would
@@ -95,7 +95,7 @@ func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 		f := small(t, graph.Active)
 		f.through(protocol.StageMaskedInput)
 		shown := make([]*protocol.Survivors, attacked)
-		quorum := &protocol.Quorum{Iteration: 1}
+		quorum := &protocol.Quorum{Round: 1}
 		for i := range shown {
 			shown[i] = f.survivors
 			if i < hidden {
@@ -127,7 +127,7 @@ func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 
 // A quorum cannot be padded: with one signature several times, with others' under
 // a wrong name, with signatures of clients that are not among the survivors, of
-// another iteration's set.
+// another round's set.
 func TestForgedQuorums(t *testing.T) {
 	const need = 8
 	for name, forge := range map[string]func(*protocol.Quorum){
@@ -145,7 +145,7 @@ func TestForgedQuorums(t *testing.T) {
 	} {
 		f := small(t, graph.Active)
 		f.through(protocol.StageConsistency)
-		q := &protocol.Quorum{Iteration: 1, Signatures: slices.Clone(f.quorum.Signatures)}
+		q := &protocol.Quorum{Round: 1, Signatures: slices.Clone(f.quorum.Signatures)}
 		forge(q)
 		if err := f.clients[0].Check(f.survivors, q, serial{}); err == nil {
 			t.Errorf("%s: a forged quorum is accepted", name)
@@ -176,7 +176,7 @@ func TestOneKindOfShareForEachPeer(t *testing.T) {
 		}
 		shown := f.survivors
 		if ghost {
-			shown = &protocol.Survivors{Iteration: 1, Count: 10, U1: slices.Clone(f.survivors.U1)}
+			shown = &protocol.Survivors{Round: 1, Count: 10, U1: slices.Clone(f.survivors.U1)}
 			shown.U1.Set(9)
 		}
 		q := &protocol.Quorum{}
@@ -227,7 +227,7 @@ func TestImpossibleSurvivors(t *testing.T) {
 			return m
 		}, secagg.ErrMalformed},
 		"beyond the roster":     {func(m *protocol.Survivors) *protocol.Survivors { m = without(m); m.U1.Set(13); m.Count++; return m }, secagg.ErrMalformed},
-		"nobody":                {func(*protocol.Survivors) *protocol.Survivors { return &protocol.Survivors{Iteration: 1} }, secagg.ErrMalformed},
+		"nobody":                {func(*protocol.Survivors) *protocol.Survivors { return &protocol.Survivors{Round: 1} }, secagg.ErrMalformed},
 		"who delivered nothing": {func(m *protocol.Survivors) *protocol.Survivors { m = without(m); m.U1.Set(8); m.Count++; return m }, secagg.ErrSurvivors},
 	} {
 		for _, mode := range bothModes {
@@ -256,37 +256,37 @@ func TestImpossibleSurvivors(t *testing.T) {
 	}
 }
 
-// A replay of an iteration, at once or after a restart: a second input under the
+// A replay of a round, at once or after a restart: a second input under the
 // same masks would disclose the difference, a second set of survivors the rest.
-func TestReplayedIteration(t *testing.T) {
+func TestReplayedRound(t *testing.T) {
 	f := small(t, graph.SemiHonest)
-	if _, err := join(f.parties[0], f.plan); !errors.Is(err, secagg.ErrIteration) {
-		t.Errorf("the iteration again: %v", err)
+	if _, err := join(f.parties[0], f.plan); !errors.Is(err, secagg.ErrRound) {
+		t.Errorf("the round again: %v", err)
 	}
 	restarted := f.party(0, 1)
-	if _, err := join(restarted, f.plan); !errors.Is(err, secagg.ErrIteration) {
+	if _, err := join(restarted, f.plan); !errors.Is(err, secagg.ErrRound) {
 		t.Errorf("after a restart: %v", err)
 	}
 	next := *f.plan
-	next.Iteration = 2
+	next.Round = 2
 	if _, err := join(restarted, &next); err != nil {
-		t.Errorf("the next iteration after a restart: %v", err)
+		t.Errorf("the next round after a restart: %v", err)
 	}
 	next.Session[0]++
-	next.Iteration = 3
-	if _, err := join(restarted, &next); !errors.Is(err, secagg.ErrIteration) {
+	next.Round = 3
+	if _, err := join(restarted, &next); !errors.Is(err, secagg.ErrRound) {
 		t.Errorf("another session: %v", err)
 	}
 }
 
-// What was said in an iteration is of no use in the next: keys and shares of the
+// What was said in a round is of no use in the next: keys and shares of the
 // one before are not taken for those of this one.
 func TestReplayedMessages(t *testing.T) {
 	for _, mode := range bothModes {
 		f := small(t, mode)
 		f.through(protocol.StageShare)
 		next := *f.plan
-		next.Iteration = 2
+		next.Round = 2
 		c, err := join(f.parties[0], &next)
 		if err != nil {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func TestReplayedMessages(t *testing.T) {
 		_, err = c.Share(f.rosters, serial{})
 		culprit(t, err, theAggregator, secagg.ErrKeys)
 
-		// Shares of the first iteration, delivered in the second.
+		// Shares of the first round, delivered in the second.
 		second := newFederation(t, &next, f.params)
 		second.through(protocol.StageShare)
 		second.deliveries[0].Shares = f.deliveries[0].Shares
@@ -332,7 +332,7 @@ func TestSwappedKeys(t *testing.T) {
 		f.through(protocol.StageAdvertise)
 		members := slices.Clone(f.rosters.Members)
 		c.swap(&members[c.victim].Keys)
-		_, err := f.clients[0].Share(&protocol.Roster{Iteration: 1, Clients: attacked, Members: members}, serial{})
+		_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: attacked, Members: members}, serial{})
 		culprit(t, err, theAggregator, c.rule)
 	}
 	// Two clients' keys under one another's names.
@@ -340,7 +340,7 @@ func TestSwappedKeys(t *testing.T) {
 	f.through(protocol.StageAdvertise)
 	m := slices.Clone(f.rosters.Members)
 	m[1].Keys, m[2].Keys = m[2].Keys, m[1].Keys
-	_, err := f.clients[0].Share(&protocol.Roster{Iteration: 1, Clients: attacked, Members: m}, serial{})
+	_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: attacked, Members: m}, serial{})
 	culprit(t, err, theAggregator, secagg.ErrSignature)
 }
 
@@ -368,7 +368,7 @@ func TestBadRosters(t *testing.T) {
 		f := small(t, graph.SemiHonest)
 		f.through(protocol.StageAdvertise)
 		members := c.change(slices.Clone(f.rosters.Members))
-		_, err := f.clients[0].Share(&protocol.Roster{Iteration: 1, Clients: len(members), Members: members}, serial{})
+		_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: len(members), Members: members}, serial{})
 		if !errors.Is(err, c.rule) {
 			t.Errorf("%s: %v, want %v", name, err, c.rule)
 		}
@@ -456,7 +456,7 @@ func TestSecondMessages(t *testing.T) {
 
 // A client that was lost before cannot add a removal, or anything else, to a sum
 // that it has no part in.
-func TestRemovalOfAnIterationItLeft(t *testing.T) {
+func TestRemovalOfAnRoundItLeft(t *testing.T) {
 	f := small(t, graph.SemiHonest)
 	f.through(protocol.StageShare)
 	f.lose(9, 1)
@@ -470,6 +470,6 @@ func TestRemovalOfAnIterationItLeft(t *testing.T) {
 	culprit(t, f.aggregator.Receive(9, m.(*protocol.Unmask)), protocol.ClientParty(9), secagg.ErrOrder)
 	culprit(t, f.aggregator.Receive(12, m.(*protocol.Unmask)), protocol.ClientParty(12), secagg.ErrOrder)
 	stale := *m.(*protocol.Unmask)
-	stale.Iteration = 0
+	stale.Round = 0
 	culprit(t, f.aggregator.Receive(0, &stale), protocol.ClientParty(0), secagg.ErrOrder)
 }

@@ -25,7 +25,7 @@ type PartyConfig struct {
 	Identity ed25519.PrivateKey
 	// Agreements, in a simulation, are shared by all its parties; nil in a deployment.
 	Agreements *Agreements
-	// Last is the latest iteration of the session that was recorded before a restart: the
+	// Last is the latest round of the session that was recorded before a restart: the
 	// party takes part in later ones only. 0: none.
 	Last uint64
 }
@@ -35,7 +35,7 @@ type PartyConfig struct {
 type Party struct {
 	cfg     PartyConfig
 	channel *ecdh.PrivateKey
-	last    uint64 // the latest iteration whose plan was taken
+	last    uint64 // the latest round whose plan was taken
 	setups  uint64 // how many there were
 }
 
@@ -61,8 +61,8 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 	return &Party{cfg: cfg, channel: k, last: cfg.Last}, cfg.Agreements.leaveChannel(k)
 }
 
-// Join sets up an iteration with new secrets, so that a setup that failed can be started
-// again. ErrIteration is returned for an iteration that is not later than the last one
+// Join sets up a round with new secrets, so that a setup that failed can be started
+// again. ErrRound is returned for a round that is not later than the last one
 // begun, or that belongs to another session.
 func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := p.later(s); err != nil {
@@ -79,13 +79,13 @@ func (p *Party) Join(s protocol.Setup) (*Client, error) {
 }
 
 func (p *Party) later(s protocol.Setup) error {
-	if s.Session != p.cfg.Session || s.Iteration <= p.last {
-		return fmt.Errorf("%w: iteration %d, the last one was %d", ErrIteration, s.Iteration, p.last)
+	if s.Session != p.cfg.Session || s.Round <= p.last {
+		return fmt.Errorf("%w: round %d, the last one was %d", ErrRound, s.Round, p.last)
 	}
 	return nil
 }
 
-// Client is a client's side of the real sum of one iteration. It answers each stage once,
+// Client is a client's side of the real sum of one round. It answers each stage once,
 // in order, and needs the plan from the masked input on; after an error it answers
 // nothing more. Confirm, Unmask and Replace may be called again with the same arguments
 // and return the same answer.
@@ -130,8 +130,8 @@ type peer struct {
 	faulty bool // it dealt shares of which no use can be made
 }
 
-// Begin takes the plan of the iteration that was set up, before the masked input at the
-// latest. A party begins each iteration once: ErrIteration is returned for one that is
+// Begin takes the plan of the round that was set up, before the masked input at the
+// latest. A party begins each round once: ErrRound is returned for one that is
 // not later than the last it began, and ErrPlan for a plan of another setup.
 func (c *Client) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != c.setup || c.plan != nil {
@@ -143,7 +143,7 @@ func (c *Client) Begin(plan *protocol.Plan) error {
 	if err := plan.Validate(); err != nil {
 		return err
 	}
-	c.party.last = plan.Iteration
+	c.party.last = plan.Round
 	c.plan = plan
 	return nil
 }
@@ -159,7 +159,7 @@ func (c *Client) Confirms() bool { return c.active() }
 
 func (c *Client) active() bool { return c.party.cfg.Params.Mode == graph.Active }
 
-// course is which stages the iteration goes through.
+// course is which stages the round goes through.
 func (c *Client) course() protocol.StageFlow {
 	return protocol.StageFlow{Confirms: c.Confirms(), Replaces: c.setup.Replaces}
 }
@@ -175,7 +175,7 @@ func (c *Client) enter(s protocol.Stage) error {
 
 // fault blames a party for what it sent in a stage.
 func (c *Client) fault(culprit protocol.Party, s protocol.Stage, err error) error {
-	return &Fault{Culprit: culprit, Iteration: c.setup.Iteration, Stage: s, Err: err}
+	return &Fault{Culprit: culprit, Round: c.setup.Round, Stage: s, Err: err}
 }
 
 // lie blames the aggregator.

@@ -11,7 +11,7 @@ import (
 // shares that do not open, or are not what was committed to, behind the dealer's own
 // signature, leaves the dealer out of its masks, and says so with its masked input.
 // With the complaint goes the secret of the mask that the two would have had, so that
-// the dealer's half of it can be taken off: the edge is gone, and the iteration goes
+// the dealer's half of it can be taken off: the edge is gone, and the round goes
 // on. That gives nothing away that the dealer could not, who is at fault. A holder who
 // complains without reason tells what it might tell anyway, and holds no shares.
 

@@ -26,7 +26,7 @@ func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 		return nil, err
 	}
 	if c.confirmed == nil {
-		c.confirmed = &protocol.Consistency{Iteration: c.plan.Iteration,
+		c.confirmed = &protocol.Consistency{Round: c.plan.Round,
 			Signature: ed25519.Sign(c.party.cfg.Identity, signedSurvivors(c.context.Binding, c.party.cfg.ID, m.U1))}
 		c.stage = protocol.StageUnmask
 	}
@@ -34,7 +34,7 @@ func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
 }
 
 // lock checks survivors and makes them the only ones. Survivors that cannot be
-// end the client's part in the iteration; others than the first leave it as it is.
+// end the client's part in the round; others than the first leave it as it is.
 func (c *Client) lock(m *protocol.Survivors) error {
 	u1 := partialView{m.Count, m.U1, m.Digest}
 	if c.survivors.known != nil {
@@ -65,7 +65,7 @@ func (c *Client) isAmong(set, of partialView) error {
 }
 
 // signedSurvivors is what a signature over survivors is over. The binding holds
-// session, iteration, plan, model and roster.
+// session, round, plan, model and roster.
 func signedSurvivors(binding protocol.Hash, id protocol.ClientID, u1 protocol.Bitmap) []byte {
 	h := protocol.NewTranscript("fedsim/secagg/consistency/v1").Bytes(binding[:]).Uint(uint64(id)).Bytes(u1).Sum()
 	return h[:]
@@ -115,7 +115,7 @@ func (a *Aggregator) checkConfirmed(from protocol.ClientID, m *protocol.Consiste
 func (a *Aggregator) closeConsistency() error {
 	slices.SortFunc(a.signed, func(x, y protocol.Signed) int { return cmp.Compare(x.Client, y.Client) })
 	if need := Quorum(a.plan.Cohort, len(a.roster.members)); len(a.signed) < need {
-		return &protocol.TooFew{Iteration: a.plan.Iteration, Stage: protocol.StageConsistency, Left: len(a.signed), Required: need}
+		return &protocol.TooFew{Round: a.plan.Round, Stage: protocol.StageConsistency, Left: len(a.signed), Required: need}
 	}
 	return nil
 }

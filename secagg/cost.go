@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Cost is what a real sum costs a client in an iteration in which nobody is lost. Bytes
+// Cost is what a real sum costs a client in a round in which nobody is lost. Bytes
 // is the size of each kind of message when it travels alone, 0 if there is none, for the
 // client whose messages are longest. The first clients' messages, and most that travel
 // inside another, are a few bytes shorter; with several releases, each vector beyond the
@@ -22,7 +22,7 @@ type Cost struct {
 	Removal int
 }
 
-// Cost says what each iteration of a plan costs. The errors are those of Validate.
+// Cost says what each round of a plan costs. The errors are those of Validate.
 func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	if err := p.Validate(plan); err != nil {
 		return Cost{}, err
@@ -32,7 +32,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
-	n, k, it := plan.Cohort.Wanted(), choice.Degree, plan.Iteration
+	n, k, it := plan.Cohort.Wanted(), choice.Degree, plan.Round
 	first := protocol.ClientID(plan.Cohort.All() - n) // of all clients those whose numbers take most
 	last := first + protocol.ClientID(n-1)
 	var signature, nonce []byte
@@ -62,24 +62,24 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		}
 	}
 	c := Cost{Choice: choice, Removal: plan.RemovalSize(n)}
-	roster, set := &protocol.Roster{Iteration: it, Clients: n, Members: members}, partialView{count: n, known: protocol.NewBitmap(n)}
+	roster, set := &protocol.Roster{Round: it, Clients: n, Members: members}, partialView{count: n, known: protocol.NewBitmap(n)}
 	if p.inParts(setup) {
 		roster.Members = members[max(0, n-k-1):]
 		roster.Ring = &protocol.Ring{Start: n - 1, Proof: make([]protocol.Hash, 2*bits.Len(uint(n-1)))} // at the most
 		set.known, set.digest = protocol.NewBitmap(len(roster.Members)), new(protocol.Hash)
 	}
 	messages := []protocol.Message{
-		&protocol.Announce{Plan: plan}, &protocol.Advertise{Iteration: it, Keys: &members[0].Keys}, roster,
-		&protocol.Shares{Iteration: it, ChangeHash: changeHash, Shares: shares},
-		&protocol.Delivery{Iteration: it, Clients: n, Arrived: set.known, Digest: set.digest, Shares: shares},
-		&protocol.MaskedInput{Iteration: it, Packed: plan.PackedSize()}, &protocol.Survivors{Iteration: it, Count: n, U1: set.known, Digest: set.digest},
-		&protocol.Unmask{Iteration: it, Shares: revealed, Removed: removed, Packed: c.Removal},
+		&protocol.Announce{Plan: plan}, &protocol.Advertise{Round: it, Keys: &members[0].Keys}, roster,
+		&protocol.Shares{Round: it, ChangeHash: changeHash, Shares: shares},
+		&protocol.Delivery{Round: it, Clients: n, Arrived: set.known, Digest: set.digest, Shares: shares},
+		&protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it, Count: n, U1: set.known, Digest: set.digest},
+		&protocol.Unmask{Round: it, Shares: revealed, Removed: removed, Packed: c.Removal},
 	}
 	if p.Mode == graph.Active {
-		messages = append(messages, &protocol.Consistency{Iteration: it, Signature: signature}, &protocol.Quorum{Iteration: it, Signatures: signed})
+		messages = append(messages, &protocol.Consistency{Round: it, Signature: signature}, &protocol.Quorum{Round: it, Signatures: signed})
 	}
 	if setup.Replaces {
-		messages = append(messages, &protocol.Answered{Iteration: it, Count: n, U2: set.known, Digest: set.digest}, &protocol.Replacement{Iteration: it, Shares: revealed})
+		messages = append(messages, &protocol.Answered{Round: it, Count: n, U2: set.known, Digest: set.digest}, &protocol.Replacement{Round: it, Shares: revealed})
 	}
 	for _, m := range messages {
 		c.Bytes[m.Kind()] = m.Size()

@@ -91,12 +91,12 @@ func TestCulpritsOfMessages(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.Active, graph.SemiHonest} {
 		f := small(t, mode)
 		f.through(protocol.StageAdvertise)
-		for _, m := range []protocol.StageMessage{&protocol.Advertise{Iteration: f.plan.Iteration}, &protocol.MaskedInput{Iteration: f.plan.Iteration}, &protocol.Shares{Iteration: 9}} {
+		for _, m := range []protocol.StageMessage{&protocol.Advertise{Round: f.plan.Round}, &protocol.MaskedInput{Round: f.plan.Round}, &protocol.Shares{Round: 9}} {
 			if f.aggregator.Receive(3, m) == nil || len(f.aggregator.Culprits()) != 0 {
 				t.Errorf("%s, out of turn: %v", mode, culprits(f.aggregator))
 			}
 		}
-		err := f.aggregator.Receive(3, &protocol.Shares{Iteration: f.plan.Iteration})
+		err := f.aggregator.Receive(3, &protocol.Shares{Round: f.plan.Round})
 		if got, want := len(culprits(f.aggregator)), map[graph.Mode]int{graph.Active: 1}[mode]; err == nil || got != want {
 			t.Errorf("%s, no shares: %v, and %d culprits, want %d", mode, err, got, want)
 		}

@@ -105,7 +105,7 @@ func TestUnrecoverable(t *testing.T) {
 		{plain, []protocol.Stage{protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}},
 		{replacing(plain.Cohort), []protocol.Stage{protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask, protocol.StageReplace}},
 	} {
-		choice, err := graph.Choose(secagg.Params{Iterations: 1}.Graph(c.plan.Setup()))
+		choice, err := graph.Choose(secagg.Params{Rounds: 1}.Graph(c.plan.Setup()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,7 @@ func (c *Client) CheckUnverified(m *protocol.Survivors) error {
 // ReceiveUnverified is Receive for shares of which somebody else has verified the
 // signatures.
 func (a *Aggregator) ReceiveUnverified(from protocol.ClientID, m *protocol.Shares) error {
-	if err := a.expects(from, m.Iteration, protocol.StageShare); err != nil {
+	if err := a.expects(from, m.Round, protocol.StageShare); err != nil {
 		return err
 	}
 	a.dealt[a.roster.find(from)], a.heard[from] = m, protocol.StageShare
@@ -170,8 +170,8 @@ func (c *Client) Accuse(id protocol.ClientID) {
 	}
 }
 
-// Kept counts the mask keys that are kept of an iteration.
-func (a *Agreements) Kept(iteration uint64) int { return len(a.tables[iteration]) }
+// Kept counts the mask keys that are kept of a round.
+func (a *Agreements) Kept(round uint64) int { return len(a.tables[round]) }
 
 // LowOrder reports whether a public key is taken to be of low order.
 var LowOrder = lowOrder

@@ -11,12 +11,12 @@ import (
 var (
 	// ErrOrder: a stage was entered twice, too early, or after an error.
 	ErrOrder = errors.New("the sum is not at this stage")
-	// ErrIteration: the iteration is not later than the last one joined, or belongs to
+	// ErrRound: the round is not later than the last one joined, or belongs to
 	// another session.
-	ErrIteration = errors.New("the iteration was taken part in already, or belongs to another session")
-	// ErrPlan: a second plan, or one of another iteration, session or cohort than was set
+	ErrRound = errors.New("the round was taken part in already, or belongs to another session")
+	// ErrPlan: a second plan, or one of another round, session or cohort than was set
 	// up.
-	ErrPlan = errors.New("the plan is not of the iteration that was set up, or there is one already")
+	ErrPlan = errors.New("the plan is not of the round that was set up, or there is one already")
 	// ErrMalformed: sizes, order or encodings are not what the stage asks for.
 	ErrMalformed = errors.New("the message is malformed")
 	// ErrKeys: keys that are not those which the client advertised.
@@ -39,14 +39,14 @@ var (
 // far as the receiver can know: for unsigned data that came through the aggregator, it is
 // the aggregator.
 type Fault struct {
-	Culprit   protocol.Party
-	Iteration uint64
-	Stage     protocol.Stage
-	Err       error
+	Culprit protocol.Party
+	Round   uint64
+	Stage   protocol.Stage
+	Err     error
 }
 
 func (f *Fault) Error() string {
-	return fmt.Sprintf("iteration %d, stage %s: %s is at fault: %v", f.Iteration, f.Stage, f.Culprit, f.Err)
+	return fmt.Sprintf("round %d, stage %s: %s is at fault: %v", f.Round, f.Stage, f.Culprit, f.Err)
 }
 
 // Unwrap returns the rule that was broken.

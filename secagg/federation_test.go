@@ -44,7 +44,7 @@ func newFederation(t testing.TB, plan *protocol.Plan, params secagg.Params) *fed
 	n := plan.Cohort.Clients
 	f := &federation{t: t, plan: plan, params: params, deliveries: make([]*protocol.Delivery, n),
 		inputs: make([][]protocol.Integers, n), removals: make([][]protocol.Integers, n), alive: make([]bool, n)}
-	f.params.Iterations = max(1, f.params.Iterations)
+	f.params.Rounds = max(1, f.params.Rounds)
 	if params.Mode == graph.Active {
 		f.identities, f.params.Identities = identities(t, n)
 	}
@@ -89,7 +89,7 @@ func identities(t testing.TB, n int) ([]ed25519.PrivateKey, []ed25519.PublicKey)
 	return private, public
 }
 
-// party makes client i anew, as after a restart when the iteration last was recorded.
+// party makes client i anew, as after a restart when the round last was recorded.
 func (f *federation) party(i int, last uint64) *secagg.Party {
 	f.t.Helper()
 	cfg := secagg.PartyConfig{ID: protocol.ClientID(i), Session: f.plan.Session, Params: f.params, Last: last,
@@ -104,7 +104,7 @@ func (f *federation) party(i int, last uint64) *secagg.Party {
 	return p
 }
 
-// join sets up the iteration of a plan and begins it at once.
+// join sets up the round of a plan and begins it at once.
 func join(p *secagg.Party, plan *protocol.Plan) (*secagg.Client, error) {
 	c, err := p.Join(plan.Setup())
 	if err == nil {
@@ -158,7 +158,7 @@ func (f *federation) replaces() bool {
 	return slices.ContainsFunc(f.plan.Releases, func(r protocol.Release) bool { return r.Noise.Kind == protocol.TwoRound })
 }
 
-// last is the stage that ends the iteration.
+// last is the stage that ends the round.
 func (f *federation) last() protocol.Stage {
 	all := f.stages()
 	return all[len(all)-1]
@@ -298,9 +298,9 @@ var theAggregator = protocol.Party{Role: protocol.Aggregator}
 
 // Example: 20 clients add up vectors, and 4 are lost on the way, one at a stage.
 func Example() {
-	plan := &protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.2, Colluders: 0.1},
+	plan := &protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.2, Colluders: 0.1},
 		Releases: []protocol.Release{{Name: "votes", Len: 3, L2: 10, MaxNonZero: 3, Scale: 1, Width: 16}}}
-	params := secagg.Params{Iterations: 1}
+	params := secagg.Params{Rounds: 1}
 	aggregator, err := secagg.NewAggregator(plan.Setup(), params)
 	check := func(err error) {
 		if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// golden is testdata/golden.json: one iteration in either mode, and one that replaces
+// golden is testdata/golden.json: one round in either mode, and one that replaces
 // noise.
 type golden struct {
-	Iterations int
-	Beacon     []byte
-	Witness    int         // the client whose incoming messages are in Opened
-	Inputs     [][][]int64 // by client and release
-	Changes    [][]int64   // of noise, by client, of the second release
-	Sums       []goldenSum
+	Rounds  int
+	Beacon  []byte
+	Witness int         // the client whose incoming messages are in Opened
+	Inputs  [][][]int64 // by client and release
+	Changes [][]int64   // of noise, by client, of the second release
+	Sums    []goldenSum
 }
 
 type goldenSum struct {
@@ -68,7 +68,7 @@ func TestGolden(t *testing.T) {
 // check goes through a sum.
 func (g *golden) check(t *testing.T, want *goldenSum) {
 	mode := map[string]graph.Mode{"semi-honest": graph.SemiHonest, "active": graph.Active}[want.Mode]
-	f := newFederation(t, &want.Plan, secagg.Params{Mode: mode, Iterations: g.Iterations, Beacon: g.Beacon})
+	f := newFederation(t, &want.Plan, secagg.Params{Mode: mode, Rounds: g.Rounds, Beacon: g.Beacon})
 	for i := range f.inputs {
 		f.inputs[i] = []protocol.Integers{{Value: g.Inputs[i][0]}, {Value: g.Inputs[i][1]}}
 		f.removals[i] = []protocol.Integers{{}, {Value: g.Changes[i]}}

@@ -30,7 +30,7 @@ func (d Draw) String() string {
 	return "sum"
 }
 
-// IdealClient is a client's side of the ideal sum of one iteration, or that of all clients of a process. It keeps
+// IdealClient is a client's side of the ideal sum of one round, or that of all clients of a process. It keeps
 // nothing secret: there are no keys and no masks.
 type IdealClient struct {
 	setup protocol.Setup
@@ -52,10 +52,10 @@ type emptyUnmask struct {
 	protocol.Unmask
 }
 
-// NewIdealClient makes a client's side of an iteration.
+// NewIdealClient makes a client's side of a round.
 func NewIdealClient(s protocol.Setup, d Draw) *IdealClient {
-	it := s.Iteration
-	return &IdealClient{setup: s, draw: d, advertise: protocol.Advertise{Iteration: it}, shares: protocol.Shares{Iteration: it}, replacement: protocol.Replacement{Iteration: it}}
+	it := s.Round
+	return &IdealClient{setup: s, draw: d, advertise: protocol.Advertise{Round: it}, shares: protocol.Shares{Round: it}, replacement: protocol.Replacement{Round: it}}
 }
 
 // IdealClients makes the sides of many clients of one process, who have one together: there is nothing in it that is not the same
@@ -76,8 +76,8 @@ func IdealClients(d Draw) func(protocol.Setup) *IdealClient {
 	}
 }
 
-// Begin takes the plan of the iteration, before the masked input; ErrPlan is
-// returned for one of another iteration.
+// Begin takes the plan of the round, before the masked input; ErrPlan is
+// returned for one of another round.
 func (c *IdealClient) Begin(p *protocol.Plan) error {
 	if p.Setup() != c.setup {
 		return ErrPlan
@@ -115,10 +115,10 @@ func (c *IdealClient) Share(*protocol.Roster, protocol.Runner) (*protocol.Shares
 func (c *IdealClient) MaskedInput(_ *protocol.Delivery, vectors []protocol.Integers, _ protocol.Runner) (*protocol.MaskedInput, error) {
 	p := c.plan.Load()
 	if vectors != nil {
-		return &protocol.MaskedInput{Iteration: p.Iteration, Vectors: vectors, Packed: p.PackedSize()}, nil
+		return &protocol.MaskedInput{Round: p.Round, Vectors: vectors, Packed: p.PackedSize()}, nil
 	}
 	if c.input.Load() == nil {
-		c.input.CompareAndSwap(nil, &protocol.MaskedInput{Iteration: p.Iteration, Packed: p.PackedSize()})
+		c.input.CompareAndSwap(nil, &protocol.MaskedInput{Round: p.Round, Packed: p.PackedSize()})
 	}
 	return c.input.Load(), nil
 }
@@ -140,14 +140,14 @@ func (c *IdealClient) Check(*protocol.Survivors, *protocol.Quorum, protocol.Runn
 func (c *IdealClient) Unmask(m *protocol.Survivors, removals []protocol.Integers, _ protocol.Runner) (*protocol.Unmask, error) {
 	p := c.plan.Load()
 	if !c.DrawsNoise() {
-		return &protocol.Unmask{Iteration: p.Iteration, Removals: removals, Packed: p.RemovalsSize(removals)}, nil
+		return &protocol.Unmask{Round: p.Round, Removals: removals, Packed: p.RemovalsSize(removals)}, nil
 	}
 	if removals != nil {
-		return &protocol.Unmask{Iteration: p.Iteration, Removals: removals, Packed: p.RemovalSize(m.Count)}, nil
+		return &protocol.Unmask{Round: p.Round, Removals: removals, Packed: p.RemovalSize(m.Count)}, nil
 	}
 	known := c.unmask.Load()
 	if known == nil || known.survivors != m.Count {
-		known = &emptyUnmask{m.Count, protocol.Unmask{Iteration: p.Iteration, Packed: p.RemovalSize(m.Count)}}
+		known = &emptyUnmask{m.Count, protocol.Unmask{Round: p.Round, Packed: p.RemovalSize(m.Count)}}
 		c.unmask.Store(known)
 	}
 	return &known.Unmask, nil
@@ -158,7 +158,7 @@ func (c *IdealClient) Replace(*protocol.Answered) (*protocol.Replacement, error)
 	return &c.replacement, nil
 }
 
-// Ideal is the trusted adder of one iteration. It is not safe for concurrent use.
+// Ideal is the trusted adder of one round. It is not safe for concurrent use.
 type Ideal struct {
 	setup  protocol.Setup
 	plan   *protocol.Plan // nil before Begin
@@ -174,14 +174,14 @@ type Ideal struct {
 	finished bool
 }
 
-// NewIdeal makes the adder of an iteration. src is where DrawSum takes the noise
-// from, and t what it is drawn with, which all iterations of a session can share.
+// NewIdeal makes the adder of a round. src is where DrawSum takes the noise
+// from, and t what it is drawn with, which all rounds of a session can share.
 func NewIdeal(s protocol.Setup, d Draw, src entropy.Source, t *noise.Tables) *Ideal {
 	return &Ideal{setup: s, draw: d, noise: src, tables: t}
 }
 
-// Begin takes the plan of the iteration, before the first masked input; ErrPlan is
-// returned for one of another iteration.
+// Begin takes the plan of the round, before the first masked input; ErrPlan is
+// returned for one of another round.
 func (s *Ideal) Begin(p *protocol.Plan) error {
 	if p.Setup() != s.setup || s.plan != nil {
 		return ErrPlan
@@ -278,16 +278,16 @@ func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Messag
 
 // opening is what opens the stage after a closed one, which so many have answered.
 func (s *Ideal) opening(closed protocol.Stage, n int) protocol.Message {
-	it := s.setup.Iteration
+	it := s.setup.Round
 	switch closed {
 	case protocol.StageAdvertise:
-		return &protocol.Roster{Iteration: it, Clients: n}
+		return &protocol.Roster{Round: it, Clients: n}
 	case protocol.StageShare:
-		return &protocol.Delivery{Iteration: it, Clients: n}
+		return &protocol.Delivery{Round: it, Clients: n}
 	case protocol.StageUnmask:
-		return &protocol.Answered{Iteration: it, Count: n}
+		return &protocol.Answered{Round: it, Count: n}
 	default:
-		return &protocol.Survivors{Iteration: it, Count: n}
+		return &protocol.Survivors{Round: it, Count: n}
 	}
 }
 
@@ -329,5 +329,5 @@ func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	if err != nil {
 		return err
 	}
-	return sampler.Add(dst, noise.NewBits(s.noise.Stream("sum-noise/"+r.Name, s.plan.Iteration)))
+	return sampler.Add(dst, noise.NewBits(s.noise.Stream("sum-noise/"+r.Name, s.plan.Round)))
 }

@@ -28,7 +28,7 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
-// ideal is the adder of a plan's iteration.
+// ideal is the adder of a plan's round.
 func ideal(p *protocol.Plan, d secagg.Draw, src entropy.Source) *secagg.Ideal {
 	s := secagg.NewIdeal(p.Setup(), d, src, new(noise.Tables))
 	if err := s.Begin(p); err != nil {
@@ -42,7 +42,7 @@ func exact(name string, length int, width uint8) protocol.Release {
 }
 
 func plan(clients int, releases ...protocol.Release) *protocol.Plan {
-	return &protocol.Plan{Iteration: 1, Cohort: protocol.Cohort{Clients: clients}, Releases: releases}
+	return &protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: clients}, Releases: releases}
 }
 
 func ExampleIdeal() {
@@ -55,7 +55,7 @@ func ExampleIdeal() {
 		{Value: []int64{1, 2, 3, 4}},
 		{Index: []uint32{1, 3}, Value: []int64{-10, 10}},
 	} {
-		m := &protocol.MaskedInput{Iteration: p.Iteration, Vectors: []protocol.Integers{v}}
+		m := &protocol.MaskedInput{Round: p.Round, Vectors: []protocol.Integers{v}}
 		if err := sum.Receive(protocol.ClientID(id), m); err != nil {
 			fmt.Println(err)
 		}
@@ -150,11 +150,11 @@ func TestSumAgainstBigIntegers(t *testing.T) {
 		}
 		for id := range clients {
 			send(func(v []protocol.Integers) protocol.StageMessage {
-				return &protocol.MaskedInput{Iteration: 1, Vectors: v}
+				return &protocol.MaskedInput{Round: 1, Vectors: v}
 			}, id)
 		}
 		for id := range clients - 1 { // the last one falls silent
-			send(func(v []protocol.Integers) protocol.StageMessage { return &protocol.Unmask{Iteration: 1, Removals: v} }, id)
+			send(func(v []protocol.Integers) protocol.StageMessage { return &protocol.Unmask{Round: 1, Removals: v} }, id)
 		}
 		lifted := make([]int64, length)
 		for j, x := range want {
@@ -230,8 +230,8 @@ func checkNothingAdded(t *testing.T, name string, vectors []protocol.Integers) {
 	t.Helper()
 	s := ideal(plan(2, exact("g", 3, 16), exact("h", 3, 16)), secagg.DrawSum, entropy.Source{})
 	for stage, m := range map[protocol.Stage]protocol.StageMessage{
-		protocol.StageMaskedInput: &protocol.MaskedInput{Iteration: 1, Vectors: vectors},
-		protocol.StageUnmask:      &protocol.Unmask{Iteration: 1, Removals: vectors},
+		protocol.StageMaskedInput: &protocol.MaskedInput{Round: 1, Vectors: vectors},
+		protocol.StageUnmask:      &protocol.Unmask{Round: 1, Removals: vectors},
 	} {
 		if err := s.Receive(0, m); err == nil {
 			t.Errorf("%s: %s is accepted", name, stage)
@@ -285,16 +285,16 @@ func TestSumWithoutEntropy(t *testing.T) {
 // The messages that open a stage carry how many clients answered the one before.
 func TestNext(t *testing.T) {
 	p := plan(5, exact("g", 1, 8))
-	p.Iteration = 9
+	p.Round = 9
 	s := ideal(p, secagg.DrawClient, entropy.Source{})
 	for _, c := range []struct {
 		n            int
 		answer, next protocol.Message
 	}{
-		{5, &protocol.Advertise{Iteration: 9}, &protocol.Roster{Iteration: 9, Clients: 5}},
-		{4, &protocol.Shares{Iteration: 9}, &protocol.Delivery{Iteration: 9, Clients: 4}},
-		{3, &protocol.MaskedInput{Iteration: 9, Vectors: []protocol.Integers{{Value: []int64{1}}}}, &protocol.Survivors{Iteration: 9, Count: 3}},
-		{2, &protocol.Unmask{Iteration: 9}, &protocol.Answered{Iteration: 9, Count: 2}},
+		{5, &protocol.Advertise{Round: 9}, &protocol.Roster{Round: 9, Clients: 5}},
+		{4, &protocol.Shares{Round: 9}, &protocol.Delivery{Round: 9, Clients: 4}},
+		{3, &protocol.MaskedInput{Round: 9, Vectors: []protocol.Integers{{Value: []int64{1}}}}, &protocol.Survivors{Round: 9, Count: 3}},
+		{2, &protocol.Unmask{Round: 9}, &protocol.Answered{Round: 9, Count: 2}},
 	} {
 		m := c.answer.(protocol.StageMessage)
 		for id := range c.n {
@@ -308,7 +308,7 @@ func TestNext(t *testing.T) {
 		}
 	}
 	// Who answers the last stage, or does not, changes no number and no noise.
-	if err := s.Receive(0, &protocol.Replacement{Iteration: 9}); err != nil {
+	if err := s.Receive(0, &protocol.Replacement{Round: 9}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.Sum(serial{}); err != nil || got[0][0] != 3 {
@@ -319,7 +319,7 @@ func TestNext(t *testing.T) {
 func TestIdealClient(t *testing.T) {
 	r := exact("g", 10, 13)
 	p := plan(5, r)
-	p.Iteration = 9
+	p.Round = 9
 	for draw, draws := range map[secagg.Draw]bool{secagg.DrawSum: true, secagg.DrawClient: false} {
 		if got := secagg.NewIdealClient(p.Setup(), draw).DrawsNoise(); got != draws {
 			t.Errorf("draw %s: the sum draws noise: %t", draw, got)
@@ -330,7 +330,7 @@ func TestIdealClient(t *testing.T) {
 	}
 	c, v := secagg.NewIdealClient(p.Setup(), secagg.DrawClient), []protocol.Integers{{Index: []uint32{3}, Value: []int64{1}}}
 	if err := c.Begin(plan(4, r)); !errors.Is(err, secagg.ErrPlan) {
-		t.Errorf("the plan of another iteration: %v", err)
+		t.Errorf("the plan of another round: %v", err)
 	}
 	if err := c.Begin(p); err != nil {
 		t.Fatal(err)
@@ -339,13 +339,13 @@ func TestIdealClient(t *testing.T) {
 		want protocol.Message
 		call func() (protocol.Message, error)
 	}{
-		{&protocol.Advertise{Iteration: 9}, func() (protocol.Message, error) { return c.Advertise() }},
-		{&protocol.Shares{Iteration: 9}, func() (protocol.Message, error) { return c.Share(&protocol.Roster{}, nil) }},
+		{&protocol.Advertise{Round: 9}, func() (protocol.Message, error) { return c.Advertise() }},
+		{&protocol.Shares{Round: 9}, func() (protocol.Message, error) { return c.Share(&protocol.Roster{}, nil) }},
 		// 10 coordinates of 13 bits are 17 bytes, however many are zero.
-		{&protocol.MaskedInput{Iteration: 9, Vectors: v, Packed: 17}, func() (protocol.Message, error) { return c.MaskedInput(&protocol.Delivery{}, v, nil) }},
+		{&protocol.MaskedInput{Round: 9, Vectors: v, Packed: 17}, func() (protocol.Message, error) { return c.MaskedInput(&protocol.Delivery{}, v, nil) }},
 		// One value, 1: parameter 1 in front, zigzag 2 in three bits.
-		{&protocol.Unmask{Iteration: 9, Removals: v, Packed: 2}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v, serial{}) }},
-		{&protocol.Replacement{Iteration: 9}, func() (protocol.Message, error) { return c.Replace(&protocol.Answered{}) }},
+		{&protocol.Unmask{Round: 9, Removals: v, Packed: 2}, func() (protocol.Message, error) { return c.Unmask(&protocol.Survivors{}, v, serial{}) }},
+		{&protocol.Replacement{Round: 9}, func() (protocol.Message, error) { return c.Replace(&protocol.Answered{}) }},
 	} {
 		got, err := m.call()
 		if d := cmp.Diff(m.want, got); err != nil || d != "" {
@@ -385,10 +385,10 @@ func TestWidthWithoutNoise(t *testing.T) {
 // is tighter than the closed form that Width uses.
 func TestWidthWithNoise(t *testing.T) {
 	for _, c := range []struct {
-		cohort     protocol.Cohort
-		variance   float64
-		length     int
-		iterations int
+		cohort   protocol.Cohort
+		variance float64
+		length   int
+		rounds   int
 	}{
 		{protocol.Cohort{Clients: 100, Tolerance: 0.3}, 1e8, 10000, 10},
 		{protocol.Cohort{Clients: 100, Tolerance: 0.3, Colluders: 0.2}, 3e6, 10, 1000},
@@ -401,7 +401,7 @@ func TestWidthWithNoise(t *testing.T) {
 		required := math.Ceil(float64(c.cohort.Clients)*(1-c.cohort.Tolerance) - 1e-9)
 		colluding := math.Ceil(float64(c.cohort.Clients)*c.cohort.Colluders - 1e-9)
 		v := c.variance * float64(c.cohort.Clients) / (required - colluding)
-		budget := 0x1p-40 / float64(c.length) / float64(c.iterations)
+		budget := 0x1p-40 / float64(c.length) / float64(c.rounds)
 		inputs := float64(c.cohort.Clients) * math.Floor(1+math.Sqrt(float64(c.length))/2)
 		fits := func(bits uint8) bool {
 			t := math.Ldexp(1, int(bits)-1) - inputs
@@ -409,7 +409,7 @@ func TestWidthWithNoise(t *testing.T) {
 			x := math.Asinh(t / v)
 			return t > 0 && 2*math.Exp(v*(math.Cosh(x)-1)-x*t) <= budget
 		}
-		got, err := secagg.Width(c.cohort, r, c.iterations)
+		got, err := secagg.Width(c.cohort, r, c.rounds)
 		if err != nil {
 			t.Errorf("%+v: %v", c, err)
 			continue
@@ -462,7 +462,7 @@ func TestWidthRefuses(t *testing.T) {
 	}
 }
 
-// A sum of the same iteration draws the same noise from the same source, and
+// A sum of the same round draws the same noise from the same source, and
 // different noise for every release.
 func TestNoiseRepeatsForASeed(t *testing.T) {
 	g, h := exact("g", 50, 32), exact("h", 50, 32)

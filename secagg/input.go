@@ -28,7 +28,7 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 		return nil, err
 	}
 	c.context = c.roster.context(c.plan, c.arrived)
-	out := &protocol.MaskedInput{Iteration: c.plan.Iteration, Masked: make([][]byte, len(sums))}
+	out := &protocol.MaskedInput{Round: c.plan.Round, Masked: make([][]byte, len(sums))}
 	if out.Complaints, err = c.complaints(run); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 	}
 	switch {
 	case m.Clients < required:
-		return &protocol.TooFew{Iteration: c.plan.Iteration, Stage: protocol.StageShare, Left: m.Clients, Required: required}
+		return &protocol.TooFew{Round: c.plan.Round, Stage: protocol.StageShare, Left: m.Clients, Required: required}
 	case !m.Arrived.Has(c.self):
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: this client's shares arrived", ErrSurvivors))
 	}

@@ -31,9 +31,9 @@ const (
 
 // noisy is a plan of one noised release: N = 20, ω = 0.6, so 8 are required;
 // γ = 0.1, so c = 2. A client adds a = 50/6.
-func noisy(kind protocol.NoiseKind, iteration uint64) *protocol.Plan {
+func noisy(kind protocol.NoiseKind, round uint64) *protocol.Plan {
 	return &protocol.Plan{
-		Iteration: iteration, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.6, Colluders: 0.1},
+		Round: round, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.6, Colluders: 0.1},
 		Releases: []protocol.Release{{Name: "g", Len: length, L2: 1000, MaxNonZero: 1, Scale: 1, Width: width,
 			Noise: protocol.Noise{Kind: kind, Variance: variance}}},
 	}
@@ -47,7 +47,7 @@ func (h hot) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]prot
 }
 func (hot) Finish([]byte, protocol.Runner) error { return nil }
 
-// observed is what an aggregator of an iteration sees of the noise.
+// observed is what an aggregator of a round sees of the noise.
 type observed struct {
 	noise    []float64 // in the sum, contributions subtracted
 	first    []float64 // in the sum of the masked inputs alone
@@ -69,8 +69,8 @@ func run(t *testing.T, p *protocol.Plan, draw secagg.Draw, seed uint64, inputs, 
 	}
 	var out observed
 	for _, m := range []protocol.Message{
-		&protocol.Announce{Plan: p}, &protocol.Roster{Iteration: p.Iteration, Clients: inputs},
-		&protocol.Delivery{Iteration: p.Iteration, Clients: inputs}, &protocol.Survivors{Iteration: p.Iteration, Count: inputs},
+		&protocol.Announce{Plan: p}, &protocol.Roster{Round: p.Round, Clients: inputs},
+		&protocol.Delivery{Round: p.Round, Clients: inputs}, &protocol.Survivors{Round: p.Round, Count: inputs},
 	} {
 		if m.Kind() == protocol.KindSurvivors {
 			roles = roles[:answered]

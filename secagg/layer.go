@@ -2,7 +2,7 @@ package secagg
 
 import "github.com/fedsim/fedsim/protocol"
 
-// layer is one of the sums that an iteration is: that of the inputs or, where noise
+// layer is one of the sums that a round is: that of the inputs or, where noise
 // is replaced, that of what the noise changes by, both over the same clients and the
 // same graph. Each has secrets, shares and masks of its own, and every transcript
 // says whose they are. For a client may be in the first sum and fall silent before
@@ -16,7 +16,7 @@ const (
 	layers // how many there are at the most
 )
 
-// layersOf is how many sums an iteration is.
+// layersOf is how many sums a round is.
 func layersOf(s protocol.Setup) layer {
 	if s.Replaces {
 		return layers

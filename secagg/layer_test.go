@@ -14,7 +14,7 @@ import (
 // still differ, and so would masks of one pair of keys, and everything else that is
 // bound to a transcript.
 func TestLayersAreKeptApart(t *testing.T) {
-	setup := protocol.Setup{Iteration: 3, Cohort: protocol.Cohort{Clients: 2}, Replaces: true}
+	setup := protocol.Setup{Round: 3, Cohort: protocol.Cohort{Clients: 2}, Replaces: true}
 	random := simulated.New(1, "layers").Stream("scalars", 0)
 	r := &roster{setup: setup, members: make([]protocol.Member, 2)}
 	var scalars [2]shamir.Secret
@@ -54,7 +54,7 @@ func TestLayersAreKeptApart(t *testing.T) {
 		pairs, errs := r.pairSecrets(l, own, 0, []int{1}, nil, protocol.Workers(1))
 		differs("pair secret of "+name, pairs[0], errs[0])
 	}
-	inputs := r.context(&protocol.Plan{Iteration: 3, Cohort: setup.Cohort}, partialView{known: protocol.Bitmap{7}})
+	inputs := r.context(&protocol.Plan{Round: 3, Cohort: setup.Cohort}, partialView{known: protocol.Bitmap{7}})
 	differs("binding of inputs", inputs.Binding, nil)
 	for u1, name := range map[byte]string{7: "all", 3: "two"} {
 		differs("binding of the changes of "+name, r.changeContext(inputs, partialView{known: protocol.Bitmap{u1}}).Binding, nil)
@@ -62,7 +62,7 @@ func TestLayersAreKeptApart(t *testing.T) {
 	for l, key := range []*protocol.Key{new(protocol.Key), {1}} { // of another client
 		members := slices.Clone(r.members)
 		members[1].Keys.Change = key
-		bound, err := newRoster(setup, Params{Iterations: 1}, protocol.Hash{}, members)
+		bound, err := newRoster(setup, Params{Rounds: 1}, protocol.Hash{}, members)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,16 +70,16 @@ func TestLayersAreKeptApart(t *testing.T) {
 	}
 	plain := setup
 	plain.Replaces = false
-	differs("setting that replaces", Params{Iterations: 1}.setting(setup), nil)
-	differs("setting that does not", Params{Iterations: 1}.setting(plain), nil)
+	differs("setting that replaces", Params{Rounds: 1}.setting(setup), nil)
+	differs("setting that does not", Params{Rounds: 1}.setting(plain), nil)
 }
 
 // The bounds of the graph hold for all sums of a run together.
 func TestEverySumCounts(t *testing.T) {
 	for replaces, want := range map[bool]int{false: 10, true: 20} {
-		s := protocol.Setup{Iteration: 1, Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.3, Colluders: 0.05}, Replaces: replaces}
-		if got := (Params{Iterations: 10}).Graph(s); got.Iterations != want || got.Clients != 100 || got.Tolerance != 0.3 || got.Colluders != 0.05 {
-			t.Errorf("10 iterations that replace noise, %t: the graph is for %+v, want %d", replaces, got, want)
+		s := protocol.Setup{Round: 1, Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.3, Colluders: 0.05}, Replaces: replaces}
+		if got := (Params{Rounds: 10}).Graph(s); got.Rounds != want || got.Clients != 100 || got.Tolerance != 0.3 || got.Colluders != 0.05 {
+			t.Errorf("10 rounds that replace noise, %t: the graph is for %+v, want %d", replaces, got, want)
 		}
 	}
 }

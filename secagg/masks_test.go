@@ -15,11 +15,11 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// iterations are those of a session: what is released under which model, and who
+// rounds are those of a session: what is released under which model, and who
 // is lost at which stage. The first two differ in nothing but their number, and the
 // third from them in which name has which width; in the fifth two vectors have one
 // shape; the last replaces the noise of both releases.
-var iterations = []struct {
+var rounds = []struct {
 	model    string
 	releases []protocol.Release
 	lost     map[protocol.Stage]int // client
@@ -47,7 +47,7 @@ func replacingBoth() []protocol.Release {
 // there are as many as edges and clients. What clients draw is the worst there is,
 // so that nothing but the bindings tells masks apart: the second session repeats the
 // first one's entropy; a third, under the first one's name with other models, and
-// with parties that are made anew each time, has the same in every iteration.
+// with parties that are made anew each time, has the same in every round.
 func TestMasksOfARun(t *testing.T) {
 	effort.NotShort(t, "sessions with all their masks take seconds")
 	sessions := []session{{id: protocol.SessionID{1}}, {id: protocol.SessionID{1}, models: "another ", anew: true}}
@@ -97,19 +97,19 @@ type collection struct {
 type session struct {
 	id     protocol.SessionID
 	models string // what their names begin with
-	anew   bool   // parties are made anew for each iteration
+	anew   bool   // parties are made anew for each round
 }
 
-// session goes through all iterations, and counts the masks that there should be.
+// session goes through all rounds, and counts the masks that there should be.
 func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, s session) (want int) {
 	c.t.Helper()
 	var parties []*secagg.Party
-	for k, it := range iterations {
+	for k, it := range rounds {
 		if mode == graph.Active && it.releases[0].Noise.Kind == protocol.TwoRound {
 			continue
 		}
-		p := &protocol.Plan{Session: s.id, Iteration: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(s.models + it.model)}
-		f := newFederation(c.t, p, secagg.Params{Mode: mode, Iterations: len(iterations)})
+		p := &protocol.Plan{Session: s.id, Round: uint64(k + 1), Cohort: cohort, Releases: it.releases, Broadcast: []byte(s.models + it.model)}
+		f := newFederation(c.t, p, secagg.Params{Mode: mode, Rounds: len(rounds)})
 		for i, party := range parties {
 			var err error
 			if f.clients[i], err = join(party, p); err != nil {
@@ -119,13 +119,13 @@ func (c *collection) session(cohort protocol.Cohort, mode graph.Mode, s session)
 		if parties == nil && !s.anew {
 			parties = f.parties
 		}
-		want += c.iteration(f, it.lost)
+		want += c.round(f, it.lost)
 	}
 	return want
 }
 
-// iteration collects the masks as they are put on, and checks the sum.
-func (c *collection) iteration(f *federation, lost map[protocol.Stage]int) (want int) {
+// round collects the masks as they are put on, and checks the sum.
+func (c *collection) round(f *federation, lost map[protocol.Stage]int) (want int) {
 	c.t.Helper()
 	f.change()
 	dealt := make([]*protocol.Shares, len(f.clients))

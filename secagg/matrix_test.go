@@ -41,7 +41,7 @@ type row [columns]string
 // The dropout matrix: stage × how many are lost × graph × mode, and in semi-honest mode
 // × whether noise is replaced. A cell u/a is the sum over exactly the u clients whose
 // masked input arrived, of whom a answered unmask, with what the noise of these changes
-// by; left<required is the iteration aborted as too few at the row's stage, or,
+// by; left<required is the round aborted as too few at the row's stage, or,
 // where that is consistency, without a quorum. Required is ⌈(1-ω)N⌉ by hand, and so
 // is the quorum where it is more: max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), never more than the
 // latter in a plan that has a graph.
@@ -166,7 +166,7 @@ func TestDropoutMatrix(t *testing.T) {
 	}
 }
 
-// history is an iteration in which nobody is lost. A client answers the same
+// history is a round in which nobody is lost. A client answers the same
 // messages with the same bytes, so what was said before a loss is said again.
 type history struct {
 	*federation
@@ -303,11 +303,11 @@ func (h *history) cell(t *testing.T, stage protocol.Stage, lost []int, want stri
 		}
 		h.refused(t, stage, lost)
 	default:
-		t.Errorf("the iteration ends with %v, want %s", m, want)
+		t.Errorf("the round ends with %v, want %s", m, want)
 	}
 }
 
-// losing is what comes of an iteration that loses clients at a stage.
+// losing is what comes of a round that loses clients at a stage.
 func (h *history) losing(t *testing.T, stage protocol.Stage, lost []int) protocol.Message {
 	if len(lost) == 0 {
 		return h.undisturbed
@@ -390,16 +390,16 @@ func (h *history) without(lost []int, m protocol.Message) protocol.Message {
 	switch m := m.(type) {
 	case *protocol.Roster:
 		members := slices.DeleteFunc(slices.Clone(m.Members), func(m protocol.Member) bool { return gone(m.Client) })
-		return &protocol.Roster{Iteration: m.Iteration, Clients: left.Count(), Members: members}
+		return &protocol.Roster{Round: m.Round, Clients: left.Count(), Members: members}
 	case *protocol.Delivery:
 		shares := slices.DeleteFunc(slices.Clone(m.Shares), func(s protocol.EncryptedShare) bool { return gone(s.Peer) })
-		return &protocol.Delivery{Iteration: m.Iteration, Clients: left.Count(), Arrived: left, Shares: shares}
+		return &protocol.Delivery{Round: m.Round, Clients: left.Count(), Arrived: left, Shares: shares}
 	case *protocol.Survivors:
-		return &protocol.Survivors{Iteration: m.Iteration, Count: left.Count(), U1: left}
+		return &protocol.Survivors{Round: m.Round, Count: left.Count(), U1: left}
 	case *protocol.Answered:
-		return &protocol.Answered{Iteration: m.Iteration, Count: left.Count(), U2: left}
+		return &protocol.Answered{Round: m.Round, Count: left.Count(), U2: left}
 	case *protocol.Quorum:
-		return &protocol.Quorum{Iteration: m.Iteration, Signatures: slices.DeleteFunc(slices.Clone(m.Signatures), func(s protocol.Signed) bool { return gone(s.Client) })}
+		return &protocol.Quorum{Round: m.Round, Signatures: slices.DeleteFunc(slices.Clone(m.Signatures), func(s protocol.Signed) bool { return gone(s.Client) })}
 	default:
 		return m
 	}

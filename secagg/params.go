@@ -14,16 +14,16 @@ import (
 type Params struct {
 	// Mode is SemiHonest or Active: what the aggregator and colluding clients may do.
 	Mode graph.Mode
-	// Iterations is T, failed attempts included: the bounds hold for all of them
+	// Rounds is T, failed attempts included: the bounds hold for all of them
 	// together.
-	Iterations int
+	Rounds int
 	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of
 	// every client, by its ClientID. Whoever writes the list decides which clients exist,
 	// so it must be signed by the federation's operator, not by the aggregator or the
 	// server.
 	Identities []ed25519.PublicKey
 	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value
-	// for this iteration that nobody could predict before the clients had acknowledged
+	// for this round that nobody could predict before the clients had acknowledged
 	// the roster. The ring is drawn from it. Empty: there is none.
 	Beacon []byte
 }
@@ -67,18 +67,18 @@ func (p Params) validateSetup(s protocol.Setup) error {
 	return errors.Join(errs...)
 }
 
-// Graph are the parameters from which graph and threshold follow. An iteration that
+// Graph are the parameters from which graph and threshold follow. A round that
 // replaces noise counts as two: it has two sums, and clients lost in either may cut the
 // graph.
 func (p Params) Graph(s protocol.Setup) graph.Params {
 	c := s.Cohort
 	colluders := c.Colluders
-	if c.Enrolled > 0 { // all that collude may be among those that the iteration goes on with
+	if c.Enrolled > 0 { // all that collude may be among those that the round goes on with
 		colluders = float64(c.Colluding()) / float64(c.Wanted())
 	}
 	return graph.Params{
 		Clients: c.Wanted(), Tolerance: c.Tolerance, Colluders: colluders,
-		Mode: p.Mode, Iterations: p.Iterations * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
+		Mode: p.Mode, Rounds: p.Rounds * int(layersOf(s)), Beacon: len(p.Beacon) > 0,
 	}
 }
 
@@ -90,12 +90,12 @@ func Quorum(c protocol.Cohort, n int) int {
 	return max((n+c.Colluding())/2+1, c.Required())
 }
 
-// setting hashes what is fixed before anybody advertises: the iteration, who may
+// setting hashes what is fixed before anybody advertises: the round, who may
 // take part in it, and the parameters. The plan may not be known by then.
 func (p Params) setting(s protocol.Setup) protocol.Hash {
-	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Iteration).
+	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Round).
 		Cohort(s.Cohort).
-		Uint(uint64(layersOf(s))).Text(p.Mode.String()).Uint(uint64(p.Iterations)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
+		Uint(uint64(layersOf(s))).Text(p.Mode.String()).Uint(uint64(p.Rounds)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
 	for _, k := range p.Identities {
 		t.Bytes(k)
 	}

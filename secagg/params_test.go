@@ -45,7 +45,7 @@ func TestParamsRefuse(t *testing.T) {
 	hopeless := *good
 	hopeless.Cohort = protocol.Cohort{Clients: 10, Tolerance: 0.3, Colluders: 0.6}
 	unsound := *good
-	unsound.Iteration = 0
+	unsound.Round = 0
 	_, many := identities(t, 501)
 	var refused *graph.RefusedError
 	for name, c := range map[string]struct {
@@ -53,14 +53,14 @@ func TestParamsRefuse(t *testing.T) {
 		plan   *protocol.Plan
 		is     func(error) bool
 	}{
-		"replaced, active":     {secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}, replaced, func(err error) bool { return errors.Is(err, secagg.ErrReplace) }},
-		"no graph":             {secagg.Params{Iterations: 1}, &hopeless, func(err error) bool { return errors.As(err, &refused) }},
-		"no iterations":        {secagg.Params{}, good, func(err error) bool { return err != nil }},
-		"an unsound plan":      {secagg.Params{Iterations: 1}, &unsound, func(err error) bool { return err != nil }},
-		"no enrolment list":    {secagg.Params{Iterations: 1, Mode: graph.Active}, good, func(err error) bool { return err != nil }},
-		"a short list":         {secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list[:9]}, good, func(err error) bool { return err != nil }},
-		"a broken key":         {secagg.Params{Iterations: 1, Mode: graph.Active, Identities: append(slices.Clone(list[:9]), nil)}, good, func(err error) bool { return err != nil }},
-		"large, and no beacon": {secagg.Params{Iterations: 1, Mode: graph.Active, Identities: many}, large, func(err error) bool { return errors.Is(err, graph.ErrBeacon) }},
+		"replaced, active":     {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}, replaced, func(err error) bool { return errors.Is(err, secagg.ErrReplace) }},
+		"no graph":             {secagg.Params{Rounds: 1}, &hopeless, func(err error) bool { return errors.As(err, &refused) }},
+		"no rounds":            {secagg.Params{}, good, func(err error) bool { return err != nil }},
+		"an unsound plan":      {secagg.Params{Rounds: 1}, &unsound, func(err error) bool { return err != nil }},
+		"no enrolment list":    {secagg.Params{Rounds: 1, Mode: graph.Active}, good, func(err error) bool { return err != nil }},
+		"a short list":         {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list[:9]}, good, func(err error) bool { return err != nil }},
+		"a broken key":         {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: append(slices.Clone(list[:9]), nil)}, good, func(err error) bool { return err != nil }},
+		"large, and no beacon": {secagg.Params{Rounds: 1, Mode: graph.Active, Identities: many}, large, func(err error) bool { return errors.Is(err, graph.ErrBeacon) }},
 	} {
 		if err := c.params.Validate(c.plan); !c.is(err) {
 			t.Errorf("%s: %v", name, err)
@@ -76,15 +76,15 @@ func TestParamsRefuse(t *testing.T) {
 			t.Errorf("%s: the cost: %v", name, err)
 		}
 	}
-	if err := (secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}).Validate(good); err != nil {
+	if err := (secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}).Validate(good); err != nil {
 		t.Error(err)
 	}
-	if err := (secagg.Params{Iterations: 1}).Validate(replaced); err != nil {
+	if err := (secagg.Params{Rounds: 1}).Validate(replaced); err != nil {
 		t.Error(err)
 	}
 	// A client refuses at the setup already.
 	party, err := secagg.NewParty(secagg.PartyConfig{Entropy: simulated.New(1, "party"), Identity: private[0],
-		Params: secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}})
+		Params: secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestParamsRefuse(t *testing.T) {
 // A client without its own key, or that is not who the list says, is no party.
 func TestPartyRefuses(t *testing.T) {
 	private, list := identities(t, 2)
-	params := secagg.Params{Iterations: 1, Mode: graph.Active, Identities: list}
+	params := secagg.Params{Rounds: 1, Mode: graph.Active, Identities: list}
 	for name, cfg := range map[string]secagg.PartyConfig{
 		"no key":        {Params: params},
 		"another's key": {Params: params, Identity: private[1]},
@@ -108,7 +108,7 @@ func TestPartyRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := secagg.NewParty(secagg.PartyConfig{Params: secagg.Params{Iterations: 1}}); err == nil {
+	if _, err := secagg.NewParty(secagg.PartyConfig{Params: secagg.Params{Rounds: 1}}); err == nil {
 		t.Error("a party without entropy is made")
 	}
 }

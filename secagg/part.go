@@ -21,19 +21,19 @@ import (
 // what it was seen to send, and of what a relay adds up nobody sees who sent it.
 var ErrRelay = errors.New("secagg: relays add vectors up in semi-honest mode alone")
 
-// Part adds up, at a relay, what clients send in one stage of an iteration: their masked
+// Part adds up, at a relay, what clients send in one stage of a round: their masked
 // inputs in the stage masked-input, in the stage unmask what their noise changes by. It is
 // not safe for concurrent use.
 type Part struct {
-	plan       *protocol.Plan
-	stage      protocol.Stage
-	iterations int
-	sums       []*mask.Vector
+	plan   *protocol.Plan
+	stage  protocol.Stage
+	rounds int
+	sums   []*mask.Vector
 }
 
-// NewPart makes an empty part of a plan's iteration, of which the session has so many. The
+// NewPart makes an empty part of a plan's round, of which the session has so many. The
 // errors are those of protocol.Plan.Validate, and ErrOrder for a stage without vectors.
-func NewPart(plan *protocol.Plan, stage protocol.Stage, iterations int) (*Part, error) {
+func NewPart(plan *protocol.Plan, stage protocol.Stage, rounds int) (*Part, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func NewPart(plan *protocol.Plan, stage protocol.Stage, iterations int) (*Part, 
 		return nil, fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, stage)
 	}
 	sums, err := vectors(plan)
-	return &Part{plan: plan, stage: stage, iterations: iterations, sums: sums}, err
+	return &Part{plan: plan, stage: stage, rounds: rounds, sums: sums}, err
 }
 
 // Read checks the vectors of a client's message, as the aggregator would, and returns them
@@ -49,16 +49,16 @@ func NewPart(plan *protocol.Plan, stage protocol.Stage, iterations int) (*Part, 
 func (p *Part) Read(m protocol.StageMessage) ([][]byte, error) {
 	switch m := m.(type) {
 	case *protocol.MaskedInput:
-		if p.stage == protocol.StageMaskedInput && m.Iteration == p.plan.Iteration {
+		if p.stage == protocol.StageMaskedInput && m.Round == p.plan.Round {
 			return m.Masked, checkMasked(p.plan, m)
 		}
 	case *protocol.Unmask:
-		if p.stage == protocol.StageUnmask && m.Iteration == p.plan.Iteration {
+		if p.stage == protocol.StageUnmask && m.Round == p.plan.Round {
 			return p.removals(m)
 		}
 	}
-	iteration, stage := m.At()
-	return nil, fmt.Errorf("%w: %s of iteration %d", ErrOrder, stage, iteration)
+	round, stage := m.At()
+	return nil, fmt.Errorf("%w: %s of round %d", ErrOrder, stage, round)
 }
 
 // removals are those of a client, as residues.
@@ -68,7 +68,7 @@ func (p *Part) removals(m *protocol.Unmask) ([][]byte, error) {
 	}
 	out := make([][]byte, len(m.Removed))
 	for i, r := range p.plan.Releases {
-		removal, err := checkRemoved(p.plan.Cohort, p.iterations, r, m.Removed[i])
+		removal, err := checkRemoved(p.plan.Cohort, p.rounds, r, m.Removed[i])
 		if err != nil {
 			return nil, fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
 		}
@@ -139,8 +139,8 @@ func (a *Aggregator) Held(from protocol.ClientID, m protocol.StageMessage) error
 	if a.Confirms() {
 		return ErrRelay
 	}
-	iteration, stage := m.At()
-	err := a.expects(from, iteration, stage)
+	round, stage := m.At()
+	err := a.expects(from, round, stage)
 	if err == nil {
 		err = a.hold(from, m)
 	}

@@ -30,7 +30,7 @@ func (r *relays) answers(stage protocol.Stage) {
 	r.parts, r.lists = make([]*secagg.Part, r.of-1), make([]protocol.Bitmap, r.of-1)
 	for k := range r.parts {
 		var err error
-		if r.parts[k], err = secagg.NewPart(r.plan, stage, r.params.Iterations); err != nil {
+		if r.parts[k], err = secagg.NewPart(r.plan, stage, r.params.Rounds); err != nil {
 			r.t.Fatal(err)
 		}
 		r.lists[k] = protocol.NewBitmap(r.plan.Cohort.Clients)
@@ -237,10 +237,10 @@ func TestPartStaysMasked(t *testing.T) {
 func TestFalseListsSpoilTheSum(t *testing.T) {
 	for name, lie := range map[string]func(r *relays, victim int, residues [][]byte) error{
 		"listed, and not in the sum": func(r *relays, victim int, residues [][]byte) error {
-			return r.aggregator.Held(protocol.ClientID(victim), &protocol.MaskedInput{Iteration: 1})
+			return r.aggregator.Held(protocol.ClientID(victim), &protocol.MaskedInput{Round: 1})
 		},
 		"twice in the sum": func(r *relays, victim int, residues [][]byte) error {
-			err := r.aggregator.Held(protocol.ClientID(victim), &protocol.MaskedInput{Iteration: 1})
+			err := r.aggregator.Held(protocol.ClientID(victim), &protocol.MaskedInput{Round: 1})
 			return errors.Join(err, r.parts[0].Add(residues), r.parts[0].Add(residues))
 		},
 		"in the sum, and not listed": func(r *relays, victim int, residues [][]byte) error {
@@ -336,13 +336,13 @@ func TestBadParts(t *testing.T) {
 			t.Errorf("%+v held: %v, want %v", m, err, want)
 		}
 	}
-	held(&protocol.MaskedInput{Iteration: 1}, secagg.ErrOrder) // it has answered
+	held(&protocol.MaskedInput{Round: 1}, secagg.ErrOrder) // it has answered
 	r = relayed(t, protocol.Split)
 	r.through(protocol.StageShare)
-	held(&protocol.MaskedInput{Iteration: 1, Masked: [][]byte{nil}}, secagg.ErrMalformed)
-	held(&protocol.MaskedInput{Iteration: 1, Complaints: []protocol.Complaint{{Of: 3}}}, secagg.ErrMalformed)
-	held(&protocol.MaskedInput{Iteration: 2}, secagg.ErrOrder)
-	held(&protocol.Unmask{Iteration: 1}, secagg.ErrOrder)
+	held(&protocol.MaskedInput{Round: 1, Masked: [][]byte{nil}}, secagg.ErrMalformed)
+	held(&protocol.MaskedInput{Round: 1, Complaints: []protocol.Complaint{{Of: 3}}}, secagg.ErrMalformed)
+	held(&protocol.MaskedInput{Round: 2}, secagg.ErrOrder)
+	held(&protocol.Unmask{Round: 1}, secagg.ErrOrder)
 	if err := r.stage(protocol.StageMaskedInput); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestBadParts(t *testing.T) {
 
 	active := small(t, graph.Active)
 	active.through(protocol.StageShare)
-	if err := active.aggregator.Held(1, &protocol.MaskedInput{Iteration: 1}); !errors.Is(err, secagg.ErrRelay) {
+	if err := active.aggregator.Held(1, &protocol.MaskedInput{Round: 1}); !errors.Is(err, secagg.ErrRelay) {
 		t.Errorf("held in active mode: %v", err)
 	}
 	if err := active.aggregator.AddPart(protocol.NewBitmap(active.plan.Cohort.Clients), nil); !errors.Is(err, secagg.ErrRelay) {
@@ -387,15 +387,15 @@ func TestPartRefuses(t *testing.T) {
 		m    protocol.StageMessage
 		want error
 	}{
-		{"good", inputs, &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{vector(g), vector(h)}}, nil},
-		{"short", inputs, &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{vector(g), vector(h - 1)}}, secagg.ErrMalformed},
-		{"one", inputs, &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{vector(g)}}, secagg.ErrMalformed},
-		{"of another iteration", inputs, &protocol.MaskedInput{Iteration: 2, Masked: [][]byte{vector(g), vector(h)}}, secagg.ErrOrder},
-		{"an answer", inputs, &protocol.Unmask{Iteration: 1, Removed: [][]byte{nil, removal(1, 2, 3)}}, secagg.ErrOrder},
-		{"good answer", answers, &protocol.Unmask{Iteration: 1, Removed: [][]byte{nil, removal(1, 2, 3)}}, nil},
-		{"beyond the noise", answers, &protocol.Unmask{Iteration: 1, Removed: [][]byte{nil, removal(1, 1<<40, 3)}}, secagg.ErrMalformed},
-		{"of nothing", answers, &protocol.Unmask{Iteration: 1, Removed: [][]byte{removal(1), removal(1, 2, 3)}}, secagg.ErrMalformed},
-		{"no code", answers, &protocol.Unmask{Iteration: 1, Removed: [][]byte{nil, {99}}}, secagg.ErrMalformed},
+		{"good", inputs, &protocol.MaskedInput{Round: 1, Masked: [][]byte{vector(g), vector(h)}}, nil},
+		{"short", inputs, &protocol.MaskedInput{Round: 1, Masked: [][]byte{vector(g), vector(h - 1)}}, secagg.ErrMalformed},
+		{"one", inputs, &protocol.MaskedInput{Round: 1, Masked: [][]byte{vector(g)}}, secagg.ErrMalformed},
+		{"of another round", inputs, &protocol.MaskedInput{Round: 2, Masked: [][]byte{vector(g), vector(h)}}, secagg.ErrOrder},
+		{"an answer", inputs, &protocol.Unmask{Round: 1, Removed: [][]byte{nil, removal(1, 2, 3)}}, secagg.ErrOrder},
+		{"good answer", answers, &protocol.Unmask{Round: 1, Removed: [][]byte{nil, removal(1, 2, 3)}}, nil},
+		{"beyond the noise", answers, &protocol.Unmask{Round: 1, Removed: [][]byte{nil, removal(1, 1<<40, 3)}}, secagg.ErrMalformed},
+		{"of nothing", answers, &protocol.Unmask{Round: 1, Removed: [][]byte{removal(1), removal(1, 2, 3)}}, secagg.ErrMalformed},
+		{"no code", answers, &protocol.Unmask{Round: 1, Removed: [][]byte{nil, {99}}}, secagg.ErrMalformed},
 	} {
 		if _, err := c.part.Read(c.m); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)

@@ -82,7 +82,7 @@ func TestDifferentCohorts(t *testing.T) {
 func TestDifferentPlansInActiveMode(t *testing.T) {
 	f := withAnotherPlan(t, graph.Active, func(p *protocol.Plan) { p.Broadcast = []byte("another") })
 	f.through(protocol.StageMaskedInput)
-	q := &protocol.Quorum{Iteration: 1}
+	q := &protocol.Quorum{Round: 1}
 	for i, c := range f.clients {
 		m, err := c.Confirm(f.survivors)
 		if err != nil {
@@ -99,21 +99,21 @@ func TestDifferentPlansInActiveMode(t *testing.T) {
 	culprit(t, f.clients[0].Check(f.survivors, q, serial{}), theAggregator, secagg.ErrQuorum)
 }
 
-// An advertisement is signed for its iteration, session and cohort.
+// An advertisement is signed for its round, session and cohort.
 func TestSignatureOfAnotherSetup(t *testing.T) {
 	for name, change := range map[string]func(*protocol.Plan){
-		"iteration": func(p *protocol.Plan) { p.Iteration++ },
+		"round":     func(p *protocol.Plan) { p.Round++ },
 		"tolerance": func(p *protocol.Plan) { p.Cohort.Tolerance /= 2 },
 		"colluders": func(p *protocol.Plan) { p.Cohort.Colluders /= 2 },
 	} {
 		f := withAnotherPlan(t, graph.Active, change)
-		r := &protocol.Roster{Iteration: 1, Clients: attacked}
+		r := &protocol.Roster{Round: 1, Clients: attacked}
 		for i := range f.clients {
 			m, err := f.clients[i].Advertise()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.Iteration = 1; i == 0 {
+			if m.Round = 1; i == 0 {
 				culprit(t, f.aggregator.Receive(0, m), protocol.ClientParty(0), secagg.ErrSignature)
 			}
 			r.Members = append(r.Members, protocol.Member{Client: protocol.ClientID(i), Keys: *m.Keys})
@@ -126,7 +126,7 @@ func TestSignatureOfAnotherSetup(t *testing.T) {
 	}
 }
 
-// A setup can be begun anew, with other secrets; but of an iteration one plan is
+// A setup can be begun anew, with other secrets; but of a round one plan is
 // taken, whatever was set up for it, and only one that the setup was for.
 func TestSecondPlan(t *testing.T) {
 	f := small(t, graph.SemiHonest)
@@ -148,7 +148,7 @@ func TestSecondPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if one.Keys.Mask == two.Keys.Mask {
-		t.Error("two setups of an iteration have the same mask key")
+		t.Error("two setups of a round have the same mask key")
 	}
 	other := *f.plan
 	other.Cohort.Tolerance /= 2
@@ -164,10 +164,10 @@ func TestSecondPlan(t *testing.T) {
 	if err = again.Begin(f.plan); !errors.Is(err, secagg.ErrPlan) {
 		t.Errorf("a second plan: %v", err)
 	}
-	if err = first.Begin(f.plan); !errors.Is(err, secagg.ErrIteration) {
+	if err = first.Begin(f.plan); !errors.Is(err, secagg.ErrRound) {
 		t.Errorf("the plan for the other setup too: %v", err)
 	}
-	if _, err = p.Join(f.plan.Setup()); !errors.Is(err, secagg.ErrIteration) {
-		t.Errorf("a setup of an iteration that was begun: %v", err)
+	if _, err = p.Join(f.plan.Setup()); !errors.Is(err, secagg.ErrRound) {
+		t.Errorf("a setup of a round that was begun: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import "github.com/fedsim/fedsim/protocol"
 // to have answered unmask. After it has accepted such a set, it returns the same answer
 // for the same set and ErrLocked for any other. The set must be as large as a sum
 // requires and must include this client; otherwise it takes no further part in the
-// iteration.
+// round.
 func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	u2 := partialView{m.Count, m.U2, m.Digest}
 	if c.replacement != nil {
@@ -27,7 +27,7 @@ func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 		return nil, c.lie(protocol.StageReplace, err)
 	}
 	c.answered = u2.clone()
-	c.replacement = &protocol.Replacement{Iteration: c.plan.Iteration, Shares: c.reveal(ofChanges, c.survivors.known, c.answered.known)}
+	c.replacement = &protocol.Replacement{Round: c.plan.Round, Shares: c.reveal(ofChanges, c.survivors.known, c.answered.known)}
 	return c.replacement, nil
 }
 

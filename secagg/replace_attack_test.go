@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// The attacks on iterations that replace noise: two sums over the same clients, of
+// The attacks on rounds that replace noise: two sums over the same clients, of
 // which a client may be in one and not in the other.
 
 // smallReplacing is small with one release whose noise is replaced.
@@ -27,7 +27,7 @@ func smallReplacing(t *testing.T) *federation {
 // answeredBut is who unmasked, without some.
 func answeredBut(m *protocol.Answered, lost ...int) *protocol.Answered {
 	u2 := without(&protocol.Survivors{U1: m.U2}, lost...).U1
-	return &protocol.Answered{Iteration: m.Iteration, Count: u2.Count(), U2: u2}
+	return &protocol.Answered{Round: m.Round, Count: u2.Count(), U2: u2}
 }
 
 // secretOf restores the secret of a client from the shares that others revealed.
@@ -62,7 +62,7 @@ func (f *federation) secretOf(id protocol.ClientID, revealed [][]protocol.Reveal
 	return secret.Bytes()
 }
 
-// revealed runs an iteration in which client 9 is lost at a stage, and returns the
+// revealed runs a round in which client 9 is lost at a stage, and returns the
 // shares that the others revealed in the two sums.
 func revealed(t *testing.T, lostAt protocol.Stage) (f *federation, of map[protocol.Stage][][]protocol.RevealedShare) {
 	t.Helper()
@@ -203,7 +203,7 @@ func TestImpossibleAnswered(t *testing.T) {
 			return m
 		}, secagg.ErrMalformed},
 		"beyond the roster":   {func(m *protocol.Answered) *protocol.Answered { m = answeredBut(m); m.U2.Set(13); m.Count++; return m }, secagg.ErrMalformed},
-		"nobody":              {func(*protocol.Answered) *protocol.Answered { return &protocol.Answered{Iteration: 1} }, secagg.ErrMalformed},
+		"nobody":              {func(*protocol.Answered) *protocol.Answered { return &protocol.Answered{Round: 1} }, secagg.ErrMalformed},
 		"who did not survive": {func(m *protocol.Answered) *protocol.Answered { m = answeredBut(m); m.U2.Set(8); m.Count++; return m }, secagg.ErrSurvivors},
 	} {
 		f := smallReplacing(t)
@@ -255,17 +255,17 @@ func TestReplaceOutOfOrder(t *testing.T) {
 		if err := f.stage(s); err != nil {
 			t.Fatal(err)
 		}
-		all := &protocol.Answered{Iteration: 1, Count: 10, U2: protocol.Bitmap{0xff, 3}}
+		all := &protocol.Answered{Round: 1, Count: 10, U2: protocol.Bitmap{0xff, 3}}
 		if m, err := f.clients[0].Replace(all); !errors.Is(err, secagg.ErrOrder) {
 			t.Errorf("after %s: %+v, %v", s, m, err)
 		}
 	}
 	plain := small(t, graph.SemiHonest)
 	plain.through(protocol.StageUnmask)
-	if m, err := plain.clients[0].Replace(&protocol.Answered{Iteration: 1, Count: 10, U2: plain.survivors.U1}); !errors.Is(err, secagg.ErrOrder) {
+	if m, err := plain.clients[0].Replace(&protocol.Answered{Round: 1, Count: 10, U2: plain.survivors.U1}); !errors.Is(err, secagg.ErrOrder) {
 		t.Errorf("of noise that is not replaced: %+v, %v", m, err)
 	}
-	culprit(t, plain.aggregator.Receive(0, &protocol.Replacement{Iteration: 1}), protocol.ClientParty(0), secagg.ErrOrder)
+	culprit(t, plain.aggregator.Receive(0, &protocol.Replacement{Round: 1}), protocol.ClientParty(0), secagg.ErrOrder)
 }
 
 // Who did not replace its noise has no say in who did, and nobody has two.
@@ -303,7 +303,7 @@ func TestSharesOfTheOtherSum(t *testing.T) {
 			if of, err = c.Unmask(f.survivors, nil, serial{}); err != nil {
 				t.Fatal(err)
 			}
-			m = &protocol.Replacement{Iteration: 1, Shares: of.Shares}
+			m = &protocol.Replacement{Round: 1, Shares: of.Shares}
 		}
 		if err = f.aggregator.Receive(protocol.ClientID(i), m); err != nil {
 			t.Fatal(err)
@@ -386,7 +386,7 @@ func TestReplacingForOneClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		culprit(t, f.aggregator.Receive(0, m.(*protocol.Advertise)), protocol.ClientParty(0), secagg.ErrMalformed)
-		roster := &protocol.Roster{Iteration: 1, Clients: attacked, Members: []protocol.Member{{Keys: *m.(*protocol.Advertise).Keys}}}
+		roster := &protocol.Roster{Round: 1, Clients: attacked, Members: []protocol.Member{{Keys: *m.(*protocol.Advertise).Keys}}}
 		for i := 1; i < attacked; i++ {
 			if m, err = f.answer(protocol.StageAdvertise, i); err != nil {
 				t.Fatal(err)
@@ -419,6 +419,6 @@ func TestSwappedChangeKey(t *testing.T) {
 	other := *members[0].Keys.Change
 	other[0] ^= 1
 	members[0].Keys.Change = &other
-	_, err := f.clients[0].Share(&protocol.Roster{Iteration: 1, Clients: attacked, Members: members}, serial{})
+	_, err := f.clients[0].Share(&protocol.Roster{Round: 1, Clients: attacked, Members: members}, serial{})
 	culprit(t, err, theAggregator, secagg.ErrKeys)
 }

@@ -115,7 +115,7 @@ func (g *ring) part(place, degree int) []int {
 
 // shown is the roster as the client at a place is shown it.
 func (r *roster) shown(place int) *protocol.Roster {
-	out := &protocol.Roster{Iteration: r.setup.Iteration, Clients: r.clients, Members: r.members}
+	out := &protocol.Roster{Round: r.setup.Round, Clients: r.clients, Members: r.members}
 	if r.ring == nil {
 		return out
 	}

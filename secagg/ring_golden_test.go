@@ -38,12 +38,12 @@ func TestRingGolden(t *testing.T) {
 	}
 	// Of so many clients all but twelve may be lost, for a roster of thirteen to do. The degree is
 	// given, since its arithmetic has tests of its own.
-	setup := protocol.Setup{Iteration: 1, Cohort: protocol.Cohort{Clients: WholeUpTo + 1, Tolerance: 0.976}}
+	setup := protocol.Setup{Round: 1, Cohort: protocol.Cohort{Clients: WholeUpTo + 1, Tolerance: 0.976}}
 	members := make([]protocol.Member, 13)
 	for i := range members {
 		members[i] = protocol.Member{Client: protocol.ClientID(3*i + 1), Keys: protocol.Keys{Mask: fill(i), Channel: fill(100 + i)}}
 	}
-	r, err := newRoster(setup, Params{Iterations: 1}, protocol.Hash(fill(200)), members)
+	r, err := newRoster(setup, Params{Rounds: 1}, protocol.Hash(fill(200)), members)
 	if err != nil {
 		t.Fatal(err)
 	}

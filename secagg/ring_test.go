@@ -38,7 +38,7 @@ func newCrowdWith(t testing.TB, kind protocol.NoiseKind, tolerance, colluders fl
 	if kind != protocol.NoNoise {
 		p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1e4}
 	}
-	c := &crowd{t: t, plan: p, params: secagg.Params{Iterations: 1}, inbox: make([]protocol.Message, crowdSize), lost: make([]protocol.Stage, crowdSize)}
+	c := &crowd{t: t, plan: p, params: secagg.Params{Rounds: 1}, inbox: make([]protocol.Message, crowdSize), lost: make([]protocol.Stage, crowdSize)}
 	var err error
 	if c.aggregator, err = secagg.NewAggregator(p.Setup(), c.params); err == nil {
 		err = c.aggregator.Begin(p)

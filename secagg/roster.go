@@ -44,7 +44,7 @@ func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, membe
 // check says if the members do not ascend, or have keys too few or too many.
 func (r *roster) check() error {
 	if most := r.setup.Cohort.Wanted(); r.clients > most {
-		return fmt.Errorf("%w: a roster of %d clients; an iteration goes on with %d", ErrMalformed, r.clients, most)
+		return fmt.Errorf("%w: a roster of %d clients; a round goes on with %d", ErrMalformed, r.clients, most)
 	}
 	for i := range r.members {
 		m := &r.members[i]
@@ -116,7 +116,7 @@ func (r *roster) binding(plan *protocol.Plan, arrived partialView) protocol.Hash
 }
 
 func (r *roster) context(plan *protocol.Plan, arrived partialView) mask.Context {
-	return mask.Context{Session: r.setup.Session, Iteration: r.setup.Iteration, Binding: r.binding(plan, arrived)}
+	return mask.Context{Session: r.setup.Session, Round: r.setup.Round, Binding: r.binding(plan, arrived)}
 }
 
 // changeContext is that of the masks over what noise changes by. They are put on once

@@ -102,7 +102,7 @@ func parseHolding(b []byte, m graph.Mode) (encryptedShares, error) {
 	return h, nil
 }
 
-// channel is the way from a dealer to a holder in an iteration.
+// channel is the way from a dealer to a holder in a round.
 type channel struct {
 	roster         *roster
 	dealer, holder int // places
@@ -184,7 +184,7 @@ func (c channel) matches(h *encryptedShares, m *protocol.Commitments) bool {
 
 // derive makes 32 bytes of a shared secret, for the one use that kind names.
 func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) [32]byte {
-	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Encoding()
+	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Round).Uint(uint64(id)).Encoding()
 	return kdf.Key(s.Bytes(), info)
 }
 
@@ -198,7 +198,7 @@ func maskKey(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientI
 // the hash that is advertised of it.
 func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) (seed [32]byte, hash protocol.Hash) {
 	seed = derive(l.tag(seedKind), s, setup, id)
-	hash = protocol.NewTranscript("fedsim/secagg/" + l.tag("seed-hash") + "/v1").Bytes(setup.Session[:]).Uint(setup.Iteration).Uint(uint64(id)).Bytes(seed[:]).Sum()
+	hash = protocol.NewTranscript("fedsim/secagg/" + l.tag("seed-hash") + "/v1").Bytes(setup.Session[:]).Uint(setup.Round).Uint(uint64(id)).Bytes(seed[:]).Sum()
 	return seed, hash
 }
 
@@ -210,7 +210,7 @@ func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int,
 	for k, j := range others {
 		keys[k] = l.key(&r.members[j].Keys)
 	}
-	out, errs := known.common(r.setup.Iteration, own, keys, run)
+	out, errs := known.common(r.setup.Round, own, keys, run)
 	for k, j := range others {
 		out[k] = kdf.Key(out[k], r.pairInfo(l, min(i, j), max(i, j)))
 	}

@@ -3,7 +3,7 @@
 //
 // # Use
 //
-// A client makes a [Party] for a session and joins each iteration with it; the aggregator
+// A client makes a [Party] for a session and joins each round with it; the aggregator
 // makes an [Aggregator] for each. Both are state machines without I/O: they return the
 // messages of package protocol.
 //
@@ -32,7 +32,7 @@
 // and the list of clients whose shares arrived, so the masks of clients that were told
 // different things do not cancel.
 //
-// Where noise is replaced, an iteration has two sums. The change of a client's noise says
+// Where noise is replaced, a round has two sums. The change of a client's noise says
 // something about the noise that stays, so it is masked as well, with separate secrets
 // among the same clients. It travels with the answers to unmask; the second sum is over
 // the clients that gave one, and one more stage unmasks it.
@@ -77,21 +77,21 @@ var ErrRing = errors.New("the sum does not fit a ring of 64 bits")
 const ringFailure = 0x1p-40
 
 // Width is the smallest ring width, 8 to 64 bits, at which the release's sum over the
-// cohort wraps with probability at most 2^-40 over the given number of iterations. It is
+// cohort wraps with probability at most 2^-40 over the given number of rounds. It is
 // computed from clients · largest coordinate + the tail of the noise. ErrRing is returned
 // when 64 bits do not suffice; then use a smaller scale.
-func Width(c protocol.Cohort, r protocol.Release, iterations int) (uint8, error) {
+func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err
 	}
-	if iterations < 1 {
-		return 0, fmt.Errorf("%d iterations; there must be at least 1", iterations)
+	if rounds < 1 {
+		return 0, fmt.Errorf("%d rounds; there must be at least 1", rounds)
 	}
 	largest, _ := r.VectorBounds()
 	if r.LInf > 0 {
 		largest = min(largest, r.LInf*r.Scale+0.5) // rounded to nearest
 	}
-	reach := float64(c.Clients)*math.Floor(largest) + noiseTail(c, r, iterations)
+	reach := float64(c.Clients)*math.Floor(largest) + noiseTail(c, r, rounds)
 	for width := uint8(8); width <= 64; width++ {
 		if reach < math.Ldexp(1, int(width)-1) {
 			return width, nil
@@ -100,14 +100,14 @@ func Width(c protocol.Cohort, r protocol.Release, iterations int) (uint8, error)
 	return 0, fmt.Errorf("release %q: sums reach %.3g: %w; a smaller scale than %g is needed", r.Name, reach, ErrRing, r.Scale)
 }
 
-// noiseTail bounds the noise in any coordinate of any iteration, but for the
+// noiseTail bounds the noise in any coordinate of any round, but for the
 // probability ringFailure. All N clients add a = V/w each; for Skellam noise
 // of variance v, P[|S| >= t] <= 2·exp(-t²/(2(v + t/3))) (Bernstein).
-func noiseTail(c protocol.Cohort, r protocol.Release, iterations int) float64 {
+func noiseTail(c protocol.Cohort, r protocol.Release, rounds int) float64 {
 	if r.Noise.Variance == 0 {
 		return 0
 	}
 	v := float64(c.Clients) * r.Noise.Share(c)
-	l := math.Log(2 * float64(r.Len) * float64(iterations) / ringFailure)
+	l := math.Log(2 * float64(r.Len) * float64(rounds) / ringFailure)
 	return l/3 + math.Sqrt(l*l/9+2*l*v)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Attacks with two setups of one iteration: the aggregator has clients go through
+// Attacks with two setups of one round: the aggregator has clients go through
 // one ahead, gives it up, and has them go through another with the plan.
 
 // twoSetups are of the same parties, through the stage share; neither has begun.
@@ -76,7 +76,7 @@ func TestSecondSetup(t *testing.T) {
 				t.Fatalf("%s: the sum is %v, %v; want %v", mode, got, err, want)
 			}
 			for i, c := range other.clients {
-				if err = c.Begin(f.plan); !errors.Is(err, secagg.ErrIteration) {
+				if err = c.Begin(f.plan); !errors.Is(err, secagg.ErrRound) {
 					t.Errorf("%s: client %d begins the other setup: %v", mode, i, err)
 				}
 				if _, err = c.MaskedInput(other.deliveries[i], f.inputs[i], serial{}); !errors.Is(err, secagg.ErrOrder) {
@@ -97,7 +97,7 @@ func TestSecondSetup(t *testing.T) {
 }
 
 // Keys and shares of one setup are of no use in another. In active mode both sets of
-// keys are signed for the iteration; what keeps them apart is the roster, with the
+// keys are signed for the round; what keeps them apart is the roster, with the
 // client's own keys on it, that shares are dealt and opened on.
 func TestSetupsMixed(t *testing.T) {
 	for _, mode := range bothModes {
@@ -157,12 +157,12 @@ func TestSetupsSplit(t *testing.T) {
 	}
 	for _, mode := range bothModes {
 		ahead, anew := twoSetups(t, mode)
-		all := &protocol.Survivors{Iteration: 1, Count: attacked, U1: protocol.NewBitmap(attacked)}
+		all := &protocol.Survivors{Round: 1, Count: attacked, U1: protocol.NewBitmap(attacked)}
 		for i := range attacked {
 			all.U1.Set(i)
 		}
 		halves := []half{{ahead, everybody[:5], without(all, everybody[5:]...)}, {anew, everybody[5:], without(all, everybody[:5]...)}}
-		q := &protocol.Quorum{Iteration: 1}
+		q := &protocol.Quorum{Round: 1}
 		for _, h := range halves {
 			h.begin(h.clients...)
 			for _, i := range h.clients {

@@ -39,7 +39,7 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &protocol.Shares{Iteration: c.setup.Iteration, Shares: make([]protocol.EncryptedShare, len(c.peers))}
+	out := &protocol.Shares{Round: c.setup.Round, Shares: make([]protocol.EncryptedShare, len(c.peers))}
 	_, out.SeedHash = selfSeed(ofInputs, c.own[ofInputs].seed, c.setup, c.party.cfg.ID)
 	if c.setup.Replaces {
 		out.ChangeHash = new(protocol.Hash)
@@ -158,7 +158,7 @@ func (c *Client) agree(run protocol.Runner) error {
 		keys[i] = c.roster.members[p.at].Keys.Channel
 	}
 	var errs []error
-	c.channels, errs = c.party.cfg.Agreements.common(c.setup.Iteration, c.party.channel, keys, run)
+	c.channels, errs = c.party.cfg.Agreements.common(c.setup.Round, c.party.channel, keys, run)
 	for i, err := range errs {
 		if err != nil {
 			return c.fault(protocol.ClientParty(c.peers[i].id), protocol.StageShare, fmt.Errorf("%w: %w", ErrKeys, err))
@@ -243,7 +243,7 @@ func (a *Aggregator) closeShare() error {
 func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	place := a.roster.find(to)
 	t := a.told(a.arrived, place)
-	out := &protocol.Delivery{Iteration: a.setup.Iteration, Clients: t.count, Arrived: t.known, Digest: t.digest}
+	out := &protocol.Delivery{Round: a.setup.Round, Clients: t.count, Arrived: t.known, Digest: t.digest}
 	for _, j := range a.graph.Neighbours(place) {
 		if s := a.dealtTo(j, to); s != nil {
 			out.Shares = append(out.Shares, protocol.EncryptedShare{Peer: a.roster.members[j].Client, Ciphertext: s.Ciphertext, Committed: s.Committed})

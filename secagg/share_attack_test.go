@@ -63,7 +63,7 @@ func TestHolderLies(t *testing.T) {
 		}
 		u := m.(*protocol.Unmask)
 		if i == 4 {
-			u = &protocol.Unmask{Iteration: 1, Shares: slices.Clone(u.Shares), Removed: u.Removed}
+			u = &protocol.Unmask{Round: 1, Shares: slices.Clone(u.Shares), Removed: u.Removed}
 			u.Shares[0].Share[0] ^= 1
 			culprit(t, f.aggregator.Receive(4, u), protocol.ClientParty(4), secagg.ErrShare)
 			continue

@@ -146,7 +146,7 @@ func (r *reader) changeSlice(v reflect.Value) {
 
 // A script reaches every field, and leaves the message that it was given.
 func TestSpoil(t *testing.T) {
-	whole := &protocol.Delivery{Iteration: 1, Clients: 2, Arrived: protocol.Bitmap{3}, Shares: []protocol.EncryptedShare{
+	whole := &protocol.Delivery{Round: 1, Clients: 2, Arrived: protocol.Bitmap{3}, Shares: []protocol.EncryptedShare{
 		{Peer: 1, Ciphertext: []byte{1, 2}, Committed: &protocol.Commitments{Signature: []byte{9}}}}}
 	before := clone(reflect.ValueOf(whole)).Interface()
 	changed := func(change func(*protocol.Delivery)) *protocol.Delivery {
@@ -159,7 +159,7 @@ func TestSpoil(t *testing.T) {
 		want   *protocol.Delivery
 	}{
 		{nil, whole},
-		{[]byte{0, 2}, changed(func(d *protocol.Delivery) { d.Iteration = 3 })},
+		{[]byte{0, 2}, changed(func(d *protocol.Delivery) { d.Round = 3 })},
 		{[]byte{1, 0xff}, changed(func(d *protocol.Delivery) { d.Clients = 1 })},
 		{[]byte{1, 0, 1, 2}, changed(func(d *protocol.Delivery) { d.Clients = 2 + 0x201 })},
 		{[]byte{2, 0, 0}, changed(func(d *protocol.Delivery) { d.Arrived = nil })},
@@ -172,7 +172,7 @@ func TestSpoil(t *testing.T) {
 		{[]byte{3, 0, 7, 2, 0}, changed(func(d *protocol.Delivery) { d.Shares[0].Committed = nil })},
 		{[]byte{3, 0, 7, 2, 1, 0, 31, 7}, changed(func(d *protocol.Delivery) { d.Shares[0].Committed.Seed[31] = 7 })},
 		{[]byte{3, 0, 7, 2, 0, 3, 0, 7, 2}, changed(func(d *protocol.Delivery) { d.Shares[0].Committed = &protocol.Commitments{} })},
-		{[]byte{0, 2, 1, 1}, changed(func(d *protocol.Delivery) { d.Iteration, d.Clients = 3, 3 })},
+		{[]byte{0, 2, 1, 1}, changed(func(d *protocol.Delivery) { d.Round, d.Clients = 3, 3 })},
 	} {
 		if d := cmp.Diff(c.want, spoil(whole, c.script)); d != "" {
 			t.Errorf("script %v (-want +got):\n%s", c.script, d)

@@ -21,7 +21,7 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// once is a strategy of one iteration.
+// once is a strategy of one round.
 type once struct {
 	plan *protocol.Plan
 	done bool
@@ -45,7 +45,7 @@ func (quiet) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]prot
 }
 func (quiet) Finish([]byte, protocol.Runner) error { return nil }
 
-// BenchmarkThousand is an iteration of 1,000 clients with 213,540 coordinates each,
+// BenchmarkThousand is a round of 1,000 clients with 213,540 coordinates each,
 // a tenth of whom fall silent before the masked input, through all roles in one
 // process: with split noise, on all cores, with the command's setting of the collector. The floor is that of package secagg's other
 // benchmarks, for all clients and the unmasking, spread over the cores, but for what two clients
@@ -56,7 +56,7 @@ func BenchmarkThousand(b *testing.B) {
 	for b.Loop() {
 		p, survivors := crowdRound(b, n, benchLen)
 		b.StopTimer()
-		choice, err := graph.Choose(secagg.Params{Iterations: 1}.Graph(p.Setup()))
+		choice, err := graph.Choose(secagg.Params{Rounds: 1}.Graph(p.Setup()))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -74,9 +74,9 @@ func BenchmarkThousand(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd is an iteration of many clients that send little, 3,883 items at rank 2: what grows
+// BenchmarkCrowd is a round of many clients that send little, 3,883 items at rank 2: what grows
 // with the number of clients counts here, and not the vectors. The collector is set as the command sets it. cpu-s is the time of
-// processors, of the least of the iterations; the exponent is that of it over
+// processors, of the least of the rounds; the exponent is that of it over
 // the number of clients, from one number to the next. 10,000 clients take half a minute, and are timed where
 // FEDSIM_TEST_LONG is set.
 func BenchmarkCrowd(b *testing.B) {
@@ -104,7 +104,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// crowdRound simulates an iteration of n clients, a tenth of whom fall silent before the masked input. It returns its
+// crowdRound simulates a round of n clients, a tenth of whom fall silent before the masked input. It returns its
 // plan and how many survived.
 func crowdRound(b *testing.B, n, coordinates int) (p *protocol.Plan, survivors int) {
 	b.Helper()
@@ -124,10 +124,10 @@ func crowdRound(b *testing.B, n, coordinates int) (p *protocol.Plan, survivors i
 	if err != nil {
 		b.Fatal(err)
 	}
-	if it := out.Iterations[0]; it.Skipped != nil || it.Survivors == n || it.Survivors < n/2 {
-		b.Fatalf("the iteration was %+v", it)
+	if it := out.Rounds[0]; it.Skipped != nil || it.Survivors == n || it.Survivors < n/2 {
+		b.Fatalf("the round was %+v", it)
 	}
-	return p, out.Iterations[0].Survivors
+	return p, out.Rounds[0].Survivors
 }
 
 // processor is the time in seconds that processors have spent on the process; NaN where the system does not

@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// inTurns is an iteration that asks 12 of 30 clients and goes on with 10.
+// inTurns is a round that asks 12 of 30 clients and goes on with 10.
 func inTurns() *protocol.Plan {
 	p := plan(12, exact("g", 3, 32))
 	p.Cohort = protocol.Cohort{Clients: 12, Goal: 10, Enrolled: 30, Tolerance: 0.2, Colluders: 0.05}
@@ -25,7 +25,7 @@ func whose(t *testing.T, p *protocol.Plan) ([]protocol.ClientID, map[protocol.Cl
 	slices.Sort(ids)
 	clients := make(map[protocol.ClientID]*secagg.Client)
 	for id := range protocol.ClientID(p.Cohort.Enrolled) {
-		party, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: p.Session, Params: secagg.Params{Iterations: 1}, Entropy: simulated.New(1, string(rune('a'+id)))})
+		party, err := secagg.NewParty(secagg.PartyConfig{ID: id, Session: p.Session, Params: secagg.Params{Rounds: 1}, Entropy: simulated.New(1, string(rune('a'+id)))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,11 +40,11 @@ func whose(t *testing.T, p *protocol.Plan) ([]protocol.ClientID, map[protocol.Cl
 	return ids, clients
 }
 
-// The aggregator hears those whose turn it is, and no more than the iteration goes on with; and a client takes no other roster.
+// The aggregator hears those whose turn it is, and no more than the round goes on with; and a client takes no other roster.
 func TestTurnsAreChecked(t *testing.T) {
 	p := inTurns()
 	ids, clients := whose(t, p)
-	a, err := secagg.NewAggregator(p.Setup(), secagg.Params{Iterations: 1})
+	a, err := secagg.NewAggregator(p.Setup(), secagg.Params{Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +83,12 @@ func TestTurnsAreChecked(t *testing.T) {
 		}},
 	} {
 		list := c.list()
-		if _, err := clients[ids[i]].Share(&protocol.Roster{Iteration: p.Iteration, Clients: len(list), Members: list}, serial{}); !errors.Is(err, secagg.ErrMalformed) {
+		if _, err := clients[ids[i]].Share(&protocol.Roster{Round: p.Round, Clients: len(list), Members: list}, serial{}); !errors.Is(err, secagg.ErrMalformed) {
 			t.Errorf("a roster, %s: %v", c.name, err)
 		}
 	}
 	first := members[:10]
-	if _, err := clients[ids[2]].Share(&protocol.Roster{Iteration: p.Iteration, Clients: 10, Members: first}, serial{}); err != nil {
+	if _, err := clients[ids[2]].Share(&protocol.Roster{Round: p.Round, Clients: 10, Members: first}, serial{}); err != nil {
 		t.Errorf("the roster of the first: %v", err)
 	}
 }
@@ -96,15 +96,15 @@ func TestTurnsAreChecked(t *testing.T) {
 // Active mode refuses turns, and says why.
 func TestNoTurnsInActiveMode(t *testing.T) {
 	p := inTurns()
-	if err := (secagg.Params{Iterations: 1, Mode: graph.Active}).Validate(p); !errors.Is(err, secagg.ErrChosen) {
+	if err := (secagg.Params{Rounds: 1, Mode: graph.Active}).Validate(p); !errors.Is(err, secagg.ErrChosen) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-// The graph is of those that the iteration goes on with, among whom all may be that collude of the ones that were asked.
+// The graph is of those that the round goes on with, among whom all may be that collude of the ones that were asked.
 func TestGraphOfTurns(t *testing.T) {
 	p := inTurns()
-	g := secagg.Params{Iterations: 1}.Graph(p.Setup())
+	g := secagg.Params{Rounds: 1}.Graph(p.Setup())
 	if g.Clients != 10 || g.Tolerance != 0.2 || g.Colluders*10 != float64(p.Cohort.Colluding()) {
 		t.Errorf("the graph is for %+v, of %d that collude", g, p.Cohort.Colluding())
 	}

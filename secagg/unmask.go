@@ -48,7 +48,7 @@ func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run
 	if err := c.enter(protocol.StageUnmask); err != nil {
 		return nil, err
 	}
-	out := &protocol.Unmask{Iteration: c.plan.Iteration}
+	out := &protocol.Unmask{Round: c.plan.Round}
 	var err error
 	if out.Removed, err = c.removed(removals, run); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 	removals := make([][]int64, len(m.Removed))
 	for i, r := range a.plan.Releases {
 		var err error
-		if removals[i], err = checkRemoved(a.setup.Cohort, a.params.Iterations, r, m.Removed[i]); err != nil {
+		if removals[i], err = checkRemoved(a.setup.Cohort, a.params.Rounds, r, m.Removed[i]); err != nil {
 			return fmt.Errorf("%w: release %q: %w", ErrMalformed, r.Name, err)
 		}
 	}
@@ -168,14 +168,14 @@ func checkRemovals(p *protocol.Plan, m *protocol.Unmask) error {
 
 // checkRemoved says what is wrong with what the noise of a release changes by, and
 // returns the removal where it is in the clear: then it cannot be larger than noise.
-func checkRemoved(c protocol.Cohort, iterations int, r protocol.Release, removed []byte) ([]int64, error) {
+func checkRemoved(c protocol.Cohort, rounds int, r protocol.Release, removed []byte) ([]int64, error) {
 	switch r.Noise.Kind {
 	case protocol.Split:
 		removal := make([]int64, r.Len)
 		if err := protocol.ParseRemoval(removal, removed); err != nil {
 			return nil, err
 		}
-		most := c.RemovalBound(r, iterations)
+		most := c.RemovalBound(r, rounds)
 		for j, x := range removal {
 			if math.Abs(float64(x)) > most {
 				return nil, fmt.Errorf("coordinate %d is %d, and no noise has more than %.6g to remove", j, x, most)

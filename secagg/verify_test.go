@@ -13,7 +13,7 @@ import (
 // signedStages are those of active mode whose messages have signatures.
 var signedStages = map[protocol.Stage]bool{protocol.StageAdvertise: true, protocol.StageShare: true, protocol.StageConsistency: true}
 
-// An iteration whose messages are verified side by side, on goroutines of their own, and
+// A round whose messages are verified side by side, on goroutines of their own, and
 // then taken comes to the plain sum of the inputs. What has no signatures is not verified.
 func TestVerifySideBySide(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {

@@ -34,7 +34,7 @@ func TestSumBeyondReach(t *testing.T) {
 		eff := b.command("run")
 		var refused string
 		for _, e := range eff.Events {
-			if e.Kind == protocol.SumRefused && e.Iteration == 1 {
+			if e.Kind == protocol.SumRefused && e.Round == 1 {
 				refused = e.Err.Error()
 			}
 		}

@@ -19,29 +19,29 @@ type Durable interface {
 	Restore(state []byte) error
 }
 
-// Attempts counts iterations: those that were opened, each of which costs clients its
+// Attempts counts rounds: those that were opened, each of which costs clients its
 // full price whatever its result, and those of them that released a sum.
 type Attempts struct{ Opened, Released uint64 }
 
 // Attempts returns the counts of the session so far, including before restarts.
 func (s *Server) Attempts() Attempts { return s.attempts }
 
-// ErrInterrupted is the reason for an iteration that was in progress when the server
+// ErrInterrupted is the reason for a round that was in progress when the server
 // stopped. It counts as having released nothing, and its number is used up, since the
 // server cannot know what had been sent.
-var ErrInterrupted = errors.New("the server stopped while the iteration was in progress")
+var ErrInterrupted = errors.New("the server stopped while the round was in progress")
 
-// Reasons for which the server gives an iteration up on its own.
+// Reasons for which the server gives a round up on its own.
 var (
-	// ErrAggregatorLost: the aggregator restarted and knows nothing of the iteration.
-	ErrAggregatorLost = errors.New("the aggregator was lost while the iteration was in progress")
+	// ErrAggregatorLost: the aggregator restarted and knows nothing of the round.
+	ErrAggregatorLost = errors.New("the aggregator was lost while the round was in progress")
 	// ErrOverdue: neither a result nor an abort came within the server's patience (Wait).
-	ErrOverdue = errors.New("nothing was heard of the iteration for too long")
+	ErrOverdue = errors.New("nothing was heard of the round for too long")
 )
 
-// Wait sets how long an iteration may take before the server gives it up. It must be
+// Wait sets how long a round may take before the server gives it up. It must be
 // longer than all stages together may take. By default the server waits for ever, which
-// is safe only if no message between it and the aggregator is ever lost. An iteration that the
+// is safe only if no message between it and the aggregator is ever lost. A round that the
 // aggregator holds until enough clients are connected may take longer by hold.
 func (s *Server) Wait(patience, hold time.Duration) { s.patience, s.hold = patience, hold }
 
@@ -52,18 +52,18 @@ func NewDurable(d Durable, session protocol.SessionID) *Server {
 }
 
 // Resume makes a server that goes on from a checkpoint. d is the strategy as at the
-// session's start. An iteration that was in progress is skipped, and counts as an
+// session's start. A round that was in progress is skipped, and counts as an
 // attempt. A checkpoint that does not fit the strategy is an error that says why.
 func Resume(d Durable, c protocol.Checkpoint) (*Server, error) {
 	s := NewDurable(d, c.Session)
-	s.last = c.Iteration
+	s.last = c.Round
 	if err := s.resume(c.State); err != nil {
-		return nil, fmt.Errorf("server: checkpoint of iteration %d in session %x: %w", c.Iteration, c.Session, err)
+		return nil, fmt.Errorf("server: checkpoint of round %d in session %x: %w", c.Round, c.Session, err)
 	}
 	return s, nil
 }
 
-// Finished reports, for a resumed server, whether all iterations were over before. Then
+// Finished reports, for a resumed server, whether all rounds were over before. Then
 // only the end of the session is to be announced, for which no client is needed.
 func (s *Server) Finished() bool { return s.finished }
 
@@ -73,7 +73,7 @@ func (s *Server) resume(state []byte) error {
 		return err
 	}
 	if a.Opened > s.last {
-		return fmt.Errorf("the state has %d iterations opened, of which the latest is number %d", a.Opened, s.last)
+		return fmt.Errorf("the state has %d rounds opened, of which the latest is number %d", a.Opened, s.last)
 	}
 	if err = s.durable.Restore(inner); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (s *Server) resume(state []byte) error {
 		s.finished = done
 		return err
 	}
-	if p.Session != s.session || p.Iteration != s.last {
-		return fmt.Errorf("its state goes on with iteration %d in session %x", p.Iteration, p.Session)
+	if p.Session != s.session || p.Round != s.last {
+		return fmt.Errorf("its state goes on with round %d in session %x", p.Round, p.Session)
 	}
 	s.interrupted = true
 	s.strategy.Skip(p, ErrInterrupted)
@@ -105,11 +105,11 @@ func (s *Server) checkpoint(strategy []byte) []protocol.Record {
 	if s.durable == nil {
 		return nil
 	}
-	return []protocol.Record{protocol.Checkpoint{Session: s.session, Iteration: s.last, State: encodeState(s.attempts, strategy)}}
+	return []protocol.Record{protocol.Checkpoint{Session: s.session, Round: s.last, State: encodeState(s.attempts, strategy)}}
 }
 
 // stateDomain begins a state, and ends in the version of its form. Behind it stand
-// how many iterations were opened and how many released a sum, 8 bytes each, big
+// how many rounds were opened and how many released a sum, 8 bytes each, big
 // endian, and the state of the strategy.
 const stateDomain = "fedsim/server/v1\n"
 
@@ -132,7 +132,7 @@ func decodeState(b []byte) (a Attempts, strategy []byte, err error) {
 	b = b[len(stateDomain):]
 	a = Attempts{Opened: binary.BigEndian.Uint64(b), Released: binary.BigEndian.Uint64(b[8:])}
 	if a.Released > a.Opened {
-		return a, nil, fmt.Errorf("the state has %d sums of %d iterations", a.Released, a.Opened)
+		return a, nil, fmt.Errorf("the state has %d sums of %d rounds", a.Released, a.Opened)
 	}
 	return a, b[16:], nil
 }

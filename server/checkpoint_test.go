@@ -20,7 +20,7 @@ import (
 
 var session = protocol.SessionID{0xab, 15: 0xcd}
 
-// durable is a strategy with a state: the number of the latest iteration, as text.
+// durable is a strategy with a state: the number of the latest round, as text.
 type durable struct {
 	*strategy
 	saveErr error
@@ -78,7 +78,7 @@ func checkAttempts(t *testing.T, s *server.Server, opened, released uint64) {
 	}
 }
 
-// What an iteration starts from is durable before its plan leaves, and the model
+// What a round starts from is durable before its plan leaves, and the model
 // before it is given out.
 func TestCheckpointsComeFirst(t *testing.T) {
 	b := newDurableBench(t, 3)
@@ -87,7 +87,7 @@ func TestCheckpointsComeFirst(t *testing.T) {
 		result 1 -> work
 		run      -> checkpoint 2, open 2`)
 	if resume(t, 3, b.latest()).server.Finished() {
-		t.Error("before the last iteration the server is finished")
+		t.Error("before the last round the server is finished")
 	}
 	b.script(`
 		abort 2  -> checkpoint 3, open 3
@@ -95,7 +95,7 @@ func TestCheckpointsComeFirst(t *testing.T) {
 		run      -> checkpoint 3, final "model after 3", session-ended`)
 	checkAttempts(t, b.server, 3, 2)
 	if again := resume(t, 3, b.latest()); !again.server.Finished() {
-		t.Error("after the last iteration the server is not finished")
+		t.Error("after the last round the server is not finished")
 	} else {
 		again.script(`start -> checkpoint 3, final "model after 3", session-ended`)
 	}
@@ -111,7 +111,7 @@ func TestCheckpointsComeFirst(t *testing.T) {
 	checkAttempts(t, b.server, 1, 1)
 }
 
-// The form of a checkpoint, byte by byte: domain, iterations opened and released,
+// The form of a checkpoint, byte by byte: domain, rounds opened and released,
 // the strategy's state.
 func TestCheckpointBytes(t *testing.T) {
 	b := newDurableBench(t, 2)
@@ -119,14 +119,14 @@ func TestCheckpointBytes(t *testing.T) {
 		start    -> checkpoint 1, open 1
 		result 1 -> work
 		run      -> checkpoint 2, open 2`)
-	want := protocol.Checkpoint{Session: session, Iteration: 2,
+	want := protocol.Checkpoint{Session: session, Round: 2,
 		State: []byte("fedsim/server/v1\n" + "\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x00\x00\x00\x00\x00\x00\x01" + "at 1")}
 	if d := cmp.Diff(want, b.latest()); d != "" {
 		t.Errorf("checkpoint (-want +got):\n%s", d)
 	}
 }
 
-// An iteration in progress when the server stops is an attempt that released
+// A round in progress when the server stops is an attempt that released
 // nothing: it is skipped, and its number not used again.
 func TestResumeSkipsWhatWasInProgress(t *testing.T) {
 	b := newDurableBench(t, 4)
@@ -136,22 +136,22 @@ func TestResumeSkipsWhatWasInProgress(t *testing.T) {
 		run      -> checkpoint 2, open 2
 		result 2 -> work`)
 	// It stops before the sum is taken in.
-	again := resume(t, 4, protocol.Checkpoint{Session: session, Iteration: 2,
+	again := resume(t, 4, protocol.Checkpoint{Session: session, Round: 2,
 		State: []byte("fedsim/server/v1\n" + "\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x00\x00\x00\x00\x00\x00\x01" + "at 1")})
-	again.checkDiary("restore 1", "next 2", "skip 2: the server stopped while the iteration was in progress")
+	again.checkDiary("restore 1", "next 2", "skip 2: the server stopped while the round was in progress")
 	again.script(`
 		result 2 -> message-ignored
-		start    -> checkpoint 3, open 3, iteration-aborted
+		start    -> checkpoint 3, open 3, round-aborted
 		result 2 -> message-ignored
 		abort 2  -> message-ignored`)
 	if len(again.works) > 0 {
-		t.Error("a result of the lost iteration is taken in")
+		t.Error("a result of the lost round is taken in")
 	}
 	// And once more, at once.
 	checkAttempts(t, again.server, 3, 1)
 	again.script(`abort 3 -> checkpoint 4, open 4`)
 	third := resume(t, 4, again.latest())
-	third.script(`start -> checkpoint 4, final "model after 4", iteration-aborted, session-ended`)
+	third.script(`start -> checkpoint 4, final "model after 4", round-aborted, session-ended`)
 	checkAttempts(t, third.server, 4, 1)
 	// After the end there is the model to give out again, and nothing to skip.
 	last := resume(t, 4, third.latest())
@@ -165,14 +165,14 @@ func TestInterruptedIsReported(t *testing.T) {
 	b.script(`start -> checkpoint 1, open 1`)
 	again := resume(t, 2, b.latest())
 	eff := again.step(protocol.Start{})
-	if len(eff.Events) != 1 || eff.Events[0].Iteration != 1 || !errors.Is(eff.Events[0].Err, server.ErrInterrupted) {
-		t.Errorf("events %+v, want iteration 1 interrupted", eff.Events)
+	if len(eff.Events) != 1 || eff.Events[0].Round != 1 || !errors.Is(eff.Events[0].Err, server.ErrInterrupted) {
+		t.Errorf("events %+v, want round 1 interrupted", eff.Events)
 	}
 }
 
 func TestResumeRefuses(t *testing.T) {
 	good := func() protocol.Checkpoint {
-		return protocol.Checkpoint{Session: session, Iteration: 2,
+		return protocol.Checkpoint{Session: session, Round: 2,
 			State: []byte("fedsim/server/v1\n" + "\x00\x00\x00\x00\x00\x00\x00\x02" + "\x00\x00\x00\x00\x00\x00\x00\x01" + "at 1")}
 	}
 	resume(t, 4, good())
@@ -185,18 +185,18 @@ func TestResumeRefuses(t *testing.T) {
 		{"no state", func(c *protocol.Checkpoint) { c.State = nil }, "a state of 0 bytes; it begins with 33"},
 		{"a torn state", func(c *protocol.Checkpoint) { c.State = c.State[:32] }, "a state of 32 bytes; it begins with 33"},
 		{"another version", func(c *protocol.Checkpoint) { c.State[15] = '2' }, `the state begins with "fedsim/server/v2\n"; it must begin with "fedsim/server/v1\n"`},
-		{"more sums than iterations", func(c *protocol.Checkpoint) { c.State[released+7] = 3 }, "the state has 3 sums of 2 iterations"},
-		{"more iterations than numbers", func(c *protocol.Checkpoint) { c.State[opened+7] = 3 }, "3 iterations opened, of which the latest is number 2"},
+		{"more sums than rounds", func(c *protocol.Checkpoint) { c.State[released+7] = 3 }, "the state has 3 sums of 2 rounds"},
+		{"more rounds than numbers", func(c *protocol.Checkpoint) { c.State[opened+7] = 3 }, "3 rounds opened, of which the latest is number 2"},
 		{"a strategy that refuses", func(c *protocol.Checkpoint) { c.State = c.State[:34] }, `no number in "a"`},
-		{"another iteration", func(c *protocol.Checkpoint) { c.Iteration = 3 }, "its state goes on with iteration 2 in session ab"},
-		{"another session", func(c *protocol.Checkpoint) { c.Session[0]++ }, "its state goes on with iteration 2 in session ab"},
+		{"another round", func(c *protocol.Checkpoint) { c.Round = 3 }, "its state goes on with round 2 in session ab"},
+		{"another session", func(c *protocol.Checkpoint) { c.Session[0]++ }, "its state goes on with round 2 in session ab"},
 	} {
 		c := good()
 		tt.change(&c)
 		s, err := server.Resume(durable{strategy: &strategy{rounds: 4}}, c)
 		if err == nil || s != nil || !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("%s: error %v, want %q in it", tt.what, err, tt.reason)
-		} else if want := fmt.Sprintf("iteration %d in session %x: ", c.Iteration, c.Session); !strings.Contains(err.Error(), want) {
+		} else if want := fmt.Sprintf("round %d in session %x: ", c.Round, c.Session); !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v does not say that it is about %s", tt.what, err, want)
 		}
 	}
@@ -222,12 +222,12 @@ func TestNothingIsOpenedWithoutACheckpoint(t *testing.T) {
 	b.script(`start -> open 1`)
 	b.strategy.at = 0
 	b.script(`abort 1 -> work-failed`)
-	if got := fmt.Sprint(b.last.Events[0].Err); got != "a plan of iteration 1 after 1; no number is used twice" {
+	if got := fmt.Sprint(b.last.Events[0].Err); got != "a plan of round 1 after 1; no number is used twice" {
 		t.Error(got)
 	}
 }
 
-// algorithms makes the server's side of each algorithm, of 6 iterations.
+// algorithms makes the server's side of each algorithm, of 6 rounds.
 func algorithms(t *testing.T) map[string]server.Durable {
 	t.Helper()
 	cohort := protocol.Cohort{Clients: 5, Tolerance: 0.4}
@@ -249,7 +249,7 @@ func algorithms(t *testing.T) map[string]server.Durable {
 	return map[string]server.Durable{"LFL": lfl, "Average": average}
 }
 
-// hand runs a session by hand: in each iteration the server gets a sum that follows from its
+// hand runs a session by hand: in each round the server gets a sum that follows from its
 // number, an abort, or is stopped and resumed from what it recorded last.
 type hand struct {
 	t      *testing.T
@@ -291,8 +291,8 @@ func (h *hand) receive(m protocol.Message) {
 
 func (h *hand) sum() {
 	h.t.Helper()
-	rng := rand.New(rand.NewPCG(7, h.plan.Iteration))
-	r := &protocol.Result{Iteration: h.plan.Iteration, Survivors: 4, Answered: 4}
+	rng := rand.New(rand.NewPCG(7, h.plan.Round))
+	r := &protocol.Result{Round: h.plan.Round, Survivors: 4, Answered: 4}
 	for _, release := range h.plan.Releases {
 		v := make([]int64, release.Len)
 		for i := range v {
@@ -306,7 +306,7 @@ func (h *hand) sum() {
 
 func (h *hand) restart() {
 	h.t.Helper()
-	kept := protocol.Checkpoint{Session: h.kept.Session, Iteration: h.kept.Iteration, State: bytes.Clone(h.kept.State)}
+	kept := protocol.Checkpoint{Session: h.kept.Session, Round: h.kept.Round, State: bytes.Clone(h.kept.State)}
 	s, err := server.Resume(algorithms(h.t)[h.name], kept)
 	if err != nil {
 		h.t.Fatal(err)
@@ -315,7 +315,7 @@ func (h *hand) restart() {
 	h.step(protocol.Start{})
 }
 
-// A run that is stopped in any set of its iterations ends in the model of one in
+// A run that is stopped in any set of its rounds ends in the model of one in
 // which those were skipped, with the same count of attempts: all 64 sets, for both
 // kinds of strategy.
 func TestResumedIsSkipped(t *testing.T) {
@@ -327,8 +327,8 @@ func TestResumedIsSkipped(t *testing.T) {
 				h := &hand{t: t, name: name, server: server.NewDurable(algorithms(t)[name], session)}
 				h.step(protocol.Start{})
 				for n := uint64(1); h.plan != nil; n++ {
-					if h.plan.Iteration != n {
-						t.Fatalf("%s, %06b: iteration %d where %d is due", name, stopped, h.plan.Iteration, n)
+					if h.plan.Round != n {
+						t.Fatalf("%s, %06b: round %d where %d is due", name, stopped, h.plan.Round, n)
 					}
 					switch {
 					case stopped>>(n-1)&1 == 0:
@@ -358,19 +358,19 @@ func TestResumedIsSkipped(t *testing.T) {
 }
 
 // Whatever a checkpoint is made of, resuming does not panic, and what is taken up
-// opens no iteration that may have been opened before.
+// opens no round that may have been opened before.
 func FuzzResume(f *testing.F) {
 	f.Add(uint64(2), []byte("fedsim/server/v1\n"+"\x00\x00\x00\x00\x00\x00\x00\x02"+"\x00\x00\x00\x00\x00\x00\x00\x01"+"at 1"))
 	f.Add(uint64(4), []byte("fedsim/server/v1\n"+"\x00\x00\x00\x00\x00\x00\x00\x00"+"\x00\x00\x00\x00\x00\x00\x00\x00"+"at 3"))
-	f.Fuzz(func(t *testing.T, iteration uint64, state []byte) {
+	f.Fuzz(func(t *testing.T, round uint64, state []byte) {
 		d := durable{strategy: &strategy{rounds: 4}}
-		s, err := server.Resume(d, protocol.Checkpoint{Session: session, Iteration: iteration, State: state})
+		s, err := server.Resume(d, protocol.Checkpoint{Session: session, Round: round, State: state})
 		if err != nil {
 			return
 		}
 		for _, e := range s.Step(time.Time{}, protocol.Start{}).Send {
-			if m, ok := e.Message.(*protocol.Open); ok && m.Plan.Iteration <= iteration {
-				t.Errorf("iteration %d is opened after a checkpoint of %d", m.Plan.Iteration, iteration)
+			if m, ok := e.Message.(*protocol.Open); ok && m.Plan.Round <= round {
+				t.Errorf("round %d is opened after a checkpoint of %d", m.Plan.Round, round)
 			}
 		}
 	})

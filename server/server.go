@@ -1,4 +1,4 @@
-// Package server is the server role: the party that has the model. In each iteration (one
+// Package server is the server role: the party that has the model. In each round (one
 // round of training) its [Strategy] makes a plan, the server sends the plan to the
 // aggregator, and the strategy absorbs the sum that was released. At the end the server
 // sends out the trained model.
@@ -8,7 +8,7 @@
 // over a network. It knows no algorithm; that is behind Strategy.
 //
 // [New] makes a server for a simulation. A deployment uses [NewDurable], whose server
-// records the session's state before anything of an iteration leaves, so that after a
+// records the session's state before anything of a round leaves, so that after a
 // crash [Resume] can go on from there.
 package server
 
@@ -21,11 +21,11 @@ import (
 
 // Strategy is the algorithm as the server sees it.
 type Strategy interface {
-	// Next plans the next iteration, or says that training is done.
+	// Next plans the next round, or says that training is done.
 	Next() (plan *protocol.Plan, done bool, err error)
-	// Absorb takes in what the iteration of a plan released.
+	// Absorb takes in what the round of a plan released.
 	Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error
-	// Skip takes note that the iteration of a plan released nothing, and why.
+	// Skip takes note that the round of a plan released nothing, and why.
 	Skip(*protocol.Plan, error)
 	// Model is the shared part of the model as clients get it at the end.
 	Model() []byte
@@ -34,21 +34,21 @@ type Strategy interface {
 // Server runs a session. Its methods are for one goroutine at a time.
 type Server struct {
 	strategy Strategy
-	plan     *protocol.Plan // the iteration in progress
+	plan     *protocol.Plan // the round in progress
 	absorbed bool           // its result has arrived: another one is not heard
 	work     uint64
-	last     uint64 // the latest iteration opened; no number is used twice
+	last     uint64 // the latest round opened; no number is used twice
 	attempts Attempts
 
-	patience time.Duration // how long an iteration may take; 0: for ever
+	patience time.Duration // how long a round may take; 0: for ever
 	deadline time.Time     // when the one in progress has taken too long
 	hold     time.Duration // how much longer it may take if the aggregator holds it
-	held     uint64        // the last iteration that it held
+	held     uint64        // the last round that it held
 
 	durable     Durable            // the strategy, if its state is recorded
 	session     protocol.SessionID // then: of the records
-	interrupted bool               // in iteration last, by a restart; until Start
-	finished    bool               // no iteration was left at the restart
+	interrupted bool               // in round last, by a restart; until Start
+	finished    bool               // no round was left at the restart
 }
 
 // New makes a server that keeps nothing for a restart.
@@ -73,7 +73,7 @@ func (s *Server) Step(now time.Time, in protocol.Input) protocol.Effects {
 		}
 		s.absorbed = false
 		if in.Err != nil {
-			failed := s.plan.Iteration
+			failed := s.plan.Round
 			s.plan = nil
 			return report(protocol.WorkFailed, failed, in.Err)
 		}
@@ -82,32 +82,32 @@ func (s *Server) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return protocol.Effects{}
 }
 
-// giveUp leaves an iteration of which nothing can be expected any more. One whose
+// giveUp leaves a round of which nothing can be expected any more. One whose
 // result is here is none.
 func (s *Server) giveUp(now time.Time, why error) protocol.Effects {
 	if s.plan == nil || s.absorbed {
 		return protocol.Effects{}
 	}
-	return s.skip(now, protocol.IterationAborted, why)
+	return s.skip(now, protocol.RoundAborted, why)
 }
 
-// skip goes on to the next iteration without a sum of the present one.
+// skip goes on to the next round without a sum of the present one.
 func (s *Server) skip(now time.Time, kind protocol.EventKind, why error) protocol.Effects {
 	s.strategy.Skip(s.plan, why)
-	ev := report(kind, s.plan.Iteration, why)
+	ev := report(kind, s.plan.Round, why)
 	eff := s.next(now)
 	eff.Events = append(ev.Events, eff.Events...)
 	return eff
 }
 
-// start plans the first iteration or, after a restart, the one after that in which
+// start plans the first round or, after a restart, the one after that in which
 // it happened.
 func (s *Server) start(now time.Time) protocol.Effects {
 	if !s.interrupted {
 		return s.next(now)
 	}
 	s.interrupted = false
-	why := report(protocol.IterationAborted, s.last, ErrInterrupted)
+	why := report(protocol.RoundAborted, s.last, ErrInterrupted)
 	eff := s.next(now)
 	eff.Events = append(why.Events, eff.Events...)
 	return eff
@@ -119,13 +119,13 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 		case *protocol.Result:
 			return s.absorb(m)
 		case *protocol.Abort:
-			if s.plan == nil || s.absorbed || m.Iteration != s.plan.Iteration || m.Reason == nil {
+			if s.plan == nil || s.absorbed || m.Round != s.plan.Round || m.Reason == nil {
 				break
 			}
 			s.strategy.Skip(s.plan, m.Reason)
 			return s.next(now)
 		case *protocol.Held:
-			if s.plan == nil || s.absorbed || m.Iteration != s.plan.Iteration || m.Iteration == s.held {
+			if s.plan == nil || s.absorbed || m.Round != s.plan.Round || m.Round == s.held {
 				break
 			}
 			return s.wait(now, m)
@@ -136,10 +136,10 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 	return eff
 }
 
-// wait gives an iteration that the aggregator holds until enough clients are connected more time, once.
+// wait gives a round that the aggregator holds until enough clients are connected more time, once.
 func (s *Server) wait(now time.Time, m *protocol.Held) protocol.Effects {
-	s.held = m.Iteration
-	eff := report(protocol.IterationHeld, m.Iteration, m)
+	s.held = m.Round
+	eff := report(protocol.RoundHeld, m.Round, m)
 	if s.patience > 0 {
 		s.deadline = now.Add(s.hold + s.patience)
 		eff.Wake = s.deadline
@@ -153,7 +153,7 @@ func (s *Server) wait(now time.Time, m *protocol.Held) protocol.Effects {
 func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	p := s.plan
 	if err := s.check(m); err != nil {
-		return report(protocol.MessageIgnored, m.Iteration, err)
+		return report(protocol.MessageIgnored, m.Round, err)
 	}
 	s.absorbed = true
 	s.work++
@@ -181,12 +181,12 @@ func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	})}}
 }
 
-// check says why a result is not one of the iteration in progress.
+// check says why a result is not one of the round in progress.
 func (s *Server) check(m *protocol.Result) error {
 	p := s.plan
 	switch {
-	case p == nil || s.absorbed || m.Iteration != p.Iteration:
-		return fmt.Errorf("a result of iteration %d, which is not in progress", m.Iteration)
+	case p == nil || s.absorbed || m.Round != p.Round:
+		return fmt.Errorf("a result of round %d, which is not in progress", m.Round)
 	case len(m.Integers) != len(p.Releases):
 		return fmt.Errorf("a result of %d vectors for %d releases", len(m.Integers), len(p.Releases))
 	case m.Survivors < p.Cohort.Required() || m.Survivors > p.Cohort.Clients:
@@ -202,7 +202,7 @@ func (s *Server) check(m *protocol.Result) error {
 	return nil
 }
 
-// next opens the next iteration, or ends the session.
+// next opens the next round, or ends the session.
 func (s *Server) next(now time.Time) protocol.Effects {
 	s.plan = nil
 	state, err := s.save()
@@ -223,7 +223,7 @@ func (s *Server) next(now time.Time) protocol.Effects {
 			Events:  []protocol.Event{{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Server}}},
 		}
 	}
-	s.plan, s.last = p, p.Iteration
+	s.plan, s.last = p, p.Round
 	s.attempts.Opened++
 	eff := protocol.Effects{
 		Persist: s.checkpoint(state),
@@ -253,8 +253,8 @@ func (s *Server) checkPlan(p *protocol.Plan) error {
 	if s.durable != nil && p.Session != s.session {
 		return fmt.Errorf("a plan of session %x in session %x", p.Session, s.session)
 	}
-	if p.Iteration <= s.last {
-		return fmt.Errorf("a plan of iteration %d after %d; no number is used twice", p.Iteration, s.last)
+	if p.Round <= s.last {
+		return fmt.Errorf("a plan of round %d after %d; no number is used twice", p.Round, s.last)
 	}
 	return nil
 }
@@ -263,6 +263,6 @@ func toAggregator(m protocol.Message) protocol.Envelope {
 	return protocol.Envelope{From: protocol.Party{Role: protocol.Server}, To: protocol.Party{Role: protocol.Aggregator}, Message: m}
 }
 
-func report(kind protocol.EventKind, iteration uint64, err error) protocol.Effects {
-	return protocol.Effects{Events: []protocol.Event{{Kind: kind, Iteration: iteration, Party: protocol.Party{Role: protocol.Server}, Err: err}}}
+func report(kind protocol.EventKind, round uint64, err error) protocol.Effects {
+	return protocol.Effects{Events: []protocol.Event{{Kind: kind, Round: round, Party: protocol.Party{Role: protocol.Server}, Err: err}}}
 }

@@ -23,7 +23,7 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
-// strategy plans a number of iterations of 5 clients, 3 of them required, and
+// strategy plans a number of rounds of 5 clients, 3 of them required, and
 // keeps a diary of what it is told.
 type strategy struct {
 	rounds, at      uint64
@@ -46,19 +46,19 @@ func (s *strategy) Next() (*protocol.Plan, bool, error) {
 	}
 	s.at++
 	s.note("next %d", s.at)
-	return &protocol.Plan{Iteration: s.at, Cohort: protocol.Cohort{Clients: 5, Tolerance: 0.4}, Releases: []protocol.Release{
+	return &protocol.Plan{Round: s.at, Cohort: protocol.Cohort{Clients: 5, Tolerance: 0.4}, Releases: []protocol.Release{
 		{Name: "a", Len: 3, L2: 1, MaxNonZero: 1, Scale: 4, Width: 16},
 		{Name: "b", Len: 1, L2: 1, MaxNonZero: 1, Scale: 0.5, Width: 16},
 	}}, false, nil
 }
 
 func (s *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
-	s.note("absorb %d", p.Iteration)
+	s.note("absorb %d", p.Round)
 	s.sums = append(s.sums, sums)
 	return s.sumErr
 }
 
-func (s *strategy) Skip(p *protocol.Plan, why error) { s.note("skip %d: %v", p.Iteration, why) }
+func (s *strategy) Skip(p *protocol.Plan, why error) { s.note("skip %d: %v", p.Round, why) }
 func (s *strategy) Model() []byte                    { return []byte(fmt.Sprintf("model after %d", s.at)) }
 
 // bench drives one server by hand.
@@ -86,12 +86,12 @@ func (b *bench) receive(m protocol.Message) protocol.Effects {
 }
 
 // result is a sound one: of release a 4, -2, 1 and of b 3.
-func result(iteration uint64) *protocol.Result {
-	return &protocol.Result{Iteration: iteration, Integers: [][]int64{{4, -2, 1}, {3}}, Survivors: 4, Answered: 3}
+func result(round uint64) *protocol.Result {
+	return &protocol.Result{Round: round, Integers: [][]int64{{4, -2, 1}, {3}}, Survivors: 4, Answered: 3}
 }
 
-func abort(iteration uint64) *protocol.Abort {
-	return &protocol.Abort{Iteration: iteration, Reason: &protocol.TooFew{Iteration: iteration, Stage: protocol.StageShare, Left: 2, Required: 3}}
+func abort(round uint64) *protocol.Abort {
+	return &protocol.Abort{Round: round, Reason: &protocol.TooFew{Round: round, Stage: protocol.StageShare, Left: 2, Required: 3}}
 }
 
 // script feeds inputs, one a line, and compares the effects behind the arrow, in
@@ -112,17 +112,17 @@ func (b *bench) script(text string) {
 func (b *bench) command(text string) protocol.Effects {
 	b.t.Helper()
 	var verb string
-	var iteration uint64
-	if words, err := fmt.Sscan(text, &verb, &iteration); words == 0 {
+	var round uint64
+	if words, err := fmt.Sscan(text, &verb, &round); words == 0 {
 		b.t.Fatalf("%q: %v", text, err)
 	}
 	switch verb {
 	case "start":
 		return b.step(protocol.Start{})
 	case "result":
-		return b.receive(result(iteration))
+		return b.receive(result(round))
 	case "abort":
-		return b.receive(abort(iteration))
+		return b.receive(abort(round))
 	case "run":
 		if len(b.works) == 0 {
 			b.t.Fatal("no work to run")
@@ -154,7 +154,7 @@ func describe(t *testing.T, eff protocol.Effects) string {
 		if !ok {
 			t.Errorf("a record of type %T", r)
 		}
-		out = append(out, fmt.Sprint("checkpoint ", c.Iteration))
+		out = append(out, fmt.Sprint("checkpoint ", c.Round))
 	}
 	for _, e := range eff.Send {
 		if e.From.Role != protocol.Server || e.To.Role != protocol.Aggregator {
@@ -162,7 +162,7 @@ func describe(t *testing.T, eff protocol.Effects) string {
 		}
 		switch m := e.Message.(type) {
 		case *protocol.Open:
-			out = append(out, fmt.Sprint("open ", m.Plan.Iteration))
+			out = append(out, fmt.Sprint("open ", m.Plan.Round))
 		case *protocol.Final:
 			out = append(out, fmt.Sprintf("final %q", m.Model))
 		default:
@@ -194,7 +194,7 @@ func TestSession(t *testing.T) {
 		abort 2  -> open 3
 		result 3 -> work
 		run      -> final "model after 3", session-ended`)
-	b.checkDiary("next 1", "absorb 1", "next 2", "skip 2: iteration 2: 2 clients left after the stage share, 3 required", "next 3", "absorb 3", "done")
+	b.checkDiary("next 1", "absorb 1", "next 2", "skip 2: round 2: 2 clients left after the stage share, 3 required", "next 3", "absorb 3", "done")
 	// Integers over the releases' scales, 4 and 0.5; the number is |U1|.
 	want := protocol.Sums{Values: [][]float64{{1, -0.5, 0.25}, {6}}, Survivors: 4}
 	if d := cmp.Diff([]protocol.Sums{want, want}, b.strategy.sums); d != "" {
@@ -229,7 +229,7 @@ func TestIgnored(t *testing.T) {
 		abort 2  -> message-ignored
 		result 2 -> message-ignored
 		result 3 -> message-ignored`)
-	b.checkDiary("next 1", "absorb 1", "next 2", "skip 2: iteration 2: 2 clients left after the stage share, 3 required", "done")
+	b.checkDiary("next 1", "absorb 1", "next 2", "skip 2: round 2: 2 clients left after the stage share, 3 required", "done")
 }
 
 func TestMessagesFromOthers(t *testing.T) {
@@ -246,7 +246,7 @@ func TestMessagesFromOthers(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range []protocol.Message{&protocol.Open{}, &protocol.Advertise{Iteration: 1}, &protocol.Final{}} {
+	for _, m := range []protocol.Message{&protocol.Open{}, &protocol.Advertise{Round: 1}, &protocol.Final{}} {
 		if got := describe(t, b.receive(m)); got != "message-ignored" {
 			t.Errorf("%s: %s", m.Kind(), got)
 		}
@@ -304,8 +304,8 @@ func TestFailures(t *testing.T) {
 		start    -> open 1
 		result 1 -> work
 		run      -> work-failed`)
-	if e := b.last.Events[0]; !errors.Is(e.Err, b.strategy.sumErr) || e.Iteration != 1 {
-		t.Errorf("event %+v, want the strategy's error in iteration 1", e)
+	if e := b.last.Events[0]; !errors.Is(e.Err, b.strategy.sumErr) || e.Round != 1 {
+		t.Errorf("event %+v, want the strategy's error in round 1", e)
 	}
 	b.script(`
 		result 1 -> message-ignored
@@ -353,7 +353,7 @@ func TestDoneOfNothing(t *testing.T) {
 // Step promises not to panic on what a peer sent; nor may what it hands the
 // strategy: an abort without a reason is one nevertheless.
 func TestEmptyMessages(t *testing.T) {
-	for name, m := range map[string]protocol.Message{"no message": nil, "abort without a reason": &protocol.Abort{Iteration: 1}} {
+	for name, m := range map[string]protocol.Message{"no message": nil, "abort without a reason": &protocol.Abort{Round: 1}} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if r := recover(); r != nil {
@@ -372,7 +372,7 @@ func TestEmptyMessages(t *testing.T) {
 	}
 }
 
-// The aggregator is started anew, or nothing is heard of an iteration for too long:
+// The aggregator is started anew, or nothing is heard of a round for too long:
 // it is skipped as an attempt, and the next one opened. What is over, or has its
 // result here, is not given up.
 func TestGivenUp(t *testing.T) {
@@ -398,9 +398,9 @@ func TestGivenUp(t *testing.T) {
 		{0, protocol.Registered{}, ""}, // nothing is in progress
 		{0, protocol.Start{}, "open 1, wake 1m0s"},
 		{time.Minute - 1, protocol.Tick{}, ""},
-		{time.Minute, protocol.Tick{}, "open 2, iteration-aborted, wake 2m0s"},
-		{90 * time.Second, protocol.Registered{}, "open 3, iteration-aborted, wake 2m30s"},
-		{2 * time.Minute, protocol.Tick{}, ""}, // of iteration 2
+		{time.Minute, protocol.Tick{}, "open 2, round-aborted, wake 2m0s"},
+		{90 * time.Second, protocol.Registered{}, "open 3, round-aborted, wake 2m30s"},
+		{2 * time.Minute, protocol.Tick{}, ""}, // of round 2
 		{140 * time.Second, received(result(3)), "work"},
 		{151 * time.Second, protocol.Tick{}, ""},
 		{151 * time.Second, protocol.Registered{}, ""},
@@ -412,9 +412,9 @@ func TestGivenUp(t *testing.T) {
 	b.checkDiary("next 1", "skip 1: "+server.ErrOverdue.Error(), "next 2", "skip 2: "+server.ErrAggregatorLost.Error(), "next 3")
 }
 
-// An iteration that the aggregator holds until enough clients are connected may take longer, by as much as the server
+// A round that the aggregator holds until enough clients are connected may take longer, by as much as the server
 // was told, and once: a message that is repeated gives it no more.
-func TestHeldIterationIsAwaited(t *testing.T) {
+func TestHeldRoundIsAwaited(t *testing.T) {
 	b := newBench(t, 4)
 	b.server.Wait(time.Minute, time.Hour)
 	at := func(d time.Duration, in protocol.Input) string {
@@ -425,8 +425,8 @@ func TestHeldIterationIsAwaited(t *testing.T) {
 		}
 		return out
 	}
-	held := func(iteration uint64) protocol.Input {
-		return protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: &protocol.Held{Iteration: iteration, Connected: 1, Required: 3}}}
+	held := func(round uint64) protocol.Input {
+		return protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: &protocol.Held{Round: round, Connected: 1, Required: 3}}}
 	}
 	for i, c := range []struct {
 		after time.Duration
@@ -436,10 +436,10 @@ func TestHeldIterationIsAwaited(t *testing.T) {
 		{0, held(1), "message-ignored"}, // nothing is in progress
 		{0, protocol.Start{}, "open 1, wake 1m0s"},
 		{time.Second, held(2), "message-ignored"},
-		{time.Second, held(1), "iteration-held, wake 1h1m1s"},
+		{time.Second, held(1), "round-held, wake 1h1m1s"},
 		{time.Minute, protocol.Tick{}, ""},
 		{time.Hour, held(1), "message-ignored"},
-		{time.Hour + 61*time.Second, protocol.Tick{}, "open 2, iteration-aborted, wake 1h2m1s"},
+		{time.Hour + 61*time.Second, protocol.Tick{}, "open 2, round-aborted, wake 1h2m1s"},
 	} {
 		if got := at(c.after, c.in); got != c.want {
 			t.Errorf("step %d: %q, want %q", i, got, c.want)

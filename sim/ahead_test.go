@@ -45,11 +45,11 @@ func aheadConfig(k kindOfSum, sitOut float64) (Config, *adder) {
 		Real: k.real, Mode: k.mode, Draw: k.draw, SitOut: sitOut}, strategy
 }
 
-// diary is a calendar with a script for each of some iterations.
+// diary is a calendar with a script for each of some rounds.
 type diary map[uint64]script
 
-func (d diary) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
-	return d[iteration].lost(c, iteration)
+func (d diary) lost(c protocol.ClientID, round uint64) protocol.Stage {
+	return d[round].lost(c, round)
 }
 func (diary) absent(protocol.ClientID, uint64) bool { return false }
 
@@ -65,7 +65,7 @@ func (t tap) Step(now time.Time, in protocol.Input) protocol.Effects {
 }
 
 // exchanged runs a federation and returns what client 5 was sent, and what came
-// from it, by iteration: kinds of messages, + what travelled with them.
+// from it, by round: kinds of messages, + what travelled with them.
 func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]string, out *Outcome) {
 	t.Helper()
 	f, err := newFederation(cfg)
@@ -99,7 +99,7 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 	return down, up, out
 }
 
-// Nobody is lost: four exchanges with a client in the first iteration, five in
+// Nobody is lost: four exchanges with a client in the first round, five in
 // active mode, and two or three from then on. The last one sets up nothing.
 func TestExchanges(t *testing.T) {
 	for _, k := range everySum {
@@ -129,10 +129,10 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// Times of an iteration that is set up ahead, worked out by hand as in
+// Times of a round that is set up ahead, worked out by hand as in
 // TestClockAndBytes: four of its ten hops less, and what travels ahead in the
-// iteration before.
-func TestClockOfIterationsSetUpAhead(t *testing.T) {
+// round before.
+func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	const n = 4
 	trainers, _ := bits(n)
 	strategy := newAdder(protocol.Cohort{Clients: n}, exact(n), 3)
@@ -142,11 +142,11 @@ func TestClockOfIterationsSetUpAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In bytes: a header and an iteration; with 4 x 16 bits; what rides along down, a
-	// field with an iteration, and up, where it says besides that it is ahead.
+	// In bytes: a header and a round; with 4 x 16 bits; what rides along down, a
+	// field with a round, and up, where it says besides that it is ahead.
 	const alone, masked, down, up = 5 + 2, 5 + 2 + (2 + 8), 2 + 2, 2 + 2 + 2
 	plan := strategy.plan
-	plan.Iteration = 1
+	plan.Round = 1
 	announce := (&protocol.Announce{Plan: &plan}).Size()
 	for i, c := range []struct{ hops, up, down int }{
 		{10, alone + alone + (masked + up) + (alone + up), announce + alone + alone + (alone + down)},
@@ -154,8 +154,8 @@ func TestClockOfIterationsSetUpAhead(t *testing.T) {
 		{6, masked + alone, (announce + down) + alone},
 	} {
 		want := time.Duration(c.hops)*slow.Latency + time.Duration(c.up)*time.Millisecond + time.Duration(c.down)*time.Microsecond + 3*slow.Compute
-		if got := out.Iterations[i].Duration; got != want {
-			t.Errorf("iteration %d took %v, want %v", i+1, got, want)
+		if got := out.Rounds[i].Duration; got != want {
+			t.Errorf("round %d took %v, want %v", i+1, got, want)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func fatesOfTests() map[string]calendar {
 }
 
 // Setting up ahead changes no result: with nobody sitting out the sums, and who was
-// lost, are those of a federation that sets up every iteration with its plan.
+// lost, are those of a federation that sets up every round with its plan.
 func TestAheadChangesNoResult(t *testing.T) {
 	effort.NotShort(t, "88 federations take seconds")
 	for _, k := range everySum {
@@ -223,10 +223,10 @@ func TestAheadChangesNoResult(t *testing.T) {
 				if len(got.sums) == aheadRounds && out.Clock >= plain.Clock {
 					t.Errorf("it took %v, set up with the plan %v", out.Clock, plain.Clock)
 				}
-				for i, it := range out.Iterations {
-					without := plain.Iterations[i]
+				for i, it := range out.Rounds {
+					without := plain.Rounds[i]
 					if it.Survivors != without.Survivors || it.Answered != without.Answered || it.Alive != without.Alive || it.Sent != without.Sent {
-						t.Errorf("the iteration was like %+v, set up with the plan like %+v", it, without)
+						t.Errorf("the round was like %+v, set up with the plan like %+v", it, without)
 					}
 				}
 			})
@@ -264,15 +264,15 @@ func TestRealIsIdealAhead(t *testing.T) {
 	}
 }
 
-// A client that drops out in one iteration is in the next when that is set up anew,
+// A client that drops out in one round is in the next when that is set up anew,
 // and in the one after when it sits out. Whose input had arrived is in the sum.
 func TestDroppedClientReenters(t *testing.T) {
 	effort.NotShort(t, "36 federations take seconds")
 	for _, c := range []struct {
-		stage     protocol.Stage
-		iteration uint64
-		sitOut    float64
-		without   string // iterations whose sums are without client 0
+		stage   protocol.Stage
+		round   uint64
+		sitOut  float64
+		without string // rounds whose sums are without client 0
 	}{
 		{protocol.StageAdvertise, 1, 0, "1"},
 		{protocol.StageAdvertise, 3, 0, "3"},
@@ -288,10 +288,10 @@ func TestDroppedClientReenters(t *testing.T) {
 		{protocol.StageUnmask, 6, 0.15, ""},
 	} {
 		for _, k := range []kindOfSum{ideal, semiHonest, active} {
-			t.Run(fmt.Sprintf("%s/%s in %d/sit-out %v", k.name, c.stage, c.iteration, c.sitOut), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s in %d/sit-out %v", k.name, c.stage, c.round, c.sitOut), func(t *testing.T) {
 				cfg, strategy := aheadConfig(k, c.sitOut)
 				strategy.plan.Releases[0] = exact(aheadClients) // to see who is in a sum
-				if _, err := runWith(t, cfg, diary{c.iteration: {c.stage, 1}}); err != nil {
+				if _, err := runWith(t, cfg, diary{c.round: {c.stage, 1}}); err != nil {
 					t.Fatal(err)
 				}
 				var without []string
@@ -302,12 +302,12 @@ func TestDroppedClientReenters(t *testing.T) {
 					}
 					for id, x := range v[1:] {
 						if x != 1 {
-							t.Errorf("client %d counts %v times in iteration %d", id+1, x, i)
+							t.Errorf("client %d counts %v times in round %d", id+1, x, i)
 						}
 					}
 				}
 				if got := strings.Join(without, " "); got != c.without {
-					t.Errorf("the sums of iterations %q are without it", got)
+					t.Errorf("the sums of rounds %q are without it", got)
 				}
 			})
 		}
@@ -324,7 +324,7 @@ func TestLostAtConsistencySitsOut(t *testing.T) {
 	}
 	for i, want := range map[uint64]float64{1: 1, 2: 1, 3: 0, 4: 1} {
 		if got := strategy.sums[i].Values[0][0]; got != want {
-			t.Errorf("iteration %d: client 0 counts %v times, want %v", i, got, want)
+			t.Errorf("round %d: client 0 counts %v times, want %v", i, got, want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func Example() {
 	}
 	outcome, err := sim.Run(context.Background(), sim.Config{
 		Strategy: &count{plan: &protocol.Plan{
-			Iteration: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.3},
+			Round: 1, Cohort: protocol.Cohort{Clients: 20, Tolerance: 0.3},
 			Releases: []protocol.Release{{Name: "count", Len: 1, L2: 1, MaxNonZero: 1, Scale: 1, Width: 8}},
 		}},
 		Trainers: trainers, Rounds: 1, Seed: 1, Workers: 2,
@@ -58,9 +58,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	it := outcome.Iterations[0]
-	fmt.Printf("%d dropped out, the iteration took %v\n", it.Dropped, it.Duration.Round(time.Second))
+	it := outcome.Rounds[0]
+	fmt.Printf("%d dropped out, the round took %v\n", it.Dropped, it.Duration.Round(time.Second))
 	// Output:
 	// 19 survivors, sum 19
-	// 1 dropped out, the iteration took 1m3s
+	// 1 dropped out, the round took 1m3s
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Faults says which clients are lost, and when. Each client and iteration has a separate
+// Faults says which clients are lost, and when. Each client and round has a separate
 // random stream, so the result does not depend on other clients or on the order of
 // events.
 type Faults struct {
-	// Dropout is the probability, in [0, 1), that a client is lost in an iteration. It is
+	// Dropout is the probability, in [0, 1), that a client is lost in a round. It is
 	// back in the next one.
 	Dropout float64
 	// Stages are the stages at which clients are lost, with equal probability: the client
 	// stops before it sends that stage's message.
 	Stages []protocol.Stage
 	// Leave is the probability, in [0, 1], that a client leaves for good during the run,
-	// at an iteration drawn uniformly.
+	// at a round drawn uniformly.
 	Leave float64
-	// Away is the probability, in [0, 1], that a client goes away once, at an iteration
-	// drawn uniformly, and is back after AwayRounds iterations.
+	// Away is the probability, in [0, 1], that a client goes away once, at a round
+	// drawn uniformly, and is back after AwayRounds rounds.
 	Away       float64
 	AwayRounds int
 }
@@ -59,10 +59,10 @@ func (f Faults) Validate() error {
 // calendar says what happens to clients.
 type calendar interface {
 	// lost returns the stage before whose message client c falls silent in an
-	// iteration; protocol.Stages when it does not.
-	lost(c protocol.ClientID, iteration uint64) protocol.Stage
-	// absent reports whether client c has left or is away in an iteration.
-	absent(c protocol.ClientID, iteration uint64) bool
+	// round; protocol.Stages when it does not.
+	lost(c protocol.ClientID, round uint64) protocol.Stage
+	// absent reports whether client c has left or is away in a round.
+	absent(c protocol.ClientID, round uint64) bool
 }
 
 // faultPlan draws what happens to clients.
@@ -76,36 +76,36 @@ func newFaultPlan(f Faults, rounds int, seed uint64) faultPlan {
 	return faultPlan{Faults: f, rounds: uint64(rounds), src: simulated.New(seed, "faults")}
 }
 
-func (f faultPlan) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
-	if f.absent(c, iteration) {
+func (f faultPlan) lost(c protocol.ClientID, round uint64) protocol.Stage {
+	if f.absent(c, round) {
 		return protocol.StageAdvertise
 	}
 	if f.Dropout == 0 {
 		return protocol.Stages
 	}
-	u := f.uniforms("dropout", iteration<<32|uint64(c))
+	u := f.uniforms("dropout", round<<32|uint64(c))
 	if u[0] >= f.Dropout {
 		return protocol.Stages
 	}
 	return f.Stages[int(u[1]*float64(len(f.Stages)))]
 }
 
-func (f faultPlan) absent(c protocol.ClientID, iteration uint64) bool {
+func (f faultPlan) absent(c protocol.ClientID, round uint64) bool {
 	if f.Leave > 0 {
-		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && iteration >= f.when(u[1]) {
+		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && round >= f.when(u[1]) {
 			return true
 		}
 	}
 	if f.Away > 0 {
 		if u := f.uniforms("away", uint64(c)); u[0] < f.Away {
 			from := f.when(u[1])
-			return iteration >= from && iteration < from+uint64(f.AwayRounds)
+			return round >= from && round < from+uint64(f.AwayRounds)
 		}
 	}
 	return false
 }
 
-// when is the iteration, of 1 to rounds, that a uniform number picks.
+// when is the round, of 1 to rounds, that a uniform number picks.
 func (f faultPlan) when(u float64) uint64 { return 1 + uint64(u*float64(f.rounds)) }
 
 // uniforms draws two numbers in [0, 1).

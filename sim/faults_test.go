@@ -55,7 +55,7 @@ func TestLeaveAndAway(t *testing.T) {
 		if p = strings.Trim(gone(away, c), "."); p != "" {
 			were++
 			if p != "xxxx" && !strings.HasSuffix(gone(away, c), p) {
-				t.Fatalf("client %d was away for %q, four iterations expected", c, p)
+				t.Fatalf("client %d was away for %q, four rounds expected", c, p)
 			}
 		}
 	}

@@ -11,19 +11,19 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// In an ideal sum nothing happens to an input between the client that computes it and the adder, and who is lost in an iteration is
+// In an ideal sum nothing happens to an input between the client that computes it and the adder, and who is lost in a round is
 // drawn when it opens. So the inputs of those who will send one are added up as they are computed: those of a million clients, on
 // their way at one instant, would take more memory than all ratings. Messages are as they would be, without the vectors in them.
 // Sums are of integers, so that their order changes nothing. Where somebody looks at messages (Config.Sent) they have their vectors.
 
-// folding adds up the inputs of the iteration in progress.
+// folding adds up the inputs of the round in progress.
 type folding struct {
 	workers int
-	sends   func(protocol.ClientID) bool // whether a client's input will leave it, in the iteration in progress
+	sends   func(protocol.ClientID) bool // whether a client's input will leave it, in the round in progress
 
-	iteration uint64
-	parts     []part
-	folded    []bool // by client
+	round  uint64
+	parts  []part
+	folded []bool // by client
 }
 
 // part is a part of the sums, of some of the clients.
@@ -86,20 +86,20 @@ func (c *foldingClient) Fold(id protocol.ClientID, p *protocol.Plan, inputs []pr
 	return nil, nil
 }
 
-// begin forgets the iteration before.
+// begin forgets the round before.
 func (x *folding) begin(p *protocol.Plan) {
 	length := 0
 	for _, r := range p.Releases {
 		length += r.Len
 	}
-	x.iteration = p.Iteration
+	x.round = p.Round
 	x.parts = make([]part, min(max(foldedMemory/(8*max(length, 1)), 1), max(x.workers, 1)))
 	clear(x.folded)
 }
 
-// add adds a client's inputs, unless they are of another iteration than that in progress.
+// add adds a client's inputs, unless they are of another round than that in progress.
 func (x *folding) add(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) bool {
-	if p.Iteration != x.iteration {
+	if p.Round != x.round {
 		return false
 	}
 	x.folded[id] = true
@@ -146,7 +146,7 @@ func (s *foldedSum) Begin(p *protocol.Plan) error {
 	if err := s.Ideal.Begin(p); err != nil {
 		return err
 	}
-	s.plan, s.nothing = p, protocol.MaskedInput{Iteration: p.Iteration, Vectors: p.Zeros()}
+	s.plan, s.nothing = p, protocol.MaskedInput{Round: p.Round, Vectors: p.Zeros()}
 	s.folding.begin(p)
 	return nil
 }
@@ -171,7 +171,7 @@ func (s *foldedSum) Sum(run protocol.Runner) ([][]int64, error) {
 			sent++
 		}
 	}
-	if sent != s.received || s.folding.iteration != s.plan.Iteration {
+	if sent != s.received || s.folding.round != s.plan.Round {
 		return nil, fmt.Errorf("sim: the inputs of %d clients were added up, and %d arrived", sent, s.received)
 	}
 	for i := range s.folding.parts {

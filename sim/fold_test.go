@@ -13,15 +13,15 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// several contributes a few coordinates that follow from the client and the iteration, and keeps how often it was asked.
+// several contributes a few coordinates that follow from the client and the round, and keeps how often it was asked.
 type several struct {
 	id    int
 	asked []uint64
 }
 
 func (s *several) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
-	s.asked = append(s.asked, p.Iteration)
-	at := uint32(s.id+int(p.Iteration)) % uint32(p.Releases[0].Len-1)
+	s.asked = append(s.asked, p.Round)
+	at := uint32(s.id+int(p.Round)) % uint32(p.Releases[0].Len-1)
 	return []protocol.Vector{{Index: []uint32{at, at + 1}, Value: []float64{float64(s.id%7) - 3, 1}}}, nil
 }
 func (*several) Finish([]byte, protocol.Runner) error { return nil }
@@ -75,7 +75,7 @@ func TestFoldedInputs(t *testing.T) {
 				for _, s := range all {
 					asked = append(asked, s.asked)
 				}
-				its := slices.Clone(out.Iterations)
+				its := slices.Clone(out.Rounds)
 				for i := range its {
 					its[i].Skipped = nil // errors are compared by strategies
 				}

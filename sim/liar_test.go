@@ -49,7 +49,7 @@ func (h heard) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return eff
 }
 
-// checkExcluded: the liar is named once, and nobody else; at most so many iterations are
+// checkExcluded: the liar is named once, and nobody else; at most so many rounds are
 // lost, each of which costs its clients once; the liar's input is in none after that.
 func checkExcluded(t *testing.T, out *Outcome, events []protocol.Event, lost int) {
 	t.Helper()
@@ -61,32 +61,32 @@ func checkExcluded(t *testing.T, out *Outcome, events []protocol.Event, lost int
 		if e.Party != protocol.ClientParty(liar) || e.Err == nil {
 			t.Errorf("excluded: %v, %v", e.Party, e.Err)
 		}
-		at = append(at, e.Iteration)
+		at = append(at, e.Round)
 	}
 	if len(at) != 1 {
 		t.Fatalf("the liar was excluded %d times, want once", len(at))
 	}
 	if got := out.Skipped(); got != lost {
-		t.Errorf("%d iterations lost, want %d", got, lost)
+		t.Errorf("%d rounds lost, want %d", got, lost)
 	}
-	for _, it := range out.Iterations {
+	for _, it := range out.Rounds {
 		want := aheadClients
 		if it.Number > at[0] {
 			want--
 		}
 		if it.Skipped == nil && it.Survivors > want {
-			t.Errorf("iteration %d is over %d clients, the liar was excluded in %d", it.Number, it.Survivors, at[0])
+			t.Errorf("round %d is over %d clients, the liar was excluded in %d", it.Number, it.Survivors, at[0])
 		}
 		if it.Sent > want {
-			t.Errorf("iteration %d took %d masked inputs of %d clients", it.Number, it.Sent, want)
+			t.Errorf("round %d took %d masked inputs of %d clients", it.Number, it.Sent, want)
 		}
 	}
 }
 
-// One client lies about what it deals, or sends what is refused, in all iterations. The
-// first costs an iteration at the most, to whose price each honest client is charged once,
+// One client lies about what it deals, or sends what is refused, in all rounds. The
+// first costs a round at the most, to whose price each honest client is charged once,
 // and from then on the liar is out: also of what had been set up ahead by then.
-func TestLiarCostsOneIteration(t *testing.T) {
+func TestLiarCostsOneRound(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost int
 		lie  func(protocol.Message)
@@ -190,7 +190,7 @@ func pushed(t *testing.T, m *protocol.MaskedInput, r protocol.Release, by int64)
 
 // A client adds 65,536 to each coordinate, of which an honest one has at most one other
 // than 0, and that 1. Nothing of it reaches the strategy, by any kind of real sum, with
-// noise and without; the iterations are skipped, and charged like any.
+// noise and without; the rounds are skipped, and charged like any.
 func TestPushedSumsAreRefused(t *testing.T) {
 	for _, k := range []kindOfSum{semiHonest, active} {
 		for _, noise := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split} {
@@ -202,16 +202,16 @@ func TestPushedSumsAreRefused(t *testing.T) {
 			}
 			strategy.plan.Releases[0] = r
 			out, _ := lying(t, cfg, func(m protocol.Message) {
-				if in, ok := m.(*protocol.MaskedInput); ok && in.Iteration%2 == 0 {
+				if in, ok := m.(*protocol.MaskedInput); ok && in.Round%2 == 0 {
 					pushed(t, in, r, 1<<16)
 				}
 			})
 			if out.Skipped() != aheadRounds/2 || len(strategy.sums) != aheadRounds/2 || len(strategy.skipped) != aheadRounds/2 {
 				t.Errorf("%s, %s: %d skipped, %d sums of %d", k.name, noise, out.Skipped(), len(strategy.sums), aheadRounds)
 			}
-			for _, it := range out.Iterations {
+			for _, it := range out.Rounds {
 				if (it.Skipped != nil) != (it.Number%2 == 0) || it.Sent != aheadClients {
-					t.Errorf("%s, %s: iteration %d was skipped with %v, and charged %d times", k.name, noise, it.Number, it.Skipped, it.Sent)
+					t.Errorf("%s, %s: round %d was skipped with %v, and charged %d times", k.name, noise, it.Number, it.Skipped, it.Sent)
 				}
 			}
 		}

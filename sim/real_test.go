@@ -62,10 +62,10 @@ func TestRealIsIdeal(t *testing.T) {
 					if d := cmp.Diff(both[0].skipped, both[1].skipped); d != "" || len(both[1].skipped) == 0 && lost > 2 {
 						t.Errorf("%d skipped (-ideal +real):\n%s", len(both[1].skipped), d)
 					}
-					for i, it := range outcomes[1].Iterations {
-						ideal := outcomes[0].Iterations[i]
+					for i, it := range outcomes[1].Rounds {
+						ideal := outcomes[0].Rounds[i]
 						if it.Survivors != ideal.Survivors || it.Answered != ideal.Answered || it.Alive != ideal.Alive || it.Sent != ideal.Sent {
-							t.Errorf("the real iteration was like %+v, the ideal one like %+v", it, ideal)
+							t.Errorf("the real round was like %+v, the ideal one like %+v", it, ideal)
 						}
 					}
 				})
@@ -120,7 +120,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("dropout %v: %d sums (-ideal +real):\n%s", dropout, len(both[1].sums), d)
 		}
 		for i, out := range outcomes {
-			for _, it := range out.Iterations {
+			for _, it := range out.Rounds {
 				if it.Alive+it.Dropped != cohort.Clients || it.Sent > cohort.Goal || it.Survivors > cohort.Goal {
 					t.Errorf("of %d that are asked for %d: %+v", cohort.Clients, cohort.Goal, it)
 				}
@@ -129,9 +129,9 @@ func TestTurns(t *testing.T) {
 				}
 				sum := 0.
 				for id, x := range both[i].sums[it.Number].Values[0] {
-					asked := (protocol.Setup{Session: session, Iteration: it.Number, Cohort: cohort}).Chooses(protocol.ClientID(id))
+					asked := (protocol.Setup{Session: session, Round: it.Number, Cohort: cohort}).Chooses(protocol.ClientID(id))
 					if sum += x; x != 0 && !asked {
-						t.Errorf("client %d is in the sum of iteration %d, which does not ask it", id, it.Number)
+						t.Errorf("client %d is in the sum of round %d, which does not ask it", id, it.Number)
 					}
 				}
 				if it.Skipped == nil && sum != float64(it.Survivors) {
@@ -144,7 +144,7 @@ func TestTurns(t *testing.T) {
 
 // In active mode clients may be lost before they confirm the survivors: they
 // stay survivors, their noise is not reduced, and too many of them end the
-// iteration there.
+// round there.
 func TestLostAtConsistency(t *testing.T) {
 	const n = 12
 	for _, lost := range []int{0, 1, 2, 3} {
@@ -165,7 +165,7 @@ func TestLostAtConsistency(t *testing.T) {
 		if got := strategy.sums[1]; got.Survivors != n || !cmp.Equal(got.Values[0], []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}) {
 			t.Errorf("%d lost: the sum is %+v, want everybody's", lost, got)
 		}
-		if it := out.Iterations[0]; it.Answered != n-lost {
+		if it := out.Rounds[0]; it.Answered != n-lost {
 			t.Errorf("%d lost: %d answered", lost, it.Answered)
 		}
 	}
@@ -202,7 +202,7 @@ func checkWorkers(t *testing.T, kind protocol.NoiseKind, stages []protocol.Stage
 		}
 	}
 	if len(sums) == 0 {
-		t.Fatal("no iteration was summed")
+		t.Fatal("no round was summed")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		params := secagg.Params{Mode: mode, Iterations: 1}
+		params := secagg.Params{Mode: mode, Rounds: 1}
 		if mode == graph.Active {
 			params.Identities = make([]ed25519.PublicKey, n)
 			for i := range params.Identities {
@@ -230,7 +230,7 @@ func TestCost(t *testing.T) {
 			}
 		}
 		p := strategy.plan
-		p.Iteration = 1
+		p.Round = 1
 		cost, err := params.Cost(&p)
 		if err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestCost(t *testing.T) {
 }
 
 // What travels with another message is counted once, under its own kind: what is
-// booked by kind adds up to what the iterations took, the final model aside, and an
+// booked by kind adds up to what the rounds took, the final model aside, and an
 // advertisement that rode along takes a field's tag and length for a frame's header.
 func TestRidersAreBookedOnce(t *testing.T) {
 	const n, rounds = 6, 3
@@ -261,7 +261,7 @@ func TestRidersAreBookedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var up, down int64
-	for _, it := range out.Iterations {
+	for _, it := range out.Rounds {
 		up, down = up+it.Up, down+it.Down
 	}
 	for k := range protocol.Kinds {
@@ -271,9 +271,9 @@ func TestRidersAreBookedOnce(t *testing.T) {
 		}
 	}
 	if up != 0 || down != 0 {
-		t.Errorf("the iterations took %d bytes up and %d down that are booked under no kind", up, down)
+		t.Errorf("the rounds took %d bytes up and %d down that are booked under no kind", up, down)
 	}
-	// The iteration and two keys, 2 + 70 bytes, alone; or along, with a flag of 2.
+	// The round and two keys, 2 + 70 bytes, alone; or along, with a flag of 2.
 	if got, want := out.Up[protocol.KindAdvertise], int64(n*(5+72)+(rounds-1)*n*(2+72+2)); got != want {
 		t.Errorf("%d bytes of advertisements, want %d", got, want)
 	}
@@ -297,7 +297,7 @@ func TestConfigOfSums(t *testing.T) {
 	}
 }
 
-// Nobody can drop out at a stage that no iteration comes to.
+// Nobody can drop out at a stage that no round comes to.
 func TestLostAtNoStage(t *testing.T) {
 	const n = 10
 	for kind, sound := range map[protocol.NoiseKind]bool{protocol.Split: false, protocol.TwoRound: true} {
@@ -308,13 +308,13 @@ func TestLostAtNoStage(t *testing.T) {
 		if (err == nil) != sound {
 			t.Errorf("clients drop out at replace and noise is %s: %v", kind, err)
 		}
-		if sound && (out.Iterations[0].Dropped == 0 || out.Iterations[0].Survivors != n || out.Iterations[0].Answered != n) {
-			t.Errorf("lost at replace: %+v, want everybody's input and noise", out.Iterations[0])
+		if sound && (out.Rounds[0].Dropped == 0 || out.Rounds[0].Survivors != n || out.Rounds[0].Answered != n) {
+			t.Errorf("lost at replace: %+v, want everybody's input and noise", out.Rounds[0])
 		}
 	}
 }
 
-// In virtual time an iteration of active mode takes one exchange and one computation more
+// In virtual time a round of active mode takes one exchange and one computation more
 // than one of semi-honest mode, for the survivors to be confirmed: that the aggregator
 // verifies signatures, message after message, takes none.
 func TestClockOfActiveMode(t *testing.T) {
@@ -328,7 +328,7 @@ func TestClockOfActiveMode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		took[mode] = out.Iterations[0].Duration
+		took[mode] = out.Rounds[0].Duration
 	}
 	if more, want := took[graph.Active]-took[graph.SemiHonest], 2*fast.Latency+fast.Compute; more != want {
 		t.Errorf("it takes %v more, want %v", more, want)

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// Fate is what becomes of the clients in an iteration.
+// Fate is what becomes of the clients in a round.
 type Fate struct {
 	Trained protocol.Bitmap // clients that took the plan up: their trainers contribute, whether or not it arrives
 	Summed  protocol.Bitmap // of them, those whose inputs the sum has
@@ -28,9 +28,9 @@ var ErrRehearsed = errors.New("sim: only a run of a session whose sums are ideal
 //
 // Trainers contribute nothing and are not called, and the strategy absorbs nothing; ledgers are charged as by a run.
 // Where the strategy makes the plans of the run itself, such as one that has them from that driver, the outcome is the
-// run's; where it makes others for want of sums, only times and bytes differ. In place of c.Iteration each is called, after
-// each iteration.
-func Rehearse(ctx context.Context, c Config, each func(Iteration, Fate, []byte) error) (*Outcome, error) {
+// run's; where it makes others for want of sums, only times and bytes differ. In place of c.Round each is called, after
+// each round.
+func Rehearse(ctx context.Context, c Config, each func(Round, Fate, []byte) error) (*Outcome, error) {
 	if c.Session == (protocol.SessionID{}) || c.Real || c.Draw != secagg.DrawSum || c.From != nil {
 		return nil, ErrRehearsed
 	}
@@ -39,7 +39,7 @@ func Rehearse(ctx context.Context, c Config, each func(Iteration, Fate, []byte) 
 	}
 	w := &watch{clients: len(c.Trainers)}
 	c.watch, c.Between = w, nil
-	c.Iteration = func(it Iteration, shared []byte) error {
+	c.Round = func(it Round, shared []byte) error {
 		s := w.at(it.Number)
 		return each(it, Fate{Trained: bitmap(s.trained), Summed: bitmap(s.summed), Charged: bitmap(s.charged)}, shared)
 	}
@@ -53,38 +53,38 @@ func Rehearse(ctx context.Context, c Config, each func(Iteration, Fate, []byte) 
 // watch records fates. Nobody watches where it is nil.
 type watch struct {
 	clients int
-	seen    seen // of the latest iteration
+	seen    seen // of the latest round
 }
 
 // seen is a fate in the making: a byte for each client, since clients compute side by side.
 type seen struct {
-	iteration                uint64
+	round                    uint64
 	trained, summed, charged []bool
 }
 
-// planned begins an iteration, of which the plan is known.
+// planned begins a round, of which the plan is known.
 func (w *watch) planned(p *protocol.Plan) {
 	if w != nil {
-		w.seen = w.begin(p.Iteration)
+		w.seen = w.begin(p.Round)
 	}
 }
 
-func (w *watch) begin(iteration uint64) seen {
+func (w *watch) begin(round uint64) seen {
 	of := func() []bool { return make([]bool, w.clients) }
-	return seen{iteration, of(), of(), of()}
+	return seen{round, of(), of(), of()}
 }
 
 // charged notes that a client's ledger was charged.
-func (w *watch) charged(c protocol.ClientID, iteration uint64) {
+func (w *watch) charged(c protocol.ClientID, round uint64) {
 	if w != nil {
-		w.at(iteration).charged[c] = true
+		w.at(round).charged[c] = true
 	}
 }
 
-// at is what is seen of an iteration. Of one that is over nobody takes note any more.
-func (w *watch) at(iteration uint64) seen {
-	if w.seen.iteration != iteration {
-		return w.begin(iteration)
+// at is what is seen of a round. Of one that is over nobody takes note any more.
+func (w *watch) at(round uint64) seen {
+	if w.seen.round != round {
+		return w.begin(round)
 	}
 	return w.seen
 }
@@ -107,7 +107,7 @@ type onlooker struct {
 
 // Contribute implements client.Trainer.
 func (o onlooker) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
-	o.watch.at(p.Iteration).trained[o.id] = true
+	o.watch.at(p.Round).trained[o.id] = true
 	return nothing(p), nil
 }
 
@@ -130,8 +130,8 @@ func (s watchedSum) Receive(from protocol.ClientID, m protocol.StageMessage) err
 	if err != nil {
 		return err
 	}
-	if iteration, stage := m.At(); stage == protocol.StageMaskedInput {
-		s.watch.at(iteration).summed[from] = true
+	if round, stage := m.At(); stage == protocol.StageMaskedInput {
+		s.watch.at(round).summed[from] = true
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type savedAdder struct{ *adder }
 func (savedAdder) Save() ([]byte, error) { return nil, nil }
 func (savedAdder) Restore([]byte) error  { return nil }
 
-// asked notes in which iterations a trainer was asked.
+// asked notes in which rounds a trainer was asked.
 type asked struct {
 	client.Trainer
 
@@ -32,7 +32,7 @@ type asked struct {
 
 func (a asked) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	a.mu.Lock()
-	a.in[p.Iteration] = true
+	a.in[p.Round] = true
 	a.mu.Unlock()
 	return a.Trainer.Contribute(p, src, run)
 }
@@ -40,12 +40,12 @@ func (a asked) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Run
 // tally is a ledger that counts.
 type tally map[uint64]bool
 
-func (l tally) Charge(_ [16]byte, iteration uint64, _ []dp.Event) error {
-	l[iteration] = true
+func (l tally) Charge(_ [16]byte, round uint64, _ []dp.Event) error {
+	l[round] = true
 	return nil
 }
 
-// sameReason compares why iterations were skipped.
+// sameReason compares why rounds were skipped.
 var sameReason = cmp.Comparer(func(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 })
@@ -80,19 +80,19 @@ func TestRehearsalIsTheRun(t *testing.T) {
 		sums := c.Strategy.(savedAdder).sums
 		c, unseen, recharged := config()
 		next := uint64(0)
-		got, err := Rehearse(context.Background(), c, func(it Iteration, f Fate, _ []byte) error {
+		got, err := Rehearse(context.Background(), c, func(it Round, f Fate, _ []byte) error {
 			if next++; it.Number != next {
-				t.Fatalf("iteration %d follows %d", it.Number, next-1)
+				t.Fatalf("round %d follows %d", it.Number, next-1)
 			}
 			for i := range n {
 				if f.Trained.Has(i) != seen[i].in[it.Number] {
-					t.Errorf("%+v: iteration %d: client %d trained: %t, in the run %t", faults, it.Number, i, f.Trained.Has(i), seen[i].in[it.Number])
+					t.Errorf("%+v: round %d: client %d trained: %t, in the run %t", faults, it.Number, i, f.Trained.Has(i), seen[i].in[it.Number])
 				}
 				if f.Charged.Has(i) != charged[i][it.Number] || recharged[i][it.Number] != charged[i][it.Number] {
-					t.Errorf("%+v: iteration %d: client %d charged: %t, in the run %t", faults, it.Number, i, f.Charged.Has(i), charged[i][it.Number])
+					t.Errorf("%+v: round %d: client %d charged: %t, in the run %t", faults, it.Number, i, f.Charged.Has(i), charged[i][it.Number])
 				}
 				if s, ok := sums[it.Number]; ok && f.Summed.Has(i) != (s.Values[0][i] == 1) {
-					t.Errorf("%+v: iteration %d: client %d in the sum: %t, in the run %v", faults, it.Number, i, f.Summed.Has(i), s.Values[0][i])
+					t.Errorf("%+v: round %d: client %d in the sum: %t, in the run %v", faults, it.Number, i, f.Summed.Has(i), s.Values[0][i])
 				}
 			}
 			return nil
@@ -101,13 +101,13 @@ func TestRehearsalIsTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next != rounds || slices.ContainsFunc(unseen, func(a asked) bool { return len(a.in) > 0 }) {
-			t.Errorf("%+v: %d iterations were gone through, or trainers were asked", faults, next)
+			t.Errorf("%+v: %d rounds were gone through, or trainers were asked", faults, next)
 		}
 		if diff := cmp.Diff(want, got, sameReason); diff != "" {
 			t.Errorf("%+v: (-run +rehearsal)\n%s", faults, diff)
 		}
 		if len(sums) == 0 {
-			t.Errorf("%+v: no iteration came to a sum", faults)
+			t.Errorf("%+v: no round came to a sum", faults)
 		}
 	}
 }

@@ -17,12 +17,12 @@ type Relays struct {
 	Outages []Outage
 }
 
-// Outage is a relay that fails: in an iteration it takes what clients send in a stage, and falls silent
-// before it gives the aggregator their sum. In the next iteration it is back, knowing nothing.
+// Outage is a relay that fails: in a round it takes what clients send in a stage, and falls silent
+// before it gives the aggregator their sum. In the next round it is back, knowing nothing.
 type Outage struct {
-	Relay     int // from 0
-	Iteration uint64
-	Stage     protocol.Stage // masked-input or unmask
+	Relay int // from 0
+	Round uint64
+	Stage protocol.Stage // masked-input or unmask
 }
 
 // checkRelays reports what keeps relays from their work.
@@ -68,7 +68,7 @@ func newRelays(cfg Config) *relays {
 // arrives puts a new relay in a place.
 func (r *relays) arrives(cfg Config, place int) {
 	n := len(r.roles)
-	role := relay.New(relay.Config{Number: n, Clients: len(cfg.Trainers), Iterations: cfg.Rounds})
+	role := relay.New(relay.Config{Number: n, Clients: len(cfg.Trainers), Rounds: cfg.Rounds})
 	for c := place; c < len(cfg.Trainers); c += cfg.Relays.Count {
 		role.Step(epoch, protocol.Connected{Client: protocol.ClientID(c), Connection: 1}) // of which this aggregator need not hear
 	}
@@ -100,7 +100,7 @@ func (r *relays) fails(outages []Outage, number protocol.ClientID, m protocol.Me
 		return false
 	}
 	for _, o := range outages {
-		if o.Relay == r.place[number] && o.Iteration == collect.Iteration && o.Stage == collect.Stage {
+		if o.Relay == r.place[number] && o.Round == collect.Round && o.Stage == collect.Stage {
 			return true
 		}
 	}

@@ -37,9 +37,9 @@ func same(t *testing.T, a, b *adder, x, y *Outcome) {
 	if d := cmp.Diff(a.skipped, b.skipped); d != "" {
 		t.Errorf("skipped (-without relays +with):\n%s", d)
 	}
-	for i := range x.Iterations {
-		if p, q := x.Iterations[i], y.Iterations[i]; p.Survivors != q.Survivors || p.Answered != q.Answered {
-			t.Errorf("iteration %d: %d survivors, %d answered without relays, %d and %d with them", i+1, p.Survivors, p.Answered, q.Survivors, q.Answered)
+	for i := range x.Rounds {
+		if p, q := x.Rounds[i], y.Rounds[i]; p.Survivors != q.Survivors || p.Answered != q.Answered {
+			t.Errorf("round %d: %d survivors, %d answered without relays, %d and %d with them", i+1, p.Survivors, p.Answered, q.Survivors, q.Answered)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestRelayFails(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%d", kind, stage, failed), func(t *testing.T) {
 					r, fates := Relays{Count: 4}, outages{4, failed, stage}
 					for k := range failed {
-						r.Outages = append(r.Outages, Outage{Relay: k, Iteration: 2, Stage: stage})
+						r.Outages = append(r.Outages, Outage{Relay: k, Round: 2, Stage: stage})
 					}
 					without, x := relayed(t, kind, Relays{}, fates)
 					with, y := relayed(t, kind, r, nil)
@@ -89,7 +89,7 @@ func TestRelayFails(t *testing.T) {
 					if got := len(with.sums); got != 4-failed {
 						t.Errorf("%d sums after %d relays failed in one round of 3", got, failed)
 					}
-					if it := y.Iterations[1]; failed == 1 && it.Answered != 9 {
+					if it := y.Rounds[1]; failed == 1 && it.Answered != 9 {
 						t.Errorf("%d answered of 12 after a relay with 3 was lost", it.Answered)
 					}
 				})
@@ -99,14 +99,14 @@ func TestRelayFails(t *testing.T) {
 }
 
 // outages is a calendar by which all clients of the first failed of so many relays are lost in
-// iteration 2 at a stage.
+// round 2 at a stage.
 type outages struct {
 	relays, failed int
 	stage          protocol.Stage
 }
 
-func (o outages) lost(c protocol.ClientID, iteration uint64) protocol.Stage {
-	if iteration == 2 && int(c)%o.relays < o.failed {
+func (o outages) lost(c protocol.ClientID, round uint64) protocol.Stage {
+	if round == 2 && int(c)%o.relays < o.failed {
 		return o.stage
 	}
 	return protocol.Stages

@@ -17,11 +17,11 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// Snapshot is a run between two iterations: with the same configuration, from which all that
+// Snapshot is a run between two rounds: with the same configuration, from which all that
 // is random follows, a later run goes on from it to the same bits ([Config.From]).
 //
-// What a role keeps between iterations is not in it: who set up what with whom ahead. The
-// roles go through the known iterations again instead, with nothing to compute: trainers
+// What a role keeps between rounds is not in it: who set up what with whom ahead. The
+// roles go through the known rounds again instead, with nothing to compute: trainers
 // contribute nothing, sums have neither noise nor, but in active mode, cryptography, and the
 // strategy absorbs nothing. A role may change without a snapshot's form changing. What is left is
 // the messages: a small part of the time with real sums, more than half with ideal ones where
@@ -29,24 +29,24 @@ import (
 //
 // It holds what clients keep to themselves.
 type Snapshot struct {
-	Iterations []Past
-	Up, Down   [protocol.Kinds]int64
-	RelayUp    int64
-	RelayDown  int64
-	Clock      time.Duration
-	Strategy   []byte   // as server.Durable saved it
-	Trainers   [][]byte // as client.Resumable saved it, by client; nil: nothing is kept
+	Rounds    []Past
+	Up, Down  [protocol.Kinds]int64
+	RelayUp   int64
+	RelayDown int64
+	Clock     time.Duration
+	Strategy  []byte   // as server.Durable saved it
+	Trainers  [][]byte // as client.Resumable saved it, by client; nil: nothing is kept
 }
 
-// Past is an iteration that is over, with the reason why it was skipped as text; "" where it was not.
+// Past is a round that is over, with the reason why it was skipped as text; "" where it was not.
 type Past struct {
-	Iteration
+	Round
 	Reason string
 }
 
-// record is the iteration as an outcome has it.
-func (p Past) record() Iteration {
-	it := p.Iteration
+// record is the round as an outcome has it.
+func (p Past) record() Round {
+	it := p.Round
 	if p.Reason != "" {
 		it.Skipped = errors.New(p.Reason)
 	}
@@ -56,7 +56,7 @@ func (p Past) record() Iteration {
 // ErrOtherRun is returned for a snapshot that is not of the run that goes on from it.
 var ErrOtherRun = errors.New("the snapshot is of another run")
 
-// known is how many iterations are known before the run begins.
+// known is how many rounds are known before the run begins.
 func (c Config) known() uint64 {
 	switch {
 	case c.watch != nil: // nothing is computed in a rehearsal
@@ -64,7 +64,7 @@ func (c Config) known() uint64 {
 	case c.From == nil:
 		return 0
 	}
-	return uint64(len(c.From.Iterations))
+	return uint64(len(c.From.Rounds))
 }
 
 // checkFrom reports what keeps a run from going on, or from being gone on with.
@@ -81,14 +81,14 @@ func (c Config) checkFrom() error {
 	if c.From == nil {
 		return nil
 	}
-	if n := len(c.From.Iterations); n == 0 || n >= c.Rounds || len(c.From.Trainers) != len(c.Trainers) {
-		return fmt.Errorf("%w: it is of %d clients after %d iterations; there are %d clients and %d iterations", ErrOtherRun, len(c.From.Trainers), n, len(c.Trainers), c.Rounds)
+	if n := len(c.From.Rounds); n == 0 || n >= c.Rounds || len(c.From.Trainers) != len(c.Trainers) {
+		return fmt.Errorf("%w: it is of %d clients after %d rounds; there are %d clients and %d rounds", ErrOtherRun, len(c.From.Trainers), n, len(c.Trainers), c.Rounds)
 	}
 	return nil
 }
 
 // resumable is a strategy whose state before every plan is at hand, and which takes up that of
-// a snapshot where the known iterations end.
+// a snapshot where the known rounds end.
 type resumable struct {
 	server.Durable
 	from    *Snapshot
@@ -119,7 +119,7 @@ func (r *resumable) Next() (plan *protocol.Plan, done bool, err error) {
 
 // Absorb implements server.Strategy.
 func (r *resumable) Absorb(p *protocol.Plan, s protocol.Sums, run protocol.Runner) error {
-	if p.Iteration <= r.known {
+	if p.Round <= r.known {
 		return nil
 	}
 	return r.Durable.Absorb(p, s, run)
@@ -127,12 +127,12 @@ func (r *resumable) Absorb(p *protocol.Plan, s protocol.Sums, run protocol.Runne
 
 // Skip implements server.Strategy.
 func (r *resumable) Skip(p *protocol.Plan, why error) {
-	if p.Iteration > r.known {
+	if p.Round > r.known {
 		r.Durable.Skip(p, why)
 	}
 }
 
-// pausing is a trainer that contributes nothing to the known iterations.
+// pausing is a trainer that contributes nothing to the known rounds.
 type pausing struct {
 	client.Trainer
 	known uint64
@@ -140,7 +140,7 @@ type pausing struct {
 
 // Contribute implements client.Trainer.
 func (t pausing) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	if p.Iteration > t.known {
+	if p.Round > t.known {
 		return t.Trainer.Contribute(p, src, run)
 	}
 	return nothing(p), nil
@@ -161,7 +161,7 @@ type idle struct {
 // Heavy implements client.Sum.
 func (i idle) Heavy() bool { return i.heavy }
 
-// hollow are sums of which those of the known iterations hold nothing. In active mode they are as they
+// hollow are sums of which those of the known rounds hold nothing. In active mode they are as they
 // would be: clients may be lost at a stage that no other sum has.
 func (c Config) hollow(s sums, src entropy.Source) sums {
 	if c.known() == 0 || c.Mode == graph.Active {
@@ -171,14 +171,14 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 	join := secagg.IdealClients(secagg.DrawSum) // so that clients add no noise either
 	return sums{
 		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
-			if p.Iteration > known {
+			if p.Round > known {
 				return s.aggregator(p)
 			}
 			return secagg.NewIdeal(p, secagg.DrawClient, src, tables), nil // adds none of its own
 		},
 		client: func(id protocol.ClientID, p protocol.Setup) (client.Sum, error) {
 			side, err := s.client(id, p) // it is counted: a party draws its secrets from streams by how often it joined
-			if err != nil || p.Iteration > known {
+			if err != nil || p.Round > known {
 				return side, err
 			}
 			return idle{join(p), c.Real}, nil
@@ -186,7 +186,7 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 	}
 }
 
-// resumed prepares the configuration: its strategy and trainers go through known iterations idly.
+// resumed prepares the configuration: its strategy and trainers go through known rounds idly.
 func (f *federation) resumed(cfg Config) Config {
 	if cfg.From == nil && cfg.Between == nil && cfg.watch == nil {
 		return cfg
@@ -216,15 +216,15 @@ func (f *federation) resumed(cfg Config) Config {
 	return cfg
 }
 
-// passKnown ends a known iteration: who was there is what the snapshot says, and from the
+// passKnown ends a known round: who was there is what the snapshot says, and from the
 // last one on the book is the snapshot's.
-func (f *federation) passKnown(it Iteration) error {
-	past := f.cfg.From.Iterations[it.Number-1]
+func (f *federation) passKnown(it Round) error {
+	past := f.cfg.From.Rounds[it.Number-1]
 	if past.Number != it.Number || past.Alive != it.Alive || past.Dropped != it.Dropped || past.Sent != it.Sent {
-		return fmt.Errorf("%w: in its iteration %d there were %d clients, %d were lost and %d sent an input; here there are %d, %d and %d",
+		return fmt.Errorf("%w: in its round %d there were %d clients, %d were lost and %d sent an input; here there are %d, %d and %d",
 			ErrOtherRun, it.Number, past.Alive, past.Dropped, past.Sent, it.Alive, it.Dropped, it.Sent)
 	}
-	f.out.Iterations = append(f.out.Iterations, past.record())
+	f.out.Rounds = append(f.out.Rounds, past.record())
 	if it.Number == f.cfg.known() {
 		f.out.Up, f.out.Down = f.cfg.From.Up, f.cfg.From.Down
 		f.out.RelayUp, f.out.RelayDown = f.cfg.From.RelayUp, f.cfg.From.RelayDown
@@ -233,15 +233,15 @@ func (f *federation) passKnown(it Iteration) error {
 	return nil
 }
 
-// snapshot is the run as it stands after an iteration.
+// snapshot is the run as it stands after a round.
 func (f *federation) snapshot() (*Snapshot, error) {
 	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, RelayUp: f.out.RelayUp, RelayDown: f.out.RelayDown, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
-	for _, it := range f.out.Iterations {
-		p := Past{Iteration: it}
+	for _, it := range f.out.Rounds {
+		p := Past{Round: it}
 		if it.Skipped != nil {
 			p.Reason, p.Skipped = it.Skipped.Error(), nil
 		}
-		s.Iterations = append(s.Iterations, p)
+		s.Rounds = append(s.Rounds, p)
 	}
 	for i, t := range f.trainers {
 		if r, ok := t.(client.Resumable); ok {

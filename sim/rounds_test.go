@@ -18,9 +18,9 @@ func TestStrategyOfOtherRounds(t *testing.T) {
 		want    string // "": the run ends well
 	}{
 		{3, 3, ""},
-		{1, 3, "the strategy ended after 1 iterations; Config.Rounds is 3"},
-		{0, 1, "the strategy ended after 0 iterations; Config.Rounds is 1"},
-		{3, 2, "the strategy plans iteration 3; Config.Rounds is 2"},
+		{1, 3, "the strategy ended after 1 rounds; Config.Rounds is 3"},
+		{0, 1, "the strategy ended after 0 rounds; Config.Rounds is 1"},
+		{3, 2, "the strategy plans round 3; Config.Rounds is 2"},
 	} {
 		for _, real := range []bool{false, true} {
 			trainers, _ := bits(4)
@@ -28,11 +28,11 @@ func TestStrategyOfOtherRounds(t *testing.T) {
 			out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: c.rounds, Network: network, Real: real})
 			switch {
 			case c.want == "":
-				if err != nil || len(out.Iterations) != c.rounds {
-					t.Errorf("%d iterations planned of %d: %v", c.planned, c.rounds, err)
+				if err != nil || len(out.Rounds) != c.rounds {
+					t.Errorf("%d rounds planned of %d: %v", c.planned, c.rounds, err)
 				}
 			case !errors.Is(err, ErrRounds) || !strings.Contains(err.Error(), c.want):
-				t.Errorf("%d iterations planned of %d (real sums: %t): error %v, want %q in it", c.planned, c.rounds, real, err, c.want)
+				t.Errorf("%d rounds planned of %d (real sums: %t): error %v, want %q in it", c.planned, c.rounds, real, err, c.want)
 			case len(strategy.sums) > c.rounds:
 				t.Errorf("%d sums were released of %d", len(strategy.sums), c.rounds)
 			}
@@ -40,13 +40,13 @@ func TestStrategyOfOtherRounds(t *testing.T) {
 	}
 }
 
-// A strategy that passes over a number has fewer iterations than it says.
-func TestStrategyThatPassesOverAnIteration(t *testing.T) {
+// A strategy that passes over a number has fewer rounds than it says.
+func TestStrategyThatPassesOverAnRound(t *testing.T) {
 	trainers, _ := bits(4)
 	strategy := newAdder(protocol.Cohort{Clients: 4}, exact(4), 3)
 	strategy.at = 1
 	_, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network})
-	if err == nil || !strings.Contains(err.Error(), "ended after 2 iterations; Config.Rounds is 3") {
-		t.Errorf("two iterations, numbered 2 and 3, of three: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "ended after 2 rounds; Config.Rounds is 3") {
+		t.Errorf("two rounds, numbered 2 and 3, of three: %v", err)
 	}
 }

@@ -73,15 +73,15 @@ func (f *federation) hears(c protocol.ClientID, m protocol.Message) bool {
 	return protocol.StageOf(m, f.cfg.Mode == graph.Active) < f.lost[c]
 }
 
-// observe follows the iterations by the messages between server and aggregator.
+// observe follows the rounds by the messages between server and aggregator.
 func (f *federation) observe(e protocol.Envelope) error {
 	switch m := e.Message.(type) {
 	case *protocol.Open:
-		if m.Plan.Iteration > uint64(f.cfg.Rounds) {
-			return fmt.Errorf("%w: the strategy plans iteration %d; Config.Rounds is %d", ErrRounds, m.Plan.Iteration, f.cfg.Rounds)
+		if m.Plan.Round > uint64(f.cfg.Rounds) {
+			return fmt.Errorf("%w: the strategy plans round %d; Config.Rounds is %d", ErrRounds, m.Plan.Round, f.cfg.Rounds)
 		}
 		if !m.Plan.Setup().Replaces && slices.Contains(f.cfg.Faults.Stages, protocol.StageReplace) {
-			return fmt.Errorf("iteration %d: clients drop out at %s, a stage of iterations that replace noise", m.Plan.Iteration, protocol.StageReplace)
+			return fmt.Errorf("round %d: clients drop out at %s, a stage of rounds that replace noise", m.Plan.Round, protocol.StageReplace)
 		}
 		if err := f.close(m.Plan.Broadcast); err != nil {
 			return err
@@ -101,24 +101,24 @@ func (f *federation) observe(e protocol.Envelope) error {
 	return nil
 }
 
-// end closes the last iteration, with the final model.
+// end closes the last round, with the final model.
 func (f *federation) end(model []byte) error {
 	if err := f.close(model); err != nil {
 		return err
 	}
-	if n := len(f.out.Iterations); n != f.cfg.Rounds {
-		return fmt.Errorf("%w: the strategy ended after %d iterations; Config.Rounds is %d", ErrRounds, n, f.cfg.Rounds)
+	if n := len(f.out.Rounds); n != f.cfg.Rounds {
+		return fmt.Errorf("%w: the strategy ended after %d rounds; Config.Rounds is %d", ErrRounds, n, f.cfg.Rounds)
 	}
 	f.out.Model, f.ended = model, true
-	f.present = new(Iteration) // what follows belongs to no iteration
+	f.present = new(Round) // what follows belongs to no round
 	return nil
 }
 
-// open begins an iteration and draws who will be lost in it, of those that it asks.
+// open begins a round and draws who will be lost in it, of those that it asks.
 func (f *federation) open(s protocol.Setup) {
-	f.present, f.began, f.staged = &Iteration{Number: s.Iteration}, f.now, f.now
+	f.present, f.began, f.staged = &Round{Number: s.Round}, f.now, f.now
 	f.relays.renew(f.cfg)
-	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), s.Iteration) })
+	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), s.Round) })
 	for id, stage := range f.lost {
 		switch {
 		case !s.Chooses(protocol.ClientID(id)):
@@ -130,7 +130,7 @@ func (f *federation) open(s protocol.Setup) {
 	}
 }
 
-// close ends the iteration in progress, with the model as it stands after it.
+// close ends the round in progress, with the model as it stands after it.
 func (f *federation) close(model []byte) error {
 	if f.present == nil {
 		return nil
@@ -140,9 +140,9 @@ func (f *federation) close(model []byte) error {
 	if f.cfg.watch == nil && it.Number <= f.cfg.known() {
 		return f.passKnown(it)
 	}
-	f.out.Iterations = append(f.out.Iterations, it)
-	if f.cfg.Iteration != nil {
-		if err := f.cfg.Iteration(it, model); err != nil {
+	f.out.Rounds = append(f.out.Rounds, it)
+	if f.cfg.Round != nil {
+		if err := f.cfg.Round(it, model); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ const (
 	noiseCoordinates = 5000
 )
 
-// noiseOf is what the sums of a run hold that has no session, all iterations one after
+// noiseOf is what the sums of a run hold that has no session, all rounds one after
 // the other.
 func noiseOf(t *testing.T, trainer client.Trainer, change func(*Config, *adder)) []float64 {
 	t.Helper()
@@ -118,7 +118,7 @@ func TestRunsThatReleaseDifferentlyShareNoNoise(t *testing.T) {
 			t.Errorf("noise %s: runs that release the same have noise of correlation %v", name, correlation(base, same))
 		}
 		if c := correlation(base[:noiseCoordinates], base[noiseCoordinates:]); math.Abs(c) > 0.085 {
-			t.Errorf("noise %s: that of two iterations has a correlation of %.3f", name, c)
+			t.Errorf("noise %s: that of two rounds has a correlation of %.3f", name, c)
 		}
 		for what, change := range others {
 			if name == "of a trainer" && what == "variance" {

@@ -69,21 +69,21 @@ type Config struct {
 	// Tables, if set, are those that ideal sums draw by: runs of one schedule may share them, whose building
 	// takes longer than small runs. They change no draw.
 	Tables  *noise.Tables
-	Rounds  int     // T, iterations the strategy plans (else ErrRounds), over which absences spread
-	SitOut  float64 // share of the clients that may sit an iteration out (aggregator.Config)
+	Rounds  int     // T, rounds the strategy plans (else ErrRounds), over which absences spread
+	SitOut  float64 // share of the clients that may sit a round out (aggregator.Config)
 	Faults  Faults
 	Network Network
 	Relays  Relays // of real sums in semi-honest mode
 	Seed    uint64
 	Workers protocol.Workers
-	// Iteration, if set, is called after each iteration with the shared model
+	// Round, if set, is called after each round with the shared model
 	// as it then stands.
-	Iteration func(Iteration, []byte) error
-	// Between, if set, is called after that, but for the last iteration, and may take a
+	Round func(Round, []byte) error
+	// Between, if set, is called after that, but for the last round, and may take a
 	// snapshot. Session must be set then, and Strategy be a server.Durable.
 	Between func(take func() (*Snapshot, error)) error
-	// From, if set, is where the run goes on, of the same configuration. Of the iterations
-	// that it has neither Iteration nor Between are called.
+	// From, if set, is where the run goes on, of the same configuration. Of the rounds
+	// that it has neither Round nor Between are called.
 	From *Snapshot
 	// Sent and Logged, if set, are told of every message that reaches somebody, or will, and of
 	// every event that a role reports, at what virtual time: what passes on the wires and what
@@ -123,8 +123,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Iteration is the record of one iteration.
-type Iteration struct {
+// Round is the record of one round.
+type Round struct {
 	Number    uint64
 	Survivors int           // |U1|; 0 when nothing was released
 	Answered  int           // of them, those who answered the stage unmask
@@ -141,21 +141,21 @@ type Iteration struct {
 
 // Outcome is the record of a whole run.
 type Outcome struct {
-	Iterations []Iteration
-	Model      []byte
+	Rounds []Round
+	Model  []byte
 	// Up and Down count the bytes that all clients sent and got, by kind of message.
 	Up, Down [protocol.Kinds]int64
 	// RelayUp and RelayDown count the bytes that the aggregator got from all relays and sent them.
 	RelayUp, RelayDown int64
 	Clock              time.Duration // virtual time at which the last client was done
-	// Charged counts, for each client, the iterations it charged its ledger for.
+	// Charged counts, for each client, the rounds it charged its ledger for.
 	Charged []int
 }
 
-// Skipped counts the iterations that released nothing.
+// Skipped counts the rounds that released nothing.
 func (o *Outcome) Skipped() int {
 	n := 0
-	for _, it := range o.Iterations {
+	for _, it := range o.Rounds {
 		if it.Skipped != nil {
 			n++
 		}
@@ -166,10 +166,10 @@ func (o *Outcome) Skipped() int {
 // ErrHalted is returned when no event is left although the session has not ended.
 var ErrHalted = errors.New("the federation came to a halt before its session ended")
 
-// ErrRounds is returned when the strategy plans more or fewer iterations than the
+// ErrRounds is returned when the strategy plans more or fewer rounds than the
 // configuration has rounds: faults and secure sums would have been set up for another
 // run. Set Config.Rounds to what the strategy plans.
-var ErrRounds = errors.New("the strategy and the configuration differ in the number of iterations")
+var ErrRounds = errors.New("the strategy and the configuration differ in the number of rounds")
 
 // Run simulates a federation to the end of its session. It returns early with the
 // context's error when the context is cancelled, and with the error of the first
@@ -223,18 +223,18 @@ type federation struct {
 	instead    map[protocol.ClientID]role // what stands in for a client, if anything does: tests have some that are listened to
 	relays     *relays
 	faults     calendar
-	lost       []protocol.Stage // of each client in the present iteration
+	lost       []protocol.Stage // of each client in the present round
 	together   together
-	present    *Iteration // the iteration in progress, nil before the first
-	began      time.Time  // when it began
-	staged     time.Time  // when its latest stage was closed
-	ended      bool       // the server has sent the final model
+	present    *Round    // the round in progress, nil before the first
+	began      time.Time // when it began
+	staged     time.Time // when its latest stage was closed
+	ended      bool      // the server has sent the final model
 	out        *Outcome
 
 	// Of a run that is gone on with, or may be.
 	strategy *resumable
 	trainers []client.Trainer // as they were given
-	ahead    time.Duration    // by which the clock is ahead of that of the known iterations gone through again
+	ahead    time.Duration    // by which the clock is ahead of that of the known rounds gone through again
 }
 
 func newFederation(cfg Config) (*federation, error) {
@@ -254,10 +254,10 @@ func newFederation(cfg Config) (*federation, error) {
 	sides = f.fold(cfg.watched(cfg.hollow(sides, streams.noise(idealSum))))
 	f.aggregator = aggregator.New(aggregator.Config{
 		Clients: n, StageTimeout: cfg.Network.StageTimeout, NewSum: sides.aggregator,
-		Iterations: uint64(cfg.Rounds), SitOut: cfg.SitOut,
+		Rounds: uint64(cfg.Rounds), SitOut: cfg.SitOut,
 	})
 	shared := &client.Shared{
-		Session: cfg.Session, NewSum: sides.client, Noise: new(client.Samplers), Iterations: uint64(cfg.Rounds),
+		Session: cfg.Session, NewSum: sides.client, Noise: new(client.Samplers), Rounds: uint64(cfg.Rounds),
 		Trainer: func(id protocol.ClientID) client.Trainer { return streams.trainer(cfg.Trainers[id], id) },
 		Entropy: func(id protocol.ClientID) entropy.Source { return streams.noise(clientName(int(id))) },
 	}
@@ -330,7 +330,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	for _, r := range eff.Persist {
 		if c, ok := r.(protocol.Charged); ok && len(c.Events) > 0 {
 			f.out.Charged[a.to.Client]++
-			f.cfg.watch.charged(a.to.Client, c.Iteration)
+			f.cfg.watch.charged(a.to.Client, c.Round)
 		}
 	}
 	for _, ev := range eff.Events {
@@ -338,7 +338,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 			f.cfg.Logged(f.now.Sub(epoch), ev)
 		}
 		switch ev.Kind {
-		case protocol.SumRefused: // before the next plan, which ends the iteration
+		case protocol.SumRefused: // before the next plan, which ends the round
 			f.present.Skipped, f.present.Survivors, f.present.Answered = ev.Err, 0, 0
 		case protocol.StageClosed:
 			f.present.Stages[ev.Stage], f.staged = f.now.Sub(f.staged), f.now
@@ -366,7 +366,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	for _, ev := range eff.Events {
 		switch ev.Kind {
 		case protocol.WorkFailed, protocol.InputUnusable, protocol.PlanRefused:
-			return fmt.Errorf("iteration %d: %s: %s: %w", ev.Iteration, ev.Party, ev.Kind, ev.Err)
+			return fmt.Errorf("round %d: %s: %s: %w", ev.Round, ev.Party, ev.Kind, ev.Err)
 		default: // what the outcome says already, in numbers
 		}
 	}

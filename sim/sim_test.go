@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// adder is a strategy that collects the sums of iterations.
+// adder is a strategy that collects the sums of rounds.
 type adder struct {
 	plan    protocol.Plan
 	rounds  uint64
@@ -38,15 +38,15 @@ func (a *adder) Next() (*protocol.Plan, bool, error) {
 	}
 	a.at++
 	p := a.plan
-	p.Iteration = a.at
+	p.Round = a.at
 	return &p, false, nil
 }
 
 func (a *adder) Absorb(p *protocol.Plan, s protocol.Sums, _ protocol.Runner) error {
-	a.sums[p.Iteration] = s
+	a.sums[p.Round] = s
 	return nil
 }
-func (a *adder) Skip(p *protocol.Plan, err error) { a.skipped[p.Iteration] = err }
+func (a *adder) Skip(p *protocol.Plan, err error) { a.skipped[p.Round] = err }
 func (a *adder) Model() []byte                    { return []byte("model") }
 
 // bit contributes 1 at the client's own coordinate, so that a sum shows who is in it.
@@ -122,7 +122,7 @@ func TestSumIsThatOfTheSurvivors(t *testing.T) {
 						t.Fatalf("skipped because of %v, want 29 of 30 left after %s", strategy.skipped[1], stage)
 					}
 					if out.Skipped() != 1 || len(strategy.sums) != 0 {
-						t.Fatalf("%d iterations skipped, %d sums", out.Skipped(), len(strategy.sums))
+						t.Fatalf("%d rounds skipped, %d sums", out.Skipped(), len(strategy.sums))
 					}
 					return
 				}
@@ -136,7 +136,7 @@ func TestSumIsThatOfTheSurvivors(t *testing.T) {
 				if diff := cmp.Diff(want, got.Values[0]); diff != "" {
 					t.Fatalf("sum (-want +got):\n%s", diff)
 				}
-				it := out.Iterations[0]
+				it := out.Rounds[0]
 				if it.Dropped != lost || it.Alive != n-lost {
 					t.Errorf("dropped %d, alive %d; %d were lost of %d", it.Dropped, it.Alive, lost, n)
 				}
@@ -197,7 +197,7 @@ func TestAttemptsAreCharged(t *testing.T) {
 	}
 }
 
-// Who refuses to overspend does not send: here everybody, in the second iteration.
+// Who refuses to overspend does not send: here everybody, in the second round.
 func TestOverspendingStopsTheRun(t *testing.T) {
 	const n = 10
 	release := exact(n)
@@ -218,7 +218,7 @@ func TestOverspendingStopsTheRun(t *testing.T) {
 	}
 }
 
-// Times and bytes of one small iteration, worked out by hand from the network.
+// Times and bytes of one small round, worked out by hand from the network.
 func TestClockAndBytes(t *testing.T) {
 	const n = 4
 	trainers, all := bits(n)
@@ -229,7 +229,7 @@ func TestClockAndBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Up: 5 bytes of header and 2 for the iteration; the masked input has 4 x 16 bits
+	// Up: 5 bytes of header and 2 for the round; the masked input has 4 x 16 bits
 	// besides, behind their length.
 	for kind, want := range map[protocol.Kind]int64{protocol.KindAdvertise: 7, protocol.KindShares: 7, protocol.KindMaskedInput: 17, protocol.KindUnmask: 7} {
 		if out.Up[kind] != n*want {
@@ -243,12 +243,12 @@ func TestClockAndBytes(t *testing.T) {
 	// 38 bytes up at 1 kB/s, three computations (contribution, sum, absorb);
 	// the way down adds 1 µs a byte.
 	plan := strategy.plan
-	plan.Iteration = 1
+	plan.Round = 1
 	announce := (&protocol.Announce{Plan: &plan}).Size()
 	down := time.Duration(announce+3*7) * time.Microsecond
 	want := 10*slow.Latency + 38*time.Millisecond + 3*slow.Compute + down
-	if out.Iterations[0].Duration != want {
-		t.Errorf("the iteration took %v, want %v", out.Iterations[0].Duration, want)
+	if out.Rounds[0].Duration != want {
+		t.Errorf("the round took %v, want %v", out.Rounds[0].Duration, want)
 	}
 	// Stages by their hops: open, announce and advertise; two for each later one. Clients
 	// compute before they advertise; a masked input has 17 bytes.
@@ -259,8 +259,8 @@ func TestClockAndBytes(t *testing.T) {
 		protocol.StageMaskedInput: hop(2) + 7*time.Microsecond + 17*time.Millisecond,
 		protocol.StageUnmask:      hop(2) + 7*time.Microsecond + 7*time.Millisecond,
 	}
-	if out.Iterations[0].Stages != stages {
-		t.Errorf("its stages took %v, want %v", out.Iterations[0].Stages, stages)
+	if out.Rounds[0].Stages != stages {
+		t.Errorf("its stages took %v, want %v", out.Rounds[0].Stages, stages)
 	}
 	// The session ends when the clients have done with the final model: two more
 	// hops, 12 bytes and a computation.
@@ -303,7 +303,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 			}
 		}
 		if len(sums) == 0 {
-			t.Fatalf("%s: no iteration was summed", draw)
+			t.Fatalf("%s: no round was summed", draw)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	strategy := newAdder(protocol.Cohort{Clients: 4}, exact(4), 10)
 	_, err := Run(ctx, Config{Strategy: strategy, Trainers: trainers, Rounds: 10, Network: network,
-		Iteration: func(it Iteration, _ []byte) error {
+		Round: func(it Round, _ []byte) error {
 			if it.Number == 3 {
 				cancel()
 			}
@@ -323,11 +323,11 @@ func TestCancelled(t *testing.T) {
 		t.Fatalf("a cancelled run ended with %v", err)
 	}
 	if strategy.at > 4 {
-		t.Errorf("it went on to iteration %d after being cancelled in the third", strategy.at)
+		t.Errorf("it went on to round %d after being cancelled in the third", strategy.at)
 	}
 }
 
-// An iteration that nobody can open must not pass for a finished session.
+// A round that nobody can open must not pass for a finished session.
 func TestHalted(t *testing.T) {
 	trainers, _ := bits(4)
 	_, err := Run(context.Background(), Config{Strategy: newAdder(protocol.Cohort{Clients: 5}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network})

@@ -15,12 +15,12 @@ import (
 // their noise: what one released could be taken out of the other.
 //
 // A session that the caller chose says which run it is. Without one it is the
-// configuration that says so and, of what is drawn for an iteration, the plan, which
+// configuration that says so and, of what is drawn for a round, the plan, which
 // nobody knows before the strategy makes it: equal noise takes equal plans.
 type streams struct {
 	seed uint64
 	run  string
-	// plans are the hashes of the plans so far, by iteration; nil where the session
+	// plans are the hashes of the plans so far, by round; nil where the session
 	// was chosen. It changes between computations only.
 	plans map[uint64][sha256.Size]byte
 }
@@ -71,7 +71,7 @@ func Apart(seed uint64, session protocol.SessionID) entropy.Source {
 // planned takes note of a plan, before anything is drawn for it.
 func (s *streams) planned(p *protocol.Plan) {
 	if s.plans != nil {
-		s.plans[p.Iteration] = p.Hash()
+		s.plans[p.Round] = p.Hash()
 	}
 }
 
@@ -79,17 +79,17 @@ func (s *streams) planned(p *protocol.Plan) {
 // the secure sum.
 func (s *streams) keys(party string) entropy.Source { return simulated.New(s.seed, s.run+"/"+party) }
 
-// noise is where a party draws its noise: from streams numbered by iteration.
+// noise is where a party draws its noise: from streams numbered by round.
 func (s *streams) noise(party string) entropy.Source {
 	if s.plans == nil {
 		return s.keys(party)
 	}
-	return simulated.Numbered(func(iteration uint64) entropy.Source { return s.of(party, iteration) })
+	return simulated.Numbered(func(round uint64) entropy.Source { return s.of(party, round) })
 }
 
-// of is where a party draws for one iteration, however its streams are numbered.
-func (s *streams) of(party string, iteration uint64) entropy.Source {
-	return simulated.New(s.seed, fmt.Sprintf("%s/%x/%s", s.run, s.plans[iteration], party))
+// of is where a party draws for one round, however its streams are numbered.
+func (s *streams) of(party string, round uint64) entropy.Source {
+	return simulated.New(s.seed, fmt.Sprintf("%s/%x/%s", s.run, s.plans[round], party))
 }
 
 // trainer has a trainer draw from streams of the plan, where it is plans that tell runs
@@ -110,5 +110,5 @@ type planned struct {
 
 // Contribute implements client.Trainer.
 func (t planned) Contribute(p *protocol.Plan, _ entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
-	return t.Trainer.Contribute(p, t.streams.of(t.party, p.Iteration), run)
+	return t.Trainer.Contribute(p, t.streams.of(t.party, p.Round), run)
 }

@@ -248,7 +248,7 @@ func (t *trainer) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Ru
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.registered.Contribute(t.setup, m, t.ratings, src, p.Iteration)
+	v, err := t.registered.Contribute(t.setup, m, t.ratings, src, p.Round)
 	return []protocol.Vector{v}, err
 }
 
@@ -273,16 +273,16 @@ func (t *strategy) Next() (*protocol.Plan, bool, error) {
 	}
 	t.round++
 	return &protocol.Plan{
-		Session: t.session, Iteration: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
+		Session: t.session, Round: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
 		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: t.model.Encode(),
 	}, false, nil
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
-	t.registered.Absorb(t.setup, t.model, sums.Values[0], sums.Survivors, p.Iteration)
+	t.registered.Absorb(t.setup, t.model, sums.Values[0], sums.Survivors, p.Round)
 	for i, x := range t.model.Data() {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, x, p.Iteration)
+			return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, x, p.Round)
 		}
 	}
 	return nil
@@ -310,7 +310,7 @@ func (t *strategy) Restore(state []byte) error {
 		return fmt.Errorf("%s: the state is of session %x; this one is %x", t.about.Name, got, t.session)
 	}
 	round := binary.BigEndian.Uint64(state[head:])
-	if last := uint64(t.setup.Schedule.Iterations()); round > last {
+	if last := uint64(t.setup.Schedule.Rounds()); round > last {
 		return fmt.Errorf("%s: the state is of round %d; the last one is %d", t.about.Name, round, last)
 	}
 	m, err := t.decode(state[head+8:])

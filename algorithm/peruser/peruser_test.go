@@ -64,7 +64,7 @@ func TestScheduleIsCalibrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := e.Schedule.First()
-	if e.Schedule.Iterations() != 4 || r.Len != e.Data.Items || r.Scale != algorithm.Scale(*r) || r.Width < 8 {
+	if e.Schedule.Rounds() != 4 || r.Len != e.Data.Items || r.Scale != algorithm.Scale(*r) || r.Width < 8 {
 		t.Errorf("schedule %+v", e.Schedule)
 	}
 	planned, err := e.Planned()
@@ -130,7 +130,7 @@ func TestStrategyGoesOnFromItsState(t *testing.T) {
 	}
 	for _, s := range []algorithm.Strategy{before, after} {
 		p, done, failed := s.Next()
-		if failed != nil || done || p.Iteration != 3 {
+		if failed != nil || done || p.Round != 3 {
 			t.Fatalf("plan %+v, done %t, %v; want round 3", p, done, failed)
 		}
 	}

@@ -4,7 +4,7 @@
 //	fednode keygen FILE          make a key: the operator's, or the aggregator's
 //	fednode invite ...           found a federation, invite its parties, revoke them
 //	fednode aggregator ...       let parties in and lead their secure sums
-//	fednode server EXPERIMENT    own the model: plan iterations, end the session
+//	fednode server EXPERIMENT    own the model: plan rounds, end the session
 //	fednode client ...           take part with one's own ratings
 //	fednode status               what a process on this machine is doing
 //

@@ -3,11 +3,11 @@ package noise
 import "sync"
 
 // Tables keeps the latest samplers. A sampler's table covers some twenty standard deviations and
-// depends on public numbers only, so that the iterations and the clients of a process share one
+// depends on public numbers only, so that the rounds and the clients of a process share one
 // Tables. It is safe for concurrent use; the zero value is ready.
 type Tables struct {
 	// Keep is the number of samplers of a kind to keep; 0 means 16, enough for a plan's releases of
-	// this iteration and of the last. A larger number serves many runs of one schedule. A
+	// this round and of the last. A larger number serves many runs of one schedule. A
 	// sampler takes up to 20 MB.
 	Keep int
 

@@ -29,8 +29,8 @@ type Objective interface {
 // ErrDiverged is returned, wrapped, where the loss or θ is no longer finite.
 var ErrDiverged = errors.New("encoder: the fit diverged")
 
-// Part is one of Of equal parts of an iteration's steps; Index counts them from 0. There
-// is one for each secure sum where noise is drawn several times within an iteration
+// Part is one of Of equal parts of a round's steps; Index counts them from 0. There
+// is one for each secure sum where noise is drawn several times within a round
 // (SSP-i and what lies between it and SSP-c). Decay and epochs continue from part to
 // part.
 type Part struct{ Index, Of int }
@@ -43,17 +43,17 @@ func (p Part) validate(steps int) error {
 	return nil
 }
 
-// Fit takes the gradient steps of an iteration (algorithm 5 of the paper, lines 6 to 9):
+// Fit takes the gradient steps of a round (algorithm 5 of the paper, lines 6 to 9):
 // Settings.Steps of them, from the public start or, with a warm start, from the present
-// parameters. The iteration number determines the mini-batches. After [ErrDiverged] θ is
+// parameters. The round number determines the mini-batches. After [ErrDiverged] θ is
 // back at the public start.
-func (e *Encoder) Fit(o Objective, iteration uint64, run protocol.Runner) error {
-	return e.FitPart(o, iteration, Part{0, 1}, run)
+func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
+	return e.FitPart(o, round, Part{0, 1}, run)
 }
 
-// FitPart takes a part of the steps of an iteration. Without a warm start only the first
+// FitPart takes a part of the steps of a round. Without a warm start only the first
 // part begins at the public start. See [Encoder.Fit].
-func (e *Encoder) FitPart(o Objective, iteration uint64, part Part, run protocol.Runner) error {
+func (e *Encoder) FitPart(o Objective, round uint64, part Part, run protocol.Runner) error {
 	steps := e.settings.Steps
 	if err := part.validate(steps); err != nil {
 		return err
@@ -66,16 +66,16 @@ func (e *Encoder) FitPart(o Objective, iteration uint64, part Part, run protocol
 	defer func() { p.objective, p.batch = nil, nil }()
 	first := cut(steps, part.Index, part.Of)
 	for t := first; t < cut(steps, part.Index+1, part.Of); t++ {
-		e.deal(iteration, t, t == first)
+		e.deal(round, t, t == first)
 		if loss := e.step(t, run); math.IsNaN(loss) || math.IsInf(loss, 0) {
-			return e.diverged(iteration, fmt.Sprintf("step %d of %d begins at a loss of %v", t+1, steps, loss))
+			return e.diverged(round, fmt.Sprintf("step %d of %d begins at a loss of %v", t+1, steps, loss))
 		}
 	}
 	// The last step may have left what no loss has seen yet.
 	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
 		for _, x := range xs {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return e.diverged(iteration, fmt.Sprintf("the parameters hold %v after it", x))
+				return e.diverged(round, fmt.Sprintf("the parameters hold %v after it", x))
 			}
 		}
 	}
@@ -83,10 +83,10 @@ func (e *Encoder) FitPart(o Objective, iteration uint64, part Part, run protocol
 }
 
 // diverged puts θ back to the public start.
-func (e *Encoder) diverged(iteration uint64, what string) error {
+func (e *Encoder) diverged(round uint64, what string) error {
 	e.start()
-	return fmt.Errorf("%w in iteration %d: %s; lower the rate, which is %v, or the start norm, which is %v, and see that losses have a minimum",
-		ErrDiverged, iteration, what, e.settings.Rate, e.settings.StartNorm)
+	return fmt.Errorf("%w in round %d: %s; lower the rate, which is %v, or the start norm, which is %v, and see that losses have a minimum",
+		ErrDiverged, round, what, e.settings.Rate, e.settings.StartNorm)
 }
 
 // batches is how many batches an epoch has.
@@ -101,7 +101,7 @@ func (e *Encoder) largestBatch() int { return (e.items-1)/e.batches() + 1 }
 
 // deal takes up the batch of a step: in each epoch every item is in one batch, public
 // and at random. anew says that the order of the epoch is not there yet.
-func (e *Encoder) deal(iteration uint64, step int, anew bool) {
+func (e *Encoder) deal(round uint64, step int, anew bool) {
 	p, n := &e.pass, e.batches()
 	if n == 1 {
 		p.batch = p.all
@@ -110,7 +110,7 @@ func (e *Encoder) deal(iteration uint64, step int, anew bool) {
 	epoch, k := step/n, step%n
 	if k == 0 || anew {
 		copy(p.order, p.all)
-		rng := entropy.Public(e.seed, fmt.Sprintf("fedssp/encoder/batches/%d/%d", iteration, epoch))
+		rng := entropy.Public(e.seed, fmt.Sprintf("fedssp/encoder/batches/%d/%d", round, epoch))
 		rng.Shuffle(len(p.order), func(a, b int) { p.order[a], p.order[b] = p.order[b], p.order[a] })
 	}
 	p.batch = p.order[cut(e.items, k, n):cut(e.items, k+1, n)]

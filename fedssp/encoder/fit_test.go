@@ -15,9 +15,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-func fit(t testing.TB, e *Encoder, o Objective, iteration uint64) {
+func fit(t testing.TB, e *Encoder, o Objective, round uint64) {
 	t.Helper()
-	if err := e.Fit(o, iteration, serial); err != nil {
+	if err := e.Fit(o, round, serial); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,7 +215,7 @@ func (v *visits) Gradient(j int, x, g []float64) float64 {
 }
 
 // Two epochs visit every item twice; batches are as large as asked for at most and
-// differ by one at most; epochs, iterations and seeds have orders of their own.
+// differ by one at most; epochs, rounds and seeds have orders of their own.
 func TestBatches(t *testing.T) {
 	for batch, sizes := range map[int][]int{0: {10}, 1: slices.Repeat([]int{1}, 10), 3: {2, 3, 2, 3}, 4: {3, 3, 4}, 9: {5, 5}, 10: {10}, 11: {10}} {
 		s := plain()
@@ -231,9 +231,9 @@ func TestBatches(t *testing.T) {
 				t.Errorf("batches of %d: item %d was visited %d times in two epochs", batch, j, n)
 			}
 		}
-		order := func(e *Encoder, iteration uint64, epoch int) (all []int32) {
+		order := func(e *Encoder, round uint64, epoch int) (all []int32) {
 			for k, size := range sizes {
-				e.deal(iteration, epoch*len(sizes)+k, k == 0)
+				e.deal(round, epoch*len(sizes)+k, k == 0)
 				if all = append(all, e.pass.batch...); len(e.pass.batch) != size {
 					t.Errorf("batches of %d: batch %d has %d items, want %d", batch, k, len(e.pass.batch), size)
 				}
@@ -248,7 +248,7 @@ func TestBatches(t *testing.T) {
 		if !slices.Equal(first, order(e, 1, 0)) {
 			t.Errorf("batches of %d: the same epoch comes in two orders", batch)
 		}
-		for what, o := range map[string][]int32{"epoch": order(e, 1, 1), "iteration": order(e, 2, 0), "seed": order(other, 1, 0)} {
+		for what, o := range map[string][]int32{"epoch": order(e, 1, 1), "round": order(e, 2, 0), "seed": order(other, 1, 0)} {
 			if slices.Equal(first, o) != (len(sizes) == 1) {
 				t.Errorf("batches of %d: another %s: %v after %v", batch, what, o, first)
 			}
@@ -280,8 +280,8 @@ func TestFitWorkers(t *testing.T) {
 	}
 }
 
-// Parts of an iteration are the iteration, wherever it is cut; without a warm start
-// every iteration is a first one, with it each goes on.
+// Parts of a round are the round, wherever it is cut; without a warm start
+// every round is a first one, with it each goes on.
 func TestPartsAndWarmStart(t *testing.T) {
 	o := newQuadratic(12, 3)
 	for _, c := range variants() {
@@ -302,7 +302,7 @@ func TestPartsAndWarmStart(t *testing.T) {
 				}
 			}
 			if fit(t, e, o, 1); slices.Equal(e.Save(), whole) == warm {
-				t.Errorf("%s, warm start %t: the iteration again", c.name, warm)
+				t.Errorf("%s, warm start %t: the round again", c.name, warm)
 			}
 		}
 	}
@@ -345,7 +345,7 @@ func TestFitDiverges(t *testing.T) {
 		fresh, _ := variant{"", true, s}.build(t, 12, 3)
 		e, _ := variant{"", true, s}.build(t, 12, 3)
 		err := e.Fit(c.o, 4, serial)
-		if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "in iteration 4") ||
+		if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "in round 4") ||
 			!strings.Contains(err.Error(), fmt.Sprintf("lower the rate, which is %v", s.Rate)) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -17,7 +17,7 @@ const (
 	SGD Optimiser = "sgd"
 )
 
-// Decay is how the learning rate falls over the steps of an iteration, from
+// Decay is how the learning rate falls over the steps of a round, from
 // Settings.Rate at the first.
 type Decay string
 
@@ -54,11 +54,11 @@ type Settings struct {
 	Optimiser Optimiser
 	Rate      float64 // learning rate; above 0
 	Decay     Decay
-	Steps     int // gradient steps of an iteration; at least 1
+	Steps     int // gradient steps of a round; at least 1
 	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the
 	// items into batches whose sizes differ by one at most.
 	Batch int
-	// WarmStart begins an iteration where the last one ended, including the moments of
+	// WarmStart begins a round where the last one ended, including the moments of
 	// the optimiser. Without it each begins at the public start.
 	WarmStart bool
 	// Ridge is ρ in ½ρ‖θ‖², which is added to the mean loss of the items. It is not

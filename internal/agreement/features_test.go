@@ -33,11 +33,11 @@ func TestFactsAboutFeaturesRefused(t *testing.T) {
 	}
 }
 
-// What a client has to make room for in an iteration is bounded, and not only the model: one Gramian for each of
+// What a client has to make room for in a round is bounded, and not only the model: one Gramian for each of
 // 400 items at rank 1024 is 400·524,800 coordinates, where the embeddings are 409,600.
 func TestFactsOfLongStatisticsRefused(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=dpals rank=1024 epsilon=inf rounds=1 network.stage-timeout-s=10000")
-	const want = "with rank 1024 an iteration of phase statistics sums 210330000 coordinates of every client; at most 134217728"
+	const want = "with rank 1024 a round of phase statistics sums 210330000 coordinates of every client; at most 134217728"
 	if _, err := agreement.Of(e, protocol.SessionID{1}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %q in it", err, want)
 	}

@@ -104,10 +104,10 @@ type cohortJSON struct {
 }
 
 type stepJSON struct {
-	Iterations int           `json:"iterations"`
-	Phase      string        `json:"phase"`
-	Releases   []releaseJSON `json:"releases"`
-	Model      int           `json:"model_bytes"`
+	Rounds   int           `json:"rounds"`
+	Phase    string        `json:"phase"`
+	Releases []releaseJSON `json:"releases"`
+	Model    int           `json:"model_bytes"`
 }
 
 type releaseJSON struct {
@@ -154,7 +154,7 @@ func (p *Public) Encode() ([]byte, error) {
 		},
 	}
 	for _, s := range p.Terms.Steps {
-		step := stepJSON{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		step := stepJSON{Rounds: s.Rounds, Phase: s.Phase, Model: s.Model}
 		for _, r := range s.Releases {
 			step.Releases = append(step.Releases, releaseJSON{
 				r.Name, r.Len, r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale, r.Width,
@@ -262,7 +262,7 @@ func (t termsJSON) terms() Terms {
 		out.Budget.Epsilon = *b.Epsilon
 	}
 	for _, s := range t.Steps {
-		step := protocol.Step{Iterations: s.Iterations, Phase: s.Phase, Model: s.Model}
+		step := protocol.Step{Rounds: s.Rounds, Phase: s.Phase, Model: s.Model}
 		for _, r := range s.Releases {
 			step.Releases = append(step.Releases, r.release())
 		}

@@ -137,7 +137,7 @@ func checkStrategies(t *testing.T, a, b *experiment.Experiment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range a.Schedule.Iterations() {
+	for range a.Schedule.Rounds() {
 		p, done, err := one.Next()
 		q, done2, err2 := other.Next()
 		if err != nil || err2 != nil || done || done2 {
@@ -148,7 +148,7 @@ func checkStrategies(t *testing.T, a, b *experiment.Experiment) {
 		}
 	}
 	if _, done, err := one.Next(); !done || err != nil {
-		t.Errorf("there is another iteration, or %v", err)
+		t.Errorf("there is another round, or %v", err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestPublicFile(t *testing.T) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 	hash, err := p.Hash()
-	if err != nil || hex.EncodeToString(hash[:]) != "217b3e6d7069af1ddb9424ba449bcc253e57a4d0ab5e33f5e604530ddcf7074a" {
+	if err != nil || hex.EncodeToString(hash[:]) != "029a92fa5f3492d165d44beb0e7b788cfc04bebd2923abbfaa5238e98e16e4f2" {
 		t.Errorf("hash %x, %v", hash, err)
 	}
 }

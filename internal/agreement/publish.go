@@ -190,7 +190,7 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experimen
 			sum += r.Len
 		}
 		if sum > maxCoordinates {
-			return nil, fmt.Errorf("agreement: facts about %q: with rank %d an iteration of phase %s sums %d coordinates of every client; at most %d",
+			return nil, fmt.Errorf("agreement: facts about %q: with rank %d a round of phase %s sums %d coordinates of every client; at most %d",
 				f.Name, int(algorithm.Rank.Or(e.Config, 1)), step.Phase, sum, maxCoordinates)
 		}
 	}
@@ -201,7 +201,7 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experimen
 // them is to exhaust whoever reads it.
 const (
 	maxIndex       = 1 << 22 // users, and items
-	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in an iteration: 1 GiB of floats
+	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in a round: 1 GiB of floats
 )
 
 // validate reports everything that is wrong with the facts.

@@ -14,9 +14,9 @@ func mixed() protocol.Schedule {
 		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
 	}
 	return protocol.Schedule{
-		{Iterations: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Iterations: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Iterations: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
+		{Rounds: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Rounds: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Rounds: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
 	}
 }
 
@@ -25,7 +25,7 @@ func TestScheduleComparison(t *testing.T) {
 	must := mixed()
 	for reason, change := range map[string]func(protocol.Schedule) protocol.Schedule{
 		"number of steps is 2; it must be 3":                      func(s protocol.Schedule) protocol.Schedule { return s[:2] },
-		"step 2: iterations is 3; it must be 2":                   func(s protocol.Schedule) protocol.Schedule { s[1].Iterations++; return s },
+		"step 2: rounds is 3; it must be 2":                       func(s protocol.Schedule) protocol.Schedule { s[1].Rounds++; return s },
 		"step 3: length of the model is 21; it must be 20":        func(s protocol.Schedule) protocol.Schedule { s[2].Model++; return s },
 		"step 1: phase is bias; it must be prepare":               func(s protocol.Schedule) protocol.Schedule { s[0].Phase = "bias"; return s },
 		"step 2: number of releases is 1; it must be 2":           func(s protocol.Schedule) protocol.Schedule { s[1].Releases = s[1].Releases[:1]; return s },

@@ -42,7 +42,7 @@ func takeUp(e *experiment.Experiment, stated Terms) error {
 	if !e.Private() {
 		return nil
 	}
-	if e.Privacy.Run, err = e.Charges(e.Schedule.Iterations()); err != nil {
+	if e.Privacy.Run, err = e.Charges(e.Schedule.Rounds()); err != nil {
 		return err
 	}
 	planned, err := e.Planned()
@@ -57,16 +57,16 @@ func takeUp(e *experiment.Experiment, stated Terms) error {
 // this sees to it that the noise a client charges for is the noise that there will be:
 // that is less where a plan counts on fewer colluders, or on more clients.
 func CheckPlan(e *experiment.Experiment, p *protocol.Plan) error {
-	must := e.Plan(p.Iteration)
+	must := e.Plan(p.Round)
 	if must == nil {
-		return fmt.Errorf("%w: iteration %d is planned; there are 1 to %d", ErrTerms, p.Iteration, e.Schedule.Iterations())
+		return fmt.Errorf("%w: round %d is planned; there are 1 to %d", ErrTerms, p.Round, e.Schedule.Rounds())
 	}
 	var c comparison
 	compareExactly(&c, "session", fmt.Sprintf("%x", p.Session), fmt.Sprintf("%x", must.Session))
 	c.cohort(p.Cohort, must.Cohort)
 	c.asked(p.Phase, must.Phase, p.Releases, must.Releases)
 	if err := c.error(); err != nil {
-		return fmt.Errorf("iteration %d: %w", p.Iteration, err)
+		return fmt.Errorf("round %d: %w", p.Round, err)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (c *comparison) cohort(is, must protocol.Cohort) {
 }
 
 // schedule compares step by step: where one is a step longer, what the others say is
-// about other iterations.
+// about other rounds.
 func (c *comparison) schedule(is, must protocol.Schedule) {
 	if compareExactly(c, "number of steps", len(is), len(must)); len(is) != len(must) {
 		return
@@ -125,14 +125,14 @@ func (c *comparison) schedule(is, must protocol.Schedule) {
 		if len(must) > 1 {
 			c.where = fmt.Sprintf("step %d: ", i+1)
 		}
-		compareExactly(c, "iterations", is[i].Iterations, must[i].Iterations)
+		compareExactly(c, "rounds", is[i].Rounds, must[i].Rounds)
 		compareExactly(c, "length of the model", is[i].Model, must[i].Model)
 		c.asked(is[i].Phase, must[i].Phase, is[i].Releases, must[i].Releases)
 	}
 	c.where = ""
 }
 
-// asked compares what an iteration asks for.
+// asked compares what a round asks for.
 func (c *comparison) asked(phase, rightPhase string, is, must []protocol.Release) {
 	compareExactly(c, "phase", phase, rightPhase)
 	if compareExactly(c, "number of releases", len(is), len(must)); len(is) != len(must) {

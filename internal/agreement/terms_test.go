@@ -278,7 +278,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Every plan of the server's is one of the experiment's, in every iteration; a plan with
+// Every plan of the server's is one of the experiment's, in every round; a plan with
 // one thing changed is not.
 func TestCheckPlan(t *testing.T) {
 	for _, settings := range []string{devicesSettings, itemPartySettings, "algorithm=vfl-sgdmf unit=user accountant=rdp rounds=3 item-steps=2", "algorithm=fmf-hfl rounds=3", "algorithm=hfl-synsgd accountant=rdp rounds=3"} {
@@ -303,8 +303,8 @@ func TestCheckPlan(t *testing.T) {
 		}
 		for what, change := range map[string]func(*protocol.Plan){
 			"session is":              func(p *protocol.Plan) { p.Session[0]++ },
-			"iteration 0 is planned":  func(p *protocol.Plan) { p.Iteration = 0 },
-			"is planned; there are 1": func(p *protocol.Plan) { p.Iteration++ },
+			"round 0 is planned":      func(p *protocol.Plan) { p.Round = 0 },
+			"is planned; there are 1": func(p *protocol.Plan) { p.Round++ },
 			"phase is":                func(p *protocol.Plan) { p.Phase = "another" },
 			"clients is":              func(p *protocol.Plan) { p.Cohort.Clients++ },
 			"tolerance is":            func(p *protocol.Plan) { p.Cohort.Tolerance += 1e-12 },
@@ -337,14 +337,14 @@ func TestCheckPlan(t *testing.T) {
 }
 
 // The steps that are paid for in advance stand in the last plan, and in no other.
-func TestCheckPlanOfTheLastIteration(t *testing.T) {
-	e := opened.Joined(t, opened.Experiment(t, itemPartySettings)) // 10 steps an iteration, 3 after the fourth
-	for iteration, steps := range []int{10, 10, 10, 13} {
+func TestCheckPlanOfTheLastRound(t *testing.T) {
+	e := opened.Joined(t, opened.Experiment(t, itemPartySettings)) // 10 steps a round, 3 after the fourth
+	for round, steps := range []int{10, 10, 10, 13} {
 		for asked := 9; asked <= 14; asked++ {
-			p := e.Plan(uint64(iteration + 1))
+			p := e.Plan(uint64(round + 1))
 			p.Releases[0].Noise.Steps = asked
 			if err := agreement.CheckPlan(e, p); (err == nil) != (asked == steps) {
-				t.Errorf("iteration %d, %d steps: %v", iteration+1, asked, err)
+				t.Errorf("round %d, %d steps: %v", round+1, asked, err)
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func TestSpentAtMost(t *testing.T) {
 			t.Errorf("%s: %d attempts cost %v, %v, want %v", tt.settings, tt.attempts, got, err, want)
 		}
 		planned, err := e.Planned()
-		if err != nil || (tt.attempts == e.Schedule.Iterations()) != (planned == got) {
+		if err != nil || (tt.attempts == e.Schedule.Rounds()) != (planned == got) {
 			t.Errorf("%s: %d attempts cost %v, all planned ones %v (%v)", tt.settings, tt.attempts, got, planned, err)
 		}
 		// What any client's ledger holds is not more.
@@ -402,7 +402,7 @@ func TestSpentAtMost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := ledger.Charge(p.Session, p.Iteration, events); err != nil {
+			if err := ledger.Charge(p.Session, p.Round, events); err != nil {
 				t.Fatalf("%s: %v", tt.settings, err)
 			}
 		}
@@ -434,7 +434,7 @@ func TestSumParams(t *testing.T) {
 	}
 	active := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7 secagg=real mode=active"))
 	p := active.SumParams(list)
-	if p.Mode != graph.Active || p.Iterations != 7 || !cmp.Equal(p.Identities, list) || len(p.Beacon) > 0 {
+	if p.Mode != graph.Active || p.Rounds != 7 || !cmp.Equal(p.Identities, list) || len(p.Beacon) > 0 {
 		t.Errorf("active: %+v", p)
 	}
 	s, err := active.Strategy()
@@ -451,7 +451,7 @@ func TestSumParams(t *testing.T) {
 	if err := active.SumParams(list[:9]).Validate(plan); err == nil || !strings.Contains(err.Error(), "9 keys for 10 clients") {
 		t.Errorf("a list of nine: %v", err)
 	}
-	if p := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7")).SumParams(list); p.Mode != graph.SemiHonest || p.Identities != nil || p.Iterations != 7 {
+	if p := opened.Joined(t, opened.Experiment(t, "algorithm=fmf-vfl rounds=7")).SumParams(list); p.Mode != graph.SemiHonest || p.Identities != nil || p.Rounds != 7 {
 		t.Errorf("semi-honest: %+v", p)
 	}
 }

@@ -113,7 +113,7 @@ func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runne
 			ev.sent[k].Index = []uint32{}
 		}
 		for u, vectors := range sent {
-			if !s.arrived.Of(p.Iteration, u) {
+			if !s.arrived.Of(p.Round, u) {
 				continue
 			}
 			known := 1.

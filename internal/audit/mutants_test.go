@@ -94,7 +94,7 @@ func without(name string) func(*experiment.Experiment) (float64, error) {
 				continue
 			}
 			d2, d1 := r.Bounds()
-			rest = append(rest, dp.Skellam(r.Noise.Variance, d2, d1).Times(step.Iterations))
+			rest = append(rest, dp.Skellam(r.Noise.Variance, d2, d1).Times(step.Rounds))
 		}
 		cost, err := e.Cost(rest)
 		return cost.Epsilon, err

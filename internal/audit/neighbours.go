@@ -192,14 +192,14 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 	}
 	strategy := f.Strategy.(server.Durable) // as every experiment's is
 	f.Strategy = &absorbing{Durable: strategy, witness: w, replay: sums}
-	cfg := training.Simulation(e, f, func(it sim.Iteration, model []byte) error {
+	cfg := training.Simulation(e, f, func(it sim.Round, model []byte) error {
 		w.note("rounds and their times", "%+v", it)
 		w.note("models", "%x", model)
 		return nil
 	})
 	cfg.Sent = w.sent
 	cfg.Logged = func(at time.Duration, ev protocol.Event) {
-		w.note("log lines", "%s: %s %s %s %s in %d: %v", at, ev.Kind, ev.Party, ev.By, ev.Stage, ev.Iteration, ev.Err)
+		w.note("log lines", "%s: %s %s %s %s in %d: %v", at, ev.Kind, ev.Party, ev.By, ev.Stage, ev.Round, ev.Err)
 	}
 	out, err := sim.Run(ctx, cfg)
 	if err != nil {

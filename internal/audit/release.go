@@ -51,7 +51,7 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 	step := e.Schedule.At(1)
 	samplers := new(client.Samplers)
 	unit := mostTurns(e)
-	for t := range e.Schedule.Iterations() {
+	for t := range e.Schedule.Rounds() {
 		if !e.Plan(uint64(t) + 1).Setup().Chooses(unit) {
 			continue
 		}
@@ -81,7 +81,7 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 // mostTurns is the first of the clients that are asked most often.
 func mostTurns(e *experiment.Experiment) protocol.ClientID {
 	turns := make([]int, e.Cohort.All())
-	for t := range e.Schedule.Iterations() {
+	for t := range e.Schedule.Rounds() {
 		for _, id := range e.Plan(uint64(t) + 1).Setup().Chosen() {
 			turns[id]++
 		}
@@ -160,7 +160,7 @@ func (a *auditor) release(number int, in []int, sources func(party string) entro
 	}
 	faults := sources("faults")
 	for t := range a.plans {
-		lost, err := a.lose(a.plans[t].Iteration, len(noise), faults)
+		lost, err := a.lose(a.plans[t].Round, len(noise), faults)
 		if err == nil {
 			err = a.attempt(t, in, lost, noise, pair)
 		}
@@ -209,12 +209,12 @@ func (p *party) hear(m protocol.Message) (protocol.Message, error) {
 
 // input has the client send its masked input, as the ideal sum has it: without masks.
 func (p *party) input(plan *protocol.Plan) ([]protocol.Integers, error) {
-	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Iteration: plan.Iteration, Clients: plan.Cohort.Wanted()}} {
+	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Round: plan.Round, Clients: plan.Cohort.Wanted()}} {
 		if _, err := p.hear(m); err != nil {
 			return nil, err
 		}
 	}
-	m, err := p.hear(&protocol.Delivery{Iteration: plan.Iteration, Clients: plan.Cohort.Wanted()})
+	m, err := p.hear(&protocol.Delivery{Round: plan.Round, Clients: plan.Cohort.Wanted()})
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (p *party) input(plan *protocol.Plan) ([]protocol.Integers, error) {
 
 // removal has the client take back what survivors leave no need for.
 func (p *party) removal(plan *protocol.Plan, survivors int) ([]protocol.Integers, error) {
-	m, err := p.hear(&protocol.Survivors{Iteration: plan.Iteration, Count: survivors})
+	m, err := p.hear(&protocol.Survivors{Round: plan.Round, Count: survivors})
 	if err != nil {
 		return nil, err
 	}
@@ -301,14 +301,14 @@ const (
 // lose draws who is lost, as the experiment has clients drop out, and no more than are
 // tolerated: with more there is no sum. The unit's client stays: without it there is nothing
 // to see.
-func (a *auditor) lose(iteration uint64, honest int, src entropy.Source) ([]loss, error) {
+func (a *auditor) lose(round uint64, honest int, src entropy.Source) ([]loss, error) {
 	lost := make([]loss, honest)
 	rate, stages := algorithm.Dropout.Value(a.e.Config), a.e.DropoutStages()
 	left := a.e.Cohort.Wanted() - a.e.Cohort.Required()
 	if rate == 0 {
 		return lost, nil
 	}
-	random := src.Stream("lost", iteration)
+	random := src.Stream("lost", round)
 	for i := 1; i < honest && left > 0; i++ {
 		var b [16]byte
 		if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -96,7 +96,7 @@ type target struct{ vectors map[string]protocol.Vector }
 // Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
 func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	var b [8]byte
-	if _, err := io.ReadFull(src.Stream("batch", p.Iteration), b[:]); err != nil {
+	if _, err := io.ReadFull(src.Stream("batch", p.Round), b[:]); err != nil {
 		return nil, err
 	}
 	toss := float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53)

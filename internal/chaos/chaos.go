@@ -4,9 +4,9 @@
 // nothing but their durable records.
 //
 // A seed determines one [Schedule]: the cohort, the graph, the releases, the budgets and
-// every fault. A schedule has two phases. In the first, faults occur, and an iteration
+// every fault. A schedule has two phases. In the first, faults occur, and a round
 // may end in a sum or in an abort. Then the federation heals: all clients run and no
-// message is lost any more, although delayed ones still arrive; the next iteration must
+// message is lost any more, although delayed ones still arrive; the next round must
 // end in a sum. Throughout, [Checker] objects observe what is sent, received and made
 // durable, and each checks one rule of the protocol.
 //
@@ -140,7 +140,7 @@ type Violation struct {
 	Seed uint64 `json:"seed"`
 	Mode string `json:"mode"` // of the schedule
 	Rule string `json:"rule"` // the checker's name
-	What string `json:"what"` // what happened, with the iteration and the clients
+	What string `json:"what"` // what happened, with the round and the clients
 }
 
 func (v *Violation) Error() string {

@@ -19,7 +19,7 @@ import (
 
 // No schedule breaks a rule, and every one ends in a sum once it is healed. That
 // this says something rests on what else is asked here: all faults strike, and
-// iterations end in all the ways there are, but for a secret that cannot be
+// rounds end in all the ways there are, but for a secret that cannot be
 // restored, the chance of which the graph keeps below 2^-20.
 func TestSchedules(t *testing.T) {
 	effort.NotShort(t, "40 schedules take seconds")
@@ -32,14 +32,14 @@ func TestSchedules(t *testing.T) {
 		t.Errorf("%v; the first: %v", err, r.Violations[0])
 	}
 	if r.Ahead == 0 {
-		t.Error("no iteration began set up ahead")
+		t.Error("no round began set up ahead")
 	}
 	if r.Healed != schedules {
 		t.Errorf("%d of %d healed schedules ended in a sum", r.Healed, schedules)
 	}
 	for _, o := range r.Outcomes {
-		if o.Iterations == 0 && o.Name != inUnrecoverable {
-			t.Errorf("no iteration ended in %q", o.Name)
+		if o.Rounds == 0 && o.Name != inUnrecoverable {
+			t.Errorf("no round ended in %q", o.Name)
 		}
 	}
 	last := 0
@@ -165,7 +165,7 @@ func TestViolationIsReported(t *testing.T) {
 	if err = r.Print(&text); err != nil {
 		t.Fatal(err)
 	}
-	const want = `violation: seed 77 (semi-honest) broke the rule "a client answers a stage in one way": iteration 1: client 2 sends two different messages unmask`
+	const want = `violation: seed 77 (semi-honest) broke the rule "a client answers a stage in one way": round 1: client 2 sends two different messages unmask`
 	if !strings.Contains(text.String(), want) {
 		t.Errorf("the report does not say %q:\n%s", want, &text)
 	}
@@ -174,23 +174,23 @@ func TestViolationIsReported(t *testing.T) {
 	}
 }
 
-// Iterations that begin set up ahead are counted: of three where nobody is lost the
+// Rounds that begin set up ahead are counted: of three where nobody is lost the
 // second and the third; where one client is lost in the first, the second only if it
 // may be without that.
 func TestAheadIsCounted(t *testing.T) {
 	for _, c := range []struct {
-		iterations int
-		volleys    bool
-		sitOut     float64
-		want       int
-		text       string
+		rounds  int
+		volleys bool
+		sitOut  float64
+		want    int
+		text    string
 	}{
-		{2, false, 0, 2, "2 of all 3 iterations began set up ahead"},
-		{1, true, 0, 0, "0 of all 2 iterations began set up ahead"},
-		{1, true, 0.125, 1, "1 of all 2 iterations began set up ahead"},
+		{2, false, 0, 2, "2 of all 3 rounds began set up ahead"},
+		{1, true, 0, 0, "0 of all 2 rounds began set up ahead"},
+		{1, true, 0.125, 1, "1 of all 2 rounds began set up ahead"},
 	} {
 		s := calm(t)
-		if s.Iterations, s.SitOut = c.iterations, c.sitOut; !c.volleys {
+		if s.Rounds, s.SitOut = c.rounds, c.sitOut; !c.volleys {
 			s.Volleys = nil
 		}
 		w, err := newWorld(s, new(dp.Cache), nil)
@@ -211,7 +211,7 @@ func TestAheadIsCounted(t *testing.T) {
 }
 
 // A client whose crash falls between its record and its answer has been charged for
-// nothing, and sits the iteration out; one that crashes before is not charged.
+// nothing, and sits the round out; one that crashes before is not charged.
 func TestCrashPoints(t *testing.T) {
 	s := calm(t)
 	s.Faults.After = 1
@@ -221,7 +221,7 @@ func TestCrashPoints(t *testing.T) {
 	}
 	d := w.machines[0]
 	for d.up { // until one of the three draws is that
-		plan := &protocol.Plan{Session: w.session, Iteration: 1, Phase: "chaos", Cohort: s.Cohort, Releases: s.Releases, Broadcast: []byte("start")}
+		plan := &protocol.Plan{Session: w.session, Round: 1, Phase: "chaos", Cohort: s.Cohort, Releases: s.Releases, Broadcast: []byte("start")}
 		from := protocol.Party{Role: protocol.Aggregator}
 		w.happen(&happening{at: epoch, to: protocol.ClientParty(0),
 			in: protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.ClientParty(0), Message: &protocol.Announce{Plan: plan}}}})
@@ -264,28 +264,28 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// calm is a schedule of two iterations without faults but one client's masked
+// calm is a schedule of two rounds without faults but one client's masked
 // input lost in the first.
 func calm(t *testing.T) *Schedule {
 	t.Helper()
 	s := &Schedule{
-		Seed: 77, Mode: graph.SemiHonest, Iterations: 1, Cohort: protocol.Cohort{Clients: 8, Tolerance: 0.25, Colluders: 0.1},
+		Seed: 77, Mode: graph.SemiHonest, Rounds: 1, Cohort: protocol.Cohort{Clients: 8, Tolerance: 0.25, Colluders: 0.1},
 		Releases: []protocol.Release{
 			{Name: "split", Len: 3, MaxNonZero: 3, L2: 40, LInf: bound, Scale: 1, Width: 24, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100}},
 			{Name: "own", Len: 4, MaxNonZero: 2, L2: 40, LInf: bound, Scale: 1, Width: 16, Noise: protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 5, SamplingRate: 1, Steps: 1}},
 		},
-		Volleys: []Volley{{Iteration: 1, Stage: protocol.StageMaskedInput, Clients: []protocol.ClientID{0}, After: true}},
+		Volleys: []Volley{{Round: 1, Stage: protocol.StageMaskedInput, Clients: []protocol.ClientID{0}, After: true}},
 	}
 	return withGraph(t, s)
 }
 
 // calmReplacing is the same with noise that is replaced, and one more client that is
-// lost in the first iteration: it has sent its input, and its answer to unmask is lost.
+// lost in the first round: it has sent its input, and its answer to unmask is lost.
 func calmReplacing(t *testing.T) *Schedule {
 	t.Helper()
 	s := calm(t)
 	s.Releases[0].Noise.Kind = protocol.TwoRound
-	s.Volleys = append(s.Volleys, Volley{Iteration: 1, Stage: protocol.StageUnmask, Clients: []protocol.ClientID{1}, After: true})
+	s.Volleys = append(s.Volleys, Volley{Round: 1, Stage: protocol.StageUnmask, Clients: []protocol.ClientID{1}, After: true})
 	return withGraph(t, s)
 }
 

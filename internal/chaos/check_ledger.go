@@ -12,9 +12,9 @@ import (
 // and durable before.
 type charged struct {
 	schedule *Schedule
-	plans    []*protocol.Plan // by iteration, from 1
+	plans    []*protocol.Plan // by round, from 1
 	spent    map[protocol.ClientID]float64
-	records  map[clientIteration]protocol.Charged
+	records  map[clientRound]protocol.Charged
 }
 
 // Rule implements Checker.
@@ -27,7 +27,7 @@ func (c *charged) Observe(o Observation) error {
 		c.plans = append(c.plans, o.Plan)
 	case Durable:
 		if r, ok := o.Record.(protocol.Charged); ok {
-			c.records[clientIteration{o.Client, r.Iteration}] = r
+			c.records[clientRound{o.Client, r.Round}] = r
 		}
 		if o.Spent > o.Budget {
 			return fmt.Errorf("client %d has spent epsilon %v of a budget of %v", o.Client, o.Spent, o.Budget)
@@ -37,7 +37,7 @@ func (c *charged) Observe(o Observation) error {
 		return c.risen(o.Client, o.Spent)
 	case Left:
 		if m, ok := o.Envelope.Message.(*protocol.MaskedInput); ok {
-			return c.covered(clientIteration{o.Envelope.From.Client, m.Iteration})
+			return c.covered(clientRound{o.Envelope.From.Client, m.Round})
 		}
 	}
 	return nil
@@ -51,25 +51,25 @@ func (c *charged) risen(id protocol.ClientID, spent float64) error {
 	return nil
 }
 
-func (c *charged) covered(key clientIteration) error {
+func (c *charged) covered(key clientRound) error {
 	record, ok := c.records[key]
 	if !ok {
-		return fmt.Errorf("iteration %d: the masked input of client %d left before a record of it was durable", key.iteration, key.client)
+		return fmt.Errorf("round %d: the masked input of client %d left before a record of it was durable", key.round, key.client)
 	}
 	if !c.schedule.private() {
 		return nil
 	}
-	want, err := c.plans[key.iteration-1].Charges()
+	want, err := c.plans[key.round-1].Charges()
 	if err != nil {
 		return err
 	}
 	if !reflect.DeepEqual(want, record.Events) {
-		return fmt.Errorf("iteration %d: client %d charged %v, the plan costs %v", key.iteration, key.client, record.Events, want)
+		return fmt.Errorf("round %d: client %d charged %v, the plan costs %v", key.round, key.client, record.Events, want)
 	}
 	return nil
 }
 
-// forward: records of a client are of later and later iterations, it sends the
+// forward: records of a client are of later and later rounds, it sends the
 // setup of the latest recorded one and of later ones only, and what comes after the
 // setup of that one only. A client that restarted sends nothing of it.
 type forward struct {
@@ -78,13 +78,13 @@ type forward struct {
 
 // progressOf is how far a client is.
 type progressOf struct {
-	recorded  uint64 // the latest iteration with a durable record
+	recorded  uint64 // the latest round with a durable record
 	charged   uint64 // the latest with a record of its cost
 	restarted uint64 // what recorded was when it restarted last
 }
 
 // Rule implements Checker.
-func (*forward) Rule() string { return "iterations only go up" }
+func (*forward) Rule() string { return "rounds only go up" }
 
 // Observe implements Checker.
 func (c *forward) Observe(o Observation) error {
@@ -94,7 +94,7 @@ func (c *forward) Observe(o Observation) error {
 	case Restarted:
 		p := c.of(o.Client)
 		if o.Last != p.recorded {
-			return fmt.Errorf("client %d restarted at iteration %d, its last record is of %d", o.Client, o.Last, p.recorded)
+			return fmt.Errorf("client %d restarted at round %d, its last record is of %d", o.Client, o.Last, p.recorded)
 		}
 		p.restarted = o.Last
 	case Left:
@@ -108,24 +108,24 @@ func (c *forward) Observe(o Observation) error {
 func (p *progressOf) record(o Durable) error {
 	switch r := o.Record.(type) {
 	case protocol.Entered:
-		if r.Iteration <= p.recorded {
-			return fmt.Errorf("client %d enters iteration %d after it recorded %d", o.Client, r.Iteration, p.recorded)
+		if r.Round <= p.recorded {
+			return fmt.Errorf("client %d enters round %d after it recorded %d", o.Client, r.Round, p.recorded)
 		}
-		p.recorded = r.Iteration
+		p.recorded = r.Round
 	case protocol.Charged:
-		if r.Iteration < p.recorded || r.Iteration <= p.charged {
-			return fmt.Errorf("client %d charges iteration %d after it recorded %d and charged %d", o.Client, r.Iteration, p.recorded, p.charged)
+		if r.Round < p.recorded || r.Round <= p.charged {
+			return fmt.Errorf("client %d charges round %d after it recorded %d and charged %d", o.Client, r.Round, p.recorded, p.charged)
 		}
-		p.recorded, p.charged = r.Iteration, r.Iteration
+		p.recorded, p.charged = r.Round, r.Round
 	}
 	return nil
 }
 
 func (p *progressOf) sends(from protocol.Party, m protocol.StageMessage) error {
-	iteration, stage := m.At()
+	round, stage := m.At()
 	setup := stage == protocol.StageAdvertise || stage == protocol.StageShare
-	if iteration <= p.restarted || iteration < p.recorded || !setup && iteration != p.recorded {
-		return fmt.Errorf("%s sends %s of iteration %d, after it recorded %d, and %d before a restart", from, stage, iteration, p.recorded, p.restarted)
+	if round <= p.restarted || round < p.recorded || !setup && round != p.recorded {
+		return fmt.Errorf("%s sends %s of round %d, after it recorded %d, and %d before a restart", from, stage, round, p.recorded, p.restarted)
 	}
 	return nil
 }

@@ -14,23 +14,23 @@ func (s *Schedule) threshold(roster int) (int, error) {
 	return c.Threshold, err
 }
 
-// summing is one of the sums of an iteration: that of the inputs, which is unmasked
+// summing is one of the sums of a round: that of the inputs, which is unmasked
 // in the stage unmask, or that of what noise changes by, in the stage replace. The
 // secrets of one are none of the other's.
 type summing struct {
-	iteration uint64
-	stage     protocol.Stage
+	round uint64
+	stage protocol.Stage
 }
 
-func (s summing) String() string { return fmt.Sprintf("iteration %d, %s", s.iteration, s.stage) }
+func (s summing) String() string { return fmt.Sprintf("round %d, %s", s.round, s.stage) }
 
 // revealed takes the shares out of a client's answer, if there are any.
 func revealed(m protocol.Message) (of summing, shares []protocol.RevealedShare, ok bool) {
 	switch m := m.(type) {
 	case *protocol.Unmask:
-		return summing{m.Iteration, protocol.StageUnmask}, m.Shares, true
+		return summing{m.Round, protocol.StageUnmask}, m.Shares, true
 	case *protocol.Replacement:
-		return summing{m.Iteration, protocol.StageReplace}, m.Shares, true
+		return summing{m.Round, protocol.StageReplace}, m.Shares, true
 	default:
 		return summing{}, nil, false
 	}
@@ -76,7 +76,7 @@ func (c *oneKind) Observe(o Observation) error {
 // secret a share is follows from the clients in the sum that its holder was shown.
 type oneSecret struct {
 	schedule *Schedule
-	rosters  map[clientIteration]*protocol.Roster // as a client was shown it, whole or its part
+	rosters  map[clientRound]*protocol.Roster // as a client was shown it, whole or its part
 	shown    map[shownTo]protocol.Bitmap
 	held     map[dealing]*holders
 }
@@ -108,13 +108,13 @@ func (c *oneSecret) Observe(o Observation) error {
 		}
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Survivors:
-			c.shown[shownTo{summing{m.Iteration, protocol.StageUnmask}, o.Envelope.To.Client}] = m.U1
+			c.shown[shownTo{summing{m.Round, protocol.StageUnmask}, o.Envelope.To.Client}] = m.U1
 		case *protocol.Answered:
-			c.shown[shownTo{summing{m.Iteration, protocol.StageReplace}, o.Envelope.To.Client}] = m.U2
+			c.shown[shownTo{summing{m.Round, protocol.StageReplace}, o.Envelope.To.Client}] = m.U2
 		}
 	case Left:
 		if m, ok := o.Envelope.Message.(*protocol.Roster); ok {
-			c.rosters[clientIteration{o.Envelope.To.Client, m.Iteration}] = m
+			c.rosters[clientRound{o.Envelope.To.Client, m.Round}] = m
 		}
 		if sum, shares, ok := revealed(o.Envelope.Message); ok {
 			return c.revealed(o.Envelope.From.Client, sum, shares)
@@ -128,7 +128,7 @@ func (c *oneSecret) revealed(holder protocol.ClientID, sum summing, shares []pro
 	if shown == nil {
 		return fmt.Errorf("%s: client %d reveals shares without having been shown who is in the sum", sum, holder)
 	}
-	roster := c.rosters[clientIteration{holder, sum.iteration}]
+	roster := c.rosters[clientRound{holder, sum.round}]
 	if roster == nil {
 		return fmt.Errorf("%s: client %d reveals shares without having been shown a roster", sum, holder)
 	}

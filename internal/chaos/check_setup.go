@@ -7,9 +7,9 @@ import (
 )
 
 // freshKeys: a mask key lives for one setup. Nobody advertises one a second time,
-// for another iteration, for the iteration again, or in another life.
+// for another round, for the round again, or in another life.
 type freshKeys struct {
-	first map[protocol.Key]clientIteration
+	first map[protocol.Key]clientRound
 }
 
 // Rule implements Checker.
@@ -26,41 +26,41 @@ func (c *freshKeys) Observe(o Observation) error {
 		return nil
 	}
 	if first, ok := c.first[m.Keys.Mask]; ok {
-		return fmt.Errorf("iteration %d: client %d advertises the mask key that client %d advertised for iteration %d",
-			m.Iteration, left.Envelope.From.Client, first.client, first.iteration)
+		return fmt.Errorf("round %d: client %d advertises the mask key that client %d advertised for round %d",
+			m.Round, left.Envelope.From.Client, first.client, first.round)
 	}
-	c.first[m.Keys.Mask] = clientIteration{left.Envelope.From.Client, m.Iteration}
+	c.first[m.Keys.Mask] = clientRound{left.Envelope.From.Client, m.Round}
 	return nil
 }
 
-// nobodyForgotten: every client is told of every iteration or, if that begins
+// nobodyForgotten: every client is told of every round or, if that begins
 // without it, is invited to the next; only of the last one it may hear nothing.
 type nobodyForgotten struct {
-	schedule  *Schedule
-	iteration uint64
-	told      map[protocol.ClientID]bool
+	schedule *Schedule
+	round    uint64
+	told     map[protocol.ClientID]bool
 }
 
 // Rule implements Checker.
-func (*nobodyForgotten) Rule() string { return "who is left out of an iteration is asked to the next" }
+func (*nobodyForgotten) Rule() string { return "who is left out of a round is asked to the next" }
 
 // Observe implements Checker.
 func (c *nobodyForgotten) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
 		for id := range protocol.ClientID(c.schedule.Cohort.Clients) {
-			if c.iteration > 0 && !c.told[id] {
-				return fmt.Errorf("iteration %d: client %d is told nothing, neither of it nor of the next", c.iteration, id)
+			if c.round > 0 && !c.told[id] {
+				return fmt.Errorf("round %d: client %d is told nothing, neither of it nor of the next", c.round, id)
 			}
 		}
-		c.iteration = o.Plan.Iteration
+		c.round = o.Plan.Round
 		clear(c.told)
 	case Left:
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Announce:
-			c.told[o.Envelope.To.Client] = m.Plan.Iteration == c.iteration
+			c.told[o.Envelope.To.Client] = m.Plan.Round == c.round
 		case *protocol.Invite:
-			c.told[o.Envelope.To.Client] = m.Setup.Iteration == c.iteration+1
+			c.told[o.Envelope.To.Client] = m.Setup.Round == c.round+1
 		}
 	}
 	return nil

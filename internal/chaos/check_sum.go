@@ -10,13 +10,13 @@ import (
 // exactSum: what is released is the sum over exactly the clients whose masked
 // input was taken: of what they contributed, their noise, and the changes of those
 // who answered. All three come from schedule and randomness, not from the clients,
-// whose own figures must be the same. And it is what the server takes in, under its iteration.
+// whose own figures must be the same. And it is what the server takes in, under its round.
 type exactSum struct {
-	schedule   *Schedule
-	iterations map[uint64]*contributions
+	schedule *Schedule
+	rounds   map[uint64]*contributions
 }
 
-// contributions are what clients gave to an iteration.
+// contributions are what clients gave to a round.
 type contributions struct {
 	plan     *protocol.Plan
 	masked   map[protocol.ClientID]Masked
@@ -33,21 +33,21 @@ func (*exactSum) Rule() string { return "the sum is that over exactly the surviv
 func (c *exactSum) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
-		c.iterations[o.Plan.Iteration] = &contributions{plan: o.Plan,
+		c.rounds[o.Plan.Round] = &contributions{plan: o.Plan,
 			masked: make(map[protocol.ClientID]Masked), thinned: make(map[protocol.ClientID]Thinned)}
 	case Masked:
-		c.iterations[o.Iteration].masked[o.Client] = o
+		c.rounds[o.Round].masked[o.Client] = o
 		return c.input(o)
 	case Thinned:
-		c.iterations[o.Iteration].thinned[o.Client] = o
+		c.rounds[o.Round].thinned[o.Client] = o
 		return c.removal(o)
 	case Absorbed:
-		return c.iterations[o.Iteration].absorbed(o)
+		return c.rounds[o.Round].absorbed(o)
 	case Heard:
 		c.heard(o)
 	case Left:
 		if m, ok := o.Envelope.Message.(*protocol.Result); ok {
-			return c.iterations[m.Iteration].check(m)
+			return c.rounds[m.Round].check(m)
 		}
 	}
 	return nil
@@ -58,8 +58,8 @@ func (c *exactSum) input(m Masked) error {
 	for i, r := range c.schedule.Releases {
 		for j, x := range m.Inputs[i] {
 			if plain, noise := m.Plain[i][j], m.Noise[i][j]; x != plain+noise {
-				return fmt.Errorf("iteration %d: client %d masks %d as coordinate %d of %s, it has to contribute %d and noise of %d",
-					m.Iteration, m.Client, x, j, r.Name, plain, noise)
+				return fmt.Errorf("round %d: client %d masks %d as coordinate %d of %s, it has to contribute %d and noise of %d",
+					m.Round, m.Client, x, j, r.Name, plain, noise)
 			}
 		}
 	}
@@ -69,12 +69,12 @@ func (c *exactSum) input(m Masked) error {
 // removal holds the changes of a client's noise against those due for the survivors,
 // who are those whose masked inputs were taken.
 func (c *exactSum) removal(t Thinned) error {
-	if u1 := c.iterations[t.Iteration].u1; t.Survivors != len(u1) {
-		return fmt.Errorf("iteration %d: client %d thins its noise for %d survivors, the masked inputs of %v were taken", t.Iteration, t.Client, t.Survivors, u1)
+	if u1 := c.rounds[t.Round].u1; t.Survivors != len(u1) {
+		return fmt.Errorf("round %d: client %d thins its noise for %d survivors, the masked inputs of %v were taken", t.Round, t.Client, t.Survivors, u1)
 	}
 	for i, r := range c.schedule.Releases {
 		if !slices.Equal(t.Due[i], t.Removals[i]) {
-			return fmt.Errorf("iteration %d: client %d changes the noise of %s by %v, due is %v", t.Iteration, t.Client, r.Name, t.Removals[i], t.Due[i])
+			return fmt.Errorf("round %d: client %d changes the noise of %s by %v, due is %v", t.Round, t.Client, r.Name, t.Removals[i], t.Due[i])
 		}
 	}
 	return nil
@@ -85,8 +85,8 @@ func (c *exactSum) heard(o Heard) {
 	if !ok || o.Ignored {
 		return
 	}
-	iteration, _ := m.At()
-	it := c.iterations[iteration]
+	round, _ := m.At()
+	it := c.rounds[round]
 	switch m.(type) {
 	case *protocol.MaskedInput:
 		it.u1 = ascending(it.u1, o.Envelope.From.Client)
@@ -103,12 +103,12 @@ func ascending(ids []protocol.ClientID, id protocol.ClientID) []protocol.ClientI
 // absorbed holds what the server takes in against what was released.
 func (it *contributions) absorbed(o Absorbed) error {
 	if it.released == nil {
-		return fmt.Errorf("iteration %d: the server takes in a sum before there is one", o.Iteration)
+		return fmt.Errorf("round %d: the server takes in a sum before there is one", o.Round)
 	}
 	for i, r := range it.plan.Releases {
 		for j, x := range it.released[i] {
 			if got := o.Sums.Values[i][j]; got != float64(x)/r.Scale {
-				return fmt.Errorf("iteration %d: the server takes in %g as coordinate %d of %s, released was %d at scale %g", o.Iteration, got, j, r.Name, x, r.Scale)
+				return fmt.Errorf("round %d: the server takes in %g as coordinate %d of %s, released was %d at scale %g", o.Round, got, j, r.Name, x, r.Scale)
 			}
 		}
 	}
@@ -118,11 +118,11 @@ func (it *contributions) absorbed(o Absorbed) error {
 // check adds up what the survivors gave.
 func (it *contributions) check(m *protocol.Result) error {
 	if m.Survivors != len(it.u1) || m.Answered != len(it.answered) {
-		return fmt.Errorf("iteration %d: a sum over %d clients of whom %d answered, but the masked inputs of %v and answers of %v were taken",
-			m.Iteration, m.Survivors, m.Answered, it.u1, it.answered)
+		return fmt.Errorf("round %d: a sum over %d clients of whom %d answered, but the masked inputs of %v and answers of %v were taken",
+			m.Round, m.Survivors, m.Answered, it.u1, it.answered)
 	}
 	if len(m.Integers) != len(it.plan.Releases) {
-		return fmt.Errorf("iteration %d: %d vectors for %d releases", m.Iteration, len(m.Integers), len(it.plan.Releases))
+		return fmt.Errorf("round %d: %d vectors for %d releases", m.Round, len(m.Integers), len(it.plan.Releases))
 	}
 	it.released = m.Integers
 	for i, r := range it.plan.Releases {
@@ -130,7 +130,7 @@ func (it *contributions) check(m *protocol.Result) error {
 		for _, id := range it.u1 {
 			in, ok := it.masked[id]
 			if !ok {
-				return fmt.Errorf("iteration %d: client %d survived without having masked anything", m.Iteration, id)
+				return fmt.Errorf("round %d: client %d survived without having masked anything", m.Round, id)
 			}
 			for j := range want {
 				want[j] += in.Plain[i][j] + in.Noise[i][j]
@@ -145,7 +145,7 @@ func (it *contributions) check(m *protocol.Result) error {
 			want[j] = x << (64 - r.Width) >> (64 - r.Width) // the ring's integer nearest zero
 		}
 		if !slices.Equal(want, m.Integers[i]) {
-			return fmt.Errorf("iteration %d: the sum %s over clients %v is %v, released was %v", m.Iteration, r.Name, it.u1, want, m.Integers[i])
+			return fmt.Errorf("round %d: the sum %s over clients %v is %v, released was %v", m.Round, r.Name, it.u1, want, m.Integers[i])
 		}
 	}
 	return nil

@@ -21,26 +21,26 @@ func Checkers(s *Schedule) []Checker {
 	return []Checker{
 		&progress{},
 		honest{},
-		&exactSum{schedule: s, iterations: make(map[uint64]*contributions)},
+		&exactSum{schedule: s, rounds: make(map[uint64]*contributions)},
 		&threshold{schedule: s, rosters: make(map[uint64]int)},
 		&oneKind{seen: make(map[holding][32]byte)},
-		&oneSecret{schedule: s, rosters: make(map[clientIteration]*protocol.Roster), shown: make(map[shownTo]protocol.Bitmap), held: make(map[dealing]*holders)},
+		&oneSecret{schedule: s, rosters: make(map[clientRound]*protocol.Roster), shown: make(map[shownTo]protocol.Bitmap), held: make(map[dealing]*holders)},
 		&oneAnswer{sent: make(map[answer]protocol.Message)},
-		&freshKeys{first: make(map[protocol.Key]clientIteration)},
+		&freshKeys{first: make(map[protocol.Key]clientRound)},
 		&nobodyForgotten{schedule: s, told: make(map[protocol.ClientID]bool)},
-		&charged{schedule: s, spent: make(map[protocol.ClientID]float64), records: make(map[clientIteration]protocol.Charged)},
+		&charged{schedule: s, spent: make(map[protocol.ClientID]float64), records: make(map[clientRound]protocol.Charged)},
 		&forward{},
 		&oneModel{schedule: s, models: make(map[protocol.ClientID][]byte)},
 	}
 }
 
-// clientIteration is a client in an iteration.
-type clientIteration struct {
-	client    protocol.ClientID
-	iteration uint64
+// clientRound is a client in a round.
+type clientRound struct {
+	client protocol.ClientID
+	round  uint64
 }
 
-// progress: no computation fails, the iteration after healing ends in a sum, and
+// progress: no computation fails, the round after healing ends in a sum, and
 // the session ends.
 type progress struct{ healed, summed bool }
 
@@ -55,17 +55,17 @@ func (c *progress) Observe(o Observation) error {
 	case Absorbed:
 		c.summed = c.healed
 	case Failed:
-		return fmt.Errorf("iteration %d: a computation of %s failed: %w", o.Event.Iteration, o.Event.Party, o.Event.Err)
+		return fmt.Errorf("round %d: a computation of %s failed: %w", o.Event.Round, o.Event.Party, o.Event.Err)
 	case Left:
 		if m, ok := o.Envelope.Message.(*protocol.Abort); ok && c.healed {
-			return fmt.Errorf("the healed iteration was abandoned: %w", m.Reason)
+			return fmt.Errorf("the healed round was abandoned: %w", m.Reason)
 		}
 	case Ended:
 		if !o.Over {
 			return errors.New("it came to a halt, or would not end, before its session was over")
 		}
 		if !c.summed {
-			return errors.New("the session ended without the sum of the healed iteration")
+			return errors.New("the session ended without the sum of the healed round")
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (honest) Rule() string { return "nobody is taken for a liar" }
 // Observe implements Checker.
 func (honest) Observe(o Observation) error {
 	if b, ok := o.(Blamed); ok {
-		return fmt.Errorf("iteration %d: %s: %s: %w", b.Event.Iteration, b.Event.Party, b.Event.Kind, b.Event.Err)
+		return fmt.Errorf("round %d: %s: %s: %w", b.Event.Round, b.Event.Party, b.Event.Kind, b.Event.Err)
 	}
 	left, _ := o.(Left)
 	m, ok := left.Envelope.Message.(*protocol.Abort)
@@ -99,11 +99,11 @@ func (honest) Observe(o Observation) error {
 // share for one. Where noise is replaced, that holds for those who replaced it too.
 type threshold struct {
 	schedule     *Schedule
-	iteration    uint64
+	round        uint64
 	inputs       int            // masked inputs that the aggregator took
 	answers      int            // answers to unmask
 	replacements int            // answers to replace
-	rosters      map[uint64]int // how many clients are on an iteration's
+	rosters      map[uint64]int // how many clients are on a round's
 }
 
 // Rule implements Checker.
@@ -113,19 +113,19 @@ func (*threshold) Rule() string { return "below the threshold no aggregate exist
 func (c *threshold) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
-		c.iteration, c.inputs, c.answers, c.replacements = o.Plan.Iteration, 0, 0, 0
+		c.round, c.inputs, c.answers, c.replacements = o.Plan.Round, 0, 0, 0
 	case Heard:
 		c.heard(o)
 	case Left:
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Roster:
-			c.rosters[m.Iteration] = m.Clients
+			c.rosters[m.Round] = m.Clients
 		case *protocol.Unmask:
-			if m.Iteration == c.iteration {
+			if m.Round == c.round {
 				return c.enough(c.inputs, fmt.Sprintf("%s reveals shares of the inputs' secrets", o.Envelope.From))
 			}
 		case *protocol.Replacement:
-			if m.Iteration == c.iteration {
+			if m.Round == c.round {
 				return c.enough(c.answers, fmt.Sprintf("%s reveals shares of the replacements' secrets", o.Envelope.From))
 			}
 		case *protocol.Result:
@@ -153,7 +153,7 @@ func (c *threshold) heard(o Heard) {
 func (c *threshold) enough(clients int, what string) error {
 	cohort := c.schedule.Cohort
 	if need := max(cohort.Required(), cohort.Colluding()+1); clients < need {
-		return fmt.Errorf("iteration %d: %s although %d clients are in the sum, %d required", c.iteration, what, clients, need)
+		return fmt.Errorf("round %d: %s although %d clients are in the sum, %d required", c.round, what, clients, need)
 	}
 	return nil
 }
@@ -162,27 +162,27 @@ func (c *threshold) released() error {
 	if err := c.enough(c.inputs, "a sum is released"); err != nil {
 		return err
 	}
-	t, err := c.schedule.threshold(c.rosters[c.iteration])
+	t, err := c.schedule.threshold(c.rosters[c.round])
 	if err != nil {
 		return err
 	}
 	need := max(c.schedule.Cohort.Required(), t)
 	if c.answers < need {
-		return fmt.Errorf("iteration %d: a sum is released although %d clients answered, %d required", c.iteration, c.answers, need)
+		return fmt.Errorf("round %d: a sum is released although %d clients answered, %d required", c.round, c.answers, need)
 	}
 	if c.schedule.setup().Replaces && c.replacements < need {
-		return fmt.Errorf("iteration %d: a sum is released although %d clients answered for what noise changes by, %d required", c.iteration, c.replacements, need)
+		return fmt.Errorf("round %d: a sum is released although %d clients answered for what noise changes by, %d required", c.round, c.replacements, need)
 	}
 	return nil
 }
 
-// oneAnswer: for one iteration a client sends, over all its lives, one masked
+// oneAnswer: for one round a client sends, over all its lives, one masked
 // input, one signature over survivors, one answer to unmask and one to replace; the
 // same once more would do no harm.
 type oneAnswer struct{ sent map[answer]protocol.Message }
 
 type answer struct {
-	clientIteration
+	clientRound
 	kind protocol.Kind
 }
 
@@ -199,15 +199,15 @@ func (c *oneAnswer) Observe(o Observation) error {
 	if !ok || m.Kind() == protocol.KindAdvertise || m.Kind() == protocol.KindShares {
 		return nil // a client that restarted before it sent anything masked may begin anew
 	}
-	iteration, _ := m.At()
-	key := answer{clientIteration{left.Envelope.From.Client, iteration}, m.Kind()}
+	round, _ := m.At()
+	key := answer{clientRound{left.Envelope.From.Client, round}, m.Kind()}
 	first := c.sent[key]
 	if first == nil {
 		c.sent[key] = m
 		return nil
 	}
 	if !reflect.DeepEqual(first, m) {
-		return fmt.Errorf("iteration %d: client %d sends two different messages %s", iteration, key.client, key.kind)
+		return fmt.Errorf("round %d: client %d sends two different messages %s", round, key.client, key.kind)
 	}
 	return nil
 }

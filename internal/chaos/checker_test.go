@@ -138,7 +138,7 @@ func resultWith(change func(*protocol.Result)) func([]Observation) []Observation
 	})
 }
 
-// exposed has everybody who revealed shares of a sum in the first iteration reveal as
+// exposed has everybody who revealed shares of a sum in the first round reveal as
 // many for a set that they were shown, of which client 0, which was lost, is one.
 func exposed[M protocol.Message](lie func(all protocol.Bitmap) protocol.Message) func([]Observation) []Observation {
 	all := protocol.NewBitmap(8)
@@ -148,7 +148,7 @@ func exposed[M protocol.Message](lie func(all protocol.Bitmap) protocol.Message)
 	return edit(func(o Observation) []Observation {
 		l, ok := o.(Left)
 		_, is := l.Envelope.Message.(M)
-		if sum, _, _ := revealed(l.Envelope.Message); !ok || !is || sum.iteration != 1 {
+		if sum, _, _ := revealed(l.Envelope.Message); !ok || !is || sum.round != 1 {
 			return []Observation{o}
 		}
 		return []Observation{o, Heard{Envelope: protocol.Envelope{To: l.Envelope.From, Message: lie(all)}}, o}
@@ -215,7 +215,7 @@ func TestCheckersFire(t *testing.T) {
 	announced := func(change func(Left) []Observation) func([]Observation) []Observation {
 		return edit(func(o Observation) []Observation {
 			l, ok := o.(Left)
-			if m, is := l.Envelope.Message.(*protocol.Announce); ok && is && m.Plan.Iteration == 1 && l.Envelope.To.Client == 3 {
+			if m, is := l.Envelope.Message.(*protocol.Announce); ok && is && m.Plan.Round == 1 && l.Envelope.To.Client == 3 {
 				return change(l)
 			}
 			return []Observation{o}
@@ -243,7 +243,7 @@ func TestCheckersFire(t *testing.T) {
 		{&exactSum{}, "noise thinned for a survivor too many", thinnedWith(func(m *Thinned) { m.Survivors++ })},
 		{&exactSum{}, "another removal than is due", thinnedWith(func(m *Thinned) { m.Removals = [][]int64{{1, 2, 3}, m.Removals[1]} })},
 		{&exactSum{}, "the server takes in something else", edit(func(o Observation) []Observation {
-			if a, ok := o.(Absorbed); ok && a.Iteration == 2 {
+			if a, ok := o.(Absorbed); ok && a.Round == 2 {
 				a.Sums.Values = [][]float64{a.Sums.Values[0], slices.Clone(a.Sums.Values[1])}
 				a.Sums.Values[1][3]++
 				return []Observation{a}
@@ -270,7 +270,7 @@ func TestCheckersFire(t *testing.T) {
 		})},
 		{&oneKind{}, "the other kind in a second answer", after(left[*protocol.Unmask], resent[protocol.Unmask](func(m *protocol.Unmask) { m.Shares = otherKind(m.Shares) }))},
 		{&oneSecret{}, "clients were shown two sets of survivors", exposed[*protocol.Unmask](func(all protocol.Bitmap) protocol.Message {
-			return &protocol.Survivors{Iteration: 1, Count: 8, U1: all}
+			return &protocol.Survivors{Round: 1, Count: 8, U1: all}
 		})},
 		{&oneSecret{}, "shares revealed before survivors were shown", edit(func(o Observation) []Observation {
 			if heard[*protocol.Survivors](o) {
@@ -283,16 +283,16 @@ func TestCheckersFire(t *testing.T) {
 			m.Masked[0][0] ^= 1
 		}))},
 		{&oneAnswer{}, "a second removal", after(left[*protocol.Unmask], resent[protocol.Unmask](func(m *protocol.Unmask) { m.Removed = [][]byte{{0}, nil} }))},
-		{&freshKeys{}, "a mask key for another iteration", after(left[*protocol.Advertise], resent[protocol.Advertise](func(m *protocol.Advertise) { m.Iteration++ }))},
-		{&freshKeys{}, "a mask key for the iteration again", after(left[*protocol.Advertise], resent[protocol.Advertise](func(m *protocol.Advertise) { m.Ahead = true }))},
+		{&freshKeys{}, "a mask key for another round", after(left[*protocol.Advertise], resent[protocol.Advertise](func(m *protocol.Advertise) { m.Round++ }))},
+		{&freshKeys{}, "a mask key for the round again", after(left[*protocol.Advertise], resent[protocol.Advertise](func(m *protocol.Advertise) { m.Ahead = true }))},
 		{&freshKeys{}, "somebody else's mask key", after(left[*protocol.Advertise], func(o Observation) []Observation {
 			e := o.(Left).Envelope
 			e.From.Client = 4
 			return []Observation{Left{e}}
 		})},
 		{&nobodyForgotten{}, "a client without a plan and without an invitation", announced(func(Left) []Observation { return nil })},
-		{&nobodyForgotten{}, "an invitation to another iteration than the next", announced(func(l Left) []Observation {
-			l.Envelope.Message = &protocol.Invite{Setup: protocol.Setup{Iteration: 3}}
+		{&nobodyForgotten{}, "an invitation to another round than the next", announced(func(l Left) []Observation {
+			l.Envelope.Message = &protocol.Invite{Setup: protocol.Setup{Round: 3}}
 			return []Observation{l}
 		})},
 		{&charged{}, "no record", edit(func(o Observation) []Observation {
@@ -307,17 +307,17 @@ func TestCheckersFire(t *testing.T) {
 		}},
 		{&charged{}, "a charge of less than the plan costs", durableWith(func(_ *Durable, c *protocol.Charged) { c.Events = c.Events[:1] })},
 		{&charged{}, "a budget overspent", durableWith(func(d *Durable, _ *protocol.Charged) { d.Budget = d.Spent * 0.999 })},
-		{&charged{}, "a ledger that falls", durableWith(func(d *Durable, c *protocol.Charged) { d.Spent /= float64(c.Iteration * c.Iteration * 100) })},
+		{&charged{}, "a ledger that falls", durableWith(func(d *Durable, c *protocol.Charged) { d.Spent /= float64(c.Round * c.Round * 100) })},
 		{&charged{}, "a ledger that forgot over a restart", after(durable, add(Restarted{Client: 3, Last: 1}))},
-		{&forward{}, "a second charge of an iteration", after(durable, func(o Observation) []Observation { return []Observation{o} })},
-		{&forward{}, "an iteration entered again", after(durable, add(Durable{Client: 3, Record: protocol.Entered{Iteration: 1}}))},
-		{&forward{}, "a masked input of an iteration that was not entered", func(log []Observation) []Observation {
+		{&forward{}, "a second charge of a round", after(durable, func(o Observation) []Observation { return []Observation{o} })},
+		{&forward{}, "a round entered again", after(durable, add(Durable{Client: 3, Record: protocol.Entered{Round: 1}}))},
+		{&forward{}, "a masked input of a round that was not entered", func(log []Observation) []Observation {
 			i := slices.IndexFunc(log, left[*protocol.MaskedInput])
 			return append([]Observation{log[i]}, log...)
 		}},
-		{&forward{}, "an iteration taken up again after a restart", after(durable, add(Restarted{Client: 3, Last: 1}))},
+		{&forward{}, "a round taken up again after a restart", after(durable, add(Restarted{Client: 3, Last: 1}))},
 		{&forward{}, "a restart from the beginning", after(durable, add(Restarted{Client: 3}))},
-		{&forward{}, "a message of the iteration before", func(log []Observation) []Observation {
+		{&forward{}, "a message of the round before", func(log []Observation) []Observation {
 			return append(slices.Clone(log), log[slices.IndexFunc(log, left[*protocol.Unmask])])
 		}},
 		{&oneModel{}, "another model", finished(func(f *Finished) []Observation {
@@ -326,9 +326,9 @@ func TestCheckersFire(t *testing.T) {
 		})},
 		{&oneModel{}, "no model", finished(func(*Finished) []Observation { return nil })},
 		{&progress{}, "an abort after healing", after(planned, add(Left{protocol.Envelope{
-			Message: &protocol.Abort{Iteration: 2, Reason: &protocol.TooFew{Iteration: 2}}}}))},
+			Message: &protocol.Abort{Round: 2, Reason: &protocol.TooFew{Round: 2}}}}))},
 		{honest{}, "a secret restored wrongly", func(log []Observation) []Observation {
-			return append([]Observation{Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 3, Required: 3}}}}}, log...)
+			return append([]Observation{Left{protocol.Envelope{Message: &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Left: 3, Required: 3}}}}}, log...)
 		}},
 		{honest{}, "somebody excluded", after(planned, add(Blamed{protocol.Event{Kind: protocol.ClientExcluded, Err: errors.New("lies")}}))},
 		{&progress{}, "a computation that failed", after(planned, add(Failed{protocol.Event{Err: errors.New("out of memory")}}))},
@@ -346,13 +346,13 @@ func TestCheckersFire(t *testing.T) {
 		})},
 	})
 	// A secret of which too few shares arrived is nobody's fault.
-	few := Left{protocol.Envelope{Message: &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Left: 2, Required: 3}}}}
+	few := Left{protocol.Envelope{Message: &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Left: 2, Required: 3}}}}
 	if err := fires(s, honest{}.Rule(), append([]Observation{few}, r.log...)); err != nil {
 		t.Errorf("a loss is taken for a lie: %v", err)
 	}
-	// An invitation to the next iteration is as good as an announcement.
+	// An invitation to the next round is as good as an announcement.
 	if err := fires(s, (&nobodyForgotten{}).Rule(), announced(func(l Left) []Observation {
-		l.Envelope.Message = &protocol.Invite{Setup: protocol.Setup{Iteration: 2}}
+		l.Envelope.Message = &protocol.Invite{Setup: protocol.Setup{Round: 2}}
 		return []Observation{l}
 	})(r.log)); err != nil {
 		t.Errorf("an invited client is taken for a forgotten one: %v", err)
@@ -398,7 +398,7 @@ func TestCheckersFireOnReplacedNoise(t *testing.T) {
 		{&oneKind{}, "the other kind in a second answer", after(left[*protocol.Replacement],
 			resent[protocol.Replacement](func(m *protocol.Replacement) { m.Shares = otherKind(m.Shares) }))},
 		{&oneSecret{}, "clients were shown two sets that replaced noise", exposed[*protocol.Replacement](func(all protocol.Bitmap) protocol.Message {
-			return &protocol.Answered{Iteration: 1, Count: 8, U2: all}
+			return &protocol.Answered{Round: 1, Count: 8, U2: all}
 		})},
 		{&oneSecret{}, "shares revealed before it was shown who replaced noise", edit(func(o Observation) []Observation {
 			if heard[*protocol.Answered](o) {
@@ -413,7 +413,7 @@ func TestCheckersFireOnReplacedNoise(t *testing.T) {
 // Where clients are shown parts of the roster, what a client's bits stand for follows from its own part.
 func TestRevealedOfParts(t *testing.T) {
 	const dealer = 100
-	s := &Schedule{Cohort: protocol.Cohort{Clients: 520, Tolerance: 0.1, Colluders: 0.02}, Iterations: 1}
+	s := &Schedule{Cohort: protocol.Cohort{Clients: 520, Tolerance: 0.1, Colluders: 0.02}, Rounds: 1}
 	need, err := s.threshold(510)
 	if err != nil {
 		t.Fatal(err)
@@ -435,9 +435,9 @@ func TestRevealedOfParts(t *testing.T) {
 			place = 1 - place
 		}
 		return []Observation{
-			Left{protocol.Envelope{From: a, To: holder, Message: &protocol.Roster{Iteration: 1, Clients: 510, Members: members, Ring: new(protocol.Ring)}}},
-			Heard{Envelope: protocol.Envelope{From: a, To: holder, Message: &protocol.Survivors{Iteration: 1, Count: 500, U1: bit(place), Digest: new(protocol.Hash)}}},
-			Left{protocol.Envelope{From: holder, To: a, Message: &protocol.Unmask{Iteration: 1, Shares: []protocol.RevealedShare{{Of: dealer}}}}},
+			Left{protocol.Envelope{From: a, To: holder, Message: &protocol.Roster{Round: 1, Clients: 510, Members: members, Ring: new(protocol.Ring)}}},
+			Heard{Envelope: protocol.Envelope{From: a, To: holder, Message: &protocol.Survivors{Round: 1, Count: 500, U1: bit(place), Digest: new(protocol.Hash)}}},
+			Left{protocol.Envelope{From: holder, To: a, Message: &protocol.Unmask{Round: 1, Shares: []protocol.RevealedShare{{Of: dealer}}}}},
 		}
 	}
 	reveal := func(seeds, keys int) error {

@@ -66,7 +66,7 @@ func (w *world) volley(e protocol.Envelope) bool {
 		id = e.From.Client
 	}
 	for _, v := range w.schedule.Volleys {
-		if !w.healed && v.Iteration == w.iteration && v.After == after && slices.Contains(v.Clients, id) && protocol.StageOf(e.Message, w.schedule.Mode == graph.Active) == v.Stage {
+		if !w.healed && v.Round == w.round && v.After == after && slices.Contains(v.Clients, id) && protocol.StageOf(e.Message, w.schedule.Mode == graph.Active) == v.Stage {
 			return true
 		}
 	}
@@ -90,7 +90,7 @@ func (w *world) restart(d *machine) {
 		return
 	}
 	if err := d.start(); err != nil {
-		w.observe(Failed{protocol.Event{Kind: protocol.WorkFailed, Iteration: w.iteration, Party: protocol.ClientParty(d.id), Err: err}})
+		w.observe(Failed{protocol.Event{Kind: protocol.WorkFailed, Round: w.round, Party: protocol.ClientParty(d.id), Err: err}})
 		return
 	}
 	w.tell("client %d is up again", d.id)
@@ -98,7 +98,7 @@ func (w *world) restart(d *machine) {
 	w.carryOut(protocol.Party{Role: protocol.Aggregator}, w.aggregator.Step(w.now, protocol.Registered{Client: d.id}))
 	if w.strikes(w.schedule.Faults.Redeliver) {
 		w.result.faults.Redelivered++
-		w.tell("client %d is sent once more what it was sent in iteration %d", d.id, w.iteration)
+		w.tell("client %d is sent once more what it was sent in round %d", d.id, w.round)
 		for _, e := range d.inbox {
 			w.deliver(e, 0)
 		}

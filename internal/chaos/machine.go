@@ -23,8 +23,8 @@ type machine struct {
 	identity ed25519.PrivateKey // nil in semi-honest mode
 	budget   dp.Budget
 	records  []dp.Record
-	last     uint64              // the latest iteration of which there is any record
-	inbox    []protocol.Envelope // what it was sent in the iteration, for redelivery
+	last     uint64              // the latest round of which there is any record
+	inbox    []protocol.Envelope // what it was sent in the round, for redelivery
 
 	life   int // from 1, counts restarts
 	up     bool
@@ -44,7 +44,7 @@ func (d *machine) start() error {
 	d.up = true
 	cfg := client.Config{
 		ID: d.id, Session: d.w.session, Trainer: trainer{d}, Entropy: d.source(), Noise: d.w.samplers,
-		Iterations: uint64(d.w.schedule.Iterations) + 1, Last: d.last,
+		Rounds: uint64(d.w.schedule.Rounds) + 1, Last: d.last,
 	}
 	if d.w.schedule.private() {
 		var err error
@@ -96,10 +96,10 @@ func (d *machine) persist(r protocol.Record) {
 	}
 	switch r := r.(type) {
 	case protocol.Entered:
-		d.last = r.Iteration
+		d.last = r.Round
 	case protocol.Charged:
-		d.last = r.Iteration
-		d.records = append(d.records, dp.Record{Session: r.Session, Iteration: r.Iteration, Events: r.Events})
+		d.last = r.Round
+		d.records = append(d.records, dp.Record{Session: r.Session, Round: r.Round, Events: r.Events})
 	}
 	d.w.observe(o)
 }
@@ -113,7 +113,7 @@ func newIdentity(seed uint64, id protocol.ClientID) (ed25519.PrivateKey, error) 
 	return ed25519.NewKeyFromSeed(b), nil
 }
 
-// trainer contributes small integers that follow from seed, client and iteration,
+// trainer contributes small integers that follow from seed, client and round,
 // some of them zero, some vectors sparse, and some out of their bounds.
 type trainer struct{ d *machine }
 
@@ -152,7 +152,7 @@ func (t trainer) Finish(model []byte, _ protocol.Runner) error {
 // contribution is what a client has to contribute, in integers; not usable, it
 // counts as zeros.
 func (w *world) contribution(id protocol.ClientID, p *protocol.Plan) (plain [][]int64, usable bool) {
-	d := entropy.Public(w.schedule.Seed, fmt.Sprintf("chaos/contribution/%d/%d", id, p.Iteration))
+	d := entropy.Public(w.schedule.Seed, fmt.Sprintf("chaos/contribution/%d/%d", id, p.Round))
 	usable = d.Float64() >= w.schedule.Unusable
 	for _, r := range p.Releases {
 		v := make([]int64, r.Len)
@@ -189,7 +189,7 @@ func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, 
 	if err != nil {
 		return nil, err
 	}
-	s.d.w.observe(Masked{Client: s.d.id, Iteration: s.plan.Iteration, Plain: plain, Noise: drawn, Inputs: dense(s.plan, inputs)})
+	s.d.w.observe(Masked{Client: s.d.id, Round: s.plan.Round, Plain: plain, Noise: drawn, Inputs: dense(s.plan, inputs)})
 	return s.Client.MaskedInput(m, inputs, run)
 }
 
@@ -199,7 +199,7 @@ func (s *watched) Unmask(m *protocol.Survivors, removals []protocol.Integers, ru
 	if err != nil {
 		return nil, err
 	}
-	s.d.w.observe(Thinned{Client: s.d.id, Iteration: s.plan.Iteration, Survivors: m.Count, Due: due, Removals: dense(s.plan, removals)})
+	s.d.w.observe(Thinned{Client: s.d.id, Round: s.plan.Round, Survivors: m.Count, Due: due, Removals: dense(s.plan, removals)})
 	return s.Client.Unmask(m, removals, run)
 }
 

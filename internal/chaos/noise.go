@@ -23,15 +23,15 @@ func newRedrawer() *redrawer {
 	return &redrawer{shares: make(map[float64]*noise.Skellam), thinnings: make(map[thinning]*noise.Thinning)}
 }
 
-// draw is a client's noise in an iteration, by release; zero where it adds none. With
+// draw is a client's noise in a round, by release; zero where it adds none. With
 // survivors more than 0 it is how that noise changes for as many: less a part where
 // it is split, fresh for old where it is replaced.
 func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([][]int64, error) {
-	added, err := entropy.NewSeed(src, "noise-seed", p.Iteration)
+	added, err := entropy.NewSeed(src, "noise-seed", p.Round)
 	if err != nil {
 		return nil, err
 	}
-	thinned, err := entropy.NewSeed(src, "thinning-seed", p.Iteration)
+	thinned, err := entropy.NewSeed(src, "thinning-seed", p.Round)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 // Observation is an event that a checker receives. It must not be changed.
 type Observation interface{ observation() }
 
-// Planned says that the server has planned an iteration. Healed: no more faults occur.
+// Planned says that the server has planned a round. Healed: no more faults occur.
 type Planned struct {
 	Plan   *protocol.Plan
 	Healed bool
@@ -27,7 +27,7 @@ type Heard struct {
 // randomness.
 type Masked struct {
 	Client               protocol.ClientID
-	Iteration            uint64
+	Round                uint64
 	Plain, Noise, Inputs [][]int64 // by release, dense
 }
 
@@ -36,7 +36,7 @@ type Masked struct {
 // drawn again.
 type Thinned struct {
 	Client        protocol.ClientID
-	Iteration     uint64
+	Round         uint64
 	Survivors     int
 	Due, Removals [][]int64 // by release, dense
 }
@@ -52,7 +52,7 @@ type Durable struct {
 // Restarted says that a client is running again, and what its durable records say.
 type Restarted struct {
 	Client protocol.ClientID
-	Last   uint64  // the latest iteration recorded
+	Last   uint64  // the latest round recorded
 	Spent  float64 // epsilon of the ledger rebuilt
 }
 
@@ -64,8 +64,8 @@ type Finished struct {
 
 // Absorbed says that the server's strategy absorbed a sum.
 type Absorbed struct {
-	Iteration uint64
-	Sums      protocol.Sums
+	Round uint64
+	Sums  protocol.Sums
 }
 
 // Failed says that a computation of a role failed.

@@ -17,18 +17,18 @@ type planner struct {
 }
 
 // Next implements server.Strategy. The federation is healed before the last
-// iteration is planned.
+// round is planned.
 func (p *planner) Next() (*protocol.Plan, bool, error) {
 	s := p.w.schedule
-	if p.at > s.Iterations {
+	if p.at > s.Rounds {
 		return nil, true, nil
 	}
-	if p.at == s.Iterations {
+	if p.at == s.Rounds {
 		p.w.heal()
 	}
 	p.at++
 	plan := &protocol.Plan{
-		Session: p.w.session, Iteration: uint64(p.at), Phase: "chaos",
+		Session: p.w.session, Round: uint64(p.at), Phase: "chaos",
 		Cohort: s.Cohort, Releases: s.Releases, Broadcast: p.model,
 	}
 	p.w.observe(Planned{Plan: plan, Healed: p.w.healed})
@@ -37,7 +37,7 @@ func (p *planner) Next() (*protocol.Plan, bool, error) {
 
 // Absorb implements server.Strategy.
 func (p *planner) Absorb(plan *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
-	p.w.observe(Absorbed{Iteration: plan.Iteration, Sums: sums})
+	p.w.observe(Absorbed{Round: plan.Round, Sums: sums})
 	h := sha256.New()
 	h.Write(p.model)
 	var b []byte

@@ -17,21 +17,21 @@ type Report struct {
 	Modes     Modes  `json:"mode"`
 	Active    int    `json:"active"` // schedules in active mode
 	Sparse    int    `json:"sparse"` // schedules on a sparse graph
-	// Outcomes are all the ways for an iteration to end, in the order of the stages.
+	// Outcomes are all the ways for a round to end, in the order of the stages.
 	Outcomes []Outcome `json:"outcomes"`
-	// Ahead counts the iterations, including those after healing, that were set up ahead.
+	// Ahead counts the rounds, including those after healing, that were set up ahead.
 	Ahead int `json:"ahead"`
-	// Healed counts the schedules whose iteration after healing ended in a sum.
+	// Healed counts the schedules whose round after healing ended in a sum.
 	Healed     int          `json:"healed"`
 	Faults     Strikes      `json:"faults"`
 	Violations []*Violation `json:"violations"`
 }
 
-// Outcome is a way in which an iteration ended.
+// Outcome is a way in which a round ended.
 type Outcome struct {
-	Name       string `json:"outcome"`
-	Schedules  int    `json:"schedules"`  // whose last iteration under faults ended so
-	Iterations int    `json:"iterations"` // under faults, of all schedules
+	Name      string `json:"outcome"`
+	Schedules int    `json:"schedules"` // whose last round under faults ended so
+	Rounds    int    `json:"rounds"`    // under faults, of all schedules
 }
 
 // Strikes counts the faults that occurred.
@@ -78,7 +78,7 @@ func (r *Report) add(one *result) {
 			if name != o.Name {
 				continue
 			}
-			o.Iterations++
+			o.Rounds++
 			if k == len(one.outcomes)-1 {
 				o.Schedules++
 			}
@@ -122,14 +122,14 @@ func (r *Report) Print(w io.Writer) error {
 	f := r.Faults
 	print(w, "faults: %d messages lost, %d duplicated, %d delayed, %d reordered; %d crashes, %d of them with redelivery; %d computations slow\n\n",
 		f.Dropped, f.Duplicated, f.Delayed, f.Reordered, f.Crashed, f.Redelivered, f.Slowed)
-	print(t, "under faults\titerations\tlast of a schedule\t\n")
-	all := r.Schedules // healed iterations
+	print(t, "under faults\trounds\tlast of a schedule\t\n")
+	all := r.Schedules // healed rounds
 	for _, o := range r.Outcomes {
-		print(t, "%s\t%d\t%d\t\n", o.Name, o.Iterations, o.Schedules)
-		all += o.Iterations
+		print(t, "%s\t%d\t%d\t\n", o.Name, o.Rounds, o.Schedules)
+		all += o.Rounds
 	}
 	errs = append(errs, t.Flush())
-	print(w, "\n%d of all %d iterations began set up ahead\n", r.Ahead, all)
+	print(w, "\n%d of all %d rounds began set up ahead\n", r.Ahead, all)
 	print(w, "once healed, %d of %d schedules ended in a sum\n", r.Healed, r.Schedules)
 	for _, v := range r.Violations {
 		print(w, "violation: %v\n", v)
@@ -140,18 +140,18 @@ func (r *Report) Print(w io.Writer) error {
 // result is what came of one schedule.
 type result struct {
 	schedule  *Schedule
-	outcomes  []string // of the iterations under faults
-	ahead     int      // iterations that began set up ahead,
+	outcomes  []string // of the rounds under faults
+	ahead     int      // rounds that began set up ahead,
 	lastAhead uint64   // and the latest of them
 	healed    bool
-	summed    bool // the healed iteration
+	summed    bool // the healed round
 	faults    Strikes
 	violation *Violation
 }
 
 func newResult(s *Schedule) *result { return &result{schedule: s} }
 
-// observe follows the iterations.
+// observe follows the rounds.
 func (r *result) observe(o Observation) {
 	switch o := o.(type) {
 	case Planned:
@@ -159,9 +159,9 @@ func (r *result) observe(o Observation) {
 	case Left:
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Announce:
-			if m.Delivery != nil && m.Plan.Iteration > r.lastAhead {
+			if m.Delivery != nil && m.Plan.Round > r.lastAhead {
 				r.ahead++
-				r.lastAhead = m.Plan.Iteration
+				r.lastAhead = m.Plan.Round
 			}
 		case *protocol.Result:
 			r.end(inSum)

@@ -20,14 +20,14 @@ type Schedule struct {
 	Cohort   protocol.Cohort
 	Graph    graph.Choice // for the whole cohort; a smaller roster has its own
 	Releases []protocol.Release
-	// Iterations is how many are attempted under faults; one more follows after healing.
-	Iterations int
-	SitOut     float64 // share of the clients that an iteration set up ahead may be without
-	Faults     Faults
-	Volleys    []Volley
-	// The first Poor clients have budgets for PoorIterations only; the others have
-	// exactly what all iterations cost.
-	Poor, PoorIterations int
+	// Rounds is how many are attempted under faults; one more follows after healing.
+	Rounds  int
+	SitOut  float64 // share of the clients that a round set up ahead may be without
+	Faults  Faults
+	Volleys []Volley
+	// The first Poor clients have budgets for PoorRounds only; the others have
+	// exactly what all rounds cost.
+	Poor, PoorRounds int
 	// Unusable is the probability that a client's contribution breaks its bounds.
 	Unusable float64
 }
@@ -41,17 +41,17 @@ type Faults struct {
 	Reorder   float64 // the message takes up to a third of a stage timeout longer, so that others overtake it
 	Before    float64 // the client crashes before it takes the input, or in the middle of a computation
 	After     float64 // the client crashes after the input: before the records are durable, before the answer leaves, or after that
-	Redeliver float64 // a restarted client receives everything again that it was sent in the iteration
+	Redeliver float64 // a restarted client receives everything again that it was sent in the round
 	Slow      float64 // a computation takes up to half a stage timeout longer
 }
 
-// Volley makes a number of clients fail at one stage of an iteration: exactly as many as
+// Volley makes a number of clients fail at one stage of a round: exactly as many as
 // are tolerated, or one more. Independent random faults seldom do that.
 type Volley struct {
-	Iteration uint64
-	Stage     protocol.Stage
-	Clients   []protocol.ClientID
-	After     bool // the answer is lost; otherwise the message that opens the stage
+	Round   uint64
+	Stage   protocol.Stage
+	Clients []protocol.ClientID
+	After   bool // the answer is lost; otherwise the message that opens the stage
 }
 
 // Times of a schedule. The timeout leaves room for what a healed network does.
@@ -75,7 +75,7 @@ func Draw(seed uint64, modes Modes) (*Schedule, error) {
 	if even := d.IntN(2) == 0; modes == Active || modes == Both && even {
 		s.Mode = graph.Active
 	}
-	s.Iterations = 1 + d.IntN(4)
+	s.Rounds = 1 + d.IntN(4)
 	replaces := d.IntN(3) == 0 && s.Mode == graph.SemiHonest // secagg.ErrReplace
 	if err := s.drawCohort(d, replaces); err != nil {
 		return nil, err
@@ -116,10 +116,10 @@ func (s *Schedule) drawCohort(d dice, replaces bool) error {
 
 // Params are the parameters of the secure sum, except for the enrolment list.
 func (s *Schedule) Params() secagg.Params {
-	return secagg.Params{Mode: s.Mode, Iterations: s.Iterations + 1}
+	return secagg.Params{Mode: s.Mode, Rounds: s.Rounds + 1}
 }
 
-// setup is what the graph of an iteration follows from.
+// setup is what the graph of a round follows from.
 func (s *Schedule) setup() protocol.Setup {
 	plan := protocol.Plan{Cohort: s.Cohort, Releases: s.Releases}
 	return plan.Setup()
@@ -147,7 +147,7 @@ func (s *Schedule) drawReleases(d dice, replaces bool) error {
 			r.Noise = protocol.Noise{Kind: protocol.Split, Variance: pick(d, 1., 100, 10000)}
 		}
 		r.Width = 64 // for the least to be looked for
-		width, err := secagg.Width(s.Cohort, r, s.Iterations+1)
+		width, err := secagg.Width(s.Cohort, r, s.Rounds+1)
 		if err != nil {
 			return err
 		}
@@ -165,16 +165,16 @@ func (s *Schedule) drawFaults(d dice) {
 	rate := func() float64 { return pick(d, 0, 0, 0.003, 0.01, 0.03, 0.1) }
 	s.Faults = Faults{
 		Drop: rate(), Duplicate: pick(d, 0, 0.1, 0.5), Delay: rate(), Reorder: pick(d, 0, 0.1, 0.5),
-		Before: rate() / 4, After: rate() / 4, // a client is given about ten things in an iteration
+		Before: rate() / 4, After: rate() / 4, // a client is given about ten things in a round
 		Redeliver: pick(d, 0, 0.5, 1), Slow: rate(),
 	}
 	tolerated, stages := s.lossesTolerated(), s.stages()
-	for i := range s.Iterations {
+	for i := range s.Rounds {
 		count := tolerated + d.IntN(3) - 1 // one fewer than tolerated, as many, one more
 		if d.IntN(2) == 0 || count < 1 {
 			continue
 		}
-		v := Volley{Iteration: uint64(i) + 1, Stage: pick(d, stages...), After: d.IntN(2) == 0}
+		v := Volley{Round: uint64(i) + 1, Stage: pick(d, stages...), After: d.IntN(2) == 0}
 		first := d.IntN(s.Cohort.Clients)
 		for k := range count {
 			v.Clients = append(v.Clients, protocol.ClientID((first+k)%s.Cohort.Clients))
@@ -182,17 +182,17 @@ func (s *Schedule) drawFaults(d dice) {
 		s.Volleys = append(s.Volleys, v)
 	}
 	if d.IntN(3) == 0 && tolerated > 0 && s.private() {
-		s.Poor, s.PoorIterations = 1+d.IntN(tolerated), d.IntN(s.Iterations+1)
+		s.Poor, s.PoorRounds = 1+d.IntN(tolerated), d.IntN(s.Rounds+1)
 	}
 	s.Unusable = pick(d, 0, 0, 0.1)
-	// Who sits out is lost to the iteration, as is who cannot pay: healed, it must be
+	// Who sits out is lost to the round, as is who cannot pay: healed, it must be
 	// able to do without both.
 	if spare := tolerated - s.Poor; spare > 0 {
 		s.SitOut = float64(d.IntN(spare+1)) / float64(s.Cohort.Clients)
 	}
 }
 
-// stages are those that an iteration goes through.
+// stages are those that a round goes through.
 func (s *Schedule) stages() []protocol.Stage {
 	course := protocol.StageFlow{Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
 	var out []protocol.Stage
@@ -202,7 +202,7 @@ func (s *Schedule) stages() []protocol.Stage {
 	return out
 }
 
-// lossesTolerated is how many clients an iteration may lose at any stage. In
+// lossesTolerated is how many clients a round may lose at any stage. In
 // active mode a quorum of the roster must still sign.
 func (s *Schedule) lossesTolerated() int {
 	c := s.Cohort
@@ -230,8 +230,8 @@ func (s *Schedule) String() string {
 	if s.Graph.Complete {
 		kind = "complete"
 	}
-	fmt.Fprintf(&b, "seed %d: %s, %d clients, tolerance %.3g (%.3g sitting out), colluders %.3g, %s graph k=%d t=%d, %d iterations and one healed\n",
-		s.Seed, s.Mode, s.Cohort.Clients, s.Cohort.Tolerance, s.SitOut, s.Cohort.Colluders, kind, s.Graph.Degree, s.Graph.Threshold, s.Iterations)
+	fmt.Fprintf(&b, "seed %d: %s, %d clients, tolerance %.3g (%.3g sitting out), colluders %.3g, %s graph k=%d t=%d, %d rounds and one healed\n",
+		s.Seed, s.Mode, s.Cohort.Clients, s.Cohort.Tolerance, s.SitOut, s.Cohort.Colluders, kind, s.Graph.Degree, s.Graph.Threshold, s.Rounds)
 	for _, r := range s.Releases {
 		fmt.Fprintf(&b, "%s: %d coordinates of %d bits, scale %g, noise %s\n", r.Name, r.Len, r.Width, r.Scale, r.Noise.Kind)
 	}
@@ -243,10 +243,10 @@ func (s *Schedule) String() string {
 		if v.After {
 			what = "after"
 		}
-		fmt.Fprintf(&b, "\nvolley: iteration %d, %s %s, clients %v", v.Iteration, what, v.Stage, v.Clients)
+		fmt.Fprintf(&b, "\nvolley: round %d, %s %s, clients %v", v.Round, what, v.Stage, v.Clients)
 	}
 	if s.Poor > 0 {
-		fmt.Fprintf(&b, "\nbudgets of %d clients cover %d iterations", s.Poor, s.PoorIterations)
+		fmt.Fprintf(&b, "\nbudgets of %d clients cover %d rounds", s.Poor, s.PoorRounds)
 	}
 	return b.String()
 }

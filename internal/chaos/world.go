@@ -41,7 +41,7 @@ type world struct {
 	server     role
 	aggregator role
 	machines   []*machine
-	iteration  uint64 // the one that was planned last
+	round      uint64 // the one that was planned last
 	healed     bool
 	over       bool
 
@@ -81,8 +81,8 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 		return nil, err
 	}
 	w.aggregator = aggregator.New(aggregator.Config{Clients: len(w.machines), StageTimeout: stageTimeout,
-		NewSum:     func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, w.params) },
-		Iterations: uint64(s.Iterations) + 1, SitOut: s.SitOut})
+		NewSum: func(s protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(s, w.params) },
+		Rounds: uint64(s.Rounds) + 1, SitOut: s.SitOut})
 	for _, d := range w.machines {
 		if err := d.start(); err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 	return w, nil
 }
 
-// budgets gives each client what its iterations cost, and not a bit more.
+// budgets gives each client what its rounds cost, and not a bit more.
 func (w *world) budgets() error {
 	s := w.schedule
 	if !s.private() {
@@ -111,7 +111,7 @@ func (w *world) budgets() error {
 		return err
 	}
 	costs := []float64{math.SmallestNonzeroFloat64} // a budget must be positive
-	for i := range s.Iterations + 1 {
+	for i := range s.Rounds + 1 {
 		if err = ledger.Charge(w.session, uint64(i)+1, events); err != nil {
 			return err
 		}
@@ -119,9 +119,9 @@ func (w *world) budgets() error {
 	}
 	for i, d := range w.machines {
 		d.budget = budget
-		d.budget.Epsilon = costs[s.Iterations+1]
+		d.budget.Epsilon = costs[s.Rounds+1]
 		if i < s.Poor {
-			d.budget.Epsilon = costs[s.PoorIterations]
+			d.budget.Epsilon = costs[s.PoorRounds]
 		}
 	}
 	return nil
@@ -236,7 +236,7 @@ func (w *world) carryOut(by protocol.Party, eff protocol.Effects) {
 
 // workEnds is when a computation that a role begins now is done: those of one role
 // run one after the other. No two of them are slow in a row, so that what began
-// before healing is over before a stage of the healed iteration is.
+// before healing is over before a stage of the healed round is.
 func (w *world) workEnds(by protocol.Party) time.Time {
 	d := compute/2 + w.upTo(compute/2)
 	if until := w.busy[by]; until.After(w.now) {
@@ -254,8 +254,8 @@ func (w *world) workEnds(by protocol.Party) time.Time {
 func (w *world) observe(o Observation) {
 	w.result.observe(o)
 	if p, ok := o.(Planned); ok {
-		w.iteration = p.Plan.Iteration
-		w.tell("iteration %d is planned", w.iteration)
+		w.round = p.Plan.Round
+		w.tell("round %d is planned", w.round)
 	}
 	for _, c := range w.checkers {
 		if err := c.Observe(o); err != nil && w.result.violation == nil {

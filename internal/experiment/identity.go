@@ -24,7 +24,7 @@ func (e *Experiment) sessionID() protocol.SessionID {
 		Cohort(e.Cohort).
 		Uint(uint64(len(e.Schedule)))
 	for _, step := range e.Schedule {
-		t.Uint(uint64(step.Iterations)).Text(step.Phase).Uint(uint64(len(step.Releases)))
+		t.Uint(uint64(step.Rounds)).Text(step.Phase).Uint(uint64(len(step.Releases)))
 		for _, r := range step.Releases {
 			t.Release(r)
 		}

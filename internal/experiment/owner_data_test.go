@@ -152,7 +152,7 @@ func partyOfSet(t *testing.T, e *experiment.Experiment, set *dataset.Set) *exper
 	return p
 }
 
-// weights are what a party says of its share in each iteration: the last coordinate of its one
+// weights are what a party says of its share in each round: the last coordinate of its one
 // vector, which no noise hides.
 func weights(t *testing.T, e *experiment.Experiment, p *experiment.Party) []float64 {
 	t.Helper()

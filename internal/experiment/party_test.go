@@ -81,9 +81,9 @@ func planned(e *experiment.Experiment) func(*protocol.Plan) error {
 	return func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }
 }
 
-// contribute runs iterations of an experiment at one party, which is told as the
+// contribute runs rounds of an experiment at one party, which is told as the
 // average what it sent itself, and returns all that it contributes.
-func contribute(t *testing.T, e *experiment.Experiment, party client.Trainer, iterations int) [][]protocol.Vector {
+func contribute(t *testing.T, e *experiment.Experiment, party client.Trainer, rounds int) [][]protocol.Vector {
 	t.Helper()
 	strategy, err := e.Strategy()
 	if err != nil {
@@ -91,7 +91,7 @@ func contribute(t *testing.T, e *experiment.Experiment, party client.Trainer, it
 	}
 	src := simulated.New(5, "the party")
 	var all [][]protocol.Vector
-	for range iterations {
+	for range rounds {
 		plan, _, err := strategy.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -129,10 +129,10 @@ func contribute(t *testing.T, e *experiment.Experiment, party client.Trainer, it
 }
 
 // checkSame compares a party with the simulator's trainer of the same client, bit by
-// bit, over some iterations. The server's sides are of the two experiments, in one session.
-func checkSame(t *testing.T, what string, e *experiment.Experiment, party client.Trainer, sim *experiment.Experiment, simulated client.Trainer, iterations int) {
+// bit, over some rounds. The server's sides are of the two experiments, in one session.
+func checkSame(t *testing.T, what string, e *experiment.Experiment, party client.Trainer, sim *experiment.Experiment, simulated client.Trainer, rounds int) {
 	t.Helper()
-	got, want := contribute(t, e, party, iterations), contribute(t, sim, simulated, iterations)
+	got, want := contribute(t, e, party, rounds), contribute(t, sim, simulated, rounds)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s: contributions (-simulated +party):\n%.2000s", what, diff)
 	}

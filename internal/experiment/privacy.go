@@ -48,10 +48,10 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		s.Noise, s.Trust, s.LocalEpsilon = dp.RandomizedResponse, dp.Shuffler, e.Privacy.Local
 		return s
 	}
-	if rounds := e.Schedule.Iterations(); e.Cohort.Enrolled > 0 {
+	if rounds := e.Schedule.Rounds(); e.Cohort.Enrolled > 0 {
 		s.Rounds = rounds
 		for _, step := range e.Schedule {
-			s.Turns += e.Cohort.Turns(step.Iterations)
+			s.Turns += e.Cohort.Turns(step.Rounds)
 		}
 		s.Turns = min(s.Turns, rounds)
 	}
@@ -109,7 +109,7 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 // without access to the ledgers, since each attempt counts at its full planned price,
 // whatever its result. All attempts together cost what [Experiment.Planned] says.
 func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
-	if rounds := e.Schedule.Iterations(); attempts < 0 || attempts > rounds {
+	if rounds := e.Schedule.Rounds(); attempts < 0 || attempts > rounds {
 		return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", attempts, rounds)
 	}
 	if !e.Private() {
@@ -127,7 +127,7 @@ func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
 	for i, a := range attempts {
 		p := e.Plan(uint64(i) + 1)
 		if p == nil {
-			return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Schedule.Iterations())
+			return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Schedule.Rounds())
 		}
 		switch {
 		case a.Summed:

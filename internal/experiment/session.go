@@ -19,7 +19,7 @@ func (e *Experiment) Plan(round uint64) *protocol.Plan {
 	if step == nil {
 		return nil
 	}
-	return &protocol.Plan{Session: e.session, Iteration: round, Phase: step.Phase, Cohort: e.Cohort, Releases: slices.Clone(step.Releases)}
+	return &protocol.Plan{Session: e.session, Round: round, Phase: step.Phase, Cohort: e.Cohort, Releases: slices.Clone(step.Releases)}
 }
 
 // Plans are those of the first round of every step, but for the model.
@@ -28,7 +28,7 @@ func (e *Experiment) Plans() []*protocol.Plan {
 	round := uint64(1)
 	for i, step := range e.Schedule {
 		list[i] = e.Plan(round)
-		round += uint64(step.Iterations)
+		round += uint64(step.Rounds)
 	}
 	return list
 }
@@ -55,7 +55,7 @@ func (e *Experiment) Mode() graph.Mode {
 // SumParams are those of real sums among the clients of an enrolment list, given as
 // their public keys by ClientID. In semi-honest mode nothing rests on the list.
 func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
-	p := secagg.Params{Mode: e.Mode(), Iterations: e.Schedule.Iterations()}
+	p := secagg.Params{Mode: e.Mode(), Rounds: e.Schedule.Rounds()}
 	if p.Mode == graph.Active {
 		p.Identities = enrolled
 	}

@@ -33,9 +33,9 @@ func mixed() protocol.Schedule {
 		return protocol.Release{Name: name, Len: n, L2: l2, MaxNonZero: cap, Scale: 200}
 	}
 	return protocol.Schedule{
-		{Iterations: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
-		{Iterations: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
-		{Iterations: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
+		{Rounds: 1, Phase: "prepare", Releases: []protocol.Release{release("counts", 40, 5, 25)}, Model: 10},
+		{Rounds: 2, Phase: "statistics", Releases: []protocol.Release{release("gramian", 6, 1, 6), release("moments", 80, 2, 80)}, Model: 30},
+		{Rounds: 2, Phase: "bias", Releases: []protocol.Release{release("bias", 40, 3, 40)}, Model: 20},
 	}
 }
 
@@ -44,8 +44,8 @@ func TestSessionsOfSchedules(t *testing.T) {
 	seen := map[protocol.SessionID]string{}
 	for what, change := range map[string]func(protocol.Schedule){
 		"":                   func(protocol.Schedule) {},
-		"more iterations":    func(s protocol.Schedule) { s[1].Iterations++ },
-		"other iterations":   func(s protocol.Schedule) { s[1].Iterations, s[2].Iterations = 3, 1 },
+		"more rounds":        func(s protocol.Schedule) { s[1].Rounds++ },
+		"other rounds":       func(s protocol.Schedule) { s[1].Rounds, s[2].Rounds = 3, 1 },
 		"another phase":      func(s protocol.Schedule) { s[2].Phase = "biases" },
 		"other noise later":  func(s protocol.Schedule) { s[2].Releases[0].Noise.Variance = 2 },
 		"another second sum": func(s protocol.Schedule) { s[1].Releases[1].L2 = 1 },

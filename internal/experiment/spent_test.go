@@ -39,7 +39,7 @@ func charge(t *testing.T, l *dp.Ledger, p *protocol.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = l.Charge(p.Session, p.Iteration, events); err != nil {
+	if err = l.Charge(p.Session, p.Round, events); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,7 +53,7 @@ func TestLedgersHoldEveryPlan(t *testing.T) {
 	} {
 		e := opened.Experiment(t, settings)
 		f, plans := attempts(t, e)
-		if len(plans) != e.Schedule.Iterations() || len(f.Ledgers) != 10 {
+		if len(plans) != e.Schedule.Rounds() || len(f.Ledgers) != 10 {
 			t.Fatalf("%s: %d plans and %d ledgers", settings, len(plans), len(f.Ledgers))
 		}
 		l := f.Ledgers[3]
@@ -74,7 +74,7 @@ func TestLedgersHoldEveryPlan(t *testing.T) {
 		}
 		var over *dp.OverspendError
 		if err = l.Charge(plans[0].Session, uint64(len(plans)+1), events); !errors.As(err, &over) {
-			t.Errorf("%s: one iteration more: error %v, want it to be refused", settings, err)
+			t.Errorf("%s: one round more: error %v, want it to be refused", settings, err)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestSpentIsThatOfTheFullestLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := opened.Cost(t, e, e.Schedule.First().Noise.Multiplier, 5*int(opened.Number(e.Config, "local-steps"))); math.Abs(r.Epsilon-want) > 1e-9*want {
-			t.Errorf("%s: spent %v, want five iterations, %v", settings, r.Epsilon, want)
+			t.Errorf("%s: spent %v, want five rounds, %v", settings, r.Epsilon, want)
 		}
 	}
 }

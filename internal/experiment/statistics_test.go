@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Every plan of the server's is the experiment's, and none of another iteration is.
+// Every plan of the server's is the experiment's, and none of another round is.
 func TestPlansOfStatistics(t *testing.T) {
 	for _, settings := range []string{"algorithm=ssp-c", "algorithm=dp-cmf accountant=gdp-skellam", "algorithm=ada-dpals epsilon=inf", "algorithm=ssp-i statistics.resample=3"} {
 		e := opened.Joined(t, opened.Experiment(t, settings))
@@ -35,19 +35,19 @@ func TestPlansOfStatistics(t *testing.T) {
 			if err := agreement.CheckPlan(e, p); err != nil {
 				t.Errorf("%s: %v", settings, err)
 			}
-			if size := e.Schedule.At(p.Iteration).Model; len(p.Broadcast) > size {
-				t.Errorf("%s: iteration %d comes with a model of %d bytes, of at most %d", settings, p.Iteration, len(p.Broadcast), size)
+			if size := e.Schedule.At(p.Round).Model; len(p.Broadcast) > size {
+				t.Errorf("%s: round %d comes with a model of %d bytes, of at most %d", settings, p.Round, len(p.Broadcast), size)
 			}
 			plans = append(plans, p)
 			s.Skip(p, errors.New("nobody came"))
 		}
 		for _, p := range plans {
 			other := *p
-			if other.Iteration = p.Iteration%uint64(len(plans)) + 1; plans[other.Iteration-1].Phase == p.Phase {
+			if other.Round = p.Round%uint64(len(plans)) + 1; plans[other.Round-1].Phase == p.Phase {
 				continue
 			}
 			if err := agreement.CheckPlan(e, &other); !errors.Is(err, agreement.ErrTerms) || !strings.Contains(err.Error(), "phase is "+p.Phase) {
-				t.Errorf("%s: the plan of iteration %d is taken in iteration %d: %v", settings, p.Iteration, other.Iteration, err)
+				t.Errorf("%s: the plan of round %d is taken in round %d: %v", settings, p.Round, other.Round, err)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 				items, _ := sim.Train.Row(user)
 				checkCounts(t, party, len(items), 0)
 				f := opened.Federation(t, sim)
-				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Schedule.Iterations())
+				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Schedule.Rounds())
 				trained := f.Trainers[user].(*fedssp.User)
 				u := model.NewMatrix(1, len(trained.Embedding()))
 				copy(u.Row(0), trained.Embedding())

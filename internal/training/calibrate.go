@@ -44,7 +44,7 @@ func Calibrate(ctx context.Context, e *experiment.Experiment) (*forecast.Calibra
 		}
 		trials = append(trials, t)
 		trials = trials[max(len(trials)-2, 0):]
-		f = forecast.CalibrationOf(trials, e.Split.Train.Len(), e.Schedule.Iterations(), int(e.Workers()))
+		f = forecast.CalibrationOf(trials, e.Split.Train.Len(), e.Schedule.Rounds(), int(e.Workers()))
 		if users == e.Data.Users || len(trials) == 2 && t.Seconds-trials[0].Seconds >= max(enough, share*f.Processor) {
 			break
 		}
@@ -63,7 +63,7 @@ func trial(ctx context.Context, e *experiment.Experiment) (forecast.Trial, error
 	if err != nil {
 		return t, err
 	}
-	out, err := sim.Run(ctx, Simulation(e, f, func(_ sim.Iteration, shared []byte) error {
+	out, err := sim.Run(ctx, Simulation(e, f, func(_ sim.Round, shared []byte) error {
 		_, failed := e.MeasureInterim(f, shared, e.Workers())
 		return failed
 	}))

@@ -28,7 +28,7 @@ func roundsOf(e *experiment.Experiment) int {
 	if c, ok := e.Instance().(algorithm.Central); ok {
 		return c.Epochs()
 	}
-	return e.Schedule.Iterations()
+	return e.Schedule.Rounds()
 }
 
 // given are the settings of an experiment that are not at their default.

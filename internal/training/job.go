@@ -33,7 +33,7 @@ func newJob(e *experiment.Experiment, p results.Progress) *job {
 		e: e, progress: results.OrSilent(p), clock: newStopwatch(),
 		result: &Result{Experiment: e, Summary: &results.Summary{
 			Algorithm: e.About().Name, Data: e.Data.Name, Notices: e.Data.Notices, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
-			Rounds: e.Schedule.Iterations(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
+			Rounds: e.Schedule.Rounds(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
 		}},
 	}
 	j.result.NoteSettings(e)
@@ -154,8 +154,8 @@ func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error)
 	if err != nil {
 		return nil, err
 	}
-	j.progress.Start(strings.ReplaceAll(b.Name, "_", " "), e.Schedule.Iterations())
-	out, err := sim.Run(ctx, Simulation(e, f, func(it sim.Iteration, _ []byte) error {
+	j.progress.Start(strings.ReplaceAll(b.Name, "_", " "), e.Schedule.Rounds())
+	out, err := sim.Run(ctx, Simulation(e, f, func(it sim.Round, _ []byte) error {
 		j.progress.Step(int(it.Number))
 		return nil
 	}))
@@ -192,9 +192,9 @@ func (j *job) federated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j.progress.Start(j.e.About().Name, j.e.Schedule.Iterations())
+	j.progress.Start(j.e.About().Name, j.e.Schedule.Rounds())
 	j.ended = time.Now()
-	c := Simulation(j.e, f, func(it sim.Iteration, shared []byte) error { return j.round(f, it, shared) })
+	c := Simulation(j.e, f, func(it sim.Round, shared []byte) error { return j.round(f, it, shared) })
 	if k := j.keeper; k != nil {
 		k.told()
 		c.Between = func(take func() (*sim.Snapshot, error)) error {
@@ -220,11 +220,11 @@ func (j *job) federated(ctx context.Context) error {
 	}
 	r := j.result
 	r.SkippedRounds = out.Skipped()
-	for _, it := range out.Iterations {
+	for _, it := range out.Rounds {
 		if it.Skipped != nil {
 			r.RecordSkipped(it.Number, j.e)
 		}
-		r.DroppedPerRound += float64(it.Dropped) / float64(len(out.Iterations))
+		r.DroppedPerRound += float64(it.Dropped) / float64(len(out.Rounds))
 	}
 	r.BytesUpPerClient = results.PerClient(out.Up, len(f.Trainers))
 	r.BytesDownPerClient = results.PerClient(out.Down, len(f.Trainers))
@@ -246,7 +246,7 @@ func (j *job) federated(ctx context.Context) error {
 }
 
 // round measures after a round and writes it down.
-func (j *job) round(f *experiment.Federation, it sim.Iteration, shared []byte) error {
+func (j *job) round(f *experiment.Federation, it sim.Round, shared []byte) error {
 	j.attempts = append(j.attempts, experiment.Attempt{
 		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // Engine computes the rounds of a federation: what [sim.Run] does with its configuration, to the same bits, by other
-// means. Where it calls c.Iteration, the ledgers of f must be charged as they are then, and trainers that are
+// means. Where it calls c.Round, the ledgers of f must be charged as they are then, and trainers that are
 // organisations stand as they do then; in the end all trainers must stand as the last round left them.
 type Engine func(ctx context.Context, e *experiment.Experiment, f *experiment.Federation, c sim.Config) (*sim.Outcome, error)
 
@@ -22,14 +22,14 @@ func simulate(ctx context.Context, _ *experiment.Experiment, _ *experiment.Feder
 
 // Simulation is the simulator's view of an experiment and its federation. each, which may
 // be nil, is called after every round with the shared model.
-func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(sim.Iteration, []byte) error) sim.Config {
+func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(sim.Round, []byte) error) sim.Config {
 	c := e.Config
 	value := func(k config.NumberKey) float64 { return k.Value(c) }
 	ms := func(k config.NumberKey) time.Duration { return time.Duration(value(k) * float64(time.Millisecond)) }
 	return sim.Config{
 		Session: f.Session, Strategy: f.Strategy, Trainers: f.Trainers, Ledgers: f.ClientLedgers(),
-		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Schedule.Iterations(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
-		Workers: e.Workers(), Iteration: each,
+		Real: e.Real(), Mode: e.Mode(), Draw: e.Draw(), Rounds: e.Schedule.Rounds(), SitOut: value(algorithm.SitOut), Seed: algorithm.Seed.Of(c),
+		Workers: e.Workers(), Round: each,
 		Faults: sim.Faults{
 			Dropout: value(algorithm.Dropout), Stages: e.DropoutStages(), Leave: value(algorithm.Leave), Away: value(algorithm.Away), AwayRounds: algorithm.AwayRounds.Int(c),
 		},

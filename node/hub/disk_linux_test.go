@@ -45,7 +45,7 @@ func logWriters(t *testing.T) []disktest.Writer {
 		if err != nil {
 			return err
 		}
-		return errors.Join(l.Persist(protocol.Charged{Session: protocol.SessionID{1}, Iteration: uint64(n), Events: []dp.Event{}}), l.Close())
+		return errors.Join(l.Persist(protocol.Charged{Session: protocol.SessionID{1}, Round: uint64(n), Events: []dp.Event{}}), l.Close())
 	}
 	last := func(dir string) (int, error) {
 		l, err := store.OpenLedger(ledger(dir), owner)
@@ -117,7 +117,7 @@ func stateWriters(t *testing.T) []disktest.Writer {
 	t.Helper()
 	key := drawn(t, "client").Public()
 	checkpoint := func(n int) *store.Checkpoint {
-		return &store.Checkpoint{Iteration: uint64(n), State: make([]byte, 5000)}
+		return &store.Checkpoint{Round: uint64(n), State: make([]byte, 5000)}
 	}
 	finished := func(dir string) string { return filepath.Join(dir, "finished.json") }
 	at := func(dir string) *Aggregator {
@@ -135,7 +135,7 @@ func stateWriters(t *testing.T) []disktest.Writer {
 				if err = errors.Join(err, fallback); err != nil {
 					return 0, err
 				}
-				return int(c.Iteration), nil
+				return int(c.Round), nil
 			}},
 		{Name: "consent", File: consentFile(1), Once: true,
 			Write: func(dir string, n int) error {

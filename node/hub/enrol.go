@@ -105,7 +105,7 @@ func refusal(err error) bool {
 
 // relist ends a session whose list is no longer the one that there is: everybody
 // registers again, is shown the new list, and goes on once the server has signed for
-// it. That costs the iteration in progress. A session that is over stays.
+// it. That costs the round in progress. A session that is over stays.
 func (a *Aggregator) relist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -154,7 +154,7 @@ func (d *door) publishes() (took time.Duration, end func()) {
 	}
 }
 
-// The first iteration does not begin before the clients that are there have looked the
+// The first round does not begin before the clients that are there have looked the
 // session over: no stage's time is theirs for it. It waits for nobody who has gone, for
 // nobody longer than a stage takes, and for nobody when the session goes on. The times
 // are those of a clock that is the test's own.

@@ -296,7 +296,7 @@ func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.
 		excluded: new(exclusions), lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	r.up.hook(s)
-	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Iterations: s.terms.Steps.Iterations()}))
+	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Rounds: s.terms.Steps.Rounds()}))
 	return s
 }
 

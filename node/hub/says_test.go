@@ -19,7 +19,7 @@ import (
 // The aggregator reads of a peer what its role says, and nothing else: a client that
 // sends what only the server may, which is larger, loses its stream at the header.
 func TestPeersSayWhatIsTheirsToSay(t *testing.T) {
-	advertise := &protocol.Advertise{Iteration: 1, Keys: &protocol.Keys{}}
+	advertise := &protocol.Advertise{Round: 1, Keys: &protocol.Keys{}}
 	final := &protocol.Final{Model: make([]byte, 1<<20)}
 	for _, c := range []struct {
 		from protocol.Role
@@ -28,10 +28,10 @@ func TestPeersSayWhatIsTheirsToSay(t *testing.T) {
 	}{
 		{protocol.Client, advertise, nil},
 		{protocol.Client, final, wire.ErrKind},
-		{protocol.Client, &protocol.Result{Iteration: 1, Survivors: 3, Answered: 3, Integers: [][]int64{make([]int64, 8)}}, wire.ErrKind},
+		{protocol.Client, &protocol.Result{Round: 1, Survivors: 3, Answered: 3, Integers: [][]int64{make([]int64, 8)}}, wire.ErrKind},
 		{protocol.Server, final, peer.ErrEnd}, // and then closes its side
 		{protocol.Server, advertise, wire.ErrKind},
-		{protocol.Server, &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Left: 1, Required: 3}}, wire.ErrKind},
+		{protocol.Server, &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Left: 1, Required: 3}}, wire.ErrKind},
 	} {
 		ours, theirs := net.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -185,7 +185,7 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 		s.askNobody()
 	}
 	a.cfg.Observer.Session(d.Terms.Session)
-	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("iterations", d.Terms.Steps.Iterations()).Msg("session published")
+	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("rounds", d.Terms.Steps.Rounds()).Msg("session published")
 	return s, nil
 }
 
@@ -217,8 +217,8 @@ func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admis
 	params := s.terms.Sums(list)
 	a.drive(s, list, aggregator.New(aggregator.Config{
 		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
-		NewSum:     func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
-		Iterations: uint64(s.terms.Steps.Iterations()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
+		NewSum: func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
+		Rounds: uint64(s.terms.Steps.Rounds()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
 		Presence: true, Grace: grace, Tail: s.terms.Tail, Gather: s.terms.Patience(),
 	}))
 	return s
@@ -411,7 +411,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 	}
 }
 
-// How often a peer may speak: an iteration is at most five messages.
+// How often a peer may speak: a round is at most five messages.
 const (
 	messagesPerSecond = 20
 	messagesAtOnce    = 40

@@ -7,10 +7,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Round is how an iteration went, as the aggregator saw it.
+// Round is how a round went, as the aggregator saw it.
 type Round struct {
-	Iteration uint64    `json:"iteration"`
-	Began     time.Time `json:"began"`
+	Round uint64    `json:"round"`
+	Began time.Time `json:"began"`
 	// Seconds is how long it took; 0 while it is under way.
 	Seconds float64 `json:"seconds"`
 	Outcome string  `json:"outcome"` // "under way", "summed", or why there was no sum
@@ -30,21 +30,21 @@ type StageTime struct {
 // Complaints are those of a client about shares that were dealt to it, and of others about
 // what it dealt.
 type Complaints struct {
-	Party     string `json:"party"`
-	By        int    `json:"by"`      // of others, how often
-	Against   int    `json:"against"` // by others, how often
-	Iteration uint64 `json:"iteration"`
+	Party   string `json:"party"`
+	By      int    `json:"by"`      // of others, how often
+	Against int    `json:"against"` // by others, how often
+	Round   uint64 `json:"round"`
 }
 
 // Absence is a client that was missing, or is out.
 type Absence struct {
 	Party string `json:"party"`
 	// Late counts the stages that it did not answer in time, the latest of which was
-	// Stage of Iteration.
-	Late      int    `json:"late"`
-	Stage     string `json:"stage,omitempty"`
-	Iteration uint64 `json:"iteration"`
-	Out       string `json:"out,omitempty"` // why it takes no part any more; "": it may
+	// Stage of Round.
+	Late  int    `json:"late"`
+	Stage string `json:"stage,omitempty"`
+	Round uint64 `json:"round"`
+	Out   string `json:"out,omitempty"` // why it takes no part any more; "": it may
 }
 
 // maxRounds is how many rounds are shown, and maxAbsences how many clients: the latest.
@@ -56,33 +56,33 @@ const (
 // remember adds an event to what is shown of a session. The caller holds mu.
 func (s *Status) remember(e protocol.Event, now time.Time) {
 	switch e.Kind {
-	case protocol.IterationOpened:
-		s.Rounds = append(s.Rounds, Round{Iteration: e.Iteration, Began: now, Outcome: "under way"})
+	case protocol.RoundOpened:
+		s.Rounds = append(s.Rounds, Round{Round: e.Round, Began: now, Outcome: "under way"})
 		if n := len(s.Rounds); n > maxRounds {
 			s.Rounds = slices.Clone(s.Rounds[n-maxRounds:])
 		}
 	case protocol.StageClosed:
-		s.stage(e.Iteration, now, e.Stage.String())
-	case protocol.IterationSummed:
-		s.stage(e.Iteration, now, "sum")
-		s.ended(e.Iteration, now, "summed")
-	case protocol.IterationAborted:
+		s.stage(e.Round, now, e.Stage.String())
+	case protocol.RoundSummed:
+		s.stage(e.Round, now, "sum")
+		s.ended(e.Round, now, "summed")
+	case protocol.RoundAborted:
 		why := "aborted"
 		if e.Err != nil {
 			why = e.Err.Error()
 		}
-		s.ended(e.Iteration, now, why)
+		s.ended(e.Round, now, why)
 	case protocol.ClientLost:
-		if r := s.round(e.Iteration); r != nil {
+		if r := s.round(e.Round); r != nil {
 			r.Lost++
 		}
 		if a := s.absence(e.Party); a != nil {
 			a.Late++
-			a.Stage, a.Iteration = e.Stage.String(), e.Iteration
+			a.Stage, a.Round = e.Stage.String(), e.Round
 		}
 	case protocol.ClientExcluded:
 		if a := s.absence(e.Party); a != nil {
-			a.Out, a.Iteration = "excluded", e.Iteration
+			a.Out, a.Round = "excluded", e.Round
 			if e.Err != nil {
 				a.Out = e.Err.Error()
 			}
@@ -91,9 +91,9 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 	}
 }
 
-// stage books what ended a part of an iteration.
-func (s *Status) stage(iteration uint64, now time.Time, name string) {
-	r := s.round(iteration)
+// stage books what ended a part of a round.
+func (s *Status) stage(round uint64, now time.Time, name string) {
+	r := s.round(round)
 	if r == nil {
 		return
 	}
@@ -106,16 +106,16 @@ func (s *Status) stage(iteration uint64, now time.Time, name string) {
 
 // complain books a complaint. The caller holds mu.
 func (s *Status) complain(e protocol.Event) {
-	if c := s.complaints(e.By, e.Iteration); c != nil {
+	if c := s.complaints(e.By, e.Round); c != nil {
 		c.By++
 	}
-	if c := s.complaints(e.Party, e.Iteration); c != nil {
+	if c := s.complaints(e.Party, e.Round); c != nil {
 		c.Against++
 	}
 }
 
 // complaints are those of a party, if there is room for one more.
-func (s *Status) complaints(p protocol.Party, iteration uint64) *Complaints {
+func (s *Status) complaints(p protocol.Party, round uint64) *Complaints {
 	name := p.String()
 	i := slices.IndexFunc(s.Complaints, func(c Complaints) bool { return c.Party == name })
 	if i < 0 {
@@ -125,19 +125,19 @@ func (s *Status) complaints(p protocol.Party, iteration uint64) *Complaints {
 		i = len(s.Complaints)
 		s.Complaints = append(s.Complaints, Complaints{Party: name})
 	}
-	s.Complaints[i].Iteration = iteration
+	s.Complaints[i].Round = round
 	return &s.Complaints[i]
 }
 
-func (s *Status) ended(iteration uint64, now time.Time, outcome string) {
-	if r := s.round(iteration); r != nil {
+func (s *Status) ended(round uint64, now time.Time, outcome string) {
+	if r := s.round(round); r != nil {
 		r.Seconds, r.Outcome = now.Sub(r.Began).Seconds(), outcome
 	}
 }
 
-func (s *Status) round(iteration uint64) *Round {
+func (s *Status) round(round uint64) *Round {
 	for i := range s.Rounds {
-		if s.Rounds[i].Iteration == iteration {
+		if s.Rounds[i].Round == round {
 			return &s.Rounds[i]
 		}
 	}

@@ -46,8 +46,8 @@ type Status struct {
 	Trouble string `json:"trouble,omitempty"`
 	// Session is the one that is under way, in hex; "" before the first.
 	Session string `json:"session"`
-	// Iteration is the latest iteration that the role has reported; 0 before the first.
-	Iteration uint64 `json:"iteration"`
+	// Round is the latest round that the role has reported; 0 before the first.
+	Round uint64 `json:"round"`
 	// Connected counts, for an aggregator or a relay, the clients that are registered with it; for
 	// other roles, those of the process that are registered with the aggregator.
 	Connected int `json:"connected"`
@@ -69,11 +69,11 @@ type Status struct {
 
 // Event is something that a role reported.
 type Event struct {
-	Kind      string    `json:"kind"`
-	Iteration uint64    `json:"iteration"`
-	Party     string    `json:"party"`
-	At        time.Time `json:"at"`
-	Error     string    `json:"error,omitempty"`
+	Kind  string    `json:"kind"`
+	Round uint64    `json:"round"`
+	Party string    `json:"party"`
+	At    time.Time `json:"at"`
+	Error string    `json:"error,omitempty"`
 }
 
 // Monitor collects what is shown. It is a node.Observer; several roles of one kind may
@@ -128,7 +128,7 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 	m.registry.MustRegister(m.events,
 		gauge("fedsim_connected", "Clients that are registered with the aggregator; of others than it, those of the process.",
 			func(s Status) float64 { return float64(s.Connected) }),
-		gauge("fedsim_iteration", "The latest iteration that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Iteration) }),
+		gauge("fedsim_round", "The latest round that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Round) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -143,7 +143,7 @@ func (m *Monitor) Session(id protocol.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := hex.EncodeToString(id[:]); s != m.status.Session {
-		m.status.Session, m.status.Iteration, m.status.Rounds, m.status.Absent, m.status.Complaints = s, 0, nil, nil, nil
+		m.status.Session, m.status.Round, m.status.Rounds, m.status.Absent, m.status.Complaints = s, 0, nil, nil, nil
 	}
 }
 
@@ -160,13 +160,13 @@ func (m *Monitor) Registered(change int) {
 // Event implements node.Observer.
 func (m *Monitor) Event(e protocol.Event) {
 	m.events.WithLabelValues(e.Kind.String()).Inc()
-	last := &Event{Kind: e.Kind.String(), Iteration: e.Iteration, Party: e.Party.String(), At: m.now().UTC()}
+	last := &Event{Kind: e.Kind.String(), Round: e.Round, Party: e.Party.String(), At: m.now().UTC()}
 	if e.Err != nil && e.Kind != protocol.InputUnusable { // which is for the owner's eyes
 		last.Error = e.Err.Error()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.status.Iteration = max(m.status.Iteration, e.Iteration)
+	m.status.Round = max(m.status.Round, e.Round)
 	m.status.Last = last
 	if e.Kind == protocol.ClientAccused {
 		m.status.complain(e)

@@ -49,22 +49,22 @@ func TestMonitorShowsWhatWasReported(t *testing.T) {
 	m.Registered(1)
 	m.Registered(1)
 	m.Registered(-1)
-	m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: 7})
-	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 6, Party: protocol.ClientParty(3), Err: errors.New("late")})
-	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 6, Party: protocol.ClientParty(4), Err: errors.New("late")})
+	m.Event(protocol.Event{Kind: protocol.RoundSummed, Round: 7})
+	m.Event(protocol.Event{Kind: protocol.ClientLost, Round: 6, Party: protocol.ClientParty(3), Err: errors.New("late")})
+	m.Event(protocol.Event{Kind: protocol.ClientLost, Round: 6, Party: protocol.ClientParty(4), Err: errors.New("late")})
 	code, text := get("/status")
-	want := `{"role":"aggregator","ready":true,"session":"ab000000000000000000000000000000","iteration":7,"connected":1,` +
-		`"last_event":{"kind":"client-lost","iteration":6,"party":"client 4","at":"2026-01-02T12:00:00Z","error":"late"},` +
-		`"absent":[{"party":"client 3","late":1,"stage":"advertise","iteration":6},{"party":"client 4","late":1,"stage":"advertise","iteration":6}]}` + "\n"
+	want := `{"role":"aggregator","ready":true,"session":"ab000000000000000000000000000000","round":7,"connected":1,` +
+		`"last_event":{"kind":"client-lost","round":6,"party":"client 4","at":"2026-01-02T12:00:00Z","error":"late"},` +
+		`"absent":[{"party":"client 3","late":1,"stage":"advertise","round":6},{"party":"client 4","late":1,"stage":"advertise","round":6}]}` + "\n"
 	if diff := cmp.Diff(want, text); code != http.StatusOK || diff != "" {
 		t.Errorf("status %d (-want +got):\n%s", code, diff)
 	}
 	_, text = get("/metrics")
 	for _, line := range []string{
 		`fedsim_events_total{kind="client-lost",role="aggregator"} 2`,
-		`fedsim_events_total{kind="iteration-summed",role="aggregator"} 1`,
+		`fedsim_events_total{kind="round-summed",role="aggregator"} 1`,
 		`fedsim_connected{role="aggregator"} 1`,
-		`fedsim_iteration{role="aggregator"} 7`,
+		`fedsim_round{role="aggregator"} 7`,
 	} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no %q in\n%s", line, text)
@@ -86,7 +86,7 @@ func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
-	for _, kind := range []string{"iteration-opened", "iteration-aborted", "client-lost", "input-unusable", "session-ended"} {
+	for _, kind := range []string{"round-opened", "round-aborted", "client-lost", "input-unusable", "session-ended"} {
 		if line := `fedsim_events_total{kind="` + kind + `",role="client"} 0` + "\n"; !strings.Contains(text, line) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
@@ -135,7 +135,7 @@ func TestOnlyThisMachine(t *testing.T) {
 
 func TestFetch(t *testing.T) {
 	m := ops.NewMonitor("server", func() time.Time { return noon })
-	m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: 2})
+	m.Event(protocol.Event{Kind: protocol.RoundSummed, Round: 2})
 	l, err := ops.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := m.Status()
-	if diff := cmp.Diff(&want, got); diff != "" || got.Iteration != 2 {
+	if diff := cmp.Diff(&want, got); diff != "" || got.Round != 2 {
 		t.Errorf("(-shown +fetched):\n%s", diff)
 	}
 }
@@ -188,7 +188,7 @@ func TestOtherNamesOfThisMachineAreNotAnswered(t *testing.T) {
 	}
 }
 
-// A session begins at its own iterations, and one that goes on where it was.
+// A session begins at its own rounds, and one that goes on where it was.
 func TestStatusOfTheNextSession(t *testing.T) {
 	m := ops.NewMonitor("aggregator", time.Now)
 	for _, c := range []struct {
@@ -197,9 +197,9 @@ func TestStatusOfTheNextSession(t *testing.T) {
 		want    uint64
 	}{{1, 5, 5}, {1, 0, 5}, {2, 0, 0}, {2, 1, 1}} {
 		m.Session(protocol.SessionID{c.session})
-		m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: c.event})
-		if got := m.Status().Iteration; got != c.want {
-			t.Errorf("session %d, an event of iteration %d: %d is shown, want %d", c.session, c.event, got, c.want)
+		m.Event(protocol.Event{Kind: protocol.RoundSummed, Round: c.event})
+		if got := m.Status().Round; got != c.want {
+			t.Errorf("session %d, an event of round %d: %d is shown, want %d", c.session, c.event, got, c.want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px s
 <caption>Now</caption>
 <tr><th scope="row">Ready</th><td>{{if .Ready}}yes{{else}}no{{with .Trouble}}: {{.}}{{end}}{{end}}</td></tr>
 <tr><th scope="row">Session</th><td>{{or .Session "none yet"}}</td></tr>
-<tr><th scope="row">Round</th><td>{{.Iteration}}</td></tr>
+<tr><th scope="row">Round</th><td>{{.Round}}</td></tr>
 <tr><th scope="row">Clients connected</th><td>{{.Connected}}</td></tr>
 {{with .Last}}<tr><th scope="row">Last event</th><td>{{.Kind}} of the {{.Party}}{{with .Error}}: {{.}}{{end}}</td></tr>{{end}}
 </table>
@@ -38,21 +38,21 @@ th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px s
 <caption>Rounds</caption>
 <thead><tr><th scope="col">Round</th><th scope="col">Seconds</th><th scope="col">By stage, in seconds</th><th scope="col">Late</th><th scope="col">Outcome</th></tr></thead>
 <tbody>
-{{range .}}<tr><td>{{.Iteration}}</td><td>{{printf "%.2f" .Seconds}}</td><td>{{range $i, $s := .Stages}}{{if $i}}, {{end}}{{$s.Stage}} {{printf "%.2f" $s.Seconds}}{{end}}</td><td>{{.Lost}}</td><td>{{.Outcome}}</td></tr>
+{{range .}}<tr><td>{{.Round}}</td><td>{{printf "%.2f" .Seconds}}</td><td>{{range $i, $s := .Stages}}{{if $i}}, {{end}}{{$s.Stage}} {{printf "%.2f" $s.Seconds}}{{end}}</td><td>{{.Lost}}</td><td>{{.Outcome}}</td></tr>
 {{end}}</tbody>
 </table>{{end}}
 {{with .Absent}}<table>
 <caption>Late or out</caption>
 <thead><tr><th scope="col">Client</th><th scope="col">Times late</th><th scope="col">Last</th><th scope="col">Out</th></tr></thead>
 <tbody>
-{{range .}}<tr><td>{{.Party}}</td><td>{{.Late}}</td><td>{{with .Stage}}{{.}}, {{end}}round {{.Iteration}}</td><td>{{.Out}}</td></tr>
+{{range .}}<tr><td>{{.Party}}</td><td>{{.Late}}</td><td>{{with .Stage}}{{.}}, {{end}}round {{.Round}}</td><td>{{.Out}}</td></tr>
 {{end}}</tbody>
 </table>{{end}}
 {{with .Complaints}}<table>
 <caption>Complaints about shares that were dealt</caption>
 <thead><tr><th scope="col">Client</th><th scope="col">Complains of others</th><th scope="col">Others complain of it</th><th scope="col">Last</th></tr></thead>
 <tbody>
-{{range .}}<tr><td>{{.Party}}</td><td>{{.By}}</td><td>{{.Against}}</td><td>round {{.Iteration}}</td></tr>
+{{range .}}<tr><td>{{.Party}}</td><td>{{.By}}</td><td>{{.Against}}</td><td>round {{.Round}}</td></tr>
 {{end}}</tbody>
 </table>{{end}}
 {{if eq .Role "client"}}<p>Complaints of others about a client of this process only the aggregator hears of.</p>{{end}}

@@ -21,15 +21,15 @@ func TestPage(t *testing.T) {
 	now := noon
 	m := ops.NewMonitor("aggregator", func() time.Time { return now })
 	m.Session(protocol.SessionID{1})
-	m.Event(protocol.Event{Kind: protocol.IterationOpened, Iteration: 1})
+	m.Event(protocol.Event{Kind: protocol.RoundOpened, Round: 1})
 	now = now.Add(1250 * time.Millisecond)
-	m.Event(protocol.Event{Kind: protocol.StageClosed, Iteration: 1, Stage: protocol.StageAdvertise})
+	m.Event(protocol.Event{Kind: protocol.StageClosed, Round: 1, Stage: protocol.StageAdvertise})
 	now = now.Add(250 * time.Millisecond)
-	m.Event(protocol.Event{Kind: protocol.StageClosed, Iteration: 1, Stage: protocol.StageShare})
-	m.Event(protocol.Event{Kind: protocol.ClientAccused, Iteration: 1, Party: protocol.ClientParty(5), By: protocol.ClientParty(6)})
-	m.Event(protocol.Event{Kind: protocol.ClientLost, Iteration: 1, Party: protocol.ClientParty(3), Stage: protocol.StageShare})
-	m.Event(protocol.Event{Kind: protocol.IterationSummed, Iteration: 1})
-	m.Event(protocol.Event{Kind: protocol.ClientExcluded, Iteration: 1, Party: protocol.ClientParty(4), Err: errors.New("<script>it lied</script>")})
+	m.Event(protocol.Event{Kind: protocol.StageClosed, Round: 1, Stage: protocol.StageShare})
+	m.Event(protocol.Event{Kind: protocol.ClientAccused, Round: 1, Party: protocol.ClientParty(5), By: protocol.ClientParty(6)})
+	m.Event(protocol.Event{Kind: protocol.ClientLost, Round: 1, Party: protocol.ClientParty(3), Stage: protocol.StageShare})
+	m.Event(protocol.Event{Kind: protocol.RoundSummed, Round: 1})
+	m.Event(protocol.Event{Kind: protocol.ClientExcluded, Round: 1, Party: protocol.ClientParty(4), Err: errors.New("<script>it lied</script>")})
 	s := httptest.NewServer(m.Handler())
 	defer s.Close()
 	r, err := http.Get(s.URL + "/")
@@ -71,11 +71,11 @@ func TestPageForgets(t *testing.T) {
 	m, _ := serve(t, "aggregator")
 	m.Session(protocol.SessionID{1})
 	for i := range uint64(60) {
-		m.Event(protocol.Event{Kind: protocol.IterationOpened, Iteration: i + 1})
-		m.Event(protocol.Event{Kind: protocol.IterationAborted, Iteration: i + 1, Err: errors.New("too few")})
+		m.Event(protocol.Event{Kind: protocol.RoundOpened, Round: i + 1})
+		m.Event(protocol.Event{Kind: protocol.RoundAborted, Round: i + 1, Err: errors.New("too few")})
 	}
 	s := m.Status()
-	if n := len(s.Rounds); n != 50 || s.Rounds[0].Iteration != 11 || s.Rounds[n-1].Outcome != "too few" {
+	if n := len(s.Rounds); n != 50 || s.Rounds[0].Round != 11 || s.Rounds[n-1].Outcome != "too few" {
 		t.Errorf("%d rounds: %+v", n, s.Rounds)
 	}
 	m.Session(protocol.SessionID{2})
@@ -100,7 +100,7 @@ func TestPageOfAnOwner(t *testing.T) {
 	asked := 0
 	forget := m.Own(func() (*store.Account, error) { asked++; return account, nil })
 	failing := m.Own(func() (*store.Account, error) { return nil, errors.New("<b>the disk fails</b>") })
-	m.Event(protocol.Event{Kind: protocol.ClientAccused, Iteration: 2, Party: protocol.ClientParty(4), By: protocol.ClientParty(7)})
+	m.Event(protocol.Event{Kind: protocol.ClientAccused, Round: 2, Party: protocol.ClientParty(4), By: protocol.ClientParty(7)})
 	page := text("/")
 	for _, want := range []string{"<caption>client 7</caption>", "<td>ab, als</td>", "mode active, 20 clients", "<td>3 of 12</td>", "<td>1.24</td>",
 		"epsilon 1.24 at delta 1e-05; left of --max-epsilon: 8.76", "&lt;b&gt;the disk fails", "<td>client 7</td><td>1</td><td>0</td><td>round 2</td>"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// BenchmarkActive is an iteration of active mode of 500 clients, from the server's plan to
+// BenchmarkActive is a round of active mode of 500 clients, from the server's plan to
 // the sum: the aggregator and each client on a driver of its own, in one process, with
 // nothing between them. The floor is the cryptography of the same roles on all cores:
 // every call of the secure sum that they make, of one stage after the other, with no role
@@ -49,7 +49,7 @@ func BenchmarkActive(b *testing.B) {
 	b.ReportMetric(driven.Seconds()/floor.Seconds(), "of-floor")
 }
 
-// active is what an iteration of active mode is made of.
+// active is what a round of active mode is made of.
 type active struct {
 	plan       *protocol.Plan
 	params     secagg.Params
@@ -58,8 +58,8 @@ type active struct {
 
 func newActive(tb testing.TB, n int) *active {
 	tb.Helper()
-	a := &active{params: secagg.Params{Mode: graph.Active, Iterations: 1}, plan: &protocol.Plan{
-		Session: protocol.SessionID{1}, Iteration: 1, Cohort: protocol.Cohort{Clients: n, Tolerance: 0.1, Colluders: 0.05},
+	a := &active{params: secagg.Params{Mode: graph.Active, Rounds: 1}, plan: &protocol.Plan{
+		Session: protocol.SessionID{1}, Round: 1, Cohort: protocol.Cohort{Clients: n, Tolerance: 0.1, Colluders: 0.05},
 		Releases: []protocol.Release{{Name: "g", Len: 1000, L2: 1, MaxNonZero: 1, Scale: 1, Width: 32}},
 	}}
 	for i := range n {
@@ -139,7 +139,7 @@ func (a *active) driven(tb testing.TB) [][]int64 {
 		To: protocol.Party{Role: protocol.Aggregator}, Message: &protocol.Open{Plan: a.plan}}})
 	m, ok := (<-result).(*protocol.Result)
 	if !ok {
-		tb.Fatal("the iteration came to no sum")
+		tb.Fatal("the round came to no sum")
 	}
 	return m.Integers
 }
@@ -155,7 +155,7 @@ func quietly(tb testing.TB) func([]protocol.Event) {
 	}
 }
 
-// bareSum is the cryptography of an iteration without roles.
+// bareSum is the cryptography of a round without roles.
 type bareSum struct {
 	tb      testing.TB
 	sum     *secagg.Aggregator

@@ -28,9 +28,9 @@ type Terms struct {
 	StageTimeout time.Duration
 	// Tail is how long a stage goes on once enough clients have answered.
 	Tail time.Duration
-	// Gather, times the number of iterations, is how long iterations wait for as many clients as they require.
+	// Gather, times the number of rounds, is how long rounds wait for as many clients as they require.
 	Gather time.Duration
-	// Steps are what the iterations ask for, and the sizes of their models.
+	// Steps are what the rounds ask for, and the sizes of their models.
 	Steps protocol.Schedule
 }
 
@@ -58,14 +58,14 @@ func (t *Terms) Validate() error {
 		errs = append(errs, fmt.Errorf("the tail of a stage is %v; it must be above zero and at most a day", t.Tail))
 	}
 	if t.Gather < 0 || t.Gather > 7*24*time.Hour {
-		errs = append(errs, fmt.Errorf("iterations wait %v for clients; it must be from 0 to a week", t.Gather))
+		errs = append(errs, fmt.Errorf("rounds wait %v for clients; it must be from 0 to a week", t.Gather))
 	}
 	return errors.Join(errs...)
 }
 
-// Patience is how long all iterations together wait for clients. If they were given up one by one after Gather, the
+// Patience is how long all rounds together wait for clients. If they were given up one by one after Gather, the
 // session would end as late, with nothing.
-func (t *Terms) Patience() time.Duration { return t.Gather * time.Duration(t.Steps.Iterations()) }
+func (t *Terms) Patience() time.Duration { return t.Gather * time.Duration(t.Steps.Rounds()) }
 
 func (t *Terms) Equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 
@@ -76,7 +76,7 @@ const maxSteps = 256
 func (t *Terms) Plans() []*protocol.Plan {
 	list := make([]*protocol.Plan, len(t.Steps))
 	for i, s := range t.Steps {
-		list[i] = &protocol.Plan{Session: t.Session, Iteration: 1, Phase: s.Phase, Cohort: t.Cohort, Releases: s.Releases}
+		list[i] = &protocol.Plan{Session: t.Session, Round: 1, Phase: s.Phase, Cohort: t.Cohort, Releases: s.Releases}
 	}
 	return list
 }
@@ -92,7 +92,7 @@ func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
 // bound in semi-honest mode too, where nobody signs: clients that were shown different
 // lists then have no masks in common.
 func (t *Terms) Sums(l *admission.List) secagg.Params {
-	return secagg.Params{Mode: t.Mode, Iterations: t.Steps.Iterations(), Identities: l.Identities()}
+	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), Identities: l.Identities()}
 }
 
 // Descriptor is the description of a session that the server signs.

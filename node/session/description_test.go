@@ -51,7 +51,7 @@ func TestSumsAreBoundToTheList(t *testing.T) {
 	}
 }
 
-// Terms say what iterations ask for: without it, or with more than anybody asks for,
+// Terms say what rounds ask for: without it, or with more than anybody asks for,
 // there is no session.
 func TestTermsWithoutASoundSchedule(t *testing.T) {
 	terms := nodetest.Terms()
@@ -60,7 +60,7 @@ func TestTermsWithoutASoundSchedule(t *testing.T) {
 	}
 	for want, change := range map[string]func(*session.Terms){
 		"has no steps":        func(s *session.Terms) { s.Steps = nil },
-		"has 0 iterations":    func(s *session.Terms) { s.Steps[0].Iterations = 0 },
+		"has 0 rounds":        func(s *session.Terms) { s.Steps[0].Rounds = 0 },
 		"releases nothing":    func(s *session.Terms) { s.Steps[0].Releases = nil },
 		"length is 0":         func(s *session.Terms) { s.Steps[0].Releases[0].Len = 0 },
 		"there may be 256":    func(s *session.Terms) { s.Steps = slices.Repeat(s.Steps, 257) },

@@ -12,7 +12,7 @@ func level(k protocol.EventKind) zerolog.Level {
 	switch k {
 	case protocol.WorkFailed, protocol.InputUnusable:
 		return zerolog.ErrorLevel
-	case protocol.IterationAborted, protocol.IterationHeld, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
+	case protocol.RoundAborted, protocol.RoundHeld, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
 		return zerolog.WarnLevel
 	case protocol.MessageIgnored, protocol.StageClosed:
 		return zerolog.DebugLevel
@@ -21,11 +21,11 @@ func level(k protocol.EventKind) zerolog.Level {
 	}
 }
 
-// logEvents writes what roles report: kind, iteration, party and stage, and why.
+// logEvents writes what roles report: kind, round, party and stage, and why.
 // No event carries a rating, a vector or a secret.
 func logEvents(log *zerolog.Logger, events []protocol.Event) {
 	for _, e := range events {
-		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("iteration", e.Iteration).Stringer("party", e.Party)
+		line := log.WithLevel(level(e.Kind)).Stringer("event", e.Kind).Uint64("round", e.Round).Stringer("party", e.Party)
 		switch e.Kind {
 		case protocol.ClientLost, protocol.MessageIgnored, protocol.StageClosed:
 			line = line.Stringer("stage", e.Stage)

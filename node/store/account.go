@@ -54,7 +54,7 @@ func (l *Ledger) Account(place string, consents []Consent, most float64) (*Accou
 	return a, nil
 }
 
-// charges are Records, and counts, by session in hex, the iterations that were charged.
+// charges are Records, and counts, by session in hex, the rounds that were charged.
 func (l *Ledger) charges() (records []dp.Record, count map[string]int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

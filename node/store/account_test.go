@@ -31,8 +31,8 @@ func TestAccount(t *testing.T) {
 	}
 	for session := range byte(2) {
 		id := protocol.SessionID{session + 1}
-		if err = l.Persist(protocol.Entered{Session: id, Iteration: 1}, protocol.Charged{Session: id, Iteration: 1, Events: []dp.Event{dp.Gaussian(math.Sqrt2)}},
-			protocol.Entered{Session: id, Iteration: 2}); err != nil {
+		if err = l.Persist(protocol.Entered{Session: id, Round: 1}, protocol.Charged{Session: id, Round: 1, Events: []dp.Event{dp.Gaussian(math.Sqrt2)}},
+			protocol.Entered{Session: id, Round: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAccount(t *testing.T) {
 func TestAccountWithoutNoise(t *testing.T) {
 	l, err := store.NewLedger(store.NewMemoryLog())
 	if err == nil {
-		err = l.Persist(protocol.Charged{Session: protocol.SessionID{1}, Iteration: 1}, protocol.Charged{Session: protocol.SessionID{1}, Iteration: 3})
+		err = l.Persist(protocol.Charged{Session: protocol.SessionID{1}, Round: 1}, protocol.Charged{Session: protocol.SessionID{1}, Round: 3})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestAccountWhileCharged(t *testing.T) {
 	var busy sync.WaitGroup
 	busy.Go(func() {
 		for i := range uint64(50) {
-			if err := l.Persist(protocol.Charged{Session: protocol.SessionID{1}, Iteration: i + 1, Events: []dp.Event{dp.Gaussian(50)}}); err != nil {
+			if err := l.Persist(protocol.Charged{Session: protocol.SessionID{1}, Round: i + 1, Events: []dp.Event{dp.Gaussian(50)}}); err != nil {
 				t.Error(err)
 			}
 		}

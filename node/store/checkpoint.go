@@ -26,7 +26,7 @@ var (
 // trained for itself.
 type Checkpoint struct {
 	Session    protocol.SessionID
-	Iteration  uint64
+	Round      uint64
 	Experiment protocol.Hash // of everything that the parties agreed on
 	State      []byte        // in its owner's form: of a server, model included
 }
@@ -37,7 +37,7 @@ const (
 	previous = "checkpoint.previous"
 )
 
-// A checkpoint's file is the magic, then session (16 bytes), iteration (8, big
+// A checkpoint's file is the magic, then session (16 bytes), round (8, big
 // endian), experiment (32), the state, and the SHA-256 of all before.
 const (
 	magic      = "fedsim-checkpoint-v1\n"
@@ -76,7 +76,7 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 }
 
 // LoadCheckpoint reads the newest checkpoint of a folder. If that is missing or damaged
-// it reads the previous one, and fallback says why: the iterations since are lost, and
+// it reads the previous one, and fallback says why: the rounds since are lost, and
 // clients refuse their numbers. A checkpoint of another experiment is refused
 // (ErrOtherExperiment), or of another version (ErrFormat); an empty folder is
 // ErrNoCheckpoint, and one without a valid checkpoint ErrCorrupt.
@@ -105,7 +105,7 @@ func (c *Checkpoint) refuse(path string, experiment protocol.Hash) error {
 func (c *Checkpoint) encode() []byte {
 	b := make([]byte, 0, headerSize+len(c.State)+sha256.Size)
 	b = append(append(b, magic...), c.Session[:]...)
-	b = binary.BigEndian.AppendUint64(b, c.Iteration)
+	b = binary.BigEndian.AppendUint64(b, c.Round)
 	b = append(append(b, c.Experiment[:]...), c.State...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
@@ -137,7 +137,7 @@ func decodeCheckpoint(b []byte) (*Checkpoint, error) {
 	c := new(Checkpoint)
 	rest := b[len(magic):end]
 	rest = rest[copy(c.Session[:], rest):]
-	c.Iteration = binary.BigEndian.Uint64(rest)
+	c.Round = binary.BigEndian.Uint64(rest)
 	rest = rest[8:]
 	c.State = bytes.Clone(rest[copy(c.Experiment[:], rest):])
 	return c, nil

@@ -20,7 +20,7 @@ import (
 var experiment = protocol.Hash{7: 7}
 
 func checkpoint(i uint64) *store.Checkpoint {
-	return &store.Checkpoint{Session: one, Iteration: i, Experiment: experiment, State: []byte(fmt.Sprintf("state of %d %s", i, strings.Repeat("x", 100)))}
+	return &store.Checkpoint{Session: one, Round: i, Experiment: experiment, State: []byte(fmt.Sprintf("state of %d %s", i, strings.Repeat("x", 100)))}
 }
 
 func readFile(t testing.TB, path string) []byte {
@@ -32,11 +32,11 @@ func readFile(t testing.TB, path string) []byte {
 	return b
 }
 
-// saved is a folder in which these iterations were saved, one after the other.
-func saved(t *testing.T, iterations ...uint64) string {
+// saved is a folder in which these rounds were saved, one after the other.
+func saved(t *testing.T, rounds ...uint64) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, i := range iterations {
+	for _, i := range rounds {
 		if err := store.SaveCheckpoint(dir, checkpoint(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +44,12 @@ func saved(t *testing.T, iterations ...uint64) string {
 	return dir
 }
 
-// loads fails the test unless that iteration is loaded, with a fallback or without.
+// loads fails the test unless that round is loaded, with a fallback or without.
 func loads(t *testing.T, dir string, i uint64, fallback error) {
 	t.Helper()
 	c, why, err := store.LoadCheckpoint(dir, experiment)
 	if err != nil || !reflect.DeepEqual(c, checkpoint(i)) {
-		t.Errorf("loaded %+v (%v), want iteration %d", c, err, i)
+		t.Errorf("loaded %+v (%v), want round %d", c, err, i)
 	}
 	if !errors.Is(why, fallback) || (why == nil) != (fallback == nil) {
 		t.Errorf("fallback: %v, want %v", why, fallback)
@@ -61,7 +61,7 @@ func TestCheckpoint(t *testing.T) {
 	if _, _, err := store.LoadCheckpoint(dir, experiment); !errors.Is(err, store.ErrNoCheckpoint) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	for _, i := range []uint64{1, 2, 2, 5} { // twice in an iteration, and past some
+	for _, i := range []uint64{1, 2, 2, 5} { // twice in a round, and past some
 		if err := store.SaveCheckpoint(dir, checkpoint(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -89,11 +89,11 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// The bytes were put together by hand: magic, session, iteration, experiment,
+// The bytes were put together by hand: magic, session, round, experiment,
 // state; the SHA-256 by sha256sum.
 func TestCheckpointFile(t *testing.T) {
 	dir := t.TempDir()
-	c := &store.Checkpoint{Session: protocol.SessionID{1, 15: 2}, Iteration: 258, Experiment: protocol.Hash{3, 31: 4}, State: []byte("state")}
+	c := &store.Checkpoint{Session: protocol.SessionID{1, 15: 2}, Round: 258, Experiment: protocol.Hash{3, 31: 4}, State: []byte("state")}
 	if err := store.SaveCheckpoint(dir, c); err != nil {
 		t.Fatal(err)
 	}

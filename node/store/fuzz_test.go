@@ -59,7 +59,7 @@ func FuzzLedger(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(texts[0], texts[1])
-	f.Add("{}", `{"charged":true,"iteration":1,"events":null}`)
+	f.Add("{}", `{"charged":true,"round":1,"events":null}`)
 	f.Fuzz(func(t *testing.T, first, second string) {
 		log := store.NewMemoryLog()
 		add(t, log, first, second)
@@ -97,7 +97,7 @@ func FuzzLedger(f *testing.F) {
 			t.Errorf("%d records of %d charges", len(records), charges)
 		}
 		budget := dp.Budget{Epsilon: 1, Delta: 1e-5, Accountant: dp.RDP}
-		if _, err := dp.RestoreLedger(budget, nil, records); errors.Is(err, dp.ErrIterationOrder) {
+		if _, err := dp.RestoreLedger(budget, nil, records); errors.Is(err, dp.ErrRoundOrder) {
 			t.Error(err)
 		}
 	})

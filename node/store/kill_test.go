@@ -88,7 +88,7 @@ var children = map[string]func(path string) error{
 		var i uint64
 		c, _, err := store.LoadCheckpoint(path, experiment)
 		if err == nil {
-			i = c.Iteration
+			i = c.Round
 		} else if !errors.Is(err, store.ErrNoCheckpoint) {
 			return err
 		}
@@ -187,9 +187,9 @@ func TestKilledLedger(t *testing.T) {
 		l := ledger(t, log)
 		got := uint64(len(records(t, l)))
 		if now := l.Last(one); now < last || now > last+1 || got < charges || got > charges+1 || got > now {
-			t.Fatalf("iteration %d was recorded and %d charged, and there are %d and %d", last, charges, now, got)
+			t.Fatalf("round %d was recorded and %d charged, and there are %d and %d", last, charges, now, got)
 		}
-		// It sat the unfinished iteration out, which stays uncharged: charge it for
+		// It sat the unfinished round out, which stays uncharged: charge it for
 		// the count's sake.
 		last = l.Last(one)
 		if got < last {
@@ -197,7 +197,7 @@ func TestKilledLedger(t *testing.T) {
 		}
 		charges = last
 		for i, r := range records(t, l) {
-			if r.Iteration != uint64(i)+1 || r.Session != one || len(r.Events) != 2 || r.Events[0] != events()[0] {
+			if r.Round != uint64(i)+1 || r.Session != one || len(r.Events) != 2 || r.Events[0] != events()[0] {
 				t.Fatalf("charge %d is %+v", i, r)
 			}
 		}
@@ -206,7 +206,7 @@ func TestKilledLedger(t *testing.T) {
 		}
 	}
 	if last < 30 {
-		t.Errorf("only %d iterations were recorded; the test shows little", last)
+		t.Errorf("only %d rounds were recorded; the test shows little", last)
 	}
 }
 
@@ -260,10 +260,10 @@ func TestKilledServer(t *testing.T) {
 		if fallback != nil && !errors.Is(fallback, fs.ErrNotExist) {
 			t.Errorf("killing alone damages no file: %v", fallback)
 		}
-		if c.Iteration < last || c.Iteration > last+1 || string(c.State) != string(checkpoint(c.Iteration).State) {
-			t.Fatalf("iteration %d was saved, and there is %d", last, c.Iteration)
+		if c.Round < last || c.Round > last+1 || string(c.State) != string(checkpoint(c.Round).State) {
+			t.Fatalf("round %d was saved, and there is %d", last, c.Round)
 		}
-		last = c.Iteration
+		last = c.Round
 	}
 	if last < 30 {
 		t.Errorf("only %d checkpoints were saved; the test shows little", last)

@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ErrOrder is returned for a record of an iteration that is not later than the last one
-// recorded: no iteration is taken up or charged twice, and there is no going back.
-var ErrOrder = errors.New("store: the iteration is not later than the last one recorded")
+// ErrOrder is returned for a record of a round that is not later than the last one
+// recorded: no round is taken up or charged twice, and there is no going back.
+var ErrOrder = errors.New("store: the round is not later than the last one recorded")
 
 // ErrUnprotected is returned for the records of a client that took part in a sum without
 // noise: no budget covers what that revealed.
@@ -32,7 +32,7 @@ type Ledger struct {
 	earlier  dp.Unit       // what the owner says that charges are about which do not say it themselves
 }
 
-// progress is the latest iteration of a session that was recorded in any way, and
+// progress is the latest round of a session that was recorded in any way, and
 // the latest that was charged.
 type progress struct {
 	last, charged uint64
@@ -71,7 +71,7 @@ func NewLedger(log Log) (*Ledger, error) {
 	return l, nil
 }
 
-// ledgerEntry is a record as the log holds it, without events for an iteration that
+// ledgerEntry is a record as the log holds it, without events for a round that
 // was taken up only.
 type ledgerEntry struct {
 	// Version is 2 where the entry says what it protects; entries without it are of version 0.1.
@@ -143,20 +143,20 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntr
 	if !known {
 		p = l.sessions[e.Session]
 	}
-	// What is charged is the iteration that was taken up last, or a later one.
-	if e.Iteration < p.last || e.Iteration == p.last && (!e.Charged || e.Iteration == p.charged) {
-		return fmt.Errorf("%w: iteration %d, after %d (charged: %d) in session %x", ErrOrder, e.Iteration, p.last, p.charged, e.Session[:])
+	// What is charged is the round that was taken up last, or a later one.
+	if e.Round < p.last || e.Round == p.last && (!e.Charged || e.Round == p.charged) {
+		return fmt.Errorf("%w: round %d, after %d (charged: %d) in session %x", ErrOrder, e.Round, p.last, p.charged, e.Session[:])
 	}
 	if !e.Charged && len(e.Events) > 0 {
-		return fmt.Errorf("iteration %d of session %x was not charged, and has %d events", e.Iteration, e.Session[:], len(e.Events))
+		return fmt.Errorf("round %d of session %x was not charged, and has %d events", e.Round, e.Session[:], len(e.Events))
 	}
-	if p.last = e.Iteration; e.Charged {
-		p.charged = e.Iteration
+	if p.last = e.Round; e.Charged {
+		p.charged = e.Round
 		p.charges++
 	}
 	for i, event := range e.Events {
 		if err := event.Validate(); err != nil {
-			return fmt.Errorf("iteration %d of session %x, event %d: %w", e.Iteration, e.Session[:], i, err)
+			return fmt.Errorf("round %d of session %x, event %d: %w", e.Round, e.Session[:], i, err)
 		}
 	}
 	sessions[e.Session] = p
@@ -176,9 +176,9 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		e := new(ledgerEntry)
 		switch r := r.(type) {
 		case protocol.Entered:
-			e.Session, e.Iteration = r.Session, r.Iteration
+			e.Session, e.Round = r.Session, r.Round
 		case protocol.Charged:
-			e.Charged, e.Session, e.Iteration, e.Events = true, r.Session, r.Iteration, r.Events
+			e.Charged, e.Session, e.Round, e.Events = true, r.Session, r.Round, r.Events
 			if len(r.Events) > 0 && l.protects != (dp.Protection{}) {
 				e.Version, e.Protection = protectingVersion, l.protects
 			}
@@ -190,7 +190,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		}
 		text, err := json.Marshal(e)
 		if err != nil {
-			return fmt.Errorf("store: iteration %d: %w", e.Iteration, err)
+			return fmt.Errorf("store: round %d: %w", e.Round, err)
 		}
 		texts = append(texts, text)
 	}
@@ -203,7 +203,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 	return nil
 }
 
-// Last is the latest iteration of the session that was recorded, as taken up or charged;
+// Last is the latest round of the session that was recorded, as taken up or charged;
 // 0 if none was. A restarted client takes part in later ones only.
 func (l *Ledger) Last(session protocol.SessionID) uint64 {
 	l.mu.Lock()
@@ -211,14 +211,14 @@ func (l *Ledger) Last(session protocol.SessionID) uint64 {
 	return l.sessions[session].last
 }
 
-// Charged reports whether an iteration of the session was charged.
+// Charged reports whether a round of the session was charged.
 func (l *Ledger) Charged(session protocol.SessionID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sessions[session].charges > 0
 }
 
-// Charges counts the iterations of all sessions that were charged.
+// Charges counts the rounds of all sessions that were charged.
 func (l *Ledger) Charges() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +250,7 @@ func (l *Ledger) records() ([]dp.Record, error) {
 			}
 			records = append(records, e.Record)
 		case e.Charged && unprotected == nil:
-			unprotected = fmt.Errorf("%w: iteration %d of session %x", ErrUnprotected, e.Iteration, e.Session[:])
+			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, e.Round, e.Session[:])
 		}
 		return nil
 	})

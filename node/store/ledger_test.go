@@ -18,17 +18,17 @@ import (
 var one, two = protocol.SessionID{1}, protocol.SessionID{2}
 
 func entered(s protocol.SessionID, i uint64) protocol.Record {
-	return protocol.Entered{Session: s, Iteration: i}
+	return protocol.Entered{Session: s, Round: i}
 }
 
-// events is what an iteration costs: numbers without a short decimal form, to be
+// events is what a round costs: numbers without a short decimal form, to be
 // given back to the last bit.
 func events() []dp.Event {
 	return []dp.Event{dp.Skellam(1e6/3, math.Pi, 10*math.E), dp.Gaussian(1. / 3)}
 }
 
 func charged(s protocol.SessionID, i uint64) protocol.Record {
-	return protocol.Charged{Session: s, Iteration: i, Events: events()}
+	return protocol.Charged{Session: s, Round: i, Events: events()}
 }
 
 func ledger(t testing.TB, log store.Log) *store.Ledger {
@@ -68,14 +68,14 @@ func TestLedger(t *testing.T) {
 			persist(t, l, charged(two, 7))
 			persist(t, l, charged(one, 5)) // a party that noises its own training
 			persist(t, l, entered(two, math.MaxUint64))
-			want := []dp.Record{{Session: one, Iteration: 1, Events: events()}, {Session: two, Iteration: 7, Events: events()}, {Session: one, Iteration: 5, Events: events()}}
+			want := []dp.Record{{Session: one, Round: 1, Events: events()}, {Session: two, Round: 7, Events: events()}, {Session: one, Round: 5, Events: events()}}
 			for range 2 { // before and after a restart
 				if got := records(t, l); !reflect.DeepEqual(got, want) {
 					t.Errorf("the records are %+v, want %+v", got, want)
 				}
 				for s, last := range map[protocol.SessionID]uint64{one: 5, two: math.MaxUint64, {3}: 0} {
 					if got := l.Last(s); got != last {
-						t.Errorf("the last iteration of session %x is %d, want %d", s, got, last)
+						t.Errorf("the last round of session %x is %d, want %d", s, got, last)
 					}
 				}
 				l = ledger(t, log)
@@ -85,7 +85,7 @@ func TestLedger(t *testing.T) {
 }
 
 // A sum without noise shows what no budget covers: who took part in one has nothing
-// left for a session with noise. That an iteration was taken up shows nothing.
+// left for a session with noise. That a round was taken up shows nothing.
 func TestRecordsOfSumsWithoutNoise(t *testing.T) {
 	for name, make := range logs {
 		t.Run(name, func(t *testing.T) {
@@ -95,14 +95,14 @@ func TestRecordsOfSumsWithoutNoise(t *testing.T) {
 			if got := records(t, l); len(got) != 1 {
 				t.Fatalf("the records are %+v; want that of one charge", got)
 			}
-			persist(t, l, protocol.Charged{Session: two, Iteration: 8})
+			persist(t, l, protocol.Charged{Session: two, Round: 8})
 			persist(t, l, charged(one, 2))
 			for range 2 { // before and after a restart
 				if got, err := l.Records(); !errors.Is(err, store.ErrUnprotected) || errors.Is(err, store.ErrCorrupt) || got != nil {
 					t.Errorf("records %+v, %v; want ErrUnprotected", got, err)
 				}
 				if last := l.Last(two); last != 8 {
-					t.Errorf("the last iteration is %d, want 8", last)
+					t.Errorf("the last round is %d, want 8", last)
 				}
 				l = ledger(t, log)
 			}
@@ -110,7 +110,7 @@ func TestRecordsOfSumsWithoutNoise(t *testing.T) {
 	}
 }
 
-// No order of records takes an iteration up twice, charges it twice or goes back,
+// No order of records takes a round up twice, charges it twice or goes back,
 // and what is refused leaves no trace, not even its first part.
 func TestLedgersDoNotGoBack(t *testing.T) {
 	for name, make := range logs {
@@ -130,19 +130,19 @@ func TestLedgersDoNotGoBack(t *testing.T) {
 				{"charged twice at once", []protocol.Record{charged(one, 4), charged(one, 4)}},
 				{"taken up and gone back at once", []protocol.Record{entered(one, 9), entered(one, 8)}},
 				{"good first, then bad", []protocol.Record{entered(one, 9), charged(two, 1), charged(two, 1)}},
-				{"iteration 0 taken up", []protocol.Record{entered(two, 0)}},
-				{"iteration 0 charged", []protocol.Record{charged(two, 0)}},
+				{"round 0 taken up", []protocol.Record{entered(two, 0)}},
+				{"round 0 charged", []protocol.Record{charged(two, 0)}},
 			} {
 				if err := l.Persist(c.records...); !errors.Is(err, store.ErrOrder) {
 					t.Errorf("%s: %v", c.name, err)
 				}
 				if l.Last(one) != 4 || l.Last(two) != 0 {
-					t.Fatalf("%s: the last iterations are %d and %d, want 4 and 0", c.name, l.Last(one), l.Last(two))
+					t.Fatalf("%s: the last rounds are %d and %d, want 4 and 0", c.name, l.Last(one), l.Last(two))
 				}
 			}
 			bad := events()
 			bad[1].NoiseMultiplier = math.Inf(1)
-			if err := l.Persist(protocol.Charged{Session: two, Iteration: 1, Events: bad}); err == nil {
+			if err := l.Persist(protocol.Charged{Session: two, Round: 1, Events: bad}); err == nil {
 				t.Error("events that no ledger can be rebuilt from are recorded")
 			}
 			if err := l.Persist(nil); err == nil {
@@ -186,17 +186,17 @@ func TestLedgersDoNotForget(t *testing.T) {
 		}
 		attempts++
 		if last := durable.Last(one); last != 0 {
-			if err = l.Charge(one, last, cost); !errors.Is(err, dp.ErrIterationOrder) {
-				t.Errorf("iteration %d again: %v", last, err)
+			if err = l.Charge(one, last, cost); !errors.Is(err, dp.ErrRoundOrder) {
+				t.Errorf("round %d again: %v", last, err)
 			}
 		}
-		iteration := durable.Last(one) + 1
-		err = l.Charge(one, iteration, cost)
-		if want := steady.Charge(one, iteration, cost); (err == nil) != (want == nil) {
-			t.Fatalf("iteration %d: %v, want %v", iteration, err, want)
+		round := durable.Last(one) + 1
+		err = l.Charge(one, round, cost)
+		if want := steady.Charge(one, round, cost); (err == nil) != (want == nil) {
+			t.Fatalf("round %d: %v, want %v", round, err, want)
 		}
 		if covered = err == nil; covered {
-			persist(t, durable, entered(one, iteration), protocol.Charged{Session: one, Iteration: iteration, Events: cost})
+			persist(t, durable, entered(one, round), protocol.Charged{Session: one, Round: round, Events: cost})
 		} else if _, ok := errors.AsType[*dp.OverspendError](l.Charge(two, 1, cost)); !ok {
 			t.Errorf("in another session: %v", err)
 		}
@@ -252,7 +252,7 @@ func TestLedgerFiles(t *testing.T) {
 
 // A log that holds anything else is no ledger.
 func TestLogsThatAreNoLedgers(t *testing.T) {
-	for _, entry := range []string{"text", `{"charged":true,"session":"x"}`, `{"charged":false,"iteration":0}`, `{"charged":true,"iteration":3,"events":[{"mechanism":"none"}]}`} {
+	for _, entry := range []string{"text", `{"charged":true,"session":"x"}`, `{"charged":false,"round":0}`, `{"charged":true,"round":3,"events":[{"mechanism":"none"}]}`} {
 		log := store.NewMemoryLog()
 		add(t, log, entry)
 		if l, err := store.NewLedger(log); !errors.Is(err, store.ErrCorrupt) || l != nil {

@@ -12,7 +12,7 @@ import (
 // does not say it, and stays unknown until the owner says it.
 func TestLedgerSaysWhatItProtects(t *testing.T) {
 	log := store.NewMemoryLog()
-	add(t, log, `{"charged":true,"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"iteration":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}]}`)
+	add(t, log, `{"charged":true,"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}]}`)
 	l := ledger(t, log)
 	user := dp.Protection{Unit: dp.User, Relation: dp.ZeroOut}
 	l.Protect(user)
@@ -33,10 +33,10 @@ func TestLedgerSaysWhatItProtects(t *testing.T) {
 // What a later version has written is not read as if it said less.
 func TestLedgerEntriesThatCannotBe(t *testing.T) {
 	for name, text := range map[string]string{
-		"a later version":   `{"version":3,"charged":true,"iteration":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user","relation":"zero-out"}`,
-		"no such unit":      `{"version":2,"charged":true,"iteration":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"person","relation":"zero-out"}`,
-		"half a protection": `{"version":2,"charged":true,"iteration":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user"}`,
-		"without a version": `{"charged":true,"iteration":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user","relation":"zero-out"}`,
+		"a later version":   `{"version":3,"charged":true,"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user","relation":"zero-out"}`,
+		"no such unit":      `{"version":2,"charged":true,"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"person","relation":"zero-out"}`,
+		"half a protection": `{"version":2,"charged":true,"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user"}`,
+		"without a version": `{"charged":true,"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user","relation":"zero-out"}`,
 	} {
 		log := store.NewMemoryLog()
 		add(t, log, text)

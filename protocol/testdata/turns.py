@@ -1,4 +1,4 @@
-"""Prints turns.json: whom iterations ask, with hashlib and struct alone."""
+"""Prints turns.json: whom rounds ask, with hashlib and struct alone."""
 import hashlib
 import json
 import struct
@@ -9,16 +9,16 @@ def key(domain, session, *numbers):
     return hashlib.sha256(b"".join(struct.pack(">Q", len(x)) + x for x in items)).digest()
 
 
-def chosen(session, iteration, clients, enrolled):
+def chosen(session, round, clients, enrolled):
     circle = sorted(range(enrolled), key=lambda i: key("fedsim/protocol/turn/v1", session, i))
-    first = (iteration - 1) * clients
+    first = (round - 1) * clients
     asked = [circle[(first + i) % enrolled] for i in range(clients)]
-    return sorted(asked, key=lambda i: key("fedsim/protocol/told/v1", session, iteration, i))
+    return sorted(asked, key=lambda i: key("fedsim/protocol/told/v1", session, round, i))
 
 
 out = []
-for seed, iteration, clients, enrolled in [(0, 1, 4, 10), (0, 2, 4, 10), (0, 3, 4, 10), (1, 3, 4, 10), (1, 2**64 - 1, 7, 9), (2, 2**40 + 5, 5, 5), (3, 8, 3, 1000)]:
+for seed, round, clients, enrolled in [(0, 1, 4, 10), (0, 2, 4, 10), (0, 3, 4, 10), (1, 3, 4, 10), (1, 2**64 - 1, 7, 9), (2, 2**40 + 5, 5, 5), (3, 8, 3, 1000)]:
     session = bytes(range(seed, seed + 16))
-    out.append({"session": session.hex(), "iteration": iteration, "clients": clients, "enrolled": enrolled,
-                "chosen": chosen(session, iteration, clients, enrolled)})
+    out.append({"session": session.hex(), "round": round, "clients": clients, "enrolled": enrolled,
+                "chosen": chosen(session, round, clients, enrolled)})
 print(json.dumps(out, indent=1))

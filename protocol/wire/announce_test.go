@@ -52,13 +52,13 @@ func TestAnnouncementsShareTheirPlan(t *testing.T) {
 		}
 	}
 	other := *golden.Plan
-	other.Iteration--
+	other.Round--
 	var a wire.Announcer
 	for _, plan := range []*protocol.Plan{golden.Plan, &other} {
 		pieces, failed := a.Frames(&protocol.Announce{Plan: plan})
 		want, unframed := wire.AppendFrames(nil, &protocol.Announce{Plan: plan})
 		if failed != nil || unframed != nil || !bytes.Equal(slices.Concat(pieces...), want) {
-			t.Errorf("the announcement of iteration %d: %v, %v, or other bytes", plan.Iteration, failed, unframed)
+			t.Errorf("the announcement of round %d: %v, %v, or other bytes", plan.Round, failed, unframed)
 		}
 	}
 	if _, err = a.Frames(&protocol.Announce{Plan: golden.Plan, Delivery: &protocol.Delivery{}}); err == nil {

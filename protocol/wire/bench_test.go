@@ -11,7 +11,7 @@ import (
 
 // upload is the masked input of 213,517 coordinates in a ring of 29 bits.
 func upload() (*protocol.MaskedInput, wire.Limits) {
-	m := &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{fill(774000, 0)}}
+	m := &protocol.MaskedInput{Round: 1, Masked: [][]byte{fill(774000, 0)}}
 	l := goldenLimits()
 	l.Bytes[protocol.KindMaskedInput] = 1 << 20
 	return m, l
@@ -77,7 +77,7 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkRoster is the longest list: a thousand members in active mode.
 func BenchmarkRoster(b *testing.B) {
-	m := &protocol.Roster{Iteration: 1, Clients: 1000, Members: make([]protocol.Member, 1000)}
+	m := &protocol.Roster{Round: 1, Clients: 1000, Members: make([]protocol.Member, 1000)}
 	for i := range m.Members {
 		m.Members[i] = protocol.Member{Client: protocol.ClientID(i), Keys: protocol.Keys{Signature: fill(64, i)}}
 	}

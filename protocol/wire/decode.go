@@ -27,7 +27,7 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 		return d.announce(m)
 	case *wirepb.Invite:
 		return &protocol.Invite{Setup: protocol.Setup{Session: protocol.SessionID(d.fixed("session", m.GetSession(), len(protocol.SessionID{}))),
-			Iteration: d.iteration(m.GetIteration()), Cohort: d.cohort(m.GetCohort()), Replaces: m.GetReplaces()}}
+			Round: d.round(m.GetRound()), Cohort: d.cohort(m.GetCohort()), Replaces: m.GetReplaces()}}
 	case *wirepb.Advertise:
 		return d.advertise(m)
 	case *wirepb.Roster:
@@ -41,7 +41,7 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 	case *wirepb.Survivors:
 		return d.survivors(m)
 	case *wirepb.Consistency:
-		return &protocol.Consistency{Iteration: d.iteration(m.GetIteration()),
+		return &protocol.Consistency{Round: d.round(m.GetRound()),
 			Signature: d.fixed("signature", m.GetSignature(), protocol.SignatureSize)}
 	case *wirepb.Quorum:
 		return d.quorum(m)
@@ -50,22 +50,22 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 	case *wirepb.Answered:
 		return d.answered(m)
 	case *wirepb.Replacement:
-		return &protocol.Replacement{Iteration: d.iteration(m.GetIteration()), Shares: d.revealedShares(m.GetShares())}
+		return &protocol.Replacement{Round: d.round(m.GetRound()), Shares: d.revealedShares(m.GetShares())}
 	case *wirepb.Result:
 		return d.result(m)
 	case *wirepb.Abort:
 		return d.abort(m)
 	case *wirepb.Held:
-		return &protocol.Held{Iteration: d.iteration(m.GetIteration()), Connected: d.clients("connected", m.GetConnected()), Required: d.clients("required", m.GetRequired())}
+		return &protocol.Held{Round: d.round(m.GetRound()), Connected: d.clients("connected", m.GetConnected()), Required: d.clients("required", m.GetRequired())}
 	case *wirepb.Final:
 		return &protocol.Final{Model: d.nonEmpty("model", m.GetModel()), Signature: d.optional("signature", m.GetSignature(), protocol.SignatureSize)}
 	case *wirepb.Forward:
 		return d.forward(m)
 	case *wirepb.RelayAck:
 		last := int64(-1)
-		return &protocol.RelayAck{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage()), Client: d.next("client", m.GetClient(), &last)}
+		return &protocol.RelayAck{Round: d.round(m.GetRound()), Stage: d.stage(m.GetStage()), Client: d.next("client", m.GetClient(), &last)}
 	case *wirepb.RelayCollect:
-		return &protocol.RelayCollect{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage())}
+		return &protocol.RelayCollect{Round: d.round(m.GetRound()), Stage: d.stage(m.GetStage())}
 	case *wirepb.Partial:
 		return d.partial(m)
 	case *wirepb.RelayStatus:
@@ -88,13 +88,13 @@ func (d *decoder) announce(m *wirepb.Announce) *protocol.Announce {
 
 func (d *decoder) advertise(m *wirepb.Advertise) *protocol.Advertise {
 	k := d.keys(m.GetKeys())
-	return &protocol.Advertise{Iteration: d.iteration(m.GetIteration()), Ahead: m.GetAhead(), Keys: &k}
+	return &protocol.Advertise{Round: d.round(m.GetRound()), Ahead: m.GetAhead(), Keys: &k}
 }
 
 func (d *decoder) roster(m *wirepb.Roster) *protocol.Roster {
 	members := m.GetMembers()
 	d.list("members", len(members))
-	out := &protocol.Roster{Iteration: d.iteration(m.GetIteration()), Clients: len(members), Members: make([]protocol.Member, len(members))}
+	out := &protocol.Roster{Round: d.round(m.GetRound()), Clients: len(members), Members: make([]protocol.Member, len(members))}
 	last := int64(-1)
 	for i, x := range members {
 		d.enter("members", i)
@@ -142,7 +142,7 @@ func (d *decoder) none(field string, v uint32) {
 }
 
 func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
-	out := &protocol.Shares{Iteration: d.iteration(m.GetIteration()), Ahead: m.GetAhead(),
+	out := &protocol.Shares{Round: d.round(m.GetRound()), Ahead: m.GetAhead(),
 		SeedHash: protocol.Hash(d.fixed("seed_hash", m.GetSeedHash(), protocol.HashSize)), Shares: d.encryptedShares(m.GetShares())}
 	if b := d.optional("change_hash", m.GetChangeHash(), protocol.HashSize); b != nil {
 		out.ChangeHash = (*protocol.Hash)(b)
@@ -151,7 +151,7 @@ func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
 }
 
 func (d *decoder) delivery(m *wirepb.Delivery) *protocol.Delivery {
-	out := &protocol.Delivery{Iteration: d.iteration(m.GetIteration()), Arrived: d.bitmap("arrived", m.GetArrived()),
+	out := &protocol.Delivery{Round: d.round(m.GetRound()), Arrived: d.bitmap("arrived", m.GetArrived()),
 		Shares: d.encryptedShares(m.GetShares())}
 	out.Clients, out.Digest = d.setSummary("clients", out.Arrived, m.GetClients(), m.GetDigest())
 	return out
@@ -164,7 +164,7 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 		d.nonEmpty("", v)
 		d.leave()
 	}
-	out := &protocol.MaskedInput{Iteration: d.iteration(m.GetIteration()), Masked: m.GetMasked()}
+	out := &protocol.MaskedInput{Round: d.round(m.GetRound()), Masked: m.GetMasked()}
 	last := int64(-1)
 	for i, c := range m.GetComplaints() {
 		d.enter("complaints", i)
@@ -181,7 +181,7 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 }
 
 func (d *decoder) survivors(m *wirepb.Survivors) *protocol.Survivors {
-	out := &protocol.Survivors{Iteration: d.iteration(m.GetIteration()), U1: d.bitmap("u1", m.GetU1())}
+	out := &protocol.Survivors{Round: d.round(m.GetRound()), U1: d.bitmap("u1", m.GetU1())}
 	out.Count, out.Digest = d.setSummary("count", out.U1, m.GetCount(), m.GetDigest())
 	if m.GetNext() != nil {
 		d.enter("next", -1)
@@ -194,7 +194,7 @@ func (d *decoder) survivors(m *wirepb.Survivors) *protocol.Survivors {
 func (d *decoder) quorum(m *wirepb.Quorum) *protocol.Quorum {
 	signatures := m.GetSignatures()
 	d.list("signatures", len(signatures))
-	out := &protocol.Quorum{Iteration: d.iteration(m.GetIteration()), Signatures: make([]protocol.Signed, len(signatures))}
+	out := &protocol.Quorum{Round: d.round(m.GetRound()), Signatures: make([]protocol.Signed, len(signatures))}
 	last := int64(-1)
 	for i, s := range signatures {
 		d.enter("signatures", i)
@@ -207,7 +207,7 @@ func (d *decoder) quorum(m *wirepb.Quorum) *protocol.Quorum {
 
 func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
 	d.vectors("removed", len(m.GetRemoved()))
-	out := &protocol.Unmask{Iteration: d.iteration(m.GetIteration()), Shares: d.revealedShares(m.GetShares())}
+	out := &protocol.Unmask{Round: d.round(m.GetRound()), Shares: d.revealedShares(m.GetShares())}
 	if !d.viaRelay {
 		out.Removed = make([][]byte, len(m.GetRemoved()))
 	}
@@ -223,14 +223,14 @@ func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
 }
 
 func (d *decoder) answered(m *wirepb.Answered) *protocol.Answered {
-	out := &protocol.Answered{Iteration: d.iteration(m.GetIteration()), U2: d.bitmap("u2", m.GetU2())}
+	out := &protocol.Answered{Round: d.round(m.GetRound()), U2: d.bitmap("u2", m.GetU2())}
 	out.Count, out.Digest = d.setSummary("count", out.U2, m.GetCount(), m.GetDigest())
 	return out
 }
 
 func (d *decoder) result(m *wirepb.Result) *protocol.Result {
 	d.list("integers", len(m.GetIntegers()))
-	out := &protocol.Result{Iteration: d.iteration(m.GetIteration()), Integers: make([][]int64, len(m.GetIntegers())),
+	out := &protocol.Result{Round: d.round(m.GetRound()), Integers: make([][]int64, len(m.GetIntegers())),
 		Survivors: d.clients("survivors", m.GetSurvivors()), Answered: d.clients("answered", m.GetAnswered())}
 	for i, b := range m.GetIntegers() {
 		if len(b) == 0 || len(b)%8 != 0 {
@@ -248,19 +248,19 @@ func (d *decoder) result(m *wirepb.Result) *protocol.Result {
 }
 
 func (d *decoder) abort(m *wirepb.Abort) *protocol.Abort {
-	out := &protocol.Abort{Iteration: d.iteration(m.GetIteration())}
+	out := &protocol.Abort{Round: d.round(m.GetRound())}
 	switch r := m.GetReason().(type) {
 	case *wirepb.Abort_TooFew:
 		d.enter("too_few", -1)
 		left, required := d.left(r.TooFew)
-		out.Reason = &protocol.TooFew{Iteration: out.Iteration, Left: left, Required: required,
+		out.Reason = &protocol.TooFew{Round: out.Round, Left: left, Required: required,
 			Stage: protocol.Stage(d.choice("stage", int32(r.TooFew.GetStage()), int(protocol.Stages)))}
 		d.leave()
 	case *wirepb.Abort_Unrecoverable:
 		d.enter("unrecoverable", -1)
 		left, required := d.left(r.Unrecoverable)
 		last := int64(-1)
-		out.Reason = &protocol.Unrecoverable{Iteration: out.Iteration, Left: left, Required: required,
+		out.Reason = &protocol.Unrecoverable{Round: out.Round, Left: left, Required: required,
 			Client: d.next("client", r.Unrecoverable.GetClient(), &last), Dealt: r.Unrecoverable.GetDealt()}
 		d.leave()
 	default:
@@ -286,7 +286,7 @@ func (d *decoder) plan(p *wirepb.Plan) *protocol.Plan {
 	defer d.leave()
 	d.list("releases", len(p.GetReleases()))
 	out := &protocol.Plan{
-		Session: protocol.SessionID(d.fixed("session", p.GetSession(), len(protocol.SessionID{}))), Iteration: d.iteration(p.GetIteration()),
+		Session: protocol.SessionID(d.fixed("session", p.GetSession(), len(protocol.SessionID{}))), Round: d.round(p.GetRound()),
 		Phase: p.GetPhase(), Cohort: d.cohort(p.GetCohort()), Releases: make([]protocol.Release, len(p.GetReleases())),
 		Broadcast: orNil(p.GetBroadcast()), Signature: d.optional("signature", p.GetSignature(), protocol.SignatureSize),
 	}

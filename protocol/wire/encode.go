@@ -22,7 +22,7 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 	case *protocol.Announce:
 		return e.announce(m)
 	case *protocol.Invite:
-		return &wirepb.Invite{Session: m.Setup.Session[:], Iteration: m.Setup.Iteration, Cohort: e.cohort(m.Setup.Cohort), Replaces: m.Setup.Replaces}
+		return &wirepb.Invite{Session: m.Setup.Session[:], Round: m.Setup.Round, Cohort: e.cohort(m.Setup.Cohort), Replaces: m.Setup.Replaces}
 	case *protocol.Advertise:
 		return e.advertise(m)
 	case *protocol.Roster:
@@ -36,7 +36,7 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 	case *protocol.Survivors:
 		return e.survivors(m)
 	case *protocol.Consistency:
-		return &wirepb.Consistency{Iteration: m.Iteration, Signature: m.Signature}
+		return &wirepb.Consistency{Round: m.Round, Signature: m.Signature}
 	case *protocol.Quorum:
 		return quorum(m)
 	case *protocol.Unmask:
@@ -50,17 +50,17 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 	case *protocol.Abort:
 		return e.abort(m)
 	case *protocol.Held:
-		return &wirepb.Held{Iteration: m.Iteration, Connected: uint32(m.Connected), Required: uint32(m.Required)}
+		return &wirepb.Held{Round: m.Round, Connected: uint32(m.Connected), Required: uint32(m.Required)}
 	case *protocol.Final:
 		return &wirepb.Final{Model: m.Model, Signature: m.Signature}
 	case *protocol.Forward:
 		return e.forward(m)
 	case *protocol.RelayAck:
-		return &wirepb.RelayAck{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Client: uint32(m.Client)}
+		return &wirepb.RelayAck{Round: m.Round, Stage: wirepb.Stage(m.Stage) + 1, Client: uint32(m.Client)}
 	case *protocol.RelayCollect:
-		return &wirepb.RelayCollect{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1}
+		return &wirepb.RelayCollect{Round: m.Round, Stage: wirepb.Stage(m.Stage) + 1}
 	case *protocol.Partial:
-		return &wirepb.Partial{Iteration: m.Iteration, Stage: wirepb.Stage(m.Stage) + 1, Clients: m.Clients, Sums: m.Sums}
+		return &wirepb.Partial{Round: m.Round, Stage: wirepb.Stage(m.Stage) + 1, Clients: m.Clients, Sums: m.Sums}
 	case *protocol.RelayStatus:
 		return relayStatus(m)
 	default:
@@ -84,14 +84,14 @@ func (e *encoder) advertise(m *protocol.Advertise) *wirepb.Advertise {
 		e.fail(ErrIdeal, "keys", "there are none")
 		return nil
 	}
-	return &wirepb.Advertise{Iteration: m.Iteration, Ahead: m.Ahead, Keys: keys(m.Keys)}
+	return &wirepb.Advertise{Round: m.Round, Ahead: m.Ahead, Keys: keys(m.Keys)}
 }
 
 func (e *encoder) roster(m *protocol.Roster) *wirepb.Roster {
 	if len(m.Members) == 0 && m.Clients != 0 {
 		e.fail(ErrIdeal, "members", "there are none, of %d clients", m.Clients)
 	}
-	out := &wirepb.Roster{Iteration: m.Iteration, Members: make([]*wirepb.Member, len(m.Members))}
+	out := &wirepb.Roster{Round: m.Round, Members: make([]*wirepb.Member, len(m.Members))}
 	for i := range m.Members {
 		out.Members[i] = &wirepb.Member{Client: uint32(m.Members[i].Client), Keys: keys(&m.Members[i].Keys)}
 	}
@@ -124,7 +124,7 @@ func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
 	if len(m.Shares) == 0 {
 		e.fail(ErrIdeal, "shares", "there are none")
 	}
-	out := &wirepb.Shares{Iteration: m.Iteration, Ahead: m.Ahead, SeedHash: m.SeedHash[:], Shares: encryptedShares(m.Shares)}
+	out := &wirepb.Shares{Round: m.Round, Ahead: m.Ahead, SeedHash: m.SeedHash[:], Shares: encryptedShares(m.Shares)}
 	if m.ChangeHash != nil {
 		out.ChangeHash = m.ChangeHash[:]
 	}
@@ -132,7 +132,7 @@ func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
 }
 
 func (e *encoder) delivery(m *protocol.Delivery) *wirepb.Delivery {
-	out := &wirepb.Delivery{Iteration: m.Iteration, Arrived: m.Arrived, Shares: encryptedShares(m.Shares)}
+	out := &wirepb.Delivery{Round: m.Round, Arrived: m.Arrived, Shares: encryptedShares(m.Shares)}
 	out.Clients, out.Digest = e.setSummary("arrived", m.Arrived, m.Clients, m.Digest)
 	return out
 }
@@ -141,7 +141,7 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 	if len(m.Vectors) != 0 || m.Packed != 0 {
 		e.fail(ErrIdeal, "masked", "there are %d vectors in the clear", len(m.Vectors))
 	}
-	out := &wirepb.MaskedInput{Iteration: m.Iteration, Masked: m.Masked}
+	out := &wirepb.MaskedInput{Round: m.Round, Masked: m.Masked}
 	for i := range m.Complaints {
 		out.Complaints = append(out.Complaints, &wirepb.Complaint{Client: uint32(m.Complaints[i].Of), Secret: m.Complaints[i].Secret[:]})
 	}
@@ -154,7 +154,7 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 }
 
 func (e *encoder) survivors(m *protocol.Survivors) *wirepb.Survivors {
-	out := &wirepb.Survivors{Iteration: m.Iteration, U1: m.U1}
+	out := &wirepb.Survivors{Round: m.Round, U1: m.U1}
 	out.Count, out.Digest = e.setSummary("u1", m.U1, m.Count, m.Digest)
 	if m.Next != nil {
 		e.enter("next", -1)
@@ -173,7 +173,7 @@ func (e *encoder) counts(field string, sent, said int) {
 }
 
 func quorum(m *protocol.Quorum) *wirepb.Quorum {
-	out := &wirepb.Quorum{Iteration: m.Iteration, Signatures: make([]*wirepb.Signed, len(m.Signatures))}
+	out := &wirepb.Quorum{Round: m.Round, Signatures: make([]*wirepb.Signed, len(m.Signatures))}
 	for i, s := range m.Signatures {
 		out.Signatures[i] = &wirepb.Signed{Client: uint32(s.Client), Signature: s.Signature}
 	}
@@ -184,7 +184,7 @@ func (e *encoder) unmask(m *protocol.Unmask) *wirepb.Unmask {
 	if len(m.Removals) != 0 || m.Packed != 0 || len(m.Shares) == 0 {
 		e.fail(ErrIdeal, "shares", "there are %d, and %d removals in the clear", len(m.Shares), len(m.Removals))
 	}
-	out := &wirepb.Unmask{Iteration: m.Iteration, Removed: m.Removed, Shares: revealedShares(m.Shares)}
+	out := &wirepb.Unmask{Round: m.Round, Removed: m.Removed, Shares: revealedShares(m.Shares)}
 	if m.Next != nil {
 		e.enter("next", -1)
 		out.Next = e.shares(m.Next)
@@ -194,7 +194,7 @@ func (e *encoder) unmask(m *protocol.Unmask) *wirepb.Unmask {
 }
 
 func (e *encoder) answered(m *protocol.Answered) *wirepb.Answered {
-	out := &wirepb.Answered{Iteration: m.Iteration, U2: m.U2}
+	out := &wirepb.Answered{Round: m.Round, U2: m.U2}
 	out.Count, out.Digest = e.setSummary("u2", m.U2, m.Count, m.Digest)
 	return out
 }
@@ -203,11 +203,11 @@ func (e *encoder) replacement(m *protocol.Replacement) *wirepb.Replacement {
 	if len(m.Shares) == 0 {
 		e.fail(ErrIdeal, "shares", "there are none")
 	}
-	return &wirepb.Replacement{Iteration: m.Iteration, Shares: revealedShares(m.Shares)}
+	return &wirepb.Replacement{Round: m.Round, Shares: revealedShares(m.Shares)}
 }
 
 func (e *encoder) result(m *protocol.Result) *wirepb.Result {
-	out := &wirepb.Result{Iteration: m.Iteration, Survivors: e.count("survivors", m.Survivors),
+	out := &wirepb.Result{Round: m.Round, Survivors: e.count("survivors", m.Survivors),
 		Answered: e.count("answered", m.Answered), Integers: make([][]byte, len(m.Integers))}
 	for i, v := range m.Integers {
 		out.Integers[i] = make([]byte, 0, 8*len(v))
@@ -219,20 +219,20 @@ func (e *encoder) result(m *protocol.Result) *wirepb.Result {
 }
 
 func (e *encoder) abort(m *protocol.Abort) *wirepb.Abort {
-	out := &wirepb.Abort{Iteration: m.Iteration}
-	said := m.Iteration
+	out := &wirepb.Abort{Round: m.Round}
+	said := m.Round
 	switch r := m.Reason.(type) {
 	case *protocol.TooFew:
-		said = r.Iteration
+		said = r.Round
 		out.Reason = &wirepb.Abort_TooFew{TooFew: &wirepb.TooFew{Stage: wirepb.Stage(r.Stage) + 1,
 			Left: e.count("too_few.left", r.Left), Required: e.count("too_few.required", r.Required)}}
 	case *protocol.Unrecoverable:
-		said = r.Iteration
+		said = r.Round
 		out.Reason = &wirepb.Abort_Unrecoverable{Unrecoverable: &wirepb.Unrecoverable{Client: uint32(r.Client), Dealt: r.Dealt,
 			Left: e.count("unrecoverable.left", r.Left), Required: e.count("unrecoverable.required", r.Required)}}
 	}
-	if said != m.Iteration {
-		e.fail(ErrValue, "iteration", "%d, the reason is of %d", m.Iteration, said)
+	if said != m.Round {
+		e.fail(ErrValue, "round", "%d, the reason is of %d", m.Round, said)
 	}
 	return out
 }
@@ -261,7 +261,7 @@ func (e *encoder) plan(p *protocol.Plan) *wirepb.Plan {
 	e.enter("plan", -1)
 	defer e.leave()
 	out := &wirepb.Plan{
-		Session: p.Session[:], Iteration: p.Iteration, Phase: e.text("phase", p.Phase), Cohort: e.cohort(p.Cohort),
+		Session: p.Session[:], Round: p.Round, Phase: e.text("phase", p.Phase), Cohort: e.cohort(p.Cohort),
 		Broadcast: p.Broadcast, Signature: p.Signature, Releases: make([]*wirepb.Release, len(p.Releases)),
 	}
 	for i, r := range p.Releases {

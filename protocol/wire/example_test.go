@@ -22,7 +22,7 @@ func Example() {
 	var stream bytes.Buffer
 	w := wire.NewWriter(&stream)
 	for _, m := range []protocol.Message{
-		&protocol.Advertise{Iteration: 1, Keys: &protocol.Keys{Mask: protocol.Key{1}, Channel: protocol.Key{2}}},
+		&protocol.Advertise{Round: 1, Keys: &protocol.Keys{Mask: protocol.Key{1}, Channel: protocol.Key{2}}},
 		&protocol.Final{Model: []byte("not a client's to send")},
 	} {
 		if err := w.Write(m); err != nil {

@@ -56,9 +56,9 @@ func orNil(b []byte) []byte {
 	return b
 }
 
-func (d *decoder) iteration(v uint64) uint64 {
+func (d *decoder) round(v uint64) uint64 {
 	if v == 0 {
-		d.fail(ErrValue, "iteration", "it is missing or 0; iterations count from 1")
+		d.fail(ErrValue, "round", "it is missing or 0; rounds count from 1")
 	}
 	return v
 }

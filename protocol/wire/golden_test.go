@@ -80,7 +80,7 @@ func messages() map[string]protocol.Message {
 	cohort := protocol.Cohort{Clients: 300, Tolerance: 0.25, Colluders: 0.125}
 	exact := protocol.Release{Name: "exact", Len: 1, L2: math.Copysign(0, -1), Scale: math.Inf(1)}
 	plan := &protocol.Plan{
-		Session: session, Iteration: 7, Phase: "item-gradient", Cohort: cohort,
+		Session: session, Round: 7, Phase: "item-gradient", Cohort: cohort,
 		Releases: []protocol.Release{
 			{Name: "V", Len: 200, L2: 2.5, LInf: 0.5, MaxNonZero: 20, Scale: 1024, Width: 29, Noise: protocol.Noise{Kind: protocol.Split, Variance: 1e6}},
 			{Name: "counts", Len: 4, L2: 1, L1: 2, MaxNonZero: 4, Scale: 1, Width: 64,
@@ -90,8 +90,8 @@ func messages() map[string]protocol.Message {
 		},
 		Broadcast: []byte("model"), Signature: fill(64, 3),
 	}
-	small := &protocol.Plan{Session: session, Iteration: math.MaxUint64, Cohort: protocol.Cohort{Clients: 2}, Releases: []protocol.Release{exact}}
-	local := &protocol.Plan{Session: session, Iteration: 3, Cohort: protocol.Cohort{Clients: 2},
+	small := &protocol.Plan{Session: session, Round: math.MaxUint64, Cohort: protocol.Cohort{Clients: 2}, Releases: []protocol.Release{exact}}
+	local := &protocol.Plan{Session: session, Round: 3, Cohort: protocol.Cohort{Clients: 2},
 		Releases: []protocol.Release{{Name: "g", Len: 8, Sensitivity: 0.75, Noise: protocol.Noise{Kind: protocol.LocalNoise, Variance: 9}}}}
 
 	keys := protocol.Keys{Mask: protocol.Key(fill(32, 10)), Channel: protocol.Key(fill(32, 60))}
@@ -100,20 +100,20 @@ func messages() map[string]protocol.Message {
 	active := keys
 	active.Signature = fill(64, 110)
 	committed := &protocol.Commitments{Seed: protocol.Hash(fill(32, 20)), Key: protocol.Hash(fill(32, 30)), Signature: fill(64, 40)}
-	shares := &protocol.Shares{Iteration: 9, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
+	shares := &protocol.Shares{Round: 9, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
 		{Peer: 0, Ciphertext: fill(80, 1)}, {Peer: 299, Ciphertext: fill(80, 2)}}}
-	activeShares := &protocol.Shares{Iteration: 300, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
+	activeShares := &protocol.Shares{Round: 300, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
 		{Peer: 127, Ciphertext: fill(112, 1), Committed: committed}, {Peer: 128, Ciphertext: fill(112, 2), Committed: committed}}}
-	replacedShares := &protocol.Shares{Iteration: 10, Ahead: true, SeedHash: protocol.Hash(fill(32, 70)), ChangeHash: (*protocol.Hash)(fill(32, 80)),
+	replacedShares := &protocol.Shares{Round: 10, Ahead: true, SeedHash: protocol.Hash(fill(32, 70)), ChangeHash: (*protocol.Hash)(fill(32, 80)),
 		Shares: []protocol.EncryptedShare{{Peer: 4, Ciphertext: fill(144, 1)}}}
-	delivery := &protocol.Delivery{Iteration: 9, Clients: 3, Arrived: protocol.Bitmap{0x81, 0x04},
+	delivery := &protocol.Delivery{Round: 9, Clients: 3, Arrived: protocol.Bitmap{0x81, 0x04},
 		Shares: []protocol.EncryptedShare{{Peer: 5, Ciphertext: fill(80, 3)}}}
-	roster := &protocol.Roster{Iteration: 9, Clients: 3, Members: []protocol.Member{{Keys: keys}, {Client: 127, Keys: keys}, {Client: 128, Keys: keys}}}
+	roster := &protocol.Roster{Round: 9, Clients: 3, Members: []protocol.Member{{Keys: keys}, {Client: 127, Keys: keys}, {Client: 128, Keys: keys}}}
 	ring := &protocol.Ring{Keys: protocol.Hash(fill(32, 120)), Start: 249, Proof: []protocol.Hash{protocol.Hash(fill(32, 130)), protocol.Hash(fill(32, 140))}}
-	part := &protocol.Roster{Iteration: 9, Clients: 250, Members: roster.Members, Ring: ring}
+	part := &protocol.Roster{Round: 9, Clients: 250, Members: roster.Members, Ring: ring}
 	digest := (*protocol.Hash)(fill(32, 150))
-	advertise := &protocol.Advertise{Iteration: 10, Keys: &keys}
-	ahead := &protocol.Advertise{Iteration: 10, Ahead: true, Keys: &keys}
+	advertise := &protocol.Advertise{Round: 10, Keys: &keys}
+	ahead := &protocol.Advertise{Round: 10, Ahead: true, Keys: &keys}
 	revealed := []protocol.RevealedShare{{Share: [32]byte(fill(32, 8))}, {Of: 299, Share: [32]byte(fill(32, 9))}}
 	masked := [][]byte{fill(3, 1), fill(200, 5)}
 	// Of the bytes 1 to 38, in Python: sum(bin(i).count("1") for i in range(1, 39)).
@@ -123,63 +123,63 @@ func messages() map[string]protocol.Message {
 		"open":                 &protocol.Open{Plan: plan},
 		"open, of little":      &protocol.Open{Plan: small},
 		"open, of local noise": &protocol.Open{Plan: local},
-		"open, in turns": &protocol.Open{Plan: &protocol.Plan{Session: session, Iteration: 3, Releases: []protocol.Release{exact},
+		"open, in turns": &protocol.Open{Plan: &protocol.Plan{Session: session, Round: 3, Releases: []protocol.Release{exact},
 			Cohort: protocol.Cohort{Clients: 12, Tolerance: 0.25, Enrolled: 300, Goal: 10}}},
 		"announce":                   &protocol.Announce{Plan: plan},
 		"announce, set up ahead":     &protocol.Announce{Plan: small, Delivery: delivery},
-		"invite":                     &protocol.Invite{Setup: protocol.Setup{Session: session, Iteration: 8, Cohort: cohort}},
-		"invite, replaced":           &protocol.Invite{Setup: protocol.Setup{Session: session, Iteration: 8, Cohort: cohort, Replaces: true}},
+		"invite":                     &protocol.Invite{Setup: protocol.Setup{Session: session, Round: 8, Cohort: cohort}},
+		"invite, replaced":           &protocol.Invite{Setup: protocol.Setup{Session: session, Round: 8, Cohort: cohort, Replaces: true}},
 		"advertise":                  advertise,
-		"advertise, ahead, replaced": &protocol.Advertise{Iteration: 10, Ahead: true, Keys: &replaced},
-		"advertise, active":          &protocol.Advertise{Iteration: 300, Keys: &active},
+		"advertise, ahead, replaced": &protocol.Advertise{Round: 10, Ahead: true, Keys: &replaced},
+		"advertise, active":          &protocol.Advertise{Round: 300, Keys: &active},
 		"roster":                     roster,
-		"roster, replaced":           &protocol.Roster{Iteration: 10, Clients: 2, Members: []protocol.Member{{Keys: replaced}, {Client: 7, Keys: replaced}}},
-		"roster, active":             &protocol.Roster{Iteration: 1, Clients: 1, Members: []protocol.Member{{Client: 299, Keys: active}}},
+		"roster, replaced":           &protocol.Roster{Round: 10, Clients: 2, Members: []protocol.Member{{Keys: replaced}, {Client: 7, Keys: replaced}}},
+		"roster, active":             &protocol.Roster{Round: 1, Clients: 1, Members: []protocol.Member{{Client: 299, Keys: active}}},
 		"roster, in part":            part,
 		"shares":                     shares,
 		"shares, ahead, replaced":    replacedShares,
 		"shares, active":             activeShares,
 		"delivery":                   delivery,
-		"delivery, of a part":        &protocol.Delivery{Iteration: 9, Clients: 240, Arrived: delivery.Arrived, Shares: delivery.Shares, Digest: digest},
-		"masked-input":               &protocol.MaskedInput{Iteration: 9, Masked: masked},
-		"masked-input, with complaints": &protocol.MaskedInput{Iteration: 9, Masked: masked, Complaints: []protocol.Complaint{
+		"delivery, of a part":        &protocol.Delivery{Round: 9, Clients: 240, Arrived: delivery.Arrived, Shares: delivery.Shares, Digest: digest},
+		"masked-input":               &protocol.MaskedInput{Round: 9, Masked: masked},
+		"masked-input, with complaints": &protocol.MaskedInput{Round: 9, Masked: masked, Complaints: []protocol.Complaint{
 			{Of: 0, Secret: [32]byte(fill(32, 3))}, {Of: 299, Secret: [32]byte(fill(32, 4))}}},
-		"masked-input, next set up":         &protocol.MaskedInput{Iteration: 9, Masked: masked, Next: ahead},
-		"survivors":                         &protocol.Survivors{Iteration: 9, Count: 2, U1: protocol.Bitmap{3}},
-		"survivors, next set up":            &protocol.Survivors{Iteration: 8, Count: survivors, U1: fill(38, 1), Next: roster},
-		"survivors, of a part, next set up": &protocol.Survivors{Iteration: 8, Count: 240, U1: protocol.Bitmap{3}, Next: part, Digest: digest},
-		"consistency":                       &protocol.Consistency{Iteration: 9, Signature: fill(64, 5)},
-		"quorum":                            &protocol.Quorum{Iteration: 9, Signatures: []protocol.Signed{{Signature: fill(64, 6)}, {Client: 2, Signature: fill(64, 7)}}},
-		"unmask":                            &protocol.Unmask{Iteration: 9, Removed: [][]byte{fill(5, 6), nil}, Shares: revealed},
-		"unmask, active, next set up": &protocol.Unmask{Iteration: 299, Removed: [][]byte{nil}, Next: activeShares,
+		"masked-input, next set up":         &protocol.MaskedInput{Round: 9, Masked: masked, Next: ahead},
+		"survivors":                         &protocol.Survivors{Round: 9, Count: 2, U1: protocol.Bitmap{3}},
+		"survivors, next set up":            &protocol.Survivors{Round: 8, Count: survivors, U1: fill(38, 1), Next: roster},
+		"survivors, of a part, next set up": &protocol.Survivors{Round: 8, Count: 240, U1: protocol.Bitmap{3}, Next: part, Digest: digest},
+		"consistency":                       &protocol.Consistency{Round: 9, Signature: fill(64, 5)},
+		"quorum":                            &protocol.Quorum{Round: 9, Signatures: []protocol.Signed{{Signature: fill(64, 6)}, {Client: 2, Signature: fill(64, 7)}}},
+		"unmask":                            &protocol.Unmask{Round: 9, Removed: [][]byte{fill(5, 6), nil}, Shares: revealed},
+		"unmask, active, next set up": &protocol.Unmask{Round: 299, Removed: [][]byte{nil}, Next: activeShares,
 			Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
-		"unmask, replaced, next set up": &protocol.Unmask{Iteration: 9, Removed: [][]byte{masked[1], nil}, Shares: revealed[1:], Next: replacedShares},
-		"answered":                      &protocol.Answered{Iteration: 9, Count: 3, U2: protocol.Bitmap{0x81, 0x04}},
-		"answered, of a part":           &protocol.Answered{Iteration: 9, Count: 239, U2: protocol.Bitmap{0x81, 0x04}, Digest: digest},
-		"replacement":                   &protocol.Replacement{Iteration: 9, Shares: revealed},
-		"replacement, active":           &protocol.Replacement{Iteration: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
-		"result":                        &protocol.Result{Iteration: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},
-		"result, nobody answered":       &protocol.Result{Iteration: 9, Survivors: 1, Integers: [][]int64{{0}}},
-		"abort, unrecoverable":          &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Client: 17, Left: 3, Required: 4}},
-		"abort, dealt":                  &protocol.Abort{Iteration: 9, Reason: &protocol.Unrecoverable{Iteration: 9, Left: 4, Required: 4, Dealt: true}},
-		"held":                          &protocol.Held{Iteration: 9, Connected: 3, Required: 200},
+		"unmask, replaced, next set up": &protocol.Unmask{Round: 9, Removed: [][]byte{masked[1], nil}, Shares: revealed[1:], Next: replacedShares},
+		"answered":                      &protocol.Answered{Round: 9, Count: 3, U2: protocol.Bitmap{0x81, 0x04}},
+		"answered, of a part":           &protocol.Answered{Round: 9, Count: 239, U2: protocol.Bitmap{0x81, 0x04}, Digest: digest},
+		"replacement":                   &protocol.Replacement{Round: 9, Shares: revealed},
+		"replacement, active":           &protocol.Replacement{Round: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
+		"result":                        &protocol.Result{Round: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},
+		"result, nobody answered":       &protocol.Result{Round: 9, Survivors: 1, Integers: [][]int64{{0}}},
+		"abort, unrecoverable":          &protocol.Abort{Round: 9, Reason: &protocol.Unrecoverable{Round: 9, Client: 17, Left: 3, Required: 4}},
+		"abort, dealt":                  &protocol.Abort{Round: 9, Reason: &protocol.Unrecoverable{Round: 9, Left: 4, Required: 4, Dealt: true}},
+		"held":                          &protocol.Held{Round: 9, Connected: 3, Required: 200},
 		"final":                         &protocol.Final{Model: []byte("the model")},
 		"final, signed":                 &protocol.Final{Model: fill(300, 0), Signature: fill(64, 9)},
 		"forward":                       &protocol.Forward{Client: 299, Message: shares},
-		"forward, held":                 &protocol.Forward{Client: 3, Held: true, Message: &protocol.MaskedInput{Iteration: 9, Next: ahead}},
-		"forward, held answer":          &protocol.Forward{Held: true, Message: &protocol.Unmask{Iteration: 9, Shares: revealed}},
-		"forward, whole input":          &protocol.Forward{Message: &protocol.MaskedInput{Iteration: 9, Masked: masked}},
+		"forward, held":                 &protocol.Forward{Client: 3, Held: true, Message: &protocol.MaskedInput{Round: 9, Next: ahead}},
+		"forward, held answer":          &protocol.Forward{Held: true, Message: &protocol.Unmask{Round: 9, Shares: revealed}},
+		"forward, whole input":          &protocol.Forward{Message: &protocol.MaskedInput{Round: 9, Masked: masked}},
 		"forward, opens":                &protocol.Forward{Client: 7, Opens: true, Message: delivery},
 		"forward, opens nothing else":   &protocol.Forward{Client: 7, Opens: true},
-		"relay-ack":                     &protocol.RelayAck{Iteration: 9, Stage: protocol.StageMaskedInput, Client: 299},
-		"counted, an answer":            &protocol.RelayAck{Iteration: 9, Stage: protocol.StageUnmask},
-		"relay-collect":                 &protocol.RelayCollect{Iteration: 300, Stage: protocol.StageMaskedInput},
-		"partial":                       &protocol.Partial{Iteration: 9, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0x81, 0x04}, Sums: [][]byte{masked[1], nil}},
+		"relay-ack":                     &protocol.RelayAck{Round: 9, Stage: protocol.StageMaskedInput, Client: 299},
+		"counted, an answer":            &protocol.RelayAck{Round: 9, Stage: protocol.StageUnmask},
+		"relay-collect":                 &protocol.RelayCollect{Round: 300, Stage: protocol.StageMaskedInput},
+		"partial":                       &protocol.Partial{Round: 9, Stage: protocol.StageUnmask, Clients: protocol.Bitmap{0x81, 0x04}, Sums: [][]byte{masked[1], nil}},
 		"relay-status":                  &protocol.RelayStatus{Client: 299, Connected: true, Incarnation: protocol.IncarnationID(fill(16, 7))},
 		"relay-status, gone":            &protocol.RelayStatus{Client: 1},
 	}
 	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
-		out["abort, "+s.String()] = &protocol.Abort{Iteration: 9, Reason: &protocol.TooFew{Iteration: 9, Stage: s, Left: i, Required: 200}}
+		out["abort, "+s.String()] = &protocol.Abort{Round: 9, Reason: &protocol.TooFew{Round: 9, Stage: s, Left: i, Required: 200}}
 	}
 	return out
 }

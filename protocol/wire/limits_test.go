@@ -141,12 +141,12 @@ func largest(p *protocol.Plan) []protocol.Message {
 		nonce, changeHash = nil, new(protocol.Hash)
 	}
 	bitmap := protocol.NewBitmap(n)
-	roster := &protocol.Roster{Iteration: it, Clients: n}
-	shares := &protocol.Shares{Iteration: it, Ahead: true, ChangeHash: changeHash}
-	quorum := &protocol.Quorum{Iteration: it}
-	unmask := &protocol.Unmask{Iteration: it, Next: shares}
-	masked := &protocol.MaskedInput{Iteration: it, Next: &protocol.Advertise{Iteration: it, Ahead: true, Keys: &keys}}
-	result := &protocol.Result{Iteration: it, Survivors: n, Answered: n}
+	roster := &protocol.Roster{Round: it, Clients: n}
+	shares := &protocol.Shares{Round: it, Ahead: true, ChangeHash: changeHash}
+	quorum := &protocol.Quorum{Round: it}
+	unmask := &protocol.Unmask{Round: it, Next: shares}
+	masked := &protocol.MaskedInput{Round: it, Next: &protocol.Advertise{Round: it, Ahead: true, Keys: &keys}}
+	result := &protocol.Result{Round: it, Survivors: n, Answered: n}
 	for i := range n {
 		id := protocol.ClientID(i)
 		bitmap.Set(i)
@@ -173,17 +173,17 @@ func largest(p *protocol.Plan) []protocol.Message {
 		}
 		unmask.Removed = append(unmask.Removed, removed)
 	}
-	delivery := &protocol.Delivery{Iteration: it, Clients: n, Arrived: bitmap, Shares: shares.Shares}
+	delivery := &protocol.Delivery{Round: it, Clients: n, Arrived: bitmap, Shares: shares.Shares}
 	return []protocol.Message{
 		&protocol.Open{Plan: p}, &protocol.Announce{Plan: p, Delivery: delivery}, &protocol.Invite{Setup: p.Setup()},
-		masked.Next, roster, shares, delivery, masked, &protocol.Survivors{Iteration: it, Count: n, U1: bitmap, Next: roster},
-		&protocol.Consistency{Iteration: it, Signature: sig}, quorum, unmask,
-		&protocol.Answered{Iteration: it, Count: n, U2: bitmap}, &protocol.Replacement{Iteration: it, Shares: unmask.Shares}, result,
-		&protocol.Abort{Iteration: it, Reason: &protocol.Unrecoverable{Iteration: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
-		&protocol.Held{Iteration: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig},
+		masked.Next, roster, shares, delivery, masked, &protocol.Survivors{Round: it, Count: n, U1: bitmap, Next: roster},
+		&protocol.Consistency{Round: it, Signature: sig}, quorum, unmask,
+		&protocol.Answered{Round: it, Count: n, U2: bitmap}, &protocol.Replacement{Round: it, Shares: unmask.Shares}, result,
+		&protocol.Abort{Round: it, Reason: &protocol.Unrecoverable{Round: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
+		&protocol.Held{Round: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig},
 		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},
-		&protocol.RelayAck{Iteration: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.RelayCollect{Iteration: it, Stage: protocol.StageUnmask},
-		&protocol.Partial{Iteration: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},
+		&protocol.RelayAck{Round: it, Stage: protocol.StageUnmask, Client: protocol.ClientID(n - 1)}, &protocol.RelayCollect{Round: it, Stage: protocol.StageUnmask},
+		&protocol.Partial{Round: it, Stage: protocol.StageUnmask, Clients: bitmap, Sums: masked.Masked},
 		&protocol.RelayStatus{Client: protocol.ClientID(n - 1), Connected: true},
 	}
 }
@@ -200,7 +200,7 @@ func TestLargestMessagesFit(t *testing.T) {
 		for _, kind := range []protocol.NoiseKind{protocol.PartyNoise, protocol.TwoRound} {
 			p := limitedPlan()
 			p.Cohort = protocol.Cohort{Clients: n, Colluders: 0.1}
-			p.Iteration, p.Broadcast, p.Signature = math.MaxUint64, make([]byte, 8000), fill(64, 1)
+			p.Round, p.Broadcast, p.Signature = math.MaxUint64, make([]byte, 8000), fill(64, 1)
 			p.Releases[1].Noise = protocol.Noise{Kind: kind, Variance: 1}
 			for i := range p.Releases {
 				r := &p.Releases[i]

@@ -29,35 +29,35 @@ func TestMarshalRefuses(t *testing.T) {
 		rule  error
 		field string
 	}{
-		{"an ideal advertisement", &protocol.Advertise{Iteration: 1}, wire.ErrIdeal, "keys"},
-		{"an ideal roster", &protocol.Roster{Iteration: 1, Clients: 3}, wire.ErrIdeal, "members"},
-		{"ideal shares", &protocol.Shares{Iteration: 1}, wire.ErrIdeal, "shares"},
-		{"an ideal delivery", &protocol.Delivery{Iteration: 1, Clients: 3}, wire.ErrIdeal, "arrived"},
-		{"ideal survivors", &protocol.Survivors{Iteration: 1, Count: 3}, wire.ErrIdeal, "u1"},
-		{"an ideal answer", &protocol.Unmask{Iteration: 1}, wire.ErrIdeal, "shares"},
-		{"an ideal set of answers", &protocol.Answered{Iteration: 1, Count: 3}, wire.ErrIdeal, "u2"},
-		{"an ideal replacement", &protocol.Replacement{Iteration: 1}, wire.ErrIdeal, "shares"},
+		{"an ideal advertisement", &protocol.Advertise{Round: 1}, wire.ErrIdeal, "keys"},
+		{"an ideal roster", &protocol.Roster{Round: 1, Clients: 3}, wire.ErrIdeal, "members"},
+		{"ideal shares", &protocol.Shares{Round: 1}, wire.ErrIdeal, "shares"},
+		{"an ideal delivery", &protocol.Delivery{Round: 1, Clients: 3}, wire.ErrIdeal, "arrived"},
+		{"ideal survivors", &protocol.Survivors{Round: 1, Count: 3}, wire.ErrIdeal, "u1"},
+		{"an ideal answer", &protocol.Unmask{Round: 1}, wire.ErrIdeal, "shares"},
+		{"an ideal set of answers", &protocol.Answered{Round: 1, Count: 3}, wire.ErrIdeal, "u2"},
+		{"an ideal replacement", &protocol.Replacement{Round: 1}, wire.ErrIdeal, "shares"},
 		{"vectors in the clear", changed("masked-input", func(m *protocol.MaskedInput) { m.Vectors = inTheClear }), wire.ErrIdeal, "masked"},
 		{"the size of vectors", changed("masked-input", func(m *protocol.MaskedInput) { m.Packed = 1 }), wire.ErrIdeal, "masked"},
 		{"removals in the clear", changed("unmask", func(m *protocol.Unmask) { m.Removals = inTheClear }), wire.ErrIdeal, "shares"},
 		{"the size of removals", changed("unmask", func(m *protocol.Unmask) { m.Packed = 1 }), wire.ErrIdeal, "shares"},
-		{"an ideal roster along", changed("survivors, next set up", func(m *protocol.Survivors) { m.Next = &protocol.Roster{Iteration: 9, Clients: 2} }),
+		{"an ideal roster along", changed("survivors, next set up", func(m *protocol.Survivors) { m.Next = &protocol.Roster{Round: 9, Clients: 2} }),
 			wire.ErrIdeal, "next.members"},
 
 		{"a roster of another number", changed("roster", func(m *protocol.Roster) { m.Clients = 4 }), wire.ErrValue, "members"},
 		{"a delivery of another number", changed("delivery", func(m *protocol.Delivery) { m.Clients = 4 }), wire.ErrValue, "arrived"},
 		{"survivors of another number", changed("survivors", func(m *protocol.Survivors) { m.Count = 3 }), wire.ErrValue, "u1"},
 		{"answers of another number", changed("answered", func(m *protocol.Answered) { m.Count = 4 }), wire.ErrValue, "u2"},
-		{"a reason of another iteration", changed("abort, dealt", func(m *protocol.Abort) { m.Iteration = 8 }), wire.ErrValue, "iteration"},
-		{"a stage of another iteration", changed("abort, share", func(m *protocol.Abort) { m.Iteration = 8 }), wire.ErrValue, "iteration"},
+		{"a reason of another round", changed("abort, dealt", func(m *protocol.Abort) { m.Round = 8 }), wire.ErrValue, "round"},
+		{"a stage of another round", changed("abort, share", func(m *protocol.Abort) { m.Round = 8 }), wire.ErrValue, "round"},
 		{"no plan", &protocol.Open{}, wire.ErrValue, "plan"},
-		{"no reason", &protocol.Abort{Iteration: 1}, wire.ErrValue, "reason"},
-		{"no such stage", &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Stage: protocol.Stages}}, wire.ErrValue, "too_few.stage"},
-		{"a negative count", &protocol.Abort{Iteration: 1, Reason: &protocol.TooFew{Iteration: 1, Left: -1}}, wire.ErrValue, "too_few.left"},
-		{"a large count", &protocol.Abort{Iteration: 1, Reason: &protocol.Unrecoverable{Iteration: 1, Required: math.MaxInt32 + 1}},
+		{"no reason", &protocol.Abort{Round: 1}, wire.ErrValue, "reason"},
+		{"no such stage", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Stage: protocol.Stages}}, wire.ErrValue, "too_few.stage"},
+		{"a negative count", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Left: -1}}, wire.ErrValue, "too_few.left"},
+		{"a large count", &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Required: math.MaxInt32 + 1}},
 			wire.ErrValue, "unrecoverable.required"},
 		{"a negative number of survivors", changed("result", func(m *protocol.Result) { m.Survivors = -1 }), wire.ErrValue, "survivors"},
-		{"a short signature", &protocol.Consistency{Iteration: 1, Signature: fill(63, 0)}, wire.ErrValue, "signature"},
+		{"a short signature", &protocol.Consistency{Round: 1, Signature: fill(63, 0)}, wire.ErrValue, "signature"},
 		{"no such noise", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Kind = 5 }), wire.ErrValue, "plan.releases[1].noise.kind"},
 		{"negative steps", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Steps = -1 }), wire.ErrValue, "plan.releases[1].noise.steps"},
 		{"a negative length", changed("open", func(m *protocol.Open) { m.Plan.Releases[2].Len = -1 }), wire.ErrValue, "plan.releases[2].len"},
@@ -173,7 +173,7 @@ func TestUnmarshalAllocates(t *testing.T) {
 	if n := allocated(func() { _, _ = wire.Unmarshal(protocol.KindRoster, empty, l) }); n > uint64(l.Clients)*1024 {
 		t.Errorf("%d empty members take %d bytes from the heap", l.Clients, n)
 	}
-	in := &protocol.MaskedInput{Iteration: 1, Masked: [][]byte{make([]byte, 1<<19)}}
+	in := &protocol.MaskedInput{Round: 1, Masked: [][]byte{make([]byte, 1<<19)}}
 	b, err := wire.Marshal(in)
 	if err != nil {
 		t.Fatal(err)

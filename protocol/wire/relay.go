@@ -72,7 +72,7 @@ func (c *cursor) nested(err error) {
 
 func (d *decoder) partial(m *wirepb.Partial) *protocol.Partial {
 	d.list("sums", len(m.GetSums()))
-	out := &protocol.Partial{Iteration: d.iteration(m.GetIteration()), Stage: d.stage(m.GetStage()),
+	out := &protocol.Partial{Round: d.round(m.GetRound()), Stage: d.stage(m.GetStage()),
 		Clients: d.bitmap("clients", m.GetClients()), Sums: make([][]byte, len(m.GetSums()))}
 	for i, v := range m.GetSums() {
 		out.Sums[i] = orNil(v)

@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// What may fail in a run, over all its iterations.
+// What may fail in a run, over all its rounds.
 const (
 	privacyFailure  = 0x1p-41 // each of two: a client's neighbours collude, the graph is cut
 	progressFailure = 0x1p-20 // a client's neighbours cannot restore what is missing
@@ -79,7 +79,7 @@ func (p Params) refusal() *RefusedError {
 	return e
 }
 
-// Choose computes degree and threshold for an iteration in which all of the plan's
+// Choose computes degree and threshold for a round in which all of the plan's
 // clients arrive. If it accepts a plan, ForRoster accepts every roster of p.Required() to
 // p.Clients.
 //
@@ -105,7 +105,7 @@ func ForRoster(p Params, n int) (Choice, error) {
 		colluding: p.Colluding(),
 		lost:      n - p.Required(),
 		active:    p.Mode == Active,
-		runs:      float64(p.Iterations),
+		runs:      float64(p.Rounds),
 	}
 	if k, ok := s.sparse(); ok {
 		return s.choice(k), nil
@@ -165,7 +165,7 @@ func (s setting) thresholds(k int) (least, most int) {
 	return least, most
 }
 
-// cut bounds the probability that an iteration's graph of degree k is cut.
+// cut bounds the probability that a round's graph of degree k is cut.
 func (s setting) cut(k int) float64 {
 	switch {
 	case k >= s.clients-1:

@@ -20,7 +20,7 @@ func TestReferenceRowsSemiHonest(t *testing.T) {
 		{1000, .05, .05, 30, 17}, {1000, .1, .1, 48, 27}, {1000, .2, .3, 140, 67},
 		{10000, .05, .05, 34, 20}, {10000, .1, .3, 108, 44}, {10000, .33, .3, 356, 193},
 	} {
-		got, err := Choose(Params{Clients: c.n, Colluders: c.γ, Tolerance: c.ω, Iterations: 1})
+		got, err := Choose(Params{Clients: c.n, Colluders: c.γ, Tolerance: c.ω, Rounds: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,12 +112,12 @@ func slow(n, c, d, T int, active bool) (degree, threshold int, margin float64) {
 func anyParams(t *rapid.T, clients *rapid.Generator[int]) Params {
 	n := clients.Draw(t, "clients")
 	return Params{
-		Clients:    n,
-		Tolerance:  float64(rapid.IntRange(0, n-1).Draw(t, "lost")) / float64(n),
-		Colluders:  float64(rapid.IntRange(0, n-1).Draw(t, "colluding")) / float64(n),
-		Mode:       rapid.SampledFrom([]Mode{SemiHonest, Active}).Draw(t, "mode"),
-		Iterations: rapid.SampledFrom([]int{1, 7, 1000, 1_000_000}).Draw(t, "iterations"),
-		Beacon:     true,
+		Clients:   n,
+		Tolerance: float64(rapid.IntRange(0, n-1).Draw(t, "lost")) / float64(n),
+		Colluders: float64(rapid.IntRange(0, n-1).Draw(t, "colluding")) / float64(n),
+		Mode:      rapid.SampledFrom([]Mode{SemiHonest, Active}).Draw(t, "mode"),
+		Rounds:    rapid.SampledFrom([]int{1, 7, 1000, 1_000_000}).Draw(t, "rounds"),
+		Beacon:    true,
 	}
 }
 
@@ -125,9 +125,9 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 	compared, sparse, refused := 0, 0, 0
 	compare := func(t rapid.TB, p Params, n int) {
 		// A plan is refused when it has no graph for all its clients.
-		k, thresh, margin := slow(p.Clients, p.Colluding(), p.Clients-p.Required(), p.Iterations, p.Mode == Active)
+		k, thresh, margin := slow(p.Clients, p.Colluding(), p.Clients-p.Required(), p.Rounds, p.Mode == Active)
 		if k > 0 && n < p.Clients {
-			k, thresh, margin = slow(n, p.Colluding(), n-p.Required(), p.Iterations, p.Mode == Active)
+			k, thresh, margin = slow(n, p.Colluding(), n-p.Required(), p.Rounds, p.Mode == Active)
 		}
 		if margin < 1e-6 {
 			return
@@ -152,11 +152,11 @@ func TestChooseAgainstSlowSearch(t *testing.T) {
 		compare(rt, p, rapid.IntRange(max(2, p.Required()), p.Clients).Draw(rt, "roster"))
 	})
 	for _, p := range []Params{
-		{Clients: 1000, Colluders: .1, Tolerance: .1, Iterations: 1000},
-		{Clients: 3000, Colluders: .05, Tolerance: .2, Iterations: 50},
-		{Clients: 501, Colluders: .05, Tolerance: .1, Iterations: 1, Mode: Active, Beacon: true},
-		{Clients: 640, Colluders: .02, Tolerance: .02, Iterations: 100, Mode: Active, Beacon: true},
-		{Clients: 520, Colluders: .3, Tolerance: .34, Iterations: 1, Mode: Active, Beacon: true},
+		{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000},
+		{Clients: 3000, Colluders: .05, Tolerance: .2, Rounds: 50},
+		{Clients: 501, Colluders: .05, Tolerance: .1, Rounds: 1, Mode: Active, Beacon: true},
+		{Clients: 640, Colluders: .02, Tolerance: .02, Rounds: 100, Mode: Active, Beacon: true},
+		{Clients: 520, Colluders: .3, Tolerance: .34, Rounds: 1, Mode: Active, Beacon: true},
 	} {
 		compare(t, p, p.Clients)
 		compare(t, p, p.Required()+(p.Clients-p.Required())/2)
@@ -196,7 +196,7 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) { check(rt, anyParams(rt, rapid.IntRange(2, 200))) })
 	// Around the rule for up to 500 clients, and as far as active mode goes.
 	for lost := 0; lost < 320; lost += 10 {
-		check(t, Params{Clients: 640, Colluders: .05, Tolerance: float64(lost) / 640, Iterations: 10, Mode: Active, Beacon: true})
+		check(t, Params{Clients: 640, Colluders: .05, Tolerance: float64(lost) / 640, Rounds: 10, Mode: Active, Beacon: true})
 	}
 	if accepted < 40 {
 		t.Errorf("only %d plans were accepted", accepted)
@@ -205,7 +205,7 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 
 // What the package documentation says of degrees and thresholds for N.
 func TestNumbersForTheWholePlanDoNotHoldForFewer(t *testing.T) {
-	p := Params{Clients: 1000, Colluders: .2, Tolerance: .3, Iterations: 1}
+	p := Params{Clients: 1000, Colluders: .2, Tolerance: .3, Rounds: 1}
 	c, err := Choose(p)
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestMonotone(t *testing.T) {
 		q := p
 		switch rapid.IntRange(0, 3).Draw(t, "stricter in") {
 		case 0:
-			q.Iterations *= rapid.IntRange(1, 1000).Draw(t, "times")
+			q.Rounds *= rapid.IntRange(1, 1000).Draw(t, "times")
 		case 1:
 			q.Tolerance += rapid.Float64Range(0, 0.3).Draw(t, "more lost")
 		case 2:
@@ -251,10 +251,10 @@ func TestMonotone(t *testing.T) {
 	})
 }
 
-// T iterations of failure P/T each: the probability over the run is T times that
-// of one iteration with the same degree and threshold, by the exact rationals.
+// T rounds of failure P/T each: the probability over the run is T times that
+// of one round with the same degree and threshold, by the exact rationals.
 func TestBoundsAreOfTheRun(t *testing.T) {
-	c, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Iterations: 1000})
+	c, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestBoundsAreOfTheRun(t *testing.T) {
 	}
 	// Active: two disjoint groups of t that share x colluding neighbours exist when
 	// 2t - x <= k.
-	active, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Iterations: 1000, Mode: Active, Beacon: true})
+	active, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000, Mode: Active, Beacon: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestBoundsAreOfTheRun(t *testing.T) {
 // the honest clients of one side apart; on the active ring no two arcs are cheap
 // enough. (With 20 rings, the chance of a false alarm is 20·2^-41.)
 func TestAggregatorThatChoosesTheDrops(t *testing.T) {
-	p := Params{Clients: 1000, Colluders: .05, Tolerance: .1, Iterations: 1, Beacon: true}
+	p := Params{Clients: 1000, Colluders: .05, Tolerance: .1, Rounds: 1, Beacon: true}
 	lost := p.Clients - p.Required()
 	// cheapest is the fewest honest clients that two separate arcs hold.
 	cheapest := func(degree int, seed byte) int {
@@ -332,7 +332,7 @@ func TestAggregatorThatChoosesTheDrops(t *testing.T) {
 }
 
 func TestActiveIsCompleteUpTo500(t *testing.T) {
-	p := Params{Clients: 500, Colluders: .1, Tolerance: .1, Iterations: 10, Mode: Active}
+	p := Params{Clients: 500, Colluders: .1, Tolerance: .1, Rounds: 10, Mode: Active}
 	c, err := Choose(p)
 	if err != nil {
 		t.Fatal(err)
@@ -353,11 +353,11 @@ func TestActiveIsCompleteUpTo500(t *testing.T) {
 
 func BenchmarkChoose(b *testing.B) {
 	for _, p := range []Params{
-		{Clients: 1000, Colluders: .2, Tolerance: .3, Iterations: 1000},
-		{Clients: 10_000, Colluders: .33, Tolerance: .3, Iterations: 1000},
-		{Clients: 10_000, Colluders: .33, Tolerance: .3, Iterations: 1000, Mode: Active, Beacon: true},
-		{Clients: 100_000, Colluders: .33, Tolerance: .3, Iterations: 1000},
-		{Clients: 100_000, Colluders: .33, Tolerance: .3, Iterations: 1000, Mode: Active, Beacon: true},
+		{Clients: 1000, Colluders: .2, Tolerance: .3, Rounds: 1000},
+		{Clients: 10_000, Colluders: .33, Tolerance: .3, Rounds: 1000},
+		{Clients: 10_000, Colluders: .33, Tolerance: .3, Rounds: 1000, Mode: Active, Beacon: true},
+		{Clients: 100_000, Colluders: .33, Tolerance: .3, Rounds: 1000},
+		{Clients: 100_000, Colluders: .33, Tolerance: .3, Rounds: 1000, Mode: Active, Beacon: true},
 	} {
 		b.Run(fmt.Sprintf("clients=%d/%v", p.Clients, p.Mode), func(b *testing.B) {
 			for b.Loop() {

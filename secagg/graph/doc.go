@@ -3,7 +3,7 @@
 // answer to reconstruct one of its secrets (the threshold t), and which ones they are.
 //
 // [Choose] computes (k, t) from what a plan assumes, so that nobody has to pick them by
-// hand; [ForRoster] does so for the clients on the roster of one iteration; [New] draws
+// hand; [ForRoster] does so for the clients on the roster of one round; [New] draws
 // the graph. The same arguments give the same result on every architecture.
 //
 //	choice, err := graph.ForRoster(params, len(roster))
@@ -19,7 +19,7 @@
 // N clients are planned, c = ⌈γN⌉ of them collude, n are on the roster that the graph is
 // drawn over, and d = n - ⌈(1-ω)N⌉ of those may still be lost. H(n, m, k) is the
 // hypergeometric count of marked clients among k drawn from n of which m are marked.
-// Three bounds hold over all T iterations of a run together, each by a union bound:
+// Three bounds hold over all T rounds of a run together, each by a union bound:
 //
 //   - Colluding: a client has t or more colluding neighbours, which could reconstruct its
 //     secrets alone. T·n·P[H(n-1, c, k) >= t] < 2^-41.
@@ -29,7 +29,7 @@
 //     T·n·P[H(n-1, d, k) > k-t] < 2^-20.
 //
 // The first two share a failure probability of privacy of 2^-40 in equal halves. The
-// third is about progress only: the run's probability of losing an iteration although no
+// third is about progress only: the run's probability of losing a round although no
 // more than ωN clients were lost.
 //
 // A ring is cut if and only if two gaps of at least k/2 consecutive clients are missing

@@ -45,17 +45,17 @@ const (
 var ErrBeacon = errors.New("the order of clients on the ring could be predicted when the roster was made")
 
 // ErrRoster is returned for a roster whose size the plan does not allow. One
-// that is too small aborts the iteration.
+// that is too small aborts the round.
 var ErrRoster = errors.New("the plan does not allow a roster of this size")
 
 // Params is what a plan assumes about its clients.
 type Params struct {
-	Clients    int     // N, the clients the plan names: 2 to MaxClients
-	Tolerance  float64 // ω in [0, 1): the share of N that may be lost in an iteration, at all stages together
-	Colluders  float64 // γ in [0, 1): the share of N that may collude
-	Mode       Mode    // SemiHonest or Active
-	Iterations int     // T, at least 1, failed attempts included: the bounds hold for all of them together
-	Beacon     bool    // the ring is drawn from a value unpredictable until the roster was acknowledged
+	Clients   int     // N, the clients the plan names: 2 to MaxClients
+	Tolerance float64 // ω in [0, 1): the share of N that may be lost in a round, at all stages together
+	Colluders float64 // γ in [0, 1): the share of N that may collude
+	Mode      Mode    // SemiHonest or Active
+	Rounds    int     // T, at least 1, failed attempts included: the bounds hold for all of them together
+	Beacon    bool    // the ring is drawn from a value unpredictable until the roster was acknowledged
 }
 
 // Validate reports everything that makes the parameters unusable. In active
@@ -74,8 +74,8 @@ func (p Params) Validate() error {
 	if p.Mode > Active {
 		errs = append(errs, fmt.Errorf("mode is %d; it must be %d (%v) or %d (%v)", p.Mode, SemiHonest, SemiHonest, Active, Active))
 	}
-	if p.Iterations < 1 {
-		errs = append(errs, fmt.Errorf("iterations is %d; it must be at least 1", p.Iterations))
+	if p.Rounds < 1 {
+		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", p.Rounds))
 	}
 	if p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon {
 		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use mode semi-honest, at most %d clients (then everyone is joined to everyone), or from a program a beacon: randomness from outside, drawn after all had registered",
@@ -88,7 +88,7 @@ func (p Params) Validate() error {
 // nearest float64 of 0.3 is a little less.
 const slack = 1e-9
 
-// Required is ⌈(1-ω)N⌉, the fewest survivors an iteration may end with.
+// Required is ⌈(1-ω)N⌉, the fewest survivors a round may end with.
 func (p Params) Required() int {
 	return p.Clients - int(math.Floor(p.Tolerance*float64(p.Clients)+slack))
 }

@@ -167,5 +167,5 @@ func (a *aesAlone) expand(size int) {
 // newStream returns the mask of the n-th of some secrets.
 func newStream(t fatal, n byte, width uint8, length int) *mask.Stream {
 	t.Helper()
-	return masking{[32]byte{n}, mask.Pair, mask.Context{Iteration: 1}, mask.Spec{Name: "V", Width: width, Len: length}}.stream(t)
+	return masking{[32]byte{n}, mask.Pair, mask.Context{Round: 1}, mask.Spec{Name: "V", Width: width, Len: length}}.stream(t)
 }

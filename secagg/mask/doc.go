@@ -43,7 +43,7 @@
 //	"fedsim/secagg/mask/v1"   domain
 //	"pair" or "self"          kind
 //	session                   16 bytes
-//	iteration                 integer
+//	round                 integer
 //	binding                   32 bytes: H(plan ‖ roster ‖ model)
 //	name of the vector
 //	width                     integer

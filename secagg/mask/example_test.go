@@ -14,7 +14,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	context := mask.Context{Iteration: 7}
+	context := mask.Context{Round: 7}
 	spec := mask.Spec{Name: "V", Width: 16, Len: 3}
 
 	upload := func(integers []int64, sub bool) ([]byte, error) {

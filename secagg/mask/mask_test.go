@@ -30,7 +30,7 @@ func TestVectors(t *testing.T) {
 	var vectors []struct {
 		Title, Kind                     string
 		Secret, Session, Binding, Name  octets
-		Iteration                       uint64
+		Round                           uint64
 		Width                           uint8
 		Ints                            []int64
 		Info, Key, Packed, Mask, Masked octets
@@ -57,7 +57,7 @@ func TestVectors(t *testing.T) {
 			}
 			kind := map[string]mask.Kind{"pair": mask.Pair, "self": mask.Self}[v.Kind]
 			m := masking{
-				[32]byte(raw(v.Secret)), kind, mask.Context{Session: [16]byte(raw(v.Session)), Iteration: v.Iteration, Binding: [32]byte(raw(v.Binding))},
+				[32]byte(raw(v.Secret)), kind, mask.Context{Session: [16]byte(raw(v.Session)), Round: v.Round, Binding: [32]byte(raw(v.Binding))},
 				mask.Spec{Name: string(raw(v.Name)), Width: v.Width, Len: len(v.Ints)},
 			}
 			equal("the oracle's transcript", m.info(), v.Info)
@@ -98,7 +98,7 @@ func TestAnyPartition(t *testing.T) {
 		}
 		var terms []mask.Term
 		for i := range rapid.IntRange(0, 10).Draw(t, "masks") {
-			m := masking{[32]byte{byte(i)}, mask.Pair, mask.Context{Iteration: 3}, mask.Spec{Name: "V", Width: width, Len: length}}
+			m := masking{[32]byte{byte(i)}, mask.Pair, mask.Context{Round: 3}, mask.Spec{Name: "V", Width: width, Len: length}}
 			sub := rapid.Bool().Draw(t, "sub")
 			terms = append(terms, mask.Term{Stream: m.stream(t), Sub: sub})
 			for j, w := range m.words(t) {
@@ -219,12 +219,12 @@ func TestNothingCoincides(t *testing.T) {
 	for _, secret := range []byte{0, 1} {
 		for _, kind := range []mask.Kind{mask.Pair, mask.Self} {
 			for _, session := range [][16]byte{{}, {15: 1}, {1}} {
-				for _, iteration := range []uint64{0, 1, 256, 1 << 63} {
+				for _, round := range []uint64{0, 1, 256, 1 << 63} {
 					for _, binding := range [][32]byte{{}, {31: 1}, {1}} {
 						for _, name := range names {
 							for _, width := range []uint8{8, 29, 32, 33, 64} {
 								for _, length := range []int{2, 4, 8, 29} {
-									m := masking{[32]byte{secret}, kind, mask.Context{Session: session, Iteration: iteration, Binding: binding}, mask.Spec{Name: name, Width: width, Len: length}}
+									m := masking{[32]byte{secret}, kind, mask.Context{Session: session, Round: round, Binding: binding}, mask.Spec{Name: name, Width: width, Len: length}}
 									distinct(t, m, keys, blocks)
 								}
 							}

@@ -29,7 +29,7 @@ func (m masking) info() []byte {
 	integer := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 	var info []byte
 	for _, item := range [][]byte{
-		[]byte("fedsim/secagg/mask/v1"), []byte(kinds[m.kind]), m.ctx.Session[:], integer(m.ctx.Iteration), m.ctx.Binding[:],
+		[]byte("fedsim/secagg/mask/v1"), []byte(kinds[m.kind]), m.ctx.Session[:], integer(m.ctx.Round), m.ctx.Binding[:],
 		[]byte(m.spec.Name), integer(uint64(m.spec.Width)), integer(uint64(m.spec.Len)),
 	} {
 		info = append(append(info, integer(uint64(len(item)))...), item...)

@@ -39,17 +39,17 @@ func (k Kind) String() string {
 	}
 }
 
-// Context is what all masks of an iteration are bound to: two clients' masks cancel only
+// Context is what all masks of a round are bound to: two clients' masks cancel only
 // if they have the same context.
 type Context struct {
-	Session   [16]byte
-	Iteration uint64
-	Binding   [32]byte // hash of the plan, the roster and the model
+	Session [16]byte
+	Round   uint64
+	Binding [32]byte // hash of the plan, the roster and the model
 }
 
 // Spec describes a vector and with it the mask that fits.
 type Spec struct {
-	Name  string // unique within an iteration; any bytes
+	Name  string // unique within a round; any bytes
 	Width uint8  // bits of the ring, from 8 to 64
 	Len   int    // coordinates, from 0 to MaxLen
 }
@@ -89,7 +89,7 @@ func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([Key
 	t.item(domain)
 	t.item(kind.String())
 	t.item(string(ctx.Session[:]))
-	t.integer(ctx.Iteration)
+	t.integer(ctx.Round)
 	t.item(string(ctx.Binding[:]))
 	t.item(spec.Name)
 	t.integer(uint64(spec.Width))

@@ -55,7 +55,7 @@ def scalars(stream):
 # What all sums have in common.
 
 SESSION = bytes(range(0xA0, 0xB0))
-ITERATION = 3
+ROUND = 3
 COHORT = {"Clients": 9, "Tolerance": 0.34, "Colluders": 0.1}
 NOISE = ("none", "split", "replace")
 BROADCAST = b"the model"
@@ -65,7 +65,7 @@ def plan(noise):
     """Two releases, the second with noise of that kind."""
     return {
         "Session": list(SESSION),
-        "Iteration": ITERATION,
+        "Round": ROUND,
         "Phase": "item-gradient",
         "Cohort": COHORT,
         "Releases": [
@@ -81,11 +81,11 @@ def plan_hash(plan):
     for r in plan["Releases"]:
         items += [r["Name"], r["Len"], r["L2"], r["L1"], r["LInf"], r["MaxNonZero"], r["Scale"], r["Width"]]
         items += [NOISE[r["Noise"]["Kind"]], r["Noise"]["Variance"], 0.0, 0.0, 0, 0]
-    return digest("fedsim/protocol/plan/v1", SESSION, ITERATION, plan["Phase"], *COHORT.values(), len(plan["Releases"]), *items,
+    return digest("fedsim/protocol/plan/v1", SESSION, ROUND, plan["Phase"], *COHORT.values(), len(plan["Releases"]), *items,
                   hashlib.sha256(BROADCAST).digest())
 
 
-ITERATIONS = 8
+ROUNDS = 8
 BEACON = b"a beacon"
 CLIENTS = range(COHORT["Clients"])
 WITNESS = 8  # the client whose incoming messages are written down
@@ -142,13 +142,13 @@ def tidy(x):
     return [tidy(v) for v in x] if isinstance(x, list) else x
 
 
-# The layers of an iteration, by what transcripts prefix their words with: the sum of
+# The layers of a round, by what transcripts prefix their words with: the sum of
 # the inputs and, where noise is replaced, that of what it changes by.
 INPUT, CHANGE = "", "change-"
 
 
 class Sum:
-    """One iteration among all clients, of whom some are lost before a stage."""
+    """One round among all clients, of whom some are lost before a stage."""
 
     def __init__(self, mode, noise, degree, threshold, lost, liar=None):
         self.mode, self.active, self.degree, self.threshold, self.lost = mode, mode == "active", degree, threshold, lost
@@ -157,20 +157,20 @@ class Sum:
         self.layers = (INPUT, CHANGE) if self.replaces else (INPUT,)
         self.sent, self.opened = {}, {}
         keys = [ed25519_public(s) for s in IDENTITIES] if self.active else []
-        self.setting = digest("fedsim/secagg/setting/v1", SESSION, ITERATION, *COHORT.values(), len(self.layers),
-                              mode, ITERATIONS, BEACON, len(keys), *keys)
+        self.setting = digest("fedsim/secagg/setting/v1", SESSION, ROUND, *COHORT.values(), len(self.layers),
+                              mode, ROUNDS, BEACON, len(keys), *keys)
 
     def left(self, stage, clients):
         return [i for i in clients if i != self.lost.get(stage)]
 
     def message(self, stage, client, **fields):
-        self.sent.setdefault(stage, {})[str(client)] = {"Iteration": ITERATION, **fields}
+        self.sent.setdefault(stage, {})[str(client)] = {"Round": ROUND, **fields}
 
     def signature(self, client, what):
         return ed25519_sign(IDENTITIES[client], what).hex() if self.active else ""
 
     def derive(self, kind, secret, client):
-        info = transcript("fedsim/secagg/secret/v1", kind, SESSION, ITERATION, client)
+        info = transcript("fedsim/secagg/secret/v1", kind, SESSION, ROUND, client)
         return hkdf(secret.to_bytes(32, "little"), info, 32)
 
     def advertise(self):
@@ -197,7 +197,7 @@ class Sum:
         self.roster = digest("fedsim/secagg/roster/v1", self.setting, len(members), *roster)
         near = neighbours(len(members), self.degree, digest("fedsim/secagg/ring/v1", self.roster, BEACON))
         self.near = {self.members[p]: [self.members[q] for q in near[p]] for p in range(len(near))}
-        self.opened["advertise"] = {"Iteration": ITERATION, "Clients": len(members), "Members": members}
+        self.opened["advertise"] = {"Round": ROUND, "Clients": len(members), "Members": members}
 
     def deal(self, dealer, holder, plain, share, nonce):
         """One encrypted share; in active mode with its commitments."""
@@ -236,13 +236,13 @@ class Sum:
                 self.nonces[i, h] = nonce
                 plain = b"".join(self.shares[l, i, h, k] for l in self.layers for k in nonce) + nonce["seed"] + nonce["key"]
                 dealt[i, h] = self.deal(i, h, plain, share, nonce)
-            seed_hash = {l: digest(f"fedsim/secagg/{l}seed-hash/v1", SESSION, ITERATION, i, self.seeds[l, i]).hex() for l in self.layers}
+            seed_hash = {l: digest(f"fedsim/secagg/{l}seed-hash/v1", SESSION, ROUND, i, self.seeds[l, i]).hex() for l in self.layers}
             shares = [{"Peer": h, **dealt[i, h]} for h in near]
             self.message("share", i, SeedHash=seed_hash[INPUT], ChangeHash=seed_hash.get(CHANGE), Shares=shares)
         self.arrived = self.subset(self.live)
         self.binding = {INPUT: digest("fedsim/secagg/binding/v1", plan_hash(self.plan), self.setting, self.roster, self.arrived)}
         shares = [{"Peer": d, **dealt[d, WITNESS]} for d in self.near[WITNESS] if d in self.live]
-        self.opened["share"] = {"Iteration": ITERATION, "Clients": len(self.live), "Arrived": self.arrived.hex(), "Shares": shares}
+        self.opened["share"] = {"Round": ROUND, "Clients": len(self.live), "Arrived": self.arrived.hex(), "Shares": shares}
 
     def subset(self, clients):
         return bitmap([self.members.index(i) for i in clients], len(self.members))
@@ -253,7 +253,7 @@ class Sum:
         return hkdf(x25519(self.mask_key[l, i], self.public[l, j]), info, 32)
 
     def mask(self, l, secret, kind, release):
-        info = transcript("fedsim/secagg/mask/v1", kind, SESSION, ITERATION, self.binding[l], release["Name"], release["Width"], release["Len"])
+        info = transcript("fedsim/secagg/mask/v1", kind, SESSION, ROUND, self.binding[l], release["Name"], release["Width"], release["Len"])
         word = 4 if release["Width"] <= 32 else 8
         stream = aes_ctr(hkdf(secret, info, 16), word * release["Len"])
         return [int.from_bytes(stream[i : i + word], "little") for i in range(0, len(stream), word)]
@@ -274,7 +274,7 @@ class Sum:
             complaints = [{"Of": d, "Secret": self.pair(INPUT, i, d).hex()} for d in self.near[i] if self.complains(i, d)]
             self.message("masked-input", i, Masked=masked, Complaints=complaints)
         self.u1 = self.subset(self.survivors)
-        self.opened["masked-input"] = {"Iteration": ITERATION, "Count": len(self.survivors), "U1": self.u1.hex()}
+        self.opened["masked-input"] = {"Round": ROUND, "Count": len(self.survivors), "U1": self.u1.hex()}
 
     def consistency(self):
         signatures = []
@@ -282,7 +282,7 @@ class Sum:
             signed = self.signature(i, digest("fedsim/secagg/consistency/v1", self.binding[INPUT], i, self.u1))
             self.message("consistency", i, Signature=signed)
             signatures.append({"Client": i, "Signature": signed})
-        self.opened["consistency"] = {"Iteration": ITERATION, "Signatures": signatures}
+        self.opened["consistency"] = {"Round": ROUND, "Signatures": signatures}
 
     def reveal(self, l, holder, among, summed):
         """The holder's shares of its neighbours' secrets, but of whom it complained."""
@@ -305,7 +305,7 @@ class Sum:
 
     def replace(self):
         u2 = self.subset(self.answered).hex()
-        self.opened["unmask"] = {"Iteration": ITERATION, "Count": len(self.answered), "U2": u2}
+        self.opened["unmask"] = {"Round": ROUND, "Count": len(self.answered), "U2": u2}
         for i in self.answered:
             self.message("replace", i, Shares=self.reveal(CHANGE, i, self.survivors, self.answered))
 
@@ -336,7 +336,7 @@ def main():
         Sum("active", "split", 7, 5, {"advertise": 2, "masked-input": 7}, {"Dealer": 4, "Holder": WITNESS}),
     ]
     print(json.dumps({
-        "Iterations": ITERATIONS, "Beacon": base64.b64encode(BEACON).decode(), "Witness": WITNESS,
+        "Rounds": ROUNDS, "Beacon": base64.b64encode(BEACON).decode(), "Witness": WITNESS,
         "Inputs": INPUTS, "Changes": CHANGES, "Sums": [s.run() for s in sums],
     }, indent=1))
 

@@ -207,7 +207,7 @@ def _check():
     assert _encrypt_block(_round_keys(counted), block) == x("8ea2b7ca516745bfeafc49904b496089")
     # RFC 5869, test case 3.
     assert hkdf(b"\x0b" * 22, b"", 42) == x("8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8")
-    # RFC 7748, section 5.2, after one iteration.
+    # RFC 7748, section 5.2, after one round.
     assert x25519(bytes([9] + [0] * 31)) == x("422c8e7a6227d7bca1350b3e2bb7279f7897b87bb6854b783c60e80311ae3079")
     # RFC 8032, section 7.1, test 1.
     seed = x("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")

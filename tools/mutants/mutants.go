@@ -61,7 +61,7 @@ var mutants = []mutant{
 	},
 	{
 		"a round left out of the composition", "algorithm/calibrate.go",
-		"events, refused = s.Charges(s.Schedule.Iterations())", "events, refused = s.Charges(s.Schedule.Iterations() - 1)",
+		"events, refused = s.Charges(s.Schedule.Rounds())", "events, refused = s.Charges(s.Schedule.Rounds() - 1)",
 		[]string{"./algorithm"},
 	},
 	{

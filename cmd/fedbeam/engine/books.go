@@ -22,7 +22,7 @@ type books struct {
 
 // book is a round's.
 type book struct {
-	it      sim.Iteration
+	it      sim.Round
 	fate    *fate
 	charged protocol.Bitmap
 }
@@ -43,7 +43,7 @@ func (r *run) rehearse(ctx context.Context) error {
 	c.Strategy, c.Ledgers = &scheduled{e: r.e}, other.ClientLedgers()
 	keep := func() {
 		defer close(b.done)
-		b.out, b.err = sim.Rehearse(ctx, c, func(it sim.Iteration, from sim.Fate, _ []byte) error {
+		b.out, b.err = sim.Rehearse(ctx, c, func(it sim.Round, from sim.Fate, _ []byte) error {
 			f, err := fateOf(it, from, n)
 			b.list[it.Number-1] = book{it, f, from.Charged}
 			close(b.ready[it.Number-1])
@@ -93,10 +93,10 @@ func (b *books) outcome(ctx context.Context) (*sim.Outcome, error) {
 func (b *books) fit(p *protocol.Plan, model []byte, last bool) bool {
 	bare := *p
 	bare.Broadcast = nil
-	if size := b.e.Schedule.At(p.Iteration).Model; len(p.Broadcast) != size || last && len(model) != size {
+	if size := b.e.Schedule.At(p.Round).Model; len(p.Broadcast) != size || last && len(model) != size {
 		return false
 	}
-	return bare.Hash() == b.e.Plan(p.Iteration).Hash()
+	return bare.Hash() == b.e.Plan(p.Round).Hash()
 }
 
 // scheduled is a strategy whose plans are those of the schedule, with empty models.

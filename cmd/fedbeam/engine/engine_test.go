@@ -190,8 +190,8 @@ type measured struct {
 }
 
 func (m *measured) Next() (plan *protocol.Plan, done bool, err error) {
-	if plan, done, err = m.Durable.Next(); plan != nil && len(plan.Broadcast) < m.e.Schedule.At(plan.Iteration).Model {
-		*m.shorter = append(*m.shorter, plan.Iteration)
+	if plan, done, err = m.Durable.Next(); plan != nil && len(plan.Broadcast) < m.e.Schedule.At(plan.Round).Model {
+		*m.shorter = append(*m.shorter, plan.Round)
 	}
 	return plan, done, err
 }

@@ -24,7 +24,7 @@ func (f *fate) summed(i int) bool {
 }
 
 // fateOf is what the simulator says of a round.
-func fateOf(it sim.Iteration, from sim.Fate, clients int) (*fate, error) {
+func fateOf(it sim.Round, from sim.Fate, clients int) (*fate, error) {
 	f := &fate{Trained: unlessAll(from.Trained, clients), Summed: unlessAll(from.Summed, clients)}
 	if it.Skipped != nil {
 		if !errors.As(it.Skipped, &f.TooFew) {

@@ -53,7 +53,7 @@ func (r *run) keepAnew(ctx context.Context, said int) (*sim.Outcome, error) {
 	plans, refused := &replay{await: func(round int) (*turn, error) { return r.await(ctx, round) }}, make(refusals)
 	c := r.c
 	c.Strategy, c.Ledgers = plans, other.ClientLedgers()
-	out, err := sim.Rehearse(ctx, c, func(it sim.Iteration, from sim.Fate, _ []byte) error {
+	out, err := sim.Rehearse(ctx, c, func(it sim.Round, from sim.Fate, _ []byte) error {
 		f, failed := fateOf(it, from, len(r.f.Trainers))
 		if failed != nil || it.Number <= uint64(said) {
 			return failed
@@ -85,25 +85,25 @@ func (r *run) over(ctx context.Context, b *book, t *turn, refused refusals) erro
 			return err
 		}
 	}
-	if r.c.Iteration == nil {
+	if r.c.Round == nil {
 		return nil
 	}
-	return r.c.Iteration(it, t.shared())
+	return r.c.Round(it, t.shared())
 }
 
 // refusals are why the server refused sums, by round.
 type refusals map[uint64]error
 
 // mark has a round whose sum was refused release nothing, as in a run of the simulator.
-func (l refusals) mark(it *sim.Iteration) {
+func (l refusals) mark(it *sim.Round) {
 	if why := l[it.Number]; why != nil {
 		it.Skipped, it.Survivors, it.Answered = why, 0, 0
 	}
 }
 
 func (l refusals) marked(out *sim.Outcome) *sim.Outcome {
-	for i := range out.Iterations {
-		l.mark(&out.Iterations[i])
+	for i := range out.Rounds {
+		l.mark(&out.Rounds[i])
 	}
 	return out
 }
@@ -120,7 +120,7 @@ func (r *run) charge(round int, clients protocol.Bitmap) error {
 	}
 	for i, l := range r.c.Ledgers {
 		if clients.Has(i) {
-			if err = l.Charge(p.Session, p.Iteration, events); err != nil {
+			if err = l.Charge(p.Session, p.Round, events); err != nil {
 				return fmt.Errorf("round %d: client %d: %w", round, i, err)
 			}
 		}

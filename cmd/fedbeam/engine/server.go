@@ -55,7 +55,7 @@ func (v *serving) step(in protocol.Input) (*turn, error) {
 			switch ev.Kind {
 			case protocol.SumRefused:
 				t.Refused = ev.Err.Error()
-			case protocol.SessionEnded, protocol.IterationAborted:
+			case protocol.SessionEnded, protocol.RoundAborted:
 			default:
 				return nil, fmt.Errorf("the server: %s: %w", ev.Kind, ev.Err)
 			}
@@ -104,14 +104,14 @@ func (s *site) absorb(t *turn, f *fate, sum []int64) (*turn, error) {
 	p := t.Plan
 	from := protocol.Party{Role: protocol.Aggregator}
 	if f.TooFew != nil {
-		return v.step(protocol.Received{Envelope: protocol.Envelope{From: from, Message: &protocol.Abort{Iteration: p.Iteration, Reason: f.TooFew}}})
+		return v.step(protocol.Received{Envelope: protocol.Envelope{From: from, Message: &protocol.Abort{Round: p.Round, Reason: f.TooFew}}})
 	}
 	released, err := s.release(p, f, sum)
 	if err != nil {
 		return nil, err
 	}
 	return v.step(protocol.Received{Envelope: protocol.Envelope{From: from, Message: &protocol.Result{
-		Iteration: p.Iteration, Integers: released, Survivors: f.Survivors, Answered: f.Answered,
+		Round: p.Round, Integers: released, Survivors: f.Survivors, Answered: f.Answered,
 	}}})
 }
 
@@ -123,14 +123,14 @@ func (s *site) release(p *protocol.Plan, f *fate, sum []int64) ([][]int64, error
 		case len(sum) == 0:
 			parts[i] = make([]int64, r.Len)
 		case at+r.Len > len(sum):
-			return nil, fmt.Errorf("a sum of %d coordinates is too short for the releases of round %d", len(sum), p.Iteration)
+			return nil, fmt.Errorf("a sum of %d coordinates is too short for the releases of round %d", len(sum), p.Round)
 		default:
 			parts[i] = sum[at:][:r.Len]
 		}
 		at += r.Len
 	}
 	if len(sum) > 0 && at != len(sum) {
-		return nil, fmt.Errorf("a sum of %d coordinates; round %d releases %d", len(sum), p.Iteration, at)
+		return nil, fmt.Errorf("a sum of %d coordinates; round %d releases %d", len(sum), p.Round, at)
 	}
 	ideal := secagg.NewIdeal(p.Setup(), secagg.DrawSum, s.entropy.Sum(), &s.tables)
 	if err := ideal.Begin(p); err != nil {

@@ -145,7 +145,7 @@ func (s *site) contribute(ctx context.Context, job Job, shard int, state []byte,
 		i := asked[k]
 		in, failed := client.Inputs(c.trainers[i-from], p, s.entropy.Client(i), run)
 		if failed != nil {
-			failed = fmt.Errorf("round %d: client %d: %w", p.Iteration, i, failed)
+			failed = fmt.Errorf("round %d: client %d: %w", p.Round, i, failed)
 		}
 		return in, f.summed(i), failed
 	})

@@ -185,7 +185,7 @@ type summary struct {
 	Mode      string `json:"mode"`
 	Noise     string `json:"noise"`
 	Clients   int    `json:"clients"`
-	Lost      int    `json:"may_be_lost"` // of them, in an iteration
+	Lost      int    `json:"may_be_lost"` // of them, in a round
 	Collude   int    `json:"may_collude"`
 	// Rounds were attempted, of them SkippedRounds released nothing.
 	Rounds        uint64 `json:"rounds"`

@@ -36,10 +36,10 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 		return cli.PrintJSON(s.out, status)
 	}
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\niteration\t%d\nconnected\t%d\n",
-		status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Iteration, status.Connected)
+	fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\nround\t%d\nconnected\t%d\n",
+		status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Round, status.Connected)
 	if e := status.Last; e != nil {
-		fmt.Fprintf(t, "last event\t%s of the %s in iteration %d, %s", e.Kind, e.Party, e.Iteration, e.At.Format(time.RFC3339))
+		fmt.Fprintf(t, "last event\t%s of the %s in round %d, %s", e.Kind, e.Party, e.Round, e.At.Format(time.RFC3339))
 		if e.Error != "" {
 			fmt.Fprintf(t, ": %s", e.Error)
 		}

@@ -50,7 +50,7 @@ func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	}
 	c := &store.Consent{
 		Session: fmt.Sprintf("%x", e.Session()), At: time.Now().UTC(), Algorithm: e.About().Name, Privacy: e.Statement(planned),
-		Mode: e.Mode().String(), Clients: e.Cohort.All(), Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Iterations(),
+		Mode: e.Mode().String(), Clients: e.Cohort.All(), Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Rounds(),
 	}
 	if !e.Private() {
 		return c, nil
@@ -81,7 +81,7 @@ func toLiar(e *experiment.Experiment) (float64, error) {
 			return 0, nil
 		}
 	}
-	events, err := alone.Charges(alone.Schedule.Iterations())
+	events, err := alone.Charges(alone.Schedule.Rounds())
 	if err != nil {
 		return 0, err
 	}

@@ -160,7 +160,7 @@ func TestEpsilonTowardsALyingAggregator(t *testing.T) {
 		for _, step := range e.Schedule {
 			for _, r := range step.Releases {
 				d2, _ := r.Bounds()
-				square += float64(cmp.Or(c.rounds, step.Iterations)) * d2 * d2 * c.honest / r.Noise.Variance
+				square += float64(cmp.Or(c.rounds, step.Rounds)) * d2 * d2 * c.honest / r.Noise.Variance
 			}
 		}
 		oracle := gaussianEpsilon(math.Sqrt(square), e.Privacy.Budget.Delta)

@@ -25,9 +25,9 @@ import (
 // load is a federation of processes on one machine that is timed and weighed.
 type load struct {
 	clients, processes, items int
-	// whole are iterations with everybody, the first of which is not timed, since it is set
+	// whole are rounds with everybody, the first of which is not timed, since it is set
 	// up with stages of its own; in each of the lossy ones that follow, one of the
-	// processes is stopped until the iteration has ended.
+	// processes is stopped until the round has ended.
 	whole, lossy int
 	stage        int // timeout in seconds
 }
@@ -77,7 +77,7 @@ func (l load) run(t *testing.T) {
 		stopped.signal(syscall.SIGSTOP)
 		last = f.aggregator.summed(l.whole + k + 1)
 		stopped.signal(syscall.SIGCONT)
-		t.Logf("iteration %d, of which %d clients were stopped: %.2f s, with the waiting for them", l.whole+k+1, l.clients/l.processes, last.Sub(before).Seconds())
+		t.Logf("round %d, of which %d clients were stopped: %.2f s, with the waiting for them", l.whole+k+1, l.clients/l.processes, last.Sub(before).Seconds())
 	}
 	server.end()
 	held = 0
@@ -91,7 +91,7 @@ func (l load) run(t *testing.T) {
 		f.aggregator.peak()>>20, (f.aggregator.peak()-idle)/l.clients>>10, held/l.clients>>10)
 	m.checkRounds(l)
 	bare := m.bare(l)
-	t.Logf("an iteration with everybody: %.2f s; its roles alone, in one process: %.2f s; ratio %.2f",
+	t.Logf("a round with everybody: %.2f s; its roles alone, in one process: %.2f s; ratio %.2f",
 		took.Seconds(), bare.Seconds(), took.Seconds()/bare.Seconds())
 }
 
@@ -198,7 +198,7 @@ type followed struct {
 // logLine is what is looked for in a log, and when it was written.
 type logLine struct {
 	Event, Message string
-	Iteration      int
+	Round          int
 	at             time.Time
 	text           string
 }
@@ -278,18 +278,18 @@ func (f *followed) said(message string, n int) time.Time {
 	return f.await(message, n, func(l logLine) bool { return strings.HasPrefix(l.Message, message) })
 }
 
-// summed says when an iteration ended, which must be in a sum.
-func (f *followed) summed(iteration int) (at time.Time) {
+// summed says when a round ended, which must be in a sum.
+func (f *followed) summed(round int) (at time.Time) {
 	f.t.Helper()
 	aborted := false
-	at = f.await("the end of an iteration", 1, func(l logLine) bool {
-		aborted = l.Event == "iteration-aborted"
-		return l.Iteration == iteration && (aborted || l.Event == "iteration-summed")
+	at = f.await("the end of a round", 1, func(l logLine) bool {
+		aborted = l.Event == "round-aborted"
+		return l.Round == round && (aborted || l.Event == "round-summed")
 	})
 	if aborted {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.t.Fatalf("iteration %d ended without a sum\n%s", iteration, f.tail())
+		f.t.Fatalf("round %d ended without a sum\n%s", round, f.tail())
 	}
 	return at
 }
@@ -338,7 +338,7 @@ func (f *followed) peak() int {
 	return int(usage.Maxrss) << 10 // in KiB, on Linux
 }
 
-// checkRounds: every iteration ended in a sum.
+// checkRounds: every round ended in a sum.
 func (m *machine) checkRounds(l load) {
 	m.t.Helper()
 	text, err := os.ReadFile(m.path("model/summary.json"))
@@ -353,11 +353,11 @@ func (m *machine) checkRounds(l load) {
 		m.t.Fatal(err)
 	}
 	if s.Clients != l.clients || s.Rounds != l.whole+l.lossy || s.SkippedRounds != 0 {
-		m.t.Errorf("summary %s\nwant %d iterations of %d clients, and none skipped", text, l.whole+l.lossy, l.clients)
+		m.t.Errorf("summary %s\nwant %d rounds of %d clients, and none skipped", text, l.whole+l.lossy, l.clients)
 	}
 }
 
-// bare is how long an iteration of the same experiment takes the roles of all parties in
+// bare is how long a round of the same experiment takes the roles of all parties in
 // this process: training, noise and cryptography, without a network. It is the mean over
 // those that were timed there.
 func (m *machine) bare(l load) time.Duration {
@@ -389,7 +389,7 @@ func (m *machine) bare(l load) time.Duration {
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(), Real: true, Mode: e.Mode(),
 		Rounds: l.whole, Seed: 1, Workers: protocol.Workers(runtime.GOMAXPROCS(0)),
 		Network: sim.Network{Up: 1e9, Down: 1e9, StageTimeout: time.Hour},
-		Iteration: func(sim.Iteration, []byte) error {
+		Round: func(sim.Round, []byte) error {
 			sums = append(sums, time.Now())
 			return nil
 		},

@@ -46,7 +46,7 @@ func TestRunningAccount(t *testing.T) {
 	if a := account(); len(a.Sessions) != 1 || a.Sessions[0].Charged != 0 || *a.Left != 10 {
 		t.Errorf("when it has consented: %+v", a)
 	}
-	if err = ledger.Persist(protocol.Charged{Session: session, Iteration: 1, Events: []dp.Event{dp.Gaussian(1)}}); err != nil {
+	if err = ledger.Persist(protocol.Charged{Session: session, Round: 1, Events: []dp.Event{dp.Gaussian(1)}}); err != nil {
 		t.Fatal(err)
 	}
 	a := account()

@@ -234,19 +234,19 @@ func (m *machine) checkStatus(ops string) {
 	m.t.Helper()
 	text, _ := m.run(cli.Done, "status", "--ops", ops, "--format", "json")
 	var status struct {
-		Role      string
-		Ready     bool
-		Iteration int
+		Role  string
+		Ready bool
+		Round int
 	}
 	if err := json.Unmarshal([]byte(text), &status); err != nil {
 		m.t.Fatal(err)
 	}
-	if status.Role != "aggregator" || !status.Ready || status.Iteration != 5 {
-		m.t.Errorf("status %s; want that of an aggregator after 5 iterations", text)
+	if status.Role != "aggregator" || !status.Ready || status.Round != 5 {
+		m.t.Errorf("status %s; want that of an aggregator after 5 rounds", text)
 	}
 }
 
-// checkResults: 5 iterations are in experiment.yaml, with epsilon 10; 30 items in
+// checkResults: 5 rounds are in experiment.yaml, with epsilon 10; 30 items in
 // items/movies.csv, and each user ends with one embedding of its own.
 func (m *machine) checkResults(printed string) {
 	m.t.Helper()

@@ -12,8 +12,8 @@ import (
 )
 
 // Each role is told to stop (SIGTERM, as a service manager does) in the middle of a session: it
-// leaves the iteration, ends with the code that it has for that, and goes on when it is started again,
-// until the session ends. What that costs at most: server and aggregator an iteration each.
+// leaves the round, ends with the code that it has for that, and goes on when it is started again,
+// until the session ends. What that costs at most: server and aggregator a round each.
 func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	long(t)
 	const rounds = 30

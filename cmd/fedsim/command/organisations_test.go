@@ -33,8 +33,8 @@ func leave(t *testing.T, args ...string) string {
 	return filepath.Join(out, "x")
 }
 
-// iterations reads metrics.jsonl.
-func iterations(t *testing.T, folder string) []results.Metrics {
+// rounds reads metrics.jsonl.
+func rounds(t *testing.T, folder string) []results.Metrics {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
 	if err != nil {
@@ -51,7 +51,7 @@ func iterations(t *testing.T, folder string) []results.Metrics {
 	return all
 }
 
-// What has been spent grows with every iteration, by less each time as
+// What has been spent grows with every round, by less each time as
 // composition is subadditive, to the budget and not beyond it.
 func TestEpsilonGrowsToTheBudget(t *testing.T) {
 	for _, tt := range []struct {
@@ -67,18 +67,18 @@ func TestEpsilonGrowsToTheBudget(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			all := iterations(t, leave(t, append(tt.args, "--epsilon", "4")...))
+			all := rounds(t, leave(t, append(tt.args, "--epsilon", "4")...))
 			if len(all) != 12 {
-				t.Fatalf("%d iterations, want 12", len(all))
+				t.Fatalf("%d rounds, want 12", len(all))
 			}
 			before, step := 0.0, math.Inf(1)
 			for _, m := range all {
 				if m.Epsilon == nil {
-					t.Fatalf("iteration %d states no epsilon", m.Round)
+					t.Fatalf("round %d states no epsilon", m.Round)
 				}
 				// A computed epsilon is an upper bound to some parts in 1e4.
 				if grown := *m.Epsilon - before; !(grown > 0 && grown < step+1e-3) {
-					t.Errorf("iteration %d: epsilon %v after %v, having grown by %v", m.Round, *m.Epsilon, before, step)
+					t.Errorf("round %d: epsilon %v after %v, having grown by %v", m.Round, *m.Epsilon, before, step)
 				}
 				before, step = *m.Epsilon, *m.Epsilon-before
 			}

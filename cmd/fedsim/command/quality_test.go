@@ -104,7 +104,7 @@ func TestVFLOnRealRatings(t *testing.T) {
 }
 
 // Ten parties with items that share the users' embeddings beat the same ten each
-// alone with as much noise, in a fifth of the default iterations.
+// alone with as much noise, in a fifth of the default rounds.
 func TestVFLBeatsEachAlone(t *testing.T) {
 	effort.LongOnly(t, "runs of full size take seconds")
 	t.Parallel()

@@ -40,9 +40,9 @@ func TestInterruptLeavesNothing(t *testing.T) {
 		args []string
 	}{
 		{"before the start", "", nil},
-		{"in the first iteration", "lfl-sgdmf 1/4", nil},
-		{"after the last iteration, in the run without noise", "lfl-sgdmf 4/4", nil},
-		{"after the last iteration, in the baselines", "lfl-sgdmf 4/4", []string{"--epsilon", "inf"}},
+		{"in the first round", "lfl-sgdmf 1/4", nil},
+		{"after the last round, in the run without noise", "lfl-sgdmf 4/4", nil},
+		{"after the last round, in the baselines", "lfl-sgdmf 4/4", []string{"--epsilon", "inf"}},
 		{"clients drawing noise", "lfl-sgdmf 2/4", []string{"--noise-draw", "client"}},
 		{"in one place", "sgd-mf 2/30", []string{"--algorithm", "sgd-mf"}},
 		{"with JSON", "lfl-sgdmf 2/4", []string{"--format", "json"}},
@@ -119,7 +119,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 		t.Fatalf("exit code %d", code)
 	}
 	if len(seen) < 2 {
-		t.Fatalf("saw %v while it ran, want the temporary folder in both iterations", seen)
+		t.Fatalf("saw %v while it ran, want the temporary folder in both rounds", seen)
 	}
 	for _, name := range seen {
 		if !strings.HasPrefix(name, ".") {

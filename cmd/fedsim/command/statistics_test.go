@@ -71,12 +71,12 @@ func leftBehind(t *testing.T, args ...string) map[string]string {
 		delete(m, "bytes_down")
 		delete(m, "seconds")
 		delete(m, "stages")
-		files[fmt.Sprint("iteration ", i+1)] = fmt.Sprint(m)
+		files[fmt.Sprint("round ", i+1)] = fmt.Sprint(m)
 	}
 	return files
 }
 
-// ofStatistics are the algorithms whose iterations are of several kinds, each in a form of
+// ofStatistics are the algorithms whose rounds are of several kinds, each in a form of
 // its own.
 var ofStatistics = []string{
 	"--algorithm ssp-c --set encoder.steps=20", "--algorithm dp-cmf --set statistics.gramian=per-item", "--algorithm dpals --set statistics.per-user=5",

@@ -172,7 +172,7 @@ func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
 	for i, r := range p.Releases {
 		b := newBackground(r, p.Cohort, sums.Values[i])
 		for u := range l.full {
-			if !l.arrived.Of(p.Iteration, u) {
+			if !l.arrived.Of(p.Round, u) {
 				continue
 			}
 			if k := l.place[u]; k >= 0 { // in or out, at odds of 1 to 1
@@ -182,7 +182,7 @@ func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
 			}
 		}
 		for k, t := range l.targets {
-			if !l.arrived.Of(p.Iteration, t.user) {
+			if !l.arrived.Of(p.Round, t.user) {
 				continue
 			}
 			both := slices.Concat(with[k], without[k])

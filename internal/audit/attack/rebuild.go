@@ -144,12 +144,12 @@ func (w *watcher) hear(at time.Duration, e protocol.Envelope) {
 	}
 	switch m := e.Message.(type) {
 	case *protocol.MaskedInput:
-		if w.pending[m.Iteration] == nil {
-			w.pending[m.Iteration] = make(map[int]*sent)
+		if w.pending[m.Round] == nil {
+			w.pending[m.Round] = make(map[int]*sent)
 		}
-		w.pending[m.Iteration][u] = &sent{vectors: m.Vectors}
+		w.pending[m.Round][u] = &sent{vectors: m.Vectors}
 	case *protocol.Unmask:
-		if s := w.pending[m.Iteration][u]; s != nil {
+		if s := w.pending[m.Round][u]; s != nil {
 			s.removals = m.Removals
 		}
 	}
@@ -170,7 +170,7 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 		for _, u := range w.follow {
 			share := 1. / 12          // the variance of rounding
 			x := make([]int64, r.Len) // zeros if the client was lost
-			if s := w.pending[p.Iteration][u]; s != nil {
+			if s := w.pending[p.Round][u]; s != nil {
 				if v := s.add(x, i, r, p.Cohort, sums.Survivors); noised {
 					share += v
 				}
@@ -183,13 +183,13 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 		noise := b.variance[0]
 		w.sum.take(r, items, func(j int) float64 { return sums.Values[i][j] }, func(int) float64 { return noise })
 		for u, list := range own {
-			if w.arrived.Of(p.Iteration, u) {
+			if w.arrived.Of(p.Round, u) {
 				b.add(list, i)
 			}
 		}
 		for _, u := range w.follow {
 			mine := make([]float64, r.Len)
-			if w.arrived.Of(p.Iteration, u) {
+			if w.arrived.Of(p.Round, u) {
 				for _, vectors := range own[u] {
 					vectors[i].Each(func(j int, x float64) { mine[j] += x / float64(len(own[u])) })
 				}
@@ -197,7 +197,7 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 			w.others[u].take(r, items, func(j int) float64 { return b.left[j] + mine[j] }, func(j int) float64 { return b.variance[j] })
 		}
 	}
-	delete(w.pending, p.Iteration)
+	delete(w.pending, p.Round)
 	return nil
 }
 

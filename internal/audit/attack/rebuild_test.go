@@ -24,10 +24,10 @@ func TestAttackerAddsWhatIsTakenBack(t *testing.T) {
 		{protocol.Split, true, 3, v / 19}, {protocol.Split, false, 5, v / 13}, {protocol.TwoRound, true, 5, v / 13},
 	} {
 		w := &watcher{listener: &listener{arrived: make(heard.Inputs)}, follow: []int{3}, pending: make(map[uint64]map[int]*sent)}
-		from.Message = &protocol.MaskedInput{Iteration: 1, Vectors: []protocol.Integers{{Value: []int64{5}}}}
+		from.Message = &protocol.MaskedInput{Round: 1, Vectors: []protocol.Integers{{Value: []int64{5}}}}
 		w.hear(0, from)
 		if c.answers {
-			from.Message = &protocol.Unmask{Iteration: 1, Removals: []protocol.Integers{{Value: []int64{-2}}}}
+			from.Message = &protocol.Unmask{Round: 1, Removals: []protocol.Integers{{Value: []int64{-2}}}}
 			w.hear(0, from)
 		}
 		x := make([]int64, 1)

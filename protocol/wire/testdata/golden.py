@@ -139,8 +139,8 @@ GOOD = [
 ]
 
 
-def plan(session=data(1, SESSION), iteration=uint(2, 7), cohort=data(4, uint(1, 2)), releases=EXACT, rest=b""):
-    return data(1, session, iteration, cohort, releases, rest)
+def plan(session=data(1, SESSION), round=uint(2, 7), cohort=data(4, uint(1, 2)), releases=EXACT, rest=b""):
+    return data(1, session, round, cohort, releases, rest)
 
 
 def release(*fields):
@@ -155,15 +155,15 @@ BAD = [
     ("field number 0", "open", b"\x02\x00", "syntax", ""),
     ("a length beyond the end", "open", b"\x0a\x05\x0a", "syntax", "plan"),
     ("bytes left over", "consistency", CONSISTENCY + b"\x00", "syntax", ""),
-    ("a number of 11 bytes", "advertise", b"\x08" + b"\xff" * 10 + b"\x01", "syntax", "iteration"),
+    ("a number of 11 bytes", "advertise", b"\x08" + b"\xff" * 10 + b"\x01", "syntax", "round"),
     ("an unknown field", "advertise", b"".join(ADVERTISE) + uint(4, 1), "syntax", ""),
     ("an unknown field with a large number", "advertise", b"".join(ADVERTISE) + uint(1000, 1), "syntax", ""),
     ("an unknown field of a member", "roster", uint(1, 9) + data(2, data(2, *KEYS), uint(3, 1)), "syntax", "members[0]"),
-    ("a group", "advertise", b"\x0b\x0c", "syntax", "iteration"),
+    ("a group", "advertise", b"\x0b\x0c", "syntax", "round"),
     ("a number for bytes", "consistency", uint(1, 9) + uint(2, 1), "syntax", "signature"),
-    ("bytes for a number", "consistency", data(1, b"\x09"), "syntax", "iteration"),
+    ("bytes for a number", "consistency", data(1, b"\x09"), "syntax", "round"),
     ("fixed numbers for a float", "invite", data(1, SESSION) + uint(2, 8) + data(3, uint(1, 3), uint(2, 1)), "syntax", "cohort.tolerance"),
-    ("an iteration twice", "advertise", uint(1, 9) + b"".join(ADVERTISE), "syntax", "iteration"),
+    ("a round twice", "advertise", uint(1, 9) + b"".join(ADVERTISE), "syntax", "round"),
     ("a message twice", "advertise", b"".join(ADVERTISE) + data(2, *KEYS), "syntax", "keys"),
     ("a client of 33 bits", "abort", uint(1, 9) + data(3, uint(1, 2**32 + 3), uint(3, 4)), "syntax", "unrecoverable.client"),
     ("a flag of 2", "abort", uint(1, 9) + data(3, uint(3, 4), uint(4, 2)), "syntax", "unrecoverable.dealt"),
@@ -178,12 +178,12 @@ BAD = [
     ("nothing", "final", b"", "value", ""),
     ("no plan", "announce", data(2, *DELIVERY), "value", "plan"),
     ("no session", "open", plan(session=b""), "value", "plan.session"),
-    ("no iteration of a plan", "open", plan(iteration=b""), "value", "plan.iteration"),
+    ("no round of a plan", "open", plan(round=b""), "value", "plan.round"),
     ("no cohort", "open", plan(cohort=b""), "value", "plan.cohort"),
     ("no releases", "open", plan(releases=b""), "value", "plan.releases"),
     ("no noise", "open", release(uint(2, 1)), "value", "plan.releases[0].noise"),
     ("no kind of noise", "open", release(uint(2, 1), data(9)), "value", "plan.releases[0].noise.kind"),
-    ("no iteration", "advertise", data(2, *KEYS), "value", "iteration"),
+    ("no round", "advertise", data(2, *KEYS), "value", "round"),
     ("no keys", "advertise", uint(1, 9), "value", "keys"),
     ("no mask key", "advertise", uint(1, 9) + data(2, KEYS[1]), "value", "keys.mask"),
     ("no members", "roster", uint(1, 9), "value", "members"),
@@ -204,9 +204,9 @@ BAD = [
     ("no revealed shares", "unmask", uint(1, 9) + REMOVED[0], "value", "shares"),
     ("no removals", "unmask", uint(1, 9) + REVEALED[0], "value", "removed"),
     ("nobody answered", "answered", uint(1, 9), "value", "u2"),
-    ("no iteration of an answer", "answered", data(2, b"\x03"), "value", "iteration"),
+    ("no round of an answer", "answered", data(2, b"\x03"), "value", "round"),
     ("no shares in a replacement", "replacement", uint(1, 9), "value", "shares"),
-    ("no iteration of a replacement", "replacement", b"".join(REVEALED), "value", "iteration"),
+    ("no round of a replacement", "replacement", b"".join(REVEALED), "value", "round"),
     ("no integers", "result", uint(1, 9) + uint(2, 3) + uint(3, 3), "value", "integers"),
     ("no coordinates", "result", uint(1, 9) + data(4), "value", "integers[0]"),
     ("no reason", "abort", uint(1, 9), "value", "reason"),
@@ -241,7 +241,7 @@ BAD = [
     ("a short hash of a set", "delivery", b"".join(DELIVERY) + uint(4, 240) + data(5, fill(31, 0)), "value", "digest"),
 
     # Out of range or order.
-    ("iteration 0", "advertise", uint(1, 0) + data(2, *KEYS), "value", "iteration"),
+    ("round 0", "advertise", uint(1, 0) + data(2, *KEYS), "value", "round"),
     ("a kind of noise too many", "open", release(uint(2, 1), data(9, uint(1, 6))), "value", "plan.releases[0].noise.kind"),
     ("a stage too many", "abort", uint(1, 9) + data(2, uint(1, 7), uint(3, 4)), "value", "too_few.stage"),
     ("a client twice", "roster", uint(1, 9) + ROSTER[2] + ROSTER[2], "value", "members[1].client"),
@@ -308,7 +308,7 @@ BAD = [
     ("counted in no stage", "relay-ack", uint(1, 9), "value", "stage"),
     ("counted in the stage share", "relay-ack", uint(1, 9) + uint(2, 2), "value", "stage"),
     ("a sum of the stage replace", "relay-collect", uint(1, 9) + uint(2, 6), "value", "stage"),
-    ("no iteration of a sum", "relay-collect", uint(2, 3), "value", "iteration"),
+    ("no round of a sum", "relay-collect", uint(2, 3), "value", "round"),
     ("a sum over nobody", "partial", uint(1, 9) + uint(2, 3) + data(4, b"v"), "value", "clients"),
     ("no sums", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01"), "value", "sums"),
     ("5 sums of a relay", "partial", uint(1, 9) + uint(2, 3) + data(3, b"\x01") + data(4) * 5, "limit", "sums"),
@@ -319,7 +319,7 @@ BAD = [
 
     # In what travels with a message.
     ("a delivery without shares", "announce", SMALL + data(2, *DELIVERY[:2]), "value", "delivery.shares"),
-    ("keys without an iteration", "masked-input", uint(1, 9) + MASKED[0] + data(3, data(2, *KEYS)), "value", "next.iteration"),
+    ("keys without a round", "masked-input", uint(1, 9) + MASKED[0] + data(3, data(2, *KEYS)), "value", "next.round"),
     ("a roster of nobody", "survivors", uint(1, 9) + data(2, b"\x03") + data(3, uint(1, 9)), "value", "next.members"),
     ("a short hash of changes along", "unmask", uint(1, 9) + REVEALED[0] + REMOVED[0] + data(4, *REPLACED_SHARES[:4], data(5, b"h")), "value", "next.change_hash"),
     ("shares with too many for one", "unmask", uint(1, 9) + REVEALED[0] + REMOVED[0] + data(4, *SHARES[:2], data(3) * 5), "limit", "next.shares"),

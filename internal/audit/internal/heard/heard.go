@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Inputs are the clients whose masked input came, by iteration: those that are in its sum.
+// Inputs are the clients whose masked input came, by round: those that are in its sum.
 type Inputs map[uint64]map[protocol.ClientID]bool
 
 // Hear notes who sends a masked input. It is for sim.Config.Sent.
@@ -16,13 +16,13 @@ func (in Inputs) Hear(_ time.Duration, e protocol.Envelope) {
 	if !ok {
 		return
 	}
-	if in[m.Iteration] == nil {
-		in[m.Iteration] = make(map[protocol.ClientID]bool)
+	if in[m.Round] == nil {
+		in[m.Round] = make(map[protocol.ClientID]bool)
 	}
-	in[m.Iteration][e.From.Client] = true
+	in[m.Round][e.From.Client] = true
 }
 
-// Of reports whether a client's came in an iteration.
-func (in Inputs) Of(iteration uint64, client int) bool {
-	return in[iteration][protocol.ClientID(client)]
+// Of reports whether a client's came in a round.
+func (in Inputs) Of(round uint64, client int) bool {
+	return in[round][protocol.ClientID(client)]
 }

@@ -308,7 +308,7 @@ func (x *Open) GetPlan() *Plan {
 type Announce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
-	Delivery      *Delivery              `protobuf:"bytes,2,opt,name=delivery,proto3" json:"delivery,omitempty"` // if the iteration was set up ahead
+	Delivery      *Delivery              `protobuf:"bytes,2,opt,name=delivery,proto3" json:"delivery,omitempty"` // if the round was set up ahead
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -361,7 +361,7 @@ func (x *Announce) GetDelivery() *Delivery {
 type Invite struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       []byte                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // fixed: 16
-	Iteration     uint64                 `protobuf:"varint,2,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Cohort        *Cohort                `protobuf:"bytes,3,opt,name=cohort,proto3" json:"cohort,omitempty"`
 	Replaces      bool                   `protobuf:"varint,4,opt,name=replaces,proto3" json:"replaces,omitempty"` // the plan will replace noise
 	unknownFields protoimpl.UnknownFields
@@ -405,9 +405,9 @@ func (x *Invite) GetSession() []byte {
 	return nil
 }
 
-func (x *Invite) GetIteration() uint64 {
+func (x *Invite) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -429,7 +429,7 @@ func (x *Invite) GetReplaces() bool {
 // Client to aggregator.
 type Advertise struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Keys          *Keys                  `protobuf:"bytes,2,opt,name=keys,proto3" json:"keys,omitempty"`
 	Ahead         bool                   `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"` // of the setup that was begun before there was a plan
 	unknownFields protoimpl.UnknownFields
@@ -466,9 +466,9 @@ func (*Advertise) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *Advertise) GetIteration() uint64 {
+func (x *Advertise) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -490,7 +490,7 @@ func (x *Advertise) GetAhead() bool {
 // Aggregator to client.
 type Roster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Members       []*Member              `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 	Clients       uint32                 `protobuf:"varint,3,opt,name=clients,proto3" json:"clients,omitempty"` // with a ring: how many there are
 	Ring          *Ring                  `protobuf:"bytes,4,opt,name=ring,proto3" json:"ring,omitempty"`        // if the members are the receiver and its neighbours alone
@@ -528,9 +528,9 @@ func (*Roster) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *Roster) GetIteration() uint64 {
+func (x *Roster) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -619,7 +619,7 @@ func (x *Ring) GetProof() [][]byte {
 // Client to aggregator.
 type Shares struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	SeedHash      []byte                 `protobuf:"bytes,2,opt,name=seed_hash,json=seedHash,proto3" json:"seed_hash,omitempty"` // fixed: 32
 	Shares        []*EncryptedShare      `protobuf:"bytes,3,rep,name=shares,proto3" json:"shares,omitempty"`
 	Ahead         bool                   `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`                            // as in Advertise
@@ -658,9 +658,9 @@ func (*Shares) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *Shares) GetIteration() uint64 {
+func (x *Shares) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -696,7 +696,7 @@ func (x *Shares) GetChangeHash() []byte {
 // Aggregator to client.
 type Delivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Arrived       []byte                 `protobuf:"bytes,2,opt,name=arrived,proto3" json:"arrived,omitempty"` // a subset of the roster's members, member i at bit i mod 8 of byte i/8
 	Shares        []*EncryptedShare      `protobuf:"bytes,3,rep,name=shares,proto3" json:"shares,omitempty"`
 	Clients       uint32                 `protobuf:"varint,4,opt,name=clients,proto3" json:"clients,omitempty"` // with a digest: how many there are
@@ -735,9 +735,9 @@ func (*Delivery) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Delivery) GetIteration() uint64 {
+func (x *Delivery) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -773,9 +773,9 @@ func (x *Delivery) GetDigest() []byte {
 // Client to aggregator.
 type MaskedInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Masked        [][]byte               `protobuf:"bytes,2,rep,name=masked,proto3" json:"masked,omitempty"` // per release, its coordinates packed at the width of its ring
-	Next          *Advertise             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // if the next iteration is set up ahead
+	Next          *Advertise             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // if the next round is set up ahead
 	Complaints    []*Complaint           `protobuf:"bytes,4,rep,name=complaints,proto3" json:"complaints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -811,9 +811,9 @@ func (*MaskedInput) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *MaskedInput) GetIteration() uint64 {
+func (x *MaskedInput) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -894,9 +894,9 @@ func (x *Complaint) GetSecret() []byte {
 // Aggregator to client.
 type Survivors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	U1            []byte                 `protobuf:"bytes,2,opt,name=u1,proto3" json:"u1,omitempty"`        // a subset of the roster's members, as in Delivery
-	Next          *Roster                `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`    // if the next iteration is set up ahead
+	Next          *Roster                `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`    // if the next round is set up ahead
 	Count         uint32                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // as in Delivery
 	Digest        []byte                 `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -933,9 +933,9 @@ func (*Survivors) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *Survivors) GetIteration() uint64 {
+func (x *Survivors) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -971,7 +971,7 @@ func (x *Survivors) GetDigest() []byte {
 // Client to aggregator, in active mode.
 type Consistency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"` // fixed: 64
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1007,9 +1007,9 @@ func (*Consistency) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *Consistency) GetIteration() uint64 {
+func (x *Consistency) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1024,7 +1024,7 @@ func (x *Consistency) GetSignature() []byte {
 // Aggregator to client, in active mode.
 type Quorum struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Signatures    []*Signed              `protobuf:"bytes,2,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1060,9 +1060,9 @@ func (*Quorum) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *Quorum) GetIteration() uint64 {
+func (x *Quorum) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1076,13 +1076,13 @@ func (x *Quorum) GetSignatures() []*Signed {
 
 // Client to aggregator.
 type Unmask struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Iteration uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
-	Shares    []*RevealedShare       `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Round  uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Shares []*RevealedShare       `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
 	// Per release: where noise is split, what protocol.AppendRemoval writes; where it is
 	// replaced, the coordinates packed at the width of the ring; empty elsewhere.
 	Removed       [][]byte `protobuf:"bytes,3,rep,name=removed,proto3" json:"removed,omitempty"`
-	Next          *Shares  `protobuf:"bytes,4,opt,name=next,proto3" json:"next,omitempty"` // if the next iteration is set up ahead
+	Next          *Shares  `protobuf:"bytes,4,opt,name=next,proto3" json:"next,omitempty"` // if the next round is set up ahead
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1117,9 +1117,9 @@ func (*Unmask) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *Unmask) GetIteration() uint64 {
+func (x *Unmask) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1148,7 +1148,7 @@ func (x *Unmask) GetNext() *Shares {
 // Aggregator to client, where noise is replaced.
 type Answered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	U2            []byte                 `protobuf:"bytes,2,opt,name=u2,proto3" json:"u2,omitempty"`        // a subset of the roster's members, as in Delivery
 	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"` // as in Delivery
 	Digest        []byte                 `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -1186,9 +1186,9 @@ func (*Answered) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *Answered) GetIteration() uint64 {
+func (x *Answered) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1217,7 +1217,7 @@ func (x *Answered) GetDigest() []byte {
 // Client to aggregator, where noise is replaced.
 type Replacement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Shares        []*RevealedShare       `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1253,9 +1253,9 @@ func (*Replacement) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *Replacement) GetIteration() uint64 {
+func (x *Replacement) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1270,7 +1270,7 @@ func (x *Replacement) GetShares() []*RevealedShare {
 // Aggregator to server.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Survivors     uint32                 `protobuf:"varint,2,opt,name=survivors,proto3" json:"survivors,omitempty"`
 	Answered      uint32                 `protobuf:"varint,3,opt,name=answered,proto3" json:"answered,omitempty"`
 	Integers      [][]byte               `protobuf:"bytes,4,rep,name=integers,proto3" json:"integers,omitempty"` // per release, 8 bytes a coordinate: two's complement, little endian
@@ -1308,9 +1308,9 @@ func (*Result) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *Result) GetIteration() uint64 {
+func (x *Result) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1338,8 +1338,8 @@ func (x *Result) GetIntegers() [][]byte {
 
 // Aggregator to server.
 type Abort struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Iteration uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Round uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	// Types that are valid to be assigned to Reason:
 	//
 	//	*Abort_TooFew
@@ -1379,9 +1379,9 @@ func (*Abort) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *Abort) GetIteration() uint64 {
+func (x *Abort) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1430,7 +1430,7 @@ func (*Abort_Unrecoverable) isAbort_Reason() {}
 // Aggregator to server.
 type Held struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Connected     uint32                 `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	Required      uint32                 `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1467,9 +1467,9 @@ func (*Held) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *Held) GetIteration() uint64 {
+func (x *Held) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1621,7 +1621,7 @@ func (x *Forward) GetOpens() bool {
 // Aggregator to relay.
 type RelayAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"` // masked-input or unmask
 	Client        uint32                 `protobuf:"varint,3,opt,name=client,proto3" json:"client,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1658,9 +1658,9 @@ func (*RelayAck) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *RelayAck) GetIteration() uint64 {
+func (x *RelayAck) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1682,7 +1682,7 @@ func (x *RelayAck) GetClient() uint32 {
 // Aggregator to relay.
 type RelayCollect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1718,9 +1718,9 @@ func (*RelayCollect) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *RelayCollect) GetIteration() uint64 {
+func (x *RelayCollect) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1735,7 +1735,7 @@ func (x *RelayCollect) GetStage() Stage {
 // Relay to aggregator.
 type Partial struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Iteration     uint64                 `protobuf:"varint,1,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Stage         Stage                  `protobuf:"varint,2,opt,name=stage,proto3,enum=fedsim.wire.v1.Stage" json:"stage,omitempty"`
 	Clients       []byte                 `protobuf:"bytes,3,opt,name=clients,proto3" json:"clients,omitempty"` // client i at bit i mod 8 of byte i/8
 	Sums          [][]byte               `protobuf:"bytes,4,rep,name=sums,proto3" json:"sums,omitempty"`       // per release, its coordinates packed at the width of its ring; empty where nothing is removed
@@ -1773,9 +1773,9 @@ func (*Partial) Descriptor() ([]byte, []int) {
 	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
 }
 
-func (x *Partial) GetIteration() uint64 {
+func (x *Partial) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -1865,7 +1865,7 @@ func (x *RelayStatus) GetIncarnation() []byte {
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       []byte                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // fixed: 16
-	Iteration     uint64                 `protobuf:"varint,2,opt,name=iteration,proto3" json:"iteration,omitempty"`
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Phase         string                 `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
 	Cohort        *Cohort                `protobuf:"bytes,4,opt,name=cohort,proto3" json:"cohort,omitempty"`
 	Releases      []*Release             `protobuf:"bytes,5,rep,name=releases,proto3" json:"releases,omitempty"`
@@ -1912,9 +1912,9 @@ func (x *Plan) GetSession() []byte {
 	return nil
 }
 
-func (x *Plan) GetIteration() uint64 {
+func (x *Plan) GetRound() uint64 {
 	if x != nil {
-		return x.Iteration
+		return x.Round
 	}
 	return 0
 }
@@ -2719,40 +2719,40 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x04plan\x18\x01 \x01(\v2\x14.fedsim.wire.v1.PlanR\x04plan\"j\n" +
 	"\bAnnounce\x12(\n" +
 	"\x04plan\x18\x01 \x01(\v2\x14.fedsim.wire.v1.PlanR\x04plan\x124\n" +
-	"\bdelivery\x18\x02 \x01(\v2\x18.fedsim.wire.v1.DeliveryR\bdelivery\"\x8c\x01\n" +
+	"\bdelivery\x18\x02 \x01(\v2\x18.fedsim.wire.v1.DeliveryR\bdelivery\"\x84\x01\n" +
 	"\x06Invite\x12\x18\n" +
-	"\asession\x18\x01 \x01(\fR\asession\x12\x1c\n" +
-	"\titeration\x18\x02 \x01(\x04R\titeration\x12.\n" +
+	"\asession\x18\x01 \x01(\fR\asession\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12.\n" +
 	"\x06cohort\x18\x03 \x01(\v2\x16.fedsim.wire.v1.CohortR\x06cohort\x12\x1a\n" +
-	"\breplaces\x18\x04 \x01(\bR\breplaces\"i\n" +
-	"\tAdvertise\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12(\n" +
+	"\breplaces\x18\x04 \x01(\bR\breplaces\"a\n" +
+	"\tAdvertise\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12(\n" +
 	"\x04keys\x18\x02 \x01(\v2\x14.fedsim.wire.v1.KeysR\x04keys\x12\x14\n" +
-	"\x05ahead\x18\x03 \x01(\bR\x05ahead\"\x9c\x01\n" +
-	"\x06Roster\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x120\n" +
+	"\x05ahead\x18\x03 \x01(\bR\x05ahead\"\x94\x01\n" +
+	"\x06Roster\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x120\n" +
 	"\amembers\x18\x02 \x03(\v2\x16.fedsim.wire.v1.MemberR\amembers\x12\x18\n" +
 	"\aclients\x18\x03 \x01(\rR\aclients\x12(\n" +
 	"\x04ring\x18\x04 \x01(\v2\x14.fedsim.wire.v1.RingR\x04ring\"F\n" +
 	"\x04Ring\x12\x12\n" +
 	"\x04keys\x18\x01 \x01(\fR\x04keys\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\rR\x05start\x12\x14\n" +
-	"\x05proof\x18\x03 \x03(\fR\x05proof\"\xb2\x01\n" +
-	"\x06Shares\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1b\n" +
+	"\x05proof\x18\x03 \x03(\fR\x05proof\"\xaa\x01\n" +
+	"\x06Shares\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1b\n" +
 	"\tseed_hash\x18\x02 \x01(\fR\bseedHash\x126\n" +
 	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\x12\x14\n" +
 	"\x05ahead\x18\x04 \x01(\bR\x05ahead\x12\x1f\n" +
 	"\vchange_hash\x18\x05 \x01(\fR\n" +
-	"changeHash\"\xac\x01\n" +
-	"\bDelivery\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x18\n" +
+	"changeHash\"\xa4\x01\n" +
+	"\bDelivery\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aarrived\x18\x02 \x01(\fR\aarrived\x126\n" +
 	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\x12\x18\n" +
 	"\aclients\x18\x04 \x01(\rR\aclients\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xad\x01\n" +
-	"\vMaskedInput\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xa5\x01\n" +
+	"\vMaskedInput\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06masked\x18\x02 \x03(\fR\x06masked\x12-\n" +
 	"\x04next\x18\x03 \x01(\v2\x19.fedsim.wire.v1.AdvertiseR\x04next\x129\n" +
 	"\n" +
@@ -2760,46 +2760,46 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"complaints\";\n" +
 	"\tComplaint\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\fR\x06secret\"\x93\x01\n" +
-	"\tSurvivors\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x0e\n" +
+	"\x06secret\x18\x02 \x01(\fR\x06secret\"\x8b\x01\n" +
+	"\tSurvivors\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x0e\n" +
 	"\x02u1\x18\x02 \x01(\fR\x02u1\x12*\n" +
 	"\x04next\x18\x03 \x01(\v2\x16.fedsim.wire.v1.RosterR\x04next\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"I\n" +
-	"\vConsistency\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"^\n" +
-	"\x06Quorum\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x126\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"A\n" +
+	"\vConsistency\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\"V\n" +
+	"\x06Quorum\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x126\n" +
 	"\n" +
 	"signatures\x18\x02 \x03(\v2\x16.fedsim.wire.v1.SignedR\n" +
-	"signatures\"\xa3\x01\n" +
-	"\x06Unmask\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x125\n" +
+	"signatures\"\x9b\x01\n" +
+	"\x06Unmask\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x125\n" +
 	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\x12\x18\n" +
 	"\aremoved\x18\x03 \x03(\fR\aremoved\x12*\n" +
-	"\x04next\x18\x04 \x01(\v2\x16.fedsim.wire.v1.SharesR\x04next\"f\n" +
-	"\bAnswered\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x0e\n" +
+	"\x04next\x18\x04 \x01(\v2\x16.fedsim.wire.v1.SharesR\x04next\"^\n" +
+	"\bAnswered\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x0e\n" +
 	"\x02u2\x18\x02 \x01(\fR\x02u2\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x12\x16\n" +
-	"\x06digest\x18\x04 \x01(\fR\x06digest\"b\n" +
-	"\vReplacement\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x125\n" +
-	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\"|\n" +
-	"\x06Result\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1c\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digest\"Z\n" +
+	"\vReplacement\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x125\n" +
+	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\"t\n" +
+	"\x06Result\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1c\n" +
 	"\tsurvivors\x18\x02 \x01(\rR\tsurvivors\x12\x1a\n" +
 	"\banswered\x18\x03 \x01(\rR\banswered\x12\x1a\n" +
-	"\bintegers\x18\x04 \x03(\fR\bintegers\"\xa9\x01\n" +
-	"\x05Abort\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x121\n" +
+	"\bintegers\x18\x04 \x03(\fR\bintegers\"\xa1\x01\n" +
+	"\x05Abort\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x121\n" +
 	"\atoo_few\x18\x02 \x01(\v2\x16.fedsim.wire.v1.TooFewH\x00R\x06tooFew\x12E\n" +
 	"\runrecoverable\x18\x03 \x01(\v2\x1d.fedsim.wire.v1.UnrecoverableH\x00R\runrecoverableB\b\n" +
-	"\x06reason\"^\n" +
-	"\x04Held\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12\x1c\n" +
+	"\x06reason\"V\n" +
+	"\x04Held\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\rR\tconnected\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\rR\brequired\";\n" +
 	"\x05Final\x12\x14\n" +
@@ -2810,26 +2810,26 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.fedsim.wire.v1.KindR\x04kind\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\fR\amessage\x12\x12\n" +
 	"\x04held\x18\x04 \x01(\bR\x04held\x12\x14\n" +
-	"\x05opens\x18\x05 \x01(\bR\x05opens\"m\n" +
-	"\bRelayAck\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
+	"\x05opens\x18\x05 \x01(\bR\x05opens\"e\n" +
+	"\bRelayAck\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12+\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x16\n" +
-	"\x06client\x18\x03 \x01(\rR\x06client\"Y\n" +
-	"\fRelayCollect\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
-	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\"\x82\x01\n" +
-	"\aPartial\x12\x1c\n" +
-	"\titeration\x18\x01 \x01(\x04R\titeration\x12+\n" +
+	"\x06client\x18\x03 \x01(\rR\x06client\"Q\n" +
+	"\fRelayCollect\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12+\n" +
+	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\"z\n" +
+	"\aPartial\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12+\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x15.fedsim.wire.v1.StageR\x05stage\x12\x18\n" +
 	"\aclients\x18\x03 \x01(\fR\aclients\x12\x12\n" +
 	"\x04sums\x18\x04 \x03(\fR\x04sums\"e\n" +
 	"\vRelayStatus\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12 \n" +
-	"\vincarnation\x18\x03 \x01(\fR\vincarnation\"\xf5\x01\n" +
+	"\vincarnation\x18\x03 \x01(\fR\vincarnation\"\xed\x01\n" +
 	"\x04Plan\x12\x18\n" +
-	"\asession\x18\x01 \x01(\fR\asession\x12\x1c\n" +
-	"\titeration\x18\x02 \x01(\x04R\titeration\x12\x14\n" +
+	"\asession\x18\x01 \x01(\fR\asession\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05phase\x18\x03 \x01(\tR\x05phase\x12.\n" +
 	"\x06cohort\x18\x04 \x01(\v2\x16.fedsim.wire.v1.CohortR\x06cohort\x123\n" +
 	"\breleases\x18\x05 \x03(\v2\x17.fedsim.wire.v1.ReleaseR\breleases\x12\x1c\n" +
