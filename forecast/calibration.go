@@ -2,31 +2,33 @@ package forecast
 
 import "math"
 
-// Calibration is what a simulation takes on this machine, with everybody in one process. How long is from training on some of its users.
+// Calibration estimates the cost of a simulation on this machine, with all roles in one process. The
+// times are extrapolated from training on some of its users.
 type Calibration struct {
-	// Processor is the processor time of the whole training, in seconds, with what is measured after every round; and of a round.
-	// Wall is how long that takes on the wall, with all workers, at the last trial's ratio of the two.
+	// Processor is the processor time of the whole training, in seconds, with the measurements
+	// after every round; and of a round. Wall is the time on the wall clock, with all workers, at
+	// the last trial's ratio of the two.
 	Processor float64 `json:"processor_seconds"`
 	Round     float64 `json:"processor_seconds_per_round"`
 	Wall      float64 `json:"wall_seconds"`
 	Workers   int     `json:"workers"`
-	// PeakMemory is about what the simulation takes at the most ([PeakMemory]).
+	// PeakMemory is the largest memory of the simulation, roughly ([PeakMemory]).
 	PeakMemory int64 `json:"peak_memory_bytes"`
 
-	Trials []Trial `json:"trials"`       // what it was drawn from
-	Took   float64 `json:"took_seconds"` // on the wall, to find out
+	Trials []Trial `json:"trials"`       // the trials behind the estimate
+	Took   float64 `json:"took_seconds"` // of the trials, on the wall clock
 }
 
-// Trial is a training that was timed.
+// Trial is a timed training run.
 type Trial struct {
 	Users   int     `json:"users"`
 	Ratings int     `json:"ratings"`           // trained on
-	Seconds float64 `json:"processor_seconds"` // of the training
-	Wall    float64 `json:"wall_seconds"`      // of it
+	Seconds float64 `json:"processor_seconds"` // of the training run
+	Wall    float64 `json:"wall_seconds"`      // of the training run
 }
 
-// CalibrationOf draws a line through one or two trials, by ratings: what does not depend on them, such as noise and solving for the
-// items, is where it begins, which is not below zero.
+// CalibrationOf draws a line through one or two trials, by ratings. The line begins at the time that
+// does not depend on ratings, such as for noise and for solving for the items; it is not below zero.
 func CalibrationOf(trials []Trial, ratings, rounds, workers int) *Calibration {
 	last := trials[len(trials)-1]
 	base, slope := 0., last.Seconds/math.Max(float64(last.Ratings), 1)

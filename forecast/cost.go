@@ -7,17 +7,16 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// BytesForecast is what one client sends and gets when nobody is lost, encryption of
-// the transport aside: messages with the headers of their frames, as long as in the
-// first round. Later ones differ by a few bytes each, by the number of the
-// round and by what travels together.
+// BytesForecast holds the bytes that one client sends and gets if no client is lost, without the
+// encryption of the transport: messages with the headers of their frames, as long as in the first
+// round. Later messages differ by a few bytes each, by the number of the round and by the
+// messages that travel together.
 type BytesForecast struct {
 	Messages []MessageForecast `json:"messages"` // in the order of a round
-	// Removal is the expected size of the noise removals in the message unmask, at
-	// the most.
+	// Removal is the largest expected size of the noise removals in the message unmask.
 	Removal int           `json:"removal"`
-	Round   Traffic       `json:"round"`           // of the dearest
-	Steps   []StepTraffic `json:"steps,omitempty"` // where not all rounds are alike
+	Round   Traffic       `json:"round"`           // of the most expensive round
+	Steps   []StepTraffic `json:"steps,omitempty"` // if rounds differ
 	Run     Traffic       `json:"run"`             // all rounds and the final model
 }
 
@@ -25,19 +24,19 @@ type BytesForecast struct {
 type MessageForecast struct {
 	Kind      string    `json:"kind"`
 	Direction Direction `json:"direction"`
-	Bytes     int       `json:"bytes"` // of the largest
+	Bytes     int       `json:"bytes"` // of the largest message
 	Times     int       `json:"times"` // in the run
-	Run       int64     `json:"run"`   // bytes of all of them together
+	Run       int64     `json:"run"`   // bytes of all messages together
 }
 
-// StepTraffic is what each of some rounds takes that are alike.
+// StepTraffic is the traffic of each of some equal rounds.
 type StepTraffic struct {
 	Phase  string `json:"phase"`
 	Rounds int    `json:"rounds"`
 	Traffic
 }
 
-// Direction is the way of a message, as a client sees it.
+// Direction is the direction of a message, as a client sees it.
 type Direction string
 
 const (
@@ -59,7 +58,7 @@ func (t *Traffic) add(d Direction, bytes int64) {
 	}
 }
 
-// sizes are the bytes of each kind of message for one client; 0: there is none.
+// sizes returns the bytes of each kind of message for one client; 0: there is none.
 func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int) {
 	if e.Sums() != nil {
 		bytes = e.Sums()[step].Bytes
@@ -88,7 +87,7 @@ func (e builder) bytesForecast() *BytesForecast {
 	alike := e.Schedule.Uniform()
 	for i, plan := range e.Plans() {
 		step := e.Schedule[i]
-		if alike && i > 0 { // it differs in what its plan says alone, by a few bytes
+		if alike && i > 0 { // it differs only in its plan, by a few bytes
 			break
 		}
 		if alike {
@@ -128,7 +127,7 @@ func (e builder) bytesForecast() *BytesForecast {
 	return f
 }
 
-// direction is up for what clients send in the stages of a sum.
+// direction returns up for messages that clients send in the stages of a sum.
 func direction(k protocol.Kind) Direction {
 	switch k {
 	case protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement:
@@ -138,23 +137,22 @@ func direction(k protocol.Kind) Direction {
 	}
 }
 
-// MemoryForecast is about what the aggregator needs in a round, in bytes,
-// whatever it spends on connections. L is the length of a release, N the number of
-// clients.
+// MemoryForecast estimates the memory that the aggregator needs in a round, in bytes, without
+// connections. L is the length of a release, N the number of clients.
 //
 //	accumulators  Σ L·4 for a ring of up to 32 bits, Σ L·8 for a wider one and for an ideal sum
 //	sums          Σ L·8, the released integers
 //	keys          1.75·N·(advertise + consistency)
 //	shares        1.75·N·(shares + unmask - removal + replacement)
 //
-// The messages of clients count with their sizes: those that are kept to the end of
-// the round, while a masked input and a removal are added up and dropped. In
-// memory they take 1.75 times as much, slices and structs around short texts
-// (measured: 1.6 to 1.8 times, 1.9 with ten clients). An ideal sum keeps none.
+// The messages of clients count with their sizes if the aggregator keeps them to the end of the
+// round. A masked input and a removal are added up and dropped. In memory messages take 1.75
+// times as much, with slices and structs around short texts. (Measured: 1.6 to 1.8 times, and 1.9
+// with ten clients.) An ideal sum keeps no messages.
 //
-// Total is all of these, in the round that needs most. Unmasking comes on top for as long as masks are taken off,
-// on every worker: accumulators of its own for the longest release, and 1,100 bytes
-// (measured) for each of the 64 masks that it has open at a time.
+// Total is the sum of these, in the round that needs most. Unmasking needs more while masks are
+// taken off: on every worker, accumulators for the longest release, and 1,100 bytes (measured) for
+// each of the 64 masks that the worker has open at a time.
 type MemoryForecast struct {
 	Accumulators int64 `json:"accumulators"`
 	Sums         int64 `json:"sums"`

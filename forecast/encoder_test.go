@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// By (9) of the am-ssp paper from the ratings themselves: D·d² for each of three sums and c + d² for each item of an epoch, over c·β, with β = Σ D/B(1 - (1 - p)^B)
-// and B such that there are as many batches an epoch. Features of synthetic:small are genres and a year; c is what its items have of them and of places of their own,
-// d each, since embeddings are added up.
+// By (9) of the am-ssp paper from the ratings themselves: D·d² for each of three sums and c + d²
+// for each item of an epoch, over c·β. β = Σ D/B(1 - (1 - p)^B), with a B that gives as many
+// batches an epoch. Features of synthetic:small are genres and a year. c counts the features of its
+// items and places of their own, d each, since embeddings are added up.
 func TestEncoderCost(t *testing.T) {
 	e, f := planned(t, "algorithm=am-ssp-ids rounds=3 encoder.steps=20 encoder.batch=100 rank=4 epsilon=200")
 	const steps, batches, d = 20, 4, 4.

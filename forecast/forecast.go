@@ -1,5 +1,5 @@
-// Package forecast says what an experiment would do, what it would rest on and what it
-// would take, before anything runs: what fedsim plan prints.
+// Package forecast computes the plan of an experiment before it runs: its releases, assumptions,
+// privacy and cost. fedsim plan prints it.
 package forecast
 
 import (
@@ -10,33 +10,32 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Forecast is what a run would do, what it would rest on and what it would take,
-// known before it. Everything follows from the configuration and from how much
-// data there is; nothing is trained, drawn or sent. Its JSON is what fedsim plan
-// prints.
+// Forecast is the plan of a run: its releases, assumptions, privacy and cost. Everything follows
+// from the configuration and from the size of the data; nothing is trained, drawn or sent. fedsim
+// plan prints it as JSON.
 type Forecast struct {
 	Algorithm string       `json:"algorithm"`
-	Rounds    int          `json:"rounds"` // rounds to attempt; of sgd-mf passes
+	Rounds    int          `json:"rounds"` // rounds to attempt; passes for sgd-mf
 	Data      DataForecast `json:"data"`
-	// Uncovered are the fields that follow from the ratings exactly, by their names in JSON with
-	// dots between. The statement of privacy does not cover them: they are for whoever has the
+	// Uncovered names the fields that follow from the ratings exactly, by their names in JSON with
+	// dots between. The statement of privacy does not cover them: show them only to owners of the
 	// ratings.
 	Uncovered []string `json:"uncovered,omitempty"`
 	Secagg    string   `json:"secagg"` // as in the summary of the run
 	Noise     string   `json:"noise"`
 
-	// Of the federated algorithms only.
+	// CohortForecast is set for the federated algorithms only.
 	Cohort   *CohortForecast   `json:"cohort,omitempty"`
-	Graph    *GraphForecast    `json:"graph,omitempty"` // of a real sum
+	Graph    *GraphForecast    `json:"graph,omitempty"` // for a real sum
 	Releases []ReleaseForecast `json:"releases,omitempty"`
 	Bytes    *BytesForecast    `json:"bytes_per_client,omitempty"`
-	// Forms compares forms of the statistics, of algorithms that sum them.
+	// Forms compares forms of the statistics, for algorithms that sum them.
 	Forms  []FormForecast  `json:"gramian_forms,omitempty"`
 	Memory *MemoryForecast `json:"aggregator_memory_bytes,omitempty"`
-	// Encoder is what fitting one costs the server, of algorithms that do.
+	// Encoder is the server's cost of fitting an encoder, for algorithms with an encoder.
 	Encoder *algorithm.FitCost `json:"encoder,omitempty"`
 
-	// Calibration is what a simulation takes on this machine, where it was tried out.
+	// Calibration is the cost of a simulation on this machine, if trials were timed.
 	Calibration *Calibration `json:"effort,omitempty"`
 
 	// Privacy is the statement that the run ends with if every attempt is charged
@@ -46,28 +45,29 @@ type Forecast struct {
 	samplerError float64
 }
 
-// DataForecast is what the run takes of the data.
+// DataForecast describes the data of the run.
 type DataForecast struct {
 	Name              string `json:"name"`
 	Users             int    `json:"users"`
 	Items             int    `json:"items"`
-	Features          int    `json:"features,omitempty"` // of a regression: columns of the profile; users are its examples
+	Features          int    `json:"features,omitempty"` // for a regression: columns of the profile; users are its examples
 	TrainingRatings   int    `json:"training_ratings"`
 	TestRatings       int    `json:"test_ratings"`
 	ValidationRatings int    `json:"validation_ratings"`
-	// PublicUsers left the set, and PublicRatings of theirs are public: nothing protects them.
+	// PublicUsers counts the users that left the set, and PublicRatings their public ratings:
+	// nothing protects them.
 	PublicUsers   int `json:"public_users,omitempty"`
 	PublicRatings int `json:"public_ratings,omitempty"`
 }
 
-// Public is the forecast without what no statement of privacy covers.
+// Public returns the forecast without the fields that no statement of privacy covers.
 func (d DataForecast) Public() DataForecast {
 	d.TrainingRatings, d.TestRatings, d.ValidationRatings = 0, 0, 0
 	return d
 }
 
-// uncovered are the counts of ratings, unless they are of a set that everybody has, or only labels are private and who has
-// one is public.
+// uncovered returns the counts of ratings. It returns none for a published set, or if only labels
+// are private and the set of users with a label is public.
 func (e builder) uncovered() []string {
 	if algorithm.FactsOf(e.Data).Published > 0 || !e.Private() || algorithm.UnitOf(e.Config) == dp.Example {
 		return nil
@@ -75,39 +75,39 @@ func (e builder) uncovered() []string {
 	return []string{"data.training_ratings", "data.test_ratings", "data.validation_ratings"}
 }
 
-// CohortForecast is who takes part, and what is assumed of them in a round.
+// CohortForecast counts the clients of a round, and how many may be lost or collude.
 type CohortForecast struct {
 	Clients int `json:"clients"` // N
-	// Of clients that take turns: of how many, how many of them a round goes on with, which is what may be lost is of,
-	// and for how many rounds one is asked at the most.
+	// If clients take turns: the number of clients to choose from, the number that a round
+	// continues with (the base of Lost), and the largest number of rounds that ask one client.
 	Enrolled  int `json:"enrolled,omitempty"`
 	Goal      int `json:"goal,omitempty"`
 	Turns     int `json:"turns,omitempty"`
-	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be
+	Lost      int `json:"lost"`      // ⌊ωN⌋ of them may be lost
 	Required  int `json:"required"`  // the others, ⌈(1-ω)N⌉
-	Colluding int `json:"colluding"` // ⌈γN⌉ may be
-	// Exchanges of the aggregator with a client in a round: of one that was set
-	// up in the course of the round before, and of one that sets up first.
+	Colluding int `json:"colluding"` // ⌈γN⌉ may collude
+	// Exchanges counts the messages between the aggregator and a client in a round, if the
+	// previous round set the client up. SetupExchanges counts them if the client is set up
+	// first.
 	Exchanges      int `json:"exchanges"`
 	SetupExchanges int `json:"setup_exchanges"`
 }
 
-// GraphForecast is the graph of a round with all N clients on its roster
-// (package graph): every roster has its own degree and threshold.
+// GraphForecast is the graph of a round with all N clients on its roster (package graph):
+// every roster has its own degree and threshold.
 type GraphForecast struct {
 	Mode      string `json:"mode"`
 	Clients   int    `json:"clients"`
 	Complete  bool   `json:"complete"`
 	Degree    int    `json:"degree"`    // k, neighbours of a client
-	Threshold int    `json:"threshold"` // t of them restore a client's secret
+	Threshold int    `json:"threshold"` // t neighbours restore a client's secret
 
-	Colluding Chance `json:"colluding"` // colluders open a client's secrets
-	Cut       Chance `json:"cut"`       // the graph of the honest survivors is cut
-	Starved   Chance `json:"starved"`   // a sum is lost although no more clients were than may be
+	Colluding Chance `json:"colluding"` // that colluders open a client's secrets
+	Cut       Chance `json:"cut"`       // that the graph of the honest survivors is cut
+	Starved   Chance `json:"starved"`   // that a sum is lost although no more clients were lost than allowed
 }
 
-// Chance is an upper bound of a probability, in a round and over the run,
-// beside the limits that it must stay below.
+// Chance is an upper bound of a probability, in a round and over the run, beside its limits.
 type Chance struct {
 	Round      float64 `json:"round"`
 	RoundLimit float64 `json:"round_limit"`
@@ -115,24 +115,25 @@ type Chance struct {
 	RunLimit   float64 `json:"run_limit"`
 }
 
-// ReleaseForecast is one vector that a round releases the sum of.
+// ReleaseForecast describes a vector whose sum a round releases.
 type ReleaseForecast struct {
-	// Phase and Rounds say in which rounds, where not all are alike.
+	// Phase and Rounds say in which rounds, if rounds differ.
 	Phase  string `json:"phase,omitempty"`
 	Rounds int    `json:"rounds,omitempty"`
 
 	Name  string  `json:"name"`
 	Len   int     `json:"length"`
 	Width uint8   `json:"ring_bits"`
-	Scale float64 `json:"scale"` // integers to a unit of the values
+	Scale float64 `json:"scale"` // integers per unit of the values
 
-	// Bounds on a client's vector that hold by construction, null where none but
-	// what follows from the others; and its sensitivities in integers.
+	// Bounds on a client's vector that hold by construction, null if there are only the bounds that
+	// follow from others; and its sensitivities in integers.
 	L2         float64  `json:"l2"`
 	L1         *float64 `json:"l1"`
 	LInf       *float64 `json:"linf"`
 	MaxNonZero int      `json:"max_non_zero"`
-	// Sensitivity is how far one unit of privacy moves the vector, where that is less than all of it.
+	// Sensitivity is the largest distance by which one unit of privacy moves the vector, if that is
+	// less than the vector's norm.
 	Sensitivity *float64 `json:"sensitivity,omitempty"`
 	IntegerL2   float64  `json:"integer_l2"`
 	IntegerL1   float64  `json:"integer_l1"`
@@ -141,38 +142,39 @@ type ReleaseForecast struct {
 	Unseen UnseenForecast `json:"unseen"`
 }
 
-// UnseenForecast is what the server cannot tell from honest: sums up to these bounds, in
-// units of the values, with nobody lost before the masked input and as many after it as
-// may be. One client that lies about its vector shifts a sum by as much where the others'
-// is about zero, and by less than twice as much wherever it is. Beyond, the sum is refused.
+// UnseenForecast bounds the attacks that the server cannot detect. It accepts sums up to these
+// bounds, in units of the values, with no client lost before the masked input and as many lost
+// after it as allowed. One client that lies about its vector shifts a sum by as much if the others'
+// sum is about zero, and by less than twice as much in every case. A sum beyond the bounds is
+// refused.
 type UnseenForecast struct {
 	Coordinate float64 `json:"coordinate"`
 	L2         float64 `json:"l2"`
-	// The same, in what one honest client may add.
+	// CoordinateClients is Coordinate in multiples of one honest client's largest part.
 	CoordinateClients float64 `json:"coordinate_clients"`
 	L2Clients         float64 `json:"l2_clients"`
 }
 
-// NoiseForecast is the noise of a release, per coordinate. What a kind does not
-// have is left out.
+// NoiseForecast is the noise of a release, per coordinate. Fields that a kind of noise lacks are
+// left out.
 type NoiseForecast struct {
 	Kind string `json:"kind"`
 
-	// Of noise that clients add in shares: the variance of what stays in the sum,
-	// in integers and in units of the values, and of a client's share in integers.
+	// For noise that clients add in shares: the variance of the noise that stays in the sum, in
+	// integers and in units of the values, and the variance of a client's share in integers.
 	Variance      float64 `json:"variance,omitempty"`
 	ValueVariance float64 `json:"value_variance,omitempty"`
 	ShareVariance float64 `json:"share_variance,omitempty"`
 
-	// Of parties' own noise: its deviation in sensitivities, the rate of the
-	// samples that it hides, and the steps of a party in the whole run.
+	// For parties' own noise: its deviation in sensitivities, the rate of the samples that it
+	// hides, and the steps of a party in the whole run.
 	Multiplier   float64      `json:"multiplier,omitempty"`
 	SamplingRate float64      `json:"sampling_rate,omitempty"`
 	Steps        []LocalSteps `json:"steps,omitempty"`
 }
 
-// LocalSteps are steps of a party's training that are noised alike: L2 sensitivity
-// and variance, in units of the gradient.
+// LocalSteps are steps of a party's training with equal noise: L2 sensitivity and variance, in
+// units of the gradient.
 type LocalSteps struct {
 	Count       int     `json:"count"`
 	Sensitivity float64 `json:"sensitivity"`
@@ -182,7 +184,7 @@ type LocalSteps struct {
 // of makes parts of the forecast of an experiment.
 type builder struct{ *experiment.Experiment }
 
-// New says what an experiment would do and cost.
+// New returns the forecast of an experiment.
 func New(x *experiment.Experiment) (*Forecast, error) {
 	e := builder{x}
 	spent, err := e.Planned()
@@ -208,7 +210,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	}
 	f.Rounds, f.Secagg = e.Schedule.Rounds(), algorithm.Secagg.Of(e.Config)
 	f.Cohort = e.cohortForecast()
-	if sums := e.Sums(); sums != nil { // the graph follows from the cohort, so it is that of all
+	if sums := e.Sums(); sums != nil { // the graph follows from the cohort, so all rounds have it
 		f.Graph = graphForecast(e.Mode(), e.Cohort.Wanted(), sums[0].Choice, f.Rounds)
 	}
 	f.Releases = e.releaseForecasts()
@@ -243,7 +245,7 @@ func (e builder) cohortForecast() *CohortForecast {
 	return f
 }
 
-// releaseForecasts are those of all steps, and of one where all rounds are alike.
+// releaseForecasts returns the releases of all steps, or of one step if all rounds are equal.
 func (e builder) releaseForecasts() []ReleaseForecast {
 	if e.Schedule.Uniform() {
 		f := e.releaseForecast(*e.Schedule.First())
@@ -261,7 +263,7 @@ func (e builder) releaseForecasts() []ReleaseForecast {
 }
 
 func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {
-	// The bounds of a run are union bounds: rounds times those of a round.
+	// The bounds of a run are union bounds: rounds times the bounds of a round.
 	chance := func(b graph.Bound) Chance {
 		return Chance{Round: b.Achieved / float64(rounds), RoundLimit: b.Limit / float64(rounds), Run: b.Achieved, RunLimit: b.Limit}
 	}
@@ -302,7 +304,8 @@ func (e builder) releaseForecast(r protocol.Release) ReleaseForecast {
 	return f
 }
 
-// unseenForecast is of one of several releases of a round, the last of the run.
+// unseenForecast returns the bounds for one of several releases of a round, the last of the
+// run.
 func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast {
 	p := protocol.Plan{Round: uint64(e.Schedule.Rounds()), Cohort: e.Cohort, Releases: make([]protocol.Release, releases)}
 	reach := p.HonestSumBound(r, e.Cohort.Wanted(), e.Cohort.Required())

@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
 )
 
 func planned(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
@@ -47,8 +47,8 @@ func set(text string) []config.Setting {
 	return list
 }
 
-// A hundred organisations, one round: what their secure sum rests on, and what
-// a client's masked input takes.
+// A hundred organisations, one round: the assumptions of their secure sum, and the size of a
+// client's masked input.
 func ExampleNew() {
 	c, err := config.Resolve([]config.Setting{
 		{Key: "algorithm", Value: "fmf-vfl"}, {Key: "data", Value: "synthetic:small"}, {Key: "parties", Value: "100"},
@@ -104,8 +104,8 @@ func atLeast(n, m, k, x int64) float64 {
 	return p
 }
 
-// Each bound is what package graph documents it to be, for a round and for
-// the run, beside limits of 2^-41, 2^-41 and 2^-20 for the run.
+// Each bound is the bound that package graph documents, for a round and for the run, beside
+// limits of 2^-41, 2^-41 and 2^-20 for the run.
 func TestForecastChances(t *testing.T) {
 	const rounds = 20
 	for _, tt := range []struct {
@@ -160,7 +160,7 @@ func TestForecastChances(t *testing.T) {
 	}
 }
 
-// varintField is the size of a field with a number that stands there.
+// varintField returns the size of a field with a small number.
 func varintField(v int) int {
 	n := 2
 	for ; v >= 128; v /= 128 {
@@ -169,7 +169,7 @@ func varintField(v int) int {
 	return n
 }
 
-// bytesField is the size of a field with bytes, or with a message of fields of these sizes.
+// bytesField returns the size of a field with bytes, or with a message of fields of these sizes.
 func bytesField(sizes ...int) int {
 	n := 0
 	for _, s := range sizes {
@@ -178,11 +178,11 @@ func bytesField(sizes ...int) int {
 	return varintField(n) + n
 }
 
-// planSize is the size of a plan with a model of so many bytes.
+// planSize returns the size of a plan with a model of so many bytes.
 func planSize(f *forecast.Forecast, model int) int {
 	const float = 1 + 8
 	r := f.Releases[0]
-	noise := bytesField(varintField(1)) // its kind
+	noise := bytesField(varintField(1)) // the noise's kind
 	if r.Noise.Kind != "none" {
 		noise = bytesField(varintField(1), float)
 	}
@@ -196,16 +196,15 @@ func planSize(f *forecast.Forecast, model int) int {
 	return bytesField(bytesField(16), varintField(1), bytesField(len(r.Name)), bytesField(varintField(f.Cohort.Clients), float, float), bytesField(release...), bytesField(model))
 }
 
-// Sizes from the fields of the messages (protocol/wire/wire.proto) as protobuf
-// writes them: a tag is a byte, a number takes a byte for each 7 bits, a float 8,
-// bytes and messages stand behind their number, and nothing stands for zero. Before a
-// message is the header of a frame, of 5 bytes.
+// Sizes from the fields of the messages (protocol/wire/wire.proto) as protobuf writes them. A tag
+// is a byte, a number takes a byte for each 7 bits, a float 8. Bytes and messages follow their
+// length, and a zero is not written. The header of a frame, of 5 bytes, precedes a message.
 func TestForecastMessages(t *testing.T) {
 	const rounds = 7
 	for _, tt := range []struct {
 		settings string
 		n        int
-		values   int // of the model: one of each of 600 users or 400 items
+		values   int // of the model: one for each of 600 users or 400 items
 	}{
 		{"", 600, 400},
 		{"noise=replace", 600, 400},
@@ -263,9 +262,9 @@ func TestForecastMessages(t *testing.T) {
 	}
 }
 
-// addReal adds what a real sum has besides: keys and hashes of 32 bytes, signatures
-// of 64, shares of 32 with tags of 16 and nonces of 16, and bitmaps. The numbers of
-// clients that hold or deal shares count as that of the last.
+// addReal adds the further parts of a real sum: keys and hashes of 32 bytes, signatures of 64,
+// shares of 32 with tags of 16 and nonces of 16, and bitmaps. The numbers of clients that hold or
+// deal shares count as the last client's number.
 func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int) []forecast.MessageForecast {
 	g, n, rounds := f.Graph, f.Cohort.Clients, f.Rounds
 	alone := 5 + varintField(1)
@@ -288,12 +287,13 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	bitmap := bytesField((n + 7) / 8)
 	roster, quorum := bytesField(bytesField(keys...)), bytesField(signature) // of client 0
 	if n > 500 && g.Mode != "active" {
-		// A client and its neighbours, the last ones; how many there are; a hash, a position and at the
-		// most two hashes for each of the ten levels of a tree of 512 to 1,024. Of a set their bits, its weight and a hash.
+		// A client and its neighbours, the last in the roster; their number; a hash, a position and
+		// at most two hashes for each of the ten levels of a tree of 512 to 1,024. For a set its
+		// bits, its weight and a hash.
 		roster = varintField(n) + bytesField(bytesField(32), varintField(n-1), 2*10*bytesField(32)) +
 			(g.Degree+1)*bytesField(varintField(n-1), bytesField(keys...))
 		bitmap = bytesField((g.Degree+8)/8) + varintField(n) + bytesField(32)
-		n = 1 // of whom all have been counted
+		n = 1 // all of them have been counted
 	}
 	for i := 1; i < n; i++ {
 		roster += bytesField(varintField(i), bytesField(keys...))
@@ -306,7 +306,7 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	want[6].Bytes += bitmap
 	want[7].Bytes += g.Degree * bytesField(revealed...)
 	if removal == 0 {
-		want[7].Bytes += bytesField() // stands there without a removal
+		want[7].Bytes += bytesField() // present without a removal
 	}
 	if replaces {
 		want[8].Bytes += bitmap
@@ -319,8 +319,8 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	return want
 }
 
-// checkMemory holds the estimate against the formula of forecast.MemoryForecast, on the
-// sizes of messages that the test above has checked.
+// checkMemory compares the estimate with the formula of forecast.MemoryForecast, on the message
+// sizes that the test above has checked.
 func checkMemory(t *testing.T, settings string, f *forecast.Forecast) {
 	t.Helper()
 	l := int64(f.Releases[0].Len)
@@ -352,16 +352,16 @@ func TestForecastWideRing(t *testing.T) {
 	}
 }
 
-// The release of 600 users with one rating each, rank 1, R = 5 and no noise: a row
-// of norm at most 2·5^1.5 = 22.36, a scale at which rounding adds a thousandth (½ to
-// 500), and 600·500 < 2^19, so 20 bits with the sign.
+// The release of 600 users with one rating each, rank 1, R = 5 and no noise. A row has a norm of at
+// most 2·5^1.5 = 22.36. At the scale, rounding adds a thousandth (½ to 500). 600·500 < 2^19, so 20
+// bits with the sign.
 func TestForecastRelease(t *testing.T) {
 	_, f := planned(t, "epsilon=inf")
 	l2 := 2 * math.Pow(5, 1.5)
 	want := forecast.ReleaseForecast{
 		Name: "item-gradient", Len: 400, Width: 20, Scale: 500 / l2, L2: l2, MaxNonZero: 1, IntegerL2: 500.5, IntegerL1: 500.5,
 		Noise: forecast.NoiseForecast{Kind: "none"},
-		// 600 clients with 500 in a coordinate, and 500.5 in L2 as far as rounding may reach.
+		// 600 clients with 500 in a coordinate, and 500.5 in L2, the limit of rounding.
 		Unseen: forecast.UnseenForecast{Coordinate: 600 * l2, L2: 600 * 500.5 / (500 / l2), CoordinateClients: 600, L2Clients: 600},
 	}
 	near := cmp.Comparer(func(x, y float64) bool { return math.Abs(x-y) <= 1e-12*math.Abs(x) })
@@ -370,9 +370,9 @@ func TestForecastRelease(t *testing.T) {
 	}
 }
 
-// Noise: of a sum in integers, in units and in the share of each of 420 - 30 honest
-// survivors; of parties by the step, with the sensitivities of the design's section 5
-// at R = 5 (of a rating 2√2·R^1.5 for U and V together, 2·R^1.5 for V alone).
+// Noise of a sum: in integers, in units and in the share of each of 420 - 30 honest survivors.
+// Noise of parties: by the step, with the sensitivities of the design's section 5 at R = 5 (of a
+// rating 2√2·R^1.5 for U and V together, 2·R^1.5 for V alone).
 func TestForecastNoise(t *testing.T) {
 	e, f := planned(t, "secagg=real")
 	n, v := f.Releases[0].Noise, e.Schedule.First().Noise.Variance
@@ -401,7 +401,7 @@ func TestForecastNoise(t *testing.T) {
 	}
 }
 
-// What has no federation has a forecast too, and none of a cohort.
+// An algorithm without a federation has a forecast too, without a cohort.
 func TestForecastCentral(t *testing.T) {
 	e, f := planned(t, "algorithm=sgd-mf split.validation=0.2")
 	want := &forecast.Forecast{
@@ -417,7 +417,7 @@ func TestForecastCentral(t *testing.T) {
 	}
 }
 
-// Exact counts of one's own ratings are marked; those of a published set are everybody's, and
+// Exact counts of the user's own ratings are marked. Counts of a published set are public, and
 // without noise nothing is stated.
 func TestUncoveredCountsAreMarked(t *testing.T) {
 	ratings := make([]read.Rating, 0, 60)
@@ -435,7 +435,7 @@ func TestUncoveredCountsAreMarked(t *testing.T) {
 		{map[string]string{"rating-min": "1", "rating-max": "5", "epsilon": "inf"}, ratings, false},
 		{map[string]string{"rating-min": "1", "rating-max": "5", "algorithm": "am-ssp-ids", "features": "none", "epsilon": "200"}, ratings, true},
 		{map[string]string{"data": "synthetic:small"}, nil, false},
-		// Only labels are private there: who has one is public.
+		// Only labels are private there: the set of users with a label is public.
 		{map[string]string{"rating-min": "1", "rating-max": "5", "algorithm": "cond-dp", "features": "none"}, ratings, false},
 	} {
 		f, err := fedsim.Plan(t.Context(), fedsim.Options{Settings: c.settings, Ratings: c.ratings})

@@ -11,19 +11,18 @@ import (
 	"github.com/fedsim/fedsim/internal/units"
 )
 
-// FormForecast is what a client would send and get in one of the forms that an algorithm
-// can send in.
+// FormForecast is a client's traffic in one of the forms of an algorithm's statistics.
 type FormForecast struct {
 	Gramian string  `json:"gramian"`
 	Chosen  bool    `json:"chosen"`
-	Round   Traffic `json:"round"` // of the dearest
+	Round   Traffic `json:"round"` // of the most expensive round
 	Run     Traffic `json:"run"`
-	// Refused is why there is no run in this form; traffic is zero then.
+	// Refused says why a run cannot have this form; traffic is zero then.
 	Refused string `json:"refused,omitempty"`
 }
 
-// choices are the key and the words of the forms that the algorithm may have; none where it
-// has but one.
+// choices returns the key and the words of the forms of the algorithm; none if it has only one
+// form.
 func (e builder) choices() (*config.Key, []string) {
 	if c, ok := e.Instance().(algorithm.ReleaseLister); ok {
 		return c.Forms()
@@ -61,11 +60,11 @@ func (e builder) form(key *config.Key, word string) (FormForecast, error) {
 	return f, nil
 }
 
-// muchTraffic is how many bytes a client sends in a round before it is worth a
-// warning: at 10 Mbit/s it takes more than six seconds.
+// muchTraffic is the number of bytes of a client in a round from which a warning follows: at 10
+// Mbit/s they take more than six seconds.
 const muchTraffic = 8_000_000
 
-// Warnings are what a user should know before an experiment runs, on its data.
+// Warnings returns sentences that a user should read before an experiment runs on its data.
 func Warnings(x *experiment.Experiment) ([]string, error) {
 	list, err := builder{x}.traffic()
 	if v := x.Data.Value; len(v) > 1 && !slices.ContainsFunc(v, func(s float32) bool { return s != v[0] }) && !algorithm.Feedback.Is(x.Config, "implicit") {
@@ -74,7 +73,7 @@ func Warnings(x *experiment.Experiment) ([]string, error) {
 	return list, err
 }
 
-// traffic warns of much, where another form has less.
+// traffic warns of much traffic if another form has less.
 func (e builder) traffic() ([]string, error) {
 	key, words := e.choices()
 	if key == nil {

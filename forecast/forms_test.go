@@ -8,12 +8,12 @@ import (
 
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// forms opens an experiment and says what it would do.
+// forms opens an experiment and makes its forecast.
 func forms(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {
 	t.Helper()
 	e := opened.Experiment(t, settings)
@@ -24,18 +24,19 @@ func forms(t *testing.T, settings string) (*experiment.Experiment, *forecast.For
 	return e, f
 }
 
-// The plan shows both forms of the second-order statistics before anyone runs: m·d(d+1)/2
-// coordinates against d(d+1)/2, in rings of whole bits. A client that has to send more than
-// 8 MB is told of the other one.
+// The plan shows both forms of the second-order statistics before a run: m·d(d+1)/2 coordinates
+// against d(d+1)/2, in rings of whole bits. A client that must send more than 8 MB reads of the
+// other form.
 func TestGramianForms(t *testing.T) {
-	_, f := forms(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=inf rank=5") // which takes either form with the same settings
+	_, f := forms(t, "algorithm=ssp-c encoder.optimiser=adam epsilon=inf rank=5") // which accepts both forms with the same settings
 	if len(f.Forms) != 2 || f.Forms[0].Gramian != "per-item" || f.Forms[0].Chosen || f.Forms[1].Gramian != "one" || !f.Forms[1].Chosen {
 		t.Fatalf("forms %+v", f.Forms)
 	}
 	if one := f.Forms[1]; one.Round != f.Bytes.Round || one.Run != f.Bytes.Run {
 		t.Errorf("the form chosen takes %+v, the run %+v", one, f.Bytes)
 	}
-	// Rings are about as wide: the difference is one of coordinates, at the bits of the one.
+	// Rings have about the same width: the difference is in the coordinates, at the bits of one
+	// form.
 	moments, gramian := f.Releases[len(f.Releases)-1], f.Releases[len(f.Releases)-2]
 	if moments.Name != "moments" || gramian.Name != "gramian" || gramian.Len != 15 || moments.Len != 2000 {
 		t.Fatalf("releases %+v", f.Releases)
@@ -44,7 +45,7 @@ func TestGramianForms(t *testing.T) {
 	if got := float64(f.Forms[0].Round.Up - f.Forms[1].Round.Up); math.Abs(got-more) > 0.35*more {
 		t.Errorf("per item %v bytes more are sent, want about %v", got, more)
 	}
-	// The other form is what it would be if it were asked for, whatever else is chosen by it.
+	// The other form equals its own forecast if it is chosen, for all other settings.
 	for _, algorithm := range []string{"ssp-c encoder.optimiser=adam", "ssp-c", "ssp-c rank=3", "ssp-i", "am-ssp", "ssp-convex", "dp-cmf", "ada-dpals", "dpals", "dpals statistics.top-items=0.2"} {
 		for _, epsilon := range []string{"1", "inf"} {
 			settings := "algorithm=" + algorithm + " epsilon=" + epsilon
@@ -55,7 +56,7 @@ func TestGramianForms(t *testing.T) {
 			}
 		}
 	}
-	// Where there is none its reason names the setting.
+	// Without a form its reason names the setting.
 	_, f = forms(t, "algorithm=ssp-c encoder.optimiser=exact")
 	if got := f.Forms[0]; !strings.Contains(got.Refused, "encoder.optimiser: exact") || got.Run != (forecast.Traffic{}) {
 		t.Errorf("a form that the exact solver has not: %+v", got)
@@ -97,8 +98,8 @@ func mixed() protocol.Schedule {
 	}
 }
 
-// The forecast of a schedule is that of its steps: bytes of a message are those of the
-// largest, of the run those of all.
+// The forecast of a schedule adds up its steps: a message has the bytes of the largest step, the
+// run the bytes of all steps.
 func TestForecastOfSchedule(t *testing.T) {
 	e := opened.Experiment(t, "epsilon=2")
 	e.Schedule = mixed()
@@ -120,8 +121,8 @@ func TestForecastOfSchedule(t *testing.T) {
 	if want := "prepare/counts statistics/gramian statistics/moments bias/bias"; strings.Join(got, " ") != want {
 		t.Errorf("releases %v, want %s", got, want)
 	}
-	// 3 bytes a coordinate, behind a header and the round. Vectors count as one: what
-	// a second one takes for itself is left out (secagg.Cost).
+	// 3 bytes a coordinate, after a header and the round. Vectors count as one: the overhead of
+	// a second vector is left out (secagg.Cost).
 	one := func(coordinates int) int { return masked(3 * coordinates) }
 	var up, down int64
 	for _, m := range f.Bytes.Messages {
@@ -157,8 +158,8 @@ func TestForecastOfSchedule(t *testing.T) {
 	}
 }
 
-// masked is the size of a masked input of so many bytes, for a round below 128: a
-// header, the round, and the bytes behind their tag and length.
+// masked returns the size of a masked input of so many bytes, for a round below 128: a header,
+// the round, and the bytes after their tag and length.
 func masked(bytes int) int {
 	const header, round, tag = 5, 2, 1
 	length := 1
@@ -168,8 +169,9 @@ func masked(bytes int) int {
 	return header + round + tag + length + bytes
 }
 
-// What trains on a fifth of 400 items sends and gets vectors of 80 from the round after that of counts. By hand, of rank 4: a packed
-// matrix has 10 numbers; a model has 32 bytes before its items, and then 4 for each item's number, 8 for its count and 32 for its row.
+// An algorithm that trains on a fifth of 400 items sends and gets vectors of 80 after the round of
+// counts. By hand, of rank 4: a packed matrix has 10 numbers. A model has 32 bytes before its
+// items, and then 4 for each item's number, 8 for its count and 32 for its row.
 func TestForecastOfTopItems(t *testing.T) {
 	e, f := forms(t, "algorithm=ada-dpals statistics.top-items=0.2")
 	want := map[string]int{"counts": 400, "mean": 2, "weight-counts": 80, "gramians": 800, "moments": 320}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMemoryEstimate: what is kept by the documented bytes a user and a rating, and garbage; by hand.
+// TestMemoryEstimate computes by hand: the documented bytes a user and a rating, and garbage.
 func TestMemoryEstimate(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -34,12 +34,14 @@ func TestCalibration(t *testing.T) {
 			t.Errorf("%s: %v s, want %v", name, c[0], c[1])
 		}
 	}
-	// Where the last trial took 0.54 s of processors in 0.4 s, ten and a half take 10.5 * 0.4/.54.
+	// The last trial took 0.54 s of processors in 0.4 s, so ten and a half seconds take
+	// 10.5·0.4/0.54.
 	got = CalibrationOf([]Trial{{Ratings: 1000, Seconds: 0.51, Wall: 0.51}, {Ratings: 4000, Seconds: 0.54, Wall: 0.4}}, 1_000_000, 5, 2)
 	if want := 10.5 * 0.4 / 0.54; math.Abs(got.Wall-want) > 1e-9 {
 		t.Errorf("on the wall: %v s, want %v", got.Wall, want)
 	}
-	// Trials that would begin below zero, or fall, or are one: in proportion, or no more than measured.
+	// Trials that would begin below zero, or fall, or are a single trial: in proportion, or no more
+	// than measured.
 	for name, c := range map[string]struct {
 		trials []Trial
 		want   float64

@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Print writes the forecast for people: a line or a block for each part of it,
-// its name in front.
+// Print writes the forecast for people: a line or a block for each part of it, with its name in
+// front.
 func (f *Forecast) Print(w io.Writer) error {
 	var p forecastPrinter
 	amount := counted(f.Rounds, "round")
@@ -72,7 +72,7 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("")
 	}
 	if x := f.Calibration; x != nil {
-		p.head("simulation", "about %s of memory at the most, with everybody in one process"+mark, units.Bytes(x.PeakMemory))
+		p.head("simulation", "at most about %s of memory, with all roles in one process"+mark, units.Bytes(x.PeakMemory))
 		first, last := x.Trials[0], x.Trials[len(x.Trials)-1]
 		p.row("training", "about %s of processor time, %s a round; %s on %d workers"+mark, seconds(x.Processor), seconds(x.Round), seconds(x.Wall), x.Workers)
 		p.row("", "by training on %s and %s of the users, which took %s here", units.Grouped(int64(first.Users)), units.Grouped(int64(last.Users)), seconds(x.Took))
@@ -83,24 +83,24 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("  %s", line)
 	}
 	if mark != "" {
-		p.line("%s exact counts of ratings, which this statement does not cover: show them to nobody who may not see the ratings", mark)
+		p.line("%s exact counts of ratings, which this statement does not cover: show them only to people who may see the ratings", mark)
 	}
 	_, err := io.WriteString(w, p.String())
 	return err
 }
 
-// seconds are for people.
+// seconds formats seconds for people.
 func seconds(s float64) string { return fmt.Sprintf("%.3g s", s) }
 
 // forecastPrinter collects the text.
 type forecastPrinter struct{ strings.Builder }
 
-// line ends where its last word does.
+// line ends at its last word.
 func (p *forecastPrinter) line(format string, args ...any) {
 	p.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
 }
 
-// head begins a part: its name and what it comes to.
+// head begins a part: its name and its main figure.
 func (p *forecastPrinter) head(name, format string, args ...any) {
 	p.line("%s: %s", name, fmt.Sprintf(format, args...))
 }
@@ -178,7 +178,7 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 }
 
 func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
-	head := "of a client, when nobody is lost"
+	head := "of a client, if no client is lost"
 	if len(b.Steps) > 0 {
 		head += "; of each message the largest"
 	}
@@ -227,7 +227,7 @@ func (p *forecastPrinter) forms(forms []FormForecast) {
 	}
 }
 
-// counted is a number of things, in words that agree with it.
+// counted formats a number of things, with the noun in agreement.
 func counted(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
