@@ -1,5 +1,5 @@
-// Package atomicfile writes files that are there as a whole or not at all, also
-// when the process is killed or the power fails while it writes.
+// Package atomicfile writes files that exist as a whole or not at all, also if the process is
+// killed or the power fails during the write.
 package atomicfile
 
 import (
@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Write puts data under the path, in place of what is there, and returns once
-// that survives a power failure. The folder must exist. One process writes to
-// one path at a time; what a killed one left under PATH.tmp is taken away first, and
-// what somebody has put there since is not followed.
+// Write puts data under the path, in place of an old file, and returns once the data survive a
+// power failure. The folder must exist. One process may write to one path at a time. Write removes
+// a file that a killed process left under PATH.tmp, and does not follow a link at that path.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	temporary, err := Draft(path, data, mode)
 	if err != nil {
@@ -24,9 +23,8 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// Draft is the first part of Write, which may fail for want of room: it puts the data
-// under the path's temporary name, which it returns, for Rename. After an error nothing is
-// there.
+// Draft is the first part of Write, which may fail for lack of room. It writes the data under the
+// path's temporary name, and returns the name for Rename. After an error no file is left.
 func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err error) {
 	temporary = path + ".tmp"
 	if err = os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +40,8 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 	return temporary, nil
 }
 
-// Create is Write for a path under which there must be nothing yet: a file that
-// is there stays as it is, and the error is fs.ErrExist, whoever was first.
+// Create is Write for a path that must not exist yet. An existing file stays as it is, and the
+// error is fs.ErrExist, also if another process made it meanwhile.
 func Create(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -66,8 +64,8 @@ func finish(f *os.File, data []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// Publish gives a finished file its name in the same folder, under which there
-// must be nothing yet (fs.ErrExist), and takes its temporary name away in any case.
+// Publish gives a finished file its name in the same folder, and removes its temporary name in any
+// case. The error is fs.ErrExist if the name exists.
 func Publish(temporary, path string) error {
 	// A link, since renaming would replace what is there.
 	err := errors.Join(os.Link(temporary, path), os.Remove(temporary))
@@ -77,8 +75,8 @@ func Publish(temporary, path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// Rename gives a file another name in the same folder, in place of what bears it,
-// and returns once that survives a power failure.
+// Rename gives a file another name in the same folder, in place of an old file, and returns once
+// the change survives a power failure.
 func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -86,7 +84,7 @@ func Rename(from, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
-// syncDir makes durable which files there are in a folder.
+// syncDir makes the list of files in a folder durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -62,7 +62,7 @@ func TestCreateNeverReplaces(t *testing.T) {
 	content(t, path, "first", 0o600)
 }
 
-// A failed write leaves nothing of its own and everything that was there.
+// A failed write leaves no file of its own and all old files.
 func TestFailureLeavesWhatWasThere(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {

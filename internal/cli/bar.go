@@ -26,8 +26,8 @@ type Bar struct {
 	bar      bool // something is on the terminal's last line
 }
 
-// NewBar makes one for a writer. It is a terminal's if that is one on which lines can be drawn
-// over: under TERM=dumb they cannot.
+// NewBar makes a bar for a writer. It is drawn if the writer is a terminal that can overwrite
+// lines; under TERM=dumb it cannot.
 func NewBar(w io.Writer) *Bar {
 	b := &Bar{w: w, now: time.Now}
 	if f, ok := w.(*os.File); ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
@@ -105,8 +105,8 @@ func (b *Bar) StepNote(done int, note string) {
 	}
 }
 
-// left says how long the rest of the phase takes if it goes on as it began; "" while that
-// is not known, or is over at once.
+// left returns how long the rest of the phase takes at the speed so far; "" if that is unknown, or
+// almost nothing.
 func (b *Bar) left(done int) string {
 	taken := b.now().Sub(b.began)
 	if done <= b.before || done >= b.total || taken < time.Second {

@@ -41,7 +41,7 @@ func TestBarOfATerminal(t *testing.T) {
 	}
 }
 
-// Elsewhere there is a line for what is worth one, and no control character.
+// Elsewhere there is a line for each step worth one, and no control character.
 func TestBarElsewhere(t *testing.T) {
 	var out bytes.Buffer
 	b := NewBar(&out)
@@ -97,7 +97,8 @@ func TestBarOfANarrowTerminal(t *testing.T) {
 	}
 }
 
-// The time left is that of the steps so far, over the number of them, times those to come.
+// The time left is the time of the steps so far, divided by their number, times the number of steps
+// left.
 func TestTimeLeft(t *testing.T) {
 	b := onTerminal(io.Discard, 80)
 	b.Start("train", 100)
@@ -113,7 +114,7 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// Under TERM=dumb nothing can be drawn over; so it is with a file.
+// Under TERM=dumb no line can be overwritten; a file behaves the same.
 func TestDumbTerminal(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	if b := NewBar(os.Stderr); b.terminal {

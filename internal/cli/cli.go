@@ -21,20 +21,20 @@ import (
 const (
 	Done        = 0
 	Failed      = 1
-	Misuse      = 2   // it was asked for something that it cannot do
+	Misuse      = 2   // the command cannot do as asked
 	Interrupted = 130 // by the user
 )
 
 // Program is a command line.
 type Program struct {
 	Name, Description string
-	// Version says what the program was built from. It is called where that is printed: it may have to read the
-	// program's file.
+	// Version returns the version of the program's source. It is called only to print the version:
+	// it may have to read the program's file.
 	Version func() string
-	// Interrupt makes the error that is reported when the context ended, from the one
-	// that this caused.
+	// Interrupt makes the reported error of an ended context from the error that the end caused.
 	Interrupt func(error) error
-	// Bind is what the methods Run of commands take, called when the arguments are parsed.
+	// Bind returns the arguments of the methods Run of commands. It is called when the arguments
+	// are parsed.
 	Bind func() (any, error)
 }
 
@@ -56,7 +56,7 @@ func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 	os.Exit(code)
 }
 
-// Parser makes what reads the command line into a tree of commands, for kong.
+// Parser makes the kong parser of the command line for a tree of commands.
 func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(tree, append([]kong.Option{
 		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(versionText(func() string { return p.Name + " " + p.Version() })),
@@ -64,8 +64,8 @@ func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	}, more...)...)
 }
 
-// Run parses the arguments into the tree and runs the command. It returns the exit code;
-// what went wrong is written to stderr.
+// Run parses the arguments into the tree and runs the command. It returns the exit code, and writes
+// the error to stderr.
 func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stderr io.Writer) (code int) {
 	// Kong ends --help and --version by calling Exit.
 	type exited struct{ code int }
@@ -142,8 +142,8 @@ func (e *misuse) Usage() bool { return true }
 // Misusef makes an error of a wrong call: exit code [Misuse].
 func Misusef(format string, args ...any) error { return &misuse{fmt.Errorf(format, args...)} }
 
-// IsMisuse reports whether an error says of itself that the call was wrong: it, or one that
-// it wraps, has a method Usage that returns true.
+// IsMisuse reports whether an error says of itself that the call was wrong: the error, or an error
+// that it wraps, has a method Usage that returns true.
 func IsMisuse(err error) bool {
 	var u interface{ Usage() bool }
 	return errors.As(err, &u) && u.Usage()

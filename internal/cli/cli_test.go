@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// tree is a command line of its own: do ends with an error, and show prints what it is given.
+// tree is a command line of its own: do ends with an error, and show prints its argument.
 type tree struct {
 	Do    doCmd `cmd:"" help:"Do it."`
 	Group struct {
@@ -40,7 +40,7 @@ func (c *showCmd) Run(ctx context.Context, w *world) error {
 	return nil
 }
 
-// world is what commands are bound to.
+// world holds the values that commands are bound to.
 type world struct {
 	out *bytes.Buffer
 	err error
@@ -96,7 +96,7 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 	}
 }
 
-// What cannot be parsed is reported in JSON, too, where that was asked for.
+// A call that cannot be parsed is reported in JSON too, if the call asked for JSON.
 func TestWrongCallsInJSON(t *testing.T) {
 	code, _, errs := call(t.Context(), nil, "do", "--much", "--format", "json")
 	var e struct {
@@ -118,7 +118,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// Commands get their context and what is bound when the arguments are parsed.
+// Commands get their context and the bound values when the arguments are parsed.
 func TestCommandsAreBound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -132,7 +132,7 @@ func TestCommandsAreBound(t *testing.T) {
 	}
 }
 
-// A panic of a command is nobody's to catch but kong's own end.
+// Only kong's own exit is caught; a panic of a command is not.
 func TestPanicsGoOn(t *testing.T) {
 	defer func() {
 		if e := recover(); e != "lost" {

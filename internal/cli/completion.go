@@ -9,8 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion is a script for a shell: bash, zsh or fish. It completes commands, their flags,
-// values that are one of a list, and else files.
+// Completion returns a script for a shell: bash, zsh or fish. It completes commands, their flags,
+// values from a list, and otherwise files.
 func Completion(app *kong.Application, shell string) string {
 	switch shell {
 	case "fish":
@@ -22,8 +22,8 @@ func Completion(app *kong.Application, shell string) string {
 	}
 }
 
-// choices are the values that there are, by the tag enum, which kong checks, or choices, which
-// somebody else does; nil if they are not from a list.
+// choices returns the possible values, from the tag enum, which kong checks, or from the tag
+// choices, which kong does not check; nil if there is no list.
 func choices(v *kong.Value) []string {
 	if v.Enum != "" {
 		return v.EnumSlice()
@@ -31,8 +31,7 @@ func choices(v *kong.Value) []string {
 	return strings.Fields(v.Tag.Get("choices"))
 }
 
-// words are what may stand after a command and the commands before it: commands or values of
-// its argument.
+// words returns the words that may follow each command: commands or values of its argument.
 func words(app *kong.Application) map[string][]string {
 	after := make(map[string][]string)
 	for _, c := range commands(app.Node, app.Name) {
@@ -87,7 +86,7 @@ func bash(app *kong.Application) string {
 	return b.String()
 }
 
-// cases are those of a case statement that sets words.
+// cases returns the cases of a case statement that sets words.
 func cases(words map[string][]string) string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(words)) {

@@ -21,19 +21,19 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command: sweep, or data get."`
 }
 
-// Run implements the command help.
+// Run prints the help.
 func (c *helpCmd) Run(app *kong.Kong) error {
 	_, err := app.Parse(append(c.Command, "--help"))
 	return Misusef("%w; %s --help tells what there is", err, app.Model.Name) // known commands end the process
 }
 
-// versionText is a program's name and version.
+// versionText returns a program's name and version.
 type versionText func() string
 
 // VersionFlag is the flag --version, which prints the version and ends the command.
 type VersionFlag bool
 
-// BeforeReset implements the flag.
+// BeforeReset prints the version and ends the command.
 func (VersionFlag) BeforeReset(app *kong.Kong, text versionText) error {
 	if _, err := fmt.Fprintln(app.Stdout, text()); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (VersionFlag) BeforeReset(app *kong.Kong, text versionText) error {
 
 type versionCmd struct{}
 
-// Run implements the command version.
+// Run prints the version.
 func (versionCmd) Run(app *kong.Kong, text versionText) error {
 	_, err := fmt.Fprintln(app.Stdout, text())
 	return err
@@ -54,7 +54,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Run implements the command completion.
+// Run prints the script.
 func (c *completionCmd) Run(app *kong.Kong) error {
 	_, err := io.WriteString(app.Stdout, Completion(app.Model, c.Shell))
 	return err
@@ -62,19 +62,19 @@ func (c *completionCmd) Run(app *kong.Kong) error {
 
 type manCmd struct{}
 
-// Run implements the command man.
+// Run prints the manual page.
 func (manCmd) Run(app *kong.Kong) error {
 	_, err := io.WriteString(app.Stdout, Man(app.Model))
 	return err
 }
 
-// command is one that can be called, with the words before it.
+// command is a command that can be called, with the words before it.
 type command struct {
 	*kong.Node
 	path string // "fedsim data get"
 }
 
-// commands are all that can be called, in the order of the tree.
+// commands returns all commands that can be called, in the order of the tree.
 func commands(n *kong.Node, path string) []command {
 	var list []command
 	for _, c := range n.Children {
@@ -90,7 +90,7 @@ func commands(n *kong.Node, path string) []command {
 	return list
 }
 
-// flags are those of a command, its own and those of all before it, but for --help.
+// flags returns the flags of a command and of the commands before it, except --help.
 func (c command) flags() []*kong.Flag {
 	var list []*kong.Flag
 	for n := c.Node; n != nil; n = n.Parent {
@@ -103,7 +103,7 @@ func (c command) flags() []*kong.Flag {
 	return list
 }
 
-// text is a flag with what stands for its value.
+// text returns a flag with the placeholder of its value.
 func text(f *kong.Flag) string {
 	if f.IsBool() {
 		return "--" + f.Name
@@ -111,7 +111,7 @@ func text(f *kong.Flag) string {
 	return "--" + f.Name + "=" + f.FormatPlaceHolder()
 }
 
-// usage is how a command is called.
+// usage returns the usage of a command.
 func (c command) usage() string {
 	words := []string{c.path}
 	for _, p := range c.Positional {
@@ -120,7 +120,7 @@ func (c command) usage() string {
 	return strings.Join(append(words, "[flags]"), " ")
 }
 
-// Man is the manual page, in the macros of man(7).
+// Man returns the manual page, in the macros of man(7).
 func Man(app *kong.Application) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(app.Name), app.Name, roff(app.Help))
@@ -138,7 +138,7 @@ func Man(app *kong.Application) string {
 	return b.String()
 }
 
-// roff keeps a text from being taken for a macro.
+// roff escapes a text, so that it cannot be a macro.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// page is what a command that tells of the command line prints.
+// page returns the output of a command about the command line.
 func page(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out, errs := call(t.Context(), nil, args...)
@@ -17,8 +17,8 @@ func page(t *testing.T, args ...string) string {
 	return out
 }
 
-// completed is what bash offers at the end of a line, which it cuts into words as it does for
-// a person: before and after a "=", too.
+// completed returns the words that bash offers at the end of a line. It cuts the line into words as
+// bash does: also before and after a "=".
 func completed(t *testing.T, script string, words ...string) string {
 	t.Helper()
 	cmd := exec.Command("bash", append([]string{"-c", script + `

@@ -10,8 +10,8 @@ import (
 	"runtime/trace"
 )
 
-// ProfileFlags say where a command writes what it spends its time and memory on. A tree of
-// commands that embeds them has the flags.
+// ProfileFlags names the files for profiles of time and memory. A tree of commands that embeds it
+// has the flags.
 type ProfileFlags struct {
 	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write where processor time goes, for go tool pprof."`
 	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write what memory is in use at the end, for go tool pprof."`
@@ -20,8 +20,8 @@ type ProfileFlags struct {
 
 func (p *ProfileFlags) profiles() *ProfileFlags { return p }
 
-// around has what is asked for recorded while f runs, also if f fails. A file that cannot be
-// made is an error before anything runs.
+// around records the requested profiles while f runs, also if f fails. A file that cannot be made
+// is an error before anything runs.
 func (p *ProfileFlags) around(f func() error) (err error) {
 	for _, r := range []struct {
 		file  string

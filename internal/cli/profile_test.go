@@ -17,8 +17,8 @@ type profiled struct {
 	cli.ProfileFlags
 }
 
-// Profiles are whole when the command ends, also when it fails. What each kind of file begins with is
-// from the formats: gzip's magic number, and the header of a trace.
+// Profiles are complete when the command ends, also when it fails. The first bytes of each kind of
+// file are from the formats: gzip's magic number, and the header of a trace.
 func TestProfiles(t *testing.T) {
 	run := func(err error, args ...string) (int, string) {
 		var errs bytes.Buffer

@@ -1,7 +1,8 @@
-// Package dense has the small dense algebra that clients and servers of sufficient statistics share: inner products, symmetric
-// matrices packed as vectors, normal equations of a few dozen unknowns, and eigenvalues. It knows no setting and no algorithm.
+// Package dense has the small dense algebra that clients and servers of sufficient statistics
+// share: inner products, symmetric matrices packed as vectors, normal equations of a few dozen
+// unknowns, and eigenvalues. It knows no setting and no algorithm.
 //
-// The same numbers come out to the last bit wherever a function runs: each sum is taken in one order.
+// Each sum is taken in one order, so results are equal to the last bit on every machine.
 package dense
 
 import (
@@ -12,16 +13,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Dot is the inner product.
+// Dot returns the inner product.
 func Dot(x, y []float64) float64 { return floats.Dot(x, y) }
 
 // Axpy adds a·x to y.
 func Axpy(y []float64, a float64, x []float64) { floats.AddScaled(y, a, x) }
 
-// Norm is the Euclidean norm.
+// Norm returns the Euclidean norm.
 func Norm(x []float64) float64 { return math.Sqrt(Dot(x, x)) }
 
-// Sqr is x².
+// Sqr returns x².
 func Sqr(x float64) float64 { return x * x }
 
 // Clamp brings x to -bound..bound.
@@ -44,28 +45,28 @@ func Scaled(x []float64, by float64) []float64 {
 	return out
 }
 
-// Upper is the upper triangle of a row-major d x d matrix.
+// Upper returns the upper triangle of a row-major d x d matrix.
 func Upper(a []float64, d int) blas64.Symmetric {
 	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
 }
 
-// triangular is the same triangle, as a factor.
+// triangular returns the upper triangle as a factor.
 func triangular(a []float64, d int) blas64.Triangular {
 	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
 }
 
-// Square is a row-major d x d matrix.
+// Square returns a row-major d x d matrix.
 func Square(a []float64, d int) blas64.General {
 	return blas64.General{Rows: d, Cols: d, Stride: d, Data: a}
 }
 
-// Vector is x as blas64 takes it.
+// Vector returns x as a blas64.Vector.
 func Vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
 
 // Runner runs f(0), ..., f(n-1), in any order and at once.
 type Runner interface{ Each(n int, f func(int)) }
 
-// blockSize is how many items a worker takes at a time.
+// blockSize is the number of items that a worker takes at a time.
 const blockSize = 64
 
 // Blocks runs f over 0..n-1 in blocks.

@@ -2,13 +2,14 @@ package dense
 
 import "gonum.org/v1/gonum/lapack/lapack64"
 
-// Normal equations are formed and solved here for the sizes of which clients and servers have
-// thousands: a few dozen unknowns, one right-hand side. blas64 calls a vector operation for
-// each element there. Numbers are the same to the last bit, since each sum is taken in the same order.
+// Normal equations are formed and solved here in the sizes of which clients and servers have
+// thousands: a few dozen unknowns, one right-hand side. blas64 calls a vector operation for each
+// element at these sizes. Results are equal to blas64's to the last bit, since each sum is taken in
+// the same order.
 
-// AddOuter adds Σ x xᵀ over rows x of a matrix n x stride, of which the first width coordinates
-// count, to the upper triangle of a matrix whose rows are stride apart. Four rows at a time, for two
-// rows of the triangle: what is read and written is what takes the time.
+// AddOuter adds Σ x xᵀ over rows x of a matrix n x stride to the upper triangle of a matrix whose
+// rows are stride apart. Only the first width coordinates of a row count. It takes four rows at a
+// time, for two rows of the triangle, because reads and writes take most of the time.
 func AddOuter(a, rows []float64, width, stride int) {
 	for ; len(rows) >= 4*stride; rows = rows[4*stride:] {
 		x0, x1, x2, x3 := rows[:width], rows[stride:][:width], rows[2*stride:][:width], rows[3*stride:][:width]
@@ -37,8 +38,8 @@ func AddOuter(a, rows []float64, width, stride int) {
 	}
 }
 
-// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; false where a is not
-// positive definite in float64.
+// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; it returns false if a is
+// not positive definite in float64.
 func SolveUpper(a, b []float64, d int) bool {
 	if _, ok := lapack64.Potrf(Upper(a, d)); !ok {
 		return false

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// plainSolve is solveUpper by LAPACK's routines for it.
+// plainSolve is SolveUpper by LAPACK's routines.
 func plainSolve(a, b []float64, d int) bool {
 	t, ok := lapack64.Potrf(Upper(a, d))
 	if ok {
@@ -29,8 +29,8 @@ func randoms(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// Sums of outer products and solutions are those of blas64 and lapack64, bit for bit: of any number of
-// rows, and of rows of which only the beginning counts.
+// Sums of outer products and solutions equal blas64's and lapack64's, bit for bit: for any number
+// of rows, and for rows with only the first coordinates in use.
 func TestNormalEquationsAgainstBLAS(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	for n := range 14 {

@@ -3,9 +3,9 @@ package dense
 import "math"
 
 // A symmetric d x d matrix is packed as svec: its lower triangle row by row, off-diagonals times
-// √2. The Euclidean norm of the packed vector is the Frobenius norm of the matrix, so that noise of
-// deviation σ on every packed coordinate is what the privacy proof asks for; it puts σ/√2 on
-// each off-diagonal entry.
+// √2. The Euclidean norm of the packed vector is the Frobenius norm of the matrix. So noise of
+// deviation σ on every packed coordinate is the noise of the privacy proof; it puts σ/√2 on each
+// off-diagonal entry.
 
 // PackOuter sets dst to svec(u uᵀ).
 func PackOuter(dst, u []float64) {

@@ -15,37 +15,36 @@ import (
 	"testing"
 )
 
-// Writer is something that writes files to a folder.
+// Writer writes files to a folder.
 type Writer struct {
 	Name string
-	// File is the path in the folder of the file that is written, or of the largest, which
-	// an error has to name.
+	// File is the path in the folder of the written file, or of the largest written file. An error
+	// must name it.
 	File string
 	// Write writes the content number n, from 1, in a folder with the contents before it.
 	Write func(dir string, n int) error
-	// Read is the number of the newest content that is there as a whole, 0 if there is
-	// none. An error is of content that is damaged.
+	// Read returns the number of the newest complete content, 0 if there is none. It returns an
+	// error for damaged content.
 	Read func(dir string) (int, error)
-	// Middle is how many bytes there is room for on a disk that fails in the middle; 0:
-	// half of the file.
+	// Middle is the room in bytes on a disk that fails in the middle; 0: half of the file.
 	Middle uint64
 	// Once says that there is no second content: it is never replaced.
 	Once bool
-	// Inside says that the file is written to in place, and by Read alone known to be as
-	// it was. Any other is not touched by a write that fails.
+	// Inside says that the file is written in place, and only Read can tell whether it is
+	// unchanged. A write that fails does not touch any other file.
 	Inside bool
 }
 
-// nobody is a user who is not root.
+// 65534 is the number of a user without privileges.
 const nobody = 65534
 
 // inProcess is set in the environment of the process that tries writers.
 const inProcess = "FEDSIM_DISKTEST"
 
-// Run tries writers with each fault, in a folder with nothing in it and in one with content.
-// A write that fails has an error that names the file, leaves what was there as it was, and
-// nothing else; once the fault is gone, the same write succeeds. It does so in a process of
-// the calling test's own, since the limit would also be one of the files that go test keeps.
+// Run tries writers with each fault, in an empty folder and in a folder with content. A write that
+// fails must return an error that names the file, and must leave the content unchanged and no other
+// file. Once the fault is gone, the same write succeeds. Run works in a process of the calling
+// test's own, since the limit would also apply to the files that go test keeps.
 func Run(t *testing.T, writers []Writer) {
 	t.Helper()
 	if os.Getenv(inProcess) == "" {
@@ -71,7 +70,7 @@ func Run(t *testing.T, writers []Writer) {
 	}
 }
 
-// middle is at how many bytes a disk fails in the middle.
+// middle returns the size in bytes at which a disk fails in the middle.
 func (w *Writer) middle(t *testing.T) uint64 {
 	t.Helper()
 	if w.Middle > 0 {
@@ -112,14 +111,14 @@ func (w *Writer) try(t *testing.T, before int, fault func(t *testing.T, dir stri
 	w.has(t, dir, before+1)
 }
 
-// named is how an error begins to name the file: what it is drafted as may end otherwise.
+// named returns the start of the file's name in an error: the draft's name may end otherwise.
 func (w *Writer) named() string {
 	first, _, _ := strings.Cut(filepath.ToSlash(w.File), "/")
 	name, _, _ := strings.Cut(first, ".")
 	return name
 }
 
-// unchanged holds the files of a folder against those that were there.
+// unchanged compares the files of a folder with their old content.
 func (w *Writer) unchanged(t *testing.T, dir string, was map[string][]byte) {
 	t.Helper()
 	is := files(t, dir)
@@ -140,7 +139,7 @@ func (w *Writer) has(t *testing.T, dir string, want int) {
 	}
 }
 
-// files are those in a folder and below, with their content.
+// files returns the files in a folder and below, with their content.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := make(map[string][]byte)
@@ -160,7 +159,7 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// limited has no file grow beyond a size: writes fail there as they do on a full disk.
+// limited limits the size of files: writes fail there as on a full disk.
 func limited(bytes uint64) func(*testing.T, string, func()) {
 	return func(t *testing.T, _ string, f func()) {
 		t.Helper()
@@ -181,8 +180,8 @@ func limited(bytes uint64) func(*testing.T, string, func()) {
 	}
 }
 
-// readOnly has a folder and all in it be only for reading. Root may write there all the
-// same, and so is nobody meanwhile.
+// readOnly makes a folder and all files in it read-only. Root may write there all the same, so the
+// process gives up root's rights meanwhile.
 func readOnly(t *testing.T, dir string, f func()) {
 	t.Helper()
 	modes := make(map[string]fs.FileMode)
@@ -220,7 +219,7 @@ func readOnly(t *testing.T, dir string, f func()) {
 	asNobody(t, dir, f)
 }
 
-// own gives a file back to who runs the test.
+// own gives a file back to the user who runs the test.
 func own(path string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -228,8 +227,7 @@ func own(path string) error {
 	return os.Chown(path, 0, 0)
 }
 
-// asNobody calls a function that may do with files what nobody may, unless it is not root
-// who runs the test.
+// asNobody calls a function without root's rights, if root runs the test.
 func asNobody(t *testing.T, dir string, f func()) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -239,7 +237,7 @@ func asNobody(t *testing.T, dir string, f func()) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := errors.Join(syscall.Setfsgid(nobody), syscall.Setfsuid(nobody)); err != nil {
-			t.Skip("root cannot be somebody else here: ", err)
+			t.Skip("root cannot become another user here: ", err)
 		}
 		defer func() {
 			if err := errors.Join(syscall.Setfsuid(0), syscall.Setfsgid(0)); err != nil {
@@ -253,7 +251,7 @@ func asNobody(t *testing.T, dir string, f func()) {
 		t.Skip("a read-only folder can be written to here")
 	}
 	if _, err := os.ReadDir(dir); err != nil {
-		t.Skip("the folder of the test cannot be looked into by nobody: ", err)
+		t.Skip("the folder of the test is unreadable without root's rights: ", err)
 	}
 	f()
 }

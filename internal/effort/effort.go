@@ -1,6 +1,6 @@
-// Package effort says how much the tests of this run are to do: a look with -short, what is
-// usual without, and all of it with FEDSIM_TEST_LONG=1 as in .ci/run. FEDSIM_TEST_LONG=load
-// adds what loads a machine for many minutes. Only tests import it.
+// Package effort says how much the tests of this run do: little with -short, the usual without, and
+// everything with FEDSIM_TEST_LONG=1 as in .ci/run. FEDSIM_TEST_LONG=load adds tests that load a
+// machine for many minutes. Only tests import it.
 package effort
 
 import (
@@ -11,11 +11,11 @@ import (
 // Variable is the environment variable that asks for long tests.
 const Variable = "FEDSIM_TEST_LONG"
 
-// Long reports whether all is to be done.
+// Long reports whether long tests run.
 func Long() bool { return os.Getenv(Variable) != "" }
 
-// LongOnly skips a test, or a part of one, unless all is to be done. why says what it costs,
-// or what else stands for it.
+// LongOnly skips a test, or a part of a test, unless long tests run. why gives its cost, or names a
+// shorter substitute.
 func LongOnly(t testing.TB, why string) {
 	t.Helper()
 	if !Long() {
@@ -42,7 +42,7 @@ func NotShort(t testing.TB, why string) {
 	}
 }
 
-// Of chooses a number of runs, cases or bytes.
+// Of returns the number of runs, cases or bytes for the requested effort.
 func Of[T any](short, usual, long T) T {
 	switch {
 	case Long():

@@ -1,5 +1,5 @@
-// Package families is the list of the families of algorithms that are built in. A new one
-// is a line here and a package of its own.
+// Package families is the list of the built-in families of algorithms. A new family needs a line
+// here and a package of its own.
 package families
 
 import (

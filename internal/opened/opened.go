@@ -1,7 +1,6 @@
-// Package opened opens experiments for tests: on the small synthetic set, unless settings
-// name other data, and as another party of a deployment sees them. A test imports the
-// families that it needs. Beside that it has what tests of several packages ask of a
-// configuration or an experiment.
+// Package opened opens experiments for tests: on the small synthetic set, unless settings name
+// other data, and as another party of a deployment sees them. A test imports the families that it
+// needs. The package also has helpers that read a configuration or an experiment.
 package opened
 
 import (
@@ -51,8 +50,7 @@ func Reread(t rapid.TB, path string, want config.Config) {
 	}
 }
 
-// Try opens the small synthetic set with what else is set; the algorithm is lfl-sgdmf if
-// none is.
+// Try opens the small synthetic set with the given settings; the default algorithm is lfl-sgdmf.
 func Try(t *testing.T, settings string) (*experiment.Experiment, error) {
 	t.Helper()
 	c, err := config.Resolve(Settings("data=synthetic:small algorithm=lfl-sgdmf " + settings))
@@ -62,7 +60,7 @@ func Try(t *testing.T, settings string) (*experiment.Experiment, error) {
 	return experiment.Open(t.Context(), c, nil)
 }
 
-// Experiment is what Try opens.
+// Experiment is Try that fails the test on an error.
 func Experiment(t *testing.T, settings string) *experiment.Experiment {
 	t.Helper()
 	e, err := Try(t, settings)
@@ -72,7 +70,7 @@ func Experiment(t *testing.T, settings string) *experiment.Experiment {
 	return e
 }
 
-// Federation are the parties of an experiment, before the first round.
+// Federation returns the parties of an experiment, before the first round.
 func Federation(t *testing.T, e *experiment.Experiment) *experiment.Federation {
 	t.Helper()
 	f, err := e.Federation()
@@ -82,7 +80,7 @@ func Federation(t *testing.T, e *experiment.Experiment) *experiment.Federation {
 	return f
 }
 
-// Vary is the experiment as its baseline of that name has it.
+// Vary returns the experiment as its baseline of that name changes it.
 func Vary(t *testing.T, e *experiment.Experiment, name string) *experiment.Experiment {
 	t.Helper()
 	for _, b := range e.Baselines() {
@@ -98,7 +96,7 @@ func Vary(t *testing.T, e *experiment.Experiment, name string) *experiment.Exper
 	return nil
 }
 
-// Joined is an experiment as another party of its deployment opens it, in the same session.
+// Joined returns an experiment as another party of its deployment opens it, in the same session.
 func Joined(t *testing.T, e *experiment.Experiment) *experiment.Experiment {
 	t.Helper()
 	p, err := agreement.Of(e, e.Session())
@@ -119,8 +117,8 @@ func Joined(t *testing.T, e *experiment.Experiment) *experiment.Experiment {
 	return joined
 }
 
-// Crowd writes a file of users' ratings of all items but every seventh; which, and what
-// they are, follows from seed.
+// Crowd writes a file of users' ratings of all items except every seventh; the choice and the
+// ratings follow from seed.
 func Crowd(t *testing.T, users, items, seed int) string {
 	t.Helper()
 	var csv strings.Builder
@@ -145,13 +143,13 @@ func File(t *testing.T, csv string) string {
 	return file
 }
 
-// Number is the value of a numeric key, by its name.
+// Number returns the value of a numeric key, by its name.
 func Number(c config.Config, key string) float64 {
 	return config.NumberKey{Key: config.Find(key)}.Value(c)
 }
 
-// Cost is the epsilon of some steps of a party's noise with multiplier z, by the accountant
-// of the experiment directly.
+// Cost returns the epsilon of some steps of a party's noise with multiplier z, by the accountant of
+// the experiment directly.
 func Cost(t *testing.T, e *experiment.Experiment, z float64, steps int) float64 {
 	t.Helper()
 	rate := Number(e.Config, "sampling-rate")

@@ -1,4 +1,4 @@
-// Package roletest has what the tests of several roles need.
+// Package roletest has helpers for the tests of several roles.
 package roletest
 
 import (
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Fields writes out the fields of a role, pointers followed, so that two texts differ
-// where a field was written in between. What the role has behind an interface or in a
-// function is not its own, and counts by identity only; fields named in without are left out.
+// Fields writes out the fields of a role, pointers followed, so that two texts differ if a field
+// was written in between. Values behind an interface or in a function count by identity only.
+// Fields named in without are left out.
 func Fields(role any, without ...string) string {
 	w := writer{without: without, seen: make(map[uintptr]bool)}
 	w.write("", reflect.ValueOf(role))
@@ -51,7 +51,7 @@ func (w *writer) write(name string, v reflect.Value) {
 	}
 }
 
-// identity tells values apart that are not looked into.
+// identity distinguishes values whose fields are not written out.
 func (w *writer) identity(name string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Invalid:

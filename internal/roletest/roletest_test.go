@@ -20,7 +20,7 @@ type role struct {
 	left  int
 }
 
-// Every write to a field shows, however deep; nothing else does.
+// Every write to a field shows, at any depth; nothing else does.
 func TestFields(t *testing.T) {
 	fresh := func() *role {
 		r := &role{inner: &inner{counts: []int{1, 2}}, err: errors.New("one"), cache: map[string]int{}}

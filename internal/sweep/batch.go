@@ -7,8 +7,8 @@ import (
 	"text/template"
 )
 
-// Batch is what a cluster is asked for. Every task runs one experiment file with fedsim; the
-// folder must be one that the tasks see, too.
+// Batch describes the tasks for a cluster. Every task runs one experiment file with fedsim; the
+// tasks must see the folder, too.
 type Batch struct {
 	Folder  string // absolute
 	Program string // fedsim, as a task finds it
@@ -92,7 +92,7 @@ func (b Batch) fill(t *template.Template) (string, error) {
 	return text.String(), err
 }
 
-// List writes open.txt, the runs that are not finished, in which tasks find theirs.
+// List writes open.txt, the list of unfinished runs. Tasks find their runs in it.
 func (f *Folder) List() error {
 	var text strings.Builder
 	for _, r := range f.Open() {

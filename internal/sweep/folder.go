@@ -12,20 +12,21 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 )
 
-// Folder is where a sweep is kept:
+// Folder is the folder of a sweep:
 //
 //	RUN/                  each finished run's own folder, as fedsim run leaves it
-//	experiments/RUN.yaml  what fedsim run is given for it
-//	logs/RUN.txt          what it said
+//	experiments/RUN.yaml  the file for fedsim run
+//	logs/RUN.txt          the output of the run
 //	sweep.json            the [Index]
 type Folder struct {
 	Path string
 	Runs []Run
-	// Damaged says which finished runs could not be read when the folder was prepared, and where they are now: they run again.
+	// Damaged holds an error for each finished run that could not be read when the folder was
+	// prepared, with its new path: these runs run again.
 	Damaged []error
 }
 
-// Index is sweep.json: the runs that a sweep has, finished or not.
+// Index is sweep.json: the runs of a sweep, finished or not.
 type Index struct {
 	Runs []Entry `json:"runs"`
 }
@@ -103,8 +104,8 @@ func (f *Folder) experiment(r Run) string {
 
 func (f *Folder) log(r Run) string { return filepath.Join(f.Path, "logs", r.Name+".txt") }
 
-// Finished reports whether a run is: its folder appears when it is complete, and its name
-// holds the digest of its configuration. A summary that was cut off since is none.
+// Finished reports whether a run is finished: its folder appears when it is complete, and its name
+// holds the digest of its configuration. A run whose summary was cut off later is not finished.
 func (f *Folder) Finished(r Run) bool { return f.summary(r) == nil }
 
 // summary says why a run has no summary that can be read.
@@ -143,7 +144,7 @@ func (f *Folder) setAside() error {
 	return nil
 }
 
-// Open are the runs that are not finished.
+// Open returns the runs that are not finished.
 func (f *Folder) Open() (open []Run) {
 	for _, r := range f.Runs {
 		if !f.Finished(r) {
@@ -153,7 +154,7 @@ func (f *Folder) Open() (open []Run) {
 	return open
 }
 
-// reason is the last line that a run said.
+// reason returns the last line of a run's output.
 func (f *Folder) reason(r Run, err error) error {
 	b, failed := os.ReadFile(f.log(r))
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")

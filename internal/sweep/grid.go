@@ -1,12 +1,12 @@
-// Package sweep makes many experiments of one description, and has them run: by processes of
-// this machine, or by a cluster that people already have.
+// Package sweep makes many experiments of one description, and runs them: by processes of this
+// machine, or by an existing cluster.
 //
 //	g, err := sweep.New(settings, sweep.Options{Zip: []string{"rounds,local-steps"}})
 //	runs, err := g.Runs()
 //
-// A [Grid] is a list of keys with their values. Its runs are all combinations of them, but for
-// keys that are zipped, which go along with each other. Each run is an experiment of its own:
-// what fedsim run does with its file is what the sweep leaves, to the bit.
+// A [Grid] is a list of keys with their values. Its runs are all combinations of the values; zipped
+// keys change together. Each run is an experiment of its own: the sweep leaves the results of
+// fedsim run with its file, to the bit.
 package sweep
 
 import (
@@ -23,27 +23,27 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// Axis is a key with the values that it takes in turn.
+// Axis is a key with its values.
 type Axis struct {
 	Key    *config.Key
 	Values []string
 	origin string
 }
 
-// Options are what a grid has beside keys and values. Each text is as on the command line.
+// Options holds the options of a grid beside keys and values. Each text is as on the command line.
 type Options struct {
 	// Zip names keys, with commas between, that take their first values together, then their
 	// second ones, and so on. They have equally many.
 	Zip []string
 	// Skip leaves out the combinations in which keys have these values: "KEY=VALUE KEY=VALUE".
 	Skip []string
-	// When gives more settings to some combinations: "KEY=VALUE ...: KEY=VALUE ...".
+	// When adds settings to some combinations: "KEY=VALUE ...: KEY=VALUE ...".
 	When []string
 }
 
 // Grid describes runs.
 type Grid struct {
-	Axes []Axis // in the order in which they were said; the last one changes fastest
+	Axes []Axis // in the order of the command line; the last changes fastest
 	zip  [][]*config.Key
 	skip []condition
 	when []rule
@@ -60,15 +60,15 @@ type rule struct {
 
 // Run is one experiment of a grid.
 type Run struct {
-	Name   string            // of its folder: what it differs by, and the start of its digest
+	Name   string            // of its folder: the values that distinguish it, and the start of its digest
 	Varied map[string]string // the values of keys with more than one
 	Config config.Config
 	Digest string // SHA-256 of the configuration, without where and how it runs
 	said   []config.Setting
 }
 
-// New makes a grid of settings: several of one key are its values. What was said later, by
-// another file or flag, takes the place of what was said before.
+// New makes a grid of settings: several settings of one key are its values. Settings of a later
+// file or flag replace the earlier ones.
 func New(said []config.Setting, o Options) (*Grid, error) {
 	g := new(Grid)
 	var errs []error
@@ -117,7 +117,7 @@ func source(s config.Setting) string {
 // spans are ranges of whole numbers.
 var spans = regexp.MustCompile(`^(\d+)\.\.(\d+)$`)
 
-// mostRuns bounds a grid: nobody means more than that.
+// mostRuns limits a grid: a larger grid is a mistake.
 const mostRuns = 100_000
 
 // expand makes values of a text: "a,b" and, of whole numbers, "1..5". A key of any text, such
@@ -178,7 +178,7 @@ func (g *Grid) options(o Options) (errs []error) {
 	return errs
 }
 
-// zipped are the keys that go along, of which each has equally many values.
+// zipped returns the keys that change together. Each must have equally many values.
 func (g *Grid) zipped(text string) ([]*config.Key, error) {
 	var keys []*config.Key
 	n := 0
@@ -223,7 +223,7 @@ func settings(text string) (list []config.Setting, err error) {
 	return list, nil
 }
 
-// holds reports whether a condition does, of values as they were said.
+// holds reports whether a condition holds for the values as they were given.
 func (c condition) holds(values []config.Setting) bool {
 	for _, want := range c {
 		if !slices.ContainsFunc(values, func(s config.Setting) bool { return s.Key == want.Key && s.Value == want.Value }) {
@@ -233,8 +233,8 @@ func (c condition) holds(values []config.Setting) bool {
 	return true
 }
 
-// Runs are the experiments of the grid, without those that are skipped. Combinations that
-// differ in keys without effect alone are one run. The error names those that cannot be run.
+// Runs returns the experiments of the grid, without the skipped combinations. Combinations that
+// differ only in keys without effect are one run. The error names the runs that cannot be run.
 func (g *Grid) Runs() ([]Run, error) {
 	var runs []Run
 	var errs []error
@@ -285,12 +285,12 @@ func (g *Grid) size() int {
 	return n
 }
 
-// follows reports whether a key goes along with an earlier one.
+// follows reports whether a key changes together with an earlier key.
 func (g *Grid) follows(k *config.Key) bool {
 	return slices.ContainsFunc(g.zip, func(z []*config.Key) bool { return slices.Index(z, k) > 0 })
 }
 
-// combination is the i-th, and what the rules add to it.
+// combination returns the i-th combination, with the settings that the rules add to it.
 func (g *Grid) combination(i int) []config.Setting {
 	at := make(map[*config.Key]int) // place of each axis
 	for _, a := range slices.Backward(g.Axes) {
@@ -320,7 +320,7 @@ func (g *Grid) combination(i int) []config.Setting {
 	return said
 }
 
-// varied are the values of the keys that have several, in the order of the axes.
+// varied returns the values of the keys that have several, in the order of the axes.
 func (g *Grid) varied(said []config.Setting) (list []config.Setting) {
 	for _, s := range said {
 		if slices.ContainsFunc(g.Axes, func(a Axis) bool { return a.Key.Name == s.Key && len(a.Values) > 1 }) {
@@ -360,9 +360,8 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 	return r, nil
 }
 
-// share has a run take its split from the first seed of the grid, so that runs that differ
-// in one seed are trained and measured on the same ratings. Where split.seed is said, auto
-// included, it stands.
+// share has a run take its split from the first seed of the grid, so that runs that differ in one
+// seed are trained and measured on the same ratings. A given split.seed, auto included, stays.
 func (g *Grid) share(c *config.Config, said []config.Setting) {
 	first := algorithm.Seed.Of(*c)
 	if at := slices.IndexFunc(g.Axes, func(a Axis) bool { return a.Key == algorithm.Seed.Key }); at >= 0 {
@@ -378,8 +377,8 @@ func (g *Grid) share(c *config.Config, said []config.Setting) {
 	}
 }
 
-// Digest is that of what a configuration computes: where results go, how many goroutines
-// compute and keys without effect do not count.
+// Digest returns the digest of the settings that a configuration computes with. The place of the
+// results, the number of goroutines and keys without effect do not count.
 func Digest(c config.Config) string {
 	for _, k := range algorithm.KeysWithoutEffect(c) {
 		c.Reset(k)

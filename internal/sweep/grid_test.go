@@ -37,7 +37,7 @@ func runsOf(t *testing.T, o sweep.Options, pairs ...string) []sweep.Run {
 	return runs
 }
 
-// values are those of keys, run by run.
+// values returns the values of keys, run by run.
 func values(runs []sweep.Run, keys ...string) (list []string) {
 	for _, r := range runs {
 		var words []string
@@ -109,7 +109,8 @@ func TestRunsAreNamedByWhatTheyAre(t *testing.T) {
 	}
 }
 
-// A longer list of seeds has the runs of the shorter one, whose digests say that they are there.
+// A longer list of seeds contains the runs of the shorter list, and their digests say that they are
+// finished.
 func TestLongerListsHaveTheSameRuns(t *testing.T) {
 	digests := func(pairs ...string) (list []string) {
 		for _, r := range runsOf(t, sweep.Options{}, pairs...) {

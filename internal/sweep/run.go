@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// Runner runs what is open of a sweep in processes of this machine.
+// Runner runs the open runs of a sweep in processes of this machine.
 type Runner struct {
 	// Program is the path of fedsim.
 	Program string
-	// Jobs is how many processes run at a time, and Workers how many goroutines each of
-	// them computes with.
+	// Jobs is the number of processes that run at a time, and Workers the number of goroutines of
+	// each.
 	Jobs, Workers int
-	// Progress, which may be nil, is told after every run, and at the start.
+	// Progress, which may be nil, is called after every run, and at the start.
 	Progress func(Progress)
 }
 
-// Progress is how far a sweep is.
+// Progress counts the finished runs of a sweep.
 type Progress struct {
 	All, Finished, Failed, Running int
-	Skipped                        int           // of those finished, how many were before
-	Left                           time.Duration // by what the others took; 0: unknown
+	Skipped                        int           // finished before the sweep started
+	Left                           time.Duration // by the time of the other runs; 0: unknown
 }
 
 // Failure is a run that ended without a result.
 type Failure struct {
 	Run Run
-	Log string // the file with what it said
+	Log string // the file with its output
 	Err error
 }
 
-// InterruptedError is returned by a sweep whose context ended. What was finished stays.
+// InterruptedError is returned by a sweep whose context ended. Finished runs stay.
 type InterruptedError struct {
 	Folder        string
 	Finished, All int
 }
 
-// Error says what is there, and how to go on.
+// Error says how many runs are finished, and how to continue.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("interrupted; %d of %d runs are in %s, and the same command goes on with the others", e.Finished, e.All, e.Folder)
+	return fmt.Sprintf("interrupted; %d of %d runs are in %s, and the same command continues with the others", e.Finished, e.All, e.Folder)
 }
 
-// Run runs all that is open. A run that fails stops no other. When ctx ends, running ones are
-// interrupted, and the error is an [InterruptedError].
+// Run runs all open runs. A run that fails stops no other run. When ctx ends, Run interrupts the
+// running processes and returns an [InterruptedError].
 func (r Runner) Run(ctx context.Context, f *Folder) ([]Failure, error) {
 	open := f.Open()
 	s := &state{runner: r, folder: f, begin: time.Now(), last: Progress{All: len(f.Runs), Finished: len(f.Runs) - len(open), Skipped: len(f.Runs) - len(open)}}
@@ -80,10 +80,10 @@ func (r Runner) Run(ctx context.Context, f *Folder) ([]Failure, error) {
 	return s.failures, nil
 }
 
-// patience is how long an interrupted run may take to clean up.
+// patience is the time that an interrupted run has to clean up.
 const patience = 20 * time.Second
 
-// one runs a process.
+// one runs the process of a run.
 func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 	log, err := os.Create(f.log(run))
 	if err != nil {
@@ -104,7 +104,7 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 	return err
 }
 
-// state is what a sweep under way has come to.
+// state is the state of a sweep under way.
 type state struct {
 	mu       sync.Mutex
 	runner   Runner
@@ -137,7 +137,7 @@ func (s *state) ended(run Run, err error) {
 	s.report()
 }
 
-// report tells how far it is. The caller holds mu, or is alone.
+// report passes the progress on. The caller holds mu, or is alone.
 func (s *state) report() {
 	if s.runner.Progress != nil {
 		s.runner.Progress(s.last)

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/internal/sweep"
 )
 
-// stub is a program in the place of fedsim: it does what the script says, in which $name is
-// the run's and $out its folder.
+// stub makes a program in the place of fedsim that runs the script. In the script $name is the
+// run's name and $out its folder.
 func stub(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stub")
@@ -37,8 +37,8 @@ func prepared(t *testing.T) *sweep.Folder {
 	return f
 }
 
-// A run that fails stops no other, is listed with what it said last, and is the only one that
-// the next call runs.
+// A run that fails stops no other run and is listed with the last line of its output. The next call
+// runs it alone.
 func TestAFailureStopsNoOther(t *testing.T) {
 	f := prepared(t)
 	last := sweep.Progress{}
@@ -67,8 +67,8 @@ func TestAFailureStopsNoOther(t *testing.T) {
 	}
 }
 
-// A summary that is cut off, as by a full disk or a copy that broke off, is no result: the run is made again under its name, what was
-// there stays beside it, and the sweep says so.
+// A summary that is cut off, as by a full disk or an interrupted copy, is no result. The run is
+// made again under its name, its old folder stays beside it, and the sweep says so.
 func TestDamagedRunIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	f := prepared(t)
@@ -104,7 +104,7 @@ func TestNoResultIsAFailure(t *testing.T) {
 	}
 }
 
-// When the context ends, what runs is interrupted as by Ctrl-C, and nothing else begins.
+// When the context ends, running processes are interrupted as by Ctrl-C, and no other begins.
 func TestInterruptedSweepGoesOn(t *testing.T) {
 	f := prepared(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -137,7 +137,7 @@ func TestInterruptedSweepGoesOn(t *testing.T) {
 	}
 }
 
-// What is handed to Slurm runs as it does there: a shell, with the number of the task.
+// A script for Slurm runs as under Slurm: a shell, with the number of the task.
 func TestSlurmTasks(t *testing.T) {
 	f := prepared(t)
 	if _, err := (sweep.Runner{Program: stub(t, "case $name in *epsilon5-*) ;; *) exit 1;; esac\n"+finishes), Jobs: 1}).Run(t.Context(), f); err != nil {

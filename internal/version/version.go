@@ -1,5 +1,5 @@
-// Package version says what a program was built from: the version and the revision, whatever
-// the flags of the build.
+// Package version says what source a program was built from: the version and the revision, for any
+// flags of the build.
 package version
 
 import (
@@ -13,10 +13,10 @@ import (
 	"sync"
 )
 
-// module is the module that the version is of; the program may be another's, which imports it.
+// module is the module of the version; the program may be of another module that imports it.
 const module = "github.com/fedsim/fedsim"
 
-// Unknown is the revision of a build that nothing is known of.
+// Unknown is the revision of a build without information.
 const Unknown = "unknown"
 
 // release is the version of this source; -dev marks source that is not released yet. A build of a tag
@@ -37,7 +37,7 @@ type Info struct {
 	Version  string // the tag of a tagged build, else release
 	Revision string // of git, in full, or a tag; Unknown if nothing tells it
 	Modified bool   // the tree had changes besides
-	Binary   string // digest of the program's file, which is all that is left to tell where the revision is Unknown
+	Binary   string // digest of the program's file, to identify a build with Revision Unknown
 }
 
 // Get says what this program was built from.
@@ -68,7 +68,7 @@ func (i *Info) stamped(build *debug.BuildInfo) bool {
 	if build == nil {
 		return false
 	}
-	if build.Main.Path != module { // another's program, whose revision is not this one's
+	if build.Main.Path != module { // a program of another module, with another revision
 		for _, d := range build.Deps {
 			if d.Path == module && d.Replace == nil {
 				return i.versioned(d.Version)
@@ -127,7 +127,7 @@ func digest(path string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// commit is how git names a commit in full.
+// commit matches git's full name of a commit.
 var commit = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
 
 // Source is the revision, followed by whether it was modified, or by the digest of the program
@@ -145,10 +145,10 @@ func (i Info) source(ofRevision, ofBinary int) string {
 	return text
 }
 
-// short is how much of a commit or a digest is shown to people.
+// short is the number of characters of a commit or a digest in texts for people.
 const short = 12
 
-// String is like "v0.1.0-dev (revision 1a2b3c4d5e6f, modified)".
+// String returns a text like "v0.1.0-dev (revision 1a2b3c4d5e6f, modified)".
 func (i Info) String() string {
 	ofRevision := len(i.Revision)
 	if commit.MatchString(i.Revision) {

@@ -101,7 +101,7 @@ func (c *checkout) run(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// built is what the program says of itself that is built with the flags.
+// built returns the output about itself of a program that is built with the flags.
 func (c *checkout) built(flags ...string) string {
 	c.t.Helper()
 	c.run("go", append(append([]string{"build", "-o", "print"}, flags...), ".")...)
@@ -121,13 +121,13 @@ func TestReleaseHasADate(t *testing.T) {
 	}
 }
 
-// Where nobody knows a revision the program names its own digest, which sha256sum tells, too;
-// else git and it name the same commit.
+// If no revision is known, the program names its own digest, which sha256sum prints too; otherwise
+// git and the program name the same commit.
 func TestEveryWayToBuild(t *testing.T) {
 	effort.LongOnly(t, "building programs takes seconds")
 	c := newCheckout(t)
 	got, want := c.built("-buildvcs=false"), Info{Version: release, Revision: Unknown, Binary: digest(filepath.Join(c.dir, "print"))}
-	if !strings.Contains(archived, "$") { // the tests are those of an archive
+	if !strings.Contains(archived, "$") { // the tests come from an archive
 		want = Info{Version: release, Revision: archived}
 	}
 	if got != want.String() {

@@ -32,7 +32,7 @@ func (c Command) parser(t *testing.T) *kong.Kong {
 	return parser
 }
 
-// said is what the command prints of itself.
+// said returns the command's output about itself.
 func (c Command) said(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
