@@ -1,27 +1,25 @@
-// Package chaos tests a federation under randomly generated faults: the roles and the
-// secure sum of a deployment, on a virtual clock, over a network that loses, delays,
-// duplicates and reorders messages, with clients that crash at any point and restart with
-// nothing but their durable records.
+// Package chaos tests a federation under randomly generated faults: the roles and the secure sum of
+// a deployment, on a virtual clock. The network loses, delays, duplicates and reorders messages.
+// Clients crash at any point and restart with nothing but their durable records.
 //
-// A seed determines one [Schedule]: the cohort, the graph, the releases, the budgets and
-// every fault. A schedule has two phases. In the first, faults occur, and a round
-// may end in a sum or in an abort. Then the federation heals: all clients run and no
-// message is lost any more, although delayed ones still arrive; the next round must
-// end in a sum. Throughout, [Checker] objects observe what is sent, received and made
+// A seed determines one [Schedule]: the cohort, the graph, the releases, the budgets and every
+// fault. A schedule has two phases. In the first, faults occur, and a round may end in a sum
+// or in an abort. Then the federation heals: all clients run and no further message is lost,
+// although delayed messages still arrive. The next round must end in a sum. Throughout,
+// [Checker] objects observe the messages that are sent and received and the records that are made
 // durable, and each checks one rule of the protocol.
 //
 //	report, err := chaos.Run(ctx, chaos.Config{Schedules: 500, Seed: 1, Modes: chaos.Both})
 //	err = chaos.Replay(17, chaos.Both, tell) // one of them, told as it happens
 //
-// The same configuration gives the same report at any number of workers.
+// Equal configurations give equal reports at any number of workers.
 //
 // # What is not covered
 //
-// The server and the aggregator do not crash, and messages between them are duplicated
-// and delayed but not lost: the server has no clock, so a deployment must keep that link
-// reliable. No party lies; the attack tests of package secagg cover that. Active mode
-// runs on complete graphs only, since the sparse graph begins above 500 clients, and
-// without replaced noise, which it refuses.
+// The server and the aggregator do not crash, and messages between them are duplicated and delayed
+// but not lost: the server has no clock, so a deployment must keep that link reliable. No party
+// lies; the attack tests of package secagg cover that. Active mode runs on complete graphs only,
+// since the sparse graph begins above 500 clients, and without replaced noise, which it refuses.
 package chaos
 
 import (
@@ -46,7 +44,7 @@ const (
 	Both       Modes = "both"
 )
 
-// Config is what to run.
+// Config says which schedules to run.
 type Config struct {
 	Schedules int    // their seeds are Seed, Seed+1, ...
 	Seed      uint64 // of the first
@@ -105,8 +103,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 // Tell is called with each event of a schedule and its virtual time.
 type Tell func(at time.Duration, what string)
 
-// Replay runs the schedule of one seed and reports what happens in it. modes must be
-// those of the run that the schedule was in. A broken rule is returned as a *Violation.
+// Replay runs the schedule of one seed and reports its events. modes must be the modes of the
+// original run. A broken rule is returned as a *Violation.
 func Replay(seed uint64, modes Modes, tell Tell) error {
 	if err := (Config{Schedules: 1, Modes: modes}).Validate(); err != nil {
 		return err

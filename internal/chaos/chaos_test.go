@@ -17,10 +17,9 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// No schedule breaks a rule, and every one ends in a sum once it is healed. That
-// this says something rests on what else is asked here: all faults strike, and
-// rounds end in all the ways there are, but for a secret that cannot be
-// restored, the chance of which the graph keeps below 2^-20.
+// No schedule breaks a rule, and every schedule ends in a sum once it is healed. The test also
+// checks that this means something: all faults strike, and rounds end in all possible ways. The
+// exception is a secret that cannot be restored, whose chance the graph keeps below 2^-20.
 func TestSchedules(t *testing.T) {
 	effort.NotShort(t, "40 schedules take seconds")
 	const schedules = 40
@@ -81,7 +80,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// What is drawn covers what there is to cover, and holds together.
+// A draw covers all choices and is consistent.
 func TestDraw(t *testing.T) {
 	count := make(map[string]int)
 	for seed := range uint64(2000) {
@@ -174,9 +173,9 @@ func TestViolationIsReported(t *testing.T) {
 	}
 }
 
-// Rounds that begin set up ahead are counted: of three where nobody is lost the
-// second and the third; where one client is lost in the first, the second only if it
-// may be without that.
+// Rounds that begin set up ahead are counted. Of three without a lost client, the second and
+// the third are. If one client is lost in the first, the second is only if it may be without that
+// client.
 func TestAheadIsCounted(t *testing.T) {
 	for _, c := range []struct {
 		rounds  int
@@ -210,8 +209,8 @@ func TestAheadIsCounted(t *testing.T) {
 	}
 }
 
-// A client whose crash falls between its record and its answer has been charged for
-// nothing, and sits the round out; one that crashes before is not charged.
+// A client whose crash falls between its record and its answer has been charged for nothing, and
+// sits the round out. A client that crashes before the record is not charged.
 func TestCrashPoints(t *testing.T) {
 	s := calm(t)
 	s.Faults.After = 1

@@ -17,10 +17,8 @@ type charged struct {
 	records  map[clientRound]protocol.Charged
 }
 
-// Rule implements Checker.
 func (*charged) Rule() string { return "what leaves was charged, and stays charged" }
 
-// Observe implements Checker.
 func (c *charged) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
@@ -76,17 +74,15 @@ type forward struct {
 	clients map[protocol.ClientID]*progressOf
 }
 
-// progressOf is how far a client is.
+// progressOf is the progress of a client.
 type progressOf struct {
 	recorded  uint64 // the latest round with a durable record
 	charged   uint64 // the latest with a record of its cost
 	restarted uint64 // what recorded was when it restarted last
 }
 
-// Rule implements Checker.
 func (*forward) Rule() string { return "rounds only go up" }
 
-// Observe implements Checker.
 func (c *forward) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Durable:

@@ -8,15 +8,14 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// threshold is how many shares restore a secret, with so many on the roster.
+// threshold returns how many shares restore a secret, with so many clients on the roster.
 func (s *Schedule) threshold(roster int) (int, error) {
 	c, err := graph.ForRoster(s.Params().Graph(s.setup()), roster)
 	return c.Threshold, err
 }
 
-// summing is one of the sums of a round: that of the inputs, which is unmasked
-// in the stage unmask, or that of what noise changes by, in the stage replace. The
-// secrets of one are none of the other's.
+// summing is one of the two sums of a round. The sum of the inputs is unmasked in the stage
+// unmask, and the sum of the changes of noise in the stage replace. The two have different secrets.
 type summing struct {
 	round uint64
 	stage protocol.Stage
@@ -47,10 +46,8 @@ type holding struct {
 	holder, of protocol.ClientID
 }
 
-// Rule implements Checker.
 func (*oneKind) Rule() string { return "a client reveals one kind of share of a peer" }
 
-// Observe implements Checker.
 func (c *oneKind) Observe(o Observation) error {
 	left, ok := o.(Left)
 	if !ok {
@@ -71,9 +68,9 @@ func (c *oneKind) Observe(o Observation) error {
 	return nil
 }
 
-// oneSecret: of no client do the shares that were revealed for a sum, by everybody
-// together, restore both the secret of its own mask and its mask key. Of which
-// secret a share is follows from the clients in the sum that its holder was shown.
+// oneSecret: the shares that all clients revealed for a sum never restore both the secret of a
+// client's own mask and its mask key. The clients in the sum that a holder was shown say which
+// secret a share belongs to.
 type oneSecret struct {
 	schedule *Schedule
 	rosters  map[clientRound]*protocol.Roster // as a client was shown it, whole or its part
@@ -93,13 +90,11 @@ type dealing struct {
 	dealer protocol.ClientID
 }
 
-// holders are who revealed a share of each secret of a client.
+// holders lists the clients that revealed a share of each secret of a client.
 type holders struct{ seed, key []protocol.ClientID }
 
-// Rule implements Checker.
 func (*oneSecret) Rule() string { return "no client's secrets are both restored" }
 
-// Observe implements Checker.
 func (c *oneSecret) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Heard:

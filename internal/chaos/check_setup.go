@@ -6,16 +6,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// freshKeys: a mask key lives for one setup. Nobody advertises one a second time,
-// for another round, for the round again, or in another life.
+// freshKeys: a mask key lives for one setup. No client advertises a key a second time: for another
+// round, for the round again, or in another life.
 type freshKeys struct {
 	first map[protocol.Key]clientRound
 }
 
-// Rule implements Checker.
 func (*freshKeys) Rule() string { return "a mask key is advertised once" }
 
-// Observe implements Checker.
 func (c *freshKeys) Observe(o Observation) error {
 	left, ok := o.(Left)
 	if !ok {
@@ -41,10 +39,8 @@ type nobodyForgotten struct {
 	told     map[protocol.ClientID]bool
 }
 
-// Rule implements Checker.
 func (*nobodyForgotten) Rule() string { return "who is left out of a round is asked to the next" }
 
-// Observe implements Checker.
 func (c *nobodyForgotten) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:

@@ -7,16 +7,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// exactSum: what is released is the sum over exactly the clients whose masked
-// input was taken: of what they contributed, their noise, and the changes of those
-// who answered. All three come from schedule and randomness, not from the clients,
-// whose own figures must be the same. And it is what the server takes in, under its round.
+// exactSum: the released sum covers exactly the clients whose masked input was taken. It adds their
+// contributions, their noise, and the changes of the clients that answered. All three come from
+// schedule and randomness, not from the clients, whose own figures must be equal. The server takes
+// in this sum, under its round.
 type exactSum struct {
 	schedule *Schedule
 	rounds   map[uint64]*contributions
 }
 
-// contributions are what clients gave to a round.
+// contributions holds the clients' parts of a round.
 type contributions struct {
 	plan     *protocol.Plan
 	masked   map[protocol.ClientID]Masked
@@ -26,10 +26,8 @@ type contributions struct {
 	released [][]int64 // the sum; nil before
 }
 
-// Rule implements Checker.
 func (*exactSum) Rule() string { return "the sum is that over exactly the survivors" }
 
-// Observe implements Checker.
 func (c *exactSum) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
@@ -66,8 +64,8 @@ func (c *exactSum) input(m Masked) error {
 	return nil
 }
 
-// removal holds the changes of a client's noise against those due for the survivors,
-// who are those whose masked inputs were taken.
+// removal compares the changes of a client's noise with the changes due for the survivors, the
+// clients whose masked inputs were taken.
 func (c *exactSum) removal(t Thinned) error {
 	if u1 := c.rounds[t.Round].u1; t.Survivors != len(u1) {
 		return fmt.Errorf("round %d: client %d thins its noise for %d survivors, the masked inputs of %v were taken", t.Round, t.Client, t.Survivors, u1)

@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Checker checks one rule over a schedule. It is called with every observation, in order,
-// and returns an error when the rule is broken: what happened, and to whom.
+// Checker checks one rule over a schedule. It is called with every observation, in order, and
+// returns an error if the rule is broken. The error says what happened and to which client.
 type Checker interface {
 	Rule() string // its name
 	Observe(Observation) error
@@ -44,10 +44,8 @@ type clientRound struct {
 // the session ends.
 type progress struct{ healed, summed bool }
 
-// Rule implements Checker.
 func (*progress) Rule() string { return "a healed federation ends in a sum" }
 
-// Observe implements Checker.
 func (c *progress) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
@@ -71,14 +69,12 @@ func (c *progress) Observe(o Observation) error {
 	return nil
 }
 
-// honest: since nobody lies, as many shares as it takes restore the right secret, nobody is
-// excluded, and every sum is within the reach of honest clients.
+// honest: since no client lies, enough shares restore the right secret, no client is excluded, and
+// every sum is within the reach of honest clients.
 type honest struct{}
 
-// Rule implements Checker.
 func (honest) Rule() string { return "nobody is taken for a liar" }
 
-// Observe implements Checker.
 func (honest) Observe(o Observation) error {
 	if b, ok := o.(Blamed); ok {
 		return fmt.Errorf("round %d: %s: %s: %w", b.Event.Round, b.Event.Party, b.Event.Kind, b.Event.Err)
@@ -94,9 +90,9 @@ func (honest) Observe(o Observation) error {
 	return nil
 }
 
-// threshold: with fewer survivors than ⌈(1-ω)N⌉, with no more than c, or with
-// fewer answers than restore a secret, no aggregate exists, and nobody reveals a
-// share for one. Where noise is replaced, that holds for those who replaced it too.
+// threshold: with fewer survivors than ⌈(1-ω)N⌉, with no more than c, or with fewer answers than
+// restore a secret, no aggregate exists, and no client reveals a share for one. If noise is
+// replaced, the same holds for the clients that replaced it.
 type threshold struct {
 	schedule     *Schedule
 	round        uint64
@@ -106,10 +102,8 @@ type threshold struct {
 	rosters      map[uint64]int // how many clients are on a round's
 }
 
-// Rule implements Checker.
 func (*threshold) Rule() string { return "below the threshold no aggregate exists" }
 
-// Observe implements Checker.
 func (c *threshold) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
@@ -186,10 +180,8 @@ type answer struct {
 	kind protocol.Kind
 }
 
-// Rule implements Checker.
 func (*oneAnswer) Rule() string { return "a client answers a stage in one way" }
 
-// Observe implements Checker.
 func (c *oneAnswer) Observe(o Observation) error {
 	left, ok := o.(Left)
 	if !ok {
@@ -212,17 +204,14 @@ func (c *oneAnswer) Observe(o Observation) error {
 	return nil
 }
 
-// oneModel: at the end everybody who is there, and everybody is, holds the
-// server's model.
+// oneModel: at the end all clients are present and hold the server's model.
 type oneModel struct {
 	schedule *Schedule
 	models   map[protocol.ClientID][]byte
 }
 
-// Rule implements Checker.
 func (*oneModel) Rule() string { return "all hold the same model at the end" }
 
-// Observe implements Checker.
 func (c *oneModel) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Finished:

@@ -65,7 +65,7 @@ func left[M protocol.Message](o Observation) bool {
 	return ok && is && (l.Envelope.From.Role != protocol.Client || l.Envelope.From.Client == 3)
 }
 
-// heard returns whether somebody heard a message of a type.
+// heard reports whether a party heard a message of a type.
 func heard[M protocol.Message](o Observation) bool {
 	h, ok := o.(Heard)
 	_, is := h.Envelope.Message.(M)
@@ -138,8 +138,8 @@ func resultWith(change func(*protocol.Result)) func([]Observation) []Observation
 	})
 }
 
-// exposed has everybody who revealed shares of a sum in the first round reveal as
-// many for a set that they were shown, of which client 0, which was lost, is one.
+// exposed makes all clients that revealed shares of a sum in the first round reveal as many for
+// a set that they were shown. The set contains client 0, which was lost.
 func exposed[M protocol.Message](lie func(all protocol.Bitmap) protocol.Message) func([]Observation) []Observation {
 	all := protocol.NewBitmap(8)
 	for i := range 8 {
@@ -162,7 +162,7 @@ func otherKind(shares []protocol.RevealedShare) []protocol.RevealedShare {
 	return shares
 }
 
-// record runs a schedule, in which no checker has anything to say.
+// record runs a schedule that breaks no rule.
 func record(t *testing.T, s *Schedule) *recorder {
 	t.Helper()
 	w, err := newWorld(s, new(dp.Cache), nil)
@@ -180,7 +180,7 @@ func record(t *testing.T, s *Schedule) *recorder {
 	return r
 }
 
-// plant is what breaks a rule.
+// plant breaks a rule in a record.
 type plant struct {
 	rule    Checker
 	planted string
@@ -345,7 +345,7 @@ func TestCheckersFire(t *testing.T) {
 			return []Observation{o}
 		})},
 	})
-	// A secret of which too few shares arrived is nobody's fault.
+	// A secret with too few shares is the fault of no client.
 	few := Left{protocol.Envelope{Message: &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Left: 2, Required: 3}}}}
 	if err := fires(s, honest{}.Rule(), append([]Observation{few}, r.log...)); err != nil {
 		t.Errorf("a loss is taken for a lie: %v", err)
@@ -363,9 +363,8 @@ func TestCheckersFire(t *testing.T) {
 	}
 }
 
-// The same of the rules that a stage more, and a second sum, can break. In the
-// record client 1 has its seed revealed for the first sum and its key for the second,
-// and no checker minds.
+// A further stage, and a second sum, can break rules too. In the record client 1 has its seed
+// revealed for the first sum and its key for the second, and no checker minds.
 func TestCheckersFireOnReplacedNoise(t *testing.T) {
 	s := calmReplacing(t)
 	r := record(t, s)
@@ -423,8 +422,8 @@ func TestRevealedOfParts(t *testing.T) {
 		b.Set(i)
 		return b
 	}
-	// answer is that of a holder, which knows the dealer and another, one before and one behind it by turns,
-	// and is shown that one of the two survived.
+	// answer returns the answer of a holder. The holder knows the dealer and another client, by
+	// turns before and after the dealer, and is shown that one of the two survived.
 	answer := func(i int, survived bool) []Observation {
 		holder, a := protocol.ClientParty(protocol.ClientID(200+i)), protocol.Party{Role: protocol.Aggregator}
 		members, place := []protocol.Member{{Client: dealer}, {Client: holder.Client}}, 0

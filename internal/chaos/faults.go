@@ -94,7 +94,7 @@ func (w *world) restart(d *machine) {
 		return
 	}
 	w.tell("client %d is up again", d.id)
-	// Who comes up registers before anything else is said to it.
+	// A client that starts registers before it hears anything else.
 	w.carryOut(protocol.Party{Role: protocol.Aggregator}, w.aggregator.Step(w.now, protocol.Registered{Client: d.id}))
 	if w.strikes(w.schedule.Faults.Redeliver) {
 		w.result.faults.Redelivered++
@@ -105,7 +105,7 @@ func (w *world) restart(d *machine) {
 	}
 }
 
-// heal ends the faults: everybody is up, and what is on its way arrives.
+// heal ends the faults: all clients are up, and messages in transit arrive.
 func (w *world) heal() {
 	w.healed = true
 	w.tell("the federation heals")

@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// machine is what a client runs on: it survives the client's crashes, with the
-// records and nothing else.
+// machine is the computer of a client: it survives the client's crashes, with the records and
+// nothing else.
 type machine struct {
 	id       protocol.ClientID
 	w        *world
@@ -117,7 +117,6 @@ func newIdentity(seed uint64, id protocol.ClientID) (ed25519.PrivateKey, error) 
 // some of them zero, some vectors sparse, and some out of their bounds.
 type trainer struct{ d *machine }
 
-// Contribute implements client.Trainer.
 func (t trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	plain, usable := t.d.w.contribution(t.d.id, p)
 	out := make([]protocol.Vector, len(plain))
@@ -143,14 +142,13 @@ func (t trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runne
 	return out, nil
 }
 
-// Finish implements client.Trainer.
 func (t trainer) Finish(model []byte, _ protocol.Runner) error {
 	t.d.w.observe(Finished{Client: t.d.id, Model: slices.Clone(model)})
 	return nil
 }
 
-// contribution is what a client has to contribute, in integers; not usable, it
-// counts as zeros.
+// contribution returns a client's contribution in integers; if it is not usable, it counts as
+// zeros.
 func (w *world) contribution(id protocol.ClientID, p *protocol.Plan) (plain [][]int64, usable bool) {
 	d := entropy.Public(w.schedule.Seed, fmt.Sprintf("chaos/contribution/%d/%d", id, p.Round))
 	usable = d.Float64() >= w.schedule.Unusable
@@ -164,20 +162,18 @@ func (w *world) contribution(id protocol.ClientID, p *protocol.Plan) (plain [][]
 	return plain, usable
 }
 
-// watched is a client's side of the real sum, of which is seen what goes in.
+// watched is a client's side of the real sum; it reports the inputs of the sum.
 type watched struct {
 	*secagg.Client
 	d    *machine
 	plan *protocol.Plan
 }
 
-// Begin implements client.Sum.
 func (s *watched) Begin(p *protocol.Plan) error {
 	s.plan = p
 	return s.Client.Begin(p)
 }
 
-// MaskedInput implements client.Sum.
 func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, run protocol.Runner) (*protocol.MaskedInput, error) {
 	plain, usable := s.d.w.contribution(s.d.id, s.plan)
 	if !usable {
@@ -193,7 +189,6 @@ func (s *watched) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, 
 	return s.Client.MaskedInput(m, inputs, run)
 }
 
-// Unmask implements client.Sum.
 func (s *watched) Unmask(m *protocol.Survivors, removals []protocol.Integers, run protocol.Runner) (*protocol.Unmask, error) {
 	due, err := s.d.w.redrawer.draw(s.plan, s.d.source(), m.Count)
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// redrawer draws the noise of clients again, from what only a simulator knows of
-// them: the source of their randomness. It is what they must really have added,
-// and taken back.
+// redrawer draws the noise of clients again, from the source of their randomness, which only a
+// simulator knows. The result is the noise that they must really have added, and taken back.
 type redrawer struct {
 	shares    map[float64]*noise.Skellam // by variance
 	thinnings map[thinning]*noise.Thinning
@@ -23,9 +22,9 @@ func newRedrawer() *redrawer {
 	return &redrawer{shares: make(map[float64]*noise.Skellam), thinnings: make(map[thinning]*noise.Thinning)}
 }
 
-// draw is a client's noise in a round, by release; zero where it adds none. With
-// survivors more than 0 it is how that noise changes for as many: less a part where
-// it is split, fresh for old where it is replaced.
+// draw returns a client's noise in a round, by release; zero if it adds none. With survivors
+// above 0 it returns the change of that noise for so many: less a part if it is split, fresh for
+// old if it is replaced.
 func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([][]int64, error) {
 	added, err := entropy.NewSeed(src, "noise-seed", p.Round)
 	if err != nil {

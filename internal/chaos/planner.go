@@ -35,7 +35,6 @@ func (p *planner) Next() (*protocol.Plan, bool, error) {
 	return plan, false, nil
 }
 
-// Absorb implements server.Strategy.
 func (p *planner) Absorb(plan *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	p.w.observe(Absorbed{Round: plan.Round, Sums: sums})
 	h := sha256.New()
@@ -51,8 +50,6 @@ func (p *planner) Absorb(plan *protocol.Plan, sums protocol.Sums, _ protocol.Run
 	return nil
 }
 
-// Skip implements server.Strategy.
 func (p *planner) Skip(*protocol.Plan, error) {}
 
-// Model implements server.Strategy.
 func (p *planner) Model() []byte { return p.model }

@@ -11,7 +11,7 @@ import (
 // each has a time of its own, so that any two may change places.
 type happening struct {
 	at  time.Time
-	seq uint64 // of two at one time, the one scheduled first comes first
+	seq uint64 // of two at one time, the first to be scheduled comes first
 	to  protocol.Party
 	in  protocol.Input // nil with work, whose Done it is; nil without: a client comes up again
 	// work is run first, if there is any.

@@ -137,7 +137,7 @@ func (r *Report) Print(w io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// result is what came of one schedule.
+// result holds the outcome of one schedule.
 type result struct {
 	schedule  *Schedule
 	outcomes  []string // of the rounds under faults

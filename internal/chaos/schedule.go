@@ -20,7 +20,7 @@ type Schedule struct {
 	Cohort   protocol.Cohort
 	Graph    graph.Choice // for the whole cohort; a smaller roster has its own
 	Releases []protocol.Release
-	// Rounds is how many are attempted under faults; one more follows after healing.
+	// Rounds is the number attempted under faults; one more follows after healing.
 	Rounds  int
 	SitOut  float64 // share of the clients that a round set up ahead may be without
 	Faults  Faults
@@ -119,19 +119,19 @@ func (s *Schedule) Params() secagg.Params {
 	return secagg.Params{Mode: s.Mode, Rounds: s.Rounds + 1}
 }
 
-// setup is what the graph of a round follows from.
+// setup returns the setup from which the graph of a round follows.
 func (s *Schedule) setup() protocol.Setup {
 	plan := protocol.Plan{Cohort: s.Cohort, Releases: s.Releases}
 	return plan.Setup()
 }
 
-// bound is the largest integer that anybody contributes to a coordinate.
+// bound is the largest integer that a client contributes to a coordinate.
 const bound = 20
 
-// drawReleases draws a noise for each release; where noise is replaced, that of the
-// first is.
+// drawReleases draws a noise for each release. If noise is replaced, only the noise of the first
+// release is.
 func (s *Schedule) drawReleases(d dice, replaces bool) error {
-	private := d.IntN(3) > 0 // otherwise some release is exact, and nobody keeps a ledger
+	private := d.IntN(3) > 0 // otherwise some release is exact, and no client keeps a ledger
 	for i := range 1 + d.IntN(3) {
 		n := pick(d, 1, 2, 7, 16, 33)
 		scale := pick(d, 1., 4, 1024)
@@ -185,14 +185,14 @@ func (s *Schedule) drawFaults(d dice) {
 		s.Poor, s.PoorRounds = 1+d.IntN(tolerated), d.IntN(s.Rounds+1)
 	}
 	s.Unusable = pick(d, 0, 0, 0.1)
-	// Who sits out is lost to the round, as is who cannot pay: healed, it must be
-	// able to do without both.
+	// The round loses a client that sits out, or cannot pay. A healed round must do without
+	// both.
 	if spare := tolerated - s.Poor; spare > 0 {
 		s.SitOut = float64(d.IntN(spare+1)) / float64(s.Cohort.Clients)
 	}
 }
 
-// stages are those that a round goes through.
+// stages returns the stages of a round.
 func (s *Schedule) stages() []protocol.Stage {
 	course := protocol.StageFlow{Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
 	var out []protocol.Stage
@@ -202,8 +202,8 @@ func (s *Schedule) stages() []protocol.Stage {
 	return out
 }
 
-// lossesTolerated is how many clients a round may lose at any stage. In
-// active mode a quorum of the roster must still sign.
+// lossesTolerated returns how many clients a round may lose at any stage. In active mode a
+// quorum of the roster must still sign.
 func (s *Schedule) lossesTolerated() int {
 	c := s.Cohort
 	need := c.Required()

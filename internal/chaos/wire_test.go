@@ -13,9 +13,9 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// travels sends every message through frames, and holds what arrives against what
-// was sent: nothing is lost, it takes as many bytes as it says, and the limits of
-// the session let it pass between these two roles.
+// travels sends every message through frames, and compares arrivals with the sent messages. No
+// message is lost, each takes as many bytes as it says, and the limits of the session let it pass
+// between the two roles.
 type travels struct {
 	limits wire.Limits
 	seen   map[protocol.Kind]int
@@ -52,8 +52,8 @@ func (c *travels) Observe(o Observation) error {
 	return nil
 }
 
-// Whatever the roles and the real sum say under faults, in both modes, could have
-// been said between machines.
+// All messages of the roles and the real sum under faults, in both modes, could travel between
+// machines.
 func TestMessagesTravel(t *testing.T) {
 	prices, seen, riders := new(dp.Cache), make(map[protocol.Kind]int), 0
 	for seed := range uint64(25) {
@@ -77,7 +77,7 @@ func TestMessagesTravel(t *testing.T) {
 		}
 		riders += c.riders
 	}
-	for k := range protocol.KindForward { // there are no relays, and nobody's connection counts: no round is held
+	for k := range protocol.KindForward { // there are no relays, and no connection counts: no round is held
 		if seen[k] == 0 && k != protocol.KindHeld {
 			t.Errorf("no message %s was sent", k)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// role is what is driven.
+// role is a role that the world drives.
 type role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }
@@ -32,7 +32,7 @@ type world struct {
 	redrawer *redrawer
 	prices   *dp.Cache
 	dice     dice
-	listener Tell // nil: nobody listens
+	listener Tell // nil: no listener
 
 	queue      queue
 	now        time.Time
@@ -41,7 +41,7 @@ type world struct {
 	server     role
 	aggregator role
 	machines   []*machine
-	round      uint64 // the one that was planned last
+	round      uint64 // the last planned round
 	healed     bool
 	over       bool
 
@@ -49,7 +49,7 @@ type world struct {
 	result   *result
 }
 
-// most happenings that a schedule may take before it counts as one that never ends.
+// most limits the events of a schedule; beyond it the schedule counts as endless.
 const most = 1 << 20
 
 // epoch is when virtual time starts; only differences matter.
@@ -234,9 +234,9 @@ func (w *world) carryOut(by protocol.Party, eff protocol.Effects) {
 	}
 }
 
-// workEnds is when a computation that a role begins now is done: those of one role
-// run one after the other. No two of them are slow in a row, so that what began
-// before healing is over before a stage of the healed round is.
+// workEnds returns when a computation that a role begins now is done. The computations of one role
+// run one after the other. No two of them are slow in a row, so that work begun before healing is
+// over before a stage of the healed round is.
 func (w *world) workEnds(by protocol.Party) time.Time {
 	d := compute/2 + w.upTo(compute/2)
 	if until := w.busy[by]; until.After(w.now) {
@@ -272,7 +272,7 @@ func (w *world) tell(format string, args ...any) {
 	}
 }
 
-// report tells of a role's event, about itself or about somebody else.
+// report reports a role's event, about itself or about another party.
 func (w *world) report(by protocol.Party, e protocol.Event) {
 	what := fmt.Sprintf("%s: %s", by, e.Kind)
 	if e.Party != by {

@@ -13,12 +13,12 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// Comparison is of two runs on the same test ratings, by user.
+// Comparison compares two runs on the same test ratings, by user.
 type Comparison struct {
 	A          string     `json:"a"`
 	B          string     `json:"b"`
 	Metric     string     `json:"metric"` // test_rmse
-	Users      int        `json:"users"`  // who have test ratings
+	Users      int        `json:"users"`  // users with test ratings
 	Ratings    int        `json:"ratings"`
 	ValueA     float64    `json:"value_a"`
 	ValueB     float64    `json:"value_b"`
@@ -30,11 +30,11 @@ type Comparison struct {
 	BetterB    int        `json:"users_better_in_b"`
 }
 
-// Compare tests whether one run's RMSE is better than another's, on their test ratings, which
-// must be the same. Users are drawn anew with replacement, so many times, and both runs are
-// measured on those drawn: ratings of a user are alike, and ratings are not what is sampled.
-// It says how far the difference is due to who was tested, not how far to the seed of the
-// training. The draws follow from seed.
+// Compare tests whether one run's RMSE is better than another's. Their test ratings must be the
+// same. It draws users anew with replacement, resamples times, and measures both runs on the drawn
+// users. It draws users and not ratings, because ratings of a user are alike. The result says how
+// far the difference depends on the tested users, not how far on the seed of the training. The
+// draws follow from seed.
 func Compare(ctx context.Context, a, b string, resamples int, seed uint64) (*Comparison, error) {
 	of := make([]map[int]errorSum, 2)
 	var manifest [2]results.Manifest
@@ -67,13 +67,13 @@ func Compare(ctx context.Context, a, b string, resamples int, seed uint64) (*Com
 	return c, nil
 }
 
-// errorSum is what a user's test ratings come to.
+// errorSum holds the sums over a user's test ratings.
 type errorSum struct {
 	user, n int
 	squares float64
 }
 
-// userErrors are the errors of a run's model by user.
+// userErrors returns the errors of a run's model by user.
 func userErrors(ctx context.Context, dir string) (map[int]errorSum, error) {
 	r, err := results.OpenRun(ctx, dir, "", nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *Comparison) measure(users [][2]errorSum, draw func(n int) int) {
 	c.P = min(1, 2*float64(tail+1)/float64(c.Resamples+1))
 }
 
-// String says it in words.
+// String returns the comparison in words.
 func (c *Comparison) String() string {
 	verdict := "cannot be told apart on these users"
 	switch {

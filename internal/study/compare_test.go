@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// Of two users there are four resamples, as likely as each other: each user twice, and both in
-// two orders. Expected values are those by hand.
+// Two users have four resamples, equally likely: each user twice, and both in two orders. Expected
+// values are by hand.
 func TestBootstrapOfTwoUsers(t *testing.T) {
 	users := [][2]errorSum{{{1, 1, 1}, {1, 1, 4}}, {{2, 1, 9}, {2, 1, 4}}}
 	c := &Comparison{Resamples: 40_000}
@@ -18,7 +18,7 @@ func TestBootstrapOfTwoUsers(t *testing.T) {
 	near(t, "difference", c.Difference, both, 1e-12)
 	near(t, "lower end", c.Interval[0], -1, 1e-12) // the second user twice: 2 - 3
 	near(t, "upper end", c.Interval[1], 1, 1e-12)  // the first twice: 2 - 1
-	// Above 0 is a quarter of the resamples: p is twice that, within 5 deviations of 40,000 draws.
+	// A quarter of the resamples is above 0: p is twice that, within 5 deviations of 40,000 draws.
 	near(t, "p", c.P, 0.5, 2*5*math.Sqrt(0.25*0.75/40_000))
 	if c.BetterA != 1 || c.BetterB != 1 {
 		t.Errorf("%d users are better off in A and %d in B, want 1 each", c.BetterA, c.BetterB)

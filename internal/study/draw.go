@@ -16,10 +16,10 @@ import (
 	_ "gonum.org/v1/plot/vg/vgsvg" // svg
 )
 
-// Palette are colours that are told apart whatever one's colour vision (Okabe and Ito 2008).
+// Palette holds colours that people with any colour vision can distinguish (Okabe and Ito 2008).
 var Palette = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C6D31"}
 
-// Dashes go with the colours, so that lines are told apart without any. Lengths in points.
+// Dashes go with the colours, so that lines can be distinguished without colour. Lengths in points.
 var Dashes = [][]int{{}, {7, 3}, {2, 3}, {9, 3, 2, 3}, {12, 4}, {4, 2}, {1, 4}, {6, 2, 1, 2}}
 
 func init() { plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} }
@@ -134,10 +134,11 @@ func (f *Figure) add(p *plot.Plot, i int, s Series) error {
 	return nil
 }
 
-// ManyPlaces are too many to name each on a logarithmic axis, and to mark each on a line.
+// ManyPlaces is the number of places from which they are too many to name each on a logarithmic
+// axis, or to mark each on a line.
 const ManyPlaces = 20
 
-// logTicks are the values of x that there are.
+// logTicks returns the values of x that occur.
 func logTicks(places []float64) (ticks []plot.Tick) {
 	for _, x := range places {
 		ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})

@@ -25,7 +25,7 @@ type Figure struct {
 	Bars   bool     // each series has a bar at each of Ticks
 	Ticks  []string // names of the places 0, 1, ... on the x axis; nil: they are numbers
 	Series []Series
-	Note   string // a sentence: what bands and lines are
+	Note   string // a sentence that explains bands and lines
 }
 
 // Series is a line, or the bars of one colour.
@@ -33,12 +33,12 @@ type Series struct {
 	Name      string
 	X, Y      []float64
 	Low, High []float64 // the band; nil where there is none
-	Runs      int       // at most so many stand behind a point
-	Level     bool      // a horizontal line: what the others are compared with
-	Colour    int       // place in [Palette] and [Dashes]: an algorithm's in all figures where lines are algorithms
+	Runs      int       // largest number of runs behind a point
+	Level     bool      // a horizontal line to compare the others with
+	Colour    int       // place in [Palette] and [Dashes]: fixed for an algorithm in all figures whose lines are algorithms
 }
 
-// Figures are those that the runs give, in the order of a report.
+// Figures returns the figures that the runs allow, in the order of a report.
 func (runs Runs) Figures() ([]Figure, error) {
 	all := []Figure{runs.QualityByEpsilon()}
 	for _, curve := range curves {
@@ -84,8 +84,8 @@ func (runs Runs) colour(f *Figure) {
 	}
 }
 
-// groups are the runs that differ in the seed alone, and those keys that are left out.
-// label tells them apart.
+// groups returns groups of runs that differ only in the seed and the keys that are left out. label
+// distinguishes them.
 func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs) string) {
 	without = append(without, algorithm.Seed.Key)
 	asked, _ := runs.Differing()
@@ -125,8 +125,8 @@ func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs)
 	return groups, func(g Runs) string { return id(g[0]) }
 }
 
-// groupsByCost are groups over all ε where ε does not change what a client sends and receives, else groups by ε, too:
-// rounds and rank may follow ε.
+// groupsByCost returns groups over all ε if ε does not change the bytes of a client, and groups by
+// ε otherwise: rounds and rank may follow ε.
 func (runs Runs) groupsByCost() (groups []Runs, label func(Runs) string) {
 	groups, label = runs.groups(algorithm.Epsilon.Key)
 	const alike = 0.01 // dropouts alone change it by less
@@ -162,11 +162,11 @@ func sampled(name string, at map[float64][]float64) Series {
 	return s
 }
 
-// levels are the baselines that are drawn beside runs, which depend on no noise.
+// levels holds the baselines that are drawn beside runs and depend on no noise.
 var levels = map[string]string{"item_bias": "biases, not private", "non_private": "without noise"}
 
-// QualityByEpsilon is the quality against the ε that was asked for. Runs without noise are not
-// in it; what they would be like is the baseline without noise.
+// QualityByEpsilon returns the quality against the requested ε. It leaves out runs without noise;
+// the baseline without noise shows their quality.
 func (runs Runs) QualityByEpsilon() Figure {
 	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(runs), Log: true,
 		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
@@ -197,8 +197,8 @@ func (runs Runs) QualityByEpsilon() Figure {
 }
 
 // baselines draws one horizontal line between two ends for a baseline that runs of one seed have in
-// common, else a line by ε for each group. The baseline without noise always gets the latter: rank and rounds,
-// and so the model without noise, may follow ε.
+// common, and otherwise a line by ε for each group. The baseline without noise always has a line by
+// ε: rank and rounds, and so the model without noise, may follow ε.
 func baselines(groups []Runs, label func(Runs) string, ends [2]float64) (list []Series) {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		all := slices.Concat(groups...)
@@ -263,7 +263,8 @@ func (s Series) level(ends [2]float64) Series {
 	return s
 }
 
-// At returns the value of a baseline at x. Between the ends of a horizontal line it is the line's.
+// At returns the value of a baseline at x. Between the ends of a horizontal line it is the line's
+// value.
 func (s Series) At(x float64) (y float64, ok bool) {
 	if i := slices.Index(s.X, x); i >= 0 {
 		return s.Y[i], true
@@ -274,7 +275,7 @@ func (s Series) At(x float64) (y float64, ok bool) {
 	return 0, false
 }
 
-// quality names what runs are compared by.
+// quality names the metric that compares the runs.
 func quality(runs Runs) string {
 	if runs[0].Primary() == "test_rmse" {
 		return "test RMSE, stars (lower is better)"
@@ -290,7 +291,7 @@ type curve struct {
 	time, clock bool
 }
 
-// learned is the quality after a round.
+// learned returns the quality after a round.
 func learned(m results.Metrics) (float64, bool) {
 	switch {
 	case m.RatingMetrics != nil:
@@ -318,10 +319,10 @@ var curves = []curve{
 	}},
 }
 
-// manyLines is how many groups a figure by round shows; more cannot be told apart.
+// manyLines limits the groups in a figure by round; more cannot be distinguished.
 const manyLines = 8
 
-// few leaves out groups where they are many: all but those of the largest budget.
+// few leaves out groups if there are many: it keeps the groups of the largest budget.
 func (f *Figure) few(groups []Runs) []Runs {
 	if len(groups) <= manyLines {
 		return groups
@@ -398,8 +399,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 	return f, nil
 }
 
-// ByPopularity is the error in buckets of items, from those with the most ratings to those
-// with the fewest.
+// ByPopularity returns the error in buckets of items, from the most rated items to the least rated.
 func (runs Runs) ByPopularity() Figure {
 	f := Figure{ID: "popularity", Title: "Error by popularity of items", X: "items, from the most to the least rated", Y: "test RMSE, stars (lower is better)", Bars: true,
 		Note: "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
@@ -423,10 +423,11 @@ func (runs Runs) ByPopularity() Figure {
 	return f
 }
 
-// buckets are those of popularity.
+// buckets is the number of buckets of popularity.
 const buckets = 5
 
-// BytesByMessage is what a client sends and receives over the run, by kind of message.
+// BytesByMessage returns the bytes that a client sends and receives over the run, by kind of
+// message.
 func (runs Runs) BytesByMessage() Figure {
 	f := Figure{ID: "bytes", Title: "Bytes of a client, by message", X: "message", Y: "kB over the whole run", Bars: true, Note: "Means over clients and runs; up and down together."}
 	groups, label := runs.groupsByCost()
@@ -456,7 +457,7 @@ func (runs Runs) BytesByMessage() Figure {
 	return f
 }
 
-// SecondsByStage is how long the stages of a round last, in virtual time.
+// SecondsByStage returns the duration of the stages of a round, in virtual time.
 func (runs Runs) SecondsByStage() (Figure, error) {
 	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
 		Note: "Time is that of the simulated network. A stage that anybody is lost in lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
@@ -508,8 +509,8 @@ func (r *Run) bytes(kind string) float64 {
 	return r.Values["bytes_up_per_client."+kind] + r.Values["bytes_down_per_client."+kind]
 }
 
-// Places are the values of x at which the figure has points, in their order. Lines that are
-// only compared with have none of their own.
+// Places returns the values of x at which the figure has points, in their order. Lines for
+// comparison have no points of their own.
 func (f *Figure) Places() []float64 {
 	var all []float64
 	for _, s := range f.Series {

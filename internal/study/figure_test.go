@@ -47,7 +47,7 @@ func someRuns(t *testing.T) Runs {
 	}
 }
 
-// Means and deviations are those by hand; runs without noise are in no place of the figure.
+// Means and deviations are by hand; the figure leaves out runs without noise.
 func TestQualityByEpsilon(t *testing.T) {
 	f := someRuns(t).QualityByEpsilon()
 	if len(f.Series) != 3 {
@@ -93,7 +93,7 @@ func TestColoursStay(t *testing.T) {
 	}
 }
 
-// Of stages the seconds are means over the rounds that were federated, then over seeds: by hand.
+// Seconds of stages are means over the federated rounds, then over seeds: by hand.
 func TestSecondsByStage(t *testing.T) {
 	var runs Runs
 	for seed, rounds := range []string{
@@ -153,7 +153,7 @@ func TestQualityOverClock(t *testing.T) {
 	}
 }
 
-// Pictures are such files as their names say, and hold all that is drawn.
+// Pictures are files of the format that their names say, and contain everything that is drawn.
 func TestDraw(t *testing.T) {
 	logarithmic := Figure{ID: "logarithmic", Log: true, LogY: true, Series: []Series{{Name: "a"}}}
 	for x := 1e-4; x < 1; x *= 1.3 { // more places than are named
@@ -189,7 +189,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// What a budget means, by the definition: at ε = ln 3 odds of 1 to 1 become at most 3 to 1.
+// The meaning of a budget, by the definition: at ε = ln 3 odds of 1 to 1 become at most 3 to 1.
 func TestWords(t *testing.T) {
 	words := runOf(t, "algorithm=ssp-c", map[string]float64{"epsilon_achieved": math.Log(3), "privacy.delta": 1e-5}).Words()
 	for _, want := range []string{"all ratings of one user", "e^ε = 3,", "δ = 1e-05", "at most 75%"} {

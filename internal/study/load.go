@@ -27,22 +27,23 @@ type Run struct {
 	Name, Path string
 	Config     config.Config
 	Manifest   results.Manifest
-	// Values are the numbers of summary.json. Names have dots between levels, where a list's
-	// are from 0.
+	// Values holds the numbers of summary.json. Names have dots between levels; indices of a list
+	// start at 0.
 	Values map[string]float64
-	// Statement is what the run claims, in words.
+	// Statement says in words what privacy the run claims.
 	Statement string
 
-	said map[string]string // what was asked for; nil of a run of the version before
+	said map[string]string // requested settings; nil for a run of the version before
 }
 
 // Runs are finished runs in the order of their paths.
 type Runs []*Run
 
-// Load reads the runs in folders: a folder is one itself, or holds some, at any depth. What
-// begins with a dot is not looked at. A run that cannot be read is left out, and warn is called with the reason;
-// if warn is nil or no run of a folder can be read, Load returns an error. A run whose settings, data and seed are those of a
-// run before it says nothing new: it is left out in the same way, so that it counts once.
+// Load reads the runs in folders: a folder is a run itself, or contains runs, at any depth. Load
+// ignores names that begin with a dot. It leaves out a run that it cannot read, and calls warn with
+// the reason. If warn is nil or no run of a folder can be read, it returns an error. In the same
+// way it leaves out a run with the settings, data and seed of an earlier run, so that the run
+// counts once.
 func Load(warn func(error), dirs ...string) (Runs, error) {
 	var runs Runs
 	for _, dir := range dirs {
@@ -213,7 +214,7 @@ func (r *Run) Metrics() (all []results.Metrics, err error) {
 	return all, err
 }
 
-// clock is how many seconds training had taken at the end of each round; none of a run that did not note it.
+// clock returns the seconds of training up to the end of each round; empty for a run without times.
 func (r *Run) clock() (map[int]float64, error) {
 	ends, total := make(map[int]float64), 0.0
 	err := lines(filepath.Join(r.Path, "timings.jsonl"), func(t results.Timing) {
@@ -244,8 +245,8 @@ func lines[T any](path string, each func(T)) error {
 	return scan.Err()
 }
 
-// Setting is the value of a key. Epsilon is the one that was asked for; data are named
-// as the run named them, wherever they lay.
+// Setting returns the value of a key. Epsilon is the requested value. Data have the name that the
+// run gave them, at any path.
 func (r *Run) Setting(k *config.Key) string {
 	if k == algorithm.Data.Key {
 		return r.Manifest.Data
@@ -256,7 +257,7 @@ func (r *Run) Setting(k *config.Key) string {
 // Algorithm is the name of the run's algorithm.
 func (r *Run) Algorithm() string { return algorithm.Name.Of(r.Config) }
 
-// Words says what the run's budget means, in plain words; "" of a run without noise.
+// Words says what the run's budget means, in plain words; "" for a run without noise.
 func (r *Run) Words() string {
 	e, delta := r.Values["epsilon_achieved"], r.Values["privacy.delta"]
 	if math.IsInf(e, 1) || e == 0 {
@@ -289,7 +290,7 @@ func certainty(e float64) string {
 	return text + "%"
 }
 
-// Primary is what a run is compared by: the test RMSE, or Recall@20 of rankings.
+// Primary names the metric that compares a run: the test RMSE, or Recall@20 for rankings.
 func (r *Run) Primary() string {
 	if algorithm.Ranks(r.Config) {
 		return "recall@20"
@@ -297,9 +298,9 @@ func (r *Run) Primary() string {
 	return "test_rmse"
 }
 
-// Differing are the keys in which runs differ, in the order of their declaration: those that
-// were asked for, and those that follow from others by a rule. Where results go and how many
-// goroutines computed do not count.
+// Differing returns the keys in which runs differ, in the order of their declaration: the requested
+// keys, and the keys that follow from others by a rule. The place of results and the number of
+// goroutines do not count.
 func (runs Runs) Differing() (asked, derived []*config.Key) {
 	for _, k := range config.Keys() {
 		if k == algorithm.Out.Key || k == algorithm.RunName.Key || k == algorithm.Workers.Key {
@@ -316,8 +317,8 @@ func (runs Runs) Differing() (asked, derived []*config.Key) {
 	return asked, derived
 }
 
-// asked is the value that was asked for: a run of a version that did not note it is taken to
-// have been asked for all. What is everybody's own is not noted.
+// asked returns the requested value. A run of a version that did not note requests counts as having
+// requested all values. Settings of each machine are not noted.
 func (r *Run) asked(k *config.Key) string {
 	if r.said == nil || k == algorithm.Data.Key {
 		return r.Setting(k)

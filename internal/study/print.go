@@ -60,7 +60,7 @@ func (t *Table) Print(w io.Writer) error {
 	return err
 }
 
-// shown is a number for people.
+// shown formats a number for people.
 func shown(name string, v float64) string {
 	switch {
 	case math.IsNaN(v):

@@ -18,7 +18,7 @@ import (
 // Sample describes numbers of several runs.
 type Sample struct {
 	N               int
-	Mean, Deviation float64 // Deviation is that of a single one (n-1), NaN of one alone
+	Mean, Deviation float64 // Deviation is the deviation of a single number (n-1), NaN for one number alone
 }
 
 func sampleOf(rows []Row, name string) Sample {
@@ -31,7 +31,7 @@ func sampleOf(rows []Row, name string) Sample {
 	return Describe(x)
 }
 
-// Describe is the mean of numbers and how they scatter.
+// Describe returns the mean of numbers and their deviation.
 func Describe(x []float64) Sample {
 	s := Sample{N: len(x), Mean: math.NaN(), Deviation: math.NaN()}
 	if len(x) > 0 {
@@ -43,8 +43,8 @@ func Describe(x []float64) Sample {
 	return s
 }
 
-// Margin is half the width of the 95% interval of the mean by Student's t; NaN of one
-// number alone.
+// Margin returns half the width of the 95% interval of the mean by Student's t; NaN for one number
+// alone.
 func (s Sample) Margin() float64 {
 	if s.N < 2 {
 		return math.NaN()
@@ -53,7 +53,7 @@ func (s Sample) Margin() float64 {
 	return t * s.Deviation / math.Sqrt(float64(s.N))
 }
 
-// P is the two-sided p-value of Student's test that the mean is 0; NaN of one number alone.
+// P returns the two-sided p-value of Student's test that the mean is 0; NaN for one number alone.
 func (s Sample) P() float64 {
 	if s.N < 2 {
 		return math.NaN()
@@ -68,10 +68,10 @@ func (s Sample) P() float64 {
 	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(s.N - 1)}.Survival(t)
 }
 
-// Against has a row for each group of rows beside those that meet a condition, such as
-// "algorithm=lfl-sgdmf", and that differ from them in the keys of the condition alone. Its
-// numbers are the differences of one metric, run by run with the same values of the keys
-// over: their mean "METRIC difference", "sd", "margin" (95%, Student), "p" and "pairs".
+// Against compares each group of rows with the group that meets a condition, such as
+// "algorithm=lfl-sgdmf". A pair differs only in the keys of the condition. The numbers of a row are
+// the differences of one metric, run by run with equal values of the keys over: their mean "METRIC
+// difference", "sd", "margin" (95%, Student), "p" and "pairs".
 func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, error) {
 	want := make(map[string]string)
 	for f := range strings.FieldsSeq(condition) {
@@ -123,7 +123,7 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 	return d, nil
 }
 
-// Primary is the metric that the table's runs are compared by.
+// Primary returns the metric that compares the table's runs.
 func (t *Table) Primary() string { return t.primary }
 
 func names(keys []*config.Key) (list []string) {
@@ -133,7 +133,7 @@ func names(keys []*config.Key) (list []string) {
 	return list
 }
 
-// Has reports whether the table has a number of the name, and says what there is if not.
+// Has returns an error that lists the table's numbers unless the table has the metric.
 func (t *Table) Has(metric string) error {
 	if slices.Contains(t.Metrics, metric) {
 		return nil
@@ -141,11 +141,12 @@ func (t *Table) Has(metric string) error {
 	return fmt.Errorf("no run has a %q; there are %s", metric, strings.Join(t.Metrics, ", "))
 }
 
-// Paired are the differences of a metric between rows that meet one condition and rows that
-// meet another, such as "algorithm=ssp-c" and "algorithm=dpals": those with the same values of
-// all keys that neither names. A baseline in place of the second, such as
-// "baselines.local_only", is that of the same run. The sample has one number for each seed, the mean of its
-// differences: pairs of one seed have a split, and much noise, in common. pairs is how many there are.
+// Paired returns the differences of a metric between rows that meet one condition and rows that
+// meet another, such as "algorithm=ssp-c" and "algorithm=dpals". A pair has equal values of all
+// keys that neither condition names. A baseline in place of the second, such as
+// "baselines.local_only", is the baseline of the same run. The sample has one number for each seed,
+// the mean of its differences: pairs of one seed have a split, and much noise, in common. pairs is
+// the number of pairs.
 func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs int, err error) {
 	a, err := conditionOf(first)
 	b, err2 := conditionOf(second)

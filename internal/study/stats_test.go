@@ -51,10 +51,10 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// Differences are paired by seed: 9-10, 8-11, 7-12 are -1, -3, -5 with mean -3 and deviation
-// 2. The quantile of Student's t at 0.975 with 2 degrees of freedom is 4.30265 (any table),
-// so the margin is 4.30265*2/√3 = 4.96827. For 2 degrees of freedom the law has a closed form:
-// P(T > t) = 1/2 - t/(2√(2+t²)), at t = 3/(2/√3) = 2.598076.
+// Differences are paired by seed: 9-10, 8-11, 7-12 are -1, -3, -5 with mean -3 and deviation 2. The
+// quantile of Student's t at 0.975 with 2 degrees of freedom is 4.30265 (any table). So the margin
+// is 4.30265*2/√3 = 4.96827. For 2 degrees of freedom the law has a closed form: P(T > t) = 1/2 -
+// t/(2√(2+t²)), at t = 3/(2/√3) = 2.598076.
 func TestPairedDifferences(t *testing.T) {
 	d, err := tableOf("a 1 1 10", "a 1 2 11", "a 1 3 12", "b 1 1 9", "b 1 2 8", "b 1 3 7", "b 1 4 1", "b 5 1 3").Against("algorithm=a", "test_rmse", seeds)
 	if err != nil {

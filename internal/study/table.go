@@ -13,8 +13,8 @@ import (
 
 // Table has a row for each run, or for each group of runs that differ in a seed alone.
 type Table struct {
-	Keys    []*config.Key // in whose values rows were asked to differ, and those that are always shown
-	Derived []*config.Key // those that differ because others do; machines are told of them
+	Keys    []*config.Key // the keys in which rows were asked to differ, and the keys that are always shown
+	Derived []*config.Key // keys that differ because others do; only machines read them
 	Metrics []string      // names of numbers, in their order
 	Rows    []Row
 	primary string
@@ -22,17 +22,17 @@ type Table struct {
 
 // Row is a run, or a group of them.
 type Row struct {
-	Name     string            // of the run; of a group that of its first
+	Name     string            // of the run; of the first run of a group
 	Settings map[string]string // by the names of Keys
 	Values   map[string]float64
 	runs     Runs
 }
 
-// shownFirst are the numbers that a person wants to see, where runs have them.
+// shownFirst holds the numbers that a person wants to see, if runs have them.
 var shownFirst = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@20", "ndcg@20"}
 
-// Table is that of runs. It always has algorithm, data, epsilon (as asked for), seed and
-// what it differs by.
+// Table returns the table of the runs. It always has algorithm, data, epsilon (as requested), seed
+// and the keys in which runs differ.
 func (runs Runs) Table() *Table {
 	t := &Table{primary: runs[0].Primary()}
 	t.Keys = []*config.Key{algorithm.Name.Key, algorithm.Data.Key, algorithm.Epsilon.Key, algorithm.Seed.Key}
@@ -67,10 +67,10 @@ func (runs Runs) Table() *Table {
 	return t
 }
 
-// columns are the keys that machines are told.
+// columns returns all keys, for machines.
 func (t *Table) columns() []*config.Key { return slices.Concat(t.Keys, t.Derived) }
 
-// rankOf is the place of a number among those that a person wants to see.
+// rankOf returns the place of a number in shownFirst.
 func rankOf(name string) int {
 	if i := slices.Index(shownFirst, name); i >= 0 {
 		return i
@@ -101,7 +101,7 @@ func compareTexts(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// Shown is the table with the numbers that a person wants to see alone.
+// Shown returns the table with only the numbers that a person wants to see.
 func (t *Table) Shown() *Table {
 	s := *t
 	s.Metrics = slices.DeleteFunc(slices.Clone(t.Metrics), func(name string) bool {
@@ -111,8 +111,7 @@ func (t *Table) Shown() *Table {
 	return &s
 }
 
-// Over names the keys over which rows are averaged: those that are there for the sake of
-// chance.
+// Over returns the keys over which rows are averaged, such as seeds.
 func (t *Table) Over(names string) ([]*config.Key, error) {
 	var keys []*config.Key
 	for name := range strings.SplitSeq(names, ",") {
@@ -125,9 +124,9 @@ func (t *Table) Over(names string) ([]*config.Key, error) {
 	return keys, nil
 }
 
-// Means has a row for each group of rows that differ in the keys over alone: of each number
-// NAME the mean, the standard deviation "NAME sd" of a single run (n-1), and "runs", how many
-// there are. A group of one has no deviation.
+// Means has a row for each group of rows that differ only in the keys over. It has the mean of each
+// number NAME, the standard deviation "NAME sd" of a single run (n-1), and the number of runs,
+// "runs". A group of one has no deviation.
 func (t *Table) Means(over []*config.Key) *Table {
 	m := &Table{primary: t.primary}
 	m.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { return slices.Contains(over, k) })
@@ -154,7 +153,7 @@ func (t *Table) Means(over []*config.Key) *Table {
 	return m
 }
 
-// groups are the rows with equal values of the keys, in the order of their first.
+// groups returns the rows with equal values of the keys, in the order of their first.
 func (t *Table) groups(keys []*config.Key) [][]Row {
 	var all [][]Row
 	at := make(map[string]int)
@@ -179,7 +178,7 @@ func (r Row) identity(keys []*config.Key) string {
 	return id.String()
 }
 
-// value is a number of a row; NaN where it has none of the name.
+// value returns a number of a row; NaN if the row lacks it.
 func (r Row) value(name string) float64 {
 	if v, ok := r.Values[name]; ok {
 		return v
@@ -187,5 +186,5 @@ func (r Row) value(name string) float64 {
 	return math.NaN()
 }
 
-// Shown is a number of a row for people.
+// Shown formats a number of a row for people.
 func (r Row) Shown(metric string) string { return shown(metric, r.value(metric)) }

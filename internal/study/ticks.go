@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// Labels are what stands at round places of an axis, ascending: all with so many decimals as tell the steps between them
-// apart, in powers of ten where that would be long.
+// Labels returns the labels for round places of an axis, ascending. They have enough decimals to
+// distinguish the steps between them, and powers of ten if that is shorter.
 func Labels(places []float64) []string {
 	step, most := math.Inf(1), 0.
 	for i, v := range places {
@@ -24,7 +24,7 @@ func Labels(places []float64) []string {
 	if step < 1e-6 || most >= 1e7 {
 		form = 'e'
 	}
-	// A double has 17 digits at the most.
+	// A double has at most 17 digits.
 	for ; digits < 17; digits++ {
 		whole := true
 		for _, v := range places {
@@ -45,10 +45,10 @@ func Labels(places []float64) []string {
 	return labels
 }
 
-// ticks are the places that gonum chooses on a linear axis, with our labels: its own are alike where steps are small beside the values.
+// ticks are the places that gonum chooses on a linear axis, with our labels: gonum's labels are
+// equal if steps are small beside the values.
 type ticks struct{}
 
-// Ticks implements plot.Ticker.
 func (ticks) Ticks(from, to float64) []plot.Tick {
 	list := plot.DefaultTicks{}.Ticks(from, to)
 	var places []float64

@@ -74,8 +74,8 @@ func TestOneDamagedRun(t *testing.T) {
 	}
 }
 
-// Two runs of one seed, under other names and with other numbers of workers, are one run: the mean over seeds 1, 1 and 2 is that of
-// seeds 1 and 2. Another seed, ε or data set is another run.
+// Two runs of one seed, under other names and with other numbers of workers, are one run: the mean
+// over seeds 1, 1 and 2 is the mean over seeds 1 and 2. Another seed, ε or data set is another run.
 func TestSameRunCountsOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

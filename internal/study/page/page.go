@@ -1,6 +1,6 @@
-// Package page makes one web page of finished runs: what they claim, pictures with the numbers
-// behind them, and the commands that repeat each. The page needs nothing from elsewhere, no
-// script and no font; it is for a browser, a small screen, paper and a screen reader.
+// Package page makes one web page of finished runs: their claims, pictures with the numbers behind
+// them, and the commands that repeat each run. The page loads nothing, and has no script and no
+// font. It is for a browser, a small screen, paper and a screen reader.
 package page
 
 import (
@@ -22,20 +22,20 @@ import (
 //go:embed page.html
 var text string
 
-// Content is what a page has.
+// Content is the content of a page.
 type Content struct {
 	Title    string
 	Parts    []Part
 	Sections []Section // behind the parts
 }
 
-// Section is what a page says of something else than runs.
+// Section is a part of a page about something other than runs.
 type Section struct {
 	ID, Title string
 	Words     []string // paragraphs above the pictures
 	Figures   []Drawn
 	Tables    []Table
-	NotShown  []string // what it does not show, in sentences
+	NotShown  []string // limits of the section, in sentences
 	Repeat    []string // commands
 }
 
@@ -45,28 +45,28 @@ type Drawn struct {
 	Numbers Table
 }
 
-// Table is one whose first column are names of rows.
+// Table is a table whose first column holds the names of rows.
 type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
 }
 
-// Part is what a page says of some runs.
+// Part is a part of a page about some runs.
 type Part struct {
 	ID     string   // in addresses within the page: letters, digits and dashes
 	Title  string   // "" where the page has one part
 	Dirs   []string // of the runs, as commands name them
 	Runs   study.Runs
-	Claims []Claim // what others say of such runs, checked
+	Claims []Claim // claims of others about such runs, checked
 }
 
-// Claim is a sentence of a paper, and what the runs say of it.
+// Claim is a sentence of a paper, and the verdict of the runs on it.
 type Claim struct {
 	Source, Text, Verdict, Evidence string
 }
 
-// view is what the template shows.
+// view holds the data of the template.
 type view struct {
 	Title   string
 	Parts   []part
@@ -97,7 +97,7 @@ type figure struct {
 	Command string
 }
 
-// grid is a table: the first column are names of rows.
+// grid is a table: the first column holds the names of rows.
 type grid struct {
 	Caption string
 	Of      string // the part or figure that it belongs to
@@ -194,16 +194,16 @@ func again(dirs []string) string {
 		if !inside {
 			return name
 		}
-		if i == 3 { // a study in the working directory holds them all
+		if i == 3 { // a study in the working directory contains all of them
 			return filepath.Join("..", name)
 		}
 	}
 }
 
-// Quoted is a text as a shell reads it back.
+// Quoted quotes a text for a shell.
 func Quoted(text string) string { return quoted([]string{text})[0] }
 
-// quoted are texts as a shell reads them back.
+// quoted quotes texts for a shell.
 func quoted(list []string) []string {
 	out := slices.Clone(list)
 	for i, s := range out {
@@ -214,7 +214,7 @@ func quoted(list []string) []string {
 	return out
 }
 
-// summary is what the runs come to, in sentences.
+// summary describes the results of the runs, in sentences.
 func summary(runs study.Runs) []string {
 	f := runs.QualityByEpsilon()
 	var out []string
@@ -241,7 +241,7 @@ func summary(runs study.Runs) []string {
 	return out
 }
 
-// leader says which group is the best at ε, and which others noise may have put behind it.
+// leader says which group is the best at ε, and which others may be behind it by noise alone.
 func leader(list []study.Standing, e float64) string {
 	best := list[0]
 	value := fmt.Sprintf("%.4f, of one seed", best.Mean)
@@ -264,7 +264,7 @@ func leader(list []study.Standing, e float64) string {
 	}
 }
 
-// means is the table of means over seeds.
+// means returns the table of means over seeds.
 func means(runs study.Runs) grid {
 	t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
 	g := grid{Caption: "Means over seeds; sd is the standard deviation of a single run"}
@@ -292,13 +292,13 @@ func means(runs study.Runs) grid {
 	return g
 }
 
-// Numbers are those behind a figure.
+// Numbers returns the numbers behind a figure.
 func Numbers(f *study.Figure) Table {
 	g := numbers(f)
 	return Table{Caption: g.Caption, Head: g.Head, Rows: g.Rows}
 }
 
-// numbers are those behind a figure.
+// numbers returns the numbers behind a figure.
 func numbers(f *study.Figure) grid {
 	g := grid{Caption: f.Title + ": the numbers", Head: []string{f.X}}
 	places := f.Places()
@@ -335,7 +335,7 @@ func numbers(f *study.Figure) grid {
 	return g
 }
 
-// statements are the claims of the runs, one of each budget.
+// statements returns the claims of the runs, one for each budget.
 func statements(runs study.Runs) (list []statement) {
 	seen := make(map[string]bool)
 	for _, r := range runs {

@@ -80,8 +80,8 @@ func TestPageSaysWhatRunsCameTo(t *testing.T) {
 	}
 }
 
-// What people who do not see the pictures need: a language, a name of each picture that is
-// there once, headings, scopes of table heads, and scrolling parts that the keyboard reaches.
+// People who do not see the pictures need a language, a name of each picture that occurs once,
+// headings, scopes of table heads, and scrolling parts that the keyboard reaches.
 func TestPageForEverybody(t *testing.T) {
 	text := written(t)
 	if !strings.Contains(text, `<html lang="en">`) {
@@ -123,9 +123,9 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// A section stands alone on a page, with its pictures on logarithmic axes, tables and sentences. 0.01 is in the middle of
-// 0.0001 and 1 on such an axis: half way between the ends, which are 58 and 628 across and, but for a tenth of room, 12 and 286
-// up.
+// A section stands alone on a page, with its pictures on logarithmic axes, tables and sentences.
+// 0.01 is in the middle of 0.0001 and 1 on such an axis: half way between the ends. The ends are 58
+// and 628 across and, except for a tenth of room, 12 and 286 up.
 func TestSection(t *testing.T) {
 	f := study.Figure{ID: "roc", Title: "Found <falsely>", X: "x", Y: "y", Log: true, LogY: true,
 		Series: []study.Series{{Name: "a", X: []float64{0.0001, 0.01, 1}, Y: []float64{0.0001, 0.01, 1}}}}

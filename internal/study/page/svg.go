@@ -34,14 +34,14 @@ func (s scale) at(v float64) float64 {
 	return s.a + (v-from)/(to-from)*(s.b-s.a)
 }
 
-// drawing collects SVG. What it is given are numbers and escaped texts.
+// drawing collects SVG. Its inputs are numbers and escaped texts.
 type drawing struct {
 	strings.Builder
 	f    *study.Figure
 	x, y scale
 }
 
-// draw is a figure as an image that a screen reader names by its title; the numbers stand in a
+// draw returns a figure as an image that a screen reader names by its title; the numbers are in a
 // table below it.
 func draw(f *study.Figure) template.HTML {
 	d := &drawing{f: f}
@@ -135,7 +135,7 @@ func (d *drawing) axes() {
 	d.put(`<text class="label" x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, height-8, template.HTMLEscapeString(d.f.X))
 }
 
-// steps are round numbers between two, about so many.
+// steps returns about so many round numbers between two numbers.
 func steps(from, to float64, about int) (list []float64) {
 	raw := (to - from) / float64(about)
 	step := math.Pow(10, math.Floor(math.Log10(raw)))
@@ -151,7 +151,7 @@ func steps(from, to float64, about int) (list []float64) {
 	return list
 }
 
-// decades are the powers of ten between two.
+// decades returns the powers of ten between two numbers.
 func decades(from, to float64) (list []float64) {
 	for k := math.Ceil(math.Log10(from) - 1e-9); k <= math.Log10(to)+1e-9; k++ {
 		list = append(list, math.Pow(10, k))
@@ -159,7 +159,7 @@ func decades(from, to float64) (list []float64) {
 	return list
 }
 
-// numerals are the values of a logarithmic axis.
+// numerals returns the labels of a logarithmic axis.
 func numerals(list []float64) []string {
 	text := make([]string, len(list))
 	for i, v := range list {

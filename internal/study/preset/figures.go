@@ -10,16 +10,17 @@ const (
 	cond      = "Private learning with public feature conditioning"
 )
 
-// ranked are the settings of rankings by the protocol of Liang et al., and δ below one in as many users as MovieLens 20M has.
+// ranked holds the settings of rankings by the protocol of Liang et al., with a δ below one in the
+// number of users of MovieLens 20M.
 const ranked = " feedback=implicit split.least=5 split.target=exact delta=7e-6 baselines=quick"
 
-// recall is what rankings are compared by: the lower is the worse.
+// recall is the metric of rankings; higher is better.
 const recall = "recall@20"
 
-// mse is what regressions are compared by.
+// mse is the metric of regressions.
 const mse = "test_mse"
 
-// All are the presets, in the order of the papers.
+// All holds the presets, in the order of the papers.
 var All = []Preset{
 	{
 		Name: "fmf-fig3", Source: fmf + ", Figure 3", Title: "three partitions, with and without noise",

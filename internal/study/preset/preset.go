@@ -1,5 +1,5 @@
-// Package preset has the studies of the papers' figures: for each a grid of runs, what the
-// paper claims to see in it, and how these runs are asked whether it holds.
+// Package preset has the studies of the papers' figures: for each a grid of runs, the paper's
+// claims about it, and tests of the claims on the runs.
 //
 // A figure is a declaration of a few lines in figures.go.
 package preset
@@ -22,8 +22,8 @@ type Preset struct {
 	Name   string // for --preset
 	Source string // paper and figure
 	Title  string
-	Grid   string // "KEY=VALUE,VALUE ...", but for data and seeds
-	// Data are those of each scale, where they are not the ratings of all presets.
+	Grid   string // "KEY=VALUE,VALUE ...", without data and seeds
+	// Data holds the data of each scale, if they are not the ratings of all presets.
 	Data map[string]string
 	// Sizes are settings of each scale that go with the size of the data, beside the grid.
 	Sizes map[string]string
@@ -31,15 +31,15 @@ type Preset struct {
 	Claims []Claim
 }
 
-// Claim is a sentence of the paper that the runs can be asked about: that the metric of the
-// runs that meet the first condition is lower than that of those that meet the second, or than a
-// baseline of the same runs.
+// Claim is a sentence of the paper that the runs can test. It says that a metric is lower in the
+// runs that meet the first condition. The comparison is with the runs that meet the second, or with
+// a baseline of the same runs.
 type Claim struct {
 	Text             string
 	Lower, Than      string // conditions, "KEY=VALUE ..."; "" is met by all
 	Baseline, Metric string // numbers of summary.json; the metric is the test RMSE where it is ""
-	// Times asks of a claim between two runs whether the metric is so many times lower, by differences of logarithms; 0 asks
-	// whether it is lower at all.
+	// Times tests whether the metric of one run is so many times lower than of another, by
+	// differences of logarithms; 0 tests whether it is lower at all.
 	Times float64
 }
 
@@ -49,7 +49,7 @@ const (
 	Full  = "full"  // data of MovieLens 1M's shape, five seeds: hours
 )
 
-// Each seed has its own split: the intervals are to hold for other test ratings, too.
+// Each seed has its own split: the intervals must hold for other test ratings, too.
 var (
 	seeds   = map[string]string{Small: "seed=1..3 split.seed=auto", Full: "seed=1..5 split.seed=auto"}
 	ratings = map[string]string{Small: "synthetic:small", Full: "synthetic:ml-1m"}
@@ -77,7 +77,7 @@ func spectra(decays ...string) string {
 	return strings.Join(list, " data=") // a text with commas would be one value
 }
 
-// Find is the preset of a name.
+// Find returns the preset of a name.
 func Find(name string) (Preset, error) {
 	var names []string
 	for _, p := range All {
@@ -89,7 +89,7 @@ func Find(name string) (Preset, error) {
 	return Preset{}, config.Errorf("no preset is called %q; there are %s, and all", name, strings.Join(names, ", "))
 }
 
-// Settings are those of the grid at a scale, for sweep.New.
+// Settings returns the settings of the grid at a scale, for sweep.New.
 func (p Preset) Settings(scale string) ([]config.Setting, error) {
 	base, ok := seeds[scale]
 	data := p.Data
@@ -107,7 +107,7 @@ func (p Preset) Settings(scale string) ([]config.Setting, error) {
 	return list, nil
 }
 
-// Part is the preset's part of a page.
+// Part returns the preset's part of a page.
 func (p Preset) Part(runs study.Runs, dir string) (page.Part, error) {
 	part := page.Part{ID: p.Name, Title: p.Source + ": " + p.Title, Dirs: []string{dir}, Runs: runs}
 	t := runs.Table()
@@ -122,8 +122,8 @@ func (p Preset) Part(runs study.Runs, dir string) (page.Part, error) {
 	return part, nil
 }
 
-// The verdicts. The 95% interval of the mean difference between runs that differ in nothing
-// else decides; seeds are what it is over.
+// The verdicts. The 95% interval over seeds of the mean difference decides, between runs that
+// differ in nothing else.
 const (
 	Holds      = "holds"
 	HoldsNot   = "does not hold"
@@ -165,7 +165,7 @@ func (c Claim) check(t *study.Table) (page.Claim, error) {
 	return x, nil
 }
 
-// logarithms is the table with the logarithm of a metric, to base 10, in its place.
+// logarithms returns the table with the logarithm of a metric, to base 10, in its place.
 func logarithms(t *study.Table, metric string) *study.Table {
 	logs := *t
 	logs.Rows = slices.Clone(t.Rows)

@@ -80,8 +80,8 @@ func meeting(runs []sweep.Run, condition string) (n int) {
 }
 
 // Verdicts follow from the interval of the mean difference. By hand, with Student's quantile
-// 12.7062 for one degree of freedom: differences -0.2 and -0.3 have mean -0.25, deviation
-// 0.0707, margin 12.7062*.0707/√2 = 0.635, so that nobody can tell; -0.25 and -0.2501 hold.
+// 12.7062 for one degree of freedom: differences -0.2 and -0.3 have mean -0.25, deviation 0.0707,
+// margin 12.7062*0.0707/√2 = 0.635, so that the verdict is open; -0.25 and -0.2501 hold.
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		second  [2]float64 // RMSE of the second algorithm, at two seeds; of the first it is 1
@@ -125,9 +125,10 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// How many times lower is asked of ratios. By hand: of 1 and 10, 1 and 1,000 the logarithms differ by 1 and 3, so that the mean ratio is
-// 100; the margin, 12.7062*√2/√2 = 12.7, lets nobody tell. 1 and 150, 1 and 151 are 100 times and not 200 times lower, for
-// the margin is 12.7062*|log10(151/150)|/2 = 0.018, a factor of 1.04.
+// Times lower is a question about ratios. By hand: of 1 and 10, 1 and 1,000 the logarithms differ
+// by 1 and 3, so that the mean ratio is 100; the margin, 12.7062*√2/√2 = 12.7, leaves the verdict
+// open. 1 and 150, 1 and 151 are 100 times and not 200 times lower, for the margin is
+// 12.7062*|log10(151/150)|/2 = 0.018, a factor of 1.04.
 func TestTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		second [2]float64
@@ -161,7 +162,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// left leaves what a table reads of a run.
+// left writes the files of a run that a table reads.
 func left(t *testing.T, dir, algorithm string, seed int, rmse float64) {
 	t.Helper()
 	n := string(rune('1' + seed))
