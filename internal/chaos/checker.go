@@ -73,7 +73,7 @@ func (c *progress) Observe(o Observation) error {
 // every sum is within the reach of honest clients.
 type honest struct{}
 
-func (honest) Rule() string { return "nobody is taken for a liar" }
+func (honest) Rule() string { return "no client is taken for a liar" }
 
 func (honest) Observe(o Observation) error {
 	if b, ok := o.(Blamed); ok {

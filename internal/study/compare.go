@@ -146,7 +146,7 @@ func (c *Comparison) String() string {
 B  %s  RMSE %.4f
 
 B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g
-       %d test ratings of %d users, of whom %d are better off in A and %d in B; %d resamples of users
+       %d test ratings of %d users: %d have the smaller error in A and %d in B; %d resamples of users
 %s
 `, c.A, c.ValueA, c.B, c.ValueB, c.Difference, c.Interval[0], c.Interval[1], c.P, c.Ratings, c.Users, c.BetterA, c.BetterB, c.Resamples, verdict)
 }

@@ -304,14 +304,14 @@ func learned(m results.Metrics) (float64, bool) {
 
 var curves = []curve{
 	{id: "learning", title: "Learning curves", of: learned, note: "Means over seeds with bands of one standard deviation. The simulator measures every round; no budget is spent on that."},
-	{id: "clock", title: "Quality over the wall clock", clock: true, of: learned, note: "Seconds are those that training took here up to the end of a round, without measuring; they depend on the machine and on what else ran on it. A run that was gone on with has the rounds before in its first."},
-	{id: "epsilon", title: "Privacy spent by round", y: "ε so far", note: "What the rounds so far have cost whoever took part in all of them.", of: func(m results.Metrics) (float64, bool) {
+	{id: "clock", title: "Quality over the wall clock", clock: true, of: learned, note: "Seconds are the time of training up to the end of a round, without measuring. They depend on the machine and its load. In a resumed run the first round includes the rounds before."},
+	{id: "epsilon", title: "Privacy spent by round", y: "ε so far", note: "The cost of the rounds so far for a unit that took part in all of them.", of: func(m results.Metrics) (float64, bool) {
 		if m.Epsilon == nil {
 			return 0, false
 		}
 		return *m.Epsilon, true
 	}},
-	{id: "dropouts", title: "Clients lost, over the time of the federation", y: "share of clients lost in a round, %", time: true, note: "Time is that of the simulated network, not of the simulation. A point stands where a round ended.", of: func(m results.Metrics) (float64, bool) {
+	{id: "dropouts", title: "Clients lost, over the time of the federation", y: "share of clients lost in a round, %", time: true, note: "Time runs in the simulated network, not in the simulation. A point stands at the end of a round.", of: func(m results.Metrics) (float64, bool) {
 		if m.Federated == nil || m.Alive+m.Dropped == 0 {
 			return 0, false
 		}
@@ -460,7 +460,7 @@ func (runs Runs) BytesByMessage() Figure {
 // SecondsByStage returns the duration of the stages of a round, in virtual time.
 func (runs Runs) SecondsByStage() (Figure, error) {
 	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
-		Note: "Time is that of the simulated network. A stage that anybody is lost in lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
+		Note: "Time runs in the simulated network. A stage that loses a client lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
 	groups, label := runs.groupsByCost()
 	groups = f.few(groups)
 	var means []map[string][]float64 // of each group: by stage, one of each run

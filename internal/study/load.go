@@ -261,7 +261,7 @@ func (r *Run) Algorithm() string { return algorithm.Name.Of(r.Config) }
 func (r *Run) Words() string {
 	e, delta := r.Values["epsilon_achieved"], r.Values["privacy.delta"]
 	if math.IsInf(e, 1) || e == 0 {
-		return "There is no noise: the released model may show anything about anybody."
+		return "There is no noise: the released model may show anything about any user."
 	}
 	unit := "all ratings of one user"
 	if algorithm.Unit.Is(r.Config, string(dp.Rating)) {
