@@ -1,9 +1,9 @@
-// Package config is the mechanism of settings. A [Key] declares one: its name, type,
-// default, range, unit and meaning. A [Config] holds a value for each. Files, flags and
-// --set give values ([Resolve]), and what they give is checked by the declarations.
+// Package config is the mechanism of settings. A [Key] declares one setting: its name, type,
+// default, range, unit and meaning. A [Config] holds a value for each. Files, flags and --set give
+// values, and [Resolve] checks them by the declarations.
 //
-// The package declares no key itself. What every run has is declared in package
-// algorithm, what an algorithm has beside the algorithm.
+// The package declares no key itself. Package algorithm declares the keys of every run, and each
+// algorithm its own.
 package config
 
 import (
@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// Config holds a value for each declared key. It is a value: what is set in a copy
-// stays there. The zero Config has every key at its default.
+// Config holds a value for each declared key. It is a value: a change in a copy stays in the copy.
+// The zero Config has every key at its default.
 type Config struct {
-	values map[*Key]value // those that were set; never changed in place
+	values map[*Key]value // only keys that were set; never changed in place
 }
 
-// value is what a key holds, in the field of its kind.
+// value is a key's value, in the field of its kind.
 type value struct {
 	text   string
 	number Number
@@ -34,14 +34,13 @@ type value struct {
 // bound holds what a program attached to a text. Configurations compare it by its address.
 type bound struct{ to any }
 
-// get is the value of a key, or its default.
 func (c Config) get(k *Key) value {
 	if v, ok := c.values[k]; ok {
 		return v
 	}
 	v, err := k.parse(k.Default)
 	if err != nil {
-		panic(err) // it was read when the key was declared
+		panic(err) // the key's declaration has read the default already
 	}
 	return v
 }
@@ -77,7 +76,7 @@ func (c Config) IsDefault(k *Key) bool { return c.get(k) == Config{}.get(k) }
 // IsAuto reports whether a key is left open.
 func (c Config) IsAuto(k *Key) bool { return k.Auto != "" && c.Text(k) == "auto" }
 
-// Text is the value of a key as Set reads it.
+// Text is the value of a key in the form that Set reads.
 func (c Config) Text(k *Key) string {
 	v := c.get(k)
 	switch k.Kind {
@@ -98,8 +97,8 @@ func (c Config) Text(k *Key) string {
 	}
 }
 
-// Set gives the key of a name the value that the text stands for. An unknown name and a
-// text of the wrong kind are errors.
+// Set gives the named key the value of a text. An unknown name and a text of the wrong kind are
+// errors.
 func (c *Config) Set(name, text string) error {
 	k := Find(name)
 	if k == nil {
@@ -139,9 +138,9 @@ func (k *Key) parse(text string) (v value, err error) {
 	return v, err
 }
 
-// Choose replaces every auto of the keys that have an effect and a rule for it, in the
-// order given: a rule may look at what those before chose. Without facts, which may be nil,
-// what needs them stays open.
+// Choose replaces every auto of the given keys that has an effect and a rule, in the given order. A
+// rule may depend on earlier choices. Without facts, which may be nil, keys that need facts stay
+// open.
 func (c Config) Choose(keys []*Key, f *Facts) Config {
 	for _, k := range keys {
 		if !c.IsAuto(k) || k.When != nil && !k.When(c) {
@@ -157,7 +156,7 @@ func (c Config) Choose(keys []*Key, f *Facts) Config {
 	return c
 }
 
-// Problem is what is wrong with the value of a key.
+// Problem is an invalid value of a key, with the reason.
 type Problem struct {
 	Key    *Key
 	Reason string
@@ -166,8 +165,8 @@ type Problem struct {
 // Error names the key and the reason.
 func (p Problem) Error() string { return p.Key.Name + ": " + p.Reason }
 
-// Problems checks every key by its declaration: kind and range first, and what stands in
-// range then beside the others. They come in the order of [Keys].
+// Problems checks every key by its declaration: kind and range first, then each value beside the
+// others. They come in the order of [Keys].
 func (c Config) Problems() []Problem {
 	var list []Problem
 	for _, k := range Keys() {
@@ -185,7 +184,7 @@ func (c Config) Problems() []Problem {
 	return list
 }
 
-// outside says what is wrong with a value by itself.
+// outside says why a value is outside its kind or range; "" if it is not.
 func (c Config) outside(k *Key) string {
 	switch k.Kind {
 	case Word:
@@ -216,7 +215,7 @@ func (c Config) outside(k *Key) string {
 // InRange reports whether the value of a key is of its kind and range.
 func (c Config) InRange(k *Key) bool { return c.outside(k) == "" }
 
-// all are the words of a key, auto included.
+// all returns the words of a key, auto included.
 func (k *Key) all() []string {
 	if k.Auto == "" {
 		return k.Words
@@ -227,16 +226,16 @@ func (k *Key) all() []string {
 // Error is a configuration that cannot be run, by itself or with its data.
 type Error struct{ error }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.error }
 
-// Usage marks it as a wrong call and not as a failure.
+// Usage marks the error as a wrong call and not as a failure.
 func (e *Error) Usage() bool { return true }
 
-// Errorf makes an [Error].
+// Errorf returns an [Error] of a formatted message.
 func Errorf(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
 
-// Wrap makes an [Error] of an error; nil of nil.
+// Wrap makes an [Error] of an error; nil for nil.
 func Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -244,7 +243,7 @@ func Wrap(err error) error {
 	return &Error{err}
 }
 
-// Refuse joins problems into an [Error], one a line; nil of none.
+// Refuse joins problems into an [Error], one a line; nil for none.
 func Refuse(list []Problem) error {
 	var errs []error
 	for _, p := range list {

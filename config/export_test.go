@@ -1,4 +1,4 @@
 package config
 
-// ParseNumber is what the tests of Number read with.
+// ParseNumber gives tests the parser of Number.
 var ParseNumber = parseNumber

@@ -17,8 +17,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Setting gives one key a value. Origin is where it was said, for messages: "--epsilon",
-// or "FILE:LINE".
+// Setting gives one key a value. Origin is its place, for messages: "--epsilon", or "FILE:LINE".
 type Setting struct {
 	Key, Value, Origin string
 }
@@ -28,7 +27,7 @@ type Setting struct {
 // place that caused it.
 func Resolve(settings []Setting) (Config, error) { return Config{}.With(settings) }
 
-// With is [Resolve] that applies the settings to c in place of the defaults.
+// With is [Resolve] with c in place of the defaults.
 func (c Config) With(settings []Setting) (Config, error) {
 	origins := make(map[string]string)
 	var errs []error
@@ -63,7 +62,7 @@ func (c Config) WithMap(values map[string]string) (Config, error) {
 	return c.With(list)
 }
 
-// unknown names the keys that look most like the one that does not exist.
+// unknown returns an error that names the keys most similar to an unknown key.
 func unknown(key string) error {
 	if list := below(key + "."); len(list) > 0 {
 		return fmt.Errorf("%s holds several keys (%s); give one of them", key, strings.Join(list, ", "))
@@ -73,7 +72,7 @@ func unknown(key string) error {
 	return fmt.Errorf("unknown key %q; the nearest there are: %s", key, strings.Join(all[:3], ", "))
 }
 
-// meant asks for the word that a mistyped one looks like; "" where none does.
+// meant asks for the word that a mistyped word resembles; "" if none does.
 func meant(typed string, words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -85,7 +84,7 @@ func meant(typed string, words []string) string {
 	return fmt.Sprintf("; did you mean %s?", nearest)
 }
 
-// below are the names of the keys that begin so.
+// below lists the names of the keys with a prefix.
 func below(prefix string) []string {
 	var names []string
 	for _, k := range Keys() {
@@ -96,8 +95,8 @@ func below(prefix string) []string {
 	return names
 }
 
-// distance is the edit distance; the last part of a dotted key counts alone
-// when that is nearer, and the beginning of a key is as good as one edit.
+// distance is the edit distance. If that is nearer, only the last part of a dotted key counts. The
+// beginning of a key counts as one edit.
 func distance(a, b string) int {
 	d := edits(a, b)
 	if strings.HasPrefix(b, a) {
@@ -129,7 +128,8 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// Assignments reads settings of the form KEY=VALUE, as a flag takes them that may be repeated. One of another form is an [Error].
+// Assignments reads settings of the form KEY=VALUE from a flag that may be repeated. Another form
+// is an [Error].
 func Assignments(flag string, texts []string) ([]Setting, error) {
 	list := make([]Setting, len(texts))
 	for i, text := range texts {
@@ -146,8 +146,8 @@ func Assignments(flag string, texts []string) ([]Setting, error) {
 // each at most once.
 func ReadFile(path string) ([]Setting, error) { return readFile(path, false) }
 
-// ReadLists is [ReadFile] of a file in which a key may have a list of values. Each element
-// is then a setting, in the order of the list.
+// ReadLists is [ReadFile] for a file in which a key may have a list of values. Each element becomes
+// a setting, in the order of the list.
 func ReadLists(path string) ([]Setting, error) { return readFile(path, true) }
 
 func readFile(path string, lists bool) ([]Setting, error) {
@@ -195,7 +195,7 @@ func parse(path string, b []byte, lists bool) ([]Setting, error) {
 	return settings, nil
 }
 
-// leaves collects the plain values below a node, and with lists those in lists.
+// leaves collects the plain values below a node and, with lists, the values in lists.
 func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting, error) {
 	var err error
 	switch n := n.(type) {
@@ -243,9 +243,8 @@ func at(path string, n ast.Node) string { return fmt.Sprintf("%s:%d", path, line
 
 func line(n ast.Node) int { return n.GetToken().Position.Line }
 
-// YAML is the configuration as a file that Resolve reads back to the same. Texts that
-// YAML might take for something else are quoted, which its library does not do for all
-// of them.
+// YAML is the configuration as a file that Resolve reads back to the same. It quotes texts that
+// YAML might read as another type, which its library does not do for all of them.
 func (c Config) YAML() []byte {
 	var b []byte
 	section := []string{}
@@ -267,5 +266,5 @@ func (c Config) YAML() []byte {
 	return b
 }
 
-// plain texts need no quotes: they start with a letter or a path.
+// plain matches texts that need no quotes: they start with a letter or a path.
 var plain = regexp.MustCompile(`^[A-Za-z./_-][A-Za-z0-9./_:-]*[A-Za-z0-9/]$`)

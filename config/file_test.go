@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// comments are what the comments of a file say after a word.
+// comments returns the text after a word in the comments of a file.
 func comments(t *testing.T, path, word string) []string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -38,7 +38,7 @@ func yamlFiles(t *testing.T, dir string, least int) []string {
 	return paths
 }
 
-// The settings that a good file must give stand in its comments.
+// The comments of a good file list the settings that it must give.
 func TestReadGoodFiles(t *testing.T) {
 	for _, path := range yamlFiles(t, "good", 8) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestReadGoodFiles(t *testing.T) {
 	}
 }
 
-// The message that a bad file must give stands in its comments, with FILE for
-// its path. One that ends in ... is the beginning of it.
+// The comments of a bad file hold the message that it must give, with FILE for its path. A message
+// that ends in ... is a prefix.
 func TestReadBadFiles(t *testing.T) {
 	for _, path := range yamlFiles(t, "bad", 15) {
 		t.Run(filepath.Base(path), func(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Kind is what a key holds.
+// Kind is the type of a key's value.
 type Kind uint8
 
-// The kinds of keys.
+// These are the kinds of keys.
 const (
 	Text  Kind = iota // any text: a path, a name
 	Word              // one of several words
@@ -19,74 +19,73 @@ const (
 	Seed              // a whole number from 0 to 2^64-1
 )
 
-// Scope is who goes by a key.
+// Scope says which parties a key concerns.
 type Scope uint8
 
 const (
-	// Agreed keys are part of what the parties of a deployment agree on.
+	// Agreed keys are part of the agreement between the parties of a deployment.
 	Agreed Scope = iota
-	// Simulated keys mean something in a simulation alone: who is lost, the connections,
-	// what a run is compared with. In a deployment these things happen by themselves, or
-	// nobody can know them.
+	// Simulated keys have a meaning only in a simulation: dropouts, the connections, the baselines
+	// of a run. In a deployment these happen by themselves, or no party can know them.
 	Simulated
-	// Deployed keys mean something in a deployment alone. Its parties agree on them.
+	// Deployed keys have a meaning only in a deployment. Its parties agree on them.
 	Deployed
-	// Own keys are everybody's own: where data lie, how many goroutines compute.
+	// Own keys are each party's own: the place of its data, the number of goroutines.
 	Own
 )
 
-// Key is the declaration of a setting: the only place that says what it is called, what
-// it may be and what it means. Flags, help, checks, config.yaml, the page of the
-// documentation and the agreement of a deployment's parties follow from it.
+// Key is the declaration of a setting: the only place for its name, range and meaning. Flags, help,
+// checks, config.yaml, the page of the documentation and the agreement of a deployment's parties
+// follow from it.
 type Key struct {
 	Name    string // with a dot between section and rest
 	Kind    Kind
-	Default string // as [Config.Set] reads it
-	// Auto says in a few words how the value is found where it is "auto"; "" where
-	// there is no auto.
+	Default string // in the form that [Config.Set] reads
+	// Auto says in a few words how a value is found for "auto"; "" if auto is not allowed.
 	Auto  string
-	Words []string // of a Word: all that some algorithm takes, auto excepted
+	Words []string // of a Word: all words that some algorithm takes, except auto
 	Range Range    // of a number
-	Unit  string   // of a number, such as "stars" or "Mbit/s"; "" of a plain one
+	Unit  string   // of a number, such as "stars" or "Mbit/s"; "" without a unit
 	Scope Scope
-	Flag  bool // it has a flag of its own; any key has --set
+	Flag  bool // the key has a flag of its own; any key has --set
 	// Switch makes the flag one without a value, which means yes. The words are yes and no.
 	Switch bool
-	// Blocking: the checks of other keys depend on this key, so a problem with it is the only one reported.
+	// Blocking means that the checks of other keys depend on this key, so a problem with it is the
+	// only one reported.
 	Blocking bool
 	// Placeholder stands for the value in --help, in capitals.
 	Placeholder string
 	Help        string // a sentence
 
-	// When reports whether the value has an effect with the others; nil: always. Which
-	// keys an algorithm has at all is declared there.
+	// When reports whether the value has an effect with the others; nil: always. Algorithms declare
+	// which keys they have at all.
 	When func(Config) bool
-	// Check says what is wrong with a value that is of the right kind and range, as it
-	// stands beside the others; "" where nothing is. It may be nil.
+	// Check says why a value of the right kind and range is wrong beside the others; "" if it is
+	// not. It may be nil.
 	Check func(Config) string
-	// Only are the words that go with the others' values, auto included; nil: all.
+	// Only returns the words that are allowed with the others' values, auto included; nil: all.
 	Only func(Config) []string
-	// ChooseNumber and ChooseWord are the value for auto; Auto, or "auto", where it cannot
-	// be known yet. Both are nil where something else chooses: a rate by the noise.
+	// ChooseNumber and ChooseWord return the value for auto, or Auto and "auto" if it cannot be
+	// known yet. Both are nil if something else chooses: a rate by the noise.
 	ChooseNumber func(Config, *Facts) Number
 	ChooseWord   func(Config, *Facts) string
 }
 
-// Facts are what is public about data, and may decide what auto stands for.
+// Facts holds public properties of data. They may decide the value of auto.
 type Facts struct {
 	Name         string
 	Users, Items int
 	Min, Max     float64 // of the rating scale, in stars
-	Shift        float64 // what was added to ratings, Min and Max for the scale to start at 0 (dataset.Set.Raised)
-	Examples     int     // how many ratings there are where the data are at hand; 0 in a deployment. It may be used only where that is public
-	Columns      int     // public features of a user, where the data have them
-	Published    int     // how many ratings there are, if that is published of the set of this name; else 0
+	Shift        float64 // added to ratings, Min and Max so that the scale starts at 0 (dataset.Set.Raised)
+	Examples     int     // the number of ratings if the data are at hand; 0 in a deployment. Use it only if it is public
+	Columns      int     // public features of a user, if the data have them
+	Published    int     // the published number of ratings of the set of this name; else 0
 }
 
 // NumberKey is a key that holds a number.
 type NumberKey struct{ *Key }
 
-// Of is its value.
+// Of returns the key's value.
 func (k NumberKey) Of(c Config) Number { return c.number(k.Key) }
 
 // Value is the number; 0 for auto.
@@ -95,7 +94,7 @@ func (k NumberKey) Value(c Config) float64 { return k.Of(c).Value }
 // Int is the number as an integer; 0 for auto.
 func (k NumberKey) Int(c Config) int { return int(k.Of(c).Value) }
 
-// Chosen is the number, or what auto stands for as far as it can be known without facts.
+// Chosen is the number or, for auto, the choice as far as it is known without facts.
 func (k NumberKey) Chosen(c Config) float64 {
 	if n := k.Of(c); n.Given || k.ChooseNumber == nil {
 		return n.Value
@@ -106,19 +105,19 @@ func (k NumberKey) Chosen(c Config) float64 {
 // Or is the number, or def for auto.
 func (k NumberKey) Or(c Config, def float64) float64 { return k.Of(c).Or(def) }
 
-// Set gives it a number.
+// Set gives the key a number.
 func (k NumberKey) Set(c *Config, v float64) { c.put(k.Key, value{number: Fixed(v)}) }
 
-// SetAuto leaves it open again.
+// SetAuto leaves the key open again.
 func (k NumberKey) SetAuto(c *Config) { c.put(k.Key, value{}) }
 
 // TextKey is a key that holds a text or a word.
 type TextKey struct{ *Key }
 
-// Of is its value.
+// Of returns the key's value.
 func (k TextKey) Of(c Config) string { return c.get(k.Key).text }
 
-// Chosen is the word, or what auto stands for as far as it can be known without facts.
+// Chosen is the word or, for auto, the choice as far as it is known without facts.
 func (k TextKey) Chosen(c Config) string {
 	if !c.IsAuto(k.Key) || k.ChooseWord == nil {
 		return k.Of(c)
@@ -126,10 +125,10 @@ func (k TextKey) Chosen(c Config) string {
 	return k.ChooseWord(c, nil)
 }
 
-// Is reports whether it is that word.
+// Is reports whether the value is that word.
 func (k TextKey) Is(c Config, word string) bool { return k.Of(c) == word }
 
-// Set gives it a text.
+// Set gives the key a text.
 func (k TextKey) Set(c *Config, text string) { c.put(k.Key, value{text: text}) }
 
 // Bind gives the key a text together with what the text stands for in this configuration. A copy of the
@@ -149,7 +148,7 @@ func (k TextKey) Bound(c Config) any {
 // SeedKey is a key that holds a seed.
 type SeedKey struct{ *Key }
 
-// Of is its value; 0 for auto.
+// Of returns the key's value; 0 for auto.
 func (k SeedKey) Of(c Config) uint64 { return c.get(k.Key).seed }
 
 // Or is the seed, or def for auto.
@@ -160,14 +159,14 @@ func (k SeedKey) Or(c Config, def uint64) uint64 {
 	return def
 }
 
-// Set gives it a seed.
+// Set gives the key a seed.
 func (k SeedKey) Set(c *Config, v uint64) { c.put(k.Key, value{seed: v}) }
 
-// declared are all keys, in the order of their declaration.
+// declared lists all keys, in the order of their declaration.
 var declared []*Key
 
-// DeclareNumber declares a key of kind Real or Whole. Declarations are variables of
-// packages; one that contradicts itself, or another, panics at the start.
+// DeclareNumber declares a key of kind Real or Whole. Declarations are variables of packages. A
+// declaration that contradicts itself, or another, panics at the start.
 func DeclareNumber(k Key) NumberKey { return NumberKey{declare(&k, k.Kind == Real || k.Kind == Whole)} }
 
 // DeclareText declares a key of kind Text or Word.
@@ -195,8 +194,8 @@ func declare(k *Key, right bool) *Key {
 	return k
 }
 
-// Keys lists every key: those without a section first, then section by section, each in
-// the order of declaration, the keys of a part of a section together.
+// Keys lists every key: keys without a section first, then section by section, each in the order of
+// declaration. The keys of a part of a section stay together.
 func Keys() []*Key {
 	var sections []string
 	bySection := make(map[string][]*Key)
@@ -214,7 +213,8 @@ func Keys() []*Key {
 	return all
 }
 
-// together orders the keys of a section: those of a part, as statistics.shares, stand where the first of them was declared.
+// together orders the keys of a section. The keys of a part, such as statistics.shares, follow the
+// first of them.
 func together(section string, keys []*Key) []*Key {
 	part := func(k *Key) string { return k.Name[:strings.LastIndexByte(k.Name, '.')] }
 	out := make([]*Key, 0, len(keys))
@@ -230,7 +230,7 @@ func together(section string, keys []*Key) []*Key {
 	return out
 }
 
-// Section is what stands before the first dot of the name; "" where there is none.
+// Section is the name up to the first dot; "" without a dot.
 func (k *Key) Section() string {
 	if i := strings.IndexByte(k.Name, '.'); i >= 0 {
 		return k.Name[:i]
@@ -247,7 +247,7 @@ func Find(name string) *Key {
 	return declared[i]
 }
 
-// Range is which numbers are allowed. The zero Range allows all.
+// Range says which numbers are allowed. The zero Range allows all.
 type Range struct {
 	Low, High           float64
 	AboveLow, BelowHigh bool // the end itself is not allowed
@@ -256,7 +256,7 @@ type Range struct {
 // Between allows both ends.
 func Between(low, high float64) Range { return Range{Low: low, High: high} }
 
-// Below allows the low end, and not the high one.
+// Below allows the low end, and not the high end.
 func Below(low, high float64) Range { return Range{Low: low, High: high, BelowHigh: true} }
 
 // Inside allows neither end.
@@ -264,10 +264,10 @@ func Inside(low, high float64) Range {
 	return Range{Low: low, High: high, AboveLow: true, BelowHigh: true}
 }
 
-// Above allows the high end, and not the low one.
+// Above allows the high end, and not the low end.
 func Above(low, high float64) Range { return Range{Low: low, High: high, AboveLow: true} }
 
-// Positive allows what is above 0 and finite, AtLeast what is finite and not below.
+// Positive allows finite numbers above 0.
 func Positive() Range { return Inside(0, math.Inf(1)) }
 
 // AtLeast allows the low end and all finite numbers above it.
@@ -281,7 +281,7 @@ func (r Range) Contains(v float64) bool {
 	return (v > r.Low || v == r.Low && !r.AboveLow) && (v < r.High || v == r.High && !r.BelowHigh)
 }
 
-// String says which numbers there are, for documentation.
+// String describes the range, for documentation.
 func (r Range) String() string {
 	switch {
 	case r == (Range{}):
@@ -301,7 +301,7 @@ func (r Range) String() string {
 	return fmt.Sprintf("%s %v %s %v", low, r.Low, high, r.High)
 }
 
-// refuse says what is wrong with a number that is outside.
+// refuse says why a number is outside the range.
 func (r Range) refuse(v float64) string {
 	low, high := "at least", "at most"
 	if r.AboveLow {

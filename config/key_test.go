@@ -41,7 +41,7 @@ func TestContradictingDeclarationsPanic(t *testing.T) {
 	}
 }
 
-// The zero value has the defaults; what is set in a copy stays there.
+// The zero value has the defaults, and a change in a copy stays there.
 func TestConfigIsAValue(t *testing.T) {
 	var first config.Config
 	algorithm.Epsilon.Set(&first, 3)
@@ -65,8 +65,8 @@ func TestConfigIsAValue(t *testing.T) {
 	}
 }
 
-// Choose replaces what is open, has an effect and was asked for; what needs facts waits
-// for them, and what was given stays.
+// Choose replaces the values that are open, have an effect and were asked for. Choices that need
+// facts wait for them, and given values stay.
 func TestChoose(t *testing.T) {
 	var c config.Config
 	algorithm.Parties.Set(&c, 3)
@@ -84,7 +84,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Sections are indented; what stands deeper in one, too.
+// Sections are indented, and so are sections within a section.
 func TestYAMLSections(t *testing.T) {
 	b := string(config.Config{}.YAML())
 	for _, part := range []string{
@@ -96,7 +96,7 @@ func TestYAMLSections(t *testing.T) {
 	}
 }
 
-// Whole numbers beyond what a float64 tells apart are refused; the others come back.
+// Whole numbers too large for a float64 to tell apart are refused; the others are returned.
 func TestLargeWholeNumbers(t *testing.T) {
 	var c config.Config
 	for _, text := range []string{"9007199254740991", "9007199254740992", "1000000000000000000"} {

@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Number is a number, or the word auto: fedsim chooses. In files and flags inf stands
-// for +Inf.
+// Number is a number, or the word auto, which lets fedsim choose. In files and flags inf stands for
+// +Inf.
 type Number struct {
 	Value float64
 	Given bool
 }
 
-// Auto has fedsim choose.
+// Auto lets fedsim choose.
 var Auto = Number{}
 
 // Fixed is a given number.
@@ -27,7 +27,7 @@ func (n Number) Or(def float64) float64 {
 	return def
 }
 
-// String is what [Config.Set] reads.
+// String returns the form that [Config.Set] reads.
 func (n Number) String() string {
 	switch {
 	case !n.Given:

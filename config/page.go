@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Page is the page of the documentation about all keys, in Markdown. all are the names of
-// the algorithms, and has reports whether one has a key.
+// Page returns the page of the documentation about all keys, in Markdown. all lists the names of
+// the algorithms, and has reports whether an algorithm has a key.
 func Page(all []string, has func(algorithm string, k *Key) bool) []byte {
 	var b strings.Builder
 	b.WriteString(`# Configuration
@@ -18,8 +18,8 @@ An experiment file is YAML with these keys. A dot stands between a section and t
 A flag of the same name, where there is one, wins over the file. ` + "`--set key=value`" + ` sets any key.
 ` + "`auto`" + ` lets fedsim choose; ` + "`fedsim plan --format yaml`" + ` prints every value that it chose.
 
-Scope says who goes by a key: *agreed* keys are the same for all parties of a deployment, *simulation* keys
-mean something in a simulation alone, *deployment* keys in a deployment alone, *own* keys are everybody's own.
+Scope says which parties a key concerns. *Agreed* keys are the same for all parties of a deployment.
+*Simulation* keys have a meaning only in a simulation, *deployment* keys only in a deployment. *Own* keys are each party's own.
 `)
 	section := "none yet"
 	for _, k := range Keys() {
@@ -37,7 +37,7 @@ mean something in a simulation alone, *deployment* keys in a deployment alone, *
 	return []byte(b.String())
 }
 
-// only says which algorithms have a key, or which few have not.
+// only lists the algorithms that have a key, or the few that do not.
 func only(all []string, has func(string) bool) string {
 	with := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !has(name) })
 	without := slices.DeleteFunc(slices.Clone(all), has)
@@ -51,7 +51,7 @@ func only(all []string, has func(string) bool) string {
 	}
 }
 
-// values says what a key may be.
+// values describes the allowed values of a key.
 func (k *Key) values() string {
 	switch k.Kind {
 	case Word:
@@ -77,7 +77,7 @@ func (k *Key) unit() string {
 	return " " + k.Unit
 }
 
-// standard says what a key is where it is not given.
+// standard describes the value of a key that is not given.
 func (k *Key) standard() string {
 	switch {
 	case k.Auto != "":

@@ -22,7 +22,7 @@ import (
 // text is the value of a key by its name.
 func text(c config.Config, name string) string { return c.Text(config.Find(name)) }
 
-// names are those of keys.
+// names lists the names of keys.
 func names(keys []*config.Key) []string {
 	var list []string
 	for _, k := range keys {
@@ -31,7 +31,7 @@ func names(keys []*config.Key) []string {
 	return list
 }
 
-// held is what a key holds, as its handle has it.
+// held returns the value of a key through its handle.
 func held(c config.Config, name string) any {
 	switch k := config.Find(name); k.Kind {
 	case config.Text, config.Word:
@@ -60,8 +60,8 @@ func ExampleResolve() {
 	// my.yaml:2: 1 is outside; it must be at least 0 and below 1
 }
 
-// Keys against the file that Config becomes, read by the YAML library without
-// any type of ours.
+// The keys of the file equal the keys of the Config. The YAML library reads the file without any
+// type of ours.
 func TestKeysAreThoseOfTheFile(t *testing.T) {
 	b := (config.Config{}).YAML()
 	var file yaml.MapSlice
@@ -91,7 +91,7 @@ func TestKeysAreThoseOfTheFile(t *testing.T) {
 	}
 }
 
-// Every key can be set, to what it holds already.
+// Every key can be set to the value that it has already.
 func TestSetTakesEveryKey(t *testing.T) {
 	defaults := config.Config{}
 	path := filepath.Join(t.TempDir(), "defaults.yaml")
@@ -175,7 +175,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// What people mistype, with the key that they meant.
+// Typing errors lead to the key that was meant.
 func TestUnknownKeySuggestsTheNearest(t *testing.T) {
 	for typed, meant := range map[string]string{
 		"epslion": "epsilon", "eps": "epsilon", "round": "rounds", "droput": "dropout", "dropout_at": "dropout-at",
@@ -230,7 +230,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// Paths may hold whatever the operating system allows.
+// Paths may contain everything that the operating system allows.
 func TestYAMLRoundTripOfOddPaths(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	for _, data := range []string{"a\nb", "a\n", "\n", "a\tb", "\ta", "a\rb", "a\x01b", "a\u0085b", "a\u2028b", "...", "---", "--- a", "? a", "|", ">", "%a"} {
@@ -242,8 +242,7 @@ func TestYAMLRoundTripOfOddPaths(t *testing.T) {
 	}
 }
 
-// The order of settings decides, not where they come from; a problem names the
-// setting that won.
+// The order of settings decides, not their place; a problem names the setting that won.
 func TestResolveLaterWins(t *testing.T) {
 	c, err := config.Resolve([]config.Setting{{Key: "epsilon", Value: "1", Origin: "f:1"}, {Key: "epsilon", Value: "2", Origin: "--epsilon"}, {Key: "epsilon", Value: "3", Origin: "--set epsilon"}})
 	if err != nil || algorithm.Epsilon.Of(c) != config.Fixed(3) {
