@@ -16,7 +16,7 @@ import (
 func declareBatches() {
 	keys.samplingRate = config.DeclareNumber(config.Key{
 		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.when(),
-		Help: "Chance of a user to be in the batch of a sum of statistics, by a coin that nobody else learns of: mini-batches. Epsilon counts on the coin, so that a sum needs less noise; accountant gdp-skellam alone covers that.",
+		Help: "Probability that a user is in the batch of a sum of statistics, by a coin that only its client sees: mini-batches. Epsilon counts on the coin, so a sum needs less noise. Only accountant gdp-skellam covers that.",
 		Check: func(c config.Config) string {
 			s := settings{c}
 			switch {

@@ -19,7 +19,7 @@ type BiasParams struct {
 	ClipBias float64 // Γ of the residuals
 	// NormBias bounds the norm of everything a user adds to the sums of biases. A longer vector is
 	// scaled down as a whole, together with the user's part of the divisor, so the user's ratings
-	// weigh less and mean the same. 0: the clipping of single ratings is the only bound.
+	// weigh less and mean the same. With 0 the clipping of single ratings is the only bound.
 	NormBias float64
 	// BiasRounds counts the sums that biases are learned from; 0 is 1. A later sum takes the
 	// residuals that earlier biases and the users' fits leave. Residuals are smaller than ratings,
@@ -64,10 +64,10 @@ func declareBiases() {
 	keys.priors = word("statistics.priors", []string{"fixed", "learned"}, func(s settings) bool { return s.biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(settings, *config.Facts) string { return "learned" })
 	keys.priorStrength = number("statistics.prior-strength", config.AtLeast(0), func(s settings) bool { return s.biases() && s.learns() }, "100 where little can be learned, else 0",
-		"How many items' worth what is usual of ratings weighs in learned priors of biases; with 0 the mean and how often items are rated are not held to it either.",
+		"Weight of public typical values in the learned priors of biases, in items. With 0 typical values also leave the mean and the number of ratings of items alone.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.starved(f), 100, 0) }))
 	keys.biasRounds = count("statistics.bias-rounds", config.Between(1, maxBiasRounds), biased, "2 where little can be learned, else 1",
-		"Secure sums that biases are learned from, the later ones from what is left of ratings.",
+		"Secure sums that biases are learned from. Later sums use the residuals of earlier ones.",
 		byFacts(func(s settings, f *config.Facts) float64 {
 			return either(s.starved(f) && !keys.chooseBy.Is(s.Config, byWeights), 2, 1)
 		}))
@@ -76,7 +76,7 @@ func declareBiases() {
 	// The sum of a user's ratings varies less than a single rating, and the noise grows with the
 	// bound.
 	keys.normBias = longest("norm-bias", biased, "a quarter of the scale, a sixth where little can be learned; 0 without noise",
-		"Largest norm of all that a user adds to the sums for biases, in stars: a longer one is scaled down. 0: what single ratings are clipped to.",
+		"Largest norm of everything a user adds to the sums for biases, in stars: a longer vector is scaled down. 0: only single ratings are clipped.",
 		settings.normBias)
 	keys.userBiasRidge = number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", value(5))
 	keys.biasRidge = number("statistics.bias-ridge", config.Positive(), func(s settings) bool { return s.biases() && !s.learns() }, "4", "How many ratings pull a bias to zero, with fixed priors.", value(4))

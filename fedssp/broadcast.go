@@ -117,7 +117,7 @@ func openUnchosen(b []byte, p *Params) (broadcast, error) {
 }
 
 // farthest is the largest magnitude of a coordinate that a client accepts: sums of its squares stay
-// far from overflow. reach is the biased exponent from which a float64 is at least as large, or is
+// far from overflow. The exponent reach is biased: from it on a float64 is at least as large, or is
 // no number.
 const (
 	farthest = 1 << 20

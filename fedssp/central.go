@@ -24,7 +24,7 @@ type central struct{ about algorithm.About }
 
 func newCentral() *central {
 	return &central{algorithm.About{
-		Name: "als", Help: "alternating least squares with biases on all ratings in one place, without privacy: what people use who need none",
+		Name: "als", Help: "alternating least squares with biases on all ratings in one place, without privacy: the usual method where data may be pooled",
 		Paper: "Zhou, Wilkinson, Schreiber, Pan 2008", Clients: algorithm.Nobody,
 		Units: []dp.Unit{dp.User}, OtherUnit: "als protects nothing", Relation: dp.ZeroOut,
 		Keys:   []*config.Key{algorithm.Rank.Key, keys.passes.Key, keys.alsRidge.Key, keys.alsShrink.Key},
@@ -48,7 +48,7 @@ func declareCentral() {
 	})
 	keys.alsShrink = config.DeclareNumber(config.Key{
 		Name: "als.shrinkage", Kind: config.Real, Default: "5", Range: config.AtLeast(0),
-		Help: "Ridge of an embedding besides, and of a bias, whatever the number of ratings: those of few stay small.",
+		Help: "Constant ridge of embeddings and biases, whatever the number of ratings: with few ratings they stay small.",
 	})
 }
 

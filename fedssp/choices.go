@@ -13,7 +13,7 @@ import (
 // as serve all algorithms and both data sets about as well as separate choices would. Of values
 // within 0.002 RMSE of each other the older one stayed.
 
-// priorSteps is the number of EM rounds that learn priors. They settle in fewer.
+// priorSteps is the number of EM iterations that learn priors. They settle in fewer.
 const priorSteps = 20
 
 // These words name choices that fedsim makes unless the operator does.
@@ -474,8 +474,8 @@ func (s settings) encoderSteps() float64 {
 // about 0.95, 0.6 and 0.5. With 610 users 0.7 to 0.95 were best at each ε.
 //
 // For a wide catalogue without features, users are counted as if it were not wide. In
-// synthetic:libimseti-20000, with 168,791 items of 14 ratings each, the budget of statistics is better
-// spent on biases.
+// synthetic:libimseti-20000, with 168,791 items of 14 ratings each, the budget of statistics is
+// better spent on biases.
 func biasShare(epsilon float64, users int, of float64) float64 {
 	return min(max(0.95-0.215*math.Log(epsilon*of/6040), 0.5), 0.95) - (meanShare(epsilon, users) - leastMean)
 }

@@ -13,7 +13,7 @@ import (
 func declareChoice() {
 	keys.topItems = config.DeclareNumber(config.Key{
 		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), When: bySums.when(),
-		Help: "Items that are trained on, those that private counts or weights show to be rated most: a share below 1, or how many; 0 trains on all. The others are scored by their biases and features, or last.",
+		Help: "Number of items that are trained on, or a share of them below 1; 0 trains on all. Private counts or weights choose the items with most ratings. The others are scored by their biases and features, or last.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
 			if f == nil {
 				return config.Auto
@@ -34,7 +34,7 @@ func declareChoice() {
 	keys.chooseBy = config.DeclareText(config.Key{
 		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{byCounts, byWeights},
 		When: condition(settings.chooses).when(),
-		Help: "What says which items are trained on: private counts before all else, or the weights that are released with biases of all items, which the others then keep.",
+		Help: "How items to train on are chosen: by private counts before all else, or by the weights that come with biases of all items. With weights the other items keep their biases.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
 			if f == nil {
 				return "auto"

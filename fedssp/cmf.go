@@ -25,7 +25,7 @@ func (x cmf) keys() []*config.Key {
 
 var featureWeightKey, featureRidgeKey, unobservedFeatureKey, sweepsKey config.NumberKey
 
-// declareCMF declares the factorization of features beside the ratings: see [CMFParams].
+// declareCMF declares the keys of the factorization of features: see [CMFParams].
 func declareCMF() {
 	featureWeightKey = number("cmf.feature-weight", config.Positive(), byCMF, "0.2; 1 where little can be learned", "Weight of a feature beside a rating.",
 		byFacts(func(s settings, f *config.Facts) float64 { return either(s.scarce(f), 1, 0.2) }))
@@ -57,24 +57,26 @@ func (cmf) start(p *Params, v []float64, draw func() float64) { newCollective(p)
 
 func (cmf) begin(p *Params) solving { return newCollective(p) }
 
-// CMFParams are the settings of collective factorization (DP-CMF): the features S of items
-// are factored beside the ratings, S_jk ≈ <f_k, v_j>, from public data and so exactly.
+// CMFParams holds the settings of collective factorization (DP-CMF). The features S of items are
+// factored beside the ratings, S_jk ≈ <f_k, v_j>. S is public, so its statistics are exact.
 type CMFParams struct {
-	// FeatureWeight is α, what an entry of S weighs beside the summed weights of an item's ratings.
+	// FeatureWeight is α, the weight of an entry of S beside the summed weights of an item's
+	// ratings.
 	FeatureWeight float64
-	// FeatureRidge is λ', of feature embeddings.
+	// FeatureRidge is λ', the ridge on feature embeddings.
 	FeatureRidge float64
-	// Unobserved is the weight of features that an item does not have, beside 1 of those it has.
+	// Unobserved is the weight of a feature that an item does not have. A feature that it has
+	// weighs 1.
 	Unobserved float64
-	// Sweeps is how often features and items are solved for in turn, on the same statistics; it
-	// costs no privacy.
+	// Sweeps is the number of times that features and items are solved for in turn, on the same
+	// statistics. Sweeps cost no privacy.
 	Sweeps int
 }
 
 func (c CMFParams) check(p *Params, e *problems) {
 	if p.Features == nil {
 		e.add("solver %s needs features of the items", CMF)
-	} else if p.Features.Items == p.Items { // else that is said already
+	} else if p.Features.Items == p.Items { // a wrong length is reported elsewhere
 		for i := range p.Features.Categories {
 			checkCategory(&p.Features.Categories[i], p.Items, e)
 		}
@@ -85,7 +87,7 @@ func (c CMFParams) check(p *Params, e *problems) {
 	e.within(sweepsKey, float64(c.Sweeps))
 }
 
-// checkCategory checks the shape of a category of features, and that weights are positive.
+// checkCategory checks that a category of features has the right shape and positive weights.
 func checkCategory(c *dataset.Category, items int, e *problems) {
 	n := len(c.Value)
 	if len(c.Start) != items+1 || c.Start[0] != 0 || int(c.Start[items]) != n || len(c.Weight) != n || !slices.IsSorted(c.Start) {
@@ -110,8 +112,8 @@ type entry struct {
 type collective struct {
 	CMFParams
 	rank     int
-	items    [][]entry // of each item, its features
-	features [][]entry // of each feature, its items
+	items    [][]entry // for each item, its features
+	features [][]entry // for each feature, its items
 	f        []float64 // feature embeddings, row by row
 }
 
@@ -130,7 +132,8 @@ func newCollective(p *Params) *collective {
 	return c
 }
 
-// entriesOf are the features of each item, numbered through all categories, and how many numbers there are.
+// entriesOf returns the features of each item, numbered through all categories, and the number of
+// features.
 func entriesOf(f *dataset.ItemFeatures) (items [][]entry, features int) {
 	items = make([][]entry, f.Items)
 	for _, cat := range f.Categories {
@@ -144,7 +147,8 @@ func entriesOf(f *dataset.ItemFeatures) (items [][]entry, features int) {
 	return items, features
 }
 
-// others are the embeddings of items of which there are no statistics: what their features say, with the ridge of one rating.
+// others returns embeddings of items without statistics. They follow from the items' features, with
+// the ridge of one rating.
 func (c *collective) others(y *system, v []float64, rest *dataset.ItemFeatures, run protocol.Runner) []float64 {
 	c.fitFeatures(v, run)
 	every, d := c.everyFeature(), c.rank
@@ -165,8 +169,8 @@ func (c *collective) others(y *system, v []float64, rest *dataset.ItemFeatures, 
 	return out
 }
 
-// start sets v to the mean of embeddings of an item's features, whose coordinates are drawn; items
-// without a feature keep what they have.
+// start sets v to the mean of the embeddings of an item's features, whose coordinates are drawn.
+// Items without a feature keep their rows.
 func (c *collective) start(v []float64, draw func() float64) {
 	for i := range c.f {
 		c.f[i] = draw()
@@ -184,7 +188,6 @@ func (c *collective) start(v []float64, draw func() float64) {
 	}
 }
 
-// solve implements solving.
 func (c *collective) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 	if s.weight == nil {
 		return nil
@@ -198,7 +201,7 @@ func (c *collective) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 	return nil
 }
 
-// save and restore: all that is kept follows from V.
+// save and restore are empty: everything kept follows from V.
 func (*collective) save(b []byte) []byte                                   { return b }
 func (c *collective) restore(_ *Params, b []byte) (solving, []byte, error) { return c, b, nil }
 
@@ -221,8 +224,8 @@ func (c *collective) alternate(y *system, v []float64, run protocol.Runner) {
 	}
 }
 
-// fitFeatures solves for every f_k against V: (Σ_j s_jk-weighted v vᵀ + λ'I) f_k = Σ_j S_jk v_j, the
-// sum over all items, those without the feature with their small weight and target 0.
+// fitFeatures solves for every f_k against V: (Σ_j s_jk-weighted v vᵀ + λ'I) f_k = Σ_j S_jk v_j.
+// The sum covers all items. Items without the feature have the small weight and the target 0.
 func (c *collective) fitFeatures(v []float64, run protocol.Runner) {
 	d := c.rank
 	all := make([]float64, d*d)
@@ -254,7 +257,7 @@ func (c *collective) gather(a, b []float64, entries []entry, rows []float64) {
 	}
 }
 
-// add adds α times the exact statistics of an item's features to the system in w; every is
+// add adds α times the exact statistics of an item's features to the system in w. every is
 // unobserved·Σ f fᵀ over all features.
 func (c *collective) add(w *worker, every []float64, features []entry) {
 	clear(w.part)

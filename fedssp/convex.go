@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Convex is the solver in which users send the second-order expansion of a convex loss around V, and
-// the server takes a Newton step (SSP-convex, am-ssp paper, Algorithm 7), or with
-// features fits an encoder to the expansion.
+// Convex is the solver in which users send the second-order expansion of a convex loss around V
+// (SSP-convex, am-ssp paper, Algorithm 7). The server takes a Newton step or, with features, fits
+// an encoder to the expansion.
 const Convex Solver = "convex"
 
 type convex struct{ closed }
@@ -28,7 +28,6 @@ var (
 	lossWidthKey config.NumberKey
 )
 
-// declareConvex declares the loss.
 func declareConvex() {
 	lossKey = word("statistics.loss", []string{string(Squared), string(Huber), string(Logistic)}, func(s settings) bool { return s.solver() == Convex },
 		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings, *config.Facts) string { return string(Huber) })
@@ -107,7 +106,7 @@ func (convex) begin(*Params) solving {
 		p := &s.params.Params
 		y := s.system(r, s.times(r), Hessians, Gradients)
 		y.at = slices.Clone(s.model.Items)
-		if p.Gramian == One { // times ℓ″ or its bound, with which a Newton step never overshoots
+		if p.Gramian == One { // times ℓ″ or its bound; with the bound a Newton step never overshoots
 			for j := range y.share {
 				y.share[j] *= p.curvatureBound()
 			}
@@ -121,20 +120,21 @@ func (convex) begin(*Params) solving {
 	}}
 }
 
-// Loss is ℓ of the Convex solver, of a residual in rating units or, for Logistic, of a logit.
+// Loss is ℓ of the Convex solver, a function of a residual in rating units or, for Logistic, of a
+// logit.
 type Loss string
 
 const (
-	// Squared: r²/2.
+	// Squared is r²/2.
 	Squared Loss = "squared"
-	// Huber: r²/2 up to LossWidth, linear beyond.
+	// Huber is r²/2 up to LossWidth, and linear beyond.
 	Huber Loss = "huber"
-	// Logistic: the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
+	// Logistic is the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
 	Logistic Loss = "logistic"
 )
 
-// derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y: in rating units or, for
-// Logistic, s a logit and y from 0 to 1.
+// derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y. Both are in rating units; for
+// Logistic s is a logit and y ranges from 0 to 1.
 func (p *Params) derivatives(s, y float64) (value, first, second float64) {
 	switch p.Loss {
 	case Huber:
@@ -145,7 +145,7 @@ func (p *Params) derivatives(s, y float64) (value, first, second float64) {
 		return r * r / 2, r, 1
 	case Logistic:
 		q := sigmoid(s)
-		// log(1 + e^s) - y·s without overflow.
+		// The value is log(1 + e^s) - y·s, computed without overflow.
 		return max(s, 0) + math.Log1p(math.Exp(-math.Abs(s))) - y*s, q - y, q * (1 - q)
 	default:
 		r := s - y
@@ -153,7 +153,7 @@ func (p *Params) derivatives(s, y float64) (value, first, second float64) {
 	}
 }
 
-// slopeBound is the largest |ℓ′| that a client contributes; residuals of Squared are clipped to it.
+// slopeBound is the largest |ℓ′| that a client contributes. Residuals of Squared are clipped to it.
 func (p *Params) slopeBound() float64 {
 	switch p.Loss {
 	case Huber:
@@ -181,8 +181,8 @@ type newton struct {
 const (
 	newtonSteps = 25
 	halvings    = 30
-	// newtonEnough is the decrease, relative to the objective, that a step promises when it is the last
-	// one: convergence is quadratic, so that what is left is its square.
+	// newtonEnough ends the steps when one promises a smaller decrease, relative to the objective.
+	// Convergence is quadratic, so the remaining error is its square.
 	newtonEnough = 1e-8
 )
 
@@ -229,7 +229,8 @@ func (t *newton) objective(w *workspace, p *Params, beta []float64) float64 {
 	return sum
 }
 
-// direction sets step to H⁻¹g at w.beta, and returns what it promises to take off the objective, gᵀH⁻¹g/2.
+// direction sets step to H⁻¹g at w.beta, and returns the promised decrease of the objective,
+// gᵀH⁻¹g/2.
 func (t *newton) direction(w *workspace, p *Params) (promise float64, ok bool) {
 	for i, x := range w.beta {
 		t.step[i] = w.ridge(p, i) * x

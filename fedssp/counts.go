@@ -8,10 +8,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// CountsParams are the settings of private counts: how many users rated each item, for weights, samples and the choice of items.
+// CountsParams holds the settings of private counts. A count is the number of users who rated an
+// item. Counts serve weights, samples and the choice of items.
 type CountsParams struct {
-	CountCap    int     // θ_c, the items a user counts at most; of releases that need counts only
-	CountMargin float64 // deviations of their noise that are added to the counts, at least 0
+	CountCap    int     // θ_c, the most items that a user counts; of releases that need counts only
+	CountMargin float64 // added to the counts, in deviations of their noise; at least 0
 }
 
 // counting is the stage of private counts.
@@ -21,11 +22,10 @@ func (counting) keys() []*config.Key {
 	return []*config.Key{keys.countCap.Key, keys.countMargin.Key, keys.shareCounts.Key}
 }
 
-// declareCounts declares the keys of private counts.
 func declareCounts() {
 	keys.countMargin = config.DeclareNumber(config.Key{
 		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: condition(settings.weighsByCounts).when(),
-		Help: "How many deviations of their noise are added to the private counts, so that a count that noise makes small does not weigh for it (multi-task, appendix B).",
+		Help: "Margin added to the private counts, in deviations of their noise, so that noise which makes a count small gives the item no weight (multi-task, appendix B).",
 	})
 	keys.countCap = count("statistics.count-cap", config.Between(1, 1e6), settings.counted, "50",
 		"Most items that a user is counted at in the private counts.", value(50))
@@ -37,7 +37,7 @@ func (counting) read(p *Params, s settings) {
 	p.Split.Counts = keys.shareCounts.Value(s.Config)
 }
 
-// withCounts reports whether something needs the private counts.
+// withCounts reports whether weights or samples need the private counts.
 func (p *Params) withCounts() bool {
 	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
 }
@@ -53,7 +53,7 @@ func (counting) check(p *Params, e *problems) {
 	}
 }
 
-// ask: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
+// ask adds the counts: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
 func (counting) ask(p *Params, to *schedule) {
 	if !p.releasesCounts() {
 		return
@@ -67,7 +67,8 @@ func (counting) length(p *Params, _ string) int { return p.Items }
 func (counting) beforeChoice(*Params) bool      { return true }
 func (counting) takes(phase string) bool        { return phase == Prepare }
 
-// contribute is 1 for each of at most θ_c items of the whole catalogue, each rated one as likely.
+// contribute is 1 for each of at most θ_c items of the whole catalogue. Every rated item is equally
+// likely to be among them.
 func (counting) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
 	ratings := c.all
 	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.round))
@@ -81,7 +82,7 @@ func (counting) contribute(c *contribution, _ protocol.Release) (protocol.Vector
 	return v, nil
 }
 
-// absorb keeps counts, and chooses items.
+// absorb keeps the counts, and chooses items by them.
 func (counting) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 	x := r.values[Counts]
 	if x == nil {
@@ -94,7 +95,7 @@ func (counting) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 			return err
 		}
 	}
-	for j := range x { // multi-task paper, appendix B: a count that noise makes small must not weigh for it
+	for j := range x { // multi-task paper, appendix B: an item must not gain weight because noise made its count small
 		counts[j] += s.params.CountMargin * r.noise[Counts] * n
 	}
 	if s.chosen != nil {

@@ -9,23 +9,27 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What users of the solvers that take gradients add to a sum. Besides what users are fitted to, V, a plan brings the
-// parameters that the gradient is taken at: within an outer step these move from sum to sum and V stays, so that a
-// client fits its user anew and comes to the same u without having to keep it.
+// This file holds the part of users in the solvers that take gradients. A plan brings V, which
+// users are fitted to, and the parameters that the gradient is taken at. Within an outer step the
+// parameters move from sum to sum and V stays. So a client fits its user anew and gets the same u
+// without keeping it.
 //
-// The bound on what a user adds holds last and whatever was broadcast. [Gradient] clips that of each rating to Γ and
-// multiplies it by the rating's weight; rows of different items stand at different coordinates and Σ_j w_j² <= 1
-// (weights.go), so that the norm of all is √(Σ w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint]
-// add up what all of a user's ratings say of the same parameters, and clip the sum to Γ.
+// The bound on a user's addition is enforced last, whatever was broadcast. [Gradient] clips the
+// gradient of each rating to Γ and multiplies it by the rating's weight. Rows of different items
+// stand at different coordinates and Σ_j w_j² <= 1 (weights.go). So the norm of the whole is √(Σ
+// w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
+// gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
 
-// DescentParams are the settings of the solvers that take gradients.
+// DescentParams holds the settings of the solvers that take gradients.
 type DescentParams struct {
-	// Clip is Γ, the largest norm of a gradient: of each rating's by its item, of half the squared error, with [Gradient];
-	// of all of a user's by the encoder's parameters with the others.
+	// Clip is Γ, the largest norm of a gradient of half the squared error. [Gradient] clips each
+	// rating's gradient by its item; the other solvers clip the gradient of all of a user's ratings
+	// by the encoder's parameters.
 	Clip float64
-	// Radius is the largest norm of an item, Rate what multiplies the steps of items; [Gradient] only.
+	// Radius is the largest norm of an item, Rate multiplies the steps of items; [Gradient] only.
 	Radius, Rate float64
-	// UserRate is the length of a user's own step, as a part of one against the mean gradient of its ratings; [Joint] only.
+	// UserRate is the length of a user's own step, as a fraction of a step against the mean
+	// gradient of its ratings; [Joint] only.
 	UserRate float64
 }
 
@@ -43,13 +47,12 @@ type descending struct{ plainSolver }
 
 var clipGradientKey config.NumberKey
 
-// declareDescent declares how gradients are clipped.
 func declareDescent() {
 	clipGradientKey = number("gradient.clip", clips(), settings.descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
 		always(func(s settings) float64 { return either(s.private(), 0.5, 1) }))
 }
 
-// read: one schedule of steps goes through the whole run.
+// read makes one schedule of steps for the whole run.
 func (descending) read(p *Params, s settings) {
 	p.Descent.Clip, p.Encoder = clipGradientKey.Value(s.Config), encoderOf(s.Config)
 	p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true
@@ -77,7 +80,7 @@ func (descending) open(p *Params, v *broadcast, take func(int, *[]byte)) {
 
 func (descending) planned(s *Strategy, m *Model) { m.Theta = s.encoder.Theta() }
 
-// settle: within an outer step V has yet to follow the parameters.
+// settle moves V to the parameters, which V does not follow within an outer step.
 func (descending) settle(s *Strategy, m *Model) {
 	if s.encoded {
 		m.Items = make([]float64, len(m.Items))
@@ -85,13 +88,14 @@ func (descending) settle(s *Strategy, m *Model) {
 	}
 }
 
-// descended has V follow a step at the end of an outer one.
+// descended moves V after a step, at the end of an outer step.
 func (s *Strategy) descended(run protocol.Runner) {
 	s.encoded = true
 	s.follow(run)
 }
 
-// gradientAt prepares the user's gradient: where it is taken, who it is of, and u, fitted by the given function. Nothing is left to do where it returns false.
+// gradientAt prepares the user's gradient: the parameters it is taken at, the user's ratings, and
+// u, which the given function fits. It returns false if the gradient is zero.
 func (c *contribution) gradientAt(fit func(w *workspace)) (bool, error) {
 	if err := c.weigh(); err != nil {
 		return false, err
@@ -106,23 +110,24 @@ func (c *contribution) gradientAt(fit func(w *workspace)) (bool, error) {
 	c.work.gather(c.params, c.model, c.ratings)
 	fit(c.work)
 	c.keep(c.work)
-	clipUser(c.embedding(), farthest) // lest what follows overflows; the bound does not need it
+	clipUser(c.embedding(), farthest) // lest later sums overflow; the bound does not need it
 	return true, nil
 }
 
-// parameters is how many numbers a gradient of the encoder has.
+// parameters counts the numbers of an encoder's gradient.
 func (p *Params) parameters() int {
 	f, s := p.solver().encoder(p)
 	return int(encoder.Parameters(f, p.Items, p.Rank, s))
 }
 
-// residual is the prediction of the chosen rating i, by an item of embedding v, less the rating, times its weight.
+// residual is the prediction of the chosen rating i, by an item of embedding v, less the rating,
+// times its weight.
 func (c *contribution) residual(i int, v []float64) float64 {
 	k, w := c.chosen[i], c.work
 	return c.weights[i] * (w.offset[k] + w.own(k, c.params.Rank) + dense.Dot(c.embedding(), v) - w.value[k])
 }
 
-// parameters decodes as many as dst has of those that gradients are taken at, from a place on.
+// parameters fills dst with the parameters that gradients are taken at, beginning at a place.
 func (v broadcast) parameters(from int, dst []float64) []float64 {
 	for i := range dst {
 		dst[i] = tame(floatAt(v.theta, from+i), farthest)
@@ -130,7 +135,7 @@ func (v broadcast) parameters(from int, dst []float64) []float64 {
 	return dst
 }
 
-// sums is how many sums of statistics came before that of the round.
+// sums counts the sums of statistics before this round's.
 func (s *Strategy) sums() int {
 	p := &s.params.Params
 	return int(s.round) - 1 - (len(s.params.Steps) - p.Rounds*p.Resample)

@@ -8,27 +8,32 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// drift is how a user's ratings drift with the time at which they are given: films that are rated in one sitting are rated in one
-// mood, and are found on one page. Of what the user's fit leaves of each rating it is what an Ornstein-Uhlenbeck process explains: f(t), normal around zero,
-// of values that are correlated by exp(-|t-s|/τ) at the times t and s. To each rating noise of variance 1 is added, the unit of that of f.
+// drift is the drift of a user's ratings over time: films that are rated in one sitting are rated
+// in one mood, and are found on one page. It is the part of the residuals, after the user's fit,
+// that an Ornstein-Uhlenbeck process explains. The process f(t) is normal around zero, and its
+// values at the times t and s are correlated by exp(-|t-s|/τ). Each rating has noise of variance 1,
+// which is the unit of the variance of f.
 //
-// It is the user's own: it follows from the user's ratings and from what the client was sent, and no sum holds anything of it, so it costs
-// no privacy. Predictions for no time in particular go without it. Ours; temporal effects of users are in Koren, "Collaborative filtering
-// with temporal dynamics" (KDD 2009).
+// The drift stays with the client. It follows from the user's ratings and the broadcast model, and
+// no sum contains any of it, so it costs no privacy. Predictions without a time leave it out. Ours;
+// for temporal effects of users see Koren, "Collaborative filtering with temporal dynamics" (KDD
+// 2009).
 type drift struct {
 	tau   float64
 	at    []float64 // the different times, ascending, in units of τ
-	state []float64 // what f is expected to be at each
+	state []float64 // the expectation of f at each time
 }
 
-// driftGaps is τ in units of the median time from one rating of the user's to the next that is not of the same time. It needs no unit of
-// times. Of MovieLens latest-small, where that is some ten seconds, 20 to 50 are about as good.
+// driftGaps is τ in units of the median gap between a user's ratings at different times, so that
+// the unit of times does not matter. On MovieLens latest-small, with gaps of about ten seconds, 20
+// to 50 are about as good.
 const driftGaps = 30
 
-// nearest is how far apart two times are, in units of τ, that count as one: nearer ones float64 hardly tells apart.
+// nearest is the distance of two times, in units of τ, below which they count as one. float64
+// hardly tells nearer times apart.
 const nearest = 1e-6
 
-// driftOf learns from ratings, which have times, and predictions of them.
+// driftOf fits a drift to ratings, which have times, and predictions of them.
 func driftOf(r model.Ratings, predicted []float64, variance float64) *drift {
 	left := make([]float64, len(predicted))
 	for k, x := range predicted {
@@ -37,8 +42,9 @@ func driftOf(r model.Ratings, predicted []float64, variance float64) *drift {
 	return newDrift(r.Times, left, variance)
 }
 
-// newDrift learns from what is left of ratings that were given at some times, in any order, with a process of a positive variance. It is nil where
-// there are no two times, and where a number is not finite. A time that is NaN is no time.
+// newDrift fits a process of a positive variance to residuals of ratings at some times, in any
+// order. It returns nil if there are no two different times, or if a number is not finite. A NaN
+// time counts as no time.
 func newDrift(times, left []float64, variance float64) *drift {
 	times, left = timed(times, left)
 	order := make([]int, len(times))
@@ -51,7 +57,7 @@ func newDrift(times, left []float64, variance float64) *drift {
 		return nil
 	}
 	var ratings, sum []float64
-	of := make([]int, len(times)) // the state of each rating
+	of := make([]int, len(times)) // for each rating, its state
 	for _, k := range order {
 		x, n := times[k]/d.tau, len(d.at)
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -77,7 +83,7 @@ func newDrift(times, left []float64, variance float64) *drift {
 	return d
 }
 
-// timed leaves out ratings without a time, whose time is NaN.
+// timed drops ratings without a time, whose time is NaN.
 func timed(times, left []float64) (kept, of []float64) {
 	if !slices.ContainsFunc(times, math.IsNaN) {
 		return times, left
@@ -90,8 +96,9 @@ func timed(times, left []float64) (kept, of []float64) {
 	return kept, of
 }
 
-// trust is by how much the drift is to be multiplied: the regression of ratings on what the drift says of each by the others alone, which is had from the
-// spread of its state. Users of whom little is known have half of it, and where times say nothing, as when they are those of an import, hardly anything is left.
+// trust is the factor for the drift: the regression of ratings on the drift that the other ratings
+// predict for each. It follows from the spread of the states. Users with few ratings get about half
+// of the drift. If times mean nothing, like the times of an import, the factor is almost zero.
 func (d *drift) trust(of []int, left, spread []float64) float64 {
 	product, square := 0.5, 1.
 	for k, s := range of {
@@ -102,7 +109,7 @@ func (d *drift) trust(of []int, left, spread []float64) float64 {
 	return max(0, product/square)
 }
 
-// medianGap is the median of the differences between neighbouring times that differ; 0 where none do.
+// medianGap is the median difference between neighbouring times that differ; 0 if none differ.
 func medianGap(times []float64, order []int) float64 {
 	var gaps []float64
 	for i := 1; i < len(order); i++ {
@@ -117,9 +124,12 @@ func medianGap(times []float64, order []int) float64 {
 	return gaps[len(gaps)/2]
 }
 
-// smooth is what the process is expected to be at ascending times, in units of τ, at each of which there are so many ratings with that sum, and its variance
-// then. It solves (Q + diag(ratings)) f = sum, Q the inverse of the process's covariance, which has three diagonals: a state is e^-d times the one d
-// before it, and normal with what e^-2d leaves of the variance. sum becomes f.
+// smooth returns the expectation and variance of the process at ascending times, in units of τ.
+// ratings holds the number of ratings at each time, sum their sum; sum is overwritten with f.
+//
+// It solves (Q + diag(ratings)) f = sum, where Q is the inverse covariance of the process, which is
+// tridiagonal. A state is e^-d times the state at distance d before it, plus a normal variable with
+// the rest of the variance, a fraction 1 - e^-2d.
 func smooth(at, ratings, sum []float64, variance float64) (state, spread []float64) {
 	diagonal, below := slices.Clone(ratings), make([]float64, len(at))
 	diagonal[0] += 1 / variance
@@ -148,7 +158,8 @@ func smooth(at, ratings, sum []float64, variance float64) (state, spread []float
 	return sum, spread
 }
 
-// add adds the drift at some times to predictions. The drift is zero at NaN, which is no time, and of nil.
+// add adds the drift at some times to predictions. The drift is zero at NaN, which is no time, and
+// for a nil drift.
 func (d *drift) add(times, to []float64) {
 	if d == nil {
 		return
@@ -160,7 +171,8 @@ func (d *drift) add(times, to []float64) {
 	}
 }
 
-// of is the expected drift at a time in units of τ. Of what is between two states only these tell, of what is before or after all, the nearest one.
+// of is the expected drift at a time in units of τ. Between two states it depends on these two;
+// before or after all states, on the nearest.
 func (d *drift) of(x float64) float64 {
 	at, f := d.at, d.state
 	k, is := slices.BinarySearch(at, x)

@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Encoded is the solver in which v_j is what a public encoder makes of the item's features or its id, and the
-// encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
+// Encoded is the solver in which a public encoder computes v_j from the item's features or its id.
+// The encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
 const Encoded Solver = "encoder"
 
 type encoderSolver struct{ closed }
@@ -23,7 +23,7 @@ func (x encoderSolver) keys() []*config.Key {
 	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{keys.itemRidge.Key, keys.itemPrior.Key})
 }
 
-// declareEncoder declares the public encoder of items: see [encoder.Settings].
+// declareEncoder declares the keys of the public encoder of items: see [encoder.Settings].
 func declareEncoder() {
 	plain := func(name, standard string, when condition, words []string, help string) config.TextKey {
 		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: when.when(), Help: help})
@@ -33,7 +33,7 @@ func declareEncoder() {
 	})
 	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
 		func(s settings, _ *config.Facts) string { return yesIf(s.family().dense) })
-	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether items have an embedding of their own besides those of their features.",
+	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
 		func(s settings, f *config.Facts) string {
 			if s.family().dense {
 				return no
@@ -110,7 +110,7 @@ func checkOptimiser(c config.Config) string {
 	}
 }
 
-// listed are words as a sentence lists them.
+// listed joins words as a sentence lists them.
 func listed(words []string) string {
 	if n := len(words) - 1; n > 0 {
 		return strings.Join(words[:n], ", ") + " and " + words[n]
@@ -118,7 +118,7 @@ func listed(words []string) string {
 	return strings.Join(words, "")
 }
 
-// pooledNames are the algorithms whose encoder may be solved for.
+// pooledNames lists the algorithms whose encoder may be solved for.
 func pooledNames() []string {
 	var names []string
 	for _, a := range algorithm.All() {
@@ -139,7 +139,8 @@ func encoderOf(c config.Config) encoder.Settings {
 
 func (encoderSolver) read(p *Params, s settings) { p.Encoder = encoderOf(s.Config) }
 
-// encoderKeys are the keys of an encoder, passKeys those of one that takes gradient steps on statistics.
+// encoderKeys lists the keys of an encoder, passKeys the keys of an encoder that takes gradient
+// steps on statistics.
 func encoderKeys() []*config.Key {
 	return []*config.Key{keys.dim.Key, keys.dense.Key, keys.ids.Key, keys.startNorm.Key, keys.optimiser.Key, keys.rate.Key, keys.rateDecay.Key, keys.ridge.Key}
 }
@@ -168,9 +169,9 @@ func (p *Params) newEncoder() (*encoder.Encoder, error) {
 	return e, nil
 }
 
-// objective is what an encoder is fitted to: for item j the loss vᵀA_jv/2 - b_jᵀv, discounted and with
-// ridge, as a closed form solves it. All are divided by one number, which makes the mean
-// curvature 1: one learning rate then suits many users and few, long embeddings and short ones.
+// objective is the loss that an encoder minimises. For item j it is vᵀA_jv/2 - b_jᵀv, discounted
+// and with ridge, as a closed form solves it. All losses are divided by one number, which makes the
+// mean curvature 1. So one learning rate suits many users and few, long embeddings and short.
 type objective struct {
 	d    int
 	a, b []float64 // m x d x d and m x d
@@ -197,7 +198,7 @@ func (y *system) objective(run protocol.Runner) *objective {
 	return o
 }
 
-// Gradient implements encoder.Objective.
+// Gradient returns the loss of item j at v and sets g to its gradient.
 func (o *objective) Gradient(j int, v, g []float64) float64 {
 	d := o.d
 	a, b := o.a[j*d*d:(j+1)*d*d], o.b[j*d:(j+1)*d]
@@ -210,7 +211,7 @@ func (o *objective) Gradient(j int, v, g []float64) float64 {
 	return loss
 }
 
-// outer is the outer step, from 0, that a round belongs to, and which of its sums it is.
+// outer returns the outer step of a round, from 0, and which of the step's sums it is.
 func (s *Strategy) outer() (step int, part encoder.Part) {
 	p := &s.params.Params
 	sum := s.sums()
@@ -228,7 +229,7 @@ func (s *Strategy) fitEncoder(y *system, run protocol.Runner) error {
 	return nil
 }
 
-// follow sets V to what the encoder makes of the items, at the end of an outer step in which it moved.
+// follow sets V to the encoder's output, at the end of an outer step in which the encoder moved.
 func (s *Strategy) follow(run protocol.Runner) {
 	if !s.encoded {
 		return

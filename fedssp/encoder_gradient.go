@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// EncoderGradient is the solver in which the parameters of the encoder take steps against noisy sums of users' clipped gradients (am-ssp
-// paper, Algorithm 6): AM-DPSGD.
+// EncoderGradient is the solver that moves the parameters of the encoder against noisy sums of
+// users' clipped gradients (am-ssp paper, Algorithm 6): AM-DPSGD.
 const EncoderGradient Solver = "encoder-gradient"
 
 type encoderGradient struct{ descending }
@@ -50,7 +50,8 @@ func (encoderGradient) contribute(c *contribution, _ string) (protocol.Vector, e
 
 func (encoderGradient) begin(*Params) solving {
 	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
-		// The mean over users, in units of the bound: what a rate means depends neither on how many there are nor on Γ.
+		// The step uses the mean over users in units of the bound, so that a rate means the same
+		// for any number of users and any Γ.
 		mean := dense.Scaled(r.values[ByEncoder], 1/(r.users*s.params.itemsBound()))
 		if err := s.encoder.Descend(mean, s.sums()); err != nil {
 			return fmt.Errorf("fedssp: %w", err)
@@ -60,8 +61,8 @@ func (encoderGradient) begin(*Params) solving {
 	}}
 }
 
-// byParameters is clip_Γ(Σ_j w_j·(prediction - y)·J_j u), J_j the Jacobian of item j's embedding: line 8 of algorithm 6, with
-// all of a user's ratings clipped together.
+// byParameters is clip_Γ(Σ_j w_j·(prediction - y)·J_j u), where J_j is the Jacobian of item j's
+// embedding. It is line 8 of Algorithm 6, with all of a user's ratings clipped together.
 func (c *contribution) byParameters() (protocol.Vector, error) {
 	shape, err := c.shape()
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *contribution) byParameters() (protocol.Vector, error) {
 	return protocol.Vector{Value: grad}, nil
 }
 
-// shape is the encoder, of which clients use what they may share.
+// shape returns the encoder that a client computes with; clients of a simulation share one.
 func (t *User) shape() (*encoder.Encoder, error) {
 	if t.params.shape != nil {
 		return t.params.shape, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Gradient is the solver in which v_j takes projected steps against noisy sums of the gradients of single ratings, each clipped (multi-task
-// paper, Algorithm 2): DPSGD and AdaDPSGD.
+// Gradient is the solver in which v_j takes projected steps against noisy sums of clipped gradients
+// of single ratings (multi-task paper, Algorithm 2): DPSGD and AdaDPSGD.
 const Gradient Solver = "gradient"
 
 type gradient struct{ descending }
@@ -23,7 +23,6 @@ func (gradient) keys() []*config.Key {
 
 var radiusKey, itemRateKey config.NumberKey
 
-// declareGradient declares the steps of items.
 func declareGradient() {
 	radiusKey = number("gradient.radius", clips(), func(s settings) bool { return s.solver() == Gradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
 		always(func(s settings) float64 {
@@ -36,7 +35,7 @@ func declareGradient() {
 				return 1
 			}
 		}))
-	itemRateKey = number("gradient.rate", config.Positive(), func(s settings) bool { return s.solver() == Gradient }, "2", "What the steps of items that theory proposes are multiplied by (multi-task, theorem 3.12).", value(2))
+	itemRateKey = number("gradient.rate", config.Positive(), func(s settings) bool { return s.solver() == Gradient }, "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", value(2))
 }
 
 func (x gradient) read(p *Params, s settings) {
@@ -55,7 +54,7 @@ func (x gradient) check(p *Params, e *problems) {
 
 func (gradient) againstSums(*Params) string { return "" }
 
-// encoder is the table of V.
+// encoder describes V as a table, one embedding for each item.
 func (gradient) encoder(p *Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return nil, encoder.Settings{
 		IDs: true, StartNorm: p.StartSpread * math.Sqrt(float64(p.Rank)),
@@ -79,7 +78,7 @@ func (gradient) contribute(c *contribution, _ string) (protocol.Vector, error) {
 
 func (gradient) begin(*Params) solving {
 	return stateless{func(s *Strategy, r absorbed, run protocol.Runner) error {
-		if s.weight == nil { // how long steps may be is not known
+		if s.weight == nil { // no weights: the length of a step cannot be computed
 			return nil
 		}
 		s.descendItems(r, run)
@@ -104,13 +103,15 @@ func (c *contribution) byItems() protocol.Vector {
 	return v
 }
 
-// descendItems is line 6 of Algorithm 2 of the multi-task paper for every item: a step against the noisy gradient and the ridge,
-// then the projection on the ball of the radius. Steps are as long as in its Theorem 3.12 (a),
+// descendItems is line 6 of Algorithm 2 of the multi-task paper for every item: a step against the
+// noisy gradient and the ridge, then the projection on the ball of the radius. The length of a step
+// follows Theorem 3.12 (a),
 //
 //	η_j = rate·radius/(G_j·√t), G_j² = (Γc_j + λ_j·radius)² + d·σ²,
 //
-// where G_j² bounds the mean square of what the step is against: c_j = Σ w_j as it was released stands for ω_j n_j, σ² is the
-// variance of the noise that is there, and λ_j is the ridge. t goes on from outer step to outer step.
+// where G_j² bounds the mean square of the noisy gradient with the ridge. The released c_j = Σ w_j
+// stands for ω_j n_j, σ² is the variance of the actual noise, and λ_j is the ridge. t counts
+// through all outer steps.
 func (s *Strategy) descendItems(r absorbed, run protocol.Runner) {
 	p, n := &s.params.Params, s.params.total()/r.users
 	y := system{p: p}

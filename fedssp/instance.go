@@ -11,14 +11,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// instance is one of the algorithms with its data: every user is a client, and the server
-// solves for the items from noisy sums.
+// instance is one of the algorithms with its data. Every user is a client, and the server solves
+// for the items from noisy sums.
 type instance struct {
 	setup  *algorithm.Setup
 	params Params
 }
 
-// Open implements algorithm.Algorithm.
 func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if f.about.Features == algorithm.NeedsFeatures && s.Features == nil {
 		return nil, config.Errorf("features: %s factors features of the items beside the ratings, and there are none", f.about.Name)
@@ -42,7 +41,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		shares[i] = step.Shares
 		s.Schedule[i] = protocol.Step{Rounds: 1, Phase: step.Phase, Releases: step.Releases, Model: x.params.ModelSize(step.Phase)}
 	}
-	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final one is broadcast too
+	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final model is broadcast too
 	for _, r := range s.Schedule.All() {
 		r.Scale = algorithm.Scale(*r) * x.params.solver().finer(&x.params)
 	}
@@ -53,7 +52,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	return x, s.CalibrateSplit(shares)
 }
 
-// merged joins steps that are alike, as their shares are.
+// merged joins equal steps, and adds up their shares.
 func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]float64) {
 	var steps protocol.Schedule
 	var kept [][]float64
@@ -67,7 +66,7 @@ func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]flo
 	return steps, kept
 }
 
-// Strategy implements algorithm.Instance. It has a step for each round.
+// Strategy returns the server's side, with a step for each round.
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	var steps []Step
 	for _, s := range x.setup.Schedule {
@@ -78,13 +77,11 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 	return New(StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
 }
 
-// ClientSide implements algorithm.Instance.
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	kept := model.NewRowArena(x.setup.Data.Users, x.width())
 	return &parties{instance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
-// Party implements algorithm.Instance.
 func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
 	user, err := l.UserOf(algorithm.Name.Of(x.setup.Config), which)
 	if err != nil {
@@ -105,8 +102,8 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	}}, nil
 }
 
-// Shared implements algorithm.Instance: the embeddings of all items, and of models with
-// biases those of items and what they are on top of.
+// Shared returns the embeddings of all items and, for a model with biases, the item biases and the
+// mean.
 func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	m, err := DecodeModel(shared, &x.params)
 	if err != nil {
@@ -119,9 +116,8 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return list, nil
 }
 
-// Baselines implements algorithm.Instance. A client that trains by itself has nothing to learn
-// items from but its own ratings, against a public start: that is what comes before
-// cooperation.
+// Baselines includes what each client learns alone: it can learn items only from its own ratings,
+// against a public start.
 func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
@@ -135,17 +131,17 @@ func (x *instance) Baselines() []algorithm.Baseline {
 		}},
 	}
 	list = append(list, x.itemBias())
-	// Learning rates are of the factorization alone: nothing here is chosen by the noise.
+	// Only the factorization has learning rates; the noise chooses nothing here.
 	return append(list, algorithm.NonPrivate(x.setup, nil))
 }
 
-// itemBias is what a private bias of every item or, without a scale of ratings, its popularity by private counts reaches at the
-// same budget, spent on nothing else.
+// itemBias is the baseline that spends the whole budget on a private bias of every item or, without
+// a scale of ratings, on the popularity of items by private counts.
 func (x *instance) itemBias() algorithm.Baseline {
 	s := settings{x.setup.Config}
 	b := algorithm.Baseline{Name: "private_item_bias", Note: "a private bias of every item for the same budget, users' own stay with their clients", Itself: !s.items()}
 	if s.implicit() {
-		b.Name, b.Note = "private_popularity", "the same for everybody, by private counts for the same budget"
+		b.Name, b.Note = "private_popularity", "one list for all users, by private counts for the same budget"
 	}
 	b.Vary = func(c *config.Config) {
 		algorithm.Name.Set(c, biasOnlyName())
@@ -158,7 +154,7 @@ func (x *instance) itemBias() algorithm.Baseline {
 	return b
 }
 
-// biasOnlyName is the algorithm that learns biases alone.
+// biasOnlyName is the name of the algorithm that learns biases alone.
 func biasOnlyName() string {
 	for _, a := range algorithm.All() {
 		if f, ok := a.(*family); ok && !f.learnsItems() {
@@ -168,7 +164,7 @@ func biasOnlyName() string {
 	return ""
 }
 
-// Lost implements algorithm.RoundLossDescriber. One round says how many ratings, by weight, an item has.
+// Lost describes the effect of a lost round. One round releases the weight of each item's ratings.
 func (x *instance) Lost(step protocol.Step) string {
 	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == WeightCounts }) {
 		if x.params.BiasRounds > 1 {
@@ -179,7 +175,7 @@ func (x *instance) Lost(step protocol.Step) string {
 	return ""
 }
 
-// Forms implements algorithm.ReleaseLister: second-order statistics have two.
+// Forms returns the key and the values of the two forms of second-order statistics.
 func (x *instance) Forms() (*config.Key, []string) {
 	if !bySums(settings{x.setup.Config}) {
 		return nil, nil
@@ -187,40 +183,40 @@ func (x *instance) Forms() (*config.Key, []string) {
 	return keys.gramian.Key, []string{string(PerItem), string(One)}
 }
 
-// width is the length of embeddings, those of users with weights of features and of items with
-// the features that they are for.
+// width is the length of embeddings, including users' weights of features and the matching features
+// of items.
 func (x *instance) width() int { return x.params.width() }
 
-// matrices are those of the shared model.
+// matrices returns the matrices of the shared model.
 func (x *instance) matrices(m *Model) []model.Named {
 	items := model.NewMatrix(x.params.Items, x.width())
 	copy(items.Data(), m.Extended(&x.params))
 	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
 	if x.params.Bias || x.params.popularity() {
 		bias := model.NewMatrix(x.params.Items, 1)
-		copy(bias.Data(), m.biasesOf(x.params.Items)) // zeros where the biases were skipped
+		copy(bias.Data(), m.biasesOf(x.params.Items)) // zeros if the biases were skipped
 		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
 	}
 	return list
 }
 
-// column is a vector as a matrix with one number in each row.
+// column returns a vector as a matrix with one number in each row.
 func column(x []float64) *model.Matrix {
 	m := model.NewMatrix(len(x), 1)
 	copy(m.Data(), x)
 	return m
 }
 
-// predictor predicts by a model and what users' clients fitted to it.
+// predictor predicts from a model and the users that clients fitted to it.
 type predictor struct {
 	*Model
 	params *Params
 	users  *model.Matrix
 	bias   []float64
-	drifts []*drift // of each user; nil: nothing is known of them
+	drifts []*drift // for each user; nil: no times are known
 }
 
-// Score implements eval.Scorer: a user whom training has not seen is fitted to the history.
+// Score predicts for a user whom training has not seen, after fitting the user to the history.
 func (m *predictor) Score(_ int, history []int32, values []float32, out []float64) {
 	u, bias := m.params.FitUser(m.Model, model.Ratings{Items: history, Values: values})
 	for j := range out {
@@ -228,7 +224,6 @@ func (m *predictor) Score(_ int, history []int32, values []float32, out []float6
 	}
 }
 
-// Predict implements model.Predictor.
 func (m *predictor) Predict(user int, items []int32, out []float64) {
 	u := m.users.Row(user)
 	for i, j := range items {
@@ -236,7 +231,7 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// PredictAt implements model.Timed.
+// PredictAt adds each user's drift at the given times.
 func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
 	m.Predict(user, items, out)
 	if m.drifts != nil {
@@ -244,12 +239,12 @@ func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
 	}
 }
 
-// predictor predicts by a model, and as yet by nothing of users.
+// predictor predicts from a model, without users yet.
 func (x *instance) predictor(m *Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
 }
 
-// hold has users' embeddings in a matrix, and makes room for the rest of all users.
+// hold stores users' embeddings as a matrix, and makes room for their biases and drifts.
 func (m *predictor) hold(users *model.Matrix) *predictor {
 	m.users, m.bias = users, make([]float64, users.Rows())
 	if m.params.Drift > 0 {
@@ -258,7 +253,7 @@ func (m *predictor) hold(users *model.Matrix) *predictor {
 	return m
 }
 
-// follow learns how a user's ratings drift from what the fit leaves of them, which the user's client has.
+// follow fits a user's drift to the residuals of the user's fit. The user's client has them.
 func (m *predictor) follow(user int, r model.Ratings) {
 	if m.drifts == nil || r.Times == nil {
 		return
@@ -268,8 +263,8 @@ func (m *predictor) follow(user int, r model.Ratings) {
 	m.drifts[user] = driftOf(r, predicted, m.params.Drift)
 }
 
-// fitHeldOut fits users who did not train to their histories, for whoever asks a finished
-// run what they might like.
+// fitHeldOut fits users who did not train to their histories, so that a finished run can recommend
+// items to them.
 func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 	for _, part := range []split.HeldOut{x.setup.Held.Validation, x.setup.Held.Test} {
 		rows := part.History.ByUser()
@@ -284,7 +279,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 	}
 }
 
-// fitted has every client fit its user to a model.
+// fitted makes every client fit its user to a model.
 func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 	out := x.predictor(m).hold(model.NewMatrix(x.setup.Data.Users, x.width()))
 	run.Each(x.setup.Data.Users, func(u int) {
@@ -298,14 +293,13 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 	return out
 }
 
-// parties are the clients.
+// parties holds the clients.
 type parties struct {
 	*instance
 	kept  *model.RowArena // where users keep embeddings
 	users []User
 }
 
-// Trainers implements algorithm.ClientSide.
 func (p *parties) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, len(p.users))
 	for i := range p.users {
@@ -314,8 +308,7 @@ func (p *parties) Trainers() []algorithm.Trainer {
 	return list
 }
 
-// Interim has users fit to the model: what the run would end with if it ended
-// here.
+// Interim fits users to the model. It gives the result of a run that ends here.
 func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	m, err := DecodeModel(shared, &p.params)
 	if err != nil {
@@ -324,18 +317,18 @@ func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, er
 	return fitting{p.predictor(m), p.instance}, nil
 }
 
-// fitting predicts by fitting a user whenever it is asked about one: it holds nothing of users, who are asked about once.
+// fitting predicts by fitting a user at each request. It keeps nothing about users, because each is
+// asked about once.
 type fitting struct {
 	*predictor
 	*instance
 }
 
-// Predict implements model.Predictor.
 func (f fitting) Predict(user int, items []int32, out []float64) {
 	f.one(user, func(one *predictor, _ model.Ratings) { one.Predict(0, items, out) })
 }
 
-// PredictAt implements model.Timed.
+// PredictAt fits the user, and adds the user's drift at the given times.
 func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
 	f.one(user, func(one *predictor, r model.Ratings) {
 		one.follow(0, r)
@@ -343,7 +336,8 @@ func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
 	})
 }
 
-// one calls hear with a predictor of one user, as user 0, and with its ratings, which hold until hear returns.
+// one calls hear with a predictor of one user, as user 0, and with the user's ratings. The ratings
+// are valid until hear returns.
 func (f fitting) one(user int, hear func(*predictor, model.Ratings)) {
 	f.setup.Lend(user, func(r model.Ratings) {
 		u, bias := f.instance.params.FitUser(f.Model, r)
@@ -360,7 +354,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err != nil {
 		return nil, err
 	}
-	out := p.predictor(m).hold(p.kept.Rows()) // where embeddings are, mostly
+	out := p.predictor(m).hold(p.kept.Rows()) // most embeddings are there already
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := &p.users[u]

@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Joint is [EncoderGradient] with users' embeddings that are not solved for but take a step of their own in every round: plain
-// DP-SGD on all parameters (am-ssp paper, E.1.5).
+// Joint is [EncoderGradient] except that users' embeddings are not solved for: they take a step of
+// their own in every round. This is plain DP-SGD on all parameters (am-ssp paper, E.1.5).
 const Joint Solver = "joint"
 
 type joint struct{ encoderGradient }
@@ -21,7 +21,6 @@ func (joint) keys() []*config.Key {
 
 var userRateKey config.NumberKey
 
-// declareJoint declares the steps of users.
 func declareJoint() {
 	userRateKey = number("gradient.user-rate", config.Positive(), func(s settings) bool { return s.solver() == Joint }, "1",
 		"Learning rate of a user's own embedding, on the mean of its ratings.", value(1))
@@ -43,7 +42,7 @@ func (joint) againstSums(*Params) string {
 	return fmt.Sprintf("solver %s takes one sum in a round", Joint)
 }
 
-// keeps: u with its weights, and the bias.
+// keeps counts u with its weights, and the bias.
 func (joint) keeps(p *Params) int { return p.width() + 1 }
 
 func (joint) contribute(c *contribution, _ string) (protocol.Vector, error) {
@@ -60,7 +59,7 @@ func (joint) contribute(c *contribution, _ string) (protocol.Vector, error) {
 	return v, err
 }
 
-// take sets the solution to what a user kept; zero of one that kept nothing.
+// take sets the solution to the numbers that a user kept, or to zero if it kept none.
 func (w *workspace) take(p *Params, u []float64, bias float64) {
 	clear(w.beta)
 	if u == nil {
@@ -73,8 +72,8 @@ func (w *workspace) take(p *Params, u []float64, bias float64) {
 	}
 }
 
-// step takes a step of the user's own, against the gradient of what fit minimises over how many ratings there are, and the
-// ridge counts as so many.
+// step takes a step of the user's own against the gradient of the objective of fit, divided by the
+// number of ratings. The ridge counts as so many ratings.
 func (w *workspace) step(p *Params) {
 	slope := make([]float64, w.width)
 	for i, x := range w.beta {

@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// keys are the keys of sufficient statistics.
+// keys holds the keys of sufficient statistics.
 var keys struct {
 	learn, gramian, budgeting, normalise, biasFirst, priors                                                               config.TextKey
 	exponent, headroom, countMargin, perUser, countCap, meanCap, topItems                                                 config.NumberKey
@@ -23,7 +23,8 @@ var keys struct {
 	dim, startNorm, rate, steps, batch, ridge   config.NumberKey
 }
 
-// keys are the keys of the algorithm: those of every run with clients, and those of its stages and solvers.
+// keys returns the keys of every run with clients, and the keys of the algorithm's stages and
+// solvers.
 func (f *family) keys() []*config.Key {
 	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key})
 	own := slices.Concat(weighingKeys(), []*config.Key{keys.userDrift.Key})
@@ -52,7 +53,7 @@ func (f *family) keys() []*config.Key {
 	return append(list, slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(own, k) })...)
 }
 
-// condition is when a key has an effect, with one of these algorithms.
+// condition reports whether a key has an effect with one of these algorithms.
 type condition func(settings) bool
 
 func (w condition) when() func(config.Config) bool {
@@ -62,7 +63,7 @@ func (w condition) when() func(config.Config) bool {
 	return func(c config.Config) bool { return w(settings{c}) }
 }
 
-// The commonest conditions.
+// These are the commonest conditions.
 var (
 	items    condition = settings.items
 	explicit condition = func(s settings) bool { return !s.implicit() }
@@ -75,12 +76,14 @@ var (
 	inPasses condition = func(s settings) bool { return s.encodes() && !s.descends() }
 )
 
-// number declares a number that is chosen by the other settings where it is open.
+// number declares a number. If it is left open, choose sets it from the other settings and the
+// facts.
 func number(name string, r config.Range, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
 	return openNumber(name, config.Real, r, when, auto, help, choose)
 }
 
-// count declares a whole number that is chosen by the other settings where it is open.
+// count declares a whole number. If it is left open, choose sets it from the other settings and the
+// facts.
 func count(name string, r config.Range, when condition, auto, help string, choose func(settings, *config.Facts) config.Number) config.NumberKey {
 	return openNumber(name, config.Whole, r, when, auto, help, choose)
 }
@@ -92,7 +95,8 @@ func openNumber(name string, kind config.Kind, r config.Range, when condition, a
 	})
 }
 
-// word declares one of several words, likewise.
+// word declares a key with one of several words. If it is left open, choose sets it from the other
+// settings and the facts.
 func word(name string, words []string, when condition, auto, help string, choose func(settings, *config.Facts) string) config.TextKey {
 	return config.DeclareText(config.Key{
 		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: when.when(), Help: help,
@@ -100,17 +104,17 @@ func word(name string, words []string, when condition, auto, help string, choose
 	})
 }
 
-// always chooses without facts.
+// always adapts a choice that needs no facts.
 func always(choose func(settings) float64) func(settings, *config.Facts) config.Number {
 	return func(s settings, _ *config.Facts) config.Number { return config.Fixed(choose(s)) }
 }
 
-// value chooses one for all.
+// value always chooses the given number.
 func value(v float64) func(settings, *config.Facts) config.Number {
 	return always(func(settings) float64 { return v })
 }
 
-// byFacts chooses once the facts are known.
+// byFacts makes a choice that waits until the facts are known.
 func byFacts(choose func(settings, *config.Facts) float64) func(settings, *config.Facts) config.Number {
 	return func(s settings, f *config.Facts) config.Number {
 		if f == nil {
@@ -123,8 +127,8 @@ func byFacts(choose func(settings, *config.Facts) float64) func(settings, *confi
 // halfScale is half the rating scale.
 func halfScale(f *config.Facts) float64 { return (f.Max - f.Min) / 2 }
 
-// maxClip is far above all ratings and embeddings, and its inverse far below; variances, in which norms
-// are squared twice, stay far from what a float64 holds.
+// maxClip is far above all ratings and embeddings, and its inverse far below. Variances square
+// norms twice, and still stay far from overflow of a float64.
 const maxClip = 1e9
 
 func clips() config.Range { return config.Between(1/maxClip, maxClip) }
@@ -156,10 +160,11 @@ func share(name string, when condition, auto, help string, choose func(settings,
 	return number("statistics.shares."+name, config.Inside(0, 1), when, auto, help, choose)
 }
 
-// longest declares the largest norm of all that a user adds to sums, which varies less than a rating does; the noise grows with it.
+// longest declares the largest norm of all that a user adds to sums. The norm varies less than a
+// rating does, and the noise grows with it.
 func longest(name string, when condition, auto, help string, choose func(settings, *config.Facts) float64) config.NumberKey {
 	return number("statistics."+name, config.AtLeast(0), when, auto, help, byFacts(choose))
 }
 
-// ranked reports whether the algorithm is one of these, which feedback means something to.
+// ranked reports whether the algorithm is one of this package's that take feedback into account.
 func (s settings) ranked() bool { return s.family().ranks() && s.family().about.Name != "" }

@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Load implements algorithm.Loader.
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	s := settings{c}
 	width, err := s.savedWidth(set, files.Features())
@@ -18,7 +17,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		return nil, err
 	}
 	if _, missing := files.Matrix("item_embeddings", set.Items, width); missing != nil && s.weighsPopularity() {
-		width-- // a run of before popularity was weighed
+		width-- // a run from before popularity was weighed
 	}
 	m := saved{lastUnknown: s.implicit() && s.ofSomeItems()}
 	read := func(name string, rows, cols int) *model.Matrix {
@@ -75,16 +74,16 @@ func (s settings) savedWidth(set *dataset.Set, f *dataset.ItemFeatures) (int, er
 	return rank + s.userFeatures(f).Width(), nil
 }
 
-// saved is a model that was read. Of one with biases, they have one number in each row.
+// saved is a model that was read. With biases, each bias matrix has one number in each row.
 type saved struct {
 	users, items       *model.Matrix
-	userBias, itemBias *model.Matrix // nil of a model without
+	userBias, itemBias *model.Matrix // nil in a model without biases
 	mean               float64
-	logistic           *Model // of a model whose predictions are logits; nil of another
+	logistic           *Model // the model if its predictions are logits, else nil
 	lastUnknown        bool   // an item without an embedding was not trained on, and comes last
 }
 
-// logits puts a model together that predicts by logits.
+// logits assembles a model whose predictions are logits.
 func (m *saved) logits(set *dataset.Set, width int) (*Model, error) {
 	l := &Model{Mean: m.mean, Items: m.items.Data()}
 	if m.itemBias != nil {
@@ -93,7 +92,7 @@ func (m *saved) logits(set *dataset.Set, width int) (*Model, error) {
 	return DecodeModel(l.Encode(), &Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: SolverParams{Solver: Convex, Loss: Logistic}})
 }
 
-// score predicts what a user gives to every item.
+// score predicts a user's rating of every item.
 func (m *saved) score(user int, out []float64) {
 	u, own := m.users.Row(user), 0.
 	if m.userBias != nil {

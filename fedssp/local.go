@@ -8,18 +8,20 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// What a client does by itself: fit its embedding u and bias b to its ratings,
+// This file holds the client's local fit. It fits the user's embedding u and bias b to its ratings:
 //
-//	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 (‖u‖² + ‖t‖²) + λ_b/2 b²,
+//	min  Σ_j ℓ(μ + b_j + b + <u, v_j> + <t, x_j>; y_j) + λ_u/2 (‖u‖² + ‖t‖²) + λ_b/2 b²
 //
-// with t its weights of public features, if it weighs any ([UserFeatures]), and of popularity, if it was released, and
-// ℓ half the squared error but for the other losses of the Convex solver. With implicit feedback the
-// target is 1 and α/2·Σ_j <u, v_j>² over all items is added. Nothing of it is sent as such.
+// Here t holds the user's weights of public features, if it weighs any ([UserFeatures]), and of
+// popularity, if that was released. ℓ is half the squared error, except for the other losses of the
+// Convex solver. With implicit feedback the target is 1 and α/2·Σ_j <u, v_j>² over all items is
+// added. The fit is never sent as such.
 //
-// A fit never fails: whatever the items are, what comes out is finite or zero.
+// A fit never fails: for any items the result is finite or zero.
 
-// FitUser is what a client does locally with a model: it returns u, with the user's weights of public features behind it, and
-// the user's own bias, 0 where users have none. The ratings, items ascending, must be valid for the settings (see [NewUser]).
+// FitUser does a client's local fit to a model. It returns u, followed by the user's weights of
+// public features, and the user's own bias, 0 if users have none. The ratings must be valid for the
+// settings, with items ascending (see [NewUser]).
 func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) {
 	switch {
 	case m.unchosen:
@@ -35,11 +37,11 @@ func (p *Params) FitUser(m *Model, r model.Ratings) (u []float64, bias float64) 
 	return w.embedding(p, nil), w.bias(p)
 }
 
-// workspace is what a fit needs of memory; it is used again from user to user.
+// workspace is the memory of a fit. Users fit in it one after the other.
 type workspace struct {
-	width  int       // of a row: d, 1 with a bias of the user's, and what public features it weighs
-	items  []int32   // that were rated
-	rows   []float64 // n x width: v_j, 1 where there is a bias, popularity where it is weighed, x_j
+	width  int       // of a row: d, 1 with a bias of the user's, and the public features it weighs
+	items  []int32   // the rated items
+	rows   []float64 // n x width: v_j, 1 for the bias if any, popularity if weighed, x_j
 	offset []float64 // μ + b_j, or its logit
 	value  []float64 // y_j; for Logistic scaled to 0..1
 	beta   []float64 // the solution: u, the bias if there is one, weights of features
@@ -59,11 +61,11 @@ func newWorkspace(p *Params) *workspace {
 }
 
 func (w *workspace) free() {
-	w.items = nil // the user's, not to be kept alive
+	w.items = nil // owned by the user, not to be kept alive
 	workspaces.Put(w)
 }
 
-// resize returns n numbers, zeros, in the memory of x if it holds them.
+// resize returns n zeros, in the memory of x if it is large enough.
 func resize(x []float64, n int) []float64 {
 	if cap(x) < n {
 		return make([]float64, n)
@@ -76,7 +78,7 @@ func resize(x []float64, n int) []float64 {
 // row is the embedding of the k-th rated item.
 func (w *workspace) row(k, d int) []float64 { return w.rows[k*w.width : k*w.width+d : k*w.width+d] }
 
-// biasWidth is 1 where users have a bias of their own, else 0.
+// biasWidth is 1 if users have a bias of their own, else 0.
 func (p *Params) biasWidth() int {
 	if p.Bias {
 		return 1
@@ -84,7 +86,7 @@ func (p *Params) biasWidth() int {
 	return 0
 }
 
-// popularWidth is 1 where clients weigh popularity for their users, else 0.
+// popularWidth is 1 if clients weigh popularity for their users, else 0.
 func (p *Params) popularWidth() int {
 	if p.Popularity > 0 {
 		return 1
@@ -92,13 +94,14 @@ func (p *Params) popularWidth() int {
 	return 0
 }
 
-// weightsAt is where weights of features begin in a row: behind v_j, the bias's 1 and popularity.
+// weightsAt is where weights of features begin in a row: after v_j, the bias's 1 and popularity.
 func (p *Params) weightsAt() int { return p.Rank + p.biasWidth() + p.popularWidth() }
 
-// ownWidth is how many weights stand behind u in what a client keeps: of popularity and of features.
+// ownWidth counts the weights after u in the numbers that a client keeps: of popularity and of
+// features.
 func (p *Params) ownWidth() int { return p.popularWidth() + p.UserFeatures.Width() }
 
-// bias is the user's, after a fit.
+// bias is the user's bias after a fit.
 func (w *workspace) bias(p *Params) float64 {
 	if !p.Bias {
 		return 0
@@ -111,12 +114,12 @@ func (w *workspace) embedding(p *Params, dst []float64) []float64 {
 	return append(append(dst, w.beta[:p.Rank]...), w.beta[p.Rank+p.biasWidth():]...)
 }
 
-// own is what bias and weights say of the k-th rating, after a fit.
+// own is the part of the k-th prediction that follows from bias and weights, after a fit.
 func (w *workspace) own(k, d int) float64 {
 	return dense.Dot(w.beta[d:], w.rows[k*w.width+d:(k+1)*w.width])
 }
 
-// residuals fits the user without V, and writes what the fit leaves of its ratings, in stars, to dst.
+// residuals fits the user without V, and writes the residuals of its ratings, in stars, to dst.
 func (w *workspace) residuals(p *Params, m shared, r model.Ratings, dst []float64) {
 	w.gather(p, m, r)
 	for k := range r.Items {
@@ -133,7 +136,7 @@ func (w *workspace) residuals(p *Params, m shared, r model.Ratings, dst []float6
 	}
 }
 
-// gather collects what a user's ratings touch of the model.
+// gather collects the parts of the model that a user's ratings touch.
 func (w *workspace) gather(p *Params, m shared, r model.Ratings) {
 	n, s := len(r.Items), p.scale()
 	w.items = r.Items
@@ -208,15 +211,15 @@ func (w *workspace) leastSquares(p *Params, m shared) {
 	}
 }
 
-// addUserFeatures adds what weights of features have in Σ x xᵀ, the columns from head on. An item has
-// a few of many features, and zeros need not be added.
+// addUserFeatures adds the part of Σ x xᵀ that weights of features have, the columns from head on.
+// An item has few of many features, so zeros are skipped.
 func (w *workspace) addUserFeatures(t *UserFeatures, head int) {
 	for k, item := range w.items {
 		row := w.rows[k*w.width : (k+1)*w.width]
 		columns := t.columns(int(item))
 		for i, c := range columns {
 			at := (head + c) * w.width
-			dense.Axpy(w.gram[at:at+head], row[head+c], row[:head]) // below the diagonal, where a row is in one place
+			dense.Axpy(w.gram[at:at+head], row[head+c], row[:head]) // below the diagonal, where a row is contiguous
 			for _, o := range columns[i:] {
 				w.gram[at+head+o] += row[head+c] * row[head+o]
 			}
@@ -229,9 +232,10 @@ func (w *workspace) addUserFeatures(t *UserFeatures, head int) {
 	}
 }
 
-// clipUser scales u, finite after a fit, down to norm bound if it is longer. After it ‖u‖ <= Γ_u whatever
-// the fit came to: of a u whose norm overflows nothing is left. It is scaled to a little less, lest rounding takes
-// a u of one coordinate, or its square, past the bound by a last bit, which is declared as that of every coordinate.
+// clipUser scales u, finite after a fit, down to norm bound if it is longer. Afterwards ‖u‖ <= Γ_u
+// for any fit; a u whose norm overflows becomes zero. The scale is a little smaller than necessary:
+// rounding must not move a u of one coordinate, or its square, past the bound, which is also
+// declared for every coordinate.
 func clipUser(u []float64, bound float64) {
 	const less = 1 - 1e-15
 	if norm := math.Sqrt(dense.Dot(u, u)); norm > bound {

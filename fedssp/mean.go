@@ -9,10 +9,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// MeanParams are the settings of the private mean of ratings.
+// MeanParams holds the settings of the private mean of ratings.
 type MeanParams struct {
-	// MeanCap is k: the ratings of a user that the mean is taken over, at most. 0: the
-	// middle of the scale is used and nothing is released. Explicit feedback only.
+	// MeanCap is k, the most ratings of a user that enter the mean. 0: nothing is released, and the
+	// middle of the scale is used. Explicit feedback only.
 	MeanCap int
 }
 
@@ -21,11 +21,10 @@ type averaging struct{}
 
 func (averaging) keys() []*config.Key { return []*config.Key{keys.meanCap.Key, keys.shareMean.Key} }
 
-// declareMean declares the keys of the private mean.
 func declareMean() {
 	keys.meanCap = count("statistics.mean-cap", config.Between(0, 1e6), explicit, "50",
 		"Ratings that a user counts for in the private mean, at most; 0 releases none and takes the middle of the scale.", value(50))
-	// No bias of a user's own makes up for the mean's noise where little can be learned.
+	// If the budget is small, no user bias makes up for the noise of the mean.
 	keys.shareMean = share("mean", settings.averaged, "0.01 to 0.05, more where little can be learned", "Share of the budget for the private mean.",
 		byFacts(func(s settings, f *config.Facts) float64 {
 			if s.starved(f) {
@@ -60,8 +59,8 @@ func (averaging) length(*Params, string) int  { return 2 }
 func (averaging) beforeChoice(*Params) bool   { return true }
 func (averaging) takes(phase string) bool     { return phase == Prepare }
 
-// contribute is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k ratings,
-// each as likely: together of norm at most √2.
+// contribute is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k
+// ratings, all equally likely. Together their norm is at most √2.
 func (averaging) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
 	p, ratings := c.params, c.all
 	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.round))

@@ -12,23 +12,25 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Model is the shared part: what the server broadcasts and the run ends with.
+// Model is the shared part. The server broadcasts it, and a run ends with it.
 type Model struct {
 	Mean   float64   // μ, on the rating scale
 	Counts []float64 // n̂, private counts, one per item; nil: none were released
 	Bias   []float64 // b_j in rating units, one per item; nil: none were released
 	Items  []float64 // V, m x d, row by row
-	// Gramian is svec of Σ_j v_j v_jᵀ, which clients need with implicit feedback; nil otherwise.
+	// Gramian is svec of Σ_j v_j v_jᵀ. Clients need it with implicit feedback; nil otherwise.
 	Gramian []float64
-	// Theta are the parameters that gradients are taken at, of solvers that take them; nil in a final model. Items are
-	// what users are fitted to, which stays within an outer step.
+	// Theta holds the parameters that gradients are taken at, for solvers that take them; nil in a
+	// final model. Users are fitted to Items, which stay within an outer step.
 	Theta []float64
-	// Popularity is what clients weigh for their users besides public features: the standardised logarithm of an item's
-	// released weight times Params.Popularity, one per item; nil: there is none, or none was released.
+	// Popularity is a feature that clients weigh for their users besides public features. It is the
+	// standardised logarithm of an item's released weight times Params.Popularity, one number per
+	// item; nil: no weights were released, or clients do not weigh them.
 	Popularity []float64
 
-	// Covariance is the packed posterior covariance of [v_j, b_j], item by item, and Variances what priors and residuals
-	// have, of the variational solver; nil of another, and at the start.
+	// Covariance is the packed posterior covariance of [v_j, b_j], item by item. Variances holds
+	// the variances of priors and residuals. Both belong to the variational solver; nil for
+	// another, and at the start.
 	Covariance []float64
 	Variances  *Variances
 
@@ -36,33 +38,33 @@ type Model struct {
 	weighed *UserFeatures
 	popular int // Params.popularWidth
 
-	// Where not all items are trained on, all of the above is of those that are, in their order.
-	chosen   *chosen   // nil: all are
-	unchosen bool      // it is not known yet which: there is no item
+	// If only some items are trained on, all fields above cover those, in their order.
+	chosen   *chosen   // nil: all items are
+	unchosen bool      // the choice is still open: there is no item
 	rest     []float64 // embeddings of the others, nil: none
-	restBias []float64 // their biases, nil: none
+	restBias []float64 // biases of the others, nil: none
 }
 
-// scale says how predictions stand on the rating scale.
+// scale relates predictions to the rating scale.
 type scale struct {
 	min, max float64
 	logistic bool
-	ranked   bool // predictions are scores, of which only the order counts
+	ranked   bool // predictions are scores: only their order counts
 	single   bool // Params.Single
 	step     float64
 }
 
-// Start is the model before the first round: the middle of the scale, and V where an encoder
-// starts, or a seeded spread around zero; with CMF the mean of such vectors of an item's features, from
-// which users begin with weights of features. Users fit it before they have cooperated: a baseline
-// of that starts here. Without rounds V is zero, and users have biases only.
+// Start is the model before the first round. Its mean is the middle of the scale. V is the
+// start of an encoder, or random around zero by the seed. With CMF v_j is the mean of such vectors
+// over the item's features, so that users begin with weights of features. The baseline without
+// cooperation fits users to this model. Without rounds V is zero, and users have biases only.
 func (p *Params) Start() (*Model, error) {
 	m := &Model{Mean: p.middle(), Items: make([]float64, p.Items*p.Rank), scale: p.scale(), weighed: p.UserFeatures, popular: p.popularWidth()}
 	if p.Feedback == Implicit {
 		m.Mean = 0
 	}
 	switch {
-	case p.Rounds == 0: // nothing is learned of the items but their biases
+	case p.Rounds == 0: // only biases of items are learned
 	case p.Encodes():
 		e, err := p.newEncoder()
 		if err != nil {
@@ -88,7 +90,7 @@ func (p *Params) scale() scale {
 	return scale{min: p.Min, max: p.Max, logistic: p.logistic(), ranked: p.Feedback == Implicit, single: p.Single, step: p.ClipBias / mostSteps}
 }
 
-// unchosen is the model while nobody knows which items are trained on.
+// unchosen is the model before the items to train on are chosen.
 func (p *Params) unchosen() *Model {
 	m := &Model{Mean: p.middle(), scale: p.scale(), weighed: p.UserFeatures, unchosen: true}
 	if p.Feedback == Implicit {
@@ -97,12 +99,12 @@ func (p *Params) unchosen() *Model {
 	return m
 }
 
-// training is the model as clients train with it in a phase, without what is said of other items. In single precision it has no V before that is
-// fitted to.
+// training is the model that clients train with in a phase. It leaves out predictions for other
+// items. In single precision it has no V before a phase that fits users to V.
 func (m *Model) training(phase string) *Model {
 	out := *m
 	out.rest = nil
-	if !m.late() { // which fit users to all of their ratings
+	if !m.late() { // such a model fits users to all of their ratings
 		out.restBias = nil
 	}
 	if m.scale.single && phase != Statistics {
@@ -111,7 +113,7 @@ func (m *Model) training(phase string) *Model {
 	return &out
 }
 
-// complete computes what follows from the items.
+// complete computes the fields that follow from the items.
 func (m *Model) complete(p *Params) {
 	if p.Feedback != Implicit {
 		return
@@ -128,8 +130,8 @@ func (m *Model) complete(p *Params) {
 	dense.Pack(m.Gramian, gram, d)
 }
 
-// offset is what is known of a rating of item j before anything of the user: μ + b_j, or its
-// logit where predictions are logits.
+// offset is the part of a prediction for item j that does not depend on the user: μ + b_j, or its
+// logit if predictions are logits.
 func (s scale) offset(mean, bias float64) float64 {
 	x := mean + bias
 	if !s.logistic {
@@ -139,9 +141,10 @@ func (s scale) offset(mean, bias float64) float64 {
 	return math.Log(share / (1 - share))
 }
 
-// Predict is the rating that a user of embedding u and the given bias gives the item: μ +
-// b_j + b_u + <u, v_j> + <t, x_j>, u as [Params.FitUser] returns it, not clipped to the scale; with a logistic loss the logit's place on the scale.
-// With implicit feedback it is a score: NaN, which comes last, of an item of which nothing is known since it was not trained on.
+// Predict returns a user's rating of the item: μ + b_j + b_u + <u, v_j> + <t, x_j>, not clipped to
+// the scale. u is the embedding that [Params.FitUser] returns, bias the user's own. With a logistic
+// loss it is the logit's place on the scale. With implicit feedback it is a score. An item that was
+// not trained on, and has no features that were, scores NaN, which comes last.
 func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 	d := len(u) - m.popular - m.weighed.Width()
 	row, own := m.item(item, d)
@@ -165,14 +168,16 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// modelDomain begins an encoded model and ends in the version of the form. Models in single precision have another: see single.go.
+// modelDomain begins an encoded model and ends in the version of the form. Models in single
+// precision have another domain: see single.go.
 //
 //	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
 //	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
 //
-// Numbers are little-endian float64, so that a client reads the rows it needs in place. Where m of M items are trained on, it is
+// Numbers are little-endian float64, so that a client reads the rows it needs in place. If m of M
+// items are trained on, the form is
 //
-//	model = domain ‖ flags (1) ‖ mean                       while it is not known which, and then
+//	model = domain ‖ flags (1) ‖ mean                       until the items are chosen, and then
 //	model = domain ‖ flags (1) ‖ mean ‖ choice (m·4 bytes) ‖ counts ‖ bias ‖ items ‖ gramian ‖
 //	        bias of the others (M-m, if any) ‖ the others ((M-m)·d, if any)
 const modelDomain = "fedsim/fedssp/model/v1\n"
@@ -185,11 +190,11 @@ const (
 	hasRestBias
 	hasRest
 	hasPopularity
-	hasSolver // what the solver has besides: parameters where gradients are taken by them, posteriors of the variational one
+	hasSolver // the solver's own part: parameters that gradients are taken at, or posteriors of the variational solver
 	hasItems  // of the form in single precision, whose flags have two bytes
 )
 
-// Encode is the model as it is broadcast.
+// Encode returns the model in its broadcast form.
 func (m *Model) Encode() []byte {
 	flags := m.flags()
 	if m.scale.single {
@@ -217,7 +222,7 @@ func (m *Model) Encode() []byte {
 	return appendFloats(b, solver...)
 }
 
-// flags say what there is.
+// flags says which parts the model has.
 func (m *Model) flags() (flags uint16) {
 	if m.Counts != nil {
 		flags |= hasCounts
@@ -257,8 +262,8 @@ func floatAt(b []byte, i int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
 }
 
-// DecodeModel reads a model of the given settings. Another version or shape, and a number
-// that is not finite, is an error.
+// DecodeModel reads a model of the given settings. It returns an error for another version or
+// shape, and for a number that is not finite.
 func DecodeModel(b []byte, p *Params) (*Model, error) {
 	v, err := openBroadcast(b, p)
 	if err != nil {
@@ -294,7 +299,7 @@ func DecodeModel(b []byte, p *Params) (*Model, error) {
 	return m, nil
 }
 
-// numbers decodes all numbers; nil of nil.
+// numbers decodes all numbers; nil for nil.
 func numbers(b []byte) []float64 {
 	if b == nil {
 		return nil
@@ -306,7 +311,7 @@ func numbers(b []byte) []float64 {
 	return x
 }
 
-// shared is a model as a client reads it, decoded or in place.
+// shared is a model that a client reads, decoded or in place.
 type shared interface {
 	centre() float64                    // μ
 	count(j int) float64                // n̂_j
@@ -338,7 +343,7 @@ func (m *Model) row(j int, dst []float64) []float64 {
 	}
 }
 
-// late reports whether items were chosen by weights, and are known by their numbers in the catalogue.
+// late reports whether weights chose the items, so that items keep their numbers in the catalogue.
 func (m *Model) late() bool { return m.chosen != nil && m.chosen.late }
 
 func (m *Model) itemBias(j int) float64 {

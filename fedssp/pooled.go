@@ -15,8 +15,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Pooled is the solver in which v_j is what features and weight of the item say, and an offset of its own, each trusted
-// as far as the statistics have taught (package posterior). Ours; with one Gramian only.
+// Pooled is the solver that predicts v_j from features and weight of the item and adds an offset of
+// the item's own. Each part is trusted as far as the statistics support it (package posterior).
+// Ours; with one Gramian only.
 const Pooled Solver = "pooled"
 
 type pooled struct{ closed }
@@ -27,10 +28,9 @@ func (x pooled) keys() []*config.Key {
 
 var decayKey config.NumberKey
 
-// declarePooled declares the key of this solver.
 func declarePooled() {
 	decayKey = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == Pooled }, "0.5; 0.8 of many rounds",
-		"How much the statistics of a round before weigh beside those of this one.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
+		"Weight of an earlier round's statistics, relative to the round after it.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
 }
 
 func (pooled) read(p *Params, s settings) { p.Pool.Decay = decayKey.Value(s.Config) }
@@ -49,18 +49,19 @@ func (pooled) check(p *Params, e *problems) {
 
 func (pooled) begin(*Params) solving { return &kept{} }
 
-// PoolParams are the settings of priors that are learned (package posterior): what an item's bias
-// and embedding are before it is rated follows from its features and from how often it is rated, and
-// how far to trust that follows from the statistics. All of it is post-processing.
+// PoolParams holds the settings of learned priors (package posterior). An item's bias and embedding
+// before its ratings follow from its features and from how often it is rated. The statistics say
+// how far to trust that. All of it is post-processing.
 type PoolParams struct {
-	// Iterations is how many of EM learn the priors; at least 1.
+	// Iterations counts the iterations of EM that learn the priors; at least 1.
 	Iterations int
-	// Strength is how many items' worth what is usual of biases weighs in their learned priors; 0: nothing. Where it is positive, the mean
-	// and what items are rated are held to what is usual too (usual.go).
+	// Strength is the weight of public typical values in the learned priors of biases, in items; 0:
+	// none. If it is positive, typical values also hold the mean and the law of items' weights
+	// (usual.go).
 	Strength float64
-	// Decay is ρ, from 0 to below 1: the statistics of an outer step weigh 1, those of the
-	// one before ρ, of the one before that ρ², besides what the noise in them makes of it. Users' embeddings settle after a few steps, and the noise
-	// of what was released before averages out. Of the pooled solver only.
+	// Decay is ρ, from 0 to below 1. Statistics of an outer step weigh 1, those one step older ρ,
+	// two steps older ρ², apart from the weights for their noise. Users' embeddings settle after a
+	// few steps, and the noise of earlier releases averages out. Pooled solver only.
 	Decay float64
 }
 
@@ -70,38 +71,40 @@ func (c PoolParams) check(e *problems) {
 	e.within(decayKey, c.Decay)
 }
 
-// residual is s, the standard deviation that a residual of a rating is taken to have, from public
-// numbers: a bit less than a star on a scale of five, and no more than is left after clipping.
+// residual is s, the assumed standard deviation of a residual of a rating, from public numbers: a
+// bit less than a star on a scale of five, and at most the clipping bound.
 func (p *Params) residual(clip float64) float64 { return min((p.Max-p.Min)/4.5, clip) }
 
-// Priors that EM begins with, in rating units: most of what a bias or a coordinate may be. Where
-// it ends hardly depends on them.
+// EM begins with these priors, in rating units: near the largest plausible size of a bias or a
+// coordinate. The result hardly depends on them.
 const (
 	startOwn      = 0.4
 	startFeatures = 0.3
 )
 
-// maxColumns is how many features a prior may rest on: solving for their effects takes
-// the cube of it. Of a larger vocabulary those count that most items have.
+// maxColumns limits the features of a prior, because solving for their effects takes cubic time. Of
+// a larger vocabulary the features of most items count.
 const maxColumns = 500
 
-// design is what posterior means rest on: 1 for each item, the standardised logarithm of its
-// weight c_j, since what many rate is rated otherwise than what few do, and its features, those of
-// a category with norm 1. Weights below typical, that of a rating, count as that: without noise there
-// are items of weight zero, whose logarithms would leave the others hardly any deviation.
+// design returns the columns that posterior means rest on: 1 for each item, the standardised
+// logarithm of its weight c_j, and its features, with norm 1 in each category. The weight counts
+// because popular items are rated otherwise than rare ones. Weights below typical, the weight of a
+// rating, count as typical. Without noise some items have weight zero, and their logarithms would
+// hide the differences between the others.
 func (p *Params) design(weight []float64, typical float64) posterior.Design {
 	columns, group := p.columns()
 	return designOf(p.Features, columns, group, standardLogs(weight, typical))
 }
 
-// designOfOthers has the same columns for items that are not trained on, as if they were rated as often as those that are: that it
-// is less often says too much, by an effect that was learned among items that many rate.
+// designOfOthers returns the same columns for items that are not trained on, with the mean weight
+// of the items that are. Their true weights are lower, but the effect of weights was learned among
+// popular items and would say too much.
 func (s *Strategy) designOfOthers() posterior.Design {
 	columns, group := s.params.columns()
 	return designOf(s.chosen.rest, columns, group, make([]float64, len(s.chosen.others)))
 }
 
-// columns are those of features' values, and the groups of all.
+// columns returns the columns of features' values, and the groups of all columns.
 func (p *Params) columns() (columns [][]int, group []int) {
 	const fixed = 2 // the columns of 1 and of logarithms, a group each
 	group = []int{0, 1}
@@ -122,7 +125,7 @@ func (p *Params) columns() (columns [][]int, group []int) {
 	return columns, group
 }
 
-// designOf has a row for each of the logarithms, with the features of the item in its place.
+// designOf has a row for each of the logarithms, with the features of the item in the same place.
 func designOf(f *dataset.ItemFeatures, columns [][]int, group []int, logs []float64) posterior.Design {
 	d := posterior.Design{Start: []int{0}, Group: group}
 	for j, x := range logs {
@@ -159,14 +162,15 @@ func standardLogs(weight []float64, floor float64) []float64 {
 	return logs
 }
 
-// usualPrior is where EM begins and what holds it, of biases that what is usual has a say in.
+// usualPrior is the prior of biases that EM begins with if typical values hold it.
 func (p *Params) usualPrior(d posterior.Design) posterior.Prior {
 	width := p.Max - p.Min
 	return posterior.Prior{Own: usualOwn * width, Groups: slices.Repeat([]float64{usualFeatures * width}, d.Groups()), Strength: p.Pool.Strength}
 }
 
-// itemsPrior is that of a coordinate of embeddings. Where what is usual has a say, they have so little of the budget that EM takes noise for
-// what items differ in: V stays near zero, and users' fits with it at what biases say, unless much speaks against it.
+// itemsPrior is the prior of a coordinate of embeddings that EM begins with. If typical values hold
+// the priors, embeddings have so small a budget that EM takes noise for differences between items.
+// So V stays near zero, and users' fits near the biases, unless the evidence against it is strong.
 func (p *Params) itemsPrior(d posterior.Design) posterior.Prior {
 	if !p.Pool.held() {
 		return prior(d)
@@ -179,13 +183,14 @@ func (p *Params) itemsPrior(d posterior.Design) posterior.Prior {
 	return few
 }
 
-// prior is where EM begins.
+// prior is the prior that EM begins with.
 func prior(d posterior.Design) posterior.Prior {
 	return posterior.Prior{Own: startOwn, Groups: slices.Repeat([]float64{startFeatures}, d.Groups())}
 }
 
-// pooledBiases are the posterior means of item biases. b_j is c_j times the bias, in the scatter of
-// ratings and the noise of both releases: c_j is noisy as well, by as much times the bias.
+// pooledBiases returns the posterior means of item biases. The measured b_j is c_j times the bias,
+// with the scatter of ratings and the noise of both releases: c_j is noisy as well, and its noise
+// is multiplied by the bias.
 func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, error) {
 	p, n := &s.params.Params, s.params.total()
 	c, typical := s.weights()
@@ -218,7 +223,7 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 	return dense.ClampAll(b, p.ClipBias), nil
 }
 
-// kept are the statistics of the outer steps so far, the older the less they weigh.
+// kept holds the statistics of the outer steps so far; older ones weigh less.
 type kept struct {
 	weight   float64   // Σ precision·ρ^age; 0: nothing is kept
 	variance float64   // of the noise in a coordinate of moments
@@ -226,8 +231,8 @@ type kept struct {
 	gramian  []float64 // d x d
 }
 
-// remember adds the statistics of a step to those kept, replaces them by the mean of all, and returns
-// the variance of the noise in a coordinate of moments.
+// remember adds the statistics of a step to those kept, replaces them by the mean of all, and
+// returns the variance of the noise in a coordinate of moments.
 func (k *kept) remember(s *Strategy, y *system, noise float64) float64 {
 	rho, precision := s.params.Pool.Decay, s.precision(noise)
 	if k.weight == 0 {
@@ -246,8 +251,9 @@ func (k *kept) remember(s *Strategy, y *system, noise float64) float64 {
 	return k.variance / dense.Sqr(k.weight)
 }
 
-// precision is what a step's statistics weigh with the given noise in a coordinate of moments: the inverse of its variance,
-// beside that of the last step with nobody lost. Where budgets grow from step to step, or a step lost many, it is not 1.
+// precision is the weight of a step's statistics: the inverse variance of the noise in a coordinate
+// of moments, relative to the last step without dropouts. It is not 1 if budgets grow from step to
+// step, or if a step had dropouts.
 func (s *Strategy) precision(noise float64) float64 {
 	last := s.params.Steps[len(s.params.Steps)-1]
 	for _, r := range last.Releases {
@@ -258,9 +264,10 @@ func (s *Strategy) precision(noise float64) float64 {
 	return 1
 }
 
-// solve sets V to posterior means. In the eigenbasis of the one Gramian every coordinate of v_j has
-// a measurement of its own: b_j there is c_j times an eigenvalue times it, in the scatter of ratings,
-// which the eigenvalue scales too, and in noise of one size. Each coordinate has a prior of its own.
+// solve sets V to posterior means. In the eigenbasis of the single Gramian every coordinate of v_j
+// has a measurement of its own. It is the coordinate times c_j and an eigenvalue, with the scatter
+// of ratings, which the eigenvalue also scales, and noise of one size. Each coordinate has a prior
+// of its own.
 func (k *kept) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 	if s.weight == nil {
 		return nil
@@ -280,7 +287,7 @@ func (k *kept) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
 		for j := range m {
 			x.Value[j] = turned[j*d+k]
-			// The weight as it was released: a floor would make noise of what is not known.
+			// The weight is used as released: a floor would turn unknown weights into noise.
 			x.Gain[j] = max(y.share[j]-y.weight[j]+raw[j], 0) * e.Values[k]
 			x.Variance[j] = variance + scatter*x.Gain[j]
 		}
@@ -306,7 +313,8 @@ func (k *kept) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 	return nil
 }
 
-// predictOthers are the embeddings that effects of each coordinate of a basis predict, in the basis that it is turned out of.
+// predictOthers returns the embeddings that the effects of each coordinate of a basis predict,
+// rotated back from that basis.
 func predictOthers(design posterior.Design, effects [][]float64, basis blas64.General) []float64 {
 	n, d := design.Items(), len(effects)
 	turned, out := make([]float64, n*d), make([]float64, n*d)
@@ -320,12 +328,11 @@ func predictOthers(design posterior.Design, effects [][]float64, basis blas64.Ge
 	return out
 }
 
-// save implements solving: weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0).
+// save appends weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0).
 func (k *kept) save(b []byte) []byte {
 	return appendFloats(appendFloats(appendFloats(b, k.weight, k.variance), k.moments...), k.gramian...)
 }
 
-// restore implements solving.
 func (*kept) restore(p *Params, b []byte) (solving, []byte, error) {
 	m, d := p.Items, p.Rank
 	end := 16

@@ -5,20 +5,20 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ranking is the stage of implicit feedback without rounds, in which how popular items are is all that is learned.
+// ranking is the stage of implicit feedback without rounds. It learns only how popular items are.
 type ranking struct{}
 
 func (ranking) keys() []*config.Key { return nil }
 
-// popularity reports whether all that is learned is how popular items are: of implicit feedback without rounds.
+// popularity reports whether the run learns only how popular items are: implicit feedback without
+// rounds.
 func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds == 0 }
 
-// declareRanking declares what rankings learn.
 func declareRanking() {
 	keys.learn = config.DeclareText(config.Key{
 		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
 		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.family().learnsItems() }).when(),
-		Help: "What rankings learn: embeddings of items, or only how popular they are, by private counts.",
+		Help: "Content of rankings: embeddings of items, or only how popular items are, by private counts.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
 			if f == nil {
 				return "auto"
@@ -40,7 +40,7 @@ func (ranking) ask(p *Params, to *schedule) {
 	}
 }
 
-// answers: the release is that of [biasing].
+// answers says no: the release belongs to [biasing].
 func (ranking) answers(string) bool        { return false }
 func (ranking) length(*Params, string) int { return 0 }
 func (ranking) beforeChoice(*Params) bool  { return false }
@@ -50,7 +50,7 @@ func (ranking) contribute(c *contribution, r protocol.Release) (protocol.Vector,
 	return biasing{}.contribute(c, r)
 }
 
-// absorb takes weights for scores, of which only the order counts.
+// absorb uses weights as scores. Only the order of scores counts.
 func (ranking) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 	s.keepWeights(r)
 	s.model.Bias = s.weight

@@ -7,22 +7,24 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// Models in single precision ([Params.Single]). The server rounds its own model before it broadcasts it, so that both sides compute with the same
-// numbers and nothing drifts; what is rounded was released before, and costs no privacy. It is a model of half the bytes, and of fewer where not all
-// items are trained on:
+// singleDomain begins a model in single precision ([Params.Single]). The server rounds its own
+// model before it broadcasts it, so that both sides compute with the same numbers. The rounded
+// numbers were released before, so rounding costs no privacy. The model has half the bytes, and
+// fewer if only some items are trained on:
 //
 //	model = domain ‖ flags (2) ‖ mean (8) ‖ choice (a bit an item of the catalogue, if any) ‖ counts ‖ bias ‖ items (if any) ‖ gramian ‖
 //	        bias of the others (a byte each, if any) ‖ the others ‖ popularity
 //
-// Numbers are little-endian float32, but for the mean and the Gramian: float64. The bias of an item that is not trained on is a signed byte, in steps of
-// 1/127 of [Params.ClipBias], the farthest from zero that a bias is: on a scale of five within 0.007 stars. V is left out where it is all zero, and of the models
-// of rounds that do not look at it.
+// Numbers are little-endian float32, except the mean and the Gramian, which are float64. The bias
+// of an item that is not trained on is a signed byte, in steps of 1/127 of [Params.ClipBias], the
+// largest bias. On a scale of five it is exact within 0.007 stars. V is left out if it is all zero,
+// and from models of rounds that do not use it.
 const singleDomain = "fedsim/fedssp/model/v2\n"
 
-// mostSteps is how many steps make the farthest bias of an item that is not trained on.
+// mostSteps is the number of steps in the largest bias of an item that is not trained on.
 const mostSteps = 127
 
-// head is how long a model is before its numbers.
+// head is the length of a model before its numbers.
 func (p *Params) head() int {
 	if p.Single {
 		return len(singleDomain) + 2
@@ -30,7 +32,8 @@ func (p *Params) head() int {
 	return len(modelDomain) + 1
 }
 
-// bytesEach is how many bytes a number of an item takes, and bytesOfOther the bias of one that is not trained on.
+// bytesEach is the size of a number of an item, bytesOfOther the size of the bias of an item that
+// is not trained on.
 func (p *Params) bytesEach() int {
 	if p.Single {
 		return 4
@@ -45,7 +48,7 @@ func (p *Params) bytesOfOther() int {
 	return 8
 }
 
-// encodeSingle is the model in single precision. Items that are all zero are left out.
+// encodeSingle encodes the model in single precision. V is left out if it is all zero.
 func (m *Model) encodeSingle(flags uint16) []byte {
 	items := m.Items
 	if nothing(items) {
@@ -81,7 +84,7 @@ func singleAt(b []byte, i int) float64 {
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 }
 
-// steps is a bias in steps; 0 of what is no number.
+// steps is a bias in steps; 0 for NaN.
 func (s scale) steps(x float64) int8 {
 	n := math.Round(x / s.step)
 	if math.IsNaN(n) {
@@ -90,7 +93,7 @@ func (s scale) steps(x float64) int8 {
 	return int8(min(max(n, -mostSteps-1), mostSteps))
 }
 
-// settle rounds the model to what clients get of it, and computes anew what follows from that.
+// settle rounds the model as clients receive it, and computes anew everything that follows from it.
 func (s *Strategy) settle() {
 	if m := s.model; m.scale.single {
 		m.round()
@@ -109,7 +112,7 @@ func (m *Model) round() {
 	}
 }
 
-// number is one of those of items, all are those of all, and nil of nil.
+// number decodes one number of items, all decodes all of them; nil for nil.
 func (v broadcast) number(b []byte, i int) float64 {
 	if v.p.Single {
 		return singleAt(b, i)
@@ -128,7 +131,7 @@ func (v broadcast) all(b []byte) []float64 {
 	return x
 }
 
-// otherBias is that of an item that is not trained on, by its place among these.
+// otherBias is the bias of an item that is not trained on, by its place among such items.
 func (v broadcast) otherBias(at int) float64 {
 	if v.p.Single {
 		return float64(int8(v.restBias[at])) * v.p.scale().step
@@ -147,7 +150,7 @@ func (v broadcast) otherBiases() []float64 {
 	return x
 }
 
-// singleRow reads a row, and tames what is no number or absurdly large.
+// singleRow reads a row, and tames numbers that are not finite or absurdly large.
 func singleRow(b []byte, dst []float64) []float64 {
 	for i := range dst {
 		dst[i] = tame(singleAt(b, i), farthest)

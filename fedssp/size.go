@@ -1,7 +1,7 @@
 package fedssp
 
-// ModelSize is the length in bytes of the model that comes with the plans of a phase, at
-// the most: what it has besides V grows as phases release it.
+// ModelSize is the largest length in bytes of the model that comes with the plans of a phase. Its
+// parts besides V grow as phases release them.
 func (p *Params) ModelSize(phase string) int {
 	head := p.head() + 8 // and the mean
 	if p.chooses() && (phase == Prepare || phase == BiasStage && p.ByWeights) {
@@ -38,8 +38,8 @@ func (p *Params) ModelSize(phase string) int {
 	return size
 }
 
-// FinalSize is that of the model that a run ends with: that of the phase Statistics, and of items that were not trained on what
-// their features say.
+// FinalSize is the length of the model that a run ends with: as in the phase Statistics, with the
+// predictions of features for items that were not trained on.
 func (p *Params) FinalSize() int {
 	size, others := p.ModelSize(Statistics), p.Items-p.trained()
 	items, biases := p.speaks()

@@ -12,31 +12,33 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Solver says how the server gets the items from the statistics. Each solver has one file with both sides of it: what it asks of users and
-// how that is bounded, what a client computes, what the server makes of the sum, and its bytes in broadcasts and checkpoints.
-// [solvers] lists all of them; no other file asks which one it is.
+// Solver names how the server computes the items from the statistics. Each solver has one file with
+// both its sides: what it asks of users and the bound, the client's computation, the server's use
+// of the sum, and its bytes in broadcasts and checkpoints. [solvers] lists them all; no other file
+// depends on which solver it is.
 type Solver string
 
-// SolverParams are the settings of the solver: what several have, and each one's own.
+// SolverParams holds the settings of solvers: common ones, and each solver's own.
 type SolverParams struct {
 	Solver Solver
 	// ItemRidge is λ_v, added to A_j in proportion to c_j, as if to every rating.
 	ItemRidge float64
-	// ItemPrior is how many ratings' weight pulls each coordinate of v_j to zero, whatever an item's ratings; where the statistics are noisy, that of
-	// the noise with it. It is 1/τ² for a prior deviation of τ and residuals of about 1.
+	// ItemPrior pulls each coordinate of v_j to zero with the weight of so many ratings, however
+	// many ratings the item has. If the statistics are noisy, the discount for noise pulls as well.
+	// It is 1/τ² for a prior deviation of τ and residuals of about 1.
 	ItemPrior float64
-	// StartSpread is the standard deviation of the coordinates of V at the start; an encoder has a
+	// StartSpread is the standard deviation of the coordinates of V at the start. An encoder has a
 	// start norm of its own.
 	StartSpread float64
 	Loss        Loss // Convex only
 	LossWidth   float64
 	CMF         CMFParams
 	Descent     DescentParams    // of the solvers that take gradients
-	Pool        PoolParams       // where priors are learned: with Pool.Iterations > 0 those of biases, with Pooled of items too
-	Encoder     encoder.Settings // where there is one, see Encodes
+	Pool        PoolParams       // Pool.Iterations > 0: priors of biases are learned; with Pooled, priors of items too
+	Encoder     encoder.Settings // of the solvers with an encoder, see Encodes
 }
 
-// solver is one way to get the items. [closed] and [descending] are what most solvers share.
+// solver is one way to compute the items. Most solvers embed [closed] or [descending].
 type solver interface {
 	settingsOf
 	asking
@@ -44,22 +46,24 @@ type solver interface {
 	serverSide
 }
 
-// settingsOf is what the solver makes of the settings.
+// settingsOf is the solver's part in keys and settings.
 type settingsOf interface {
-	// keys are the keys that have an effect with this solver alone.
+	// keys returns the keys that have an effect with this solver alone.
 	keys() []*config.Key
 	// read takes the solver's own settings from a configuration in which nothing is open.
 	read(*Params, settings)
-	// check adds what is wrong with the settings for this solver.
+	// check adds errors about the settings of this solver.
 	check(*Params, *problems)
-	// againstSums says why a round cannot take as many sums as Params.Resample, which is above 1; "": it can.
+	// againstSums says why a round cannot take as many sums as Params.Resample, which is above 1;
+	// "": it can.
 	againstSums(*Params) string
-	// encodes reports whether items are the output of an encoder, and encoder what that is made of.
+	// encodes reports whether items are the output of an encoder. encoder returns the features and
+	// settings of that encoder.
 	encodes(*Params) bool
 	encoder(*Params) (*dataset.ItemFeatures, encoder.Settings)
 	// learns reports whether priors are always learned from the statistics.
 	learns() bool
-	// speaks reports whether features say something of items that are not trained on.
+	// speaks reports whether features predict items that are not trained on.
 	speaks(*Params) bool
 	// exact reports whether the solver needs all items, and broadcasts in double precision.
 	exact() bool
@@ -67,41 +71,44 @@ type settingsOf interface {
 	logistic(*Params) bool
 }
 
-// asking is what the solver asks of users in a sum.
+// asking lists what the solver asks of users in a sum.
 type asking interface {
 	// ask adds the releases of a sum with their bounds, for a share of μ².
 	ask(*Params, *Step, float64)
-	// length is how many coordinates the release of a name has; 0: the solver has no such release.
+	// length counts the coordinates of the release of a name; 0: the solver has no such release.
 	length(*Params, string) int
-	// bound is the largest norm of what a user adds to moments or gradients.
+	// bound is the largest norm of a user's addition to moments or gradients.
 	bound(*Params) float64
-	// secondOrder reports whether there are second-order statistics, byUser whether a user's gradient is clipped as a whole.
+	// secondOrder reports whether there are second-order statistics. byUser reports whether a
+	// user's gradient is clipped as a whole.
 	secondOrder() bool
 	byUser() bool
-	// finer multiplies how finely releases are rounded.
+	// finer multiplies the resolution that releases are rounded to.
 	finer(*Params) float64
 }
 
-// clientSide is what a client computes.
+// clientSide is the client's computation.
 type clientSide interface {
 	// fit sets w.beta to the user's own solution for a broadcast model.
 	fit(w *workspace, p *Params, m shared)
 	// contribute computes one release of a sum.
 	contribute(c *contribution, release string) (protocol.Vector, error)
-	// keeps is how many numbers a client keeps from sum to sum.
+	// keeps counts the numbers that a client keeps from sum to sum.
 	keeps(*Params) int
-	// open takes what the solver has in a broadcast beside the items: Params numbers in all.
+	// open reads the solver's part of a broadcast beside the items. numbers counts the numbers of
+	// that part.
 	open(p *Params, v *broadcast, take func(n int, dst *[]byte))
 	numbers(*Params) int
 }
 
-// serverSide is what the server does beside solving.
+// serverSide is the server's work beside solving.
 type serverSide interface {
-	// start improves where V starts, drawn at random.
+	// start improves the start of V, which is drawn at random.
 	start(p *Params, v []float64, draw func() float64)
-	// begin makes what the server keeps from sum to sum.
+	// begin makes the state that the server keeps from sum to sum.
 	begin(*Params) solving
-	// planned adds to the model of a plan what clients need beside the items, settle brings a model up to the last sum.
+	// planned adds to the model of a plan what clients need beside the items. settle brings a model
+	// up to the last sum.
 	planned(*Strategy, *Model)
 	settle(*Strategy, *Model)
 }
@@ -110,12 +117,13 @@ type serverSide interface {
 type solving interface {
 	// solve takes in a sum of statistics.
 	solve(s *Strategy, r absorbed, run protocol.Runner) error
-	// save appends what a checkpoint has of it, restore reads that and returns the rest.
+	// save appends the solver's part of a checkpoint. restore reads that part and returns the bytes
+	// after it.
 	save(b []byte) []byte
 	restore(p *Params, b []byte) (solving, []byte, error)
 }
 
-// declareItems declares what regularises items, and where they start.
+// declareItems declares the ridges on items, and the start of items.
 func declareItems() {
 	keys.itemRidge = number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", value(0.01))
 	keys.itemPrior = config.DeclareNumber(config.Key{
@@ -130,7 +138,7 @@ func declareItems() {
 		},
 		Check: func(c config.Config) string {
 			if keys.itemPrior.Of(c) == config.Fixed(0) && keys.itemRidge.Of(c) == config.Fixed(0) {
-				return "it is 0, and statistics.item-ridge too: an item that hardly anybody rated would have no solution"
+				return "it is 0, and statistics.item-ridge too: an item with hardly any ratings would have no solution"
 			}
 			return ""
 		},
@@ -138,7 +146,8 @@ func declareItems() {
 	keys.startSpread = number("statistics.start-spread", config.Positive(), func(s settings) bool { return s.items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", value(0.3))
 }
 
-// solver is that of the settings; of an unknown name, which Validate refuses, any.
+// solver returns the settings' solver. For an unknown name, which Validate refuses, it returns any
+// solver.
 func (p *Params) solver() solver { return p.Solver.side() }
 
 func (s Solver) side() solver {
@@ -148,7 +157,8 @@ func (s Solver) side() solver {
 	return als{}
 }
 
-// descends reports whether steps are taken against sums of gradients, and byUser whether against sums of users' clipped gradients.
+// descends reports whether steps are taken against sums of gradients. byUser reports whether users'
+// gradients are clipped as a whole.
 func (s Solver) descends() bool { return !s.side().secondOrder() }
 func (s Solver) byUser() bool   { return s.side().byUser() }
 
@@ -165,13 +175,13 @@ func (s Solver) check(e *problems) {
 	e.add("solver is %q; it must be one of %s", s, strings.Join(names, ", "))
 }
 
-// itemsBound is the largest norm of what a user adds to moments or gradients.
+// itemsBound is the largest norm of a user's addition to moments or gradients.
 func (p *Params) itemsBound() float64 { return atMost(p.NormItems, p.solver().bound(p)) }
 
-// weighsItems reports whether how much items were rated is released.
+// weighsItems reports whether the weights of items' ratings are released.
 func (p *Params) weighsItems() bool { return p.Bias || !p.solver().byUser() }
 
-// plainSolver is what closed and descending share: a solver without anything of its own.
+// plainSolver has the defaults that closed and descending share.
 type plainSolver struct{}
 
 func (plainSolver) encoder(p *Params) (*dataset.ItemFeatures, encoder.Settings) {
@@ -188,7 +198,7 @@ func (plainSolver) start(*Params, []float64, func() float64) {}
 func (plainSolver) planned(*Strategy, *Model)                {}
 func (plainSolver) settle(*Strategy, *Model)                 {}
 
-// stateless is what a solver is during a run that keeps nothing from sum to sum.
+// stateless is the state of a solver that keeps nothing from sum to sum.
 type stateless struct {
 	solveSum func(s *Strategy, r absorbed, run protocol.Runner) error
 }
@@ -199,7 +209,8 @@ func (x stateless) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 func (stateless) save(b []byte) []byte                                   { return b }
 func (x stateless) restore(_ *Params, b []byte) (solving, []byte, error) { return x, b, nil }
 
-// closed is a solver of normal equations: users send second-order statistics of their embedding and moments of their ratings.
+// closed is a solver of normal equations: users send second-order statistics of their embeddings
+// and moments of their ratings.
 type closed struct{ plainSolver }
 
 func (closed) keys() []*config.Key {
@@ -224,7 +235,7 @@ func (closed) check(p *Params, e *problems) {
 	checkStart(p, e)
 }
 
-// againstSums: an encoder may take fresh statistics for each of its steps.
+// againstSums allows an encoder fresh statistics for each of its steps.
 func (closed) againstSums(p *Params) string {
 	switch {
 	case !p.Encodes():
@@ -258,7 +269,7 @@ func (closed) contribute(c *contribution, name string) (protocol.Vector, error) 
 	return c.statistics(name == Gramians, nil), nil
 }
 
-// checkUserRidge, checkClips, checkItems and checkStart check what several solvers need.
+// checkUserRidge, checkClips, checkItems and checkStart check settings that several solvers need.
 func checkUserRidge(p *Params, e *problems) { e.within(keys.userRidge, p.UserRidge) }
 
 func checkClips(p *Params, e *problems, ratings bool) {
@@ -294,7 +305,8 @@ func checkExplicit(p *Params, e *problems) {
 	}
 }
 
-// askStatistics adds the releases of an alternating step: second-order statistics, whose rows are at most curvature·Γ_u², and first-order ones.
+// askStatistics adds the releases of an alternating step: second-order statistics, whose rows have
+// norm at most curvature·Γ_u², and first-order ones.
 func (p *Params) askStatistics(to *Step, share float64, items string, curvature float64, name string) {
 	second, first := share*p.Split.Gramian, share*(1-p.Split.Gramian)
 	norm2 := p.ClipUser * p.ClipUser
@@ -331,9 +343,11 @@ func (p *Params) statisticsLength(name, second, first string) int {
 	}
 }
 
-// fit solves for the user, clips u, and bounds what its ratings add to it. Weights must be there.
+// fit solves for the user, clips u, and bounds the additions of the user's ratings. It needs the
+// weights.
 //
-// slope is what u is multiplied by for the chosen rating k, of which the user's own part of the prediction is x; it is bounded.
+// slope returns the bounded factor of u for the chosen rating k. x is the user's own part of the
+// prediction.
 func (c *contribution) fit(slope func(k int, x float64) float64) {
 	if c.work != nil {
 		return
@@ -358,7 +372,7 @@ func (c *contribution) fit(slope func(k int, x float64) float64) {
 // embedding is u as it enters the statistics.
 func (c *contribution) embedding() []float64 { return c.work.beta[:c.params.Rank] }
 
-// target is what a rating has beside the user's own part of the prediction.
+// target is a rating less everything in its prediction except the user's own part, x.
 func (c *contribution) target(k int, x float64) float64 {
 	return dense.Clamp(c.work.value[k]-x, c.params.targetBound())
 }
@@ -373,8 +387,8 @@ func (c *contribution) gramian() protocol.Vector {
 	return v
 }
 
-// statistics is what the user adds to the rows of its items: multiples of one row, u or, of second order, svec(u uᵀ). Each
-// row of second order is multiplied by the curvature of its rating; nil: 1.
+// statistics returns the user's addition to the rows of its items. Each row is a multiple of u or,
+// for second order, of svec(u uᵀ) times the curvature of its rating; nil: 1.
 func (c *contribution) statistics(second bool, curvature func(k int) float64) protocol.Vector {
 	p, u := c.params, c.embedding()
 	row := slices.Clone(u)
@@ -396,7 +410,8 @@ func (c *contribution) statistics(second bool, curvature func(k int) float64) pr
 	return c.trainedOn(v)
 }
 
-// trainedOn leaves the rows of items that statistics are of, by their places among them, where weights chose these. What is left of a vector is no longer than all of it.
+// trainedOn keeps the rows of the items that statistics cover, by their places among those items,
+// if weights chose them. Dropping coordinates never makes a vector longer.
 func (c *contribution) trainedOn(v protocol.Vector) protocol.Vector {
 	if c.model.chosen == nil || !c.model.chosen.late {
 		return v

@@ -5,30 +5,34 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// stage is one kind of release with everything that belongs to it. Each stage has one file: its settings and what they may be, the bound of what
-// it asks for and the proof, what a client computes, and what the server makes of the sum. [stages] lists them.
+// stage is one kind of release with everything that belongs to it. Each stage has one file: its
+// settings and their ranges, the bound of its releases and the proof, the client's computation, and
+// the server's use of the sum. [stages] lists them.
 type stage interface {
-	// keys are the keys that have an effect on the stage.
+	// keys returns the keys that have an effect on the stage.
 	keys() []*config.Key
 	// read takes the stage's settings from a configuration in which nothing is open.
 	read(*Params, settings)
-	// check adds what is wrong with the settings for this stage.
+	// check adds errors about the settings of this stage.
 	check(*Params, *problems)
-	// ask adds the stage's releases and their shares of μ², if the settings have it.
+	// ask adds the stage's releases and their shares of μ², if the settings have the stage.
 	ask(*Params, *schedule)
-	// answers reports whether the release of a name is of this stage, length how many coordinates it has; 0: the settings have none of that name.
+	// answers reports whether the release of a name belongs to this stage. length counts its
+	// coordinates; 0: the settings have no release of that name.
 	answers(release string) bool
 	length(p *Params, release string) int
-	// beforeChoice reports whether the stage is of the whole catalogue, and may come before it is known which items are trained on.
+	// beforeChoice reports whether the stage covers the whole catalogue, and may come before the
+	// items to train on are chosen.
 	beforeChoice(*Params) bool
-	// contribute is what a client adds to a sum.
+	// contribute computes a client's addition to a sum.
 	contribute(*contribution, protocol.Release) (protocol.Vector, error)
-	// takes reports whether sums of a phase are of this stage, absorb takes in such a sum.
+	// takes reports whether sums of a phase belong to this stage. absorb takes in such a sum.
 	takes(phase string) bool
 	absorb(*Strategy, absorbed, protocol.Runner) error
 }
 
-// stageOf is the stage of a release; an unknown name is refused by the last stage, whose solver has no such release.
+// stageOf returns the stage of a release. The last stage refuses an unknown name, because its
+// solver has no such release.
 func stageOf(release string) stage {
 	for _, x := range stages {
 		if x.answers(release) {

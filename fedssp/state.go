@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// What a strategy must still know after a restart: of which session it is, how many rounds it
-// has planned, the model, and the weight counts.
+// stateDomain begins the state of a strategy that survives a restart: the session, the number of
+// planned rounds, the model, and the weight counts.
 //
 //	state = domain ‖ session (16 bytes) ‖ round (8) ‖ model length (4) ‖ model ‖
 //	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖
@@ -16,13 +16,13 @@ import (
 //	        (0 or 1 ‖ encoder, if there is one)
 //	kept = weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0)
 //
-// The flag before the encoder's state says that V has yet to follow it.
+// The flag before the encoder's state says that V has yet to follow the encoder.
 //
-// Integers are big endian, numbers as in the model ([Model.Encode]). The domain ends in the
-// version of the form. That a state has not been damaged is for its keeper to see.
+// Integers are big endian, numbers as in the model ([Model.Encode]). The domain ends in the version
+// of the form. The keeper of a state must detect damage.
 const stateDomain = "fedsim/fedssp/state/v1\n"
 
-// Save implements server.Durable: the state before the next call of Next.
+// Save returns the state before the next call of Next.
 func (s *Strategy) Save() ([]byte, error) {
 	model := s.model.Encode()
 	b := append([]byte(stateDomain), s.params.Session[:]...)
@@ -43,7 +43,8 @@ func (s *Strategy) Save() ([]byte, error) {
 	return append(append(b, 0), s.encoder.Save()...), nil
 }
 
-// appendMeasured appends numbers of every item and the deviation of their noise, or that there are none.
+// appendMeasured appends a flag and, if there are numbers, the deviation of their noise and a
+// number for every item.
 func appendMeasured(b []byte, x []float64, noise float64) []byte {
 	if x == nil {
 		return append(b, 0)
@@ -51,8 +52,8 @@ func appendMeasured(b []byte, x []float64, noise float64) []byte {
 	return appendFloats(appendFloats(append(b, 1), noise), x...)
 }
 
-// Restore implements server.Durable. A state that is not one of this session, or does not fit,
-// is an error that says why; the strategy is then as it was.
+// Restore returns an error that says why if a state belongs to another session or does not fit. The
+// strategy is then unchanged.
 func (s *Strategy) Restore(state []byte) error {
 	session := s.params.Session
 	b := state
@@ -67,7 +68,7 @@ func (s *Strategy) Restore(state []byte) error {
 		return fmt.Errorf("fedssp: the state is of session %x; this one is %x", got, session)
 	}
 	b = b[len(session):]
-	next := *s // what is read, all of it or nothing
+	next := *s // takes effect as a whole, or not at all
 	round, length := binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
 	if round > uint64(len(s.params.Steps)) {
 		return fmt.Errorf("fedssp: the state is of round %d; the last one is %d", round, len(s.params.Steps))
@@ -100,7 +101,7 @@ func (s *Strategy) Restore(state []byte) error {
 	case next.encoder == nil && len(b) > 0:
 		return fmt.Errorf("fedssp: %d bytes stand behind the state; there must be none", len(b))
 	case next.encoder != nil && (len(b) == 0 || b[0] > 1):
-		return errors.New("fedssp: the state ends before that of its encoder, which 0 or 1 must lead")
+		return errors.New("fedssp: the state ends before its encoder's state, which must begin with 0 or 1")
 	case next.encoder != nil:
 		if err := next.encoder.Restore(b[1:]); err != nil {
 			return err
@@ -127,7 +128,7 @@ func (s *Strategy) turnBack(m *Model) error {
 	}
 }
 
-// decodeMeasured reads what appendMeasured wrote, and returns what stands behind it.
+// decodeMeasured reads the form of appendMeasured, and returns the bytes after it.
 func (s *Strategy) decodeMeasured(what string, b []byte) (x []float64, deviation float64, rest []byte, err error) {
 	if len(b) > 0 && b[0] == 0 {
 		return nil, 0, b[1:], nil

@@ -8,36 +8,40 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// GramianForm says which second-order statistic is released.
+// GramianForm names a form of second-order statistics.
 type GramianForm string
 
 const (
-	// PerItem: Σ w u uᵀ over the users who rated an item, for each item.
+	// PerItem releases Σ w u uᵀ over the users who rated an item, for each item.
 	PerItem GramianForm = "per-item"
-	// One: a single Σ u uᵀ over all users. That of item j is taken to be c_j times its mean, c_j
-	// the sum of the item's weights. Ours: far less is sent, and less is noised.
+	// One releases a single Σ u uᵀ over all users. Item j's sum is taken as c_j times the mean of u
+	// uᵀ, where c_j is the sum of the item's weights. Ours: users send far less, and fewer numbers
+	// need noise.
 	One GramianForm = "one"
 )
 
-// StatisticsParams are the settings of the sums that the solver asks for.
+// StatisticsParams holds the settings of the sums that the solver asks for.
 type StatisticsParams struct {
 	Gramian GramianForm
-	// ClipUser is Γ_u, ClipRating Γ_y in rating units.
+	// ClipUser is Γ_u, ClipRating is Γ_y in rating units.
 	ClipUser, ClipRating float64
-	// NormItems is the largest norm of all that a user adds to moments or gradients. What would be longer is scaled down as a whole, and
-	// second-order statistics with it. 0: what the clipping of single ratings comes to.
+	// NormItems bounds the norm of everything a user adds to moments or gradients. A longer vector
+	// is scaled down as a whole, and second-order statistics with it. 0: the clipping of single
+	// ratings is the only bound.
 	NormItems float64
-	// Unobserved is what an item that a user did not rate weighs beside one it did; implicit feedback only.
+	// Unobserved is the weight of an item that the user did not rate, beside 1 for a rated item;
+	// implicit feedback only.
 	Unobserved float64
 
-	// Rounds is T, the outer steps; 0 with Bias: biases only; 0 with implicit feedback: how popular items are, and nothing else. Resample is how many secure sums,
-	// each with fresh noise, are taken in each: 1 is SSP-c, as many as the encoder takes
-	// gradient steps SSP-i. Users keep their embeddings within an outer step. Closed forms take one.
+	// Rounds is T, the number of outer steps. 0 with Bias learns only biases; 0 with implicit
+	// feedback learns only how popular items are. Resample is the number of secure sums in each
+	// outer step, each with fresh noise: 1 gives SSP-c, and as many as the encoder's gradient steps
+	// give SSP-i. Users keep their embeddings within an outer step. Closed forms take one sum.
 	Rounds, Resample int
-	// SamplingRate is q, the chance of a user to be in the batch of a sum of statistics, by its own secret coin; 0 or 1: all
-	// are (am-ssp paper, Algorithm 4, which samples examples).
+	// SamplingRate is q, the probability that a user is in the batch of a sum of statistics, by its
+	// own secret coin. 0 or 1: all users are (am-ssp paper, Algorithm 4, which samples examples).
 	SamplingRate float64
-	// Growth is what the statistics of a sum have of μ² beside those of the sum before; 0 is 1, the same.
+	// Growth is the ratio of a sum's μ² for statistics to the sum before's; 0 means 1.
 	Growth float64
 }
 
@@ -48,10 +52,11 @@ func (statistics) keys() []*config.Key {
 	return []*config.Key{keys.biasFirst.Key, keys.shareBias.Key, keys.shareWeightCounts.Key, keys.growth.Key, keys.samplingRate.Key, keys.userRidge.Key}
 }
 
-// declareStatistics declares what the solver's sums are of, and what bounds a user's contribution.
+// declareStatistics declares the form of the solver's sums, and the bounds of a user's
+// contribution.
 func declareStatistics() {
 	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, bySums,
-		"one, by which far less is sent and noised; per-item of the papers' algorithms, and with posteriors", "Form of the second-order statistics: one for each item, or a single one for all.",
+		"one, so that far less is sent and noised; per-item in the papers' algorithms, and with posteriors", "Form of the second-order statistics: one for each item, or a single one for all.",
 		func(s settings, _ *config.Facts) string {
 			if !s.variational() && (s.family().ours || s.pooled()) {
 				return string(One)
@@ -60,7 +65,7 @@ func declareStatistics() {
 		})
 	keys.growth = config.DeclareNumber(config.Key{
 		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, 1.2 with posteriors, else 1", Range: config.Between(0.1, 10), When: items.when(),
-		Help:         "What a sum of statistics has of the budget, beside the sum before it.",
+		Help:         "Budget of a sum of statistics, relative to the sum before it.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
 	})
 	keys.resample = config.DeclareNumber(config.Key{
@@ -79,8 +84,9 @@ func declareStatistics() {
 		Check: checkResample,
 	})
 	keys.clipUser = number("statistics.clip-user", clips(), bySums, "1; 4 without noise; √(rank + 1) with posteriors, 3·√rank without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", always(settings.clipUser))
-	// A star of five: what biases and mean leave of a rating is seldom more, and the noise grows with
-	// it. Without noise it bounds what one rating can do where priors are learned, and else nothing.
+	// The bound is a star of five. Residuals after biases and mean are seldom larger, and the noise
+	// grows with the bound. Without noise the bound matters only if priors are learned: it limits
+	// the influence of one rating.
 	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
 		return bySums(s) && !s.implicit() && (s.solver() != Convex || lossKey.Chosen(s.Config) == string(Squared))
 	}, "a quarter of the scale; all of it without noise and with posteriors", "Largest residual of a rating in what a user sends, in stars.",
@@ -98,15 +104,15 @@ func declareStatistics() {
 func checkResample(c config.Config) string {
 	s := settings{c}
 	if s.family().about.Name == "" || !c.InRange(keys.steps.Key) || checkOptimiser(c) != "" {
-		return "" // what else is wrong says enough
+		return "" // another error says enough
 	}
 	switch n := keys.resample.Chosen(c); {
-	case keys.optimiser.Is(c, exact), s.descends(): // checkOptimiser says it, and every step is one
+	case keys.optimiser.Is(c, exact), s.descends(): // checkOptimiser reports it, and every step is one sum
 		return ""
 	case n > 1 && !s.encodes():
 		return fmt.Sprintf("%s solves in closed form here, and takes the statistics of a round once", s.family().about.Name)
 	case n > 1 && n > s.encoderSteps():
-		return fmt.Sprintf("%v is above encoder.steps, %v: there is a sum for each gradient step at the most", n, s.encoderSteps())
+		return fmt.Sprintf("%v is above encoder.steps, %v: there is at most one sum for each gradient step", n, s.encoderSteps())
 	default:
 		return ""
 	}
@@ -124,8 +130,8 @@ func (statistics) read(p *Params, s settings) {
 	p.solver().read(p, s)
 }
 
-// maxSums is how many sums of statistics a run takes at most, far more than a budget is worth dealing to: a
-// schedule has each of them, and is made by everybody to whom settings are stated.
+// maxSums is the most sums of statistics in a run, far more than a budget is worth dividing among.
+// A schedule contains each of them, and every reader of a statement computes the schedule.
 const maxSums = 100_000
 
 func (statistics) check(p *Params, e *problems) {
@@ -161,7 +167,7 @@ func (statistics) check(p *Params, e *problems) {
 	}
 }
 
-// ask: the first sum brings weight counts where no stage before did.
+// ask adds the solver's releases. The first sum brings weight counts if no earlier stage did.
 func (statistics) ask(p *Params, to *schedule) {
 	s := p.Split
 	sums := p.Rounds * p.Resample
@@ -181,7 +187,7 @@ func (statistics) ask(p *Params, to *schedule) {
 	}
 }
 
-// answers: what no other stage does.
+// answers takes the releases of no other stage.
 func (statistics) answers(string) bool { return true }
 
 func (statistics) length(p *Params, release string) int { return p.solver().length(p, release) }
@@ -199,7 +205,7 @@ func (statistics) absorb(s *Strategy, r absorbed, run protocol.Runner) error {
 	return s.solving.solve(s, s.params.undone(r), run)
 }
 
-// parts are what each of so many sums has of the statistics' μ², together 1.
+// parts divides the statistics' μ² among so many sums. The parts add up to 1.
 func (p *Params) parts(sums int) []float64 {
 	parts, each, all := make([]float64, sums), 1., 0.
 	for t := range parts {

@@ -6,7 +6,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Phases of a run.
+// These are the phases of a run.
 const (
 	Prepare    = "prepare"
 	BiasStage  = "bias"
@@ -15,7 +15,7 @@ const (
 	Statistics = "statistics"
 )
 
-// Names of the releases.
+// These are the names of the releases.
 const (
 	Counts       = "counts"
 	Mean         = "mean"
@@ -33,25 +33,25 @@ const (
 	Scales        = "scales"
 )
 
-// Step is one round of the run: what is asked, and what share of the run's μ² each release
-// takes. Shares of all steps add up to 1.
+// Step is one round of the run: its releases, and the share of the run's μ² that each takes.
+// Shares of all steps add up to 1.
 type Step struct {
 	Phase    string
 	Releases []protocol.Release
 	Shares   []float64
 }
 
-// commonShare is the part of a sum's second-order share that the Gramian over all users takes where
-// implicit feedback releases it beside those of the items: it sums over everybody and needs
-// next to nothing.
+// commonShare is the part of a sum's second-order share for the Gramian over all users, if implicit
+// feedback releases it beside the items' Gramians. It sums over all users and needs very little.
 const commonShare = 0.1
 
 func (s *Step) add(r protocol.Release, share float64) {
 	s.Releases, s.Shares = append(s.Releases, r), append(s.Shares, share)
 }
 
-// Steps is the schedule: at most one preparation, then what each stage adds. Bounds of the releases hold by construction; scale, width and
-// noise are left to be set. An error says what is wrong with the settings.
+// Steps returns the schedule: at most one preparation, then the steps that each stage adds. Bounds
+// of the releases hold by construction. Scale, width and noise are left to be set. An error lists
+// the faults of the settings.
 func (p Params) Steps() ([]Step, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -68,13 +68,14 @@ func (p Params) Steps() ([]Step, error) {
 	return steps, nil
 }
 
-// schedule is what stages add their releases to: to the preparation that comes first, or as steps of their own.
+// schedule collects the releases of stages: those in the preparation, which comes first, and those
+// in steps of their own.
 type schedule struct {
 	prepare Step
 	steps   []Step
 }
 
-// normalise makes the shares of what is released add up to 1.
+// normalise makes the shares of all releases add up to 1.
 func normalise(steps []Step) {
 	var sum float64
 	for _, s := range steps {
@@ -89,7 +90,7 @@ func normalise(steps []Step) {
 	}
 }
 
-// atMost is a norm that is bounded as it is, and by the settings if they say one.
+// atMost is the smaller of a norm and the settings' bound; bound 0 means none.
 func atMost(norm, bound float64) float64 {
 	if norm == 0 {
 		return bound
@@ -105,8 +106,8 @@ func (p *Params) targetBound() float64 {
 	return p.ClipRating
 }
 
-// rows is a release of a row of the given length for each item that is trained on, of which one user's has norm at
-// most w_j·bound.
+// rows is a release with a row of the given length for each item that is trained on. One user's row
+// has norm at most w_j·bound.
 func (p *Params) rows(name string, length int, bound float64) protocol.Release {
 	return p.rowsOf(p.trained(), name, length, bound)
 }
@@ -115,8 +116,8 @@ func (p *Params) rowsOf(items int, name string, length int, bound float64) proto
 	return protocol.Release{Name: name, Len: items * length, L2: bound, LInf: bound, MaxNonZero: p.mostRated(items) * length}
 }
 
-// mostRated is how many of the items a user contributes to at most. Without sampling it is all of them:
-// how many a user rated is private: it must not show in the plan or in a message's length.
+// mostRated is the most items that a user contributes to. Without sampling it is all of them: the
+// number of a user's ratings is private, and must not show in the plan or in a message's length.
 func (p *Params) mostRated(items int) int {
 	if p.Budgeting == Weights {
 		return items
@@ -124,5 +125,5 @@ func (p *Params) mostRated(items int) int {
 	return min(p.PerUser, items)
 }
 
-// length is how many coordinates the release of a name has; 0: there is none of that name.
+// length counts the coordinates of the release of a name; 0: there is no such release.
 func (p *Params) length(name string) int { return stageOf(name).length(p, name) }

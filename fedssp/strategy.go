@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// StrategyParams are the settings of the server's side.
+// StrategyParams holds the settings of the server's side.
 type StrategyParams struct {
 	Params
 	Session protocol.SessionID
@@ -19,26 +19,27 @@ type StrategyParams struct {
 
 // Strategy is the server's side: a server.Durable.
 //
-// A round that released nothing leaves the model as it is: without counts weights are
-// equal, without a mean the middle of the scale is it, without biases they are zero, without
+// A round without a release leaves the model as it is. Without counts weights are equal,
+// without a mean the mean is the middle of the scale, without biases they are zero, without
 // statistics V stays. Later steps run all the same.
 type Strategy struct {
-	params    StrategyParams // once items are chosen, those of these
+	params    StrategyParams // the settings; once items are chosen, over these
 	all       Params         // of the whole catalogue
-	chosen    *chosen        // nil where all items are trained on, and until they are chosen
-	uncounted bool           // the round that was to say which was lost
+	chosen    *chosen        // nil if all items are trained on, and until they are chosen
+	uncounted bool           // the round that chooses the items was lost
 	round     uint64
 	model     *Model
-	// weight is c_j/|U1|, nil until they are released; weightNoise is the deviation of their noise.
+	// weight is c_j/|U1|, nil until the weights are released; weightNoise is the deviation of their
+	// noise.
 	weight      []float64
 	weightNoise float64
 	left        left             // with BiasRounds above 1 only
 	solving     solving          // what the solver keeps from sum to sum
-	encoder     *encoder.Encoder // nil where there is none
+	encoder     *encoder.Encoder // nil if the solver has none
 	encoded     bool             // the encoder moved in this outer step, and V has not followed
 }
 
-// New makes the strategy, the model at its start.
+// New returns a strategy with the model at its start.
 func New(p StrategyParams) (*Strategy, error) {
 	want, err := p.Params.Steps()
 	errs := []error{err, p.Cohort.Validate()}
@@ -72,7 +73,7 @@ func (s *Strategy) begin() error {
 	return s.prepareSolver()
 }
 
-// prepareSolver sets up what the solver has beside the model.
+// prepareSolver sets up the solver's state beside the model.
 func (s *Strategy) prepareSolver() error {
 	p := &s.params.Params
 	var err error
@@ -83,7 +84,7 @@ func (s *Strategy) prepareSolver() error {
 	return err
 }
 
-// checkSteps checks that the steps are those of the settings, completed.
+// checkSteps checks that the steps match the settings' schedule, and are complete.
 func checkSteps(got, want []Step) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("there are %d steps; the settings make %d", len(got), len(want))
@@ -105,15 +106,15 @@ func checkSteps(got, want []Step) error {
 	return errors.Join(errs...)
 }
 
-// Current is the model as it stands, not a copy.
+// Current returns the model itself, not a copy.
 func (s *Strategy) Current() *Model { return s.model }
 
-// ErrNotCounted is returned for the round after the one that counts the items, where that one was lost.
-var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so that nobody knows which to train on; nothing but that round is spent. " +
+// ErrNotCounted is returned for the round after a lost round of item counts.
+var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so the items to train on are unknown; only that round is spent. " +
 	"Run it again, name the items in a public list (statistics.items-file), or train on all of them (statistics.top-items 0)")
 
-// Next implements server.Strategy. A skipped round is an attempt like any other: the
-// budget is planned over attempts.
+// Next plans a round. A skipped round counts like any other: the budget is planned over
+// attempts.
 func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	if s.round == uint64(len(s.params.Steps)) {
 		return nil, true, nil
@@ -129,15 +130,15 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	}, false, nil
 }
 
-// Skip implements server.Strategy: the attempt is used up. The model stays, unless other sums of the
-// outer step that ends here moved it.
+// Skip uses up an attempt. The model stays, unless other sums of the outer step that ends here
+// moved it.
 func (s *Strategy) Skip(*protocol.Plan, error) {
 	s.uncounted = s.model.unchosen && s.chosenBy(s.round)
 	s.follow(protocol.Workers(1))
 	s.settle()
 }
 
-// chosenBy reports whether the round, or one before, was to choose the items.
+// chosenBy reports whether the round, or an earlier one, chooses the items.
 func (s *Strategy) chosenBy(round uint64) bool {
 	if s.all.ByWeights {
 		return round > 0 && s.params.Steps[round-1].Phase != Prepare
@@ -145,14 +146,13 @@ func (s *Strategy) chosenBy(round uint64) bool {
 	return round > 0
 }
 
-// Model implements server.Strategy: the model, encoded, as it is after the last sum that was taken in.
+// Model returns the encoded model after the last sum that was taken in.
 func (s *Strategy) Model() []byte {
 	m := *s.model
 	s.params.solver().settle(s, &m)
 	return m.Encode()
 }
 
-// Absorb implements server.Strategy.
 func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run protocol.Runner) error {
 	r := absorbed{values: map[string][]float64{}, noise: map[string]float64{}, users: float64(released.Survivors)}
 	for i, rel := range plan.Releases {
@@ -169,7 +169,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 	return nil
 }
 
-// absorbed is what a round released, by name.
+// absorbed holds the releases of a round, by name.
 type absorbed struct {
 	values map[string][]float64
 	noise  map[string]float64 // standard deviation in a coordinate
@@ -179,10 +179,10 @@ type absorbed struct {
 // deviation is the standard deviation of a release's noise, in the units of the contributions.
 func deviation(r protocol.Release) float64 { return math.Sqrt(r.Noise.Variance) / r.Scale }
 
-// total is N as a number.
+// total is N.
 func (p *StrategyParams) total() float64 { return float64(p.Cohort.Clients) }
 
-// broadcast is the model that comes with a plan, with what the solver's clients need besides.
+// broadcast is the model that comes with a plan, with the solver's additions for clients.
 func (s *Strategy) broadcast(phase string) []byte {
 	m := *s.model.training(phase)
 	if phase == Statistics {

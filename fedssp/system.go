@@ -9,18 +9,19 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// system is what the server solves in an outer step: A_j v_j = b_j for every item. Every statistic
-// is scaled from the survivors of its own round to all N clients: else a round with dropouts
-// would shrink what is learned from it.
+// system holds the server's equations in an outer step: A_j v_j = b_j for every item. Every
+// statistic is scaled from the survivors of its own round to all N clients. Otherwise a round with
+// dropouts would shrink the result.
 //
-// A ridge holds v_j, in proportion to the weight of the item's ratings ([Params.ItemRidge]) and as a
-// prior ([Params.ItemPrior]). Where b_j is noisy, the equation itself is discounted, which is
-// ours: with noise of variance σ² in b_j beside the scatter of ratings, of covariance about
-// w̃·A_j for residuals of about 1 and weights of about w̃, the best linear estimate weighs it with (A_j + ρI)⁻¹, ρ = σ²/w̃,
+// A ridge holds v_j, in proportion to the weight of the item's ratings ([Params.ItemRidge]) and as
+// a prior ([Params.ItemPrior]). If b_j is noisy, the equation itself is discounted, which is ours.
+// The noise of variance σ² in b_j comes beside the scatter of ratings, whose covariance is about
+// w̃·A_j for residuals of about 1 and weights of about w̃. The best linear estimate weighs the
+// equation with (A_j + ρI)⁻¹, ρ = σ²/w̃,
 //
-//	A_j(A_j + ρI)⁻¹A_j v_j = A_j(A_j + ρI)⁻¹b_j,
+//	A_j(A_j + ρI)⁻¹A_j v_j = A_j(A_j + ρI)⁻¹b_j.
 //
-// so that directions which noise swamps are left to the prior, or to public features. Without
+// So the prior, or public features, decide in directions where noise hides the signal. Without
 // noise nothing changes.
 type system struct {
 	p       *Params
@@ -29,20 +30,20 @@ type system struct {
 	weight  []float64 // c_j = Σ w, floored
 	b       []float64 // m x d
 	items   []float64 // PerItem: A_j packed, item by item; nil otherwise
-	// One, and implicit: Σ u uᵀ over all users divided by how many there are, d x d, projected.
-	// In the first A_j is a multiple of it, in the second a multiple is added.
+	// gramian is Σ u uᵀ over all users divided by their number, d x d, projected; One and implicit
+	// feedback only. With One A_j is a multiple of it. With implicit feedback a multiple is added.
 	gramian []float64
 	share   []float64 // those multiples, one per item
-	at      []float64 // V around which losses were expanded, and b is the gradient there; nil otherwise
+	at      []float64 // V around which losses were expanded; b is then the gradient at V. nil otherwise
 }
 
-// ridge is what is added to the diagonal of A_j.
+// ridge is the number added to the diagonal of A_j.
 func (y *system) ridge(j int) float64 {
 	return y.p.ItemRidge*y.weight[j] + y.p.ItemPrior*y.typical
 }
 
-// shares is how many times the Gramian of an average user stands in A_j, of n users: c_j times, and with implicit feedback, for
-// what was not rated, w̃ times the weight of that for each user.
+// shares returns the multiple of an average user's Gramian in A_j, of n users: c_j and, with
+// implicit feedback, w̃ times the weight of unrated items for each user.
 func (y *system) shares(n float64) []float64 {
 	out := make([]float64, len(y.weight))
 	for j, c := range y.weight {
@@ -56,7 +57,7 @@ func (y *system) shares(n float64) []float64 {
 	return out
 }
 
-// worker is what solving for items one by one needs of memory.
+// worker is the memory for solving for items one by one.
 type worker struct {
 	*dense.Eigen
 	a, b, factor, part, scratch []float64
@@ -90,8 +91,8 @@ func (y *system) load(w *worker, j int) {
 	}
 }
 
-// discount replaces A by A(A + ρI)⁻¹A and b by A(A + ρI)⁻¹b. A and A + ρI commute, so
-// that X = (A + ρI)⁻¹A is symmetric, and they are AX and Xb.
+// discount replaces A by A(A + ρI)⁻¹A and b by A(A + ρI)⁻¹b. A and A + ρI commute, so X = (A +
+// ρI)⁻¹A is symmetric, and the results are AX and Xb.
 func (y *system) discount(w *worker) {
 	d := y.p.Rank
 	copy(w.factor, w.a)
@@ -125,7 +126,7 @@ func (y *system) solve(v []float64, run protocol.Runner) {
 	})
 }
 
-// solve sets row to the solution of the system in w, zero where there is none: nothing is known of it.
+// solve sets row to the solution of the system in w, or to zero if there is no solution.
 func (w *worker) solve(row []float64) {
 	if !dense.SolveUpper(w.a, w.b, len(w.b)) {
 		clear(w.b)
@@ -133,7 +134,7 @@ func (w *worker) solve(row []float64) {
 	copy(row, w.b)
 }
 
-// systems computes all systems at once, for those who use them more than once: m x d x d and m x d.
+// systems computes all systems at once, for repeated use: m x d x d and m x d.
 func (y *system) systems(run protocol.Runner) (a, b []float64) {
 	m, d := y.p.Items, y.p.Rank
 	a, b = make([]float64, m*d*d), make([]float64, m*d)
@@ -157,8 +158,8 @@ func (y *system) solveItems(v []float64, run protocol.Runner) {
 	}
 }
 
-// solveOne is solve where every A_j is a multiple of one Gramian G: G is decomposed once, in its
-// eigenbasis all systems are diagonal, and what is left is to turn b into it and v back.
+// solveOne solves if every A_j is a multiple of one Gramian G. It decomposes G once. In the
+// eigenbasis of G all systems are diagonal, so only b and v have to be rotated.
 func (y *system) solveOne(v []float64, run protocol.Runner) {
 	d := y.p.Rank
 	e := dense.NewEigen(d)
@@ -194,7 +195,7 @@ func (y *system) solveOne(v []float64, run protocol.Runner) {
 	})
 }
 
-// system scales what was released to N clients: statistics of the two names.
+// system scales the releases of the two given names to N clients.
 func (s *Strategy) system(r absorbed, n float64, second, first string) *system {
 	p := &s.params.Params
 	y := &system{p: p}
@@ -213,5 +214,5 @@ func (s *Strategy) system(r absorbed, n float64, second, first string) *system {
 	return y
 }
 
-// times is what a sum over the survivors of a round is multiplied by to stand for all N clients.
+// times is the factor that scales a sum over the survivors of a round to all N clients.
 func (s *Strategy) times(r absorbed) float64 { return s.params.total() / r.users }

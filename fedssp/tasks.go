@@ -12,39 +12,43 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Tasks are many linear regressions on features of the same users (multi-task paper, section 3): label y of user j for task i is fitted by
-// <u_j, θ_i>. u_j is known to user j and nobody else, and is not learned.
+// Tasks are many linear regressions on features of the same users (multi-task paper, section 3):
+// label y of user j for task i is fitted by <u_j, θ_i>. u_j is known to user j alone, and is not
+// learned.
 type Tasks struct {
-	Count, Dim int             // of the tasks, and d
+	Count, Dim int             // the number of tasks, and d
 	X          []float64       // u_j, users x Dim
 	Rows       []model.Ratings // the tasks and labels of each user: no task twice
 }
 
-// TasksOptions is how they are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are shortened to norm 1, larger labels clipped to ±1, and
-// solutions of norm above 1 shortened.
+// TasksOptions sets how the tasks are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are
+// shortened to norm 1, larger labels clipped to ±1, and solutions of norm above 1 shortened.
 type TasksOptions struct {
 	Exponent  float64    // μ of ω_i ∝ n_i^-μ, at least 0
-	Normalise Normaliser // what brings a user's weights to Σ w² <= 1
+	Normalise Normaliser // how a user's weights are brought to Σ w² <= 1
 	Headroom  float64    // of GlobalNorm, positive: 1 over an average user's Σ w²
 
-	// Counts are n_i, by task, where they are public: facts that no user's data moved. nil: they are released, with noise, for
-	// CountShare of the budget.
+	// Counts holds n_i by task, if they are public and not from users' data. nil: they are
+	// released, with noise, for CountShare of the budget.
 	Counts     []float64
 	CountShare float64 // in (0, 1) without Counts
-	CountCap   float64 // how many tasks a user counts in; where it has more, it counts less in each. At least 1 without Counts
-	Margin     float64 // deviations of their noise that are added to released counts, at least 0 (appendix B)
+	// the most tasks in which a user counts in full; with more, it counts less in each. At least 1
+	// without Counts
+	CountCap float64
+	Margin   float64 // added to released counts, in deviations of their noise; at least 0 (appendix B)
 
 	Steps  int       // T of [DescendTasks], at least 1
 	Clip   float64   // Γ of [DescendTasks], of the gradient of one label; positive
 	Budget dp.Budget // +Inf: no noise
 }
 
-// DefaultTasksOptions are the paper's: weights of n^-1/2 that each user normalises. Counts are released.
+// DefaultTasksOptions returns the paper's options: weights of n^-1/2 that each user normalises.
+// Counts are released.
 func DefaultTasksOptions(b dp.Budget) TasksOptions {
 	return TasksOptions{Exponent: 0.5, Normalise: PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
 }
 
-// TaskRegressions are fitted tasks.
+// TaskRegressions holds fitted tasks.
 type TaskRegressions struct {
 	Theta     *model.Matrix // θ_i, tasks x Dim
 	Statement dp.Statement  // of Theta and of the counts, if they are released
@@ -55,18 +59,21 @@ func (f *TaskRegressions) Predict(task int, u []float64) float64 {
 	return dense.Dot(f.Theta.Row(task), u)
 }
 
-// SolveTasks is task-weighted SSP, AdaDPALS with users' vectors given (multi-task, Algorithm 1): Â_i = Σ_j w_ij u_j u_jᵀ and b̂_i = Σ_j w_ij y_ij u_j are
-// released once, with noise, and solved.
+// SolveTasks is task-weighted SSP, AdaDPALS with given vectors of users (multi-task, Algorithm 1).
+// It releases Â_i = Σ_j w_ij u_j u_jᵀ and b̂_i = Σ_j w_ij y_ij u_j once, with noise, and solves.
 //
 // # Sensitivity
 //
-// User j adds w_ij·(svec(u_j u_jᵀ), y_ij u_j) to task i, which has the norm w_ij·√(‖u‖⁴ + y²‖u‖²) <= w_ij·√2, and to no other coordinates for any
-// other task. Weights depend on public or released counts and on the user's own data, and have Σ_i w_ij² <= 1 whatever they are
-// ([weigh], [weighGlobally]). So all that the user adds has norm at most √2. The counts, if they are released, move by at most √CountCap.
-// Both releases together, with normal noise of z·√2 and z_c·√CountCap, are those of two Gaussian mechanisms, and are accounted for as such.
+// User j adds w_ij·(svec(u_j u_jᵀ), y_ij u_j) to the coordinates of task i alone. Its norm is
+// w_ij·√(‖u‖⁴ + y²‖u‖²) <= w_ij·√2. Weights depend on public or released counts and on the user's
+// own data, and have Σ_i w_ij² <= 1 in every case ([weigh], [weighGlobally]). So the whole addition
+// of a user has norm at most √2. The counts, if they are released, move by at most √CountCap. With
+// normal noise of z·√2 and z_c·√CountCap the releases are two Gaussian mechanisms, and are
+// accounted for as such.
 //
-// Line 5 of the algorithm adds w_ij·λI inside the noised sum, which the paper's proof leaves out of the sensitivity. Here what holds θ_i is a
-// function of released sums alone ([solveTask]), and costs nothing.
+// Line 5 of the algorithm adds w_ij·λI inside the noised sum, which the paper's proof leaves out of
+// the sensitivity. Here the ridge on θ_i is a function of released sums alone ([solveTask]), and
+// costs nothing.
 func SolveTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions, error) {
 	r, err := newTasksRun(t, o, 1, math.Sqrt2, src)
 	if err != nil {
@@ -88,7 +95,7 @@ func SolveTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions,
 	return r.done(), nil
 }
 
-// statistics are Σ_j w_ij·(svec(u_j u_jᵀ), y_ij u_j), one task after the other.
+// statistics returns Σ_j w_ij·(svec(u_j u_jᵀ), y_ij u_j), one task after the other.
 func (r *tasksRun) statistics() []float64 {
 	d := r.t.Dim
 	each := d*(d+1)/2 + d
@@ -107,9 +114,10 @@ func (r *tasksRun) statistics() []float64 {
 	return sums
 }
 
-// solveTask sets theta to the solution of Aθ = b for released sums that have noise of deviation sigma. A is projected to the positive
-// semidefinite, and what is not in it is left at zero. A ridge holds θ: with A = aI, noise of variance 2σ² in b - Aθ, and θ of
-// variance 1/d a coordinate, 2σ²d/a is the one of the least error. a is read off the trace.
+// solveTask sets theta to the solution of Aθ = b for released sums with noise of deviation sigma. A
+// is projected to the positive semidefinite matrices, and θ is zero in directions that A does not
+// cover. A ridge holds θ. With A = aI, noise of variance 2σ² in b - Aθ, and θ of variance 1/d a
+// coordinate, the ridge 2σ²d/a has the least error. a is computed from the trace.
 func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
 	e.Decompose(a)
 	d := len(theta)
@@ -137,16 +145,19 @@ func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
 	shorten(theta)
 }
 
-// DescendTasks is task-weighted noisy gradient descent, AdaDPSGD with users' vectors given (multi-task, Algorithm 2): every step releases Σ_j w_ij·g_ij of all
-// tasks with noise, where g_ij = (<u_j, θ_i> - y_ij)u_j, shortened to norm Clip.
+// DescendTasks is task-weighted noisy gradient descent, AdaDPSGD with given vectors of users
+// (multi-task, Algorithm 2). Every step releases Σ_j w_ij·g_ij of all tasks with noise, where g_ij
+// = (<u_j, θ_i> - y_ij)u_j, shortened to norm Clip.
 //
 // # Sensitivity
 //
-// User j adds vectors of norm w_ij·Clip to disjoint coordinates, and Σ_i w_ij² <= 1: at most Clip together, in each of the steps. Line 5 of the
-// algorithm clips the sum over users instead, which bounds no user's part of it.
+// User j adds vectors of norm w_ij·Clip to disjoint coordinates, and Σ_i w_ij² <= 1: at most Clip
+// together, in each of the steps. Line 5 of the algorithm clips the sum over users instead, which
+// does not bound a single user's part.
 //
-// Rates are those of Theorem 3.12(b), 1/(λ_i t), for the curvature that tasks have by their counts: ω_i n_i/d, as if features were of norm 1 in all directions
-// alike, plus a ridge that the noise is worth.
+// The rates follow Theorem 3.12(b): 1/(λ_i t). Here λ_i is the curvature that task i has by its
+// count, ω_i n_i/d, as if features had norm 1 in all directions alike, plus a ridge that matches
+// the noise.
 func DescendTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions, error) {
 	if err := checkDescent(o); err != nil {
 		return nil, err
@@ -198,11 +209,11 @@ func (r *tasksRun) gradient(g []float64, clip float64) {
 	}
 }
 
-// tasksRun is what both ways have in common.
+// tasksRun holds the common state of SolveTasks and DescendTasks.
 type tasksRun struct {
 	t         *Tasks
 	counts    []float64   // public or released
-	scale     float64     // ω_i = scale·n_i^-μ, about, where users normalise their weights
+	scale     float64     // ω_i = scale·n_i^-μ, about, if users normalise their weights
 	weights   [][]float64 // w_ij, by user
 	sigma     float64     // deviation of the noise of a release
 	bits      *noise.Bits
@@ -210,7 +221,8 @@ type tasksRun struct {
 	statement dp.Statement
 }
 
-// newTasksRun calibrates the noise of steps releases of a sensitivity, releases the counts if they are not public, and weighs all users.
+// newTasksRun calibrates the noise of steps releases of a sensitivity, releases the counts if they
+// are not public, and weighs all users.
 func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src entropy.Source) (*tasksRun, error) {
 	if err := errors.Join(t.Validate(), o.validate(t)); err != nil {
 		return nil, err
@@ -250,8 +262,9 @@ func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src e
 	return r, nil
 }
 
-// calibrate sets the noise of a release and the statement, and returns the noise of the counts. With a share s of μ² for counts, their
-// multiplier is z/√s and that of each step z·√(steps/(1-s)), where z is that of a single release.
+// calibrate sets the noise of a release and the statement, and returns the noise of the counts.
+// With a share s of μ² for counts, their multiplier is z/√s and each step's z·√(steps/(1-s)), where
+// z is the multiplier of a single release.
 func (r *tasksRun) calibrate(o TasksOptions, steps int, sensitivity float64) (counts float64, err error) {
 	r.statement = dp.Statement{Epsilon: math.Inf(1), Delta: o.Budget.Delta, Unit: dp.User, Relation: dp.ZeroOut, Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise}
 	if math.IsInf(o.Budget.Epsilon, 1) {
@@ -281,7 +294,8 @@ func (r *tasksRun) calibrate(o TasksOptions, steps int, sensitivity float64) (co
 	return counts, r.statement.Validate()
 }
 
-// count releases how many users each task has. A user of k tasks adds min(1, √(CountCap/k)) to each of them, a vector of norm at most √CountCap.
+// count releases the number of users of each task. A user of k tasks adds min(1, √(CountCap/k)) to
+// each of them, a vector of norm at most √CountCap.
 func (r *tasksRun) count(o TasksOptions, sigma float64) error {
 	r.counts = make([]float64, r.t.Count)
 	for _, row := range r.t.Rows {
@@ -299,8 +313,8 @@ func (r *tasksRun) count(o TasksOptions, sigma float64) error {
 	return nil
 }
 
-// taskGridBits is how much finer than the noise the grid of released sums is: coarse against the spacing of draws, whose low bits may betray
-// what they are added to.
+// taskGridBits is the base-2 logarithm of the ratio of the noise to the grid of released sums. The
+// grid is coarse against the spacing of draws, whose low bits may betray the sum.
 const taskGridBits = 20
 
 // release adds noise of deviation sigma to sums, and rounds to a grid that depends on sigma alone.

@@ -14,15 +14,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// UserParams are the settings of what stays with the client.
+// UserParams holds the settings of everything that stays with the client.
 type UserParams struct {
-	UserRidge    float64       // what is added to the diagonal for u, to which a rating adds ‖v_j‖²
-	Drift        float64       // variance of the drift of a user's ratings over time, beside that of a rating; 0: it is not followed. See drift.go
+	UserRidge float64 // added to the diagonal for u; a rating adds ‖v_j‖²
+	// variance of the drift of a user's ratings over time, relative to a rating's; 0: no drift. See
+	// drift.go
+	Drift        float64
 	UserFeatures *UserFeatures // public features that clients weigh for themselves; nil: none. Explicit feedback only
-	Popularity   float64       // how strongly users are expected to differ in what they think of what many rate; 0: not at all. With Bias only
+	Popularity   float64       // how strongly users' taste for popular items varies; 0: not at all. With Bias only
 }
 
-// declareUser declares what each client fits for its own user.
+// declareUser declares the keys of each client's own fit.
 func declareUser() {
 	keys.userRidge = number("statistics.user-ridge", config.Positive(), func(s settings) bool { return s.items() && !s.variational() }, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		always(func(s settings) float64 { return s.userRidge() * s.rankPenalty() }))
@@ -30,12 +32,13 @@ func declareUser() {
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userDrift = number("statistics.user-drift", config.Between(0, 10), explicit, "0.25 of our forms and of item biases alone, 0 of the papers'",
-		"How much a user's ratings are expected to drift from sitting to sitting, as a variance beside that of one rating; which way, each client sees for itself where its data have timestamps.",
+		"Expected drift of a user's ratings from sitting to sitting, as a variance relative to a rating's. Each client fits its own drift, if its data have timestamps.",
 		always(settings.userDrift))
 	keys.popularityWeight = config.DeclareNumber(config.Key{
 		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(settings.popularity).when(),
 		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
-		// With noise 0.15 gains 0.001 to 0.002 on MovieLens latest-small, and loses 0.0007 on synthetic:ml-1m.
+		// With noise 0.15 gains 0.001 to 0.002 RMSE on MovieLens latest-small, and loses 0.0007 on
+		// synthetic:ml-1m.
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
 			return config.Fixed(either(settings{c}.variational(), 0.15, 0))
 		},
@@ -53,28 +56,28 @@ func (s settings) user(f *dataset.ItemFeatures) UserParams {
 // User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
 type User struct {
 	*crowd
-	chosen   []int   // places of the ratings that were sampled, among all; nil: not as yet, or all take part
-	scale    float64 // of weights with [GlobalNorm]; 0: not computed as yet
+	chosen   []int   // places of the sampled ratings among all; nil: not drawn yet, or all take part
+	scale    float64 // of weights with [GlobalNorm]; 0: not computed yet
 	u        []float64
 	bias     float64
 	at       int32 // its place among users
 	finished bool
 }
 
-// crowd is what the users of one process share.
+// crowd is the common state of the users of one process.
 type crowd struct {
 	params *Params
 	all    model.RatingsByUser
-	kept   *model.RowArena // where u is
-	timed  bool            // made up to be timed: in every batch
+	kept   *model.RowArena // holds u of each user
+	timed  bool            // made up for timing: in every batch
 }
 
-// NewUser makes the trainer of a user with the given ratings, which it keeps and does not
-// change. A user may have none. Items must ascend and be of the settings, values on the
-// scale; of others Contribute says what is wrong, to the owner only.
+// NewUser returns the trainer of a user with the given ratings, which it keeps and does not change.
+// A user may have none. Items must ascend and be within the settings, and values be on the scale.
+// For other ratings Contribute returns an error, to the owner only.
 func NewUser(p *Params, r model.UserRatings) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
 
-// NewUsers makes the trainers of many users of one process.
+// NewUsers returns the trainers of many users of one process.
 func NewUsers(p *Params, n int, all model.RatingsByUser) []User {
 	return newUsers(p, n, all, model.NewRowArena(n, p.width()))
 }
@@ -89,13 +92,14 @@ func newUsers(p *Params, n int, all model.RatingsByUser, kept *model.RowArena) [
 
 func (t *User) ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(int(t.at), in) }
 
-// read returns the ratings, and what is wrong with them.
+// read returns the ratings, and an error if they are invalid.
 func (t *User) read(in *model.Buffer) (model.Ratings, error) {
 	r := t.ratings(in)
 	return r, t.params.checkRatings(r)
 }
 
-// checkRatings says what is wrong with a user's ratings, and nothing of what they are: it is logged.
+// checkRatings returns an error if a user's ratings are invalid. The error is logged, so it says
+// nothing about their values.
 func (p *Params) checkRatings(r model.Ratings) error {
 	if len(r.Items) != len(r.Values) {
 		return errors.New("fedssp: there are not as many items as values; each rating is one of each")
@@ -113,20 +117,21 @@ func (p *Params) checkRatings(r model.Ratings) error {
 	return nil
 }
 
-// Embedding is u, with the user's weights of public features behind it, as the last fit left it; nil before the first. Not a copy.
+// Embedding is u, followed by the user's weights of public features, after the last fit; nil before
+// the first. Not a copy.
 func (t *User) Embedding() []float64 { return t.u }
 
-// Bias is the user's own bias as the last fit left it.
+// Bias is the user's own bias after the last fit.
 func (t *User) Bias() float64 { return t.bias }
 
 // Finished reports whether the user was fitted to the final model.
 func (t *User) Finished() bool { return t.finished }
 
-// Contribute implements client.Trainer: a vector for each release of the plan, by name. What it
-// returns an error for does not depend on the ratings, unless they break the scale.
+// Contribute returns a vector for each release of the plan, by name. An error does not depend on
+// the ratings, unless they are off the scale.
 func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	if p.OwnNoise() {
-		return nil, errors.New("fedssp: the plan has users add noise of their own, which they do not; the ledger is charged for noise that nobody adds")
+		return nil, errors.New("fedssp: the plan asks users for noise of their own, and these users add none; the ledger would be charged for missing noise")
 	}
 	m, err := openBroadcast(p.Broadcast, t.params)
 	if err != nil {
@@ -150,7 +155,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	return vectors, nil
 }
 
-// Finish implements client.Trainer: the fit to the final model.
+// Finish fits the user to the final model.
 func (t *User) Finish(final []byte, _ protocol.Runner) error {
 	m, err := openBroadcast(final, t.params)
 	if err != nil {
@@ -175,8 +180,8 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// Snapshot implements client.Resumable: what the user's steps came to, where it takes some, and the ratings that were sampled, where they
-// are; what was fitted is fitted anew in every round.
+// Snapshot returns the user's own parameters, if it takes steps, and the sample of ratings, if
+// there is one. Fitted numbers are not saved: every round fits anew.
 func (t *User) Snapshot() ([]byte, error) {
 	keeps := t.params.solver().keeps(t.params)
 	if t.chosen == nil && (keeps == 0 || t.u == nil) {
@@ -193,19 +198,19 @@ func (t *User) Snapshot() ([]byte, error) {
 	return b, nil
 }
 
-// Resume implements client.Resumable.
+// Resume reads a snapshot.
 func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	if snapshot == nil {
 		return nil
 	}
 	size := 8 * t.params.solver().keeps(t.params)
 	if len(snapshot) < size {
-		return fmt.Errorf("fedssp: a snapshot of %d bytes; what a user's steps come to has %d", len(snapshot), size)
+		return fmt.Errorf("fedssp: a snapshot of %d bytes; a user's parameters have %d", len(snapshot), size)
 	}
 	steps := numbers(snapshot[:size])
 	for _, x := range steps {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("fedssp: a snapshot of steps that come to %v; numbers are finite", x)
+			return fmt.Errorf("fedssp: a snapshot holds the number %v; numbers are finite", x)
 		}
 	}
 	snapshot = snapshot[size:]
@@ -213,7 +218,7 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	defer memory.Return()
 	n, ratings := len(snapshot)/4, len(t.ratings(memory).Items)
 	if len(snapshot)%4 != 0 || n > ratings || n > t.params.PerUser {
-		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, of which at most %d count", len(snapshot), ratings, t.params.PerUser)
+		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, and at most %d count", len(snapshot), ratings, t.params.PerUser)
 	}
 	chosen := make([]int, n)
 	for i := range chosen {
@@ -243,14 +248,14 @@ func (t *User) keep(w *workspace) {
 	t.bias = w.bias(t.params)
 }
 
-// contribution is what one round asks of a user, computed as far as it is asked for.
+// contribution computes a user's releases of one round, each when it is asked for.
 type contribution struct {
 	*User
 	params  *Params       // of the items that are trained on
-	all     model.Ratings // of the user
-	ratings model.Ratings // of these, by their places among them
-	from    []int         // which of the user's they are; nil: all
-	chosen  []int         // which of them take part
+	all     model.Ratings // all ratings of the user
+	ratings model.Ratings // the ratings of those items, by their places among them
+	from    []int         // places of these ratings among all; nil: all
+	chosen  []int         // the ratings that take part
 	model   broadcast
 	src     entropy.Source
 	round   uint64
@@ -260,8 +265,8 @@ type contribution struct {
 	batch   coin
 	work    *workspace
 	weights []float64 // of the chosen ratings; nil: not computed yet
-	slopes  []float64 // of moments or gradients: what u is multiplied by; nil: not computed yet
-	share   float64   // of the user's statistics that is left by NormItems; with slopes
+	slopes  []float64 // of moments or gradients: the factors of u; nil: not computed yet
+	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
 }
 
 func (c *contribution) free() {

@@ -10,14 +10,14 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// UserFeatures are the public features that a client weighs for its own user, besides what was
-// learned of items from others: how much the user likes Westerns is fitted with the client,
-// never leaves it, and costs no privacy. A prediction is then
+// UserFeatures holds the public features that a client weighs for its own user. A weight says, for
+// example, how much the user likes Westerns. The client fits the weights, they never leave it, and
+// they cost no privacy. A prediction is then
 //
 //	μ + b_i + b_j + <u_i, v_j> + <t_i, x_j>
 //
-// and statistics sum what t_i leaves unexplained. λ_u holds t_i as it does u_i; how strongly users are
-// expected to differ in it is in the size of x_j. Ours.
+// and statistics sum the residuals that t_i leaves. The ridge λ_u holds t_i like u_i. The size of
+// x_j sets how strongly users are expected to differ in t_i. Ours.
 type UserFeatures struct {
 	width  int
 	start  []int
@@ -25,11 +25,12 @@ type UserFeatures struct {
 	value  []float64
 }
 
-// maxUserFeatures is how many features a client weighs: it solves for all of them together.
+// maxUserFeatures is the most features that a client weighs. It solves for all weights together.
 const maxUserFeatures = 64
 
-// NewUserFeatures takes the features of items, the commonest if there are many; nil of nil, of weight 0, and where
-// no value is of two items. Features of an item have the norm weight, positive and finite, in each category.
+// NewUserFeatures takes the features of items, the commonest if there are many. It returns nil for
+// nil, for weight 0, and if no two items share a value. Features of an item have the norm weight,
+// positive and finite, in each category.
 func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 	if f == nil || weight == 0 {
 		return nil
@@ -55,7 +56,7 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 	return t
 }
 
-// Width is how many features there are; 0 of nil.
+// Width counts the features; 0 for nil.
 func (t *UserFeatures) Width() int {
 	if t == nil {
 		return 0
@@ -63,7 +64,7 @@ func (t *UserFeatures) Width() int {
 	return t.width
 }
 
-// pick are the features of some items, in the same columns; nil of nil.
+// pick returns the features of some items, in the same columns; nil for nil.
 func (t *UserFeatures) pick(items []int32) *UserFeatures {
 	if t == nil {
 		return nil
@@ -77,7 +78,7 @@ func (t *UserFeatures) pick(items []int32) *UserFeatures {
 	return out
 }
 
-// columns are those in which x_j is not zero, ascending.
+// columns lists the columns in which x_j is not zero, ascending.
 func (t *UserFeatures) columns(j int) []int { return t.column[t.start[j]:t.start[j+1]] }
 
 // row writes x_j over zeros.
@@ -99,9 +100,9 @@ func (t *UserFeatures) of(weights []float64, j int) float64 {
 	return x
 }
 
-// commonest gives columns to the values that most items have, at most limit of them, in the order of
-// categories and vocabularies: for each value of each category its column, or -1, and for each column its
-// category. A value that only one item has says nothing of others.
+// commonest gives columns to the values that most items have, at most limit of them, in the order
+// of categories and vocabularies. It returns for each value of each category its column, or -1, and
+// for each column its category. A value that only one item has says nothing about others.
 func commonest(f *dataset.ItemFeatures, limit int) (columns [][]int, category []int) {
 	type value struct{ category, value, items int }
 	var all []value
@@ -128,8 +129,8 @@ func commonest(f *dataset.ItemFeatures, limit int) (columns [][]int, category []
 	return columns, category
 }
 
-// appendFeatures appends the features of item j in a category that have a column, scaled so that all of the
-// item's in it have norm 1.
+// appendFeatures appends the features of item j in a category that have a column, scaled so that
+// all the item's features in the category have norm 1.
 func appendFeatures(column []int, value []float64, cat *dataset.Category, columns []int, j int) ([]int, []float64) {
 	values, weights := cat.Features(j)
 	norm := floats.Norm(weights, 2)
@@ -141,9 +142,9 @@ func appendFeatures(column []int, value []float64, cat *dataset.Category, column
 	return column, value
 }
 
-// Extended is the shared embeddings with the features that clients weigh behind them, m x
-// (d + what popularity and UserFeatures.Width take), row by row: <Extended_j, [u_i, t_i]> is all of a prediction but
-// what is constant for the item or the user.
+// Extended returns the shared embeddings, each followed by the features that clients weigh: m x (d
+// + the widths of popularity and UserFeatures), row by row. The product <Extended_j, [u_i, t_i]> is a
+// prediction less the terms of item or user alone.
 func (m *Model) Extended(p *Params) []float64 {
 	d, width := p.Rank, p.Rank+p.ownWidth()
 	out := make([]float64, p.Items*width)
@@ -161,7 +162,7 @@ func (m *Model) Extended(p *Params) []float64 {
 	return out
 }
 
-// checkUserFeatures checks settings for what a client weighs.
+// checkUserFeatures checks the settings of the features that a client weighs.
 func (p *Params) checkUserFeatures(e *problems) {
 	if p.UserFeatures == nil {
 		return

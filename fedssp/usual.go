@@ -6,12 +6,14 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// Where a small budget is shared by few users, noise hides not only items but also what priors are learned from. What is usual of
-// ratings then has to say more: where their mean is, how much items differ, and by what law some are rated more than others. It is all
-// public, and as strong as [PoolParams.Strength] makes it; with more users or budget the released sums outweigh it.
+// This file holds public typical values of ratings: their mean, how much items differ, and the law
+// of items' weights. If few users share a small budget, noise hides even the data that priors are
+// learned from, and typical values help. They are as strong as [PoolParams.Strength]; with more
+// users or budget the released sums outweigh them.
 
-// In shares of the rating scale: where the mean usually is, and how far from there it may be; how much biases of items
-// differ, and how much of it a feature explains. Films, books and products have means of 0.63 to 0.8.
+// These constants are fractions of the rating scale: the typical mean and its deviation, the
+// deviation of items' biases, and the effect of a feature. Films, books and products have means of
+// 0.63 to 0.8.
 const (
 	usualMean        = 0.65
 	usualMeanSpread  = 0.06
@@ -20,11 +22,11 @@ const (
 	usualWeightRatio = 1.2 // the standard deviation of log c_j, to begin with
 )
 
-// held reports whether what is usual has a say.
+// held reports whether typical values hold the priors.
 func (c PoolParams) held() bool { return c.Iterations > 0 && c.Strength > 0 }
 
-// heldMean is the posterior mean of μ, of sums of ratings' places on the scale and of how many there are, with noise of the given deviation in
-// both.
+// heldMean is the posterior mean of μ, given the sum of ratings' places on the scale and their
+// number, both with noise of the given deviation.
 func (p *Params) heldMean(sum, count, noise float64) float64 {
 	width := p.Max - p.Min
 	count = max(count, noise)
@@ -36,19 +38,22 @@ func (p *Params) heldMean(sum, count, noise float64) float64 {
 	return p.Min + usualMean*width + prior/(prior+variance)*(measured-p.Min-usualMean*width)
 }
 
-// known is what is known of the weights c_j of all items: mean and variance, and the exponential of their mean logarithm.
+// known is the posterior of the weights c_j of all items: mean and variance, and the exponential of
+// the mean logarithm.
 type known struct{ mean, variance, middle []float64 }
 
-// Weights are taken to lie on a grid of logarithms, so many steps wide around that of their mean.
+// Weights are taken to lie on a grid of logarithms, so many steps wide around their mean's.
 const (
 	weightSteps = 80
 	weightBelow = 4.
 	weightAbove = 3.5
 )
 
-// shrink is the posterior of weights c_j that were released with normal noise of the given deviation, when their logarithms are normal:
-// of the known total, and of a deviation that EM learns from them. A few items have most of the ratings, and most of the others' noise is
-// more than their ratings: to divide by it, or by a floor, makes noise of their biases. Every user has a weight of at least 1 in all.
+// shrink returns the posterior of weights c_j that were released with normal noise of the given
+// deviation. Their logarithms have a normal prior with the known total, and with a deviation that
+// EM learns. A few items have most of the ratings, and for most others the noise exceeds the
+// weight. Division by such a weight, or by a floor, turns their biases into noise. Every user has a
+// total weight of at least 1.
 func shrink(released []float64, noise, users float64) known {
 	m := len(released)
 	k := known{mean: make([]float64, m), variance: make([]float64, m), middle: make([]float64, m)}
@@ -69,7 +74,7 @@ func shrink(released []float64, noise, users float64) known {
 		grid[g] = math.Exp(logs[g])
 	}
 	deviation := usualWeightRatio
-	// moments are those of an item's posterior: of c_j, c_j², log c_j and its square.
+	// moments returns the posterior moments of an item: of c_j, c_j², log c_j and its square.
 	moments := func(c float64) (x [4]float64) {
 		centre := math.Log(mean) - dense.Sqr(deviation)/2
 		best := math.Inf(-1)
@@ -107,5 +112,5 @@ func shrink(released []float64, noise, users float64) known {
 	return k
 }
 
-// leastRatio keeps the law of weights from becoming a point, which nothing would move it from again.
+// leastRatio keeps the law of weights from becoming a point, from where EM could not leave.
 const leastRatio = 0.3

@@ -14,23 +14,26 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Without noise what is left to lose is that a user or an item with few ratings is taken at its word. The
-// variational solver keeps how uncertain both are (variational Bayes; Lim and Teh 2007), in
+// Without noise the remaining error is that a user or an item with few ratings is trusted too much.
+// The variational solver keeps the uncertainty of both (variational Bayes; Lim and Teh 2007), in
 //
 //	y_ij = μ + b_j + b_i + <u_i, v_j> + <t_i, x_j> + e,  e ~ N(0, σ²σ_i²),
 //
-// with u_i ~ N(0, I), b_i and t_i normal around 0, and v_j and b_j around what popularity and features of the item
-// say. The server broadcasts means and covariances of [v_j, b_j], and variances; a client computes the posterior of
-// [u_i, b_i, t_i] and its σ_i, and contributes, g = [u, 1] and p_i = 1/σ_i²,
+// with u_i ~ N(0, I), b_i and t_i normal around 0, and v_j and b_j normal around the prediction of
+// the item's popularity and features. The server broadcasts means and covariances of [v_j, b_j],
+// and variances. A client computes the posterior of [u_i, b_i, t_i] and its σ_i. With g = [u, 1]
+// and p_i = 1/σ_i² it contributes
 //
 //	second-moments  p_i·E[g gᵀ] for each rated item      first-moments  p_i·E[(y - μ - b_i - <t_i, x_j>)·g]
-//	gramian         E[u uᵀ]                              scales         what variances are learned from
+//	gramian         E[u uᵀ]                              scales         the sums that variances are learned from
 //
-// from which posteriors of all items have a closed form, and every prior and variance is the likeliest. After that
-// u and v are turned so that users' second moment is I again, as it is in the prior, and what items differ
-// in has its axes on the coordinates: without, variances would take a hundred steps (Luttinen and Ilin 2010).
+// From these sums the posteriors of all items have a closed form, and every prior and variance is
+// set to its likeliest value. Then u and v are rotated and scaled so that users' second moment is I
+// again, as in the prior, and the differences between items have their axes on the coordinates.
+// Without this variances would take a hundred steps (Luttinen and Ilin 2010).
 
-// Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of theirs (variational Bayes). Ours; with little noise or none.
+// Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of
+// their own posteriors (variational Bayes). Ours; with little noise or none.
 const Variational Solver = "variational"
 
 type variational struct{ closed }
@@ -44,9 +47,10 @@ func (variational) exact() bool  { return true }
 
 var posteriorsKey config.TextKey
 
-// declarePosteriors declares whether this solver is used. Keys are chosen in the order of their declaration: it comes before what follows from it.
+// declarePosteriors declares the key that chooses this solver. Keys are chosen in the order of
+// their declaration, so this key comes before the keys that depend on it.
 func declarePosteriors() {
-	// Before what follows from it: keys are chosen in this order.
+	// Keys are chosen in this order: this key comes before the keys that depend on it.
 	posteriorsKey = config.DeclareText(config.Key{
 		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise or where it is small: ε at least 100, and ε·users at least 3000 times the items, at most 20000", Words: []string{yes, no},
 		When:       condition(func(s settings) bool { return s.items() && s.family().has(Variational) && !s.implicit() }).when(),
@@ -61,8 +65,8 @@ func declarePosteriors() {
 	})
 }
 
-// finer is how much finer contributions are rounded than noise would ask for: without noise a rating is
-// a small part of what it could be at the most.
+// finer rounds contributions more finely than noise requires. Without noise a rating is a small
+// part of its bound.
 func (variational) finer(p *Params) float64 { return either(p.bounded(), 1, 256) }
 
 func (variational) check(p *Params, e *problems) {
@@ -93,8 +97,8 @@ func (variational) length(p *Params, name string) int {
 	}
 }
 
-// ask adds what a step sums ([variational.contribute]). Without noise no rating weighs more
-// than 1/√m; where all of a user's moments are bounded, one item may have all of them.
+// ask adds the sums of a step ([variational.contribute]). Without noise no rating weighs more than
+// 1/√m. If all of a user's moments are bounded together, one item may have all of them.
 func (variational) ask(p *Params, to *Step, share float64) {
 	second, first := share*p.Split.Gramian, share*(1-p.Split.Gramian)
 	norm2 := p.ClipUser * p.ClipUser
@@ -128,17 +132,18 @@ func (variational) begin(*Params) solving {
 	}}
 }
 
-// Variances are those that the variational solver learns; those of weights are relative to the size of their features.
+// Variances holds the variances that the variational solver learns. Variances of weights are
+// relative to the size of their features.
 type Variances struct {
 	Residual   float64 // σ², in squared rating units
-	UserBias   float64 // of b_i, likewise
+	UserBias   float64 // of b_i, in squared rating units
 	Features   float64 // of each weight of a public feature
 	Popularity float64 // of the weight of popularity
 }
 
 const numVariances = 4
 
-// list are all of them; none of nil.
+// list returns all variances; none for nil.
 func (v *Variances) list() []float64 {
 	if v == nil {
 		return nil
@@ -148,23 +153,24 @@ func (v *Variances) list() []float64 {
 
 func variancesOf(x []float64) *Variances { return &Variances{x[0], x[1], x[2], x[3]} }
 
-// startVariances are those of the first fit.
+// startVariances returns the variances of the first fit.
 func (p *Params) startVariances() Variances {
 	s := dense.Sqr((p.Max - p.Min) / 4)
 	return Variances{Residual: 0.8 * s, UserBias: 0.2 * s, Features: 1, Popularity: 1}
 }
 
-// leastVariance keeps what is learned from zero, where nothing would move it again.
+// leastVariance keeps learned variances from zero, from where EM could not move them.
 const leastVariance = 1e-6
 
-// joint is e, the length of [v_j, b_j], and packedJoint that of its packed covariance.
+// joint is e, the length of [v_j, b_j]; packedJoint is the length of its packed covariance.
 func (p *Params) joint() int       { return p.Rank + 1 }
 func (p *Params) packedJoint() int { return p.joint() * (p.joint() + 1) / 2 }
 
-// itemPrior is what [v_j, b_j] is before it is rated: m x e means, and e variances around them.
+// itemPrior is the prior of [v_j, b_j]: m x e means, and e variances around them.
 type itemPrior struct{ mean, variance []float64 }
 
-// fitPrior takes the prior under which the posteriors of the items are likeliest: its means are a regression on the design.
+// fitPrior returns the prior under which the posteriors of the items are likeliest. Its means are a
+// regression on the design.
 func (s *Strategy) fitPrior(d posterior.Design) (*itemPrior, error) {
 	p, m, e := &s.params.Params, s.params.Items, s.params.joint()
 	x := &itemPrior{mean: make([]float64, m*e), variance: make([]float64, e)}
@@ -218,7 +224,7 @@ func (m *Model) jointMean(p *Params, j, k int) float64 {
 	return m.Items[j*p.Rank+k]
 }
 
-// jointCovariance is that of its coordinates a >= b; at the start items are certain.
+// jointCovariance is the covariance of coordinates a >= b. At the start items are certain.
 func (m *Model) jointCovariance(p *Params, j, a, b int) float64 {
 	if m.Covariance == nil {
 		return 0
@@ -230,7 +236,8 @@ func (m *Model) jointCovariance(p *Params, j, a, b int) float64 {
 	return x
 }
 
-// solveVariational sets the posteriors of all items, and the variances, from the sums of all N clients.
+// solveVariational sets the posteriors of all items, and the variances, from the sums of all N
+// clients.
 func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	p, n := &s.params.Params, s.params.total()/r.users
 	m, d, e, size := p.Items, p.Rank, p.joint(), p.packedJoint()
@@ -264,7 +271,8 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 				a[k*e+k] += 1 / before.variance[k]
 				b[k] += before.mean[j*e+k] / before.variance[k]
 			}
-			if !dense.SolveUpper(a, b, e) { // rounding made a hardly determined item indefinite: what is known beforehand
+			// rounding made the matrix of an item with few ratings indefinite: use its prior
+			if !dense.SolveUpper(a, b, e) {
 				clear(a)
 				for k := range e {
 					a[k*e+k] = math.Sqrt(1 / before.variance[k])
@@ -287,8 +295,8 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	return nil
 }
 
-// learn are the variances that scales, summed over users ([contribution.scales]), make likeliest. A variance stays where a sum that it follows from
-// does not stand out of its noise, of which the deviation is given.
+// learn returns the likeliest variances, given the scales ([contribution.scales]) summed over
+// users. A variance stays if one of its sums does not exceed the noise, whose deviation is given.
 func (p *Params) learn(v Variances, sums []float64, noise float64) *Variances {
 	x, told := make([]float64, len(sums)), make([]bool, len(sums))
 	for i, y := range sums {
@@ -304,7 +312,7 @@ func (p *Params) learn(v Variances, sums []float64, noise float64) *Variances {
 	if told[scaleBias] {
 		v.UserBias = max(x[scaleBias]/users, leastVariance*dense.Sqr(p.Max-p.Min))
 	}
-	// The fixed point of MacKay (1992), which EM takes ten times the steps to.
+	// This is the fixed point of MacKay (1992). EM takes ten times the steps to reach it.
 	if known := x[scaleKnown]; known > 0 && told[scaleKnown] && told[scaleFeatures] {
 		v.Features = max(x[scaleFeatures]/known, leastVariance)
 	}
@@ -314,14 +322,15 @@ func (p *Params) learn(v Variances, sums []float64, noise float64) *Variances {
 	return &v
 }
 
-// turn takes u to M⁻ᵀu and v to Mv, so that the second moment of users is I and that of items, around their prior, diagonal.
+// turn takes u to M⁻ᵀu and v to Mv, so that the second moment of users is I, and the second moment
+// of items around their prior is diagonal.
 func (s *Strategy) turn(prior *itemPrior, gramian []float64, users float64, run protocol.Runner) {
 	p := &s.params.Params
 	m, d, e, size := p.Items, p.Rank, p.joint(), p.packedJoint()
 	root := make([]float64, d*d)
 	dense.Unpack(root, gramian, d, 1/users)
 	if _, ok := lapack64.Potrf(dense.Upper(root, d)); !ok {
-		return // nobody left says where to
+		return // no user is left to define the directions
 	}
 	for i := range d {
 		clear(root[i*d : i*d+i])

@@ -2,20 +2,25 @@ package fedssp
 
 import "github.com/fedsim/fedsim/internal/dense"
 
-// With noise an item's posterior takes in how much of it there is, which is public. Let A_j be the second moments of an item's ratings,
-// b_j = A_j·v_j + e_j its first moments, and e_j of covariance σ²A_j from the scatter of ratings and ηI from noise. Then
+// With noise an item's posterior accounts for the noise, whose size is public. Let A_j be the
+// second moments of an item's ratings, b_j = A_j·v_j + e_j its first moments, and e_j of covariance
+// σ²A_j from the scatter of ratings and ηI from noise. Then
 //
 //	precision  A_j(σ²A_j + ηI)⁻¹A_j      right side  A_j(σ²A_j + ηI)⁻¹b_j
 //
-// in the eigenbasis of A_j λ²/(σ²λ + η) and λ/(σ²λ + η), which are A_j/σ² and b_j/σ² as η tends to 0: then the solver is that without noise.
-// Directions that noise swamps are left to the prior.
+// In the eigenbasis of A_j these are λ²/(σ²λ + η) and λ/(σ²λ + η). As η tends to 0 they become
+// A_j/σ² and b_j/σ², the solver without noise. In directions where noise hides the signal the prior
+// decides.
 //
-// A_j is noisy too. It is drawn to c_j times the mean E[ggᵀ] of all ratings, c_j = Σ p_i its last entry. An entry that is the sum of c_j
-// users' differs from that by a variance of about c_j, users' coordinates being of variance 1, and by s² from noise: so it is trusted by
-// c_j/(c_j + s²). What is left of the noise moves A_j·v_j by about s²‖v_j‖²/2 in each coordinate (of a packed matrix entries off the
-// diagonal have half the variance), which is added to η.
+// A_j is noisy too. It is drawn to c_j times the mean E[ggᵀ] of all ratings, where c_j = Σ p_i is
+// its last entry. An entry is the sum over c_j users. It differs from that multiple by a variance
+// of about c_j, since users' coordinates have variance 1, and by s² from noise. So the weight of
+// the entry is c_j/(c_j + s²). The remaining noise moves A_j·v_j by about s²‖v_j‖²/2 in each
+// coordinate, which is added to η. The half comes from the entries of a packed matrix off the
+// diagonal, which have half the variance.
 
-// momentNoise is the deviation of noise in moments, as if a rating of σ_i = 1 counted as one, and the mean second moments of a rating.
+// momentNoise holds the deviation of noise in moments, in units where a rating of σ_i = 1 counts as
+// one, and the mean second moments of a rating.
 type momentNoise struct {
 	second, first float64
 	scale         float64
@@ -24,7 +29,7 @@ type momentNoise struct {
 
 func (x *momentNoise) is() bool { return x.second > 0 || x.first > 0 }
 
-// momentNoise is that of a sum, which times scale counts a rating as one.
+// momentNoise computes the noise of a sum, which times scale counts a rating as one.
 func (s *Strategy) momentNoise(r absorbed, scale float64) *momentNoise {
 	p, size := &s.params.Params, s.params.packedJoint()
 	x := &momentNoise{second: r.noise[SecondMoments] * scale, first: r.noise[FirstMoments] * scale, scale: scale, mean: make([]float64, size)}
@@ -57,7 +62,7 @@ func (x *momentNoise) discounting(s *Strategy, residual float64) *discounted {
 	return &discounted{x, s, residual, dense.NewEigen(e), make([]float64, s.params.packedJoint()), make([]float64, e)}
 }
 
-// load sets a and b to the precision and the right side of item j, of which the sums of moments are given.
+// load sets a and b to the precision and the right side of item j, given the sums of its moments.
 func (x *discounted) load(a, b []float64, j int, second, first []float64) {
 	p, e := &x.strategy.params.Params, len(b)
 	c := max(x.scale*second[len(second)-1], 0)

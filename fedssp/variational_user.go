@@ -8,34 +8,36 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// The client's side of the variational solver.
+// This file holds the client's side of the variational solver.
 
 const (
-	// ownNoise is how many ratings of σ_i = 1 a user's own ratings stand beside where σ_i² is estimated.
+	// ownNoise is the weight of σ_i = 1, in ratings, beside a user's own ratings in the estimate of
+	// σ_i².
 	ownNoise = 50
 	// mostPrecise is the largest 1/σ_i² with which a user's ratings count.
 	mostPrecise = 4
-	// scalesBound is the largest of a user's scales, beside the square of the rating scale.
+	// scalesBound is the largest of a user's scales, relative to the square of the rating scale.
 	scalesBound = 25
 )
 
-// What the release of scales has of a user, by place.
+// These constants name the places in the release of scales.
 const (
 	scaleUsers      = iota // 1
 	scaleResiduals         // Σ_j E[e²]/σ_i², divided by m
-	scaleRatings           // how many ratings it has, divided by m
+	scaleRatings           // the number of ratings, divided by m
 	scaleBias              // E[b_i²]
-	scaleFeatures          // Σ E[t]², divided by how many there are
-	scaleKnown             // how many of them the ratings determine, likewise
-	scalePopularity        // the same of popularity
+	scaleFeatures          // Σ E[t]², divided by the number of weights t
+	scaleKnown             // how many of the weights t the ratings determine, divided by their number
+	scalePopularity        // the E[t]² of popularity
 	numScales
 )
 
-// bounded reports whether all of a user's moments together are bounded, as noise needs them to be. Without noise each rating is.
+// bounded reports whether all of a user's moments together are bounded, as noise needs them to be.
+// Without noise each rating is bounded.
 func (p *Params) bounded() bool { return p.PerUser > 0 }
 
-// fullWeight is what a sum is to be multiplied by, that a rating of σ_i = 1 counts as one: a rating weighs p_i of mostPrecise,
-// divided by √m or, where all of a user's moments are bounded, p_i/√PerUser.
+// fullWeight is the factor that makes a rating of σ_i = 1 count as one in a sum. A rating weighs
+// p_i of mostPrecise, divided by √m or, if all of a user's moments are bounded, p_i/√PerUser.
 func (p *Params) fullWeight() float64 {
 	if p.bounded() {
 		return math.Sqrt(float64(p.PerUser))
@@ -43,11 +45,11 @@ func (p *Params) fullWeight() float64 {
 	return mostPrecise * math.Sqrt(float64(p.Items))
 }
 
-// fits is the posterior of a user beside its means, which are beta.
+// fits is the posterior of a user except its means, which are beta.
 type fits struct {
 	covariance []float64 // width x width
 	known      []float64 // packed: Σ_j Cov[v_j, b_j]
-	joint      []float64 // e x e, of it and of E[g gᵀ]
+	joint      []float64 // e x e: known, unpacked
 	moments    []float64 // e x e: E[g gᵀ]
 	normal     []float64 // width x width: Σ_j E[h hᵀ], the upper triangle, h_j the row of item j
 	factor     []float64 // width x width
@@ -57,8 +59,8 @@ type fits struct {
 	weight     float64   // of a rating in moments that are bounded; 0: not computed yet, -1: none
 }
 
-// variational sets beta, and what else is known of the user. What cannot be computed is a beta of zeros
-// with nothing known.
+// variational sets beta and the rest of the user's posterior. If they cannot be computed, beta is
+// zero and nothing is known.
 func (w *workspace) variational(p *Params, m shared) {
 	v := m.variances(p)
 	f, n, e := &w.fits, w.width, p.joint()
@@ -105,7 +107,7 @@ func (w *workspace) variational(p *Params, m shared) {
 	w.secondMoments(p)
 }
 
-// fitPosterior solves for means and covariance of beta; false where float64 cannot.
+// fitPosterior solves for means and covariance of beta. It returns false if float64 cannot.
 func (w *workspace) fitPosterior(p *Params, v Variances) bool {
 	f, n := &w.fits, w.width
 	by := f.precision / v.Residual
@@ -131,7 +133,7 @@ func (w *workspace) fitPosterior(p *Params, v Variances) bool {
 	return true
 }
 
-// variance is that of the prior of coordinate i of beta.
+// variance is the prior variance of coordinate i of beta.
 func (w *workspace) variance(p *Params, v Variances, i int) float64 {
 	switch {
 	case i < p.Rank:
@@ -157,7 +159,8 @@ func (w *workspace) secondMoments(p *Params) {
 	f.moments[e*e-1] = 1
 }
 
-// expectedResiduals sets Σ_j E[e²]: that of means, what users' uncertainty adds to it, and what items' does.
+// expectedResiduals sets Σ_j E[e²]: the residuals of the means, plus the uncertainty of the user
+// and of the items.
 func (w *workspace) expectedResiduals(p *Params) {
 	f, n := &w.fits, w.width
 	w.secondMoments(p)
@@ -173,7 +176,8 @@ func (w *workspace) expectedResiduals(p *Params) {
 	}
 }
 
-// share is 1, or what brings E[g gᵀ] down to the bound: a user of which more is said counts less.
+// share is 1, or the factor that brings E[g gᵀ] down to the bound. A user with larger moments
+// counts less.
 func (w *workspace) share(p *Params) float64 {
 	x := dense.Norm(w.fits.moments)
 	switch bound := dense.Sqr(p.ClipUser); {
@@ -189,17 +193,21 @@ func (w *workspace) share(p *Params) float64 {
 // justBelow is a little below 1, lest rounding passes a bound.
 const justBelow = 1 - 1e-12
 
-// contribute is what the user adds to a release of the variational solver.
+// contribute computes a user's addition to a release of the variational solver.
 //
-// Each rating weighs w_i <= 1/√m, so that Σ_j w_i² <= 1 over at most m ratings, whatever the server says. A block of
-// second-moments is w_i·E[g gᵀ], whose norm is w_i·Γ_u² at most by [workspace.share]; one of first-moments is clipped to the
-// norm Γ_y·Γ_u before it is weighed; so both are within those bounds, and no coordinate beyond 1/√m of them. E[u uᵀ] is a part
-// of E[g gᵀ] and scaled as it is. Scales are each clipped to their range.
+// Each rating weighs w_i <= 1/√m, so that Σ_j w_i² <= 1 over at most m ratings, whatever the server
+// broadcasts. A block of second-moments is w_i·E[g gᵀ], whose norm is at most w_i·Γ_u² by
+// [workspace.share]. A block of first-moments is clipped to the norm Γ_y·Γ_u before it is weighed.
+// So both are within those bounds, and no coordinate exceeds 1/√m of them. E[u uᵀ] is a part of E[g
+// gᵀ] and scaled with it. Scales are each clipped to their range.
 //
-// Where PerUser is positive ([Params.bounded]), as it is under noise, one weight of all of the user's n ratings takes the place of 1/√m: at most so much that
-// the norm of all second-moments, √n·w·‖E[g gᵀ]‖, is at most Γ_u², and that of all first-moments at most their bound, NormItems. Both are
-// measured last. An empty record has a posterior too, the prior, and contributes none of it: it never comes here
-// ([contribution.vector]), and adds zero to every sum. So a record that is emptied moves a sum by the norm of one contribution.
+// If PerUser is positive ([Params.bounded]), as it is with noise, one weight w for all of the
+// user's n ratings replaces 1/√m. The norm of all second-moments, √n·w·‖E[g gᵀ]‖, is then at most
+// Γ_u², and the norm of all first-moments at most their bound, NormItems. Both are measured last.
+//
+// An empty record has a posterior too, the prior, but never contributes it: it does not come here
+// ([contribution.vector]), and adds zero to every sum. So emptying a record moves a sum by the norm
+// of one contribution.
 func (variational) contribute(c *contribution, name string) (protocol.Vector, error) {
 	c.fitVariational()
 	p, w, f := c.params, c.work, &c.work.fits
@@ -245,7 +253,7 @@ func (c *contribution) fitVariational() {
 	c.keep(c.work)
 }
 
-// firstMoments are, of each rated item, E[(y - μ - b_i - <t_i, x_j>)·g] times a weight.
+// firstMoments returns, for each rated item, E[(y - μ - b_i - <t_i, x_j>)·g] times a weight.
 func (c *contribution) firstMoments(weight float64) []float64 {
 	p, w, f := c.params, c.work, &c.work.fits
 	d, e, n := p.Rank, p.joint(), w.width
@@ -273,7 +281,7 @@ func (c *contribution) firstMoments(weight float64) []float64 {
 	return out
 }
 
-// scales are what variances are learned from.
+// scales returns the user's part of the sums that variances are learned from.
 func (c *contribution) scales() []float64 {
 	p, w, f := c.params, c.work, &c.work.fits
 	v, n, m := c.model.variances(p), w.width, float64(p.Items)
@@ -309,7 +317,7 @@ func (p *Params) scalesBound() float64 {
 	return max(dense.Sqr(p.Max-p.Min), scalesBound)
 }
 
-// scaleUnit is what one of a user's scales is divided by before it is clipped.
+// scaleUnit divides one of a user's scales before it is clipped.
 func (p *Params) scaleUnit(i int) float64 {
 	switch {
 	case !p.bounded():
@@ -323,8 +331,9 @@ func (p *Params) scaleUnit(i int) float64 {
 	}
 }
 
-// bounded is the weight of each of a user's ratings: the given one or, if it is less, what brings second-moments down to the norm Γ_u²
-// and first-moments to their bound. The norms are taken of what is sent, so that no weight of the server's model can pass them.
+// bounded is the weight of each of a user's ratings: the given weight or, if that is less, the
+// weight that brings second-moments down to the norm Γ_u² and first-moments to their bound. The
+// sent vectors are measured, so no choice of the server's model can exceed them.
 func (c *contribution) bounded(weight float64) float64 {
 	p, f := c.params, &c.work.fits
 	if f.weight == 0 {

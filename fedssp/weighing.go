@@ -8,15 +8,15 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// Budgeting says how a user's sensitivity is dealt to its ratings.
+// Budgeting says how a user's sensitivity is divided among its ratings.
 type Budgeting string
 
 const (
-	// Weights: every rating takes part, with w_j ∝ n̂_j^-Exponent and Σ w_j² = 1.
+	// Weights uses every rating, with w_j ∝ n̂_j^-Exponent and Σ w_j² = 1.
 	Weights Budgeting = "weights"
-	// UniformSample: at most PerUser ratings, each as likely, with w = 1/√PerUser.
+	// UniformSample uses at most PerUser ratings, all equally likely, with w = 1/√PerUser.
 	UniformSample Budgeting = "uniform"
-	// TailSample: at most PerUser ratings, those of the rarest items by the private counts.
+	// TailSample uses at most PerUser ratings, of the rarest items by the private counts.
 	TailSample Budgeting = "tail"
 )
 
@@ -24,11 +24,11 @@ const (
 type Normaliser string
 
 const (
-	// PerUserNorm: a user's weights are scaled so that Σ w² is 1, as am-ssp E.1.4 has it.
+	// PerUserNorm scales each user's weights so that Σ w² is 1, as in am-ssp E.1.4.
 	PerUserNorm Normaliser = "user"
-	// GlobalNorm: one scale for all, by which Σ w² of an average user is 1/Headroom, and weights of a
-	// user beyond 1 are scaled back: equations (11) and (12) of the multi-task paper, with β = 1 and
-	// c(n) = Headroom.
+	// GlobalNorm uses one scale for all users: Σ w² of an average user is 1/Headroom. The weights
+	// of a user beyond 1 are scaled back. These are equations (11) and (12) of the multi-task
+	// paper, with β = 1 and c(n) = Headroom.
 	GlobalNorm Normaliser = "global"
 )
 
@@ -36,7 +36,7 @@ func weighingKeys() []*config.Key {
 	return []*config.Key{keys.budgeting.Key, keys.exponent.Key, keys.normalise.Key, keys.headroom.Key, keys.perUser.Key}
 }
 
-// declareWeighing declares how sensitivity is dealt to ratings.
+// declareWeighing declares how sensitivity is divided among ratings.
 func declareWeighing() {
 	keys.budgeting = word("statistics.budgeting", []string{string(Weights), string(UniformSample), string(TailSample)}, nil,
 		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
@@ -46,8 +46,8 @@ func declareWeighing() {
 			}
 			return string(Weights)
 		})
-	// Counts cost more than the weights gain where the biases come first, and noise makes
-	// weights of 1/4 worse than equal ones.
+	// Counts cost more than the weights gain if the biases come first, and with noise weights of
+	// 1/4 are worse than equal weights.
 	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals, ada-dpsgd and am-ssp-ids; 0.25 of am-ssp, am-dpsgd and dp-sgd-mf, as published",
 		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
 		always(func(s settings) float64 {
@@ -59,7 +59,7 @@ func declareWeighing() {
 	keys.normalise = config.DeclareText(config.Key{
 		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)},
 		When: condition(settings.weights).when(),
-		Help: "What brings weights to the bound of a user: a scale of each user's own, or one for all, beyond which a user's are scaled back (multi-task, (11) and (12)).",
+		Help: "How weights are brought to the bound of a user: by each user's own scale, or by one for all users, with larger weights scaled back (multi-task, (11) and (12)).",
 	})
 	keys.headroom = config.DeclareNumber(config.Key{
 		Name: "statistics.headroom", Kind: config.Real, Default: "1", Range: config.Between(1e-3, 1e3), When: condition(func(s settings) bool { return s.weights() && s.global() }).when(),
@@ -67,10 +67,10 @@ func declareWeighing() {
 	})
 	// Half as many (multi-task paper, section 5.1) lose more than their noise costs.
 	keys.perUser = count("statistics.per-user", config.Between(1, 1e6), func(s settings) bool { return !s.weights() || s.noisyPosteriors() }, "100; 1000 without noise",
-		"Most ratings of a user in a sample. With posteriors under noise: how many ratings of a user count in full; those of a user with more weigh less.", always(func(s settings) float64 { return either(s.private(), 100, 1000) }))
+		"Most ratings of a user in a sample. With posteriors under noise: how many ratings of a user count in full; if a user has more, each weighs less.", always(func(s settings) float64 { return either(s.private(), 100, 1000) }))
 }
 
-// perUser is Params.PerUser; 0 where all of a user's ratings count in full.
+// perUser is Params.PerUser; 0 if all of a user's ratings count in full.
 func (s settings) perUser() int {
 	if s.weights() && !s.noisyPosteriors() {
 		return 0
@@ -86,14 +86,14 @@ func (s settings) weighing() WeighingParams {
 	}
 }
 
-// WeighingParams say how a user's sensitivity is dealt to its ratings.
+// WeighingParams sets how a user's sensitivity is divided among its ratings.
 type WeighingParams struct {
 	Budgeting Budgeting
 	Exponent  float64    // of the weights, 0 (equal) to 2
 	Normalise Normaliser // "" is PerUserNorm
 	Headroom  float64    // c(n) of GlobalNorm, positive; else 0
-	// PerUser is how many ratings a user's sample has at most. With the variational solver it is how many ratings of a user count in full,
-	// and positive where there is noise; else 0.
+	// PerUser is the most ratings in a user's sample. With the variational solver it is the number
+	// of a user's ratings that count in full, and positive if there is noise; else 0.
 	PerUser int
 }
 
@@ -115,7 +115,7 @@ func (p *Params) checkBudgeting(e *problems) {
 	}
 }
 
-// weigh chooses the ratings that take part, once, and deals weights to them.
+// weigh chooses the ratings that take part, once, and gives them weights.
 func (c *contribution) weigh() error {
 	if c.weights != nil {
 		return nil
@@ -151,8 +151,9 @@ func (c *contribution) weigh() error {
 	return nil
 }
 
-// restrain scales x, the norm of which or of a multiple of it is given, by what brings that norm down to the bound, and returns the
-// factor; 1 where it is no longer. It is a little less than it need be, lest rounding passes the bound.
+// restrain scales x so that the given norm, of x or a multiple of x, falls to the bound, and
+// returns the factor; 1 if the norm is within the bound. The factor is a little less than
+// necessary, lest rounding passes the bound.
 func restrain(x []float64, norm, bound float64) float64 {
 	const less = 1 - 1e-15
 	if norm <= bound {
@@ -165,7 +166,8 @@ func restrain(x []float64, norm, bound float64) float64 {
 	return by
 }
 
-// choose says which ratings take part: all of them or, where ratings are budgeted, those that were drawn for all of a run's sums.
+// choose selects the ratings that take part: all of them or, if ratings are budgeted, the sample
+// that was drawn for all of a run's sums.
 func (c *contribution) choose(counts []float64) error {
 	p, n := c.params, len(c.ratings.Items)
 	if p.Budgeting == Weights {
@@ -193,7 +195,8 @@ func (c *contribution) choose(counts []float64) error {
 	return nil
 }
 
-// own are places among all of the user's ratings, of places among those of items that are trained on.
+// own maps places among the ratings of items that are trained on to places among all of the user's
+// ratings.
 func (c *contribution) own(places []int) []int {
 	if c.from == nil {
 		return places
@@ -205,7 +208,9 @@ func (c *contribution) own(places []int) []int {
 	return out
 }
 
-// among is the way back. A rating of an item that is not trained on, which it was when the sample was drawn, is left out.
+// among maps places among all of the user's ratings to places among the ratings of items that are
+// trained on. It leaves out ratings of items that were trained on when the sample was drawn, and no
+// longer are.
 func (c *contribution) among(own []int) []int {
 	if c.from == nil {
 		return own
@@ -219,7 +224,7 @@ func (c *contribution) among(own []int) []int {
 	return out
 }
 
-// items are those of the chosen ratings.
+// items lists the items of the chosen ratings.
 func (c *contribution) items() []uint32 {
 	items := make([]uint32, len(c.chosen))
 	for i, k := range c.chosen {
@@ -228,9 +233,9 @@ func (c *contribution) items() []uint32 {
 	return items
 }
 
-// weights is c_j of all N clients, at least the deviation of its noise: less cannot be told from
-// nothing. typical is w̃. A sample's weights are all the same; else a user's are about 1/√n and add up to about
-// √n, at least 1, so that one over their sum is about one of them.
+// weights returns c_j of all N clients, at least the deviation of its noise, because less cannot be
+// told from zero. typical is w̃. A sample's weights are all equal. Other weights of a user are
+// about 1/√n and add up to about √n, at least 1, so 1 over their sum is about one weight.
 func (s *Strategy) weights() (c []float64, typical float64) {
 	n := s.params.total()
 	c = dense.Scaled(s.weight, n)

@@ -9,20 +9,20 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// Counts that the server broadcasts are clamped to this range with the client: below 1
-// they are noise, and above nothing is meant by them.
+// The client clamps broadcast counts to this range. Below 1 a count is noise; no true count is
+// above the range.
 const (
 	leastCount = 1
 	mostCount  = 1e12
 )
 
-// weigh sets w to the weights of ratings whose items have the given private counts, all
-// the same where there are none: w_j ∝ n̂_j^-exponent, then normalised, so that
-// Σ w_j² = 1 whatever the counts are.
+// weigh sets w to the weights of ratings whose items have the given private counts; without counts
+// all weights are equal. w_j ∝ n̂_j^-exponent, normalised last, so that Σ w_j² = 1 whatever the
+// counts are.
 //
-// That is the whole of the proof: after clamping every w_j² is between 1e-48 and 1
-// before it is normalised, so the sum is positive and finite, and what the server says
-// of n̂ moves weight between the user's own ratings only.
+// That is the whole proof. After clamping every w_j² is between 1e-48 and 1 before it is
+// normalised, so the sum is positive and finite. The server's n̂ moves weight only between the
+// user's own ratings.
 func weigh(w, counts []float64, exponent float64) {
 	var sum float64
 	for k := range w {
@@ -38,11 +38,12 @@ func weigh(w, counts []float64, exponent float64) {
 	}
 }
 
-// weighGlobally sets w to the weights of ratings by one scale for all, w_j = scale·n̂_j^-exponent
-// ([globalScale]), and where Σ w_j² is above 1, scales them back to it (multi-task paper, equation (12)).
+// weighGlobally sets w to the weights of ratings by one scale for all users, w_j =
+// scale·n̂_j^-exponent ([globalScale]). If Σ w_j² is above 1, it scales them back to 1 (multi-task
+// paper, equation (12)).
 //
-// The proof is the last step: Σ w_j² is at most 1 whatever scale and counts the server says. A scale
-// that is no number, or none, leaves weights of zero.
+// The proof is the last step: Σ w_j² is at most 1 for any broadcast scale and counts. A scale that
+// is not finite, or not positive, leaves weights of zero.
 func weighGlobally(w, counts []float64, exponent, scale float64) {
 	if !(scale > 0 && scale <= mostCount) {
 		scale = 0
@@ -61,8 +62,8 @@ func weighGlobally(w, counts []float64, exponent, scale float64) {
 	}
 }
 
-// globalScale is 1/√(Σ_j n̂_j^{1-2μ}·c/n): with it users' Σ w_j² are 1/c on average, if the counts are right (multi-task
-// paper, equation (11), with the exponent of section 5.1 and β = 1).
+// globalScale is 1/√(Σ_j n̂_j^{1-2μ}·c/n). With it users' Σ w_j² are 1/c on average, if the counts
+// are right (multi-task paper, equation (11), with the exponent of section 5.1 and β = 1).
 func globalScale(counts func(j int) float64, items, users int, exponent, headroom float64) float64 {
 	var sum float64
 	for j := range items {
@@ -78,7 +79,7 @@ func clampCount(n float64) float64 {
 	return min(max(n, leastCount), mostCount)
 }
 
-// sample draws at most size of n places, each as likely, ascending.
+// sample draws at most size of n places, all equally likely, ascending.
 func sample(n, size int, random io.Reader) ([]int, error) {
 	places, err := shuffled(n, min(n, size), random)
 	slices.Sort(places)
@@ -105,8 +106,8 @@ func shuffled(n, size int, random io.Reader) ([]int, error) {
 	return order[:size], nil
 }
 
-// sampleTail draws at most size places with the smallest counts, ascending. Ties, and
-// everything where there are no counts, are in random order.
+// sampleTail draws at most size places with the smallest counts, ascending. Ties are in random
+// order, and so is everything if there are no counts.
 func sampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
 	order, err := shuffled(n, n, random)
 	if err != nil {

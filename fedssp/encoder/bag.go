@@ -6,16 +6,15 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// sparse is a matrix row by row: the entries of row i stand from start[i] to
-// start[i+1].
+// sparse is a matrix row by row: the entries of row i stand from start[i] to start[i+1].
 type sparse struct {
 	start  []int32
 	index  []int32
 	weight []float64
 }
 
-// bag is one category as a matrix of items x values, both ways round. The weights of
-// an item add up to 1, or it has none.
+// bag is one category as a matrix of items x values, and its transpose. The weights of an item add
+// up to 1, or the item has none.
 type bag struct {
 	byItem, byValue sparse
 	first           int // where its embeddings begin in θ
@@ -24,7 +23,7 @@ type bag struct {
 
 func (b *bag) values() int { return len(b.byValue.start) - 1 }
 
-// newBag checks a category of items and turns its weights into those of an average.
+// newBag checks a category of items and normalises its weights to averages.
 func newBag(c *dataset.Category, items int) (bag, error) {
 	bad := func(format string, args ...any) (bag, error) {
 		return bag{}, fmt.Errorf("encoder: category %q: "+format, append([]any{c.Name}, args...)...)
@@ -74,8 +73,8 @@ func idBag(items int) bag {
 	return bag{byItem: s, byValue: s}
 }
 
-// transpose is the same matrix column by column, of which it has so many; the entries
-// of a column stand in the order of their rows.
+// transpose returns the matrix, with the given number of columns, column by column. The entries of
+// a column stand in the order of their rows.
 func (s sparse) transpose(columns int) sparse {
 	t := sparse{start: make([]int32, columns+1), index: make([]int32, len(s.index)), weight: make([]float64, len(s.index))}
 	for _, f := range s.index {

@@ -9,17 +9,18 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Where the gradient by θ does not come from statistics of items but as it is, in DP-SGD, clients compute it and the
-// server takes the steps: [Encoder.Gradient] and [Encoder.Descend].
+// In DP-SGD the gradient by θ does not come from statistics of items. Clients compute it with
+// [Encoder.Gradient], and the server takes the steps with [Encoder.Descend].
 
-// Theta are the parameters: embeddings category by category and value by value, then the dense layer, hidden x rank, row by
-// row. Not a copy.
+// Theta returns the parameters: embeddings category by category and value by value, then the dense
+// layer, hidden x rank, row by row. Not a copy.
 func (e *Encoder) Theta() []float64 { return e.theta }
 
-// Gradient adds to grad the gradient, at the given θ, of the sum of losses of single items' embeddings: lines 6 to 8 of
-// algorithm 6 of the paper. Loss k is of item items[k]; slope writes its gradient by the item's embedding v to g, both
-// of length rank. Neither θ nor anything else of the encoder is read or changed but what was laid down by New, so that
-// clients may share one and call it at once.
+// Gradient adds to grad the gradient, at the given θ, of the sum of losses of single items'
+// embeddings: lines 6 to 8 of Algorithm 6 of the paper. Loss k belongs to item items[k]. slope
+// writes its gradient by the item's embedding v to g, both of length rank. Gradient reads only the
+// fixed layout that New made, and changes nothing, so clients may share an encoder and call it
+// concurrently.
 func (e *Encoder) Gradient(theta []float64, items []int32, slope func(k int, v, g []float64), grad []float64) {
 	dim, d := e.settings.Dim, e.rank
 	h, v, g := make([]float64, e.hidden), make([]float64, d), make([]float64, d)
@@ -58,8 +59,9 @@ func (e *Encoder) Gradient(theta []float64, items []int32, slope func(k int, v, 
 
 func vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
 
-// Descend takes a step, counted from 0 over Settings.Steps of them, against a gradient by θ, which it changes: the ridge
-// comes to it. Where θ is no longer finite it is put back to the public start, and the error is an [ErrDiverged].
+// Descend takes a step, counted from 0 to Settings.Steps - 1, against a gradient by θ. It adds the
+// ridge to grad. If θ is no longer finite, θ returns to the public start, and the error is an
+// [ErrDiverged].
 func (e *Encoder) Descend(grad []float64, step int) error {
 	floats.AddScaled(grad, e.settings.Ridge, e.theta)
 	e.opt.begin(e.settings.rate(step))

@@ -1,18 +1,17 @@
-// Package encoder is the item encoder of multi-encoder models (Krichene et al., "Private
-// Learning with Public Features", AISTATS 2024, section 2.2 and appendix E.1.2). It maps
-// an item's public features to an embedding, and its parameters are fitted to statistics
-// that are already private.
+// Package encoder is the item encoder of multi-encoder models (Krichene et al., "Private Learning
+// with Public Features", AISTATS 2024, section 2.2 and appendix E.1.2). It maps an item's public
+// features to an embedding, and its parameters are fitted to statistics that are already private.
 //
-// The encoder turns the features of item j into the embedding v_j(θ) of rank d. Each
-// value of each category has an embedding. A category gives the weighted average of the
-// embeddings of the item's values (a bag of words), or the zero vector where it has none.
-// The categories' vectors are concatenated and pass through a dense layer, a matrix
-// without bias; in a linear encoder they are added instead. An item's id may be one more
-// category. A linear encoder with ids only has θ = V: plain matrix factorization.
+// The encoder turns the features of item j into the embedding v_j(θ) of rank d. Each value of each
+// category has an embedding. A category gives the weighted average of the embeddings of the item's
+// values (a bag of words), or the zero vector if it has none. The categories' vectors are
+// concatenated and pass through a dense layer, a matrix without bias; in a linear encoder they are
+// added instead. An item's id may be one more category. A linear encoder with ids only has θ = V:
+// plain matrix factorization.
 //
-// The server runs all of it, on public features and on noisy sums, so it costs no
-// privacy. All randomness comes from a public seed, and results depend neither on the
-// number of workers nor on the order in which they run.
+// The server runs all of it, on public features and on noisy sums, so it costs no privacy. All
+// randomness comes from a public seed, and results depend neither on the number of workers nor on
+// their order.
 package encoder
 
 import (
@@ -29,8 +28,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Encoder is the map from items to embeddings, with its parameters θ and the state of its
-// optimiser. It is not safe for concurrent use.
+// Encoder maps items to embeddings. It holds the parameters θ and the state of the optimiser. It is
+// not safe for concurrent use.
 type Encoder struct {
 	settings    Settings // Dim is never 0
 	seed        uint64
@@ -47,9 +46,9 @@ type Encoder struct {
 	pass pass
 }
 
-// New makes an encoder at its public start: embeddings and dense layer drawn from a
-// normal distribution by the seed, scaled to Settings.StartNorm. f nil means that items
-// have ids only; otherwise the encoder keeps f, which must not change.
+// New returns an encoder at its public start: the seed draws embeddings and dense layer from a
+// normal distribution, scaled to Settings.StartNorm. If f is nil, items have ids only. Otherwise
+// the encoder keeps f, which must not change.
 func New(f *dataset.ItemFeatures, items, rank int, s Settings, seed uint64) (*Encoder, error) {
 	errs := []error{s.Validate(rank)}
 	if items < 1 || items > math.MaxInt32 {
@@ -118,23 +117,23 @@ func (e *Encoder) lay(f *dataset.ItemFeatures) error {
 	return nil
 }
 
-// maxNumbers keeps what an encoder allocates within what can be had.
+// maxNumbers limits the memory of an encoder.
 const maxNumbers = math.MaxInt32
 
-// numbers is how many θ and the embeddings of all items have, in floating point since it
-// is there to find what is out of all proportion.
+// numbers counts the numbers of θ and of the embeddings of all items. The count is a float64
+// because absurd settings would overflow an int.
 func numbers(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
 	return float64(items)*float64(rank) + parameters(f, items, rank, s)
 }
 
-// Parameters is how many numbers θ of an encoder of these settings has, in floating point for the same reason. Settings
-// are those that [New] takes.
+// Parameters counts the numbers of θ for an encoder of the settings that [New] takes. The count is
+// a float64 because absurd settings would overflow an int.
 func Parameters(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
 	f, s = complete(f, items, rank, s)
 	return parameters(f, items, rank, s)
 }
 
-// parameters is the same of settings that are complete.
+// parameters is Parameters for completed settings.
 func parameters(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
 	n, categories := 0., 0.
 	for i := range f.Categories {
@@ -151,7 +150,7 @@ func parameters(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
 	return n
 }
 
-// complete replaces what stands for something else in settings.
+// complete replaces the settings that stand for others.
 func complete(f *dataset.ItemFeatures, items, rank int, s Settings) (*dataset.ItemFeatures, Settings) {
 	if s.Dim == 0 {
 		s.Dim = rank
@@ -162,9 +161,8 @@ func complete(f *dataset.ItemFeatures, items, rank int, s Settings) (*dataset.It
 	return f, s
 }
 
-// start puts θ at its public start and forgets what the optimiser knows. The paper does
-// not say where θ starts. Here a layer passes on the norm of what it is given, on
-// average, and both layers take an equal part of the scaling.
+// start puts θ at its public start and clears the optimiser. The paper does not say where θ starts.
+// Here a layer keeps the norm of its input, on average, and both layers share the scaling equally.
 func (e *Encoder) start() {
 	e.opt.forget()
 	rng := entropy.Public(e.seed, "fedssp/encoder/start")
@@ -192,7 +190,7 @@ func (e *Encoder) Embed(v []float64, run protocol.Runner) {
 	p.batch, p.out = nil, nil
 }
 
-// embedShare embeds a share of the batch, all items, for Embed.
+// embedShare embeds a share of all items, for Embed.
 func (e *Encoder) embedShare(i int) {
 	p := &e.pass
 	lo, hi := p.share(i)
@@ -202,8 +200,7 @@ func (e *Encoder) embedShare(i int) {
 	}
 }
 
-// forward embeds items, blockItems at most; the result is the scratch's until its next
-// use.
+// forward embeds at most blockItems items. The result is valid until the next use of the scratch.
 func (e *Encoder) forward(s *scratch, items []int32) []float64 {
 	dim := e.settings.Dim
 	h := s.hidden[:len(items)*e.hidden]

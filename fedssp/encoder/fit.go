@@ -9,30 +9,28 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Objective is the loss that embeddings are fitted to: the mean over the items of a loss
-// of each embedding.
+// Objective is the loss that embeddings are fitted to: the mean over the items of a loss of each
+// embedding.
 type Objective interface {
-	// Gradient writes to g, of length rank, the gradient at v of the loss of item j, and
-	// returns the loss; for the statistics of SSP-c with a ridge λ of item j,
+	// Gradient writes to g, of length rank, the gradient at v of the loss of item j, and returns
+	// the loss. For the statistics of SSP-c with a ridge λ of item j,
 	//
 	//	g = (A_j + λI)v - b_j, loss ½ vᵀ(A_j + λI)v - b_jᵀv,
 	//
-	// where A_j is positive semidefinite, or there is no minimum. It must not keep or
-	// change v. It is called for different items at once.
+	// where A_j is positive semidefinite, or there is no minimum. Gradient must not keep or change
+	// v. It is called concurrently for different items.
 	//
-	// The step averages over items. If losses are scaled such that the items' weights
-	// (c_j) are 1 on average, the same rate and ridge suit many items and few, dense
-	// ratings and sparse ones.
+	// The step averages over items. If losses are scaled such that the items' weights (c_j) are 1
+	// on average, the same rate and ridge suit many items and few, dense ratings and sparse ones.
 	Gradient(j int, v, g []float64) float64
 }
 
-// ErrDiverged is returned, wrapped, where the loss or θ is no longer finite.
+// ErrDiverged is returned, wrapped, if the loss or θ is no longer finite.
 var ErrDiverged = errors.New("encoder: the fit diverged")
 
-// Part is one of Of equal parts of a round's steps; Index counts them from 0. There
-// is one for each secure sum where noise is drawn several times within a round
-// (SSP-i and what lies between it and SSP-c). Decay and epochs continue from part to
-// part.
+// Part is one of Of equal parts of a round's steps; Index counts them from 0. Each secure sum
+// gets a part if a round draws noise several times (SSP-i and the forms between it and SSP-c).
+// Decay and epochs continue from part to part.
 type Part struct{ Index, Of int }
 
 func (p Part) validate(steps int) error {
@@ -43,16 +41,16 @@ func (p Part) validate(steps int) error {
 	return nil
 }
 
-// Fit takes the gradient steps of a round (algorithm 5 of the paper, lines 6 to 9):
-// Settings.Steps of them, from the public start or, with a warm start, from the present
-// parameters. The round number determines the mini-batches. After [ErrDiverged] θ is
-// back at the public start.
+// Fit takes the gradient steps of a round (Algorithm 5 of the paper, lines 6 to 9). It takes
+// Settings.Steps of them, from the public start or, with a warm start, from the present parameters.
+// The round number determines the mini-batches. After [ErrDiverged] θ is back at the public
+// start.
 func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
 	return e.FitPart(o, round, Part{0, 1}, run)
 }
 
-// FitPart takes a part of the steps of a round. Without a warm start only the first
-// part begins at the public start. See [Encoder.Fit].
+// FitPart takes a part of the steps of a round. Without a warm start only the first part
+// begins at the public start. See [Encoder.Fit].
 func (e *Encoder) FitPart(o Objective, round uint64, part Part, run protocol.Runner) error {
 	steps := e.settings.Steps
 	if err := part.validate(steps); err != nil {
@@ -71,7 +69,7 @@ func (e *Encoder) FitPart(o Objective, round uint64, part Part, run protocol.Run
 			return e.diverged(round, fmt.Sprintf("step %d of %d begins at a loss of %v", t+1, steps, loss))
 		}
 	}
-	// The last step may have left what no loss has seen yet.
+	// No loss has seen the result of the last step yet.
 	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
 		for _, x := range xs {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -89,7 +87,7 @@ func (e *Encoder) diverged(round uint64, what string) error {
 		ErrDiverged, round, what, e.settings.Rate, e.settings.StartNorm)
 }
 
-// batches is how many batches an epoch has.
+// batches counts the batches of an epoch.
 func (e *Encoder) batches() int {
 	if e.settings.Batch == 0 {
 		return 1
@@ -99,8 +97,8 @@ func (e *Encoder) batches() int {
 
 func (e *Encoder) largestBatch() int { return (e.items-1)/e.batches() + 1 }
 
-// deal takes up the batch of a step: in each epoch every item is in one batch, public
-// and at random. anew says that the order of the epoch is not there yet.
+// deal selects the batch of a step. In each epoch every item is in one batch, public and at random.
+// anew says that the order of the epoch has yet to be drawn.
 func (e *Encoder) deal(round uint64, step int, anew bool) {
 	p, n := &e.pass, e.batches()
 	if n == 1 {
@@ -116,8 +114,7 @@ func (e *Encoder) deal(round uint64, step int, anew bool) {
 	p.batch = p.order[cut(e.items, k, n):cut(e.items, k+1, n)]
 }
 
-// step takes one gradient step on the batch and returns the mean loss before it,
-// without the ridge.
+// step takes one gradient step on the batch and returns the mean loss before it, without the ridge.
 func (e *Encoder) step(t int, run protocol.Runner) float64 {
 	p := &e.pass
 	e.turn()

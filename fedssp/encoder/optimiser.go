@@ -2,18 +2,18 @@ package encoder
 
 import "math"
 
-// The constants of Adam (Kingma & Ba, section 2).
+// These are the constants of Adam (Kingma & Ba, section 2).
 const (
 	beta1   = 0.9
 	beta2   = 0.999
 	epsilon = 1e-8
 )
 
-// optimiser takes the steps of θ, a stretch of it at a time, so that stretches can be
-// taken side by side.
+// optimiser takes the steps of θ, a stretch of it at a time, so that workers can take stretches in
+// parallel.
 type optimiser struct {
 	kind  Optimiser
-	steps uint64    // that the moments know of; Adam only
+	steps uint64    // taken so far; Adam only
 	mean  []float64 // running mean of the gradient; Adam only
 	sq    []float64 // running mean of its square; Adam only
 

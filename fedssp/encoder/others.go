@@ -8,9 +8,10 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// EmbedOthers returns the embeddings of other items, items x rank, row by row. Their features have the categories and vocabularies of
-// the encoder's own, as those of [dataset.ItemFeatures.Pick] have. Nothing was learned of ids of theirs, nor of a value that none of the
-// encoder's items has: these count as zero, and an item of which nothing is left is zero.
+// EmbedOthers returns the embeddings of other items, items x rank, row by row. Their features have
+// the categories and vocabularies of the encoder's own, as with [dataset.ItemFeatures.Pick]. Their
+// ids were never trained on, nor were values that none of the encoder's items has: these count as
+// zero. An item with nothing else is zero.
 func (e *Encoder) EmbedOthers(f *dataset.ItemFeatures) []float64 {
 	dim, d := e.settings.Dim, e.rank
 	v, h := make([]float64, f.Items*d), make([]float64, e.hidden)

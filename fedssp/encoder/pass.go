@@ -6,27 +6,26 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// How a pass is cut up. The cuts depend on the problem alone, never on the number of
-// workers, and whatever crosses a cut is added up in a fixed order.
+// A pass is cut up by these constants. The cuts depend on the problem alone, never on the number of
+// workers. Sums across a cut are added up in a fixed order.
 const (
 	blockItems = 32   // that go through the dense layer at once; up to rank 64 too few for gonum to start goroutines
 	maxShares  = 32   // of a batch; each has a gradient of the dense layer of its own
 	spanCost   = 4096 // additions to coordinates that make a span of θ worth a worker's visit
 )
 
-// pass is what a gradient step works with: all buffers, so that a step allocates
-// nothing.
+// pass holds all buffers of a gradient step, so that a step allocates nothing.
 type pass struct {
 	all   []int32 // 0..items-1
 	order []int32 // of the epoch
-	place []int32 // of each item in the batch; -1: not in it
+	place []int32 // for each item, its place in the batch; -1: not in it
 	batch []int32
 	out   []float64 // of Embed
 
 	objective Objective
-	scratch   []scratch // of each share of a batch
+	scratch   []scratch // for each share of a batch
 	back      []float64 // gradient of the batch's losses by the hidden layer, len(batch) x hidden
-	turned    []float64 // the dense layer transposed, rank x hidden: its rows are what the way back adds up
+	turned    []float64 // the dense layer transposed, rank x hidden: its rows are added up on the way back
 	grad      []float64 // by θ
 	spans     []span
 
@@ -74,8 +73,8 @@ func (e *Encoder) preparePass() {
 	p.embed, p.losses, p.update = e.embedShare, e.lossShare, e.updateSpan
 }
 
-// spans appends those of the bag's embeddings. A common value is in many items, so
-// spans are of like work, not of like length.
+// spans appends the spans of the bag's embeddings. Spans have equal work, not equal length, because
+// a common value is in many items.
 func (b *bag) spans(spans []span, k, dim int) []span {
 	lo, cost := 0, 0
 	for f := range b.values() {
@@ -88,21 +87,20 @@ func (b *bag) spans(spans []span, k, dim int) []span {
 	return spans
 }
 
-// shares is how many shares the batch is cut into.
+// shares counts the shares that the batch is cut into.
 func (p *pass) shares() int { return min(maxShares, (len(p.batch)+blockItems-1)/blockItems) }
 
-// share is where the share i of the batch begins and ends.
+// share returns the bounds of share i of the batch.
 func (p *pass) share(i int) (lo, hi int) {
 	n, m := len(p.batch), p.shares()
 	return cut(n, i, m), cut(n, i+1, m)
 }
 
-// cut is where stretch i of n things begins that are cut into so many, of lengths that
-// differ by one at most.
+// cut is where stretch i begins, of n things cut into parts whose lengths differ by at most one.
 func cut(n, i, parts int) int { return i*(n/parts) + i*(n%parts)/parts }
 
-// lossShare goes forward and back through a share of the batch: its loss, its gradient
-// by the dense layer, and its part of the gradient by the hidden layer.
+// lossShare goes forward and back through a share of the batch. It computes the loss, the gradient
+// by the dense layer, and the share's part of the gradient by the hidden layer.
 func (e *Encoder) lossShare(i int) {
 	p, s, d := &e.pass, &e.pass.scratch[i], e.rank
 	s.loss = 0
@@ -124,9 +122,8 @@ func (e *Encoder) lossShare(i int) {
 	}
 }
 
-// backward takes the gradient g by the embeddings of the block that the scratch holds
-// back through the dense layer. It goes category by category: gonum starts goroutines
-// for matrices that are wide.
+// backward takes the gradient g by the embeddings of the block in the scratch back through the
+// dense layer. It goes category by category, because gonum starts goroutines for wide matrices.
 func (e *Encoder) backward(s *scratch, g, back []float64, items int) {
 	dim, d := e.settings.Dim, e.rank
 	outer := general(g, items, d)
@@ -149,9 +146,9 @@ func (e *Encoder) turn() {
 	}
 }
 
-// updateSpan completes the gradient of a span of θ and takes its step. A value's
-// gradient is gathered from the items of the batch that have it: no row is written by
-// two, and the order is that of the items.
+// updateSpan completes the gradient of a span of θ and takes its step. A value's gradient is
+// gathered from the items of the batch that have it. No two workers write a row, and the order of
+// additions is the order of items.
 func (e *Encoder) updateSpan(i int) {
 	p, b := &e.pass, e.pass.spans[i]
 	width, first := e.settings.Dim, 0
@@ -177,7 +174,7 @@ func (e *Encoder) updateSpan(i int) {
 	e.opt.take(theta, grad, lo)
 }
 
-// gather adds to grad what the batch says of the embeddings lo to hi of a bag.
+// gather adds to grad the batch's gradient by the embeddings lo to hi of a bag.
 func (e *Encoder) gather(grad []float64, b *bag, lo, hi int) {
 	p, dim := &e.pass, e.settings.Dim
 	for f := lo; f < hi; f++ {

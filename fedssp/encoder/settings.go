@@ -10,14 +10,13 @@ import (
 type Optimiser string
 
 const (
-	// Adam is that of Kingma & Ba (2015), algorithm 1, with their β1 = 0.9,
-	// β2 = 0.999 and ε = 1e-8.
+	// Adam is Algorithm 1 of Kingma & Ba (2015), with their β1 = 0.9, β2 = 0.999 and ε = 1e-8.
 	Adam Optimiser = "adam"
 	// SGD is plain gradient descent, without momentum.
 	SGD Optimiser = "sgd"
 )
 
-// Decay is how the learning rate falls over the steps of a round, from
+// Decay is the schedule by which the learning rate falls over the steps of a round, from
 // Settings.Rate at the first.
 type Decay string
 
@@ -30,43 +29,43 @@ const (
 	Linear Decay = "linear"
 )
 
-// lastRate is what part of the rate is left at the last step, where it falls.
+// lastRate is the fraction of the rate at the last step of a falling schedule.
 const lastRate = 0.1
 
-// maxStartNorm keeps the start, and a loss of it, finite.
+// maxStartNorm keeps the start, and its loss, finite.
 const maxStartNorm = 1e9
 
-// Settings say what the encoder is and how it is fitted.
+// Settings describes the encoder and its fit.
 type Settings struct {
-	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense layer
-	// these embeddings are added up, so it must be the rank.
+	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense layer these
+	// embeddings are added up, so Dim must be the rank.
 	Dim int
-	// Dense adds a dense layer after the concatenated embeddings of the categories;
-	// without it they are added up, and the encoder is linear.
+	// Dense adds a dense layer after the concatenated embeddings of the categories. Without it they
+	// are added up, and the encoder is linear.
 	Dense bool
-	// IDs gives each item an embedding of its id besides those of its features. Without
-	// features there are only ids, whatever IDs says.
+	// IDs gives each item an embedding of its id besides its features' embeddings. Without features
+	// there are only ids, whatever IDs says.
 	IDs bool
-	// StartNorm is the root mean square of ‖v_j‖ at the start over the items that have
-	// features; above 0 and at most 1e9.
+	// StartNorm is the root mean square of ‖v_j‖ at the start over the items that have features;
+	// above 0 and at most 1e9.
 	StartNorm float64
 
 	Optimiser Optimiser
 	Rate      float64 // learning rate; above 0
 	Decay     Decay
 	Steps     int // gradient steps of a round; at least 1
-	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the
-	// items into batches whose sizes differ by one at most.
+	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the items
+	// into batches whose sizes differ by at most one.
 	Batch int
-	// WarmStart begins a round where the last one ended, including the moments of
-	// the optimiser. Without it each begins at the public start.
+	// WarmStart begins a round at the end of the last one, including the moments of the
+	// optimiser. Without it each round begins at the public start.
 	WarmStart bool
-	// Ridge is ρ in ½ρ‖θ‖², which is added to the mean loss of the items. It is not
-	// negative, and applies to the dense layer, too.
+	// Ridge is ρ in ½ρ‖θ‖², which is added to the mean loss of the items. It is not negative, and
+	// applies to the dense layer, too.
 	Ridge float64
 }
 
-// Validate reports all that is wrong with the settings of an encoder of that rank.
+// Validate reports everything that is wrong with the settings of an encoder of that rank.
 func (s Settings) Validate(rank int) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("encoder: "+format, args...)) }

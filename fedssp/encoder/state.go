@@ -9,20 +9,20 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// What an encoder must still know after a restart: θ, and of Adam its moments and how
-// many steps they know of.
+// stateDomain begins the state of an encoder that survives a restart: θ, and for Adam its moments
+// and the number of their steps.
 //
 //	state = domain ‖ fingerprint (32 bytes) ‖ steps (8, big endian) ‖ θ ‖ means ‖ squares
 //
-// Numbers are float64, little endian. The domain ends in the version of the form. That
-// a state has not been damaged is for its keeper to see.
+// Numbers are float64, little endian. The domain ends in the version of the form. The keeper of a
+// state must detect damage.
 const stateDomain = "fedsim/fedssp/encoder/v1\n"
 
-// maxSteps is far above what a run takes; up to it steps are exact in a float64.
+// maxSteps is far above the steps of a run. Up to it steps are exact in a float64.
 const maxSteps = 1 << 53
 
-// fingerprint hashes all that gives the numbers of a state their meaning and place: a
-// state of other features of the same size would fit, and be nonsense.
+// fingerprint hashes everything that gives the numbers of a state their meaning and place. A state
+// for other features of the same size would fit, and be nonsense.
 func fingerprint(f *dataset.ItemFeatures, rank int, s Settings, seed uint64) [32]byte {
 	h := sha256.New()
 	item := func(b []byte) {
@@ -55,7 +55,7 @@ func fingerprint(f *dataset.ItemFeatures, rank int, s Settings, seed uint64) [32
 	return [32]byte(h.Sum(nil))
 }
 
-// Save is the state between two calls of Fit or FitPart.
+// Save returns the state between two calls of Fit or FitPart.
 func (e *Encoder) Save() []byte {
 	b := make([]byte, 0, e.stateSize())
 	b = append(b, stateDomain...)
@@ -73,9 +73,8 @@ func (e *Encoder) stateSize() int {
 	return len(stateDomain) + len(e.fingerprint) + 8 + 8*(len(e.theta)+len(e.opt.mean)+len(e.opt.sq))
 }
 
-// Restore goes back to a state that Save returned. A state of an encoder with other
-// features, settings or seed, or one that Save cannot return, is an error that says why,
-// and leaves the encoder unchanged.
+// Restore returns to a state of Save. It returns an error that says why, and leaves the encoder
+// unchanged, for a state that Save cannot return, or for other features, settings or seed.
 func (e *Encoder) Restore(state []byte) error {
 	b := state
 	if len(b) != e.stateSize() {
@@ -110,7 +109,7 @@ func (e *Encoder) Restore(state []byte) error {
 	return nil
 }
 
-// mostSteps is how many steps the optimiser can keep account of.
+// mostSteps is the most steps that the optimiser can count.
 func (e *Encoder) mostSteps() uint64 {
 	if e.opt.kind == Adam {
 		return maxSteps

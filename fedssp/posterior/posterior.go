@@ -1,25 +1,24 @@
-// Package posterior estimates items' parameters from noisy measurements and public
-// features by empirical Bayes, so that a server gets more out of statistics that it
-// already has. It only post-processes released and public values, and costs no privacy.
-// The method is ours; docs/divergence.md says what the papers do instead.
+// Package posterior estimates items' parameters from noisy measurements and public features by
+// empirical Bayes, so that a server gets more out of statistics that it already has. It only
+// post-processes released and public values, and costs no privacy. The method is ours;
+// docs/divergence.md says what the papers do instead.
 //
 // Each item j has one unknown number x_j, a bias or a coordinate of its embedding, and a
 // measurement
 //
 //	y_j = h_j·x_j + e_j,  e_j of variance v_j
 //
-// where h_j is the total weight with which users' ratings determine x_j, and v_j is the
-// variance of the privacy noise and of the ratings' own noise. A ridge of one size for
-// all items either suppresses what is known about popular items or lets through the noise
-// on rarely rated ones, and its best size depends on ε. Here the prior is
+// where h_j is the total weight with which users' ratings determine x_j, and v_j is the variance of
+// the privacy noise and of the ratings' own noise. A ridge of one size for all items has two
+// faults: it suppresses the information about popular items, or it lets through the noise on rarely
+// rated ones. Its best size also depends on ε. Here the prior is
 //
 //	x_j = Σ_c X_jc·β_c + δ_j,  β_c ~ N(0, t²_g(c)),  δ_j ~ N(0, τ²)
 //
-// with X_jc the features of item j. So an item whose measurement is mostly noise gets the
-// value that its features predict, and an item with many ratings gets the value that they
-// give. τ, and t for every group g of features, are estimated from the measurements
-// themselves (EM; Dempster, Laird and Rubin 1977), so no setting has to be tuned on
-// private data.
+// with X_jc the features of item j. So an item whose measurement is mostly noise gets the value
+// that its features predict, and an item with many ratings gets the value that they give. τ, and t
+// for every group g of features, are estimated from the measurements themselves (EM; Dempster,
+// Laird and Rubin 1977), so no setting has to be tuned on private data.
 package posterior
 
 import (
@@ -30,24 +29,24 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Design holds the features of items, sparse: those of item j are the columns
-// Column[Start[j]:Start[j+1]], each once, with their values.
+// Design holds the features of items, sparse. Item j has the columns Column[Start[j]:Start[j+1]],
+// each once, with their values.
 type Design struct {
 	Start  []int // one more than items, ascending from 0
 	Column []int
 	Value  []float64 // finite
-	Group  []int     // of each column, from 0: columns of a group share a deviation
+	Group  []int     // for each column, from 0: columns of a group share a deviation
 }
 
-// Items is how many items there are.
+// Items counts the items.
 func (d Design) Items() int { return len(d.Start) - 1 }
 
-// row is the features of item j.
+// row returns the features of item j.
 func (d Design) row(j int) (columns []int, values []float64) {
 	return d.Column[d.Start[j]:d.Start[j+1]], d.Value[d.Start[j]:d.Start[j+1]]
 }
 
-// Validate reports what is wrong with the design.
+// Validate reports errors of the design.
 func (d Design) Validate() error {
 	if len(d.Start) < 2 || d.Start[0] != 0 || d.Start[len(d.Start)-1] != len(d.Column) || len(d.Value) != len(d.Column) {
 		return fmt.Errorf("posterior: a design of %d columns and %d values in %d starts", len(d.Column), len(d.Value), len(d.Start))
@@ -73,7 +72,7 @@ func (d Design) Validate() error {
 	return nil
 }
 
-// Groups is how many groups of columns there are.
+// Groups counts the groups of columns.
 func (d Design) Groups() int {
 	n := 0
 	for _, g := range d.Group {
@@ -82,44 +81,46 @@ func (d Design) Groups() int {
 	return n
 }
 
-// Measurements are y, h and v of every item, by the same index. Noise may make h
-// negative; that counts as 0, and then the features alone determine the estimate.
+// Measurements holds y, h and v of every item, by the same index. Noise may make h negative. Such
+// an h counts as 0, and then the features alone determine the estimate.
 type Measurements struct {
 	Value, Gain, Variance []float64
 }
 
-// Prior has the standard deviations of the prior: τ, of what features do not explain, and
+// Prior holds the standard deviations of the prior: τ of the part that features do not explain, and
 // t of each group's effects. All are positive.
 type Prior struct {
 	Own    float64   // τ
-	Groups []float64 // t of each group
-	// Strength is how many items' worth the deviations that EM begins with weigh in those that it ends with, and groupItems of
-	// them are one column's: scaled inverse chi-squared priors of τ² and t². 0: they are where it begins and no more. Where
-	// measurements are nearly all noise, they say as little of deviations as of items, and what is usual has to.
+	Groups []float64 // t for each group
+	// Strength is the weight, in items, of the prior's deviations in the deviations that EM
+	// estimates. groupItems of Strength weigh as much as one column. They are scaled inverse
+	// chi-squared priors of τ² and t². 0: EM begins with the deviations, and they have no weight.
+	// If measurements are nearly all noise, they say as little about deviations as about items, and
+	// typical values must decide.
 	Strength float64
 }
 
-// groupItems of [Prior.Strength] are a column's worth in a group.
+// groupItems is the part of [Prior.Strength] that is worth a column in a group.
 const groupItems = 40
 
-// leastVariance keeps a variance from zero, where nothing would move it again.
+// leastVariance keeps a variance from zero, from where EM could not move it.
 const leastVariance = 1e-12
 
-// ErrDegenerate is returned for measurements or features from which nothing can be
-// estimated: a value is not finite, a variance is negative, or the normal equations are not
-// positive definite.
+// ErrDegenerate is returned for measurements or features from which nothing can be estimated: a
+// value is not finite, a variance is negative, or the normal equations are not positive definite.
 var ErrDegenerate = errors.New("posterior: nothing can be estimated from these measurements")
 
 // Estimate returns the posterior mean of every item's number after the given number of EM
-// iterations from a prior, and the prior that they led to. With no iterations the prior
-// is used as it is. No iteration makes the measurements less likely, or with a strength what they and the
-// deviations are together.
+// iterations from a prior, and the resulting prior. With no iterations the prior is used as it is.
+// No iteration lowers the likelihood of the measurements or, with a strength, the joint probability
+// of measurements and deviations.
 func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
 	means, _, learned, err := EstimateEffects(d, m, p, iterations)
 	return means, learned, err
 }
 
-// EstimateEffects is Estimate, with the posterior means of the features' effects: see [Design.Predict].
+// EstimateEffects is Estimate, with the posterior means of the features' effects: see
+// [Design.Predict].
 func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, effects []float64, learned Prior, err error) {
 	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
 		return nil, nil, Prior{}, err
@@ -144,7 +145,8 @@ func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, 
 	return e.means(), e.beta, out, nil
 }
 
-// Predict is what effects of the columns say of items that were not measured.
+// Predict returns the features' predictions for items that were not measured, from effects of the
+// columns.
 func (d Design) Predict(effects []float64) []float64 {
 	out := make([]float64, d.Items())
 	for j := range out {
@@ -183,8 +185,8 @@ func (p Prior) validate(groups int) error {
 	return nil
 }
 
-// estimate is a prior, in variances, and what follows from it: β given everything is
-// normal with mean beta and covariance cov.
+// estimate is a prior, in variances, and the posterior that follows: β is normal with mean beta and
+// covariance cov.
 type estimate struct {
 	items Design
 	y     Measurements
@@ -241,7 +243,7 @@ func (e *estimate) solve() error {
 	return nil
 }
 
-// predict is what the features of item j say, and how uncertain that is.
+// predict returns the features' prediction for item j, and its variance.
 func (e *estimate) predict(j int) (mean, variance float64) {
 	columns, values := e.items.row(j)
 	for i, c := range columns {
@@ -253,13 +255,13 @@ func (e *estimate) predict(j int) (mean, variance float64) {
 	return mean, variance
 }
 
-// maximise is the M step: each variance becomes what is expected of its squares.
+// maximise is the M step: each variance becomes the expectation of its squares.
 func (e *estimate) maximise() {
 	var own float64
 	for j := range e.items.Items() {
 		mean, uncertain := e.predict(j)
 		h, around := e.weigh(j)
-		k := h * e.own / around // of the residual is δ
+		k := h * e.own / around // the part of the residual that is δ
 		d := k * (e.y.Value[j] - h*mean)
 		own += d*d + e.own*(1-k*h) + k*k*h*h*uncertain
 	}
@@ -275,7 +277,7 @@ func (e *estimate) maximise() {
 	}
 }
 
-// means are the posterior means of all items.
+// means returns the posterior means of all items.
 func (e *estimate) means() []float64 {
 	out := make([]float64, e.items.Items())
 	for j := range out {
