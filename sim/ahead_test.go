@@ -53,7 +53,7 @@ func (d diary) lost(c protocol.ClientID, round uint64) protocol.Stage {
 }
 func (diary) absent(protocol.ClientID, uint64) bool { return false }
 
-// tap is a role of which somebody sees what it is told.
+// tap is a role that reports the inputs it gets.
 type tap struct {
 	role
 	see func(protocol.Input)
@@ -99,8 +99,8 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 	return down, up, out
 }
 
-// Nobody is lost: four exchanges with a client in the first round, five in
-// active mode, and two or three from then on. The last one sets up nothing.
+// Without losses the first round takes four exchanges with a client, five in active mode, and
+// later rounds two or three. The last round sets up nothing.
 func TestExchanges(t *testing.T) {
 	for _, k := range everySum {
 		cfg, strategy := aheadConfig(k, 0)
@@ -142,8 +142,8 @@ func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In bytes: a header and a round; with 4 x 16 bits; what rides along down, a
-	// field with a round, and up, where it says besides that it is ahead.
+	// These are sizes in bytes: a header and a round; with 4 x 16 bits; a rider on the way
+	// down, a field with a round; and a rider on the way up, with a flag that it is ahead.
 	const alone, masked, down, up = 5 + 2, 5 + 2 + (2 + 8), 2 + 2, 2 + 2 + 2
 	plan := strategy.plan
 	plan.Round = 1
@@ -180,8 +180,8 @@ func withoutAhead(t *testing.T, cfg Config) *federation {
 	return f
 }
 
-// fatesOfTests are losses that come and go, as many as are tolerated: at each stage
-// that all sums have, and at random.
+// fatesOfTests returns losses that come and go, as many as are tolerated: at each stage that all
+// sums have, and at random.
 func fatesOfTests() map[string]calendar {
 	all := map[string]calendar{"nobody": nil}
 	for _, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask} {
@@ -193,8 +193,8 @@ func fatesOfTests() map[string]calendar {
 	return all
 }
 
-// Setting up ahead changes no result: with nobody sitting out the sums, and who was
-// lost, are those of a federation that sets up every round with its plan.
+// Setting up ahead changes no result. If no client sits out, the sums and the losses equal those in
+// a federation that sets up every round with its plan.
 func TestAheadChangesNoResult(t *testing.T) {
 	effort.NotShort(t, "88 federations take seconds")
 	for _, k := range everySum {
@@ -234,7 +234,7 @@ func TestAheadChangesNoResult(t *testing.T) {
 	}
 }
 
-// The real sum is the ideal one when clients sit out, too, and the same ones do.
+// The real sum equals the ideal sum also when clients sit out, and the same clients do.
 func TestRealIsIdealAhead(t *testing.T) {
 	effort.NotShort(t, "55 federations take seconds")
 	for sitOut, sums := range map[float64][]kindOfSum{0.15: {ideal, semiHonest}, 0.3: {ideal, semiHonest, active}} {
@@ -264,8 +264,8 @@ func TestRealIsIdealAhead(t *testing.T) {
 	}
 }
 
-// A client that drops out in one round is in the next when that is set up anew,
-// and in the one after when it sits out. Whose input had arrived is in the sum.
+// A client that drops out in one round is in the next if that is set up anew, and in the one
+// after if it sits out. A client whose input arrived is in the sum.
 func TestDroppedClientReenters(t *testing.T) {
 	effort.NotShort(t, "36 federations take seconds")
 	for _, c := range []struct {
@@ -290,7 +290,7 @@ func TestDroppedClientReenters(t *testing.T) {
 		for _, k := range []kindOfSum{ideal, semiHonest, active} {
 			t.Run(fmt.Sprintf("%s/%s in %d/sit-out %v", k.name, c.stage, c.round, c.sitOut), func(t *testing.T) {
 				cfg, strategy := aheadConfig(k, c.sitOut)
-				strategy.plan.Releases[0] = exact(aheadClients) // to see who is in a sum
+				strategy.plan.Releases[0] = exact(aheadClients) // shows which clients are in a sum
 				if _, err := runWith(t, cfg, diary{c.round: {c.stage, 1}}); err != nil {
 					t.Fatal(err)
 				}
@@ -314,8 +314,8 @@ func TestDroppedClientReenters(t *testing.T) {
 	}
 }
 
-// In active mode who was lost between its masked input and the unmasking is in the
-// sum, and sits out the next.
+// In active mode a client that was lost between its masked input and the unmasking is in the sum,
+// and sits out the next.
 func TestLostAtConsistencySitsOut(t *testing.T) {
 	cfg, strategy := aheadConfig(active, 0.15)
 	strategy.plan.Releases[0] = exact(aheadClients)

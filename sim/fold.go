@@ -11,15 +11,18 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// In an ideal sum nothing happens to an input between the client that computes it and the adder, and who is lost in a round is
-// drawn when it opens. So the inputs of those who will send one are added up as they are computed: those of a million clients, on
-// their way at one instant, would take more memory than all ratings. Messages are as they would be, without the vectors in them.
-// Sums are of integers, so that their order changes nothing. Where somebody looks at messages (Config.Sent) they have their vectors.
+// In an ideal sum nothing happens to an input between the client that computes it and the adder,
+// and losses are drawn when a round opens. So the inputs of clients that will send are added
+// up as they are computed. The inputs of a million clients on their way at one instant would take
+// more memory than all ratings.
+//
+// Messages keep their sizes, but carry no vectors. Sums are of integers, so that their order
+// changes nothing. If a caller looks at messages (Config.Sent), they carry their vectors.
 
 // folding adds up the inputs of the round in progress.
 type folding struct {
 	workers int
-	sends   func(protocol.ClientID) bool // whether a client's input will leave it, in the round in progress
+	sends   func(protocol.ClientID) bool // whether a client will send its input in the round in progress
 
 	round  uint64
 	parts  []part
@@ -32,7 +35,7 @@ type part struct {
 	sums [][]int64 // nil: none yet
 }
 
-// foldedMemory is how many bytes parts of sums may take at the most, unless one takes more.
+// foldedMemory limits the memory of partial sums, in bytes; a single part may exceed it.
 const foldedMemory = 64 << 20
 
 // fold wraps ideal sums.
@@ -42,7 +45,7 @@ func (f *federation) fold(s sums) sums {
 	}
 	x := &folding{workers: int(f.cfg.Workers), folded: make([]bool, len(f.cfg.Trainers)),
 		sends: func(c protocol.ClientID) bool { return f.lost[c] > protocol.StageMaskedInput }}
-	var latest atomic.Pointer[foldingClient] // clients of an ideal sum have one side together
+	var latest atomic.Pointer[foldingClient] // the clients of an ideal sum share one side
 	return sums{
 		aggregator: func(p protocol.Setup) (aggregator.Sum, error) {
 			sum, err := s.aggregator(p)
@@ -67,26 +70,25 @@ func (f *federation) fold(s sums) sums {
 	}
 }
 
-// foldingClient is the clients' side of an ideal sum that takes an input as soon as it is there.
+// foldingClient is the clients' side of an ideal sum that takes an input as soon as it is computed.
 type foldingClient struct {
 	*secagg.IdealClient
 	folding *folding
 }
 
-// Fold implements client.StreamingSum.
 func (c *foldingClient) Fold(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) ([]protocol.Integers, error) {
 	for i, v := range inputs {
 		if err := v.Validate(p.Releases[i].Len); err != nil {
 			return nil, fmt.Errorf("release %q: %w", p.Releases[i].Name, err)
 		}
 	}
-	if p.Cohort.Goal > 0 || !c.folding.add(id, p, inputs) { // with a goal, who is late is not drawn
+	if p.Cohort.Goal > 0 || !c.folding.add(id, p, inputs) { // with a goal, latecomers are not drawn
 		return inputs, nil
 	}
 	return nil, nil
 }
 
-// begin forgets the round before.
+// begin clears the previous round.
 func (x *folding) begin(p *protocol.Plan) {
 	length := 0
 	for _, r := range p.Releases {
@@ -97,7 +99,7 @@ func (x *folding) begin(p *protocol.Plan) {
 	clear(x.folded)
 }
 
-// add adds a client's inputs, unless they are of another round than that in progress.
+// add adds a client's inputs, unless they are for another round than the one in progress.
 func (x *folding) add(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) bool {
 	if p.Round != x.round {
 		return false
@@ -107,7 +109,7 @@ func (x *folding) add(id protocol.ClientID, p *protocol.Plan, inputs []protocol.
 		return true
 	}
 	to := &x.parts[0]
-	for i := range x.parts { // one that nobody else works at, if there is one
+	for i := range x.parts { // a part that no other worker uses, if there is one
 		if to = &x.parts[(int(id)+i)%len(x.parts)]; to.mu.TryLock() {
 			to.add(p, inputs)
 			return true
@@ -141,7 +143,6 @@ type foldedSum struct {
 	received int
 }
 
-// Begin implements aggregator.Sum.
 func (s *foldedSum) Begin(p *protocol.Plan) error {
 	if err := s.Ideal.Begin(p); err != nil {
 		return err
@@ -151,7 +152,6 @@ func (s *foldedSum) Begin(p *protocol.Plan) error {
 	return nil
 }
 
-// Receive implements aggregator.Sum.
 func (s *foldedSum) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 	if _, ok := m.(*protocol.MaskedInput); !ok || !s.folding.folded[from] {
 		return s.Ideal.Receive(from, m)
@@ -163,7 +163,6 @@ func (s *foldedSum) Receive(from protocol.ClientID, m protocol.StageMessage) err
 	return s.Ideal.Receive(from, &s.nothing)
 }
 
-// Sum implements aggregator.Sum.
 func (s *foldedSum) Sum(run protocol.Runner) ([][]int64, error) {
 	sent := 0
 	for id, folded := range s.folding.folded {
@@ -179,7 +178,7 @@ func (s *foldedSum) Sum(run protocol.Runner) ([][]int64, error) {
 		if part.sums == nil {
 			continue
 		}
-		if err := s.Ideal.Add(part.sums, 0, 0); err != nil { // whose they are was heard from each
+		if err := s.Ideal.Add(part.sums, 0, 0); err != nil { // each client was heard already
 			return nil, err
 		}
 		part.sums = nil

@@ -13,7 +13,8 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// several contributes a few coordinates that follow from the client and the round, and keeps how often it was asked.
+// several contributes a few coordinates that follow from the client and the round, and keeps
+// how often it was asked.
 type several struct {
 	id    int
 	asked []uint64
@@ -26,9 +27,10 @@ func (s *several) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runn
 }
 func (*several) Finish([]byte, protocol.Runner) error { return nil }
 
-// TestFoldedInputs: what is summed, who was in it, what passes, and what trainers were asked is the same whether inputs lie in
-// messages, which they do where somebody looks, or are added up as they are computed; with clients lost at every stage, who
-// sit out, with rounds that are lost, more clients than are computed for at a time, and noise of the sum's or the clients'.
+// TestFoldedInputs: sums, their clients, messages and the calls of trainers are the same whether
+// inputs lie in messages, as they do if a caller looks, or are added up as they are computed.
+// Clients are lost at every stage and sit out, rounds are lost, clients come in several batches,
+// and the sum or the clients add noise.
 func TestFoldedInputs(t *testing.T) {
 	const length = 50
 	for name, c := range map[string]struct {

@@ -13,8 +13,8 @@ import (
 // liar is the client that breaks the protocol in these tests.
 const liar = protocol.ClientID(5)
 
-// lying has one client's messages changed on their way to the aggregator, as a client
-// would that lies, and returns what the aggregator reports.
+// lying changes one client's messages on their way to the aggregator, as a lying client would, and
+// returns the aggregator's reports.
 func lying(t *testing.T, cfg Config, lie func(protocol.Message)) (*Outcome, []protocol.Event) {
 	t.Helper()
 	f, err := newFederation(cfg)
@@ -49,8 +49,8 @@ func (h heard) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return eff
 }
 
-// checkExcluded: the liar is named once, and nobody else; at most so many rounds are
-// lost, each of which costs its clients once; the liar's input is in none after that.
+// checkExcluded checks that the liar is named once, and no other client. At most so many rounds
+// are lost, and each costs its clients once. No later sum contains the liar's input.
 func checkExcluded(t *testing.T, out *Outcome, events []protocol.Event, lost int) {
 	t.Helper()
 	var at []uint64
@@ -83,9 +83,9 @@ func checkExcluded(t *testing.T, out *Outcome, events []protocol.Event, lost int
 	}
 }
 
-// One client lies about what it deals, or sends what is refused, in all rounds. The
-// first costs a round at the most, to whose price each honest client is charged once,
-// and from then on the liar is out: also of what had been set up ahead by then.
+// One client lies about its shares, or sends messages that are refused, in all rounds. The
+// first lie costs at most one round, and each honest client is charged for it once. From then
+// on the liar is excluded, also from everything that was set up ahead.
 func TestLiarCostsOneRound(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost int
@@ -147,7 +147,7 @@ func TestLiarCostsOneRound(t *testing.T) {
 	}
 }
 
-// In semi-honest mode nobody lies: what is malformed is not heard, and nobody excluded.
+// In semi-honest mode no client lies: malformed messages are ignored, and no client is excluded.
 func TestNobodyIsExcludedWhereNobodyLies(t *testing.T) {
 	for _, k := range everySum {
 		if k.mode == graph.Active {
@@ -167,8 +167,8 @@ func TestNobodyIsExcludedWhereNobodyLies(t *testing.T) {
 	}
 }
 
-// pushed adds to every coordinate of what a client masked: the masks stay, so that the
-// sum is off by as much.
+// pushed adds to every coordinate of a client's masked input. The masks stay, so the sum is wrong
+// by the same number.
 func pushed(t *testing.T, m *protocol.MaskedInput, r protocol.Release, by int64) {
 	t.Helper()
 	v, err := mask.NewVector(r.Width, r.Len)
@@ -188,9 +188,9 @@ func pushed(t *testing.T, m *protocol.MaskedInput, r protocol.Release, by int64)
 	m.Masked[0] = v.AppendPacked(nil)
 }
 
-// A client adds 65,536 to each coordinate, of which an honest one has at most one other
-// than 0, and that 1. Nothing of it reaches the strategy, by any kind of real sum, with
-// noise and without; the rounds are skipped, and charged like any.
+// A client adds 65,536 to each coordinate. An honest client has at most one coordinate other than
+// 0, which is 1. Nothing of it reaches the strategy, by any kind of real sum, with noise and
+// without. The rounds are skipped, and charged like others.
 func TestPushedSumsAreRefused(t *testing.T) {
 	for _, k := range []kindOfSum{semiHonest, active} {
 		for _, noise := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split} {

@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// instant is everything that falls on one point of virtual time, in the order
-// in which it was scheduled.
+// instant holds everything that happens at one point of virtual time, in the order in which it was
+// scheduled.
 type instant struct {
 	at     time.Time
 	works  []work
@@ -21,9 +21,10 @@ type work struct {
 	job protocol.Work
 }
 
-// arrival is an input for a role. Messages of a whole cohort are on their way at once: they are kept in less memory than as inputs.
+// arrival is an input for a role. The messages of a whole cohort are on their way at once, and take
+// less memory in this form than as inputs.
 type arrival struct {
-	to, from protocol.Party // from: of a message that is addressed to the one who gets it
+	to, from protocol.Party // from: the sender of a message that is addressed to the recipient
 	what     any            // such a message, or a protocol.Input
 }
 
@@ -32,7 +33,7 @@ type hearer interface {
 	Receive(time.Time, protocol.Envelope) protocol.Effects
 }
 
-// step feeds it to its role.
+// step feeds the arrival to its role.
 func (a arrival) step(now time.Time, to role) protocol.Effects {
 	m, ok := a.what.(protocol.Message)
 	if !ok {
@@ -45,12 +46,13 @@ func (a arrival) step(now time.Time, to role) protocol.Effects {
 	return to.Step(now, protocol.Received{Envelope: e})
 }
 
-// queue orders instants by time. Messages of a whole cohort fall on the same
-// few instants, so it is small however many clients there are.
+// queue orders instants by time. Messages of a whole cohort fall on the same few instants, so the
+// queue is small for any number of clients.
 type queue struct {
 	heap   instants
 	byTime map[int64]*instant
-	// Room for the works or the inputs of an instant, empty: few instants have both, and those of a whole cohort.
+	// These are empty slices for the works or the inputs of an instant. Few instants have both, or
+	// the inputs of a whole cohort.
 	works  [][]work
 	inputs [][]arrival
 }
@@ -69,7 +71,7 @@ func (q *queue) at(t time.Time) *instant {
 	return i
 }
 
-// work adds a computation to what happens at a time.
+// work schedules a computation at a time.
 func (q *queue) work(t time.Time, w work) {
 	i := q.at(t)
 	if i.works == nil {
@@ -78,7 +80,7 @@ func (q *queue) work(t time.Time, w work) {
 	i.works = append(i.works, w)
 }
 
-// arrive adds an input to what happens at a time.
+// arrive schedules an input at a time.
 func (q *queue) arrive(t time.Time, a arrival) {
 	i := q.at(t)
 	if i.inputs == nil {
@@ -87,7 +89,7 @@ func (q *queue) arrive(t time.Time, a arrival) {
 	i.inputs = append(i.inputs, a)
 }
 
-// recycle takes back the room of an instant that has happened. Nothing of it may be used any more.
+// recycle takes back the slices of an instant that has happened. They must not be used afterwards.
 func (q *queue) recycle(i *instant) {
 	if cap(i.works) > 0 {
 		clear(i.works)
@@ -100,7 +102,7 @@ func (q *queue) recycle(i *instant) {
 	*i = instant{}
 }
 
-// spare takes out the room that was given back last; nil where there is none.
+// spare removes and returns the slice that was given back last; nil if there is none.
 func spare[T any](list *[][]T) []T {
 	n := len(*list)
 	if n == 0 {
@@ -111,7 +113,7 @@ func spare[T any](list *[][]T) []T {
 	return room
 }
 
-// next takes the earliest instant out; nil when nothing is left.
+// next removes and returns the earliest instant; nil when the queue is empty.
 func (q *queue) next() *instant {
 	if len(q.heap) == 0 {
 		return nil
@@ -131,7 +133,7 @@ func (h *instants) Push(x any)        { *h = append(*h, x.(*instant)) }
 func (h *instants) Pop() any {
 	old := *h
 	last := old[len(old)-1]
-	old[len(old)-1] = nil // what happened may hold the messages of a whole cohort
+	old[len(old)-1] = nil // a past instant may hold the messages of a whole cohort
 	*h = old[:len(old)-1]
 	return last
 }

@@ -16,22 +16,21 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// noisy is a release with noise of the clients.
+// noisy is a release to which clients add noise.
 func noisy(n int, k protocol.NoiseKind) protocol.Release {
 	r := exact(n)
 	r.Noise, r.Width = protocol.Noise{Kind: k, Variance: 5000}, 32
 	return r
 }
 
-// sorts are the real sums that there are.
+// sorts lists the kinds of real sums.
 var sorts = []struct {
 	mode graph.Mode
 	kind protocol.NoiseKind
 }{{graph.SemiHonest, protocol.Split}, {graph.Active, protocol.Split}, {graph.SemiHonest, protocol.TwoRound}}
 
-// A real sum releases the integers of the ideal one of which clients draw the
-// noise, and loses the same clients at the same stages: every stage, up to the
-// tolerance and beyond it.
+// A real sum releases the same integers as the ideal sum with noise by clients, and loses the same
+// clients at the same stages: every stage, up to the tolerance and beyond it.
 func TestRealIsIdeal(t *testing.T) {
 	const n = 8
 	for _, sort := range sorts {
@@ -74,8 +73,8 @@ func TestRealIsIdeal(t *testing.T) {
 	}
 }
 
-// The same of a federation so large that clients are shown parts of the roster, over rounds of which the later ones
-// are set up ahead and anew.
+// The real sum equals the ideal sum in a federation so large that clients see parts of the roster.
+// Of its rounds the later ones are set up ahead and anew.
 func TestCrowdIsIdeal(t *testing.T) {
 	effort.LongOnly(t, "keys of 510 clients take seconds")
 	const n = secagg.WholeUpTo + 10
@@ -94,8 +93,8 @@ func TestCrowdIsIdeal(t *testing.T) {
 	}
 }
 
-// Of clients that take turns the same ones take part in real and in ideal sums, no more than the goal of them, and each contributes in
-// its turns only. Sums have what the survivors sent, plainly.
+// If clients take turns, the same clients take part in real and in ideal sums, at most the goal,
+// and each contributes in its turns only. Sums contain exactly the survivors' inputs.
 func TestTurns(t *testing.T) {
 	const n, rounds = 20, 5
 	cohort := protocol.Cohort{Clients: 9, Goal: 7, Enrolled: n, Tolerance: 0.3, Colluders: 0.05}
@@ -171,7 +170,7 @@ func TestLostAtConsistency(t *testing.T) {
 	}
 }
 
-// With dropouts at random at all stages, whatever the number of workers.
+// Real sums do not depend on the number of workers, with dropouts at random at all stages.
 func TestRealWorkersDoNotMatter(t *testing.T) {
 	for kind, stages := range map[protocol.NoiseKind][]protocol.Stage{protocol.Split: {0, 1, 2, 4}, protocol.TwoRound: {0, 1, 2, 4, 5}} {
 		t.Run(kind.String(), func(t *testing.T) { checkWorkers(t, kind, stages) })
@@ -206,9 +205,9 @@ func checkWorkers(t *testing.T, kind protocol.NoiseKind, stages []protocol.Stage
 	}
 }
 
-// What the plan says that messages take is what they take, where nobody is lost
-// and no noise is split, the code of which depends on the draw. The number of client 0,
-// of which a message has at most one, takes 2 bytes less.
+// Messages have the planned sizes, if no client is lost and no noise is split, whose encoding
+// depends on the draw. The number of client 0, which a message has at most once, takes 2 bytes
+// less.
 func TestCost(t *testing.T) {
 	const n = 20
 	for _, c := range []struct {
@@ -249,9 +248,9 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// What travels with another message is counted once, under its own kind: what is
-// booked by kind adds up to what the rounds took, the final model aside, and an
-// advertisement that rode along takes a field's tag and length for a frame's header.
+// A message that travels with another is counted once, under its own kind. The bytes by kind add up
+// to the bytes of the rounds, without the final model. An advertisement that rides along has a
+// field's tag and length in place of a frame's header.
 func TestRidersAreBookedOnce(t *testing.T) {
 	const n, rounds = 6, 3
 	trainers, _ := bits(n)
@@ -297,7 +296,7 @@ func TestConfigOfSums(t *testing.T) {
 	}
 }
 
-// Nobody can drop out at a stage that no round comes to.
+// No client can drop out at a stage that no round reaches.
 func TestLostAtNoStage(t *testing.T) {
 	const n = 10
 	for kind, sound := range map[protocol.NoiseKind]bool{protocol.Split: false, protocol.TwoRound: true} {
@@ -314,9 +313,9 @@ func TestLostAtNoStage(t *testing.T) {
 	}
 }
 
-// In virtual time a round of active mode takes one exchange and one computation more
-// than one of semi-honest mode, for the survivors to be confirmed: that the aggregator
-// verifies signatures, message after message, takes none.
+// In virtual time a round of active mode takes one exchange and one computation more than one
+// of semi-honest mode, to confirm the survivors. The aggregator's checks of signatures take no
+// time.
 func TestClockOfActiveMode(t *testing.T) {
 	took := make(map[graph.Mode]time.Duration)
 	fast := network

@@ -12,24 +12,24 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// Fate is what becomes of the clients in a round.
+// Fate tells what happened to the clients in a round.
 type Fate struct {
-	Trained protocol.Bitmap // clients that took the plan up: their trainers contribute, whether or not it arrives
-	Summed  protocol.Bitmap // of them, those whose inputs the sum has
+	Trained protocol.Bitmap // clients that began to compute: their trainers contribute, whether or not the input arrives
+	Summed  protocol.Bitmap // clients among them whose inputs are in the sum
 	Charged protocol.Bitmap // clients whose ledgers were charged
 }
 
 // ErrRehearsed is returned for a configuration whose fates depend on what clients contribute.
 var ErrRehearsed = errors.New("sim: only a run of a session whose sums are ideal and draw their noise themselves can be rehearsed")
 
-// Rehearse goes through a run without its numbers: who is there, who is lost at which stage, what is charged and
-// how many bytes pass does not depend on what anybody contributes, but for the length of models. So another driver
-// can compute the numbers, to the bits of [Run], and have all else from here.
+// Rehearse goes through a run without its numbers. The clients that are there, the losses by stage,
+// the charges and the bytes do not depend on contributions, except through the length of models. So
+// another driver can compute the numbers, to the bits of [Run], and take all else from here.
 //
-// Trainers contribute nothing and are not called, and the strategy absorbs nothing; ledgers are charged as by a run.
-// Where the strategy makes the plans of the run itself, such as one that has them from that driver, the outcome is the
-// run's; where it makes others for want of sums, only times and bytes differ. In place of c.Round each is called, after
-// each round.
+// Trainers contribute nothing and are not called, and the strategy absorbs nothing; ledgers are
+// charged as by a run. If the strategy makes the plans of the run itself, for example because the
+// driver supplies them, the outcome is the run's. If it makes other plans for lack of sums, only
+// times and bytes differ. Rehearse calls each, in place of c.Round, after each round.
 func Rehearse(ctx context.Context, c Config, each func(Round, Fate, []byte) error) (*Outcome, error) {
 	if c.Session == (protocol.SessionID{}) || c.Real || c.Draw != secagg.DrawSum || c.From != nil {
 		return nil, ErrRehearsed
@@ -50,19 +50,19 @@ func Rehearse(ctx context.Context, c Config, each func(Round, Fate, []byte) erro
 	return Run(ctx, c)
 }
 
-// watch records fates. Nobody watches where it is nil.
+// watch records fates. A nil watch records nothing.
 type watch struct {
 	clients int
 	seen    seen // of the latest round
 }
 
-// seen is a fate in the making: a byte for each client, since clients compute side by side.
+// seen is a fate in the making: a byte for each client, since clients compute concurrently.
 type seen struct {
 	round                    uint64
 	trained, summed, charged []bool
 }
 
-// planned begins a round, of which the plan is known.
+// planned begins a round whose plan is known.
 func (w *watch) planned(p *protocol.Plan) {
 	if w != nil {
 		w.seen = w.begin(p.Round)
@@ -81,7 +81,7 @@ func (w *watch) charged(c protocol.ClientID, round uint64) {
 	}
 }
 
-// at is what is seen of a round. Of one that is over nobody takes note any more.
+// at returns the fate of a round in the making. Records of a finished round are dropped.
 func (w *watch) at(round uint64) seen {
 	if w.seen.round != round {
 		return w.begin(round)
@@ -99,32 +99,29 @@ func bitmap(list []bool) protocol.Bitmap {
 	return b
 }
 
-// onlooker is a trainer that contributes nothing, and says that it was asked.
+// onlooker is a trainer that contributes nothing, and records that it was asked.
 type onlooker struct {
 	id    int
 	watch *watch
 }
 
-// Contribute implements client.Trainer.
 func (o onlooker) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
 	o.watch.at(p.Round).trained[o.id] = true
 	return nothing(p), nil
 }
 
-// Finish implements client.Trainer.
 func (onlooker) Finish([]byte, protocol.Runner) error { return nil }
 
-// anySum is another name of the interface, whose method Sum an embedded field of that name would hide.
+// anySum is another name of the interface: an embedded field named Sum would hide its method Sum.
 type anySum = aggregator.Sum
 
-// watchedSum notes whom a sum hears.
+// watchedSum records the clients that a sum hears.
 type watchedSum struct {
 	anySum
 
 	watch *watch
 }
 
-// Receive implements aggregator.Sum.
 func (s watchedSum) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 	err := s.anySum.Receive(from, m)
 	if err != nil {
@@ -136,7 +133,7 @@ func (s watchedSum) Receive(from protocol.ClientID, m protocol.StageMessage) err
 	return nil
 }
 
-// watched are sums that note whom they hear, where anybody watches.
+// watched returns sums that record the clients they hear, if there is a watch.
 func (c Config) watched(s sums) sums {
 	if c.watch == nil {
 		return s

@@ -16,13 +16,13 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// savedAdder is an adder that could be gone on with.
+// savedAdder is an adder that can be resumed.
 type savedAdder struct{ *adder }
 
 func (savedAdder) Save() ([]byte, error) { return nil, nil }
 func (savedAdder) Restore([]byte) error  { return nil }
 
-// asked notes in which rounds a trainer was asked.
+// asked records the rounds in which a trainer was asked.
 type asked struct {
 	client.Trainer
 
@@ -45,13 +45,13 @@ func (l tally) Charge(_ [16]byte, round uint64, _ []dp.Event) error {
 	return nil
 }
 
-// sameReason compares why rounds were skipped.
+// sameReason compares the reasons of skipped rounds.
 var sameReason = cmp.Comparer(func(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 })
 
-// The oracle is the run itself: sums of bits say whose inputs are in them, trainers that they were asked, and ledgers that
-// they were charged.
+// The oracle is the run itself: sums of bits show whose inputs they contain, trainers that they
+// were asked, and ledgers that they were charged.
 func TestRehearsalIsTheRun(t *testing.T) {
 	const n, rounds = 40, 12
 	release := exact(n)
@@ -112,7 +112,7 @@ func TestRehearsalIsTheRun(t *testing.T) {
 	}
 }
 
-// What clients contribute bears on real sums' messages, and without a session on noise.
+// Contributions influence real sums' messages and, without a session, the noise: both are refused.
 func TestRehearsalRefuses(t *testing.T) {
 	trainers, _ := bits(4)
 	ok := Config{Session: protocol.SessionID{1}, Strategy: savedAdder{newAdder(protocol.Cohort{Clients: 4}, exact(4), 1)}, Trainers: trainers, Rounds: 1, Network: network}

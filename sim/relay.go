@@ -9,23 +9,24 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Relays says how many relays stand between the clients and the aggregator, each with as many
-// clients as the others, and when they fail. The zero value: none. They change no sum. Between
-// them and the aggregator a message takes the network's latency, whatever its size.
+// Relays sets the number of relays between the clients and the aggregator, and when they fail. Each
+// relay has equally many clients. The zero value means none. Relays change no sum. Between a relay
+// and the aggregator a message takes the network's latency, whatever its size.
 type Relays struct {
 	Count   int
 	Outages []Outage
 }
 
-// Outage is a relay that fails: in a round it takes what clients send in a stage, and falls silent
-// before it gives the aggregator their sum. In the next round it is back, knowing nothing.
+// Outage is the failure of a relay. In a round the relay takes what clients send in a stage,
+// and falls silent before it gives the aggregator their sum. In the next round it is back, with
+// no memory.
 type Outage struct {
 	Relay int // from 0
 	Round uint64
 	Stage protocol.Stage // masked-input or unmask
 }
 
-// checkRelays reports what keeps relays from their work.
+// checkRelays reports settings that relays cannot work with.
 func (c Config) checkRelays() error {
 	var errs []error
 	if c.Relays.Count < 0 || c.Relays.Count > 0 && c.Relays.Count > len(c.Trainers) {
@@ -48,13 +49,13 @@ func (c Config) checkRelays() error {
 	return errors.Join(errs...)
 }
 
-// relays are those of a run. A relay that comes back after it has failed is a new one, with
-// the next number.
+// relays holds the relays of a run. A relay that returns after a failure is a new relay, with the
+// next number.
 type relays struct {
 	roles  []*relay.Relay
-	place  []int  // by number: which of Count it is
+	place  []int  // by number: the place among Count
 	failed []bool // by number
-	number []int  // by place: the one that is there
+	number []int  // by place: the number of the relay there
 }
 
 func newRelays(cfg Config) *relays {
@@ -70,13 +71,14 @@ func (r *relays) arrives(cfg Config, place int) {
 	n := len(r.roles)
 	role := relay.New(relay.Config{Number: n, Clients: len(cfg.Trainers), Rounds: cfg.Rounds})
 	for c := place; c < len(cfg.Trainers); c += cfg.Relays.Count {
-		role.Step(epoch, protocol.Connected{Client: protocol.ClientID(c), Connection: 1}) // of which this aggregator need not hear
+		// the aggregator need not hear of it
+		role.Step(epoch, protocol.Connected{Client: protocol.ClientID(c), Connection: 1})
 	}
 	r.roles, r.place, r.failed = append(r.roles, role), append(r.place, place), append(r.failed, false)
 	r.number[place] = n
 }
 
-// renew puts new relays in the places of those that have failed.
+// renew replaces the relays that have failed.
 func (r *relays) renew(cfg Config) {
 	for place, n := range r.number {
 		if r.failed[n] {
@@ -85,7 +87,7 @@ func (r *relays) renew(cfg Config) {
 	}
 }
 
-// through is the relay of a client.
+// through returns the relay of a client.
 func (r *relays) through(c protocol.ClientID) (protocol.Party, bool) {
 	if len(r.number) == 0 {
 		return protocol.Party{}, false
@@ -107,8 +109,8 @@ func (r *relays) fails(outages []Outage, number protocol.ClientID, m protocol.Me
 	return false
 }
 
-// route says to whom a message goes next on its way, and books it if it passes between a
-// relay and the aggregator; false: to nobody, since a relay has failed.
+// route returns the next recipient of a message, and books the message if it passes between a relay
+// and the aggregator. It returns false if there is no recipient, because a relay has failed.
 func (f *federation) route(e protocol.Envelope) (to protocol.Party, ok bool) {
 	r := f.relays
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// relayed runs a federation of 12 clients, of whom 4 may be lost, over rounds of which the later
-// ones are set up ahead.
+// relayed runs a federation of 12 clients over several rounds; 4 clients may be lost. The later
+// rounds are set up ahead.
 func relayed(t *testing.T, kind protocol.NoiseKind, r Relays, fates calendar) (*adder, *Outcome) {
 	t.Helper()
 	const n, rounds = 12, 3
@@ -28,7 +28,7 @@ func relayed(t *testing.T, kind protocol.NoiseKind, r Relays, fates calendar) (*
 	return strategy, out
 }
 
-// same compares what came of two runs, but for how long they took and what was sent.
+// same compares the results of two runs, except durations and sent messages.
 func same(t *testing.T, a, b *adder, x, y *Outcome) {
 	t.Helper()
 	if d := cmp.Diff(a.sums, b.sums); d != "" {
@@ -44,8 +44,8 @@ func same(t *testing.T, a, b *adder, x, y *Outcome) {
 	}
 }
 
-// Sums through relays are those without, to the bit, with clients lost at every stage, up to
-// what is tolerated and beyond; and clients send and get the same bytes.
+// Sums through relays equal sums without relays, to the bit, with clients lost at every stage, up
+// to the tolerance and beyond. Clients send and get the same bytes.
 func TestRelaysChangeNoSum(t *testing.T) {
 	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for stage := range protocol.Stages {
@@ -98,8 +98,7 @@ func TestRelayFails(t *testing.T) {
 	}
 }
 
-// outages is a calendar by which all clients of the first failed of so many relays are lost in
-// round 2 at a stage.
+// outages is a calendar that loses all clients of the first failed relay in round 2 at a stage.
 type outages struct {
 	relays, failed int
 	stage          protocol.Stage
@@ -113,7 +112,7 @@ func (o outages) lost(c protocol.ClientID, round uint64) protocol.Stage {
 }
 func (outages) absent(protocol.ClientID, uint64) bool { return false }
 
-// What the aggregator gets shrinks to the vectors of its relays, and what it sends to their models.
+// The aggregator receives only the vectors of its relays, and sends only their models.
 func TestRelaysTakeVectorsOff(t *testing.T) {
 	const n, rounds, count, length = 12, 2, 2, 5000
 	run := func(r Relays) *Outcome {
@@ -142,7 +141,8 @@ func TestRelaysTakeVectorsOff(t *testing.T) {
 	}
 }
 
-// A federation so large that clients are shown parts of the roster has the same sums through relays, one of which fails.
+// A federation so large that clients are shown parts of the roster has the same sums through
+// relays, one of which fails.
 func TestRelaysOfACrowd(t *testing.T) {
 	effort.LongOnly(t, "keys of 510 clients take seconds")
 	const n = secagg.WholeUpTo + 10
@@ -164,7 +164,7 @@ func TestRelaysOfACrowd(t *testing.T) {
 	}
 }
 
-// What relays are no use for is refused.
+// Settings that relays cannot work with are refused.
 func TestBadRelays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)

@@ -17,34 +17,34 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// Snapshot is a run between two rounds: with the same configuration, from which all that
-// is random follows, a later run goes on from it to the same bits ([Config.From]).
+// Snapshot is a run between two rounds. A later run with the same configuration, which fixes
+// all random numbers, continues from it to the same bits ([Config.From]).
 //
-// What a role keeps between rounds is not in it: who set up what with whom ahead. The
-// roles go through the known rounds again instead, with nothing to compute: trainers
-// contribute nothing, sums have neither noise nor, but in active mode, cryptography, and the
-// strategy absorbs nothing. A role may change without a snapshot's form changing. What is left is
-// the messages: a small part of the time with real sums, more than half with ideal ones where
-// trainers compute little, and all of it in active mode.
+// It leaves out the state that roles keep between rounds, such as setup ahead. Instead the
+// roles go through the known rounds again without computing: trainers contribute nothing, sums
+// have no noise and, except in active mode, no cryptography, and the strategy absorbs nothing. So a
+// role may change without a change of a snapshot's form. The cost is the messages: a small part of
+// the time with real sums, more than half with ideal sums if trainers compute little, and all of it
+// in active mode.
 //
-// It holds what clients keep to themselves.
+// A snapshot holds secrets of clients.
 type Snapshot struct {
 	Rounds    []Past
 	Up, Down  [protocol.Kinds]int64
 	RelayUp   int64
 	RelayDown int64
 	Clock     time.Duration
-	Strategy  []byte   // as server.Durable saved it
-	Trainers  [][]byte // as client.Resumable saved it, by client; nil: nothing is kept
+	Strategy  []byte   // in the form of server.Durable
+	Trainers  [][]byte // in the form of client.Resumable, by client; nil: nothing is kept
 }
 
-// Past is a round that is over, with the reason why it was skipped as text; "" where it was not.
+// Past is a finished round, with the reason for a skip as text; "" if it was not skipped.
 type Past struct {
 	Round
 	Reason string
 }
 
-// record is the round as an outcome has it.
+// record returns the round in the form of an outcome.
 func (p Past) record() Round {
 	it := p.Round
 	if p.Reason != "" {
@@ -53,10 +53,10 @@ func (p Past) record() Round {
 	return it
 }
 
-// ErrOtherRun is returned for a snapshot that is not of the run that goes on from it.
+// ErrOtherRun is returned for a snapshot of another run than the one that continues from it.
 var ErrOtherRun = errors.New("the snapshot is of another run")
 
-// known is how many rounds are known before the run begins.
+// known counts the rounds that are known before the run begins.
 func (c Config) known() uint64 {
 	switch {
 	case c.watch != nil: // nothing is computed in a rehearsal
@@ -67,7 +67,7 @@ func (c Config) known() uint64 {
 	return uint64(len(c.From.Rounds))
 }
 
-// checkFrom reports what keeps a run from going on, or from being gone on with.
+// checkFrom reports settings that keep a run from continuing or from being continued.
 func (c Config) checkFrom() error {
 	if c.From == nil && c.Between == nil {
 		return nil
@@ -87,8 +87,8 @@ func (c Config) checkFrom() error {
 	return nil
 }
 
-// resumable is a strategy whose state before every plan is at hand, and which takes up that of
-// a snapshot where the known rounds end.
+// resumable is a strategy that saves its state before every plan, and takes up a snapshot's state
+// after the known rounds.
 type resumable struct {
 	server.Durable
 	from    *Snapshot
@@ -98,7 +98,6 @@ type resumable struct {
 	restore func() error
 }
 
-// Next implements server.Strategy.
 func (r *resumable) Next() (plan *protocol.Plan, done bool, err error) {
 	if r.from != nil && r.planned == r.known {
 		if err = r.Restore(r.from.Strategy); err == nil {
@@ -117,7 +116,6 @@ func (r *resumable) Next() (plan *protocol.Plan, done bool, err error) {
 	return r.Durable.Next()
 }
 
-// Absorb implements server.Strategy.
 func (r *resumable) Absorb(p *protocol.Plan, s protocol.Sums, run protocol.Runner) error {
 	if p.Round <= r.known {
 		return nil
@@ -125,7 +123,6 @@ func (r *resumable) Absorb(p *protocol.Plan, s protocol.Sums, run protocol.Runne
 	return r.Durable.Absorb(p, s, run)
 }
 
-// Skip implements server.Strategy.
 func (r *resumable) Skip(p *protocol.Plan, why error) {
 	if p.Round > r.known {
 		r.Durable.Skip(p, why)
@@ -138,7 +135,6 @@ type pausing struct {
 	known uint64
 }
 
-// Contribute implements client.Trainer.
 func (t pausing) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	if p.Round > t.known {
 		return t.Trainer.Contribute(p, src, run)
@@ -151,18 +147,17 @@ func nothing(p *protocol.Plan) []protocol.Vector {
 	return slices.Repeat([]protocol.Vector{{Index: []uint32{}}}, len(p.Releases))
 }
 
-// idle is a client's side of a hollow sum. What is set up ahead with it may be real, and is
-// scheduled as work then.
+// idle is a client's side of a hollow sum. Setup ahead with it may be real, and is then scheduled
+// as work.
 type idle struct {
 	*secagg.IdealClient
 	heavy bool
 }
 
-// Heavy implements client.Sum.
 func (i idle) Heavy() bool { return i.heavy }
 
-// hollow are sums of which those of the known rounds hold nothing. In active mode they are as they
-// would be: clients may be lost at a stage that no other sum has.
+// hollow returns sums that are empty in the known rounds. In active mode they are complete,
+// because clients may be lost at a stage that no other sum has.
 func (c Config) hollow(s sums, src entropy.Source) sums {
 	if c.known() == 0 || c.Mode == graph.Active {
 		return s
@@ -174,10 +169,11 @@ func (c Config) hollow(s sums, src entropy.Source) sums {
 			if p.Round > known {
 				return s.aggregator(p)
 			}
-			return secagg.NewIdeal(p, secagg.DrawClient, src, tables), nil // adds none of its own
+			return secagg.NewIdeal(p, secagg.DrawClient, src, tables), nil // adds no noise of its own
 		},
 		client: func(id protocol.ClientID, p protocol.Setup) (client.Sum, error) {
-			side, err := s.client(id, p) // it is counted: a party draws its secrets from streams by how often it joined
+			// it is counted: a party draws its secrets from streams by the number of its joins
+			side, err := s.client(id, p)
 			if err != nil || p.Round > known {
 				return side, err
 			}
@@ -216,8 +212,8 @@ func (f *federation) resumed(cfg Config) Config {
 	return cfg
 }
 
-// passKnown ends a known round: who was there is what the snapshot says, and from the
-// last one on the book is the snapshot's.
+// passKnown ends a known round. The snapshot says which clients were there. From the last known
+// round on, the byte counts are the snapshot's.
 func (f *federation) passKnown(it Round) error {
 	past := f.cfg.From.Rounds[it.Number-1]
 	if past.Number != it.Number || past.Alive != it.Alive || past.Dropped != it.Dropped || past.Sent != it.Sent {
@@ -233,7 +229,7 @@ func (f *federation) passKnown(it Round) error {
 	return nil
 }
 
-// snapshot is the run as it stands after a round.
+// snapshot returns the run as it is after a round.
 func (f *federation) snapshot() (*Snapshot, error) {
 	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, RelayUp: f.out.RelayUp, RelayDown: f.out.RelayDown, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
 	for _, it := range f.out.Rounds {

@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// T stands in the configuration and in the strategy: where they differ, faults and
-// keys are made for another run than the one that is run.
+// The configuration and the strategy both hold T. If they differ, faults and keys were made for
+// another run.
 func TestStrategyOfOtherRounds(t *testing.T) {
 	for _, c := range []struct {
 		planned uint64
@@ -40,7 +40,7 @@ func TestStrategyOfOtherRounds(t *testing.T) {
 	}
 }
 
-// A strategy that passes over a number has fewer rounds than it says.
+// A strategy that skips a number has fewer rounds than it says.
 func TestStrategyThatPassesOverAnRound(t *testing.T) {
 	trainers, _ := bits(4)
 	strategy := newAdder(protocol.Cohort{Clients: 4}, exact(4), 3)

@@ -9,8 +9,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// send puts a message on its way, unless the client it comes from or goes to
-// is lost; and keeps the book of the run.
+// send puts a message on its way, unless its sender or recipient is lost, and counts its bytes.
 func (f *federation) send(e protocol.Envelope) error {
 	if err := f.observe(e); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (f *federation) send(e protocol.Envelope) error {
 	return nil
 }
 
-// count books the bytes of a message, and under its own kind what travels with it.
+// count counts the bytes of a message, and counts its riders under their own kinds.
 func count(book *[protocol.Kinds]int64, m protocol.Message) {
 	rides := protocol.PiggybackSize(m)
 	if r := protocol.Piggyback(m); r != nil {
@@ -114,7 +113,7 @@ func (f *federation) end(model []byte) error {
 	return nil
 }
 
-// open begins a round and draws who will be lost in it, of those that it asks.
+// open begins a round and draws the losses among the clients that it asks.
 func (f *federation) open(s protocol.Setup) {
 	f.present, f.began, f.staged = &Round{Number: s.Round}, f.now, f.now
 	f.relays.renew(f.cfg)
@@ -130,7 +129,7 @@ func (f *federation) open(s protocol.Setup) {
 	}
 }
 
-// close ends the round in progress, with the model as it stands after it.
+// close ends the round in progress, with the model after it.
 func (f *federation) close(model []byte) error {
 	if f.present == nil {
 		return nil

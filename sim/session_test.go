@@ -41,8 +41,7 @@ const (
 	noiseCoordinates = 5000
 )
 
-// noiseOf is what the sums of a run hold that has no session, all rounds one after
-// the other.
+// noiseOf returns the sums of a run without a session, all rounds one after the other.
 func noiseOf(t *testing.T, trainer client.Trainer, change func(*Config, *adder)) []float64 {
 	t.Helper()
 	r := protocol.Release{Name: "noise", Len: noiseCoordinates, L2: 1e6, MaxNonZero: noiseCoordinates, Scale: 1, Width: 40,

@@ -30,8 +30,8 @@ import (
 type Network struct {
 	Latency  time.Duration // one way
 	Up, Down float64       // a client's bandwidth in bits a second
-	Compute  time.Duration // what any one computation of a role takes, but for checks of messages
-	// StageTimeout is how long the aggregator waits for clients in a stage.
+	Compute  time.Duration // of one computation of a role, except checks of messages
+	// StageTimeout is the time that the aggregator waits for clients in a stage.
 	StageTimeout time.Duration
 }
 
@@ -60,14 +60,14 @@ type Config struct {
 	Strategy server.Strategy
 	Trainers []client.Trainer // one for each client
 	Ledgers  []client.Ledger  // one for each client; nil: nothing is private
-	// Real makes sums run the whole protocol of secure aggregation, in the given Mode;
-	// otherwise sums are ideal and Mode is SemiHonest. The released integers are the same
-	// as those of ideal sums for which each client draws its noise.
+	// Real makes sums run the whole protocol of secure aggregation, in the given Mode; otherwise
+	// sums are ideal and Mode is SemiHonest. The released integers equal those by ideal sums to
+	// which each client adds its noise.
 	Real bool
 	Mode graph.Mode
 	Draw secagg.Draw // who draws the noise of ideal sums
-	// Tables, if set, are those that ideal sums draw by: runs of one schedule may share them, whose building
-	// takes longer than small runs. They change no draw.
+	// Tables, if set, are the tables that ideal sums draw from. Runs of one schedule may share
+	// them, because building them takes longer than a small run. They change no draw.
 	Tables  *noise.Tables
 	Rounds  int     // T, rounds the strategy plans (else ErrRounds), over which absences spread
 	SitOut  float64 // share of the clients that may sit a round out (aggregator.Config)
@@ -76,18 +76,17 @@ type Config struct {
 	Relays  Relays // of real sums in semi-honest mode
 	Seed    uint64
 	Workers protocol.Workers
-	// Round, if set, is called after each round with the shared model
-	// as it then stands.
+	// Round, if set, is called after each round with the shared model.
 	Round func(Round, []byte) error
-	// Between, if set, is called after that, but for the last round, and may take a
-	// snapshot. Session must be set then, and Strategy be a server.Durable.
+	// Between, if set, is called after Round, except after the last round, and may take a
+	// snapshot. It needs a Session and a Strategy that is a server.Durable.
 	Between func(take func() (*Snapshot, error)) error
-	// From, if set, is where the run goes on, of the same configuration. Of the rounds
-	// that it has neither Round nor Between are called.
+	// From, if set, is a snapshot of the same configuration that the run continues from. Round
+	// and Between are not called for the rounds of the snapshot.
 	From *Snapshot
-	// Sent and Logged, if set, are told of every message that reaches somebody, or will, and of
-	// every event that a role reports, at what virtual time: what passes on the wires and what
-	// parties log. They must not change what they are told of.
+	// Sent and Logged, if set, are told of every message that reaches a party, or will, and of
+	// every event that a role reports, with the virtual time: the traffic on the wires and the logs
+	// of parties. They must not change their arguments.
 	Sent   func(at time.Duration, e protocol.Envelope)
 	Logged func(at time.Duration, e protocol.Event)
 
@@ -127,15 +126,16 @@ func (c Config) Validate() error {
 type Round struct {
 	Number    uint64
 	Survivors int           // |U1|; 0 when nothing was released
-	Answered  int           // of them, those who answered the stage unmask
+	Answered  int           // survivors that answered the stage unmask
 	Skipped   error         // why nothing was released; nil when something was
-	Alive     int           // clients that it asked and that were there to the end of it
-	Dropped   int           // clients that it asked and that were lost on the way
+	Alive     int           // asked clients that were there to the end
+	Dropped   int           // asked clients that were lost on the way
 	Sent      int           // masked inputs that left their clients, and so were charged
 	Up, Down  int64         // bytes that clients sent and got
 	Duration  time.Duration // of virtual time, from its plan to the next or the end
-	// Stages are the parts of Duration until the aggregator closed each stage, from its plan or
-	// the stage before; 0 of stages that it did not come to, or that were over before its plan.
+	// Stages divides Duration by the times at which the aggregator closed each stage, counted from
+	// the plan or the stage before. It is 0 for stages that the round did not reach, or that
+	// were over before its plan.
 	Stages [protocol.Stages]time.Duration
 }
 
@@ -166,9 +166,9 @@ func (o *Outcome) Skipped() int {
 // ErrHalted is returned when no event is left although the session has not ended.
 var ErrHalted = errors.New("the federation came to a halt before its session ended")
 
-// ErrRounds is returned when the strategy plans more or fewer rounds than the
-// configuration has rounds: faults and secure sums would have been set up for another
-// run. Set Config.Rounds to what the strategy plans.
+// ErrRounds is returned when the strategy plans more or fewer rounds than the configuration has
+// rounds. Faults and secure sums would be set up for another run. Set Config.Rounds to the number
+// of rounds of the strategy.
 var ErrRounds = errors.New("the strategy and the configuration differ in the number of rounds")
 
 // Run simulates a federation to the end of its session. It returns early with the
@@ -185,7 +185,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	return f.run(ctx)
 }
 
-// run goes through the instants until nothing is left to happen.
+// run goes through the instants until none is left.
 func (f *federation) run(ctx context.Context) (*Outcome, error) {
 	f.arrive(epoch, arrival{to: protocol.Party{Role: protocol.Server}, what: protocol.Start{}})
 	for {
@@ -220,7 +220,7 @@ type federation struct {
 	server     role
 	aggregator role
 	clients    []client.Client
-	instead    map[protocol.ClientID]role // what stands in for a client, if anything does: tests have some that are listened to
+	instead    map[protocol.ClientID]role // replaces a client, if set: tests listen to some
 	relays     *relays
 	faults     calendar
 	lost       []protocol.Stage // of each client in the present round
@@ -231,10 +231,10 @@ type federation struct {
 	ended      bool      // the server has sent the final model
 	out        *Outcome
 
-	// Of a run that is gone on with, or may be.
+	// These fields serve a run that continues, or may be continued.
 	strategy *resumable
 	trainers []client.Trainer // as they were given
-	ahead    time.Duration    // by which the clock is ahead of that of the known rounds gone through again
+	ahead    time.Duration    // lead of the clock over the known rounds that are gone through again
 }
 
 func newFederation(cfg Config) (*federation, error) {
@@ -295,11 +295,11 @@ func (f *federation) happen(ctx context.Context, i *instant) error {
 	return nil
 }
 
-// fewWorks is how many computations of different roles are carried out before their results are taken in. It changes nothing but
-// how many results there are at once: no role's computation depends on what another is told.
+// fewWorks is the number of computations of different roles whose results are kept at once. It
+// changes no result: no role's computation depends on another role's inputs.
 const fewWorks = 1 << 13
 
-// compute runs works at once, but those of one role one after the other.
+// compute runs works concurrently, except works of one role, which run one after the other.
 func (f *federation) compute(ctx context.Context, works []work) ([]arrival, error) {
 	done := make([]arrival, len(works))
 	inner := protocol.Workers(1)
@@ -322,7 +322,7 @@ func (f *federation) compute(ctx context.Context, works []work) ([]arrival, erro
 	return done, nil
 }
 
-// carryOut does what a role asks for in answer to an input.
+// carryOut carries out a role's effects in answer to an input.
 func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 	if _, tick := a.what.(protocol.Tick); !tick { // deadlines of stages long closed do not count
 		f.out.Clock = f.now.Sub(epoch) + f.ahead
@@ -367,7 +367,7 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 		switch ev.Kind {
 		case protocol.WorkFailed, protocol.InputUnusable, protocol.PlanRefused:
 			return fmt.Errorf("round %d: %s: %s: %w", ev.Round, ev.Party, ev.Kind, ev.Err)
-		default: // what the outcome says already, in numbers
+		default: // the outcome has these as numbers
 		}
 	}
 	return nil

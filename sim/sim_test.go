@@ -101,9 +101,9 @@ func runWith(t *testing.T, cfg Config, fates calendar) (*Outcome, error) {
 	return f.run(context.Background())
 }
 
-// The dropout matrix of the ideal sum: up to the tolerance the sum is exactly
-// that over the clients whose masked input arrived, beyond it there is none.
-// Who that is follows from the script alone.
+// This is the dropout matrix of the ideal sum. Up to the tolerance the sum covers exactly the
+// clients whose masked input arrived; beyond it there is no sum. The script alone says which
+// clients these are.
 func TestSumIsThatOfTheSurvivors(t *testing.T) {
 	const n = 40
 	cohort := protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}
@@ -145,8 +145,8 @@ func TestSumIsThatOfTheSurvivors(t *testing.T) {
 	}
 }
 
-// A client is charged when its masked input leaves, whether or not a sum comes
-// of it (attempts, not successes).
+// A client is charged when its masked input leaves, even if no sum follows (attempts, not
+// successes).
 func TestAttemptsAreCharged(t *testing.T) {
 	const n = 40
 	cohort := protocol.Cohort{Clients: n, Tolerance: 0.25}
@@ -156,10 +156,10 @@ func TestAttemptsAreCharged(t *testing.T) {
 	one := dp.Skellam(1000, 1.5, 1.5)
 	for _, c := range []struct {
 		stage         protocol.Stage
-		lost, charged int // clients charged of those lost; the others always are unless nobody was asked
+		lost, charged int // lost clients that are charged; the others always are unless no client was asked
 		others        int
 	}{
-		{protocol.StageAdvertise, 11, 0, 0}, // aborted before anybody sent
+		{protocol.StageAdvertise, 11, 0, 0}, // aborted before any client sent
 		{protocol.StageShare, 11, 0, 0},
 		{protocol.StageMaskedInput, 11, 0, 1}, // the others had sent when the count was taken
 		{protocol.StageUnmask, 11, 1, 1},
@@ -197,7 +197,7 @@ func TestAttemptsAreCharged(t *testing.T) {
 	}
 }
 
-// Who refuses to overspend does not send: here everybody, in the second round.
+// A client that refuses to overspend does not send: here all clients, in the second round.
 func TestOverspendingStopsTheRun(t *testing.T) {
 	const n = 10
 	release := exact(n)
@@ -205,7 +205,8 @@ func TestOverspendingStopsTheRun(t *testing.T) {
 	trainers, _ := bits(n)
 	ledgers := make([]client.Ledger, n)
 	for i := range ledgers {
-		l, err := dp.NewLedger(dp.Budget{Epsilon: 0.3, Delta: 1e-5, Accountant: dp.RDP}, nil) // one costs about 0.21, two 0.3
+		// one costs about 0.21, two 0.3
+		l, err := dp.NewLedger(dp.Budget{Epsilon: 0.3, Delta: 1e-5, Accountant: dp.RDP}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,8 +263,8 @@ func TestClockAndBytes(t *testing.T) {
 	if out.Rounds[0].Stages != stages {
 		t.Errorf("its stages took %v, want %v", out.Rounds[0].Stages, stages)
 	}
-	// The session ends when the clients have done with the final model: two more
-	// hops, 12 bytes and a computation.
+	// The session ends when the clients have processed the final model: two more hops, 12 bytes and
+	// a computation.
 	if end := want + 2*slow.Latency + 12*time.Microsecond + slow.Compute; out.Clock != end {
 		t.Errorf("the session took %v, want %v", out.Clock, end)
 	}
@@ -327,7 +328,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A round that nobody can open must not pass for a finished session.
+// A round that cannot open must not pass for a finished session.
 func TestHalted(t *testing.T) {
 	trainers, _ := bits(4)
 	_, err := Run(context.Background(), Config{Strategy: newAdder(protocol.Cohort{Clients: 5}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network})

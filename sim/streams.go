@@ -10,18 +10,18 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// streams is where the parties of a run take their randomness from. All of it is
-// bound to the run, so that runs of one seed that release differently do not share
-// their noise: what one released could be taken out of the other.
+// streams gives the parties of a run their randomness. All of it is bound to the run, so that runs
+// of one seed with different releases do not share their noise. Otherwise one run's released noise
+// could be subtracted from the other's sums.
 //
-// A session that the caller chose says which run it is. Without one it is the
-// configuration that says so and, of what is drawn for a round, the plan, which
-// nobody knows before the strategy makes it: equal noise takes equal plans.
+// A session that the caller chose identifies the run. Without a session the configuration does and,
+// for draws of a round, the plan, which is unknown before the strategy makes it: equal noise
+// needs equal plans.
 type streams struct {
 	seed uint64
 	run  string
-	// plans are the hashes of the plans so far, by round; nil where the session
-	// was chosen. It changes between computations only.
+	// plans holds the hashes of the plans so far, by round; nil if the caller chose the
+	// session. It changes between computations only.
 	plans map[uint64][sha256.Size]byte
 }
 
@@ -32,9 +32,8 @@ func newStreams(c Config) *streams {
 	return &streams{seed: c.Seed, run: fmt.Sprintf("unnamed/%x", c.identity()), plans: make(map[uint64][sha256.Size]byte)}
 }
 
-// identity binds everything in the configuration that bears on who is in a sum, and so
-// on what is released. How sums are computed is left out: real and ideal ones release
-// the same.
+// identity hashes everything in the configuration that influences which clients are in a sum, and
+// so the releases. It leaves out how sums are computed: real and ideal sums release the same.
 func (c Config) identity() [sha256.Size]byte {
 	t := protocol.NewTranscript("fedsim/sim/run/v1").
 		Uint(uint64(len(c.Trainers))).Uint(uint64(c.Rounds)).Float(c.SitOut)
@@ -49,37 +48,39 @@ func (c Config) identity() [sha256.Size]byte {
 		Uint(uint64(n.Compute)).Uint(uint64(n.StageTimeout)).Sum()
 }
 
-// Entropy is where the parties of a run of a session draw, for a driver that computes a part of it.
+// Entropy gives the randomness of the parties of a session's run, for a driver that computes a part
+// of it.
 type Entropy struct{ streams *streams }
 
-// EntropyOf is that of a run with a seed and a session ([Config]), which must not be zero.
+// EntropyOf returns the Entropy of a run with a seed and a session ([Config]), which must not be
+// zero.
 func EntropyOf(seed uint64, session protocol.SessionID) Entropy {
 	return Entropy{newStreams(Config{Seed: seed, Session: session})}
 }
 
-// Client is where the client with that ID draws.
+// Client returns the source of the client with that ID.
 func (e Entropy) Client(i int) entropy.Source { return e.streams.noise(clientName(i)) }
 
-// Sum is where an ideal sum draws its noise.
+// Sum returns the source of an ideal sum's noise.
 func (e Entropy) Sum() entropy.Source { return e.streams.noise(idealSum) }
 
-// Apart is where a run without clients draws what is secret, bound to its session.
+// Apart returns the source of secrets for a run without clients, bound to its session.
 func Apart(seed uint64, session protocol.SessionID) entropy.Source {
 	return newStreams(Config{Seed: seed, Session: session}).keys("apart")
 }
 
-// planned takes note of a plan, before anything is drawn for it.
+// planned records a plan before any draw for it.
 func (s *streams) planned(p *protocol.Plan) {
 	if s.plans != nil {
 		s.plans[p.Round] = p.Hash()
 	}
 }
 
-// keys is where a party draws what hides nothing of a simulation: the keys and masks of
-// the secure sum.
+// keys returns a party's source for the keys and masks of the secure sum, which hide nothing in a
+// simulation.
 func (s *streams) keys(party string) entropy.Source { return simulated.New(s.seed, s.run+"/"+party) }
 
-// noise is where a party draws its noise: from streams numbered by round.
+// noise returns a party's source of noise: streams numbered by round.
 func (s *streams) noise(party string) entropy.Source {
 	if s.plans == nil {
 		return s.keys(party)
@@ -87,13 +88,13 @@ func (s *streams) noise(party string) entropy.Source {
 	return simulated.Numbered(func(round uint64) entropy.Source { return s.of(party, round) })
 }
 
-// of is where a party draws for one round, however its streams are numbered.
+// of returns a party's source for one round, however its streams are numbered.
 func (s *streams) of(party string, round uint64) entropy.Source {
 	return simulated.New(s.seed, fmt.Sprintf("%s/%x/%s", s.run, s.plans[round], party))
 }
 
-// trainer has a trainer draw from streams of the plan, where it is plans that tell runs
-// apart: it may number its streams as it likes.
+// trainer makes a trainer draw from streams of the plan, if plans distinguish runs. The trainer may
+// number its streams as it likes.
 func (s *streams) trainer(t client.Trainer, id protocol.ClientID) client.Trainer {
 	if s.plans == nil {
 		return t
@@ -108,7 +109,6 @@ type planned struct {
 	party   string
 }
 
-// Contribute implements client.Trainer.
 func (t planned) Contribute(p *protocol.Plan, _ entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	return t.Trainer.Contribute(p, t.streams.of(t.party, p.Round), run)
 }

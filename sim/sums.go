@@ -20,7 +20,7 @@ type sums struct {
 	client     func(protocol.ClientID, protocol.Setup) (client.Sum, error)
 }
 
-// newSums makes them as the configuration asks for them.
+// newSums returns the sums that the configuration asks for.
 func newSums(cfg Config, from *streams) (sums, error) {
 	if cfg.Real {
 		return realSums(cfg, from)
@@ -28,7 +28,7 @@ func newSums(cfg Config, from *streams) (sums, error) {
 	return idealSums(cfg, from), nil
 }
 
-// idealSums are sums by a trusted adder.
+// idealSums returns sums by a trusted adder.
 func idealSums(cfg Config, from *streams) sums {
 	src, tables := from.noise(idealSum), cfg.Tables
 	if tables == nil {
@@ -41,7 +41,7 @@ func idealSums(cfg Config, from *streams) sums {
 	}
 }
 
-// realSums are sums with the whole cryptography, on repeatable secrets.
+// realSums returns sums with the whole cryptography, on repeatable secrets.
 func realSums(cfg Config, from *streams) (sums, error) {
 	params := secagg.Params{Mode: cfg.Mode, Rounds: cfg.Rounds}
 	identities := make([]ed25519.PrivateKey, len(cfg.Trainers))

@@ -2,22 +2,22 @@ package sim
 
 import "github.com/fedsim/fedsim/protocol"
 
-// Clients do not hear of each other within an instant: what one sends arrives later. So
-// those that are due one after the other step at once, on all workers, and then what they
-// ask for is carried out in their order: the run is the same at any number of workers.
-// One worker carries out what a batch asked for while the others go on with the next.
+// Clients do not hear of each other within an instant: their messages arrive later. So clients that
+// are due one after the other step at once, on all workers, and their effects are carried out in
+// order. The run is the same at any number of workers. One worker carries out the effects of a
+// batch while the others continue with the next batch.
 
-// largestBatch is how many clients step at once: enough to keep workers busy, and few
-// enough that what they ask for stays in the cache.
+// largestBatch is the number of clients that step at once: enough to keep workers busy, and few
+// enough that their effects stay in the cache.
 const largestBatch = 4096
 
-// together is what a batch of clients needs of memory, used again from batch to batch.
+// together is the memory of a batch of clients. Batches use it one after the other.
 type together struct {
 	number  uint32   // of the batch
 	latest  []uint32 // by client: the number of the latest batch that it was in
 	effects [2][largestBatch]protocol.Effects
-	turn    int   // which of the two the latest batch has
-	pending batch // that stepped, and what it asks for is not carried out yet
+	turn    int   // the index of the latest batch's memory
+	pending batch // stepped, with effects that are not carried out yet
 }
 
 // batch is arrivals of clients, and the effects of each.
@@ -26,21 +26,21 @@ type batch struct {
 	effects  []protocol.Effects
 }
 
-// again begins a batch: no client is in it as yet.
+// again begins an empty batch.
 func (t *together) again(clients int) {
 	if t.number++; t.latest == nil || t.number == 0 {
 		t.latest, t.number = make([]uint32, clients), 1
 	}
 }
 
-// take reports whether a client was not in the batch before; it is now.
+// take adds a client to the batch. It returns false if the client was there already.
 func (t *together) take(c protocol.ClientID) bool {
 	first := t.latest[c] != t.number
 	t.latest[c] = t.number
 	return first
 }
 
-// distinct reports whether works are of different clients, and of nobody else.
+// distinct reports whether works belong to different clients, and to no other role.
 func (f *federation) distinct(works []work) bool {
 	f.together.again(len(f.clients))
 	for _, w := range works {
@@ -51,7 +51,7 @@ func (f *federation) distinct(works []work) bool {
 	return true
 }
 
-// tell has roles hear of what is due.
+// tell feeds due arrivals to their roles.
 func (f *federation) tell(arrivals []arrival) error {
 	for len(arrivals) > 0 {
 		n := f.batch(arrivals)
@@ -63,7 +63,7 @@ func (f *federation) tell(arrivals []arrival) error {
 	return nil
 }
 
-// batch is how many of the first arrivals can step at once: clients, each one once, or one other role.
+// batch counts the first arrivals that can step at once: different clients, or one other role.
 func (f *federation) batch(arrivals []arrival) int {
 	f.together.again(len(f.clients))
 	for n, a := range arrivals[:min(len(arrivals), largestBatch)] {
@@ -74,8 +74,9 @@ func (f *federation) batch(arrivals []arrival) int {
 	return min(len(arrivals), largestBatch)
 }
 
-// step feeds inputs to their roles, which are a batch. What clients ask for is carried out in order, while the next batch steps or is
-// computed ([federation.along]): it bears on nobody in this instant.
+// step feeds a batch of inputs to their roles. The effects of clients are carried out in order
+// while the next batch steps or is computed ([federation.along]); they influence no role in this
+// instant.
 func (f *federation) step(arrivals []arrival) error {
 	if a := arrivals[0]; a.to.Role != protocol.Client {
 		if err := f.settle(); err != nil {
@@ -94,12 +95,14 @@ func (f *federation) step(arrivals []arrival) error {
 	return err
 }
 
-// overheard reports whether somebody outside is told of effects, who must not be while others compute.
+// overheard reports whether the caller is told of effects, which must not happen while others
+// compute.
 func (f *federation) overheard() bool {
 	return f.cfg.Sent != nil || f.cfg.Logged != nil || f.cfg.watch != nil
 }
 
-// along runs do(0) to do(n-1) on all workers, and carries out meanwhile what the batch before asked for. Its error is that.
+// along runs do(0) to do(n-1) on all workers, and meanwhile carries out the effects of the batch
+// before. It returns the error of those effects.
 func (f *federation) along(n int, do func(int)) error {
 	if len(f.together.pending.arrivals) == 0 {
 		f.cfg.Workers.Each(n, do)
@@ -116,7 +119,7 @@ func (f *federation) along(n int, do func(int)) error {
 	return err
 }
 
-// settle carries out what the latest batch asked for, in order.
+// settle carries out the effects of the latest batch, in order.
 func (f *federation) settle() error {
 	b := f.together.pending
 	f.together.pending = batch{}
@@ -124,7 +127,7 @@ func (f *federation) settle() error {
 		if err := f.carryOut(b.arrivals[k], &b.effects[k]); err != nil {
 			return err
 		}
-		// There is as much for every client, and what it leads to comes on top: nothing is kept alive.
+		// Clearing frees the memory: every client has as much, and its effects need more.
 		b.arrivals[k], b.effects[k] = arrival{}, protocol.Effects{}
 	}
 	return nil
@@ -146,7 +149,8 @@ func (f *federation) role(p protocol.Party) role {
 	}
 }
 
-// passes splits works so that each pass has at most one of a role. Works of many clients mostly are one pass.
+// passes splits works so that each pass has at most one work of a role. Works of many clients
+// mostly are one pass.
 func (f *federation) passes(works []work) [][]int {
 	var passes [][]int
 	left := make([]int, len(works))
@@ -155,7 +159,7 @@ func (f *federation) passes(works []work) [][]int {
 	}
 	for len(left) > 0 {
 		f.together.again(len(f.clients))
-		heard := make(map[protocol.Party]bool) // of others than clients
+		heard := make(map[protocol.Party]bool) // of roles other than clients
 		var rest []int
 		pass := left[:0]
 		for _, i := range left {
