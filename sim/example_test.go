@@ -38,8 +38,8 @@ func (one) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]protoc
 }
 func (one) Finish([]byte, protocol.Runner) error { return nil }
 
-// Twenty clients, of whom each drops out before its masked input with a chance
-// of one in ten. The sum is over exactly those whose input arrived.
+// Each of twenty clients drops out before its masked input with probability 0.1. The sum covers
+// exactly the clients whose input arrived.
 func Example() {
 	trainers := make([]client.Trainer, 20)
 	for i := range trainers {

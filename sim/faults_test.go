@@ -28,7 +28,7 @@ func TestDropoutRate(t *testing.T) {
 	}
 }
 
-// Who leaves stays away; who goes away is back after the set time, once.
+// A client that leaves stays away. A client that goes away is back after the set time, once.
 func TestLeaveAndAway(t *testing.T) {
 	const clients, rounds = 500, 20
 	gone := func(f faultPlan, c int) (pattern string) {

@@ -99,7 +99,7 @@ func (x *folding) begin(p *protocol.Plan) {
 	clear(x.folded)
 }
 
-// add adds a client's inputs, unless they are for another round than the one in progress.
+// add adds a client's inputs, if they are for the round in progress.
 func (x *folding) add(id protocol.ClientID, p *protocol.Plan, inputs []protocol.Integers) bool {
 	if p.Round != x.round {
 		return false

@@ -43,7 +43,7 @@ func (c Config) checkRelays() error {
 			errs = append(errs, fmt.Errorf("relay %d fails; there are %d, from 0", o.Relay, c.Relays.Count))
 		}
 		if o.Stage != protocol.StageMaskedInput && o.Stage != protocol.StageUnmask {
-			errs = append(errs, fmt.Errorf("a relay fails in the stage %s, in which it adds nothing up; it must be %s or %s", o.Stage, protocol.StageMaskedInput, protocol.StageUnmask))
+			errs = append(errs, fmt.Errorf("a relay fails in the stage %s, but a relay adds nothing up there; it must be %s or %s", o.Stage, protocol.StageMaskedInput, protocol.StageUnmask))
 		}
 	}
 	return errors.Join(errs...)

@@ -142,7 +142,7 @@ func TestRelaysTakeVectorsOff(t *testing.T) {
 }
 
 // A federation so large that clients are shown parts of the roster has the same sums through
-// relays, one of which fails.
+// relays; one relay fails.
 func TestRelaysOfACrowd(t *testing.T) {
 	effort.LongOnly(t, "keys of 510 clients take seconds")
 	const n = secagg.WholeUpTo + 10

@@ -53,7 +53,7 @@ func (p Past) record() Round {
 	return it
 }
 
-// ErrOtherRun is returned for a snapshot of another run than the one that continues from it.
+// ErrOtherRun is returned if a run continues from another run's snapshot.
 var ErrOtherRun = errors.New("the snapshot is of another run")
 
 // known counts the rounds that are known before the run begins.

@@ -114,7 +114,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("sit-out is %v; it must be at least 0 and below 1", c.SitOut))
 	}
 	if !c.Real && c.Mode != graph.SemiHonest {
-		errs = append(errs, fmt.Errorf("the mode is %s, but sums are ideal: they defend against nobody", c.Mode))
+		errs = append(errs, fmt.Errorf("the mode is %s, but sums are ideal: ideal sums defend against no attack", c.Mode))
 	}
 	if c.Mode != graph.Active && slices.Contains(c.Faults.Stages, protocol.StageConsistency) {
 		errs = append(errs, fmt.Errorf("clients drop out at %s, a stage of the active mode", protocol.StageConsistency))
@@ -206,7 +206,7 @@ func (f *federation) run(ctx context.Context) (*Outcome, error) {
 // epoch is when virtual time starts; only differences matter.
 var epoch = time.Unix(0, 0)
 
-// role is what the driver needs of any role.
+// role has the methods that the driver needs.
 type role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }
