@@ -166,8 +166,8 @@ func (o naive) step(v *mat.Dense) *mat.Dense {
 	return out
 }
 
-// Without noise a run of two rounds is plain ALS: the reference is written above without any of the code under
-// test, but for where V starts.
+// Without noise a run of two rounds is plain ALS. The reference above uses none of the code under
+// test, except the start of V.
 func TestWithoutNoiseItIsALS(t *testing.T) {
 	for _, name := range []string{"plain", "full", "full per item", "implicit", "implicit one"} {
 		p := kinds(25, 3)[name]
@@ -199,9 +199,9 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 	}
 }
 
-// By hand: one item, rank 1, two users who rate it 4 and 2 on a scale of 1 to 5 around 3, so that targets are 1 and -1; v
-// starts at s. u = ±s/(s² + λ), w = 1, A = Σu² = 2u², b = Σyu = 2u, and
-// v = 2u/(2u² + 2λ_v) with u = 0.5/(0.25 + 0.5) = 2/3, λ_v = 0.1: v = (2/3)/(4/9 + 1/10) = 60/49.
+// By hand: one item, rank 1, two users who rate it 4 and 2 on a scale of 1 to 5 around 3, so that
+// targets are 1 and -1; v starts at s. u = ±s/(s² + λ), w = 1, A = Σu² = 2u², b = Σyu = 2u, and v =
+// 2u/(2u² + 2λ_v) with u = 0.5/(0.25 + 0.5) = 2/3, λ_v = 0.1: v = (2/3)/(4/9 + 1/10) = 60/49.
 func TestHandComputedStep(t *testing.T) {
 	p := plain(1, 1)
 	p.Rounds = 1
@@ -250,8 +250,8 @@ func TestFirstStages(t *testing.T) {
 	near(t, "biases", s.model.Bias, r, 1e-12)
 }
 
-// A statistic is divided by the survivors of its own round: when the second half of users, who are the
-// first half's twins, is lost in some rounds, nothing changes.
+// A statistic is divided by the survivors of its own round: when the second half of users, who are
+// the first half's twins, is lost in some rounds, nothing changes.
 func TestDropoutsDoNotShrink(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(15, 2)[name]
@@ -277,9 +277,10 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 	}
 }
 
-// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is 0.2 a user and 4 in what 20 make; a
-// weight of -3 or 1 in the sum, 2 in 20, counts as 4, one of 5 as 10. The mean stays in the middle of the scale when
-// its denominator, 1.5, is below its noise, 2, and is on the scale whatever the noise did to it.
+// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is 0.2 a user and 4
+// in what 20 make; a weight of -3 or 1 in the sum, 2 in 20, counts as 4, one of 5 as 10. The mean
+// stays in the middle of the scale when its denominator, 1.5, is below its noise, 2, and is on the
+// scale whatever the noise did to it.
 func TestNoisyFirstStages(t *testing.T) {
 	p := full(3, 2)
 	s := newStrategy(t, p, 20, 4)
@@ -303,7 +304,8 @@ func TestNoisyFirstStages(t *testing.T) {
 	}
 }
 
-// By hand: moments with noise of deviation 3 from 10 of 20 clients have 6 in what 20 make; with w̃ = 1/2, ρ = 36/(1/2).
+// By hand: moments with noise of deviation 3 from 10 of 20 clients have 6 in what 20 make; with w̃
+// = 1/2, ρ = 36/(1/2).
 func TestDiscountFollowsTheNoise(t *testing.T) {
 	for name, names := range map[string][2]string{"full": {Gramians, Moments}, "full per item": {Gramians, Moments}, "convex squared one": {Hessians, Gradients}} {
 		p := kinds(2, 1)[name]
@@ -317,8 +319,9 @@ func TestDiscountFollowsTheNoise(t *testing.T) {
 	}
 }
 
-// By hand, deviation 3 of the residuals, all 20 clients alive, weights 8 and 2 of which 20/10 make w̃ = 1 at most: ρ = 9, and b =
-// W·r/(W·c + λ) with W = c/(c + ρ), λ = 2: for r = 4 it is (8/17·4)/(8/17·8 + 2) and (2/11·4)/(2/11·2 + 2).
+// By hand, deviation 3 of the residuals, all 20 clients alive, weights 8 and 2 of which 20/10 make
+// w̃ = 1 at most: ρ = 9, and b = W·r/(W·c + λ) with W = c/(c + ρ), λ = 2: for r = 4 it is
+// (8/17·4)/(8/17·8 + 2) and (2/11·4)/(2/11·2 + 2).
 func TestNoisyBiases(t *testing.T) {
 	p := full(2, 2)
 	s := newStrategy(t, p, 20, 4)
@@ -329,12 +332,13 @@ func TestNoisyBiases(t *testing.T) {
 	near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
 }
 
-// Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms agree.
+// Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms
+// agree.
 func TestOneGramianOfEqualUsers(t *testing.T) {
 	p := plain(8, 3)
 	p.Rounds, p.ItemPrior = 1, 0.3
 	var users []*User
-	for range 30 { // everybody likes items 0 to 4 as much
+	for range 30 { // all users like items 0 to 4 equally
 		users = append(users, NewUser(&p, model.Ratings{Items: []int32{0, 1, 2, 3, 4}, Values: []float32{5, 4, 3, 2, 1}}))
 	}
 	one := p

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// batchPlan is that of the first sum of statistics.
+// batchPlan is the plan of the first sum of statistics.
 func batchPlan(t *testing.T, p *Params, round uint64) *protocol.Plan {
 	t.Helper()
 	for _, s := range complete(t, *p, 0) {
@@ -26,9 +26,10 @@ func batchPlan(t *testing.T, p *Params, round uint64) *protocol.Plan {
 	return nil
 }
 
-// One coin decides about all statistics of a round, of each with the chance q, and of every round anew. Who is out sends what one without ratings
-// does, and who is in what all do where there are no batches; weight counts are sent by everybody. The number of those in is binomial: within five
-// deviations but in one of a million runs.
+// One coin decides on all statistics of a round, with probability q and anew for every round. A
+// user outside the batch sends the same as a user without ratings. A user inside sends the same as
+// without batches, and all users send weight counts. The batch size is binomial: within five
+// deviations except in one of a million runs.
 func TestBatchesAreDrawnByOneCoin(t *testing.T) {
 	const users, q = 4000, 0.3
 	p := plain(8, 2) // without biases, so that weight counts come with the statistics
@@ -80,7 +81,8 @@ func TestBatchesAreDrawnByOneCoin(t *testing.T) {
 	}
 }
 
-// Whatever the coin, 1,000 users, random and adversarial, stay within every declared bound: those of [TestSensitivity].
+// Whatever the coin, 1,000 users, random and adversarial, stay within every bound declared in
+// [TestSensitivity].
 func TestBatchSensitivity(t *testing.T) {
 	p := full(30, 3)
 	p.UserRidge, p.SamplingRate = 1e-4, 0.5
@@ -100,7 +102,8 @@ func TestBatchSensitivity(t *testing.T) {
 	}
 }
 
-// By hand: of a batch of a quarter every statistic and its noise counts four times, and weight counts once.
+// By hand: of a batch of a quarter every statistic and its noise counts four times, and weight
+// counts once.
 func TestBatchesStandForAll(t *testing.T) {
 	p := plain(2, 1)
 	p.SamplingRate = 0.25
@@ -110,8 +113,9 @@ func TestBatchesStandForAll(t *testing.T) {
 	}
 }
 
-// All that a coin decides about in a round is charged as one release over a Poisson sample: the whole is by package dp, of events
-// counted out by hand. There is less noise than without batches, and it meets the same ε.
+// All that a coin decides about in a round is charged as one release over a Poisson sample: the
+// whole is by package dp, of events counted out by hand. There is less noise than without batches,
+// and it meets the same ε.
 func TestBatchesAreChargedAsSamples(t *testing.T) {
 	settings := "algorithm=dpals data=synthetic:small epsilon=5 rounds=4"
 	whole, some := opened.Experiment(t, settings), opened.Experiment(t, settings+" statistics.sampling-rate=0.1")

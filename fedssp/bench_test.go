@@ -17,9 +17,10 @@ import (
 )
 
 // BenchmarkOuterStep is a whole outer step at the size of MovieLens 1M, d = 32, on all cores: every
-// user's fit and statistics, their sum, and the server's solve. of-gemm is its time over that of the same
-// floating-point operations as matrix products of gonum's blas64, measured in the same run. With a Gramian per item
-// it is the memory of the sum that takes the time: 528 coordinates of it are read and written for each of a million ratings.
+// user's fit and statistics, their sum, and the server's solve. of-gemm is its time over that of
+// the same floating-point operations as matrix products of gonum's blas64, measured in the same
+// run. With a Gramian per item it is the memory of the sum that takes the time: 528 coordinates of
+// it are read and written for each of a million ratings.
 func BenchmarkOuterStep(b *testing.B) {
 	const users, items, ratings, rank = 6040, 3706, 1_000_209, 32
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -71,8 +72,9 @@ func BenchmarkOuterStep(b *testing.B) {
 	}
 }
 
-// sumOver adds up contributions on all cores, each core into sums of its own. Multiples of long rows it adds up for
-// some hundred users at a time and item by item, so that an item's coordinates stay in the cache meanwhile.
+// sumOver adds up contributions on all cores, each core into sums of its own. Multiples of long
+// rows it adds up for some hundred users at a time and item by item, so that an item's coordinates
+// stay in the cache meanwhile.
 func sumOver(users []*User, plan *protocol.Plan, sums *protocol.Sums, contribute func(*User) []protocol.Vector) {
 	const batch, long = 256, 256
 	var mu sync.Mutex
@@ -145,11 +147,12 @@ func addByItem(sum []float64, vectors []protocol.Vector) {
 	}
 }
 
-// operations counts multiplications and additions of an outer step: of a user with n ratings nd² for Σ v vᵀ (it is
-// symmetric), d³/3 for its factor and 4nd for right-hand side and moments; per item d³/3 for a factor and, to discount noise,
-// d³/3 for another, 2d³ for solving with it and 2d³ for a product, or,
-// with one Gramian, 4d² for the way into its eigenbasis and back; and for the statistics u uᵀ of a user
-// d²/2 once, and 3/2·d² for each rating with a Gramian per item: scaling and adding them up.
+// operations counts multiplications and additions of an outer step: of a user with n ratings nd²
+// for Σ v vᵀ (it is symmetric), d³/3 for its factor and 4nd for right-hand side and moments; per
+// item d³/3 for a factor and, to discount noise, d³/3 for another, 2d³ for solving with it and 2d³
+// for a product, or, with one Gramian, 4d² for the way into its eigenbasis and back; and for the
+// statistics u uᵀ of a user d²/2 once, and 3/2·d² for each rating with a Gramian per item: scaling
+// and adding them up.
 func operations(rows []model.Ratings, p *Params) float64 {
 	d := float64(p.Rank)
 	total := 0.0
@@ -166,7 +169,7 @@ func operations(rows []model.Ratings, p *Params) float64 {
 	return total + float64(p.Items)*4*d*d
 }
 
-// productTime is how long so many operations take as products of 256 x 256 matrices, on all cores.
+// productTime is the time of so many operations as products of 256 x 256 matrices, on all cores.
 func productTime(operations float64, run protocol.Runner) time.Duration {
 	const n = 256
 	each := 2.0 * n * n * n

@@ -17,7 +17,7 @@ func startOfALS(t *testing.T) *alternating {
 	rng := rand.New(rand.NewPCG(5, 6))
 	train := dataset.Ratings{Users: 12, Items: 9}
 	for u := range int32(11) { // the last user rated nothing
-		for j := range int32(8) { // nobody rated the last item
+		for j := range int32(8) { // no user rated the last item
 			if rng.IntN(3) > 0 {
 				train.User, train.Item, train.Value = append(train.User, u), append(train.Item, j), append(train.Value, float32(1+rng.IntN(5)))
 			}
@@ -28,7 +28,8 @@ func startOfALS(t *testing.T) *alternating {
 	return x.start(train)
 }
 
-// objective is what als minimises, as its keys define it: squared errors, the ridges of embeddings for each rating, and those of embeddings and biases besides.
+// objective is the function that als minimises, as its keys define it: squared errors, a ridge on
+// embeddings for each rating, and a constant ridge on embeddings and biases.
 func (f *alternating) objective() float64 {
 	sum := 0.
 	for u := range f.byUser.Len() {
@@ -58,8 +59,8 @@ func (f *alternating) objective() float64 {
 	return sum
 }
 
-// Every half of a pass ends where the objective has no slope towards that side's rows, by differences of the objective itself; so
-// it never rises.
+// Every half of a pass ends where the objective has no slope towards that side's rows, by
+// differences of the objective itself; so it never rises.
 func TestALSMinimises(t *testing.T) {
 	f := startOfALS(t)
 	run := protocol.Workers(1)

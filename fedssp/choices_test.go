@@ -15,7 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What each algorithm releases, as the papers and the design have it: names by round.
+// This table holds the releases of each algorithm, as the papers and the design have them: names by
+// round.
 func TestReleasesOfStatistics(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=dpals": "mean | weight-counts gramians moments | gramians moments | gramians moments",
@@ -107,8 +108,8 @@ func TestMergedSteps(t *testing.T) {
 	}
 }
 
-// Where ε times users is small, items are known by their features: 600 users here, and the limit is what
-// 6,040 have at ε = 3, so 30.2. What is given stays.
+// If ε·users is small, items are known by their features. Here there are 600 users, and the limit
+// is ε·users of 6,040 users at ε = 3, so ε = 30.2. Given values stay.
 func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=am-ssp epsilon=30":                                             "no 0.001 2 0.1",
@@ -137,7 +138,8 @@ func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 	}
 }
 
-// Noise decides how often and how much is taken; without it nothing is clipped or left out on its account.
+// Noise decides how often and how much is taken; without it nothing is clipped or left out on its
+// account.
 func TestDefaultsWithoutNoise(t *testing.T) {
 	for settings, want := range map[string]string{ // on a scale of 0.5 to 5, half of which is 2.25
 		"algorithm=dpals epsilon=1":                               "3 4 1.125 1 1 5 100",
@@ -159,8 +161,9 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 	}
 }
 
-// A rank above the default's takes as much more ridge, and tastes the root of that more weight, so that
-// ridge over squared weight, which is what holds tastes back, stays as it is. Rankings have settings of their own.
+// A rank above the default's takes proportionally more ridge. Tastes weigh more by the root of that
+// factor, so ridge over squared weight, which holds tastes back, stays. Rankings have settings of
+// their own.
 func TestRidgeFollowsTheRank(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=ssp-c rank=2":              "2 0.35",
@@ -204,8 +207,8 @@ func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
 	}
 }
 
-// Features that the set has are taken where nothing is said, those that were asked for
-// must be there, and a deployment takes them from its facts.
+// Features of the set are used by default. Features that were asked for must be there. A deployment
+// takes them from its facts.
 func TestFeaturesOfAnExperiment(t *testing.T) {
 	for settings, want := range map[string]string{
 		"algorithm=dp-cmf": "genres year", "algorithm=ssp-c": "genres year", "algorithm=ssp-c features=year": "year", "algorithm=ssp-c features=none": "",
@@ -256,7 +259,8 @@ func texts(c config.Config, names ...string) string {
 // ssp are the settings that an experiment trains by.
 func ssp(e *experiment.Experiment) *Params { return &e.Instance().(*instance).params }
 
-// What stands in docs/configuration.md of wide catalogues: up to 20,000 items nothing is different, whatever is said of users and budget.
+// docs/configuration.md says of wide catalogues: up to 20,000 items nothing changes, for any users
+// and budget.
 func TestWideCatalogues(t *testing.T) {
 	for _, c := range []struct {
 		settings     string

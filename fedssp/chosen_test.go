@@ -17,13 +17,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// countedNames are the kinds of runs that may train on some of the items: all but those of gradients, posteriors and weights of popularity.
+// countedNames lists the kinds of runs that may train on some of the items: all except runs with
+// gradients, posteriors or weights of popularity.
 func countedNames() []string {
 	all := kinds(10, 2)
 	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return !p.takesSome() })
 }
 
-// chosenNames are these and those whose items are chosen by weights.
+// chosenNames adds the kinds whose items are chosen by weights.
 func chosenNames() []string {
 	names := countedNames()
 	for _, name := range slices.Sorted(maps.Keys(chosenKinds(10, 2, 5))) {
@@ -34,8 +35,8 @@ func chosenNames() []string {
 	return names
 }
 
-// chosenKinds are settings of every such kind, which train on so many of the items. Those that need no counts for weights, and have biases first, may
-// choose by weights.
+// chosenKinds returns settings of every such kind, training on so many of the items. Kinds that
+// need no counts for weights, and release biases first, may choose by weights.
 func chosenKinds(items, rank, top int) map[string]Params {
 	out := map[string]Params{}
 	for name, p := range kinds(items, rank) {
@@ -61,8 +62,9 @@ func everyThird(items int) []int32 {
 	return list
 }
 
-// A user's contribution stays within every declared bound whichever items a server chooses, and if it chooses others in every
-// round: users, random and adversarial, of every kind of run. The norms are taken here.
+// A user's contribution stays within every declared bound whichever items a server chooses, and if
+// it chooses others in every round: users, random and adversarial, of every kind of run. The norms
+// are taken here.
 func TestSensitivityOfChosenItems(t *testing.T) {
 	const items, top = 30, 12
 	for _, name := range chosenNames() {
@@ -103,8 +105,8 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 	}
 }
 
-// With a public list of items everything is as if there were no others: the same run over these items alone, of users
-// who rated nothing else, ends with the same embeddings and biases, to the bit.
+// With a public list of items the result is as if there were no others. A run over these items
+// alone, of users who rated nothing else, ends with the same embeddings and biases, to the bit.
 func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 	const items = 30
 	list := everyThird(items)
@@ -156,8 +158,8 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The items chosen are those with the largest sums that were released, noise included, and no others: here the
-// noise makes the least rated item the first. Among equals the lower index comes first.
+// The chosen items have the largest released sums, noise included: here the noise makes the least
+// rated item the first. Among equals the lower index comes first.
 func TestItemsAreChosenByReleasedCounts(t *testing.T) {
 	p := plain(6, 2)
 	p.TopItems, p.CountCap, p.Split.Counts = 3, 6, 0.1
@@ -189,7 +191,7 @@ func TestItemsAreChosenByReleasedCounts(t *testing.T) {
 	}
 }
 
-// Without counts nobody knows what to train on: the round after a lost one is refused.
+// Without counts the items to train on are unknown: the round after a lost one is refused.
 func TestLostCounts(t *testing.T) {
 	p := chosenKinds(20, 2, 5)["full"]
 	s := newStrategy(t, p, 10, 0)
@@ -221,7 +223,8 @@ func TestLostCounts(t *testing.T) {
 	}
 }
 
-// What is saved is what is restored, before items are chosen and after, and models are as long as was planned.
+// A restored state equals the saved one, before items are chosen and after, and models have the
+// planned length.
 func TestRestoreChosen(t *testing.T) {
 	for _, name := range chosenNames() {
 		p := chosenKinds(12, 2, 5)[name]

@@ -17,7 +17,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// expectedDrift is the oracle: the regression of a Gaussian process on ratings, by the covariance matrix of all of them, solved densely by gonum.
+// expectedDrift is the oracle: the regression of a Gaussian process on ratings, by the covariance
+// matrix of all of them, solved densely by gonum.
 func expectedDrift(t *testing.T, times, left []float64, variance, tau float64, at []float64) []float64 {
 	t.Helper()
 	n := len(times)
@@ -42,7 +43,8 @@ func expectedDrift(t *testing.T, times, left []float64, variance, tau float64, a
 	return out
 }
 
-// expectedTrust is the oracle of what the drift is multiplied by: each rating is left out in turn, and what the others say of it regressed on it.
+// expectedTrust is the oracle of what the drift is multiplied by: each rating is left out in turn,
+// and what the others say of it regressed on it.
 func expectedTrust(t *testing.T, times, left []float64, variance, tau float64) float64 {
 	t.Helper()
 	product, square := 0.5, 1.
@@ -55,8 +57,9 @@ func expectedTrust(t *testing.T, times, left []float64, variance, tau float64) f
 	return max(0, product/square)
 }
 
-// What is learned in linear time is the regression of the whole process, between and at the times of ratings, some of which are alike, before
-// the first and after the last; and it is the same in another unit of time and from another beginning.
+// The fit in linear time equals the regression of the whole process: between and at the times of
+// ratings, some of them equal, before the first and after the last. It is the same in another unit
+// of time and from another beginning.
 func TestDriftIsARegression(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	trusted := 0
@@ -100,8 +103,9 @@ func TestDriftIsARegression(t *testing.T) {
 	}
 }
 
-// Times that say nothing of ratings, here of noise alone, change next to nothing: of 2,000 ratings of variance 1 what is expected of each may be off by 0.05, which is
-// 0.0025 of 1; without trust they were off by 0.18.
+// Times that say nothing about ratings, here noise alone, change almost nothing. Among 2,000
+// ratings of variance 1 an expectation may be off by 0.05, which is 0.0025 of 1; without trust they
+// were off by 0.18.
 func TestDriftOfIdleTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	times, left := make([]float64, 2000), make([]float64, 2000)
@@ -147,7 +151,8 @@ func TestDriftOfNothing(t *testing.T) {
 	}
 }
 
-// sittings are ratings of 40 users in two sittings a day apart, in one of which each gives more than in the other.
+// sittings are ratings of 40 users in two sittings a day apart, in one of which each gives more
+// than in the other.
 func sittings(t *testing.T) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -167,8 +172,9 @@ func sittings(t *testing.T) string {
 	return opened.File(t, b.String())
 }
 
-// A run follows the drift of its users where data have times: what is measured is a prediction at the times of tests, which is better here, while all that is
-// learned, of items and of users, is the same to the bit as without. What is measured on the way is measured so too.
+// A run fits the drift of its users if data have times. The metrics use predictions at the times of
+// tests, which are better here, also during the run. The learned items and users are the same to
+// the bit as without times.
 func TestRunsFollowDrift(t *testing.T) {
 	data := sittings(t)
 	for _, algorithm := range []string{"ssp-c", "ssp-convex", "ssp-convex statistics.loss=logistic", "private-item-bias", "ssp-c epsilon=inf"} {
@@ -207,14 +213,16 @@ func TestRunsFollowDrift(t *testing.T) {
 				}
 			}
 		}
-		// A star between sittings, half of it to either side of the user's mean, beside noise of 0.4 and of rounding.
+		// A star between sittings, half of it to either side of the user's mean, beside noise of
+		// 0.4 and of rounding.
 		if !(rmse["0.25"] < 0.9*rmse["0"]) {
 			t.Errorf("%s: the error is %.4f with drift, %.4f without", algorithm, rmse["0.25"], rmse["0"])
 		}
 	}
 }
 
-// TestDriftWithoutATime: a rating without a time changes nothing for the others, and no drift is added to it.
+// TestDriftWithoutATime: a rating without a time changes nothing for the others, and no drift is
+// added to it.
 func TestDriftWithoutATime(t *testing.T) {
 	t.Parallel()
 	none := math.NaN()

@@ -13,9 +13,11 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// frozen is what could be released for one rating as the unit, if users' vectors were random numbers of a public seed: item biases, and Σ_k r_kj u_k for
-// each item, of all ratings with weight 1, residuals r cut to ±1 and u of norm 1, so that one rating moves what is summed by 1 and one row alone. Nothing in it is fitted to a
-// user before. Noise multipliers are for a fifth of μ² on sums of ratings and their counts, and the rest on the rows.
+// frozen is a possible release with one rating as the unit, if users' vectors were random numbers
+// of a public seed. It releases item biases, and Σ_k r_kj u_k for each item, over all ratings with
+// weight 1, with residuals r cut to ±1 and u of norm 1. So one rating moves the sum by 1 and one
+// row alone. No user is fitted before. Noise multipliers are for a fifth of μ² on sums of ratings
+// and their counts, and the rest on the rows.
 type frozen struct {
 	mean float64
 	bias []float64
@@ -55,7 +57,8 @@ func newFrozen(train dataset.Ratings, d int, z float64, seed uint64) *frozen {
 	return f
 }
 
-// rmse fits users to their own ratings, which stays with them, by a bias and, unless ridge is infinite, a vector.
+// rmse fits users to their own ratings, which stays with them, by a bias and, unless ridge is
+// infinite, a vector.
 func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float64 {
 	var sum, count float64
 	for i := range users {
@@ -84,9 +87,11 @@ func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float
 	return math.Sqrt(sum / count)
 }
 
-// What frozen users would give, were they built for --unit rating: next to nothing beside item biases, with ε = 5 for a rating as without any noise, although the
-// ridge is the best of six on the test ratings themselves. Random vectors of users make rows of items a sketch of their columns, and with as many users as these
-// the sketch is what is missing, not the noise. A set of the shape of MovieLens 1M with FEDSIM_TEST_LONG.
+// Frozen users for --unit rating would gain almost nothing over item biases, with ε = 5 for a
+// rating as without any noise, although the ridge is the best of six on the test ratings
+// themselves. Random vectors of users make rows of items a sketch of their columns. With so few
+// users the sketch limits the result, not the noise. FEDSIM_TEST_LONG uses a set of the shape of
+// MovieLens 1M.
 func TestFrozenUsersLearnLittle(t *testing.T) {
 	name, seeds := "synthetic:small", uint64(5)
 	if effort.Long() {

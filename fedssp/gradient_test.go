@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// gradientPlan is a plan of the first sum of gradients, at parameters that are not those of the start.
+// gradientPlan is a plan of the first sum of gradients, at parameters other than the start's.
 func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
 	t.Helper()
 	m, err := DecodeModel(ordinary(t, *p), p)
@@ -40,9 +40,10 @@ func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
 	return nil, nil
 }
 
-// What a user sends is the gradient, by the parameters that came with the plan, of half its weighted squared errors, u fitted to the
-// items that came with it: against finite differences of a plain loss, with a bound that nothing reaches. And beyond the
-// bound it is that gradient, scaled: of each rating by itself, or as a whole.
+// A user sends the gradient of half its weighted squared errors by the parameters in the plan, with
+// u fitted to the items in the plan. It is compared with finite differences of a plain loss, with a
+// bound that no gradient reaches. Beyond the bound it is that gradient, scaled: for each rating by
+// itself, or as a whole.
 func TestGradientsAgainstDifferences(t *testing.T) {
 	for _, name := range []string{"gradients", "gradients, after all stages", "gradients of an encoder", "gradients of ids"} {
 		p := kinds(12, 3)[name]
@@ -105,8 +106,8 @@ func clipped(x []float64, bound float64) []float64 {
 	return x
 }
 
-// Steps at one u end where the closed form is, which is computed by the solver of DPALS from its own statistics: after 3,000 of
-// them, without noise and clipping.
+// Steps at one u end where the closed form is, which is computed by the solver of DPALS from its
+// own statistics: after 3,000 of them, without noise and clipping.
 func TestDescentReachesTheClosedForm(t *testing.T) {
 	p := kinds(10, 2)["gradients"]
 	p.Rounds, p.Resample, p.ItemPrior = 1, 3000, 1
@@ -130,8 +131,9 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	near(t, "items", s.model.Items, closed.model.Items, 1e-3)
 }
 
-// By hand: an item at (0.6, 0) whose ratings weigh 4, a ridge of 0.1·4 + 2·w̃ and a gradient of (3, -4) summed over 5 of 10 clients,
-// whose noise has a deviation of 2; the third step. The other item is taken back to the radius.
+// By hand: an item at (0.6, 0) whose ratings weigh 4, a ridge of 0.1·4 + 2·w̃ and a gradient of (3,
+// -4) summed over 5 of 10 clients, whose noise has a deviation of 2; the third step. The other item
+// is taken back to the radius.
 func TestStepOfAnItem(t *testing.T) {
 	p := kinds(2, 2)["gradients"]
 	p.ItemRidge, p.ItemPrior, p.Resample = 0.1, 2, 4
@@ -148,8 +150,8 @@ func TestStepOfAnItem(t *testing.T) {
 	near(t, "items", s.encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
 }
 
-// Within an outer step users are fitted to the same items, whichever of its sums they take part in, and the model that the run shows
-// goes along with the steps.
+// Within an outer step users are fitted to the same items, whichever of its sums they take part in,
+// and the model that the run shows goes along with the steps.
 func TestUsersStayWithinAnOuterStep(t *testing.T) {
 	for _, name := range []string{"gradients", "gradients of an encoder"} {
 		p := kinds(12, 2)[name]
@@ -173,8 +175,8 @@ func TestUsersStayWithinAnOuterStep(t *testing.T) {
 	}
 }
 
-// A step of a user's own is against the gradient of what a fit minimises, by its definition in plain formulas, over its ratings and
-// the ridge's.
+// A step of a user's own is against the gradient of what a fit minimises, by its definition in
+// plain formulas, over its ratings and the ridge's.
 func TestUsersOwnStep(t *testing.T) {
 	p := kinds(12, 2)["joint"]
 	_, rows := people(&p, 5, 0.5, 9)

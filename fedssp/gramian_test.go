@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// Packing keeps norms: that of svec is the Frobenius norm, here by a double loop.
+// Packing keeps norms: the norm of svec is the Frobenius norm, here by a double loop.
 func TestPacking(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for d := 1; d < 7; d++ {
@@ -48,9 +48,9 @@ func TestProjection(t *testing.T) {
 	near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
 }
 
-// The projection comes before the ridge: with A = [[1, 2], [2, 1]], b = (1, 0) and ridge 0.5, v
-// is (1.5 J + 0.5 I)⁻¹ b = (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). The other way round A + ridge
-// keeps its eigenvalue -1 + 0.5, is projected to 1.75 J, and is singular.
+// The projection comes before the ridge: with A = [[1, 2], [2, 1]], b = (1, 0) and ridge 0.5, v is
+// (1.5 J + 0.5 I)⁻¹ b = (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). The other way
+// round A + ridge keeps its eigenvalue -1 + 0.5, is projected to 1.75 J, and is singular.
 func TestProjectionComesBeforeTheRidge(t *testing.T) {
 	p := plain(1, 2)
 	p.ItemRidge = 0.5
@@ -71,8 +71,8 @@ func TestProjectionComesBeforeTheRidge(t *testing.T) {
 }
 
 // Discounted, the estimate is the best linear one. The reference is the textbook formula of the
-// posterior mean, v = (P + AᵀS⁻¹A)⁻¹AᵀS⁻¹b for noise of covariance S = w̃A + σ²I and a prior of precision P, with
-// explicit inverses.
+// posterior mean, v = (P + AᵀS⁻¹A)⁻¹AᵀS⁻¹b for noise of covariance S = w̃A + σ²I and a prior of
+// precision P, with explicit inverses.
 func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 	const d = 4
 	rng := rand.New(rand.NewPCG(6, 6))

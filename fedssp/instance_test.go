@@ -30,7 +30,7 @@ func TestSharedModelOfStatistics(t *testing.T) {
 	}
 }
 
-// ranked is a model that recommends the same to everybody.
+// ranked is a model that recommends the same items to all users.
 type ranked []float64
 
 func (r ranked) Predict(int, []int32, []float64) {}
@@ -42,8 +42,8 @@ type unranked struct{}
 
 func (unranked) Predict(int, []int32, []float64) {}
 
-// With implicit feedback users are held out: who is, has nothing in training, and quality
-// is that of rankings for them, as package experiment ranks.
+// With implicit feedback users are held out. A held-out user has no ratings in training, and
+// quality is measured by rankings for held-out users, as in package experiment.
 func TestImplicitFeedbackRanks(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=ada-dpals feedback=implicit split.test=0.2 split.validation=0.1 split.positive=3.5")
 	for _, u := range e.Held.Test.Users {
@@ -71,7 +71,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	if q := e.Test.Measure(unranked{}, protocol.Workers(1)); !math.IsNaN(q.PrimaryMetric()) {
 		t.Errorf("what ranks nothing has a recall of %v", q.PrimaryMetric())
 	}
-	// What a run ends with has the held-out users fitted to their histories.
+	// The final model has the held-out users fitted to their histories.
 	s, err := e.Strategy()
 	if err != nil {
 		t.Fatal(err)

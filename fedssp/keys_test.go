@@ -9,8 +9,9 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// An algorithm's keys are those of its stages and solvers. The oracle is [config.Key.When] over many settings: a key belongs to an
-// algorithm if some settings give it an effect, and else the page of keys must not list it there.
+// An algorithm has the keys of its stages and solvers. The oracle is [config.Key.When] over many
+// settings: a key belongs to an algorithm if some settings give it an effect, and else the page of
+// keys must not list it there.
 func TestKeysAreThoseWithAnEffect(t *testing.T) {
 	t.Parallel()
 	var bases [][]string

@@ -13,8 +13,10 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// linearProblem is that of section 3.4 of the am-ssp paper: labels of D examples are u_i·θᵀx_j, where x_j in R^p is public and there are m of them. Γ_x and Γ_u are 1, Γ_y
-// and the bound of ‖θᵀx_j‖ a half, so that an example's gradient has norm at most 1: both bounds of sensitivity hold without clipping.
+// linearProblem is the problem of section 3.4 of the am-ssp paper. Labels of D examples are
+// u_i·θᵀx_j, where x_j in R^p is public and there are m of them. Γ_x and Γ_u are 1, Γ_y and the
+// bound of ‖θᵀx_j‖ a half, so that an example's gradient has norm at most 1: both bounds of
+// sensitivity hold without clipping.
 type linearProblem struct {
 	p, d, examples int
 	x              *mat.Dense // m x p
@@ -24,7 +26,8 @@ type linearProblem struct {
 
 const linearBound = 0.5 // Γ_y
 
-// newLinearProblem draws x_j orthonormal where p allows it, else of norm 1, u_i of norm 1, and labels of a θ at the bound, plus noise.
+// newLinearProblem draws x_j orthonormal where p allows it, else of norm 1, u_i of norm 1, and
+// labels of a θ at the bound, plus noise.
 func newLinearProblem(t *testing.T, rng *rand.Rand, m, p, d, examples int) *linearProblem {
 	q := &linearProblem{p: p, d: d, examples: examples}
 	draw := mat.NewDense(max(m, p), min(m, p), nil)
@@ -117,7 +120,8 @@ func (q *linearProblem) gradient(g, theta *mat.Dense, rng *rand.Rand, onA, onB f
 	g.Mul(q.x.T(), residual)
 }
 
-// project projects to Θ, ‖θᵀx_j‖ <= Γ_y/Γ_u for all j: by Dykstra's cycles, which one ends where x_j are orthogonal.
+// project projects to Θ, ‖θᵀx_j‖ <= Γ_y/Γ_u for all j: by Dykstra's cycles, which one ends where
+// x_j are orthogonal.
 func (q *linearProblem) project(theta *mat.Dense) {
 	m := len(q.b)
 	cycles := 1
@@ -146,7 +150,8 @@ func (q *linearProblem) project(theta *mat.Dense) {
 	}
 }
 
-// descend takes T steps of rates radius/(G√t), G = √2·D as both analyses have it, with noise by step, and projects by the given way.
+// descend takes T steps of rates radius/(G√t), G = √2·D as both analyses have it, with noise by
+// step, and projects by the given way.
 func (q *linearProblem) descend(steps int, step func(g, theta *mat.Dense), project func(*mat.Dense)) *mat.Dense {
 	theta, g := mat.NewDense(q.p, q.d, nil), mat.NewDense(q.p, q.d, nil)
 	for t := range steps {
@@ -158,7 +163,8 @@ func (q *linearProblem) descend(steps int, step func(g, theta *mat.Dense), proje
 	return theta
 }
 
-// best is the least loss over Θ, without noise: steps of 1/λ for the largest curvature λ <= λmax(XXᵀ)·max‖A_j‖.
+// best is the least loss over Θ, without noise: steps of 1/λ for the largest curvature λ <=
+// λmax(XXᵀ)·max‖A_j‖.
 func (q *linearProblem) best() float64 {
 	theta, g := mat.NewDense(q.p, q.d, nil), mat.NewDense(q.p, q.d, nil)
 	curvature := 0.
@@ -175,12 +181,15 @@ func (q *linearProblem) best() float64 {
 	return q.loss(theta)
 }
 
-// Theorem 3 and Remark 7: over p from m/4 to 16m, the excess risk of projected SSP-i at its T = D²/(mdρ²), of noisy gradient descent at its T = D²/(pdρ²),
-// of that with the T of SSP-i, and of it where Θ is a ball of the same radius instead. Both protect one example with (ε, δ) = (1, 1e-5): ρ is that of
-// the accountant, z for gradients, of norm at most 1, and √2·z for statistics, two of sensitivity 1 in their units. Five seeds.
+// Theorem 3 and Remark 7: over p from m/4 to 16m, the excess risk of projected SSP-i at its T =
+// D²/(mdρ²), of noisy gradient descent at its T = D²/(pdρ²), of that with the T of SSP-i, and of it
+// where Θ is a ball of the same radius instead. Both protect one example with (ε, δ) = (1, 1e-5): ρ
+// is that of the accountant, z for gradients, of norm at most 1, and √2·z for statistics, two of
+// sensitivity 1 in their units. Five seeds.
 //
-// SSP-i does not grow with p beyond m. That noisy descent grows like √p, which would be fourfold from m to 16m, is true of its bound and not of it: it
-// does not even double. Noise in directions that no public feature has changes no prediction, and Θ bounds predictions only.
+// SSP-i does not grow with p beyond m. That noisy descent grows like √p, which would be fourfold
+// from m to 16m, is true of its bound and not of it: it does not even double. Noise in directions
+// that no public feature has changes no prediction, and Θ bounds predictions only.
 func TestLinearEncoderByDimension(t *testing.T) {
 	const m, d, examples, seeds = 16, 2, 1000, 5
 	effort.LongOnly(t, "some hundred thousand steps, of a figure")

@@ -21,8 +21,8 @@ func plainSolve(a, b []float64, d int) bool {
 	return ok
 }
 
-// A fit is the same to the bit as with rows written out and multiplied whole, with tastes,
-// of which items have a few, and without.
+// A fit equals, to the bit, a fit with rows written out and multiplied whole, with sparse tastes
+// and without.
 func TestFitAgainstWholeProducts(t *testing.T) {
 	for _, kind := range []string{"plain", "full", "implicit", "pooled, with tastes"} {
 		p := kinds(60, 5)[kind]

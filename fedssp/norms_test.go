@@ -10,9 +10,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// By hand: on a scale of 1 to 5 around 3 a user rates two items 5, so that residuals are 2 and its own mean is 4/(2+2) = 1.
-// Weights are √½ and what it adds to biases is √½·1 for each item, of norm 1. With NormBias of ½ weights are half as large,
-// and so is what it adds; a bound of 1 or more changes nothing.
+// By hand: on a scale of 1 to 5 around 3 a user rates two items 5, so that residuals are 2 and its
+// own mean is 4/(2+2) = 1. Weights are √½ and what it adds to biases is √½·1 for each item, of norm
+// 1. With NormBias of ½ weights are half as large, and so is what it adds; a bound of 1 or more
+// changes nothing.
 func TestNormOfBiases(t *testing.T) {
 	for bound, want := range map[float64]float64{0: 1, 0.5: 0.5, 1.25: 1} {
 		p := full(2, 1)
@@ -33,8 +34,9 @@ func TestNormOfBiases(t *testing.T) {
 	}
 }
 
-// What a user adds to the sums of a step is what it would add without NormItems, times one factor for all of them, and moments
-// or gradients then have the norm that is declared. The oracle is the run without the bound.
+// A user's additions to the sums of a step are its additions without NormItems, times one factor
+// for all of them. Moments or gradients then have the declared norm. The oracle is the run without
+// the bound.
 func TestNormOfItems(t *testing.T) {
 	for name, p := range kinds(12, 3) {
 		if p.popularity() || p.Solver == Variational { // has no such bound
@@ -130,8 +132,9 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// By hand: a step with four times the variance of the last one weighs a quarter; with decay ½ the mean of 8 and then 2 is
-// (½·¼·8 + 1·2)/(½·¼ + 1), and its noise has the variance (1 + (½·¼)²·4)/(9/8)² in units of the last.
+// By hand: a step with four times the variance of the last one weighs a quarter; with decay ½ the
+// mean of 8 and then 2 is (½·¼·8 + 1·2)/(½·¼ + 1), and its noise has the variance (1 +
+// (½·¼)²·4)/(9/8)² in units of the last.
 func TestPrecision(t *testing.T) {
 	p := kinds(1, 1)["pooled"]
 	p.Features, p.Rounds = nil, 2
@@ -144,9 +147,11 @@ func TestPrecision(t *testing.T) {
 	near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
 }
 
-// By hand: on a scale of 1 to 5 a model of mean 3 gives both items a bias of 1, and a user rates them 5. What is left is 1 for each, the
-// user's own bias is 2/(2+2), and half of a star is left after it. Weights are √½, so the norm is ½: within the bound of 0.85·1.5. With
-// NormBias of ¼ weights are a quarter as large, as in the first sum, whose norm would be 1, and so is the norm, an eighth: within 0.85/4.
+// By hand: on a scale of 1 to 5 a model of mean 3 gives both items a bias of 1, and a user rates
+// them 5. What is left is 1 for each, the user's own bias is 2/(2+2), and half of a star is left
+// after it. Weights are √½, so the norm is ½: within the bound of 0.85·1.5. With NormBias of ¼
+// weights are a quarter as large, as in the first sum, whose norm would be 1, and so is the norm,
+// an eighth: within 0.85/4.
 func TestRefinedBiases(t *testing.T) {
 	for bound, want := range map[float64]float64{0: 0.5, 0.25: 0.125} {
 		p := full(2, 1)

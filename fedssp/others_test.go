@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// Items that are not trained on have embeddings where the solver learns from features, of the size that was planned, and
-// biases where their priors are learned; elsewhere there are none.
+// Items that are not trained on have embeddings where the solver learns from features, of the size
+// that was planned, and biases where their priors are learned; elsewhere there are none.
 func TestOthersAreEmbedded(t *testing.T) {
 	const items, top = 30, 12
 	for _, name := range chosenNames() {
@@ -31,8 +31,8 @@ func TestOthersAreEmbedded(t *testing.T) {
 	}
 }
 
-// An encoder without ids knows items by their features alone: one that is not trained on has the embedding of another that is and
-// has the same features.
+// An encoder without ids knows items by their features alone. An item that is not trained on has
+// the embedding of a trained item with the same features.
 func TestOthersAreAsTheirTwins(t *testing.T) {
 	const items = 30
 	for _, name := range []string{"encoder", "encoder, convex, resampled"} {
@@ -54,8 +54,8 @@ func TestOthersAreAsTheirTwins(t *testing.T) {
 	}
 }
 
-// The embedding of another item solves the least squares of its features: the gradient there, which is summed over features here, one by
-// one, is zero.
+// The embedding of another item solves the least squares of its features: the gradient there, which
+// is summed over features here, one by one, is zero.
 func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 	p := chosenKinds(30, 3, 12)["cmf"]
 	users, _ := people(&p, 60, 0.4, 5)
@@ -93,8 +93,8 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 	}
 }
 
-// Where nothing is known of an item its score is NaN, which comes last in rankings; on a scale of ratings it is what the
-// user gives on average. So it is of models that are read again.
+// An item without any information scores NaN, which comes last in rankings. On a scale of ratings
+// its prediction is the user's average. Models that are read again behave alike.
 func TestUnknownItemsComeLast(t *testing.T) {
 	const items, top = 30, 12
 	rng := rand.New(rand.NewPCG(2, 8))

@@ -13,8 +13,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// By hand: three items of weights 1, e and e², so that logarithms stand at -√1.5, 0 and √1.5 deviations. "b" is of one item
-// only and gives no column; the norm of the third item's weights 3 and 4 is 5.
+// By hand: three items of weights 1, e and e², so that logarithms stand at -√1.5, 0 and √1.5
+// deviations. "b" is of one item only and gives no column; the norm of the third item's weights 3
+// and 4 is 5.
 func TestDesign(t *testing.T) {
 	p := plain(3, 1)
 	p.Features = &dataset.ItemFeatures{Items: 3, Categories: []dataset.Category{
@@ -84,8 +85,9 @@ func TestDesignKeepsTheCommonest(t *testing.T) {
 	}
 }
 
-// A step of the pooled solver is, in the eigenbasis of the mean Gramian, one posterior a coordinate: put together here from
-// what the round released with gonum's own decomposition, for two steps with memory.
+// A step of the pooled solver is, in the eigenbasis of the mean Gramian, one posterior a
+// coordinate: put together here from what the round released with gonum's own decomposition, for
+// two steps with memory.
 func TestPooledStep(t *testing.T) {
 	const n, m, d, rho, deviation = 40, 9, 2, 0.5, 0.3
 	p := kinds(m, d)["pooled"]
@@ -253,9 +255,9 @@ func TestPooledRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Weights below the floor count as it, so that an item without ratings, of weight zero where there is no
-// noise, leaves the others their places: by hand, logarithms 0, 0, 1 and 3 of weights at least 1, of mean 1
-// and deviation √1.5.
+// Weights below the floor count as the floor, so that an item without ratings, of weight zero
+// without noise, leaves the others their places. By hand: logarithms 0, 0, 1 and 3 of weights at
+// least 1, of mean 1 and deviation √1.5.
 func TestLogarithmsOfNothing(t *testing.T) {
 	got := standardLogs([]float64{0, 1, math.E, math.E * math.E * math.E}, 1)
 	far := 1 / math.Sqrt(1.5)

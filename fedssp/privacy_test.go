@@ -13,8 +13,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// record is a user's ratings of the kind numbered k: random ones and those that an adversary would
-// choose.
+// record returns a user's ratings of the kind numbered k: random ratings and adversarial ones.
 func record(p *Params, rng *rand.Rand, k int) model.Ratings {
 	var r model.Ratings
 	rate := func(j int, x float32) {
@@ -49,8 +48,8 @@ func record(p *Params, rng *rand.Rand, k int) model.Ratings {
 	return r
 }
 
-// hostile is a model of the kind numbered k: an honest one and those that a server might send to
-// raise a user's norm.
+// hostile returns a model of the kind numbered k: an honest model and models that a server might
+// send to raise a user's norm.
 func hostile(p *Params, rng *rand.Rand, k int) *Model {
 	m := start(*p)
 	m.Counts, m.Bias = make([]float64, p.Items), make([]float64, p.Items)
@@ -113,10 +112,10 @@ func hostile(p *Params, rng *rand.Rand, k int) *Model {
 	return m
 }
 
-// An emptied record moves a release by the whole contribution, and that is within every declared bound,
-// whoever the user is and whatever the server broadcasts: 1,000 users, random and adversarial, of every kind
-// of run. The bounds are the release's own, the norms are taken here. Worst cases reach more than 0.99 of
-// the L2 bound where it is meant to be tight.
+// An emptied record moves a release by the whole contribution, and that is within every declared
+// bound, whoever the user is and whatever the server broadcasts: 1,000 users, random and
+// adversarial, of every kind of run. The bounds are the release's own, the norms are taken here.
+// Worst cases reach more than 0.99 of the L2 bound where it is meant to be tight.
 func TestSensitivity(t *testing.T) {
 	for _, name := range kindNames() {
 		t.Run(name, func(t *testing.T) {
@@ -202,9 +201,10 @@ func within(t *testing.T, who string, r protocol.Release, v protocol.Vector) flo
 	return l2 / r.L2
 }
 
-// A client takes what a user contributes to the last bit, and would send nothing at all in its place: where all of
-// a user's u, or all of its ratings, are in one coordinate, that is as large as its bound, which few numbers
-// have a square or a middle of that float64 holds. Scales and clippings are such.
+// A client checks a contribution to the last bit, and would send nothing in place of an invalid
+// one. If all of a user's u, or all of its ratings, are in one coordinate, the coordinate is as
+// large as its bound. Few such numbers have a square or a middle that float64 holds; the scales and
+// clippings are chosen so.
 func TestContributionsAreTaken(t *testing.T) {
 	for _, name := range kindNames() {
 		rng := rand.New(rand.NewPCG(12, 12))
@@ -241,7 +241,7 @@ func TestContributionsAreTaken(t *testing.T) {
 	}
 }
 
-// What the server says of counts moves weight between a user's ratings and never adds any: Σw² is 1.
+// A server's counts move weight between a user's ratings and never add any: Σw² is 1.
 func TestWeightsSquareToOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1e300, 1e-300, 1, 7}
@@ -274,8 +274,8 @@ func TestWeightsSquareToOne(t *testing.T) {
 }
 
 // Each of n ratings is as likely to be in a sample. Of 20,000 samples of 3 of 10 the count of each
-// rating has mean 6,000; Σ(count-mean)²/(mean·(1-3/9...)) is near chi-square with 9 degrees of freedom,
-// above 33.7 with probability 1e-4 (the counts' covariance is that of sampling without
+// rating has mean 6,000; Σ(count-mean)²/(mean·(1-3/9...)) is near chi-square with 9 degrees of
+// freedom, above 33.7 with probability 1e-4 (the counts' covariance is that of sampling without
 // replacement, hence the factor 10/(10-1) · 1/(1-0.3)).
 func TestSampleIsUniform(t *testing.T) {
 	const n, size, draws = 10, 3, 20000
@@ -311,7 +311,7 @@ func TestSampleIsUniform(t *testing.T) {
 	}
 }
 
-// The tail is what the counts say it is, however odd they are; fewer ratings than the cap are all taken.
+// The tail follows the counts, however odd they are; fewer ratings than the cap are all taken.
 func TestSampleTail(t *testing.T) {
 	random := simulated.New(9, "test").Stream("sample", 1)
 	for _, c := range []struct {
@@ -350,7 +350,7 @@ func TestSampleIsDrawnOnce(t *testing.T) {
 	}
 }
 
-// What a server sends is answered or refused by what it is, never by whose ratings meet it.
+// A server's message is answered or refused by its content, never by the ratings of the client.
 func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 	p := full(20, 2)
 	users, _ := people(&p, 5, 0.5, 8)
@@ -378,8 +378,9 @@ func TestRefusalsDoNotDependOnRatings(t *testing.T) {
 	}
 }
 
-// Ratings that break the scale are the owner's to hear of. The error is logged, so it holds no rating, item
-// or number of them: none of the digits here, of 20 items rated from 1 to 5, is in the settings.
+// Ratings that break the scale are the owner's to hear of. The error is logged, so it holds no
+// rating, item or number of them: none of the digits here, of 20 items rated from 1 to 5, is in the
+// settings.
 func TestUserChecksRatings(t *testing.T) {
 	p := full(20, 2)
 	plan := &protocol.Plan{Round: 1, Releases: complete(t, p, 0)[0].Releases, Broadcast: start(p).Encode()}
@@ -430,8 +431,8 @@ func TestStepsShares(t *testing.T) {
 			t.Errorf("%s: shares add up to %v", name, sum)
 		}
 	}
-	// By hand: full has 0.05 counts, 0.05 mean, 0.4 bias of which 0.2 for weight counts, and 0.5 in two
-	// rounds, 0.1 of each for the Gramian.
+	// By hand: full has 0.05 counts, 0.05 mean, 0.4 bias of which 0.2 for weight counts, and 0.5 in
+	// two rounds, 0.1 of each for the Gramian.
 	p := full(20, 3)
 	steps, _ := p.Steps()
 	var got []float64
@@ -443,7 +444,8 @@ func TestStepsShares(t *testing.T) {
 	if phases != "prepare bias statistics statistics " {
 		t.Errorf("phases %s", phases)
 	}
-	// Plain has 0.2 for weight counts, once, and halves of 0.8 in two rounds, half of each for the Gramians.
+	// Plain has 0.2 for weight counts, once, and halves of 0.8 in two rounds, half of each for the
+	// Gramians.
 	q := plain(20, 3)
 	steps, _ = q.Steps()
 	near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
@@ -460,7 +462,8 @@ func TestStepsShares(t *testing.T) {
 	near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)
 }
 
-// One scale for all, whatever the server says it and the counts are, leaves Σw² at most 1 of any user.
+// One scale for all, whatever the server says it and the counts are, leaves Σw² at most 1 of any
+// user.
 func TestGlobalWeightsAreBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2))
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1e300, 1e-300, 1, 7}
@@ -496,9 +499,10 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 	}
 }
 
-// Equation (11) of the multi-task paper by hand: two items with counts of 4 and 16, of 10 users, μ = 1/2: ω_j = n_j^-1/2
-// / √(2/10) is 1.118 and 0.559. A user of the second alone keeps it; one of both has Σω² = 1.5625 and is scaled
-// back by 1.25. With μ = 0 all weights are √(10/20), and on average over users Σω² is 1.
+// Equation (11) of the multi-task paper by hand: two items with counts of 4 and 16, of 10 users, μ
+// = 1/2: ω_j = n_j^-1/2 / √(2/10) is 1.118 and 0.559. A user of the second alone keeps it; one of
+// both has Σω² = 1.5625 and is scaled back by 1.25. With μ = 0 all weights are √(10/20), and on
+// average over users Σω² is 1.
 func TestGlobalWeightsByHand(t *testing.T) {
 	counts := []float64{4, 16}
 	of := func(j int) float64 { return counts[j] }

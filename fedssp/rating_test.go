@@ -10,16 +10,20 @@ import (
 
 // Why --unit rating is refused, twice over.
 //
-// Users are fitted: another value of one of ten ratings moves what its user says of the nine other items, in every form.
+// Users are fitted: another value of one of ten ratings moves what its user says of the nine other
+// items, in every form.
 //
-// And were they not, but frozen at numbers of a public seed, weights would still be those of a user: w = 1/√k each of k ratings. One more moves the k others by
-// 1/√k - 1/√(k+1) each and adds 1/√(k+1): √(2 - 2√(k/(k+1))) together, by hand, and for a user's first rating 1, the bound of the whole user. So
-// ε per rating would be that per user.
+// And were they not, but frozen at numbers of a public seed, weights would still be those of a
+// user: w = 1/√k each of k ratings. One more moves the k others by 1/√k - 1/√(k+1) each and adds
+// 1/√(k+1): √(2 - 2√(k/(k+1))) together, by hand, and for a user's first rating 1, the bound of the
+// whole user. So ε per rating would be that per user.
 func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(30, 3)[name]
 		if p.Feedback == Implicit || p.Budgeting == UniformSample || p.Budgeting == TailSample || p.Solver == Variational {
-			continue // values are no matter; or which ratings are sent is another draw; or no noise, and nobody is protected
+			// values do not matter; or the sent ratings are another draw; or there is no noise, and
+			// no user is protected
+			continue
 		}
 		if p.byUser() {
 			continue // one gradient of all ratings, clipped as a whole: each of them moves all of it

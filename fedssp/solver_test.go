@@ -51,8 +51,8 @@ func TestDerivatives(t *testing.T) {
 	}
 }
 
-// On the client a convex loss is minimised: finite differences of the objective, in plain formulas, vanish
-// at what the fit returns.
+// On the client a convex loss is minimised: finite differences of the objective, in plain formulas,
+// vanish at what the fit returns.
 func TestUserMinimisesTheLoss(t *testing.T) {
 	for _, l := range []Loss{Squared, Huber, Logistic} {
 		p := kinds(20, 3)[fmt.Sprintf("convex %s one", l)]
@@ -92,8 +92,8 @@ func TestUserMinimisesTheLoss(t *testing.T) {
 	}
 }
 
-// With the squared loss the Newton step from anywhere is the ALS step, as long as no residual is clipped: both
-// minimise the same quadratic.
+// With the squared loss the Newton step from anywhere is the ALS step, as long as no residual is
+// clipped: both minimise the same quadratic.
 func TestConvexSquaredIsALS(t *testing.T) {
 	for _, form := range []GramianForm{PerItem, One} {
 		a := full(15, 2)
@@ -116,7 +116,8 @@ func TestConvexSquaredIsALS(t *testing.T) {
 	}
 }
 
-// What users send to the convex solver against plain loops over their ratings; the derivatives are tested above.
+// Users' contributions to the convex solver are compared with plain loops over their ratings; the
+// derivatives are tested above.
 func TestHessiansAndGradients(t *testing.T) {
 	for _, l := range []Loss{Squared, Huber, Logistic} {
 		p := kinds(10, 3)[fmt.Sprintf("convex %s per-item", l)]
@@ -268,8 +269,8 @@ func TestCollectiveStartsFromFeatures(t *testing.T) {
 	}
 }
 
-// An encoder of ids only, linear and without a ridge of its own, is V itself: enough gradient steps end where
-// the closed form does, with noise and with one Gramian as without.
+// An encoder of ids only, linear and without a ridge of its own, is V itself: enough gradient steps
+// end where the closed form does, with noise and with one Gramian as without.
 func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
 	for _, form := range []GramianForm{PerItem, One} {
 		for _, variance := range []float64{0, 0.5} {
@@ -293,8 +294,8 @@ func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
 	}
 }
 
-// Without noise, fresh sums within an outer step say what the first one said: users keep their embeddings, and a run
-// that takes four is the run that takes one.
+// Without noise, fresh sums within an outer step say what the first one said: users keep their
+// embeddings, and a run that takes four is the run that takes one.
 func TestResamplingKeepsTheOuterStep(t *testing.T) {
 	one := kinds(12, 2)["encoder"]
 	one.Gramian = PerItem

@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Saved and restored after any round, a strategy goes on as if nothing had happened: plans and
-// model are the same to the bit.
+// A strategy that is saved and restored after any round continues as if nothing had happened: plans
+// and model are the same to the bit.
 func TestRestoreContinuesExactly(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(12, 2)[name]
@@ -61,7 +61,7 @@ func TestRestoreContinuesExactly(t *testing.T) {
 	}
 }
 
-// snapshots are those of all users.
+// snapshots returns the snapshots of all users.
 func snapshots(t testing.TB, users []*User) [][]byte {
 	out := make([][]byte, len(users))
 	for i, u := range users {
@@ -136,7 +136,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// Steps that are not those of the settings are refused.
+// Steps that differ from the settings' steps are refused.
 func TestNewRefuses(t *testing.T) {
 	p := full(6, 2)
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// taskRisk is L(θ) = Σ_i Σ_j (<u_j, θ_i> - y_ij)² of the training labels, by the normal equations of each task.
+// taskRisk is L(θ) = Σ_i Σ_j (<u_j, θ_i> - y_ij)² of the training labels, by the normal equations
+// of each task.
 type taskRisk struct {
 	a     []*mat.SymDense // A_i, of tasks with labels
 	best  []*mat.VecDense // θ*_i
@@ -18,7 +19,8 @@ type taskRisk struct {
 	least []float64 // λ_i, the least eigenvalue of A_i/n_i
 }
 
-// newTaskRisk solves with gonum. Tasks of fewer labels than 40 are left out: their A may be all but singular, and the theorems speak of λ > 0.
+// newTaskRisk solves with gonum. Tasks of fewer labels than 40 are left out: their A may be all but
+// singular, and the theorems speak of λ > 0.
 func newTaskRisk(t *testing.T, x *taskData) *taskRisk {
 	d := x.Dim
 	r := &taskRisk{n: make([]float64, x.tasks.Count)}
@@ -75,10 +77,11 @@ func (r *taskRisk) sum(f func(i int) float64) (sum float64) {
 	return sum
 }
 
-// first is what the excess risk of SSP is in expectation, to first order in the noise, by hand: with Â = ωA + Ξ and b̂ = ωb + ξ, e = θ̂ - θ* is
-// (ωA)⁻¹(ξ - Ξθ*), and noise of σ on packed coordinates gives ξ - Ξθ the covariance S = σ²(I + (‖θ‖²I + θθᵀ)/2). Most θ* are on the unit
-// sphere, and θ̂ is shortened to it: half of all e, those with <θ, e> > 0, lose their component along θ, which lessens E eᵀAe by
-// θᵀACθ - θᵀAθ·θᵀCθ/2, C = A⁻¹SA⁻¹/ω² the covariance of e.
+// first is what the excess risk of SSP is in expectation, to first order in the noise, by hand:
+// with Â = ωA + Ξ and b̂ = ωb + ξ, e = θ̂ - θ* is (ωA)⁻¹(ξ - Ξθ*), and noise of σ on packed
+// coordinates gives ξ - Ξθ the covariance S = σ²(I + (‖θ‖²I + θθᵀ)/2). Most θ* are on the unit
+// sphere, and θ̂ is shortened to it: half of all e, those with <θ, e> > 0, lose their component
+// along θ, which lessens E eᵀAe by θᵀACθ - θᵀAθ·θᵀCθ/2, C = A⁻¹SA⁻¹/ω² the covariance of e.
 func (r *taskRisk) first(sigma float64, omega func(i int) float64) float64 {
 	return r.sum(func(i int) float64 {
 		theta, a := r.best[i], r.a[i]
@@ -103,9 +106,11 @@ func (r *taskRisk) first(sigma float64, omega func(i int) float64) float64 {
 	})
 }
 
-// Theorems 3.8, 4.2(a) and B.2, at the size of the paper's data and an ε at which noise is small, so that first order is nearly all: the excess risk of SSP is what
-// first order says within a tenth, below the bound (6) with the constant 2 that follows from it for ‖θ*‖ <= 1, and adapting weights gains what R1 predicts within
-// a fifth (R1 takes λ for the same in all tasks). Weights by released counts cost no more than (20) says. 24 noises a mean; a mean of these varies by 2 to 4%.
+// Theorems 3.8, 4.2(a) and B.2, at the size of the paper's data and an ε at which noise is small,
+// so that first order is nearly all: the excess risk of SSP is what first order says within a
+// tenth, below the bound (6) with the constant 2 that follows from it for ‖θ*‖ <= 1, and adapting
+// weights gains what R1 predicts within a fifth (R1 takes λ for the same in all tasks). Weights by
+// released counts cost no more than (20) says. 24 noises a mean; a mean of these varies by 2 to 4%.
 func TestTaskBoundsOfSSP(t *testing.T) {
 	effort.NotShort(t, "a hundred fits of 160,000 labels")
 	for _, skew := range []float64{1, 2} {
@@ -162,8 +167,10 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 	}
 }
 
-// Theorem 3.12, (b) with its steps' rates and (a) as a bound that holds too: L/2 has the curvature λ_i n_i, a step's noise z·Γ·√T stands for β = 1/(2z²), and the
-// constants are 1 and log T. Adapting weights to γ = 1 gains at least as much as R0 says and, where tasks are skewed, about R1.
+// This is Theorem 3.12, (b) with its steps' rates and (a) as a bound that holds too. L/2 has the
+// curvature λ_i n_i, a step's noise z·Γ·√T stands for β = 1/(2z²), and the constants are 1 and log
+// T. Adapting weights to γ = 1 gains at least as much as R0 says and, where tasks are skewed, about
+// R1.
 func TestTaskBoundsOfDescent(t *testing.T) {
 	effort.NotShort(t, "forty fits of 160,000 labels, 60 steps each")
 	x := newTaskData(t, 1, 10_000, 1)

@@ -64,8 +64,9 @@ func pld(epsilon float64) dp.Budget {
 	return dp.Budget{Epsilon: epsilon, Delta: 1e-5, Accountant: dp.PLD}
 }
 
-// What one user adds to a release is the whole of the release where nobody else has a label: no longer than √2, Clip and √CountCap, however the
-// user, the counts and the model try. 1,000 users, of which every second goes to extremes.
+// A user's addition is the whole release if no other user has a label. It is no longer than √2,
+// Clip and √CountCap, however adversarial the user, the counts and the model are. There are 1,000
+// users; every second one is extreme.
 func TestTasksSensitivity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	extremes := []float64{0, 1, -1, 1e-300, -1e300, 1e300, math.MaxFloat32, 5e-324}
@@ -128,13 +129,14 @@ func TestTasksSensitivity(t *testing.T) {
 		}
 	}
 	for k, x := range largest {
-		if x < 0.99 { // bounds that nobody reaches would be too loose to be tested
+		if x < 0.99 { // bounds that no user reaches would be too loose to be tested
 			t.Errorf("release %d: the largest part of its bound is %v", k, x)
 		}
 	}
 }
 
-// Without noise a task is weighted least squares, by gonum's QR. Weights of users are those of App C, by hand.
+// Without noise a task is weighted least squares, by gonum's QR. Weights of users follow appendix
+// C, by hand.
 func TestTasksAreLeastSquares(t *testing.T) {
 	x := newTaskData(t, 1, 300, 3)
 	for _, mu := range []float64{0, 0.5, 1} {
@@ -180,9 +182,11 @@ func TestTasksAreLeastSquares(t *testing.T) {
 	}
 }
 
-// ε is that of the noise that is really there. Releases of empty data are noise alone, whose deviation is measured; with it, normal releases of the
-// sensitivities that [TestTasksSensitivity] holds have μ² = 2/σ² + cap/σ_c², or T·clip²/σ² + cap/σ_c², and ε is where the closed form of Gaussian
-// privacy has δ. 200,000 draws have a deviation within 1% of σ but for a chance below 1e-9.
+// ε is that of the noise that is really there. Releases of empty data are noise alone, whose
+// deviation is measured; with it, normal releases of the sensitivities that [TestTasksSensitivity]
+// holds have μ² = 2/σ² + cap/σ_c², or T·clip²/σ² + cap/σ_c², and ε is where the closed form of
+// Gaussian privacy has δ. 200,000 draws have a deviation within 1% of σ but for a chance below
+// 1e-9.
 func TestTasksChargeWhatIsAdded(t *testing.T) {
 	p := &Tasks{Count: 100, Dim: 5, X: make([]float64, 10), Rows: make([]model.Ratings, 2)}
 	for _, public := range []bool{true, false} {
@@ -255,8 +259,9 @@ func TestTasksRefuse(t *testing.T) {
 	}
 }
 
-// Figure 6, with fewer users: at ε = 4 equal weights are worse than n^-1/2, of both ways, and that gains more where tasks are more skewed. Five
-// seeds, all of which have to say so: were there no difference, chance would say so of one way once in 32. Private counts, too.
+// This is Figure 6, with fewer users. At ε = 4 equal weights are worse than n^-1/2, for both ways,
+// and the gain is larger if tasks are more skewed. All five seeds have to say so: without a
+// difference chance would say so for one way once in 32. Private counts are tested, too.
 func TestTasksByExponent(t *testing.T) {
 	effort.NotShort(t, "fifty fits of 64,000 labels")
 	for way, learn := range map[string]func(*Tasks, TasksOptions, uint64) *TaskRegressions{

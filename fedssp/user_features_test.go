@@ -36,9 +36,9 @@ func TestExtended(t *testing.T) {
 	}
 }
 
-// A client's fit is the ridge regression of its ratings on learned embeddings, a constant and features,
-// solved here densely by gonum, and what it predicts, what is left for its statistics and what the
-// extended embeddings say go by it.
+// A client's fit is the ridge regression of its ratings on learned embeddings, a constant and
+// features, solved here densely by gonum. Its predictions, the residuals for its statistics and the
+// extended embeddings agree with it.
 func TestTasteFit(t *testing.T) {
 	const m, d = 30, 2
 	p := kinds(m, d)["pooled, with tastes"]

@@ -8,9 +8,10 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// By hand, on a scale of 0 to 10: what is usual is a mean of 6.5 with a deviation of 0.6. A sum of 20 places of the scale over 100 ratings says
-// 5 + 5·0.2 = 6; with noise of 12 in it a deviation of 5·12/100 = 0.6 too, and the mean is halfway. Without noise it is what was measured, and of
-// nothing but noise what is usual is nearly all.
+// By hand, on a scale of 0 to 10: the typical mean is 6.5 with a deviation of 0.6. A sum of 20
+// places of the scale over 100 ratings says 5 + 5·0.2 = 6. With noise of 12 it has a deviation of
+// 5·12/100 = 0.6 too, and the mean is halfway. Without noise the mean is the measured one; with
+// noise alone it is nearly the typical mean.
 func TestMeanIsHeldToTheUsual(t *testing.T) {
 	p := &Params{Min: 0, Max: 10}
 	for _, x := range []struct{ sum, count, noise, want float64 }{
@@ -22,8 +23,8 @@ func TestMeanIsHeldToTheUsual(t *testing.T) {
 	}
 }
 
-// Means of two measurements by the inverse of their variances, by hand: of deviations 2 and 1 the second weighs 4/5, and the mean's
-// variance is 4/5, as 1/(1/4 + 1).
+// Means of two measurements by the inverse of their variances, by hand: of deviations 2 and 1 the
+// second weighs 4/5, and the mean's variance is 4/5, as 1/(1/4 + 1).
 func TestMeasurementsAreAveraged(t *testing.T) {
 	x, noise := averaged([]float64{1}, 2, []float64{4}, 1)
 	if math.Abs(x[0]-3.4) > 1e-15 || math.Abs(noise-math.Sqrt(0.8)) > 1e-15 {
@@ -37,9 +38,11 @@ func TestMeasurementsAreAveraged(t *testing.T) {
 	}
 }
 
-// Weights whose logarithms are normal, of 2,000 items, come back with less error than a mean square of 0.62 of that of what was released
-// and held positive, and the variance that is stated is that of the errors. The oracle is the truth that was drawn: by numerical integration of
-// the law that it was drawn from, the best that can be had of noise as large as the mean weight is about 0.45 of it.
+// Weights whose logarithms are normal, of 2,000 items, come back with less error than a mean square
+// of 0.62 of that of what was released and held positive, and the variance that is stated is that
+// of the errors. The oracle is the truth that was drawn: by numerical integration of the law that
+// it was drawn from, the best that can be had of noise as large as the mean weight is about 0.45 of
+// it.
 func TestWeightsAreShrunk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	const m, noise = 2000, 6.

@@ -43,8 +43,9 @@ func uncertain(p *Params, seed uint64) *Model {
 	return m
 }
 
-// A user's posterior is the textbook's for normals, of precision Σ E[h hᵀ]/(σ²σ_i²) + P⁻¹, formed densely rating by
-// rating; σ_i² and the expected squares follow from the definition, E[(y - hᵀβ)²] for independent normals h and β.
+// A user's posterior is the textbook's for normals, of precision Σ E[h hᵀ]/(σ²σ_i²) + P⁻¹, formed
+// densely rating by rating; σ_i² and the expected squares follow from the definition, E[(y - hᵀβ)²]
+// for independent normals h and β.
 func TestPosteriorOfAUser(t *testing.T) {
 	p := kinds(25, 3)["variational"]
 	users, rows := people(&p, 1, 0.6, 3)
@@ -140,7 +141,8 @@ func TestPosteriorOfAUser(t *testing.T) {
 	}
 	near(t, "precision and residuals", []float64{w.fits.precision, w.fits.residuals}, []float64{precision, precision * residuals()}, 1e-9)
 
-	// E[(y - μ - own)·g] is the product of means less the covariance of own and g, which has none with the 1.
+	// E[(y - μ - own)·g] is the product of means less the covariance of own and g, which has none
+	// with the 1.
 	first := c.firstMoments(1)
 	for k, item := range rows[0].Items {
 		j := int(item)
@@ -164,8 +166,8 @@ func TestPosteriorOfAUser(t *testing.T) {
 	}
 }
 
-// To turn users and items changes no prediction: <v_j, v_k> by the metric of users' second moment S, vᵀSv, is what it was,
-// and that metric is then I. Covariances turn alike.
+// Turning users and items changes no prediction. By the metric of users' second moment S, vᵀSv, the
+// product <v_j, v_k> stays, and that metric is then I. Covariances turn alike.
 func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	p := kinds(12, 3)["variational"]
 	s := newStrategy(t, p, 9, 0)
@@ -217,8 +219,8 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
 }
 
-// In a world of the model's kind, of which a third is seen, predictions of the rest come nearer to what was drawn than those
-// of the pooled solver, and the variances that are learned come near to those that it was drawn with.
+// In a world of the model's kind, of which a third is seen, predictions of the rest are nearer to
+// the drawn values than the pooled solver's, and the learned variances are near the true ones.
 func TestVariationalLearnsMore(t *testing.T) {
 	const users, items, d = 300, 60, 2
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -272,7 +274,8 @@ func TestVariationalLearnsMore(t *testing.T) {
 	}
 }
 
-// What posteriors cannot do is refused where they are asked for, and else they are left out.
+// Settings that posteriors cannot serve are refused if posteriors are asked for; otherwise
+// posteriors are left out.
 func TestPosteriorsRefused(t *testing.T) {
 	for settings, want := range map[string]string{
 		"feedback=implicit epsilon=inf": "", "epsilon=inf statistics.gramian=one": "per-item",

@@ -17,8 +17,9 @@ import (
 // weighed are pooled settings whose items are chosen by weights.
 func weighed(items, rank, top int) Params { return chosenKinds(items, rank, top)["by weights, pooled"] }
 
-// The items with the largest released weights are the ones that statistics are of, noise included, and among equals the lower comes first. All items
-// keep the bias that was made of the same sums, and nothing is released for the choice.
+// Statistics cover the items with the largest released weights, noise included; among equals the
+// lower item comes first. All items keep the bias that the same sums gave, and nothing is released
+// for the choice.
 func TestItemsAreChosenByReleasedWeights(t *testing.T) {
 	p := weighed(6, 2, 3)
 	p.MeanCap = 0
@@ -62,8 +63,8 @@ func TestItemsAreChosenByReleasedWeights(t *testing.T) {
 	}
 }
 
-// What users contribute, and are fitted to in the end, is what they would with a model of all items in which the others' embeddings are zero: the
-// rows of the chosen items to the bit.
+// Users' contributions and final fits equal those with a model of all items in which the others'
+// embeddings are zero: the rows of the chosen items to the bit.
 func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 	const items, top = 30, 10
 	list := everyThird(items)
@@ -125,7 +126,8 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 	}
 }
 
-// Without the round that releases weights nobody knows what to train on; without the mean before it the run goes on.
+// Without the round that releases weights the items to train on are unknown; without the mean
+// before it the run continues.
 func TestLostWeights(t *testing.T) {
 	p := weighed(20, 2, 5)
 	s := newStrategy(t, p, 10, 0)
@@ -189,7 +191,8 @@ func TestChoiceByWeightsIsChecked(t *testing.T) {
 	}
 }
 
-// singleExample is a model of 9 items, of which 1, 4 and 8 have embeddings of rank 2. Γ of biases is 127/64, so that a step is 1/64.
+// singleExample is a model of 9 items; items 1, 4 and 8 have embeddings of rank 2. Γ of biases is
+// 127/64, so that a step is 1/64.
 func singleExample(t *testing.T) (Params, *Model) {
 	t.Helper()
 	p := weighed(9, 2, 3)
@@ -204,7 +207,8 @@ func singleExample(t *testing.T) (Params, *Model) {
 	return p, m
 }
 
-// The bytes are those of Python's struct: "<H" flags 2|8|16|256, "<d" 3.25, a bit for each of items 1, 4 and 8, "<3f" biases, "<6f" items, "<6b" biases of the others.
+// The bytes follow Python's struct: "<H" flags 2|8|16|256, "<d" 3.25, a bit for each of items 1, 4
+// and 8, "<3f" biases, "<6f" items, "<6b" biases of the others.
 func TestSinglePrecisionBytes(t *testing.T) {
 	p, m := singleExample(t)
 	want, err := hex.DecodeString("66656473696d2f6665647373702f6d6f64656c2f76320a1a010000000000000a4012010000003f000080bf0000803e0000803f000000c00000003e00004040000000bf00000041007f8140ff01")
@@ -274,7 +278,7 @@ func TestModelsInSinglePrecisionAreRefused(t *testing.T) {
 	}
 }
 
-// The server's model is, after every round, the one that its clients get: the same bits.
+// After every round the server's model equals the model that its clients get, bit for bit.
 func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 	for _, name := range chosenNames() {
 		p := chosenKinds(12, 2, 5)[name]
@@ -301,7 +305,8 @@ func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 	}
 }
 
-// Rounding moves a number by a part in 2²⁴ at the most, and the bias of an item that is not trained on by half a step.
+// Rounding moves a number by at most a part in 2²⁴, and the bias of an item that is not trained on
+// by at most half a step.
 func TestRoundingToSinglePrecision(t *testing.T) {
 	_, m := singleExample(t)
 	m.scale.step = 3.9375 / 127

@@ -8,8 +8,9 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// β by counting: 400 epochs of batches drawn with replacement, whose mean has a deviation below a hundredth of a visit for each item; a hundred times that would
-// be needed to miss by a hundredth of all. At the ends, B = 1 is a visit an example, and large B one an item.
+// β by counting: 400 epochs of batches drawn with replacement, whose mean has a deviation below a
+// hundredth of a visit for each item; a hundred times that would be needed to miss by a hundredth
+// of all. At the ends, B = 1 is a visit an example, and large B one an item.
 func TestVisits(t *testing.T) {
 	counts := []float64{1, 2, 5, 12, 80, 300}
 	const all = 400
@@ -45,8 +46,9 @@ func TestVisits(t *testing.T) {
 	}
 }
 
-// The cost of an encoder by hand: three items with 2, 1 and 0 values of one category and 1 each of another, embeddings of 4. Linear with ids: (3 + 3 + 3)·4/3; with a
-// dense layer and no ids (3 + 3)·4/3 + 8·2.
+// The cost of an encoder by hand: three items with 2, 1 and 0 values of one category and 1 each of
+// another, embeddings of 4. Linear with ids: (3 + 3 + 3)·4/3; with a dense layer and no ids (3 +
+// 3)·4/3 + 8·2.
 func TestPassCost(t *testing.T) {
 	f := &dataset.ItemFeatures{Items: 3, Categories: []dataset.Category{
 		{Name: "a", Values: []string{"x", "y"}, Start: []int32{0, 2, 3, 3}, Value: []int32{0, 1, 1}, Weight: []float64{1, 1, 1}},
@@ -67,7 +69,8 @@ func TestPassCost(t *testing.T) {
 	}
 }
 
-// powerLaw are counts of m items among so many examples, in proportion to quantiles of the density x^-α on [1, m], of mean 1 after scaling.
+// powerLaw are counts of m items among so many examples, in proportion to quantiles of the density
+// x^-α on [1, m], of mean 1 after scaling.
 func powerLaw(alpha float64, items int, examples float64) []float64 {
 	counts, sum := make([]float64, items), 0.
 	for j := range counts {
@@ -82,9 +85,11 @@ func powerLaw(alpha float64, items int, examples float64) []float64 {
 	return counts
 }
 
-// Figures 5 and 6 of the am-ssp paper: D = 10⁶, m = 10³. It says of them: β/m stays above a hundred for batches up to a few thousands, is 1 or a little less with all examples in
-// a batch, and D/m with one; with c = d² SSP-c is cheaper by orders of magnitude with batches of 100 to 1,000; with c = d it is dearer unless there are very many epochs. By hand for
-// c = d² the ratio is m/β·(2 + D/(em)).
+// Figures 5 and 6 of the am-ssp paper: D = 10⁶, m = 10³. It says of them: β/m stays above a hundred
+// for batches up to a few thousands, is 1 or a little less with all examples in a batch, and D/m
+// with one; with c = d² SSP-c is cheaper by orders of magnitude with batches of 100 to 1,000; with
+// c = d it is dearer unless there are very many epochs. By hand for c = d² the ratio is m/β·(2 +
+// D/(em)).
 func TestCostFigures(t *testing.T) {
 	const examples, items, rank = 1e6, 1000, 32
 	for _, alpha := range []float64{0.5, 2, 3} {

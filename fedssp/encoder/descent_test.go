@@ -9,8 +9,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// The gradient of a few items' losses, one of them twice, by every parameter, against central differences of those losses, which
-// are computed by way of Embed; at another θ than the encoder's own, which stays as it is.
+// The gradient of a few items' losses, one of them twice, is compared by every parameter with
+// central differences of those losses, which Embed computes. It is taken at another θ than the
+// encoder's own, which does not change.
 func TestGradientOfSomeItems(t *testing.T) {
 	const width = 1e-3
 	items := []int32{7, 2, 5, 2}
@@ -61,8 +62,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// By hand: plain steps against gradient and ridge at rates that fall linearly to a tenth; the first step of Adam is as long as
-// the rate in every coordinate.
+// By hand: plain steps against gradient and ridge at rates that fall linearly to a tenth; the first
+// step of Adam is as long as the rate in every coordinate.
 func TestDescend(t *testing.T) {
 	s := Settings{IDs: true, StartNorm: 1, Optimiser: SGD, Rate: 0.5, Decay: Linear, Steps: 3, Ridge: 0.2}
 	e, err := New(nil, 2, 2, s, 1)

@@ -172,8 +172,8 @@ func TestSettingsValidate(t *testing.T) {
 	}
 }
 
-// By hand: another item has the average of its values' embeddings, through the dense layer, and nothing of a value that no item of the
-// encoder's has, nor of an id.
+// By hand: another item has the average of its values' embeddings, through the dense layer, and
+// nothing of a value that no item of the encoder's has, nor of an id.
 func TestEmbedOthersByHand(t *testing.T) {
 	all := &dataset.ItemFeatures{Items: 4, Categories: []dataset.Category{
 		{Name: "a", Values: []string{"x", "y", "never"}, Start: []int32{0, 1, 2, 4, 5}, Value: []int32{0, 1, 0, 1, 2}, Weight: []float64{1, 1, 1, 3, 1}},

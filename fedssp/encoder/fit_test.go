@@ -154,7 +154,7 @@ func TestAdamSteps(t *testing.T) {
 	}
 }
 
-// The rates of five steps from 0.4, and that of one, computed in Python.
+// The rates of five steps from 0.4, and of a single step, were computed in Python.
 func TestDecay(t *testing.T) {
 	for decay, want := range map[Decay][]float64{
 		Constant: {0.4, 0.4, 0.4, 0.4, 0.4},
@@ -280,8 +280,8 @@ func TestFitWorkers(t *testing.T) {
 	}
 }
 
-// Parts of a round are the round, wherever it is cut; without a warm start
-// every round is a first one, with it each goes on.
+// The parts of a round together are the round, wherever it is cut. Without a warm start every round
+// is a first one; with it each continues.
 func TestPartsAndWarmStart(t *testing.T) {
 	o := newQuadratic(12, 3)
 	for _, c := range variants() {
@@ -324,8 +324,7 @@ func (c constant) Gradient(_ int, _, g []float64) float64 {
 	return c.loss
 }
 
-// What ceases to be finite is reported, whatever it is, with what to lower, and the
-// encoder is as new.
+// A number that is not finite is reported, with the settings to lower, and the encoder is as new.
 func TestFitDiverges(t *testing.T) {
 	q := newQuadratic(12, 3)
 	for name, c := range map[string]struct {

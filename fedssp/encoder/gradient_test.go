@@ -18,9 +18,9 @@ func (e *Encoder) loss(o Objective, batch []int32) float64 {
 	return sum/float64(len(batch)) + e.settings.Ridge/2*floats.Dot(e.theta, e.theta)
 }
 
-// Every coordinate of the gradient of every block of parameters against central
-// differences of the loss, which in one coordinate is quadratic, so that they are exact
-// but for rounding: at a width of 1e-3 below 1e-11.
+// Every coordinate of the gradient of every block of parameters is compared with central
+// differences of the loss. The loss is quadratic in one coordinate, so the differences are exact
+// except for rounding: at a width of 1e-3 below 1e-11.
 func TestGradientDifferences(t *testing.T) {
 	const width = 1e-3
 	for _, c := range variants() {

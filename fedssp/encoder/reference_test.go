@@ -15,8 +15,8 @@ import (
 
 const serial = protocol.Workers(1)
 
-// films have genres (several, weighted), a year (one, equal weights) and a country that
-// nobody has. Item 0 has nothing at all, and about a quarter of the rest lack each.
+// films have genres (several, weighted), a year (one, equal weights) and a country that no film
+// has. Item 0 has nothing at all, and about a quarter of the rest lack each.
 func films(items int) *dataset.ItemFeatures {
 	rng := rand.New(rand.NewPCG(uint64(items), 5))
 	f := &dataset.ItemFeatures{Items: items, Digest: fmt.Sprint("films ", items), Categories: []dataset.Category{
@@ -138,7 +138,7 @@ func (r reference) layers() (hidden, v *mat.Dense) {
 	return hidden, v
 }
 
-// gradient is that of the mean loss of the batch and the ridge, in the order of θ, by
+// gradient returns the gradient of the mean loss of the batch and the ridge, in the order of θ, by
 // the chain rule on whole matrices, and the loss without the ridge.
 func (r reference) gradient(o Objective, batch []int32) ([]float64, float64) {
 	hidden, v := r.layers()

@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// Taken to another process between any two parts, an encoder goes on as if it had
-// stayed, to the bit.
+// An encoder that moves to another process between any two parts continues as if it had stayed, to
+// the bit.
 func TestRestoreGoesOn(t *testing.T) {
 	o := newQuadratic(12, 3)
 	for _, optimiser := range []Optimiser{Adam, SGD} {
@@ -79,7 +79,7 @@ func TestStateBytes(t *testing.T) {
 	}
 }
 
-// Whatever Save could not have written is refused, and leaves the encoder as it was.
+// A state that Save cannot write is refused, and leaves the encoder as it was.
 func TestRestoreRefuses(t *testing.T) {
 	e := small(t)
 	good := e.Save()
@@ -132,8 +132,8 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// A state is refused where its numbers would mean something else, even if they would
-// fit; what decides only how the fit goes on may differ.
+// A state is refused if its numbers would mean something else, even if they would fit. Settings
+// that matter only for later steps may differ.
 func TestStateOfAnother(t *testing.T) {
 	s := plain()
 	s.Dense, s.Dim = true, 3
@@ -180,8 +180,8 @@ func TestStateOfAnother(t *testing.T) {
 	}
 }
 
-// No state makes Restore fail otherwise than with an error; what it takes up it saves as
-// it was, and the fit goes on or says that it diverged; what it refuses changes nothing.
+// Any state that Restore cannot read gives an error and changes nothing. A state that it reads is
+// saved again unchanged, and the fit continues or says that it diverged.
 func FuzzRestore(f *testing.F) {
 	good := small(f).Save()
 	f.Add(good)

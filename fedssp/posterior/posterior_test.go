@@ -37,7 +37,8 @@ func world(items int, own float64, groups []float64, seed uint64) (Design, Measu
 	return d, m, truth
 }
 
-// covariances are those of x and of y under a prior, densely: K = XTXᵀ + τ²I and HKH + N.
+// covariances returns the covariances of x and of y under a prior, densely: K = XTXᵀ + τ²I and HKH
+// + N.
 func covariances(d Design, m Measurements, p Prior) (k *mat.Dense, y *mat.SymDense) {
 	n := d.Items()
 	x, t := mat.NewDense(n, len(d.Group), nil), mat.NewDiagDense(len(d.Group), nil)
@@ -64,8 +65,8 @@ func covariances(d Design, m Measurements, p Prior) (k *mat.Dense, y *mat.SymDen
 	return k, y
 }
 
-// The means are those of the textbook formula for jointly normal x and y,
-// E[x|y] = KH(HKH + N)⁻¹y, computed densely.
+// The means follow the textbook formula for jointly normal x and y, E[x|y] = KH(HKH + N)⁻¹y,
+// computed densely.
 func TestMeansAreThoseOfJointlyNormals(t *testing.T) {
 	d, m, _ := world(60, .7, []float64{1, .4}, 1)
 	m.Gain[5], m.Gain[6] = 0, -2 // of these nothing is known
@@ -97,7 +98,7 @@ func TestMeansAreThoseOfJointlyNormals(t *testing.T) {
 	}
 }
 
-// likelihood is the logarithm of the density of y, but for a constant.
+// likelihood is the logarithm of the density of y, up to a constant.
 func likelihood(t *testing.T, d Design, m Measurements, p Prior) float64 {
 	t.Helper()
 	_, cov := covariances(d, m, p)
@@ -113,8 +114,8 @@ func likelihood(t *testing.T, d Design, m Measurements, p Prior) float64 {
 	return -ch.LogDet()/2 - mat.Dot(y, &z)/2
 }
 
-// What EM is: no iteration makes the measurements less likely, and where it stops moving
-// nothing nearby is likelier.
+// EM guarantees two things: no iteration makes the measurements less likely, and where it stops no
+// nearby prior is likelier.
 func TestIterationsClimb(t *testing.T) {
 	d, m, _ := world(80, .7, []float64{1, .4}, 2)
 	p := Prior{Own: 3, Groups: []float64{.1, 2}}
@@ -226,8 +227,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What effects predict of items that were not measured is what an estimate says of them if they stand beside the others with
-// a gain of 0: their features alone determine it.
+// The effects' prediction for an unmeasured item equals the estimate of an item with gain 0 among
+// the others: its features alone determine it.
 func TestPredict(t *testing.T) {
 	d, m, _ := world(60, 0.4, []float64{1, 0.5}, 3)
 	p := Prior{Own: 0.4, Groups: []float64{1, 0.5}}
