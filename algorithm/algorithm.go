@@ -80,6 +80,15 @@ const (
 	StepNoise
 )
 
+// String says who draws the noise.
+func (n NoiseForm) String() string {
+	return [...]string{
+		DistributedNoise: "each client's share of integer noise", PartyNoise: "each organisation's own noise", ObjectiveNoise: "one noise term of the objective",
+		ResponseNoise: "responses that users randomise and a shuffler mixes", LabelNoise: "labels that are randomised once",
+		LabelStepNoise: "randomised labels and noisy steps", StepNoise: "noise of each step",
+	}[n]
+}
+
 // FeatureUse says whether an algorithm learns from public features of items.
 type FeatureUse uint8
 

@@ -184,6 +184,9 @@ func (c Config) Problems() []Problem {
 	return list
 }
 
+// fewWords is how many values an error lists beside the one that was probably meant.
+const fewWords = 8
+
 // outside says why a value is outside its kind or range; "" if it is not.
 func (c Config) outside(k *Key) string {
 	switch k.Kind {
@@ -193,7 +196,11 @@ func (c Config) outside(k *Key) string {
 			words = k.Only(c)
 		}
 		if text := c.Text(k); !slices.Contains(words, text) {
-			return fmt.Sprintf("%q is not one of %s", text, strings.Join(words, ", ")) + meant(text, words)
+			list, hint := strings.Join(words, ", "), meant(text, words)
+			if hint != "" && len(words) > fewWords {
+				list = fmt.Sprintf("the %d values of %s", len(words), k.Name)
+			}
+			return fmt.Sprintf("%q is not one of %s", text, list) + hint
 		}
 	case Whole:
 		n := c.number(k)

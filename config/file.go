@@ -67,9 +67,21 @@ func unknown(key string) error {
 	if list := below(key + "."); len(list) > 0 {
 		return fmt.Errorf("%s holds several keys (%s); give one of them", key, strings.Join(list, ", "))
 	}
+	return fmt.Errorf("unknown key %q; the nearest there are: %s", key, strings.Join(Nearest(key)[:3], ", "))
+}
+
+// Nearest returns the names of all keys, the most similar to a mistyped name first. The first or
+// last part of a dotted name counts alone where it is nearer: model.rank is near rank, and epsilon.value is near epsilon.
+func Nearest(name string) []string {
+	typed := strings.ToLower(name)
+	first, _, _ := strings.Cut(typed, ".")
+	last := typed[strings.LastIndexByte(typed, '.')+1:]
+	far := func(key string) int {
+		return min(2*distance(typed, key), 2*distance(first, key)+1, 2*distance(last, key)+1)
+	}
 	all := below("")
-	slices.SortStableFunc(all, func(a, b string) int { return distance(key, a) - distance(key, b) })
-	return fmt.Errorf("unknown key %q; the nearest there are: %s", key, strings.Join(all[:3], ", "))
+	slices.SortStableFunc(all, func(a, b string) int { return far(a) - far(b) })
+	return all
 }
 
 // meant asks for the word that a mistyped word resembles; "" if none does.
@@ -77,6 +89,7 @@ func meant(typed string, words []string) string {
 	if len(words) == 0 {
 		return ""
 	}
+	typed = strings.ToLower(typed)
 	nearest := slices.MinFunc(words, func(a, b string) int { return edits(typed, a) - edits(typed, b) })
 	if edits(typed, nearest) > max(1, len(nearest)/3) {
 		return ""

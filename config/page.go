@@ -51,22 +51,30 @@ func only(all []string, has func(string) bool) string {
 	}
 }
 
-// values describes the allowed values of a key.
+// values is [Key.Values] in a table of Markdown.
 func (k *Key) values() string {
+	if k.Kind == Word && len(k.Words) > 0 {
+		return cell("`" + strings.Join(k.Words, "`, `") + "`")
+	}
+	return cell(k.Values())
+}
+
+// Values says in a few words what the key may be: its words, its range with the unit, or its kind.
+func (k *Key) Values() string {
 	switch k.Kind {
 	case Word:
 		if len(k.Words) == 0 {
 			return "name"
 		}
-		return cell("`" + strings.Join(k.Words, "`, `") + "`")
+		return strings.Join(k.Words, ", ")
 	case Text:
 		return "text"
 	case Seed:
 		return "whole number"
 	case Whole:
-		return cell("whole number, " + k.Range.String() + k.unit())
+		return "whole number, " + k.Range.String() + k.unit()
 	default:
-		return cell(k.Range.String() + k.unit())
+		return k.Range.String() + k.unit()
 	}
 }
 
@@ -77,15 +85,23 @@ func (k *Key) unit() string {
 	return " " + k.Unit
 }
 
-// standard describes the value of a key that is not given.
+// standard is [Key.Standard] in a table of Markdown.
 func (k *Key) standard() string {
+	if k.Auto == "" && k.Default != "" {
+		return "`" + k.Default + "`"
+	}
+	return cell(k.Standard())
+}
+
+// Standard says what the value is if none is given: the default, how auto is found, or none.
+func (k *Key) Standard() string {
 	switch {
 	case k.Auto != "":
-		return cell("auto: " + k.Auto)
+		return "auto: " + k.Auto
 	case k.Default == "":
 		return "none"
 	default:
-		return "`" + k.Default + "`"
+		return k.Default
 	}
 }
 

@@ -181,6 +181,7 @@ func TestUnknownKeySuggestsTheNearest(t *testing.T) {
 		"epslion": "epsilon", "eps": "epsilon", "round": "rounds", "droput": "dropout", "dropout_at": "dropout-at",
 		"learning-rate": "model.learning-rate", "fit-steps": "model.fit-steps", "model.learning_rate": "model.learning-rate",
 		"latency": "network.latency-ms", "worker": "workers", "seeds": "seed", "test": "split.test", "split.tset": "split.test",
+		"model.rank": "rank", "Epsilon": "epsilon", "epsilon.value": "epsilon",
 	} {
 		c := config.Config{}
 		err := c.Set(typed, "1")
@@ -192,6 +193,16 @@ func TestUnknownKeySuggestsTheNearest(t *testing.T) {
 		if !slices.Contains(strings.Split(list, ", "), meant) {
 			t.Errorf("%s: suggested are %s, not %s", typed, list, meant)
 		}
+	}
+}
+
+// A value that looks like one of many is answered by that one, and not by all of them.
+func TestMistypedWord(t *testing.T) {
+	var c config.Config
+	algorithm.Name.Set(&c, "SSP-C")
+	list := c.Problems()
+	if len(list) == 0 || !strings.HasSuffix(list[0].Reason, "; did you mean ssp-c?") || strings.Contains(list[0].Reason, "dp-cmf") {
+		t.Errorf("%v", list)
 	}
 }
 

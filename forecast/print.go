@@ -14,6 +14,35 @@ import (
 // front.
 func (f *Forecast) Print(w io.Writer) error {
 	var p forecastPrinter
+	mark := p.opening(f)
+	for _, r := range f.Releases {
+		p.release(r)
+	}
+	if f.Bytes != nil {
+		rounds := f.Rounds
+		if f.Cohort != nil && f.Cohort.Turns > 0 {
+			rounds = f.Cohort.Turns
+		}
+		p.bytes(f.Bytes, rounds)
+	}
+	if len(f.Forms) > 0 {
+		p.forms(f.Forms)
+	}
+	if c := f.Encoder; c != nil {
+		p.head("encoder", "%s epochs in batches of %s items cost %.3g of what DP-SGD does in as many steps, which visits an item %.4g times an epoch"+mark, units.Grouped(int64(c.Epochs+0.5)), units.Grouped(int64(c.Batch)), c.Ratio, c.Visits)
+	}
+	if f.Memory != nil {
+		p.memory(f.Memory, f.Graph != nil)
+		p.line("")
+	}
+	p.closing(f, mark)
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+// opening writes what is trained, on which data and by how many clients. It returns the mark of figures that the
+// statement of privacy does not cover; "" if there are none.
+func (p *forecastPrinter) opening(f *Forecast) (mark string) {
 	amount := counted(f.Rounds, "round")
 	if f.Cohort == nil {
 		amount = units.Grouped(int64(f.Rounds)) + " passes over the ratings"
@@ -24,7 +53,6 @@ func (f *Forecast) Print(w io.Writer) error {
 	if d.ValidationRatings > 0 {
 		parts += fmt.Sprintf(", %s validation", units.Grouped(int64(d.ValidationRatings)))
 	}
-	mark := ""
 	if len(f.Uncovered) > 0 {
 		mark = "*"
 	}
@@ -51,26 +79,11 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.head("secagg", "%s, %s", f.Secagg, f.Graph.Mode)
 		p.graph(f.Graph)
 	}
-	for _, r := range f.Releases {
-		p.release(r)
-	}
-	if f.Bytes != nil {
-		rounds := f.Rounds
-		if f.Cohort != nil && f.Cohort.Turns > 0 {
-			rounds = f.Cohort.Turns
-		}
-		p.bytes(f.Bytes, rounds)
-	}
-	if len(f.Forms) > 0 {
-		p.forms(f.Forms)
-	}
-	if c := f.Encoder; c != nil {
-		p.head("encoder", "%s epochs in batches of %s items cost %.3g of what DP-SGD does in as many steps, which visits an item %.4g times an epoch"+mark, units.Grouped(int64(c.Epochs+0.5)), units.Grouped(int64(c.Batch)), c.Ratio, c.Visits)
-	}
-	if f.Memory != nil {
-		p.memory(f.Memory, f.Graph != nil)
-		p.line("")
-	}
+	return mark
+}
+
+// closing writes what the run takes on this machine, and what it protects.
+func (p *forecastPrinter) closing(f *Forecast, mark string) {
 	if x := f.Calibration; x != nil {
 		p.head("simulation", "at most about %s of memory, with all roles in one process"+mark, units.Bytes(x.PeakMemory))
 		first, last := x.Trials[0], x.Trials[len(x.Trials)-1]
@@ -85,8 +98,6 @@ func (f *Forecast) Print(w io.Writer) error {
 	if mark != "" {
 		p.line("%s exact counts of ratings, which this statement does not cover: show them only to people who may see the ratings", mark)
 	}
-	_, err := io.WriteString(w, p.String())
-	return err
 }
 
 // seconds formats seconds for people.

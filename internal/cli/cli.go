@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,16 @@ type Program struct {
 	// Version returns the version of the program's source. It is called only to print the version:
 	// it may have to read the program's file.
 	Version func() string
+	// First is what the program prints when it is called without arguments: what to do first.
+	First string
+	// Examples holds, by the path of a command such as "data get", the examples that its help ends with: a
+	// line of shell each.
+	Examples map[string][]string
+	// Values returns, by the name of a flag, the values that a shell may complete; a value that ends with = is
+	// one to type on after. It is called for the script of a shell alone.
+	Values func() map[string][]string
+	// Hint, if set, returns what to do about a call that cannot be parsed; "" if it does not know.
+	Hint func(args []string, err error) string
 	// Interrupt makes the reported error of an ended context from the error that the end caused.
 	Interrupt func(error) error
 	// Bind returns the arguments of the methods Run of commands. It is called when the arguments
@@ -58,10 +69,19 @@ func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 
 // Parser makes the kong parser of the command line for a tree of commands.
 func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
-	return kong.New(tree, append([]kong.Option{
-		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(versionText(func() string { return p.Name + " " + p.Version() })),
+	parser, err := kong.New(tree, append([]kong.Option{
+		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(versionText(func() string { return p.Name + " " + p.Version() }), p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}, more...)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range commands(parser.Model.Node, "") {
+		if list := p.Examples[strings.TrimSpace(c.path)]; len(list) > 0 {
+			c.Detail = "Examples:\n\n    " + strings.Join(list, "\n    ")
+		}
+	}
+	return parser, nil
 }
 
 // Run parses the arguments into the tree and runs the command. It returns the exit code, and writes
@@ -82,9 +102,17 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 	if err != nil {
 		return p.report(stderr, err, false)
 	}
+	if len(args) == 0 && p.First != "" {
+		_, err = io.WriteString(stdout, p.First)
+		return p.report(stderr, err, false)
+	}
 	call, err := parser.Parse(joined(args))
 	if err != nil {
-		err = Misusef("%w; %s --help tells what there is", err, p.Name)
+		hint := p.Name + " --help tells what there is"
+		if p.Hint != nil {
+			hint = cmp.Or(p.Hint(args, err), hint)
+		}
+		err = Misusef("%w; %s", err, hint)
 	} else {
 		err = p.call(tree, call)
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion returns a script for a shell: bash, zsh or fish. It completes commands, their flags,
-// values from a list, and otherwise files.
-func Completion(app *kong.Application, shell string) string {
+// Completion returns a script for a shell: bash, zsh or fish. The script completes commands, flags, values that are one of
+// a list or that values holds by the name of their flag, finished runs after --run, and else files.
+func Completion(app *kong.Application, shell string, values map[string][]string) string {
 	switch shell {
 	case "fish":
-		return fish(app)
+		return fish(app, values)
 	case "zsh":
-		return fmt.Sprintf("#compdef %s\nautoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n", app.Name) + bash(app)
+		return fmt.Sprintf("#compdef %s\nautoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n", app.Name) + bash(app, values)
 	default:
-		return bash(app)
+		return bash(app, values)
 	}
 }
 
@@ -29,6 +29,17 @@ func choices(v *kong.Value) []string {
 		return v.EnumSlice()
 	}
 	return strings.Fields(v.Tag.Get("choices"))
+}
+
+// runsFolder is where a shell looks for finished runs.
+const runsFolder = "runs"
+
+// valuesOf lists the values of a flag: its own list, or what is known by its name.
+func valuesOf(f *kong.Flag, known map[string][]string) []string {
+	if own := choices(f.Value); len(own) > 0 {
+		return own
+	}
+	return known[f.Name]
 }
 
 // words returns the words that may follow each command: commands or values of its argument.
@@ -50,7 +61,7 @@ func words(app *kong.Application) map[string][]string {
 }
 
 // bash finds the command that the words before the cursor name, and offers what may stand there.
-func bash(app *kong.Application) string {
+func bash(app *kong.Application, known map[string][]string) string {
 	after := words(app)
 	values := make(map[string][]string) // of "fedsim run --format"
 	flags := map[string][]string{app.Name: {"--help"}}
@@ -62,7 +73,7 @@ func bash(app *kong.Application) string {
 	for _, c := range commands(app.Node, app.Name) {
 		for _, f := range c.flags() {
 			flags[c.path] = append(flags[c.path], "--"+f.Name)
-			values[c.path+" --"+f.Name] = choices(f.Value)
+			values[c.path+" --"+f.Name] = valuesOf(f, known)
 		}
 		flags[c.path] = append(flags[c.path], "--help")
 	}
@@ -79,10 +90,10 @@ func bash(app *kong.Application) string {
 		}
 	}
 	b.WriteString("    esac\n  done\n")
-	b.WriteString("  case \"$at $prev\" in\n" + cases(values) + "  *)\n")
+	b.WriteString("  case \"$at $prev\" in\n" + cases(values) + "    *\" --run\") words=$(ls -d " + runsFolder + "/*/ 2>/dev/null) ;;\n  *)\n")
 	b.WriteString("  if [[ $cur == -* ]]; then\n  case \"$at\" in\n" + cases(flags) + "  esac\n")
 	b.WriteString("  else\n  case \"$at\" in\n" + cases(after) + "  esac\n  fi ;;\n  esac\n")
-	fmt.Fprintf(&b, "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
+	fmt.Fprintf(&b, "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
 	return b.String()
 }
 
@@ -98,7 +109,7 @@ func cases(words map[string][]string) string {
 }
 
 // fish is the script for fish.
-func fish(app *kong.Application) string {
+func fish(app *kong.Application, known map[string][]string) string {
 	var b strings.Builder
 	line := func(when, rest, help string) {
 		fmt.Fprintf(&b, "complete -c %s -n %s %s -d %s\n", app.Name, quote(when), rest, quote(help))
@@ -123,7 +134,9 @@ func fish(app *kong.Application) string {
 		}
 		for _, f := range c.flags() {
 			rest := "-l " + f.Name
-			switch list := choices(f.Value); {
+			switch list := valuesOf(f, known); {
+			case f.Name == "run":
+				rest += " -x -a '(ls -d " + runsFolder + "/*/ 2>/dev/null)'"
 			case len(list) > 0:
 				rest += " -x -a " + quote(strings.Join(list, " "))
 			case !f.IsBool():

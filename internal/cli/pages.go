@@ -55,8 +55,12 @@ type completionCmd struct {
 }
 
 // Run prints the script.
-func (c *completionCmd) Run(app *kong.Kong) error {
-	_, err := io.WriteString(app.Stdout, Completion(app.Model, c.Shell))
+func (c *completionCmd) Run(app *kong.Kong, p Program) error {
+	var values map[string][]string
+	if p.Values != nil {
+		values = p.Values()
+	}
+	_, err := io.WriteString(app.Stdout, Completion(app.Model, c.Shell, values))
 	return err
 }
 

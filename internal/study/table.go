@@ -28,6 +28,9 @@ type Row struct {
 	runs     Runs
 }
 
+// CommonMetrics returns the names of the metrics that tables show first.
+func CommonMetrics() []string { return slices.Clone(shownFirst) }
+
 // shownFirst holds the numbers that a person wants to see, if runs have them.
 var shownFirst = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@20", "ndcg@20"}
 

@@ -10,11 +10,12 @@ import (
 
 var ofItself = clitest.Command{
 	Program: program,
-	Tree:    new(commands),
+	Tree:    func() any { return new(commands) },
 	Run: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return run(ctx, args, streams{out: stdout, err: stderr})
 	},
 }
 
 func TestManPageIsComplete(t *testing.T)    { ofItself.ManPage(t) }
+func TestExamples(t *testing.T)             { ofItself.Examples(t) }
 func TestCompletionIsComplete(t *testing.T) { ofItself.Completion(t) }

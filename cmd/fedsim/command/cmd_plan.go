@@ -14,6 +14,7 @@ import (
 type planCmd struct {
 	experimentFlags
 
+	Verbose   bool `help:"Print every release, message, chance and bound, and not one screen."`
 	Calibrate bool `help:"Say what the simulation takes on this machine, too: memory and, from training on some of the users for a few seconds, time. Of ideal sums over clients that are users."`
 
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
@@ -25,11 +26,11 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return plan(ctx, said, c.Format, c.Calibrate, s)
+	return plan(ctx, said, c.Format, c.Calibrate, c.Verbose, s)
 }
 
 // plan says what an experiment would do, rest on and cost, without doing it.
-func plan(ctx context.Context, said []config.Setting, format string, calibrate bool, s streams) error {
+func plan(ctx context.Context, said []config.Setting, format string, calibrate, verbose bool, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
 	e, err := open(ctx, said, s, p, experiment.OpenPacked)
@@ -56,5 +57,8 @@ func plan(ctx context.Context, said []config.Setting, format string, calibrate b
 	if format == "json" {
 		return cli.PrintJSON(s.out, f)
 	}
-	return f.Print(s.out)
+	if verbose {
+		return f.Print(s.out)
+	}
+	return f.PrintBrief(s.out)
 }

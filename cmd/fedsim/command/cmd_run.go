@@ -23,11 +23,11 @@ type runCmd struct {
 	experimentFlags
 
 	From            string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
-	DryRun          bool   `help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
-	Resume          bool   `help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
-	SavePredictions bool   `help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
+	DryRun          bool   `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
+	Resume          bool   `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
+	SavePredictions bool   `group:"Output:" help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
-	Format string `enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
+	Format string `group:"Output:" enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
 }
 
 // Run implements fedsim run.
@@ -49,7 +49,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if r.DryRun {
-		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), false, s)
+		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), false, false, s)
 	}
 	p := newProgress(s.err)
 	defer p.Clear()

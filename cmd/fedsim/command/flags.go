@@ -3,7 +3,10 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -12,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
 )
@@ -46,7 +50,7 @@ func newKeyFlags(take func(*config.Key) bool) keyFlags {
 			}
 			fields = append(fields, reflect.StructField{
 				Name: fmt.Sprintf("Key%d", i), Type: kind,
-				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "))),
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), group(k))),
 			})
 		}
 	}
@@ -86,13 +90,41 @@ func flagHelp(k *config.Key) string {
 func (f *experimentFlags) settings() ([]config.Setting, error) {
 	var list []config.Setting
 	if f.File != "" {
+		if holdsRatings(f.File) {
+			return nil, cli.Misusef("%s holds ratings and no settings: fedsim run --data %[1]s", f.File)
+		}
 		var err error
 		if list, err = config.ReadFile(f.File); err != nil {
 			return nil, err
 		}
 	}
 	said, err := f.keyFlags.settings()
-	return append(list, said...), err
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range said {
+		if isList(s) {
+			return nil, cli.Misusef("%s: run takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
+		}
+	}
+	return append(list, said...), nil
+}
+
+// holdsRatings reports whether the name of a file that stands for an experiment is one of data: a folder, or a file with
+// an ending that experiments do not have.
+func holdsRatings(name string) bool {
+	if i, err := os.Stat(name); err == nil && i.IsDir() {
+		_, err = os.Stat(filepath.Join(name, "config.yaml")) // that of a run, which --from repeats
+		return err != nil
+	}
+	ending := strings.ToLower(filepath.Ext(name))
+	return slices.Contains([]string{".csv", ".tsv", ".dat", ".data", ".inter", ".parquet", ".jsonl", ".gz", ".zip", ".xz", ".zst", ".bz2", ".packed"}, ending)
+}
+
+// isList reports whether a number is given as a list or a range of numbers, as sweeps take it.
+func isList(s config.Setting) bool {
+	k := config.Find(s.Key)
+	return k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed) && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, ".."))
 }
 
 // settings collects what was said by flags, then by --set.

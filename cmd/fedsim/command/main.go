@@ -40,6 +40,8 @@ type commands struct {
 	Recommend recommendCmd `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
 	Overlap   overlapCmd   `cmd:"" help:"Say how many of their nearest items two finished runs have in common."`
 	Similar   similarCmd   `cmd:"" help:"List items like another, by the model of a finished run."`
+	Keys      keysCmd      `cmd:"" help:"List the keys of experiment files, or those with a text in their names or meanings."`
+	Explain   explainCmd   `cmd:"" help:"Explain an algorithm or a key."`
 	cli.PagesCmd
 	cli.ProfileFlags
 	Version cli.VersionFlag `help:"Print the version and exit."`
@@ -91,6 +93,7 @@ func Main() {
 // program is the command line.
 var program = cli.Program{
 	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() },
+	First: first, Examples: examples, Hint: hint, Values: values,
 	Interrupt: func(err error) error {
 		if _, kept := errors.AsType[*download.PartialError](err); kept {
 			return err

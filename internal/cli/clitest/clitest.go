@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,14 +19,14 @@ import (
 // Command is a command line under test.
 type Command struct {
 	Program cli.Program
-	Tree    any // where its arguments are parsed to
+	Tree    func() any // makes what its arguments are parsed to
 	// Run calls the command and returns its exit code.
 	Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 }
 
 func (c Command) parser(t *testing.T) *kong.Kong {
 	t.Helper()
-	parser, err := c.Program.Parser(c.Tree)
+	parser, err := c.Program.Parser(c.Tree())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +67,40 @@ func (c Command) ManPage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Examples fails unless each command has three examples that it can parse.
+func (c Command) Examples(t *testing.T) {
+	for _, leaf := range c.parser(t).Model.Leaves(true) {
+		path := strings.TrimPrefix(leaf.FullPath(), c.Program.Name+" ")
+		if slices.Contains([]string{"help", "version", "completion", "man"}, path) {
+			continue
+		}
+		list := c.Program.Examples[path]
+		if len(list) != 3 {
+			t.Errorf("%s has %d examples", path, len(list))
+		}
+		for _, e := range list {
+			if !strings.HasPrefix(e, leaf.FullPath()) {
+				t.Errorf("%q is no example of %s", e, path)
+			} else if _, err := c.parser(t).Parse(words(e)[1:]); err != nil {
+				t.Errorf("%s: %v", e, err)
+			}
+		}
+	}
+}
+
+// words takes a line of shell apart, in which only single quotes are special.
+func words(line string) []string {
+	var list []string
+	for k, part := range strings.Split(line, "'") {
+		if k%2 == 1 {
+			list = append(list, part)
+			continue
+		}
+		list = append(list, strings.Fields(part)...)
+	}
+	return list
 }
 
 // Completion fails unless bash offers every command after its parent.

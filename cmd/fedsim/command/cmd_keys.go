@@ -1,0 +1,70 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// keysCmd is fedsim keys.
+type keysCmd struct {
+	Pattern string `arg:"" optional:"" help:"List only keys whose name or meaning contains this text."`
+
+	Algorithm string `placeholder:"NAME" help:"List only the keys of this algorithm."`
+	Format    string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// keyRow is a key as fedsim keys prints it.
+type keyRow struct {
+	Key     string `json:"key"`
+	Values  string `json:"values"`
+	Default string `json:"default"`
+	Help    string `json:"help"`
+}
+
+// Run prints the keys that the pattern and the algorithm leave, a line each.
+func (c *keysCmd) Run(s streams) error {
+	of := config.Keys()
+	if c.Algorithm != "" {
+		a, err := algorithmNamed(c.Algorithm)
+		if err != nil {
+			return cli.Misusef("--algorithm: %w", err)
+		}
+		of = a.About().Used()
+	}
+	wanted := strings.ToLower(c.Pattern)
+	list := make([]keyRow, 0, len(of))
+	for _, k := range config.Keys() {
+		if slices.Contains(of, k) && strings.Contains(strings.ToLower(k.Name+" "+k.Help), wanted) {
+			list = append(list, keyRow{k.Name, k.Values(), k.Standard(), k.Help})
+		}
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, list)
+	}
+	if len(list) == 0 {
+		return cli.Misusef("no key has %q in its name or meaning; keys with similar names: %s", c.Pattern, strings.Join(config.Nearest(c.Pattern)[:3], ", "))
+	}
+	for _, r := range list {
+		if _, err := fmt.Fprintf(s.out, "%s  (%s; default %s)\n%s", r.Key, r.Values, r.Default, cli.Wrapped(r.Help, "    ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// algorithmNamed finds an algorithm by its name, in any case of letters.
+func algorithmNamed(name string) (algorithm.Algorithm, error) {
+	var c config.Config
+	algorithm.Name.Set(&c, strings.ToLower(name))
+	for _, p := range c.Problems() {
+		if p.Key == algorithm.Name.Key {
+			return nil, fmt.Errorf("%s", p.Reason)
+		}
+	}
+	return algorithm.Of(c), nil
+}

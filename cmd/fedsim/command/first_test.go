@@ -1,0 +1,49 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// The help of run has the groups that the flags of a run fall into, and every key of data is one.
+func TestGroupsOfFlags(t *testing.T) {
+	for _, name := range dataKeys {
+		if config.Find(name) == nil {
+			t.Errorf("there is no key %s", name)
+		}
+	}
+	seen := make(map[string]bool)
+	for _, k := range config.Keys() {
+		if k.Flag {
+			seen[group(k)] = true
+		}
+	}
+	for _, want := range []string{"Data:", "Privacy:", "Training:", "Dropouts:", "Output:"} {
+		if !seen[want] {
+			t.Errorf("no flag stands under %s", want)
+		}
+	}
+}
+
+// Each algorithm and each key is explained, without an empty line of what there is.
+func TestExplainAll(t *testing.T) {
+	names := algorithm.Names()
+	for _, k := range config.Keys() {
+		names = append(names, k.Name)
+	}
+	for _, name := range names {
+		printed, _ := called(t, []string{"explain", name})
+		out := string(printed)
+		if !strings.HasPrefix(out, name+"\n") || strings.Contains(out, ": \n") || strings.Contains(out, "NaN") {
+			t.Errorf("explain %s:\n%s", name, out)
+		}
+		for line := range strings.Lines(out) {
+			if len([]rune(line)) > 120 {
+				t.Errorf("explain %s: a line of %d characters", name, len([]rune(line)))
+			}
+		}
+	}
+}
