@@ -446,7 +446,7 @@ func TestUncoveredCountsAreMarked(t *testing.T) {
 		if err := f.Print(&text); err != nil {
 			t.Fatal(err)
 		}
-		if marked := strings.Contains(text.String(), "test ratings*\n") && strings.HasSuffix(text.String(), "may not see the ratings\n"); marked != c.marked || (len(f.Uncovered) > 0) != c.marked || (f.Encoder != nil) != slices.Contains(f.Uncovered, "encoder.ratio") {
+		if marked := strings.Contains(text.String(), "test ratings*\n") && strings.HasSuffix(text.String(), "to people who may see the ratings\n"); marked != c.marked || (len(f.Uncovered) > 0) != c.marked || (f.Encoder != nil) != slices.Contains(f.Uncovered, "encoder.ratio") {
 			t.Errorf("%v: uncovered are %v, in\n%s", c.settings, f.Uncovered, &text)
 		}
 	}
