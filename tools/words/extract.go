@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // kind tells where a text stands.
@@ -153,7 +155,7 @@ func messagesOf(files *token.FileSet, f *ast.File, rel string) *text {
 				return true
 			}
 			if isMessage(s) {
-				t.add(strings.Join(strings.Fields(s), " "), files.Position(n.Pos()).Line)
+				t.add(sentence(strings.Join(strings.Fields(s), " ")), files.Position(n.Pos()).Line)
 				t.add("", 0)
 			}
 			return false
@@ -162,6 +164,21 @@ func messagesOf(files *token.FileSet, f *ast.File, rel string) *text {
 		}
 	})
 	return t
+}
+
+// verb is a format verb, with its flags.
+var verb = regexp.MustCompile(`%[-+# 0-9.*]*[a-zA-Z]`)
+
+// sentence makes a message begin with a capital and end with a full stop: Vale would take it and the next message for
+// one sentence. A format verb becomes a plain one.
+func sentence(s string) string {
+	s = verb.ReplaceAllString(s, "%s")
+	first, size := utf8.DecodeRuneInString(s)
+	s = string(unicode.ToUpper(first)) + s[size:]
+	if strings.ContainsAny(s[len(s)-1:], ".!?") {
+		return s
+	}
+	return s + "."
 }
 
 // joined returns the text of a string literal, or of several that are added up.

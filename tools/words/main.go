@@ -57,11 +57,15 @@ func run(root, left, prefix string, update bool) error {
 			fmt.Printf("%s:%d: %s (%s)\n", a.file, a.line, a.message, a.rule)
 		}
 	}
+	var tooLong error
 	for _, k := range []kind{comments, messages, pages} {
-		fmt.Println(measure(k, texts))
+		l := measure(k, texts)
+		if fmt.Println(l); l.long*20 > l.sentences {
+			tooLong = errors.Join(tooLong, fmt.Errorf("%s: more than 5%% of the sentences are too long", k))
+		}
 	}
 	fmt.Printf("%d alerts\n", len(alerts))
-	return compare(found, left, update)
+	return errors.Join(tooLong, compare(found, left, update))
 }
 
 // check has Vale read the texts, in a temporary folder that mirrors the module.

@@ -61,7 +61,7 @@ func TestMessages(t *testing.T) {
 	if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"a.go": "four words are a message %d", "a_test.go": ""} {
+	for file, want := range map[string]string{"a.go": "Four words are a message %s.", "a_test.go": ""} {
 		found, err := ofGo(name, file)
 		if err != nil {
 			t.Fatal(err)

@@ -90,7 +90,7 @@ func (c Command) Examples(t *testing.T) {
 	}
 }
 
-// words takes a line of shell apart, in which only single quotes are special.
+// words takes a line of shell apart. Only single quotes are special.
 func words(line string) []string {
 	var list []string
 	for k, part := range strings.Split(line, "'") {
