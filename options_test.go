@@ -133,9 +133,9 @@ func TestRecommendAsTheFolderDoes(t *testing.T) {
 			if failed != nil {
 				t.Fatal(failed)
 			}
-			got, err := r.Recommend(user, 5)
-			if err != nil || len(got) != 5 {
-				t.Fatal(got, err)
+			got, failed := r.Recommend(user, 5)
+			if failed != nil || len(got) != 5 {
+				t.Fatal(got, failed)
 			}
 			for k := range got {
 				if got[k].ID != want[k].ID || math.Abs(got[k].Predicted-want[k].Predicted) > 1e-6 {

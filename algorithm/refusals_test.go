@@ -221,7 +221,7 @@ var refusals = []struct {
 	{"eval.relevant=-1", "eval.relevant", "at least 0"},
 	{"eval.users=-1", "eval.users", "at least 0"},
 	{"split.positive=-1", "split.positive", "at least 0"},
-	{"algorithm=ssp-c unit=rating", "unit", "theorem 1 of the am-ssp paper takes u_i for given"},
+	{"algorithm=ssp-c unit=rating", "unit", "theorem 1 of the am-ssp paper takes u_i as given"},
 	{"algorithm=ssp-c secagg=none", "secagg", "only a party that is alone"},
 	{"algorithm=dp-cmf features=none", "features", "name some, or use ssp-c"},
 	{"feedback=both", "feedback", "explicit, implicit"},

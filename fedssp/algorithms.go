@@ -138,8 +138,8 @@ func (f *family) complete() {
 	a := &f.about
 	a.Clients, a.Noise, a.Private, a.ByUser = algorithm.Users, algorithm.DistributedNoise, true, true
 	a.Units, a.Relation = []dp.Unit{dp.User}, dp.ZeroOut
-	a.OtherUnit = "a user of " + a.Name + " fits u_i to all its ratings, and multiplies every row that it contributes to by it, so one rating moves all of them: " +
-		"so the guarantee for a rating is no better than the stated one for a user (theorem 1 of the am-ssp paper takes u_i as given)"
+	a.OtherUnit = "a user of " + a.Name + " fits u_i to all its ratings, and multiplies every row that it contributes to by it, so one rating moves all of them; " +
+		"the guarantee for a rating is no better than the stated one for a user (theorem 1 of the am-ssp paper takes u_i as given)"
 	a.Keys = f.keys()
 	a.Rank = func(c config.Config) float64 { return settings{c}.rank() }
 	a.RankOf = func(c config.Config, facts *config.Facts) config.Number {

@@ -257,7 +257,7 @@ func (s *summary) print(w io.Writer) error {
 
 privacy     %s
 secure sum  %s, mode %s, noise %s
-cohort      %d clients, of whom %d may be lost in a round and %d may collude
+cohort      %d clients; %d may be lost in a round and %d may collude
 rounds      %d attempted, %d skipped, in %.1f s
 results     %s
 `, s.Algorithm, s.Clients, s.Items, s.Privacy, s.Secagg, s.Mode, s.Noise, s.Clients, s.Lost, s.Collude, s.Rounds, s.SkippedRounds, s.Seconds, s.Results)

@@ -232,7 +232,7 @@ func runFlags() []string {
 
 // flagLine is the beginning of a flag's help; lines that go on with it are indented
 // further, and may begin with a flag too.
-var flagLine = regexp.MustCompile(`(?m)^(?:  -\w, |      )--([a-z-]+)`)
+var flagLine = regexp.MustCompile(`(?m)^(?:  -\w, |      |  )--([a-z-]+)`)
 
 func runHelp() string {
 	var out bytes.Buffer
