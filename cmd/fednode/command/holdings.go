@@ -69,7 +69,22 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *cons
 	if c.Check {
 		return true, h.report(ctx, s.out, specs, c.Items)
 	}
+	if err = h.confirmed(); err != nil {
+		return false, err
+	}
 	return false, h.begin(len(specs), c.Empty, log)
+}
+
+// confirmed returns an error if the separator of the data is another than commas, and was found and not stated: a client
+// spends ε on what it reads, so it guesses nothing. --check shows what it would read.
+func (h *holdings) confirmed() error {
+	for _, f := range h.set.Findings {
+		if f.What == "separator" && f.Sure != dataset.Stated && f.Found != "commas" {
+			return cli.Misusef("%s looks as if it had %s between its fields. A client spends epsilon on what it reads and guesses nothing: look at it with --check, then confirm with --separator %s",
+				h.set.Name, f.Found, strings.TrimSuffix(f.Found, "s"))
+		}
+	}
+	return nil
 }
 
 // look finds out which users of the process are in its data.
@@ -156,6 +171,9 @@ func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, 
 		low, high = slices.Min(h.set.Value), slices.Max(h.set.Value)
 	}
 	fmt.Fprintf(w, "data        %s: %d ratings by %d users of %d items, from %v to %v\n", h.set.Name, h.set.Len(), h.set.Users, h.set.Items, low, high)
+	for _, f := range h.set.Findings {
+		fmt.Fprintf(w, "%-10s  %s\n", f.What, f)
+	}
 	fmt.Fprintf(w, "left out    %d records\n", h.left.count)
 	if items != "" {
 		fmt.Fprintf(w, "items       %d in the list, which lacks those of %d ratings\n", len(known), unlisted)

@@ -37,7 +37,8 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 		want string
 		args []string
 	}{
-		{cli.Misuse, "the way to one is an invitation", []string{"--data", written(t, "r.csv", "user;item;rating\n1;1;3\n")}}, // which is read
+		{cli.Misuse, "confirm with --separator semicolon", []string{"--data", written(t, "r.csv", "user;item;rating\n1;1;3\n")}},
+		{cli.Misuse, "the way to one is an invitation", []string{"--data", written(t, "r.csv", "user;item;rating\n1;1;3\n"), "--separator", "semicolon"}},
 		{cli.Failed, "no header", []string{"--data", written(t, "r.csv", "1,1,3\n")}},
 		{cli.Failed, "no such file", []string{"--data", filepath.Join(t.TempDir(), "none.csv")}},
 		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", " 1\n 2\n"), "--invitations", "none"}},
