@@ -59,8 +59,8 @@ func declareRun() {
 		Check:        checkEpsilon,
 	})
 	Delta = config.DeclareNumber(config.Key{
-		Name: "delta", Kind: config.Real, Default: "auto", Auto: "the smaller of 1e-5 and 1/(10 units), of units that are public", Range: config.Inside(0, 1),
-		Flag: true, Placeholder: "D", Help: "The delta of it.",
+		Name: "delta", Kind: config.Real, Default: "auto", Auto: "1e-5, or 1/(10·users) if that is smaller; of other units their public number", Range: config.Inside(0, 1),
+		Flag: true, Placeholder: "D", Help: "δ of the guarantee.",
 		When: func(c config.Config) bool {
 			return noiseForms[Of(c).About().Noise].accountant != dp.Pure || !Private(c)
 		},
@@ -84,8 +84,8 @@ func declareRun() {
 		Check: checkAccountant,
 	})
 	Noise = config.DeclareText(config.Key{
-		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split, since the published scheme leaks, or own of parties, or objective, response, labels or steps of what is so noised; none where epsilon is inf", Words: []string{"split", "replace", "local", "own", "objective", "response", "labels", "steps", "none"},
-		Flag: true, Placeholder: "KIND", Help: "split, replace (the published scheme, which leaks, at its true cost), local (each client's own suffices: nobody is trusted, and there is far more; of lfl-sgdmf) or none; of parties that are organisations own, of objective-perturbation objective, of gd-dr response, of rr-on-bins and rr-dp-sgd labels, of embeddings under a perceptron steps.",
+		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split for users, own for organisations, else the algorithm's one kind; none if epsilon is inf", Words: []string{"split", "replace", "local", "own", "objective", "response", "labels", "steps", "none"},
+		Flag: true, Placeholder: "KIND", Help: "Which noise is added. Clients that are users: split, replace (the published scheme, which leaks, at its true cost) or local (each client adds all of it, for lfl-sgdmf alone). Organisations: own. Other algorithms have one kind, which fedsim plan names.",
 		Only: func(c config.Config) []string {
 			about := Of(c).About()
 			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)

@@ -44,7 +44,7 @@ func declareData() {
 	Duplicates = config.DeclareText(config.Key{
 		Name: "duplicates", Kind: config.Word, Default: string(read.DuplicatesError), Scope: config.Own, Flag: true, Placeholder: "WHAT",
 		Words: []string{string(read.DuplicatesError), string(read.DuplicatesLast), string(read.DuplicatesMean), string(read.DuplicatesCount)},
-		Help:  "What several rows of one user and item are: an error; or the last in the file counts, their mean, or of clicks how many they are, up to rating-max.",
+		Help:  "What to do if a user rated an item twice: error, last, mean, or count (clicks, up to rating-max).",
 		Check: func(c config.Config) string {
 			if Duplicates.Is(c, string(read.DuplicatesCount)) && !RatingMax.Of(c).Given {
 				return "count needs rating-max: how many clicks count at the most is public, and not read off the data"

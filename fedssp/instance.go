@@ -139,7 +139,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 // a scale of ratings, on the popularity of items by private counts.
 func (x *instance) itemBias() algorithm.Baseline {
 	s := settings{x.setup.Config}
-	b := algorithm.Baseline{Name: "private_item_bias", Note: "a private bias of every item for the same budget, users' own stay with their clients", Itself: !s.items()}
+	b := algorithm.Baseline{Name: "private_item_bias", Note: "item biases, learned with the whole budget", Itself: !s.items()}
 	if s.implicit() {
 		b.Name, b.Note = "private_popularity", "one list for all users, by private counts for the same budget"
 	}

@@ -307,9 +307,9 @@ var (
 // means says how much cooperating improved the quality, and whether a simpler method is better at
 // the same budget. It says nothing without a measurement.
 func (s *Summary) means() (list []string) {
-	sign := 1.0 // of an improvement
+	sign, metric := 1.0, fmt.Sprintf("Recall@%d", eval.RankingCutoff) // sign of an improvement
 	if s.RankingMetrics == nil {
-		sign = -1
+		sign, metric = -1, "RMSE"
 	}
 	var best Baseline
 	for _, b := range s.Baselines {
@@ -319,9 +319,9 @@ func (s *Summary) means() (list []string) {
 	}
 	if best.Name != "" {
 		if gain := sign * (s.PrimaryMetric() - best.Value); gain > 0 {
-			list = append(list, fmt.Sprintf("cooperating gained %.4f over the best without it, %s", gain, best.Name))
+			list = append(list, fmt.Sprintf("federated training improves %s by %.4f over the best local model (%s)", metric, gain, best.Name))
 		} else {
-			list = append(list, fmt.Sprintf("cooperating gained nothing here: %s, without it, is %.4f better", best.Name, -gain))
+			list = append(list, fmt.Sprintf("federated training improves nothing here: the best local model (%s) is %.4f better", best.Name, -gain))
 		}
 	}
 	for _, name := range sameBudget {
@@ -345,12 +345,12 @@ func (p *printer) lists() {
 	m := q.At[len(q.At)/2]
 	who := fmt.Sprintf("%s held-out users", units.Count(q.Users))
 	if q.Relevant != nil {
-		who = fmt.Sprintf("the %s users with test ratings of at least %v stars", units.Count(q.OfUsers), *q.Relevant)
+		who = fmt.Sprintf("%s users with test ratings of at least %v stars", units.Count(q.OfUsers), *q.Relevant)
 		if q.Users < q.OfUsers {
 			who = fmt.Sprintf("%s of %s", units.Count(q.Users), who)
 		}
 	}
-	p.line("\nlists       the first %d of all items but those known of a user, for %s", m.K, who)
+	p.line("\nlists       top %d of the items that a user has not rated; %s", m.K, who)
 	p.line("            recall %.4f, precision %.4f, NDCG %.4f, MAP %.4f, MRR %.4f, hit rate %.4f", m.Recall, m.Precision, m.NDCG, m.MAP, m.MRR, m.Hit)
 	p.line("            coverage %.1f%% of the items, novelty %.2f bits, mean popularity %.1f ratings", 100*m.ItemCoverage, m.Novelty, m.AveragePopularity)
 }

@@ -10,7 +10,7 @@ import (
 // reading is how a party's own data are read: each party's own, whatever the experiment says.
 type reading struct {
 	Columns    string `placeholder:"user=NAME,..." help:"What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click."`
-	Duplicates string `enum:"last,mean,count" default:"last" help:"What several rows of one user and item are: the last in the file counts, their mean, or of clicks how many they are, up to the top of the scale."`
+	Duplicates string `enum:"last,mean,count" default:"last" help:"What to do if a user rated an item twice: keep the last, the mean, or the count (clicks, up to the top of the scale)."`
 	Separator  string `placeholder:"SEP" help:"What stands between the fields of the data: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
 	NoHeader   bool   `help:"The first row of the data is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
 	Encoding   string `placeholder:"NAME" help:"Encoding of the data, such as latin1, utf-16 or gbk. Default: found by the first bytes."`

@@ -13,7 +13,7 @@ type dataFlags struct {
 	RatingMin  *float64 `help:"Bottom of the rating scale, for data whose format does not say it."`
 	RatingMax  *float64 `help:"Top of the rating scale, for data whose format does not say it."`
 	Columns    string   `placeholder:"user=NAME,..." help:"What the data call their columns, or their places: user=1,item=2,rating=3. As of fedsim run."`
-	Duplicates string   `enum:"error,last,mean,count" default:"error" help:"What several rows of one user and item are, as of fedsim run."`
+	Duplicates string   `enum:"error,last,mean,count" default:"error" help:"What to do if a user rated an item twice: error, last, mean, or count (clicks)."`
 	Separator  string   `placeholder:"SEP" help:"What stands between fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
 	NoHeader   bool     `help:"The first row is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
 	Encoding   string   `placeholder:"NAME" help:"Encoding of the text, such as latin1, utf-16 or gbk. Default: found by the first bytes."`
