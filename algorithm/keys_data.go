@@ -320,10 +320,10 @@ func DataOptions(c config.Config) read.Options {
 	if times := Of(c).About().Times; times != nil {
 		o.MaybeTimes = times(c)
 	}
-	o.Columns, _ = read.ParseColumns(Columns.Of(c)) // checked with the configuration, as are the next
-	o.Unrated, _ = read.ParseUnrated(Unrated.Of(c))
-	o.Form = read.Form{NoHeader: NoHeader.Is(c, "yes"), Encoding: Encoding.Of(c), Member: Member.Of(c)}
-	o.Form.Separator, _ = read.ParseSeparator(Separator.Of(c))
+	_ = read.Texts{ // which were checked with the configuration
+		Columns: Columns.Of(c), Separator: Separator.Of(c), Encoding: Encoding.Of(c), Member: Member.Of(c), Unrated: Unrated.Of(c),
+		NoHeader: NoHeader.Is(c, "yes"),
+	}.Set(&o)
 	o.BadRows = read.BadRows(BadRows.Of(c))
 	if lo := RatingMin.Of(c); lo.Given {
 		o.Min = &lo.Value

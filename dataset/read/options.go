@@ -105,3 +105,28 @@ func ParseUnrated(text string) ([]float64, error) {
 	}
 	return list, nil
 }
+
+// Texts holds options for the form of a file as flags and keys spell them. "" leaves an option to what the file shows.
+type Texts struct {
+	Columns, Separator, Encoding, Member, Unrated string
+	NoHeader                                      bool
+}
+
+// Set parses the texts into the options. An error begins with the name of the flag that mends it.
+func (t Texts) Set(o *Options) error {
+	o.Form = Form{NoHeader: t.NoHeader, Encoding: t.Encoding, Member: t.Member}
+	var err error
+	if o.Columns, err = ParseColumns(t.Columns); err != nil {
+		return fmt.Errorf("--columns: %w", err)
+	}
+	if o.Form.Separator, err = ParseSeparator(t.Separator); err != nil {
+		return fmt.Errorf("--separator: %w", err)
+	}
+	if err = ParseEncoding(t.Encoding); err != nil {
+		return fmt.Errorf("--encoding: %w", err)
+	}
+	if o.Unrated, err = ParseUnrated(t.Unrated); err != nil {
+		return fmt.Errorf("--unrated: %w", err)
+	}
+	return nil
+}

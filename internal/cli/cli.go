@@ -41,7 +41,7 @@ type Program struct {
 	// one to type on after. It is called for the script of a shell alone.
 	Values func() map[string][]string
 	// Hint, if set, returns what to do about a call that cannot be parsed; "" if it does not know.
-	Hint func(args []string, err error) string
+	Hint func(err error) string
 	// Interrupt makes the reported error of an ended context from the error that the end caused.
 	Interrupt func(error) error
 	// Bind returns the arguments of the methods Run of commands. It is called when the arguments
@@ -110,7 +110,7 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 	if err != nil {
 		hint := p.Name + " --help tells what there is"
 		if p.Hint != nil {
-			hint = cmp.Or(p.Hint(args, err), hint)
+			hint = cmp.Or(p.Hint(err), hint)
 		}
 		err = Misusef("%w; %s", err, hint)
 	} else {

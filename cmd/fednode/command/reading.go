@@ -18,19 +18,15 @@ type reading struct {
 	Unrated    string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out."`
 }
 
+// texts are the flags that say how the data are written.
+func (r *reading) texts() read.Texts {
+	return read.Texts{Columns: r.Columns, Separator: r.Separator, Encoding: r.Encoding, Member: r.Member, Unrated: r.Unrated, NoHeader: r.NoHeader}
+}
+
 // check says what is wrong with the flags.
 func (r *reading) check() error {
-	if _, err := read.ParseColumns(r.Columns); err != nil {
-		return cli.Misusef("--columns: %w", err)
-	}
-	if _, err := read.ParseSeparator(r.Separator); err != nil {
-		return cli.Misusef("--separator: %w", err)
-	}
-	if err := read.ParseEncoding(r.Encoding); err != nil {
-		return cli.Misusef("--encoding: %w", err)
-	}
-	if _, err := read.ParseUnrated(r.Unrated); err != nil {
-		return cli.Misusef("--unrated: %w", err)
+	if err := r.texts().Set(new(read.Options)); err != nil {
+		return cli.Misusef("%w", err)
 	}
 	return nil
 }
@@ -53,10 +49,7 @@ func (r *reading) of(e *experiment.Experiment) {
 
 // options are how the files of the flags are read, which check has checked.
 func (r *reading) options(o read.Options) read.Options {
-	o.Columns, _ = read.ParseColumns(r.Columns)
-	o.Unrated, _ = read.ParseUnrated(r.Unrated)
-	o.Form = read.Form{NoHeader: r.NoHeader, Encoding: r.Encoding, Member: r.Member}
-	o.Form.Separator, _ = read.ParseSeparator(r.Separator)
+	_ = r.texts().Set(&o) // checked
 	if r.Duplicates != string(read.DuplicatesLast) {
 		o.Duplicates = read.Duplicates(r.Duplicates)
 	}

@@ -24,22 +24,10 @@ type dataFlags struct {
 
 // options checks the flags and returns what they say.
 func (f *dataFlags) options() (read.Options, error) {
-	o := read.Options{
-		Min: f.RatingMin, Max: f.RatingMax, Duplicates: read.Duplicates(f.Duplicates), BadRows: read.BadRows(f.BadRows),
-		Form: read.Form{NoHeader: f.NoHeader, Encoding: f.Encoding, Member: f.Member},
-	}
-	var err error
-	if o.Columns, err = read.ParseColumns(f.Columns); err != nil {
-		return o, cli.Misusef("--columns: %w", err)
-	}
-	if o.Form.Separator, err = read.ParseSeparator(f.Separator); err != nil {
-		return o, cli.Misusef("--separator: %w", err)
-	}
-	if err = read.ParseEncoding(f.Encoding); err != nil {
-		return o, cli.Misusef("--encoding: %w", err)
-	}
-	if o.Unrated, err = read.ParseUnrated(f.Unrated); err != nil {
-		return o, cli.Misusef("--unrated: %w", err)
+	o := read.Options{Min: f.RatingMin, Max: f.RatingMax, Duplicates: read.Duplicates(f.Duplicates), BadRows: read.BadRows(f.BadRows)}
+	err := read.Texts{Columns: f.Columns, Separator: f.Separator, Encoding: f.Encoding, Member: f.Member, Unrated: f.Unrated, NoHeader: f.NoHeader}.Set(&o)
+	if err != nil {
+		return o, cli.Misusef("%w", err)
 	}
 	return o, nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
@@ -169,33 +168,32 @@ var examples = map[string][]string{
 	},
 }
 
+// groups holds, by the headings of a command's help, the names of the keys whose flags stand under them; the
+// others stand under Training.
+var groups = map[string][]string{
+	"Data:": {
+		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "encoding", "member", "unrated", "bad-rows",
+		"features", "feedback", "public-users", "public-ids", "public-binary",
+	},
+	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "colluders"},
+	"Dropouts:": {"dropout", "dropout-at", "tolerance", "sit-out", "leave", "away", "away-rounds"},
+	"Output:":   {"out", "name", "baselines", "workers"},
+}
+
 // group returns the heading of a command's help under which the flag of a key stands.
 func group(k *config.Key) string {
-	if slices.Contains(dataKeys, k.Name) {
-		return "Data:"
-	}
-	for name, keys := range map[string][]*config.Key{
-		"Privacy:":  {algorithm.Epsilon.Key, algorithm.Delta.Key, algorithm.Unit.Key, algorithm.Accountant.Key, algorithm.Noise.Key, algorithm.NoiseDraw.Key, algorithm.Secagg.Key, algorithm.Mode.Key, algorithm.Colluders.Key},
-		"Dropouts:": {algorithm.Dropout.Key, algorithm.DropoutAt.Key, algorithm.Tolerance.Key, algorithm.SitOut.Key, algorithm.Leave.Key, algorithm.Away.Key, algorithm.AwayRounds.Key},
-		"Output:":   {algorithm.Out.Key, algorithm.RunName.Key, algorithm.Baselines.Key, algorithm.Workers.Key},
-	} {
-		if slices.Contains(keys, k) {
-			return name
+	for heading, names := range groups {
+		if slices.Contains(names, k.Name) {
+			return heading
 		}
 	}
 	return "Training:"
 }
 
-// dataKeys holds the names of the keys that say what the data are and how they are read.
-var dataKeys = []string{
-	"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "encoding", "member", "unrated", "bad-rows",
-	"features", "feedback", "public-users", "public-ids", "public-binary",
-}
-
 var flagOf = regexp.MustCompile(`unknown flag --([\w.-]+)`)
 
 // hint returns what to do about a call that cannot be parsed.
-func hint(_ []string, err error) string {
+func hint(err error) string {
 	m := flagOf.FindStringSubmatch(err.Error())
 	if m == nil {
 		return ""

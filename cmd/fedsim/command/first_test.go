@@ -8,11 +8,13 @@ import (
 	"github.com/fedsim/fedsim/config"
 )
 
-// The help of run has the groups that the flags of a run fall into, and every key of data is one.
+// The help of run has the groups that the flags of a run fall into, and every name in a group is a key.
 func TestGroupsOfFlags(t *testing.T) {
-	for _, name := range dataKeys {
-		if config.Find(name) == nil {
-			t.Errorf("there is no key %s", name)
+	for heading, names := range groups {
+		for _, name := range names {
+			if config.Find(name) == nil {
+				t.Errorf("%s there is no key %s", heading, name)
+			}
 		}
 	}
 	seen := make(map[string]bool)
