@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -185,7 +186,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 				continue
 			}
 			v = o.step(v)
-			near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
+			fixture.Near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
@@ -194,7 +195,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 			wide.ClipUser = 1e9
 			o.p = &wide
 			wantU, want := o.user(rows[0], v)
-			near(t, "a user's own fit", append(u, own), append(wantU, want), 1e-8)
+			fixture.Near(t, "a user's own fit", append(u, own), append(wantU, want), 1e-8)
 		}
 	}
 }
@@ -209,7 +210,7 @@ func TestHandComputedStep(t *testing.T) {
 	s.model.Items[0] = 0.5
 	users := []*User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
 	train(t, s, users)
-	near(t, "v", s.model.Items, []float64{60.0 / 49}, 1e-12)
+	fixture.Near(t, "v", s.model.Items, []float64{60.0 / 49}, 1e-12)
 }
 
 // Counts, mean and biases against their definitions in plain loops, where the caps cut nothing off.
@@ -227,8 +228,8 @@ func TestFirstStages(t *testing.T) {
 			n++
 		}
 	}
-	near(t, "counts", s.model.Counts, counts, 1e-12)
-	near(t, "mean", []float64{s.model.Mean}, []float64{sum / n}, 1e-12)
+	fixture.Near(t, "counts", s.model.Counts, counts, 1e-12)
+	fixture.Near(t, "mean", []float64{s.model.Mean}, []float64{sum / n}, 1e-12)
 	round(t, s, users, nil)
 	r, c, total := make([]float64, 12), make([]float64, 12), 0.0
 	for _, row := range rows {
@@ -247,7 +248,7 @@ func TestFirstStages(t *testing.T) {
 	for j := range r {
 		r[j] /= c[j] + p.BiasRidge*50/total
 	}
-	near(t, "biases", s.model.Bias, r, 1e-12)
+	fixture.Near(t, "biases", s.model.Bias, r, 1e-12)
 }
 
 // A statistic is divided by the survivors of its own round: when the second half of users, who are
@@ -270,9 +271,9 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 			for i := 0; round(t, whole, all, nil); i++ {
 				round(t, lossy, others, func(u int) bool { return i%2 == odd && u >= 20 })
 			}
-			near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
-			near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)
-			near(t, name+": counts", lossy.model.Counts, whole.model.Counts, 1e-9)
+			fixture.Near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
+			fixture.Near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)
+			fixture.Near(t, name+": counts", lossy.model.Counts, whole.model.Counts, 1e-9)
 		}
 	}
 }
@@ -286,21 +287,21 @@ func TestNoisyFirstStages(t *testing.T) {
 	s := newStrategy(t, p, 20, 4)
 	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
 	c, typical := s.weights()
-	near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
-	near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
+	fixture.Near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
+	fixture.Near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
 	// A rating of a sample of at most 25 weighs 1/5, whatever the noise did to the sums.
 	p.Budgeting, p.PerUser = UniformSample, 25
 	s = newStrategy(t, p, 20, 4)
 	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
 	_, typical = s.weights()
-	near(t, "typical weight of a sample", []float64{typical}, []float64{0.2}, 1e-12)
+	fixture.Near(t, "typical weight of a sample", []float64{typical}, []float64{0.2}, 1e-12)
 	p = full(3, 2)
 	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
 		s := newStrategy(t, p, 20, 4)
 		if err := (averaging{}).absorb(s, absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10}, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		near(t, "mean", []float64{s.model.Mean}, []float64{x.want}, 1e-12)
+		fixture.Near(t, "mean", []float64{s.model.Mean}, []float64{x.want}, 1e-12)
 	}
 }
 
@@ -315,7 +316,7 @@ func TestDiscountFollowsTheNoise(t *testing.T) {
 		for _, release := range append(names[:], Gramian) {
 			r.values[release], r.noise[release] = []float64{1, 1}, 3
 		}
-		near(t, name, []float64{s.system(r, 2, names[0], names[1]).rho}, []float64{72}, 1e-12)
+		fixture.Near(t, name, []float64{s.system(r, 2, names[0], names[1]).rho}, []float64{72}, 1e-12)
 	}
 }
 
@@ -329,7 +330,7 @@ func TestNoisyBiases(t *testing.T) {
 	if err := s.solveBiases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20}); err != nil {
 		t.Fatal(err)
 	}
-	near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
+	fixture.Near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
 }
 
 // Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms
@@ -346,7 +347,7 @@ func TestOneGramianOfEqualUsers(t *testing.T) {
 	a, b := newStrategy(t, p, 30, 0), newStrategy(t, one, 30, 0)
 	train(t, a, users)
 	train(t, b, users)
-	near(t, "items", b.model.Items, a.model.Items, 1e-9)
+	fixture.Near(t, "items", b.model.Items, a.model.Items, 1e-9)
 }
 
 // A round that released nothing leaves the model as it is, and later ones run.

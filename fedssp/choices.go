@@ -6,6 +6,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -274,7 +275,7 @@ func (s settings) weighsByCounts() bool {
 }
 
 // global reports whether one scale of weights serves all users.
-func (s settings) global() bool { return keys.normalise.Is(s.Config, string(GlobalNorm)) }
+func (s settings) global() bool { return keys.normalise.Is(s.Config, string(user.GlobalNorm)) }
 
 // averaged reports whether the mean of ratings is released.
 func (s settings) averaged() bool { return !s.implicit() && keys.meanCap.Chosen(s.Config) > 0 }

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/fedsim/fedsim/fedmf" // for the default algorithm
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	_ "github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -42,7 +43,7 @@ func chosenKinds(items, rank, top int) map[string]Params {
 	for name, p := range kinds(items, rank) {
 		p.TopItems, p.Split.Counts, p.CountCap = top, 0.05, 7
 		out[name] = p
-		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, PerUserNorm, 0, true
+		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, user.PerUserNorm, 0, true
 		if p.takesSome() && p.problemOfWeights() == "" {
 			out["by weights, "+name] = p
 		}

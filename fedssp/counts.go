@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -39,7 +40,7 @@ func (counting) read(p *Params, s settings) {
 
 // withCounts reports whether weights or samples need the private counts.
 func (p *Params) withCounts() bool {
-	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
+	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == user.GlobalNorm)
 }
 
 // releasesCounts reports whether private counts are released, for weights or to choose items by.
@@ -71,7 +72,7 @@ func (counting) takes(phase string) bool        { return phase == Prepare }
 // likely to be among them.
 func (counting) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
 	ratings := c.all
-	places, err := sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.round))
+	places, err := user.Sample(len(ratings.Items), c.params.CountCap, c.src.Stream("sample-counts", c.round))
 	if err != nil {
 		return protocol.Vector{}, err
 	}

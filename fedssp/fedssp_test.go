@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -87,7 +88,7 @@ func kinds(items, rank int) map[string]Params {
 	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	global := full(items, rank)
-	global.Normalise, global.Headroom, global.CountMargin = GlobalNorm, 0.25, 2
+	global.Normalise, global.Headroom, global.CountMargin = user.GlobalNorm, 0.25, 2
 	tasteful := pooled
 	tasteful.UserFeatures = NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
@@ -276,18 +277,6 @@ func people(p *Params, n int, chance float64, seed uint64) ([]*User, []model.Rat
 		users[i] = NewUser(p, rows[i])
 	}
 	return users, rows
-}
-
-func near(t *testing.T, what string, got, want []float64, tolerance float64) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
-	for i := range want {
-		if !(math.Abs(got[i]-want[i]) <= tolerance*(1+math.Abs(want[i]))) {
-			t.Fatalf("%s: %v at %d, want %v", what, got[i], i, want[i])
-		}
-	}
 }
 
 // Every problem is reported at once.

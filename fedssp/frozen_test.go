@@ -42,7 +42,12 @@ func newFrozen(train dataset.Ratings, d int, z float64, seed uint64) *frozen {
 		u[k] = rng.NormFloat64()
 	}
 	for i := range train.Users {
-		shorten(u[i*d : (i+1)*d])
+		row := u[i*d : (i+1)*d]
+		if norm := math.Sqrt(dense.Dot(row, row)); norm > 1 {
+			for c := range row {
+				row[c] /= norm
+			}
+		}
 	}
 	for k, y := range train.Value {
 		j, i := int(train.Item[k]), int(train.User[k])

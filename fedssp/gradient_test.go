@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -80,7 +81,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 			sent := func() []float64 {
 				return spread(last(contribute(t, NewUser(&p, r), plan, i)), len(m.Theta))
 			}
-			near(t, fmt.Sprint(name, ", user ", i), sent(), differences(-1), 1e-6)
+			fixture.Near(t, fmt.Sprint(name, ", user ", i), sent(), differences(-1), 1e-6)
 			p.Descent.Clip = 0.01
 			plan, _ = gradientPlan(t, &p)
 			want := make([]float64, len(m.Theta))
@@ -91,7 +92,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 				}
 				floats.Add(want, clipped(differences(k), w*0.01))
 			}
-			near(t, fmt.Sprint(name, ", clipped, user ", i), sent(), want, 1e-6)
+			fixture.Near(t, fmt.Sprint(name, ", clipped, user ", i), sent(), want, 1e-6)
 			p.Descent.Clip = 1e6
 		}
 	}
@@ -128,7 +129,7 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	if floats.Distance(at, start(p).Items, 2) == 0 {
 		t.Fatal("V did not move")
 	}
-	near(t, "items", s.model.Items, closed.model.Items, 1e-3)
+	fixture.Near(t, "items", s.model.Items, closed.model.Items, 1e-3)
 }
 
 // By hand: an item at (0.6, 0) whose ratings weigh 4, a ridge of 0.1·4 + 2·w̃ and a gradient of (3,
@@ -147,7 +148,7 @@ func TestStepOfAnItem(t *testing.T) {
 	g := math.Sqrt(math.Pow(0.5*4+ridge*0.7, 2) + 2*16) // noise of deviation 4 in what 10 clients make
 	eta := 3 * 0.7 / (g * math.Sqrt(3))
 	want := clipped([]float64{0.6 - eta*(6+ridge*0.6), 0 + eta*8}, 0.7)
-	near(t, "items", s.encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
+	fixture.Near(t, "items", s.encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
 }
 
 // Within an outer step users are fitted to the same items, whichever of its sums they take part in,
@@ -196,7 +197,7 @@ func TestUsersOwnStep(t *testing.T) {
 		want := slices.Clone(at)
 		floats.AddScaled(want, -p.Descent.UserRate/(float64(len(r.Items))+p.UserRidge), fd.Gradient(nil, objective, at, &fd.Settings{Formula: fd.Central}))
 		contribute(t, user, plan, i)
-		near(t, fmt.Sprint("user ", i), append(slices.Clone(user.u), user.bias), want, 1e-6)
+		fixture.Near(t, fmt.Sprint("user ", i), append(slices.Clone(user.u), user.bias), want, 1e-6)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -28,11 +29,11 @@ func TestPacking(t *testing.T) {
 			}
 		}
 		dense.Unpack(full, packed, d, 1)
-		near(t, "unpacked", full, want, 1e-14)
-		near(t, "norm", []float64{dense.Dot(packed, packed)}, []float64{norm}, 1e-13)
+		fixture.Near(t, "unpacked", full, want, 1e-14)
+		fixture.Near(t, "norm", []float64{dense.Dot(packed, packed)}, []float64{norm}, 1e-13)
 		again := make([]float64, len(packed))
 		dense.Pack(again, full, d)
-		near(t, "packed again", again, packed, 1e-14)
+		fixture.Near(t, "packed again", again, packed, 1e-14)
 	}
 }
 
@@ -42,10 +43,10 @@ func TestProjection(t *testing.T) {
 	e := dense.NewEigen(2)
 	a := []float64{1, 2, 2, 1}
 	e.Project(a)
-	near(t, "projection", a, []float64{1.5, 1.5, 1.5, 1.5}, 1e-14)
+	fixture.Near(t, "projection", a, []float64{1.5, 1.5, 1.5, 1.5}, 1e-14)
 	b := []float64{2, 1, 1, 3}
 	e.Project(b)
-	near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
+	fixture.Near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
 }
 
 // The projection comes before the ridge: with A = [[1, 2], [2, 1]], b = (1, 0) and ridge 0.5, v is
@@ -66,7 +67,7 @@ func TestProjectionComesBeforeTheRidge(t *testing.T) {
 			dense.Pack(y.items, []float64{1, 2, 2, 1}, 2)
 			y.solve(v, serial{})
 		}
-		near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
+		fixture.Near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
 	}
 }
 
@@ -130,10 +131,10 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 			}
 			want = append(want, x.RawVector().Data...)
 		}
-		near(t, fmt.Sprint("item by item, one Gramian ", one), v, want, 1e-9)
+		fixture.Near(t, fmt.Sprint("item by item, one Gramian ", one), v, want, 1e-9)
 		if one {
 			y.solveOne(again, serial{})
-			near(t, "in the eigenbasis", again, want, 1e-9)
+			fixture.Near(t, "in the eigenbasis", again, want, 1e-9)
 		}
 	}
 }

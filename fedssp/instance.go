@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -213,7 +214,7 @@ type predictor struct {
 	params *Params
 	users  *model.Matrix
 	bias   []float64
-	drifts []*drift // for each user; nil: no times are known
+	drifts []*user.Drift // for each user; nil: no times are known
 }
 
 // Score predicts for a user whom training has not seen, after fitting the user to the history.
@@ -235,7 +236,7 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
 	m.Predict(user, items, out)
 	if m.drifts != nil {
-		m.drifts[user].add(times, out)
+		m.drifts[user].Add(times, out)
 	}
 }
 
@@ -248,19 +249,19 @@ func (x *instance) predictor(m *Model) *predictor {
 func (m *predictor) hold(users *model.Matrix) *predictor {
 	m.users, m.bias = users, make([]float64, users.Rows())
 	if m.params.Drift > 0 {
-		m.drifts = make([]*drift, users.Rows())
+		m.drifts = make([]*user.Drift, users.Rows())
 	}
 	return m
 }
 
 // follow fits a user's drift to the residuals of the user's fit. The user's client has them.
-func (m *predictor) follow(user int, r model.Ratings) {
+func (m *predictor) follow(u int, r model.Ratings) {
 	if m.drifts == nil || r.Times == nil {
 		return
 	}
 	predicted := make([]float64, len(r.Items))
-	m.Predict(user, r.Items, predicted)
-	m.drifts[user] = driftOf(r, predicted, m.params.Drift)
+	m.Predict(u, r.Items, predicted)
+	m.drifts[u] = user.DriftOf(r, predicted, m.params.Drift)
 }
 
 // fitHeldOut fits users who did not train to their histories, so that a finished run can recommend

@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -47,7 +48,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	out := &algorithm.Saved{Items: m.items, Score: m.score}
 	if s.drifts() {
 		out.Drift = func(r model.Ratings, predicted []float64) func(times, to []float64) {
-			return driftOf(r, predicted, keys.userDrift.Chosen(c)).add
+			return user.DriftOf(r, predicted, keys.userDrift.Chosen(c)).Add
 		}
 	}
 	return out, nil

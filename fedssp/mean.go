@@ -5,6 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -63,7 +64,7 @@ func (averaging) takes(phase string) bool     { return phase == Prepare }
 // ratings, all equally likely. Together their norm is at most √2.
 func (averaging) contribute(c *contribution, _ protocol.Release) (protocol.Vector, error) {
 	p, ratings := c.params, c.all
-	places, err := sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.round))
+	places, err := user.Sample(len(ratings.Items), p.MeanCap, c.src.Stream("sample-mean", c.round))
 	if err != nil {
 		return protocol.Vector{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -25,8 +26,8 @@ func TestNormOfBiases(t *testing.T) {
 			t.Fatal(plan.Phase)
 		}
 		each := want * math.Sqrt(0.5)
-		near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
-		near(t, "weights", sums.Values[1], []float64{each, each}, 1e-12)
+		fixture.Near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
+		fixture.Near(t, "weights", sums.Values[1], []float64{each, each}, 1e-12)
 		declared := map[float64]float64{0: 1.5, 0.5: 0.5, 1.25: 1.25}[bound]
 		if plan.Releases[0].L2 != declared {
 			t.Errorf("with a bound of %v the release declares %v, want %v", bound, plan.Releases[0].L2, declared)
@@ -75,7 +76,7 @@ func TestNormOfItems(t *testing.T) {
 					if r.Name == WeightCounts {
 						times = 1
 					}
-					near(t, name+", "+r.Name, spread(got[k], r.Len), dense.Scaled(spread(want[k], r.Len), times), 1e-9)
+					fixture.Near(t, name+", "+r.Name, spread(got[k], r.Len), dense.Scaled(spread(want[k], r.Len), times), 1e-9)
 				}
 			}
 		}
@@ -125,7 +126,7 @@ func TestGrowth(t *testing.T) {
 		for _, x := range shares[len(shares)-2:] { // second and first order; weights come before in the first
 			sum += x
 		}
-		near(t, "share", []float64{sum}, []float64{want * 0.8}, 1e-12)
+		fixture.Near(t, "share", []float64{sum}, []float64{want * 0.8}, 1e-12)
 	}
 	if p.Growth = 11; p.Validate() == nil {
 		t.Error("a growth of 11 was taken")
@@ -143,8 +144,8 @@ func TestPrecision(t *testing.T) {
 	s.solving.(*kept).remember(s, at(8), 2)
 	y := at(2)
 	variance := s.solving.(*kept).remember(s, y, 1)
-	near(t, "mean", append(y.b, y.gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
-	near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
+	fixture.Near(t, "mean", append(y.b, y.gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
+	fixture.Near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
 }
 
 // By hand: on a scale of 1 to 5 a model of mean 3 gives both items a bias of 1, and a user rates
@@ -165,7 +166,7 @@ func TestRefinedBiases(t *testing.T) {
 			t.Fatal(plan.Phase)
 		}
 		each := want * math.Sqrt(0.5)
-		near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
+		fixture.Near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
 		if declared := 0.85 * p.biasBound(); plan.Releases[0].L2 != declared {
 			t.Errorf("with a bound of %v the release declares %v, want %v", bound, plan.Releases[0].L2, declared)
 		}

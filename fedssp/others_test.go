@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
@@ -50,7 +51,7 @@ func TestOthersAreAsTheirTwins(t *testing.T) {
 		users, _ := people(&p, 40, 0.5, 9)
 		s := newStrategy(t, p, 40, 0)
 		train(t, s, users)
-		near(t, name, s.model.rest, s.model.Items, 1e-12)
+		fixture.Near(t, name, s.model.rest, s.model.Items, 1e-12)
 	}
 }
 

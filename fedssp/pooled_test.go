@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -160,7 +161,7 @@ func TestPooledStep(t *testing.T) {
 			}
 		}
 		turned.Mul(&v, q.T())
-		near(t, "V", s.model.Items, turned.RawMatrix().Data, 1e-9)
+		fixture.Near(t, "V", s.model.Items, turned.RawMatrix().Data, 1e-9)
 	}
 }
 
@@ -208,7 +209,7 @@ func TestPooledBiases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "biases", s.model.Bias, got, 1e-9)
+	fixture.Near(t, "biases", s.model.Bias, got, 1e-9)
 }
 
 func TestPooledRefusals(t *testing.T) {
@@ -261,5 +262,5 @@ func TestPooledRestoreRefuses(t *testing.T) {
 func TestLogarithmsOfNothing(t *testing.T) {
 	got := standardLogs([]float64{0, 1, math.E, math.E * math.E * math.E}, 1)
 	far := 1 / math.Sqrt(1.5)
-	near(t, "logarithms", got, []float64{-far, -far, 0, 2 * far}, 1e-12)
+	fixture.Near(t, "logarithms", got, []float64{-far, -far, 0, 2 * far}, 1e-12)
 }

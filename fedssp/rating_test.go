@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -77,9 +78,9 @@ func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 	for k := range 5 {
 		before, after := make([]float64, k), make([]float64, k+1)
 		if k > 0 {
-			weigh(before, nil, 0)
+			user.Weigh(before, nil, 0)
 		}
-		weigh(after, nil, 0)
+		user.Weigh(after, nil, 0)
 		square := after[k] * after[k]
 		for i, w := range before {
 			square += (after[i] - w) * (after[i] - w)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -180,8 +181,8 @@ func TestModelRoundTrip(t *testing.T) {
 		}
 		row := make([]float64, p.Rank)
 		for j := range 9 {
-			near(t, name+": row", v.row(j, row), m.Items[3*j:3*j+3], 0)
-			near(t, name+": bias", []float64{v.itemBias(j), v.centre()}, []float64{m.itemBias(j), m.Mean}, 0)
+			fixture.Near(t, name+": row", v.row(j, row), m.Items[3*j:3*j+3], 0)
+			fixture.Near(t, name+": bias", []float64{v.itemBias(j), v.centre()}, []float64{m.itemBias(j), m.Mean}, 0)
 		}
 		if v.counted() && v.count(4) != 17 {
 			t.Errorf("%s: a count of %v", name, v.count(4))
@@ -204,7 +205,7 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 1 + 4/(1+math.Exp(-(math.Log(0.625/0.375)+0.75)))
-	near(t, "logistic prediction", []float64{l.Predict([]float64{1, 2}, -0.25, 1)}, []float64{want}, 1e-14)
+	fixture.Near(t, "logistic prediction", []float64{l.Predict([]float64{1, 2}, -0.25, 1)}, []float64{want}, 1e-14)
 }
 
 func FuzzDecodeModel(f *testing.F) {

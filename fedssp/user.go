@@ -57,7 +57,7 @@ func (s settings) user(f *dataset.ItemFeatures) UserParams {
 type User struct {
 	*crowd
 	chosen   []int   // places of the sampled ratings among all; nil: not drawn yet, or all take part
-	scale    float64 // of weights with [GlobalNorm]; 0: not computed yet
+	scale    float64 // of weights with [user.GlobalNorm]; 0: not computed yet
 	u        []float64
 	bias     float64
 	at       int32 // its place among users

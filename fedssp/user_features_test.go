@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -26,7 +27,7 @@ func TestExtended(t *testing.T) {
 	m := start(p)
 	copy(m.Items, []float64{7, 8, 9})
 	half := math.Sqrt(0.5)
-	near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
+	fixture.Near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
 	if NewUserFeatures(nil, 1) != nil || NewUserFeatures(nil, 1).Width() != 0 || NewUserFeatures(f, 0) != nil {
 		t.Error("there are tastes for no features, or of no weight")
 	}
@@ -82,14 +83,14 @@ func TestTasteFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, bias := p.FitUser(shared, r)
-	near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
-	near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
+	fixture.Near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
+	fixture.Near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
 	for j := range m {
 		says := 3.2 + shared.Bias[j] + want.AtVec(width-1)
 		for i := range width - 1 {
 			says += want.AtVec(i) * all.At(j, i)
 		}
-		near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
+		fixture.Near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
 	}
 	s := newStrategy(t, p, 1, 0)
 	s.model, s.round = shared, uint64(len(s.params.Steps)-1)
@@ -102,7 +103,7 @@ func TestTasteFit(t *testing.T) {
 	if err = user.Finish(plan.Broadcast, serial{}); err != nil {
 		t.Fatal(err)
 	}
-	near(t, "embedding", user.Embedding(), u, 1e-12)
+	fixture.Near(t, "embedding", user.Embedding(), u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
 	clipUser(clipped, p.ClipUser)
 	moments := spread(vectors[1], m*d)
@@ -116,7 +117,7 @@ func TestTasteFit(t *testing.T) {
 			left -= u[i] * all.At(int(j), i)
 		}
 		left = math.Max(-p.ClipRating, math.Min(p.ClipRating, left)) / math.Sqrt(float64(len(r.Items)))
-		near(t, "moments", moments[int(j)*d:int(j)*d+d], []float64{left * clipped[0], left * clipped[1]}, 1e-9)
+		fixture.Near(t, "moments", moments[int(j)*d:int(j)*d+d], []float64{left * clipped[0], left * clipped[1]}, 1e-9)
 	}
 }
 

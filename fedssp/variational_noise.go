@@ -1,6 +1,8 @@
 package fedssp
 
-import "github.com/fedsim/fedsim/internal/dense"
+import (
+	"github.com/fedsim/fedsim/internal/dense"
+)
 
 // With noise an item's posterior accounts for the noise, whose size is public. Let A_j be the
 // second moments of an item's ratings, b_j = A_j·v_j + e_j its first moments, and e_j of covariance

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
@@ -133,13 +134,13 @@ func TestPosteriorOfAUser(t *testing.T) {
 	precision := (ratings + 50) / (residuals()/0.7 + 50)
 	solve(precision)
 
-	near(t, "means", w.beta, mean.RawVector().Data, 1e-9)
+	fixture.Near(t, "means", w.beta, mean.RawVector().Data, 1e-9)
 	for a := range n {
 		for b := range n {
-			near(t, "covariance", []float64{w.fits.covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
+			fixture.Near(t, "covariance", []float64{w.fits.covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
 		}
 	}
-	near(t, "precision and residuals", []float64{w.fits.precision, w.fits.residuals}, []float64{precision, precision * residuals()}, 1e-9)
+	fixture.Near(t, "precision and residuals", []float64{w.fits.precision, w.fits.residuals}, []float64{precision, precision * residuals()}, 1e-9)
 
 	// E[(y - μ - own)·g] is the product of means less the covariance of own and g, which has none
 	// with the 1.
@@ -162,7 +163,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 		if scale := dense.Norm(want) / (p.ClipRating * p.ClipUser); scale > 1 || math.Abs(target) > p.ClipRating {
 			continue
 		}
-		near(t, "first moments", first[k*e:(k+1)*e], want, 1e-9)
+		fixture.Near(t, "first moments", first[k*e:(k+1)*e], want, 1e-9)
 	}
 }
 
@@ -211,12 +212,12 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 		for k := range p.Items {
 			x, c := metric(&before, j, k, mean)
 			gotX, gotC := metric(s.model, j, k, unit)
-			near(t, "metric", []float64{gotX, gotC}, []float64{x, c}, 1e-9)
+			fixture.Near(t, "metric", []float64{gotX, gotC}, []float64{x, c}, 1e-9)
 		}
-		near(t, "variance of the bias", []float64{s.model.jointCovariance(&p, j, d, d)}, []float64{before.jointCovariance(&p, j, d, d)}, 1e-12)
+		fixture.Near(t, "variance of the bias", []float64{s.model.jointCovariance(&p, j, d, d)}, []float64{before.jointCovariance(&p, j, d, d)}, 1e-12)
 		off += s.model.Items[j*d]*s.model.Items[j*d+1] + s.model.jointCovariance(&p, j, 1, 0)
 	}
-	near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
+	fixture.Near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
 }
 
 // In a world of the model's kind, of which a third is seen, predictions of the rest are nearer to

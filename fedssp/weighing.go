@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -18,18 +19,6 @@ const (
 	UniformSample Budgeting = "uniform"
 	// TailSample uses at most PerUser ratings, of the rarest items by the private counts.
 	TailSample Budgeting = "tail"
-)
-
-// Normaliser says how weights are brought to Σ w² <= 1 of a user.
-type Normaliser string
-
-const (
-	// PerUserNorm scales each user's weights so that Σ w² is 1, as in am-ssp E.1.4.
-	PerUserNorm Normaliser = "user"
-	// GlobalNorm uses one scale for all users: Σ w² of an average user is 1/Headroom. The weights
-	// of a user beyond 1 are scaled back. These are equations (11) and (12) of the multi-task
-	// paper, with β = 1 and c(n) = Headroom.
-	GlobalNorm Normaliser = "global"
 )
 
 func weighingKeys() []*config.Key {
@@ -57,7 +46,7 @@ func declareWeighing() {
 			return either(s.family().weighted, 0.1, 0)
 		}))
 	keys.normalise = config.DeclareText(config.Key{
-		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)},
+		Name: "statistics.normalise", Kind: config.Word, Default: string(user.PerUserNorm), Words: []string{string(user.PerUserNorm), string(user.GlobalNorm)},
 		When: condition(settings.weights).when(),
 		Help: "How weights are brought to the bound of a user: by each user's own scale, or by one for all users, with larger weights scaled back (multi-task, (11) and (12)).",
 	})
@@ -81,7 +70,7 @@ func (s settings) perUser() int {
 func (s settings) weighing() WeighingParams {
 	c := s.Config
 	return WeighingParams{
-		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: Normaliser(keys.normalise.Of(c)),
+		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: user.Normaliser(keys.normalise.Of(c)),
 		Headroom: keys.headroom.Value(c), PerUser: s.perUser(),
 	}
 }
@@ -89,9 +78,9 @@ func (s settings) weighing() WeighingParams {
 // WeighingParams sets how a user's sensitivity is divided among its ratings.
 type WeighingParams struct {
 	Budgeting Budgeting
-	Exponent  float64    // of the weights, 0 (equal) to 2
-	Normalise Normaliser // "" is PerUserNorm
-	Headroom  float64    // c(n) of GlobalNorm, positive; else 0
+	Exponent  float64         // of the weights, 0 (equal) to 2
+	Normalise user.Normaliser // "" is PerUserNorm
+	Headroom  float64         // c(n) of GlobalNorm, positive; else 0
 	// PerUser is the most ratings in a user's sample. With the variational solver it is the number
 	// of a user's ratings that count in full, and positive if there is noise; else 0.
 	PerUser int
@@ -102,11 +91,11 @@ func (p *Params) checkBudgeting(e *problems) {
 	case Weights:
 		e.within(keys.exponent, p.Exponent)
 		switch p.Normalise {
-		case PerUserNorm, "":
-		case GlobalNorm:
+		case user.PerUserNorm, "":
+		case user.GlobalNorm:
 			e.within(keys.headroom, p.Headroom)
 		default:
-			e.add("normalise is %q; it must be %s or %s", p.Normalise, PerUserNorm, GlobalNorm)
+			e.add("normalise is %q; it must be %s or %s", p.Normalise, user.PerUserNorm, user.GlobalNorm)
 		}
 	case UniformSample, TailSample:
 		e.within(keys.perUser, float64(p.PerUser))
@@ -137,13 +126,13 @@ func (c *contribution) weigh() error {
 		for k := range c.weights {
 			c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
 		}
-	case p.Normalise == GlobalNorm && counts != nil:
+	case p.Normalise == user.GlobalNorm && counts != nil:
 		if c.scale == 0 { // counts are released once
-			c.scale = globalScale(c.model.count, p.Items, c.clients, p.Exponent, p.Headroom)
+			c.scale = user.GlobalScale(c.model.count, p.Items, c.clients, p.Exponent, p.Headroom)
 		}
-		weighGlobally(c.weights, counts, p.Exponent, c.scale)
+		user.WeighGlobally(c.weights, counts, p.Exponent, c.scale)
 	default:
-		weigh(c.weights, counts, p.Exponent)
+		user.Weigh(c.weights, counts, p.Exponent)
 	}
 	if p.Bias && p.NormBias > 0 {
 		restrain(c.weights, dense.Norm(c.biases().Value), p.biasBound())
@@ -182,9 +171,9 @@ func (c *contribution) choose(counts []float64) error {
 		var places []int
 		var err error
 		if p.Budgeting == TailSample {
-			places, err = sampleTail(n, p.PerUser, counts, random)
+			places, err = user.SampleTail(n, p.PerUser, counts, random)
 		} else {
-			places, err = sample(n, p.PerUser, random)
+			places, err = user.Sample(n, p.PerUser, random)
 		}
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/tasks"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -57,7 +57,7 @@ func figure(w io.Writer, skews, epsilons string, seeds int, counts string, users
 			if b.Epsilon, err = strconv.ParseFloat(e, 64); err != nil {
 				return err
 			}
-			o := fedssp.DefaultTasksOptions(b)
+			o := tasks.DefaultOptions(b)
 			o.Steps = steps
 			if err := row(w, a, o, seeds, counts == "public", users); err != nil {
 				return err
@@ -68,7 +68,7 @@ func figure(w io.Writer, skews, epsilons string, seeds int, counts string, users
 }
 
 // row prints the figures of one skew and one ε.
-func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public bool, users int) error {
+func row(w io.Writer, skew float64, o tasks.Options, seeds int, public bool, users int) error {
 	shape := synthetic.PaperTasks(skew)
 	shape.Users = users
 	rmse := make([][2][]float64, len(exponents))
@@ -83,7 +83,7 @@ func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public boo
 			return err
 		}
 		rows := split.Train.ByUser()
-		t := &fedssp.Tasks{Count: shape.Tasks, Dim: shape.Dim, X: data.X}
+		t := &tasks.Set{Count: shape.Tasks, Dim: shape.Dim, X: data.X}
 		for u := range shape.Users {
 			items, values := rows.Row(u)
 			t.Rows = append(t.Rows, model.Ratings{Items: items, Values: values})
@@ -96,7 +96,7 @@ func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public boo
 		}
 		for k, mu := range exponents {
 			o.Exponent = mu
-			for way, learn := range []func(*fedssp.Tasks, fedssp.TasksOptions, entropy.Source) (*fedssp.TaskRegressions, error){fedssp.SolveTasks, fedssp.DescendTasks} {
+			for way, learn := range []func(*tasks.Set, tasks.Options, entropy.Source) (*tasks.Regressions, error){tasks.Solve, tasks.Descend} {
 				f, err := learn(t, o, entropy.System())
 				if err != nil {
 					return err
@@ -117,7 +117,7 @@ func row(w io.Writer, skew float64, o fedssp.TasksOptions, seeds int, public boo
 }
 
 // measure returns the RMSE on the labels held out from training.
-func measure(f *fedssp.TaskRegressions, data *synthetic.Tasks, test dataset.Ratings) float64 {
+func measure(f *tasks.Regressions, data *synthetic.Tasks, test dataset.Ratings) float64 {
 	var sum float64
 	for k, y := range test.Value {
 		u := int(test.User[k])

@@ -128,6 +128,11 @@ var rules = []rule{
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
+		name: "kernels of statistics know no settings", from: []string{"fedssp/user", "fedssp/tasks", "fedssp/encoder", "fedssp/posterior"},
+		forbid: []string{"config", "algorithm/...", "fedssp"},
+		why:    "arithmetic that a proof rests on depends on its arguments alone",
+	},
+	{
 		name: "families know nothing of one another, of regressions neither", from: []string{"fedcond/..."},
 		forbid: []string{"fedmf/...", "fedssp/..."},
 		why:    "what two families need belongs to a room of its own",

@@ -1,4 +1,4 @@
-package fedssp
+package tasks
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
@@ -55,7 +56,7 @@ func newTaskRisk(t *testing.T, x *taskData) *taskRisk {
 }
 
 // excess is L(θ) - L(θ*).
-func (r *taskRisk) excess(f *TaskRegressions) (sum float64) {
+func (r *taskRisk) excess(f *Regressions) (sum float64) {
 	for i, best := range r.best {
 		if best == nil {
 			continue
@@ -116,10 +117,10 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 	for _, skew := range []float64{1, 2} {
 		x := newTaskData(t, skew, 10_000, 1)
 		r := newTaskRisk(t, x)
-		measure := func(o TasksOptions) (mean float64) {
+		measure := func(o Options) (mean float64) {
 			const noises = 24
 			for k := range uint64(noises) {
-				f, err := SolveTasks(x.tasks, o, simulated.New(k, "tasks"))
+				f, err := Solve(x.tasks, o, simulated.New(k, "tasks"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -127,9 +128,9 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 			}
 			return mean
 		}
-		o := DefaultTasksOptions(pld(200))
-		o.Normalise, o.Headroom = GlobalNorm, 8 // weights of hardly any user are scaled back
-		o.Counts = r.n                          // Assumption 4.1: public
+		o := DefaultOptions(pld(200))
+		o.Normalise, o.Headroom = user.GlobalNorm, 8 // weights of hardly any user are scaled back
+		o.Counts = r.n                               // Assumption 4.1: public
 		var risk [2]float64
 		for k, mu := range []float64{0, 0.5} {
 			o.Exponent = mu
@@ -175,14 +176,14 @@ func TestTaskBoundsOfDescent(t *testing.T) {
 	effort.NotShort(t, "forty fits of 160,000 labels, 60 steps each")
 	x := newTaskData(t, 1, 10_000, 1)
 	r := newTaskRisk(t, x)
-	o := DefaultTasksOptions(pld(20))
-	o.Normalise, o.Headroom, o.Counts, o.Steps = GlobalNorm, 8, r.n, 60
+	o := DefaultOptions(pld(20))
+	o.Normalise, o.Headroom, o.Counts, o.Steps = user.GlobalNorm, 8, r.n, 60
 	var risk [3]float64
 	for k, mu := range []float64{0, 0.25, 0.5} {
 		o.Exponent = mu
 		const noises = 4
 		for n := range uint64(noises) {
-			f, err := DescendTasks(x.tasks, o, simulated.New(n, "tasks"))
+			f, err := Descend(x.tasks, o, simulated.New(n, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}

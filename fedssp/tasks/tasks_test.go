@@ -1,4 +1,4 @@
-package fedssp
+package tasks
 
 import (
 	"math"
@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
@@ -21,7 +22,7 @@ import (
 // taskData are synthetic tasks with the split of a seed.
 type taskData struct {
 	*synthetic.Tasks
-	tasks *Tasks
+	tasks *Set
 	test  dataset.Ratings
 	sizes []float64 // n_i that are expected of the training part, which no user decides on
 }
@@ -39,7 +40,7 @@ func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 		t.Fatal(err)
 	}
 	rows := split.Train.ByUser()
-	x := &taskData{Tasks: data, tasks: &Tasks{Count: shape.Tasks, Dim: shape.Dim, X: data.X}, test: split.Test}
+	x := &taskData{Tasks: data, tasks: &Set{Count: shape.Tasks, Dim: shape.Dim, X: data.X}, test: split.Test}
 	for u := range users {
 		items, values := rows.Row(u)
 		x.tasks.Rows = append(x.tasks.Rows, model.Ratings{Items: items, Values: values})
@@ -50,7 +51,7 @@ func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 	return x
 }
 
-func (x *taskData) rmse(f *TaskRegressions) float64 {
+func (x *taskData) rmse(f *Regressions) float64 {
 	var sum float64
 	for k, y := range x.test.Value {
 		u := int(x.test.User[k])
@@ -80,7 +81,7 @@ func TestTasksSensitivity(t *testing.T) {
 			return of * rng.NormFloat64()
 		}
 		d, m := 1+rng.IntN(6), 1+rng.IntN(40)
-		p := &Tasks{Count: m, Dim: d, Rows: make([]model.Ratings, 2)} // the second user has none
+		p := &Set{Count: m, Dim: d, Rows: make([]model.Ratings, 2)} // the second user has none
 		for range 2 * d {
 			p.X = append(p.X, draw(1))
 		}
@@ -90,11 +91,11 @@ func TestTasksSensitivity(t *testing.T) {
 				p.Rows[0].Values = append(p.Rows[0].Values, float32(max(-math.MaxFloat32, min(math.MaxFloat32, draw(1)))))
 			}
 		}
-		o := DefaultTasksOptions(pld(math.Inf(1)))
+		o := DefaultOptions(pld(math.Inf(1)))
 		o.Exponent, o.Clip, o.CountCap = 2*rng.Float64(), 0.1+rng.Float64(), 1+9*rng.Float64()
 		o.Headroom = math.Exp(rng.NormFloat64())
 		if unit%4 > 1 {
-			o.Normalise = GlobalNorm
+			o.Normalise = user.GlobalNorm
 		}
 		if unit%3 > 0 {
 			for range m {
@@ -140,9 +141,9 @@ func TestTasksSensitivity(t *testing.T) {
 func TestTasksAreLeastSquares(t *testing.T) {
 	x := newTaskData(t, 1, 300, 3)
 	for _, mu := range []float64{0, 0.5, 1} {
-		o := DefaultTasksOptions(pld(math.Inf(1)))
+		o := DefaultOptions(pld(math.Inf(1)))
 		o.Exponent, o.Counts = mu, x.sizes
-		f, err := SolveTasks(x.tasks, o, simulated.New(1, "tasks"))
+		f, err := Solve(x.tasks, o, simulated.New(1, "tasks"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,10 +189,10 @@ func TestTasksAreLeastSquares(t *testing.T) {
 // Gaussian privacy has δ. 200,000 draws have a deviation within 1% of σ but for a chance below
 // 1e-9.
 func TestTasksChargeWhatIsAdded(t *testing.T) {
-	p := &Tasks{Count: 100, Dim: 5, X: make([]float64, 10), Rows: make([]model.Ratings, 2)}
+	p := &Set{Count: 100, Dim: 5, X: make([]float64, 10), Rows: make([]model.Ratings, 2)}
 	for _, public := range []bool{true, false} {
 		for _, steps := range []int{0, 40} {
-			o := DefaultTasksOptions(pld(3))
+			o := DefaultOptions(pld(3))
 			if public {
 				o.Counts = make([]float64, 100)
 			}
@@ -226,35 +227,35 @@ func TestTasksChargeWhatIsAdded(t *testing.T) {
 }
 
 func TestTasksRefuse(t *testing.T) {
-	good := func() (*Tasks, TasksOptions) {
-		return &Tasks{Count: 2, Dim: 1, X: []float64{1, 2}, Rows: []model.Ratings{{Items: []int32{0, 1}, Values: []float32{1, 1}}, {}}}, DefaultTasksOptions(pld(1))
+	good := func() (*Set, Options) {
+		return &Set{Count: 2, Dim: 1, X: []float64{1, 2}, Rows: []model.Ratings{{Items: []int32{0, 1}, Values: []float32{1, 1}}, {}}}, DefaultOptions(pld(1))
 	}
-	for want, spoil := range map[string]func(*Tasks, *TasksOptions){
-		"2 features a user":         func(p *Tasks, _ *TasksOptions) { p.Dim = 2 },
-		"features must be finite":   func(p *Tasks, _ *TasksOptions) { p.X[1] = math.NaN() },
-		"each task needs one":       func(p *Tasks, _ *TasksOptions) { p.Rows[0].Values = p.Rows[0].Values[:1] },
-		"they are from 0 to 1":      func(p *Tasks, _ *TasksOptions) { p.Rows[0].Items[1] = 2 },
-		"task 0 twice":              func(p *Tasks, _ *TasksOptions) { p.Rows[0].Items[1] = 0 },
-		"labels must be finite":     func(p *Tasks, _ *TasksOptions) { p.Rows[0].Values[1] = float32(math.Inf(1)) },
-		"exponent is -1":            func(_ *Tasks, o *TasksOptions) { o.Exponent = -1 },
-		"must be user or global":    func(_ *Tasks, o *TasksOptions) { o.Normalise = "" },
-		"headroom is 0":             func(_ *Tasks, o *TasksOptions) { o.Normalise, o.Headroom = GlobalNorm, 0 },
-		"each of the 2 tasks needs": func(_ *Tasks, o *TasksOptions) { o.Counts = []float64{1} },
-		"share of counts is 1":      func(_ *Tasks, o *TasksOptions) { o.CountShare = 1 },
-		"cap of counts is 0.5":      func(_ *Tasks, o *TasksOptions) { o.CountCap = 0.5 },
-		"margin of counts is -1":    func(_ *Tasks, o *TasksOptions) { o.Margin = -1 },
-		"epsilon is 0":              func(_ *Tasks, o *TasksOptions) { o.Budget.Epsilon = 0 },
-		"steps are 0":               func(_ *Tasks, o *TasksOptions) { o.Steps = 0 },
-		"clip is 0":                 func(_ *Tasks, o *TasksOptions) { o.Clip = 0 },
+	for want, spoil := range map[string]func(*Set, *Options){
+		"2 features a user":         func(p *Set, _ *Options) { p.Dim = 2 },
+		"features must be finite":   func(p *Set, _ *Options) { p.X[1] = math.NaN() },
+		"each task needs one":       func(p *Set, _ *Options) { p.Rows[0].Values = p.Rows[0].Values[:1] },
+		"they are from 0 to 1":      func(p *Set, _ *Options) { p.Rows[0].Items[1] = 2 },
+		"task 0 twice":              func(p *Set, _ *Options) { p.Rows[0].Items[1] = 0 },
+		"labels must be finite":     func(p *Set, _ *Options) { p.Rows[0].Values[1] = float32(math.Inf(1)) },
+		"exponent is -1":            func(_ *Set, o *Options) { o.Exponent = -1 },
+		"must be user or global":    func(_ *Set, o *Options) { o.Normalise = "" },
+		"headroom is 0":             func(_ *Set, o *Options) { o.Normalise, o.Headroom = user.GlobalNorm, 0 },
+		"each of the 2 tasks needs": func(_ *Set, o *Options) { o.Counts = []float64{1} },
+		"share of counts is 1":      func(_ *Set, o *Options) { o.CountShare = 1 },
+		"cap of counts is 0.5":      func(_ *Set, o *Options) { o.CountCap = 0.5 },
+		"margin of counts is -1":    func(_ *Set, o *Options) { o.Margin = -1 },
+		"epsilon is 0":              func(_ *Set, o *Options) { o.Budget.Epsilon = 0 },
+		"steps are 0":               func(_ *Set, o *Options) { o.Steps = 0 },
+		"clip is 0":                 func(_ *Set, o *Options) { o.Clip = 0 },
 	} {
 		p, o := good()
 		spoil(p, &o)
-		if _, err := DescendTasks(p, o, simulated.New(1, "tasks")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Descend(p, o, simulated.New(1, "tasks")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}
 	p, o := good()
-	if f, err := DescendTasks(p, o, simulated.New(1, "tasks")); err != nil || f.Statement.Validate() != nil {
+	if f, err := Descend(p, o, simulated.New(1, "tasks")); err != nil || f.Statement.Validate() != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -264,16 +265,16 @@ func TestTasksRefuse(t *testing.T) {
 // difference chance would say so for one way once in 32. Private counts are tested, too.
 func TestTasksByExponent(t *testing.T) {
 	effort.NotShort(t, "fifty fits of 64,000 labels")
-	for way, learn := range map[string]func(*Tasks, TasksOptions, uint64) *TaskRegressions{
-		"SSP": func(p *Tasks, o TasksOptions, seed uint64) *TaskRegressions {
-			f, err := SolveTasks(p, o, simulated.New(seed, "tasks"))
+	for way, learn := range map[string]func(*Set, Options, uint64) *Regressions{
+		"SSP": func(p *Set, o Options, seed uint64) *Regressions {
+			f, err := Solve(p, o, simulated.New(seed, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return f
 		},
-		"descent": func(p *Tasks, o TasksOptions, seed uint64) *TaskRegressions {
-			f, err := DescendTasks(p, o, simulated.New(seed, "tasks"))
+		"descent": func(p *Set, o Options, seed uint64) *Regressions {
+			f, err := Descend(p, o, simulated.New(seed, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +285,7 @@ func TestTasksByExponent(t *testing.T) {
 		for _, skew := range []float64{0.5, 2} {
 			for seed := range uint64(5) {
 				x := newTaskData(t, skew, 4000, seed+1)
-				o := DefaultTasksOptions(pld(4))
+				o := DefaultOptions(pld(4))
 				o.Steps, o.Counts = 30, x.sizes
 				half := x.rmse(learn(x.tasks, o, seed))
 				o.Exponent = 0

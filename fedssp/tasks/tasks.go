@@ -1,4 +1,8 @@
-package fedssp
+// Package tasks solves many linear regressions on given features of the same users with private
+// labels (multi-task paper, section 3): from sufficient statistics, or by noisy descent. All data
+// are in one place. It is a library: no algorithm of a run uses it, and it imports no settings, keys
+// or roles.
+package tasks
 
 import (
 	"errors"
@@ -8,25 +12,26 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
 
-// Tasks are many linear regressions on features of the same users (multi-task paper, section 3):
+// Set holds many linear regressions on features of the same users (multi-task paper, section 3):
 // label y of user j for task i is fitted by <u_j, θ_i>. u_j is known to user j alone, and is not
 // learned.
-type Tasks struct {
+type Set struct {
 	Count, Dim int             // the number of tasks, and d
 	X          []float64       // u_j, users x Dim
 	Rows       []model.Ratings // the tasks and labels of each user: no task twice
 }
 
-// TasksOptions sets how the tasks are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are
+// Options sets how the tasks are learned. Bounds are Γ_x = 1 and Γ_* = 1: longer features are
 // shortened to norm 1, larger labels clipped to ±1, and solutions of norm above 1 shortened.
-type TasksOptions struct {
-	Exponent  float64    // μ of ω_i ∝ n_i^-μ, at least 0
-	Normalise Normaliser // how a user's weights are brought to Σ w² <= 1
-	Headroom  float64    // of GlobalNorm, positive: 1 over an average user's Σ w²
+type Options struct {
+	Exponent  float64         // μ of ω_i ∝ n_i^-μ, at least 0
+	Normalise user.Normaliser // how a user's weights are brought to Σ w² <= 1
+	Headroom  float64         // of GlobalNorm, positive: 1 over an average user's Σ w²
 
 	// Counts holds n_i by task, if they are public and not from users' data. nil: they are
 	// released, with noise, for CountShare of the budget.
@@ -37,36 +42,36 @@ type TasksOptions struct {
 	CountCap float64
 	Margin   float64 // added to released counts, in deviations of their noise; at least 0 (appendix B)
 
-	Steps  int       // T of [DescendTasks], at least 1
-	Clip   float64   // Γ of [DescendTasks], of the gradient of one label; positive
+	Steps  int       // T of [Descend], at least 1
+	Clip   float64   // Γ of [Descend], of the gradient of one label; positive
 	Budget dp.Budget // +Inf: no noise
 }
 
-// DefaultTasksOptions returns the paper's options: weights of n^-1/2 that each user normalises.
+// DefaultOptions returns the paper's options: weights of n^-1/2 that each user normalises.
 // Counts are released.
-func DefaultTasksOptions(b dp.Budget) TasksOptions {
-	return TasksOptions{Exponent: 0.5, Normalise: PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
+func DefaultOptions(b dp.Budget) Options {
+	return Options{Exponent: 0.5, Normalise: user.PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
 }
 
-// TaskRegressions holds fitted tasks.
-type TaskRegressions struct {
+// Regressions holds fitted tasks.
+type Regressions struct {
 	Theta     *model.Matrix // θ_i, tasks x Dim
 	Statement dp.Statement  // of Theta and of the counts, if they are released
 }
 
 // Predict is <u, θ_i>, for u of any norm.
-func (f *TaskRegressions) Predict(task int, u []float64) float64 {
+func (f *Regressions) Predict(task int, u []float64) float64 {
 	return dense.Dot(f.Theta.Row(task), u)
 }
 
-// SolveTasks is task-weighted SSP, AdaDPALS with given vectors of users (multi-task, Algorithm 1).
+// Solve is task-weighted SSP, AdaDPALS with given vectors of users (multi-task, Algorithm 1).
 // It releases Â_i = Σ_j w_ij u_j u_jᵀ and b̂_i = Σ_j w_ij y_ij u_j once, with noise, and solves.
 //
 // # Sensitivity
 //
 // User j adds w_ij·(svec(u_j u_jᵀ), y_ij u_j) to the coordinates of task i alone. Its norm is
 // w_ij·√(‖u‖⁴ + y²‖u‖²) <= w_ij·√2. Weights depend on public or released counts and on the user's
-// own data, and have Σ_i w_ij² <= 1 in every case ([weigh], [weighGlobally]). So the whole addition
+// own data, and have Σ_i w_ij² <= 1 in every case ([user.Weigh], [user.WeighGlobally]). So the whole addition
 // of a user has norm at most √2. The counts, if they are released, move by at most √CountCap. With
 // normal noise of z·√2 and z_c·√CountCap the releases are two Gaussian mechanisms, and are
 // accounted for as such.
@@ -74,7 +79,7 @@ func (f *TaskRegressions) Predict(task int, u []float64) float64 {
 // Line 5 of the algorithm adds w_ij·λI inside the noised sum, which the paper's proof leaves out of
 // the sensitivity. Here the ridge on θ_i is a function of released sums alone ([solveTask]), and
 // costs nothing.
-func SolveTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions, error) {
+func Solve(t *Set, o Options, src entropy.Source) (*Regressions, error) {
 	r, err := newTasksRun(t, o, 1, math.Sqrt2, src)
 	if err != nil {
 		return nil, err
@@ -145,7 +150,7 @@ func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
 	shorten(theta)
 }
 
-// DescendTasks is task-weighted noisy gradient descent, AdaDPSGD with given vectors of users
+// Descend is task-weighted noisy gradient descent, AdaDPSGD with given vectors of users
 // (multi-task, Algorithm 2). Every step releases Σ_j w_ij·g_ij of all tasks with noise, where g_ij
 // = (<u_j, θ_i> - y_ij)u_j, shortened to norm Clip.
 //
@@ -158,7 +163,7 @@ func solveTask(theta []float64, e *dense.Eigen, a, b []float64, sigma float64) {
 // The rates follow Theorem 3.12(b): 1/(λ_i t). Here λ_i is the curvature that task i has by its
 // count, ω_i n_i/d, as if features had norm 1 in all directions alike, plus a ridge that matches
 // the noise.
-func DescendTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegressions, error) {
+func Descend(t *Set, o Options, src entropy.Source) (*Regressions, error) {
 	if err := checkDescent(o); err != nil {
 		return nil, err
 	}
@@ -170,7 +175,7 @@ func DescendTasks(t *Tasks, o TasksOptions, src entropy.Source) (*TaskRegression
 	ridge, curvature := make([]float64, t.Count), make([]float64, t.Count)
 	mean := r.sigma / math.Sqrt(float64(o.Steps)) // deviation of the steps' mean
 	for i := range curvature {
-		a := r.scale * math.Pow(clampCount(r.counts[i]), 1-o.Exponent) / float64(d)
+		a := r.scale * math.Pow(user.ClampCount(r.counts[i]), 1-o.Exponent) / float64(d)
 		ridge[i] = mean * mean * float64(d) / max(a, mean, 1e-300)
 		curvature[i] = a + ridge[i]
 	}
@@ -211,7 +216,7 @@ func (r *tasksRun) gradient(g []float64, clip float64) {
 
 // tasksRun holds the common state of SolveTasks and DescendTasks.
 type tasksRun struct {
-	t         *Tasks
+	t         *Set
 	counts    []float64   // public or released
 	scale     float64     // ω_i = scale·n_i^-μ, about, if users normalise their weights
 	weights   [][]float64 // w_ij, by user
@@ -223,7 +228,7 @@ type tasksRun struct {
 
 // newTasksRun calibrates the noise of steps releases of a sensitivity, releases the counts if they
 // are not public, and weighs all users.
-func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src entropy.Source) (*tasksRun, error) {
+func newTasksRun(t *Set, o Options, steps int, sensitivity float64, src entropy.Source) (*tasksRun, error) {
 	if err := errors.Join(t.Validate(), o.validate(t)); err != nil {
 		return nil, err
 	}
@@ -238,10 +243,10 @@ func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src e
 		}
 	}
 	headroom := 1.
-	if o.Normalise == GlobalNorm {
+	if o.Normalise == user.GlobalNorm {
 		headroom = o.Headroom
 	}
-	r.scale = globalScale(func(i int) float64 { return r.counts[i] }, t.Count, len(t.Rows), o.Exponent, headroom)
+	r.scale = user.GlobalScale(func(i int) float64 { return r.counts[i] }, t.Count, len(t.Rows), o.Exponent, headroom)
 	r.weights = make([][]float64, len(t.Rows))
 	var of []float64
 	for j, row := range t.Rows {
@@ -252,10 +257,10 @@ func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src e
 		w := make([]float64, len(of))
 		switch {
 		case len(w) == 0:
-		case o.Normalise == GlobalNorm:
-			weighGlobally(w, of, o.Exponent, r.scale)
+		case o.Normalise == user.GlobalNorm:
+			user.WeighGlobally(w, of, o.Exponent, r.scale)
 		default:
-			weigh(w, of, o.Exponent)
+			user.Weigh(w, of, o.Exponent)
 		}
 		r.weights[j] = w
 	}
@@ -265,7 +270,7 @@ func newTasksRun(t *Tasks, o TasksOptions, steps int, sensitivity float64, src e
 // calibrate sets the noise of a release and the statement, and returns the noise of the counts.
 // With a share s of μ² for counts, their multiplier is z/√s and each step's z·√(steps/(1-s)), where
 // z is the multiplier of a single release.
-func (r *tasksRun) calibrate(o TasksOptions, steps int, sensitivity float64) (counts float64, err error) {
+func (r *tasksRun) calibrate(o Options, steps int, sensitivity float64) (counts float64, err error) {
 	r.statement = dp.Statement{Epsilon: math.Inf(1), Delta: o.Budget.Delta, Unit: dp.User, Relation: dp.ZeroOut, Accountant: dp.Unaccounted, Sampling: dp.NoSampling, Noise: dp.NoNoise}
 	if math.IsInf(o.Budget.Epsilon, 1) {
 		return 0, r.statement.Validate()
@@ -296,7 +301,7 @@ func (r *tasksRun) calibrate(o TasksOptions, steps int, sensitivity float64) (co
 
 // count releases the number of users of each task. A user of k tasks adds min(1, √(CountCap/k)) to
 // each of them, a vector of norm at most √CountCap.
-func (r *tasksRun) count(o TasksOptions, sigma float64) error {
+func (r *tasksRun) count(o Options, sigma float64) error {
 	r.counts = make([]float64, r.t.Count)
 	for _, row := range r.t.Rows {
 		each := math.Min(1, math.Sqrt(o.CountCap/float64(len(row.Items))))
@@ -337,12 +342,12 @@ func (r *tasksRun) release(sums []float64, sigma float64) error {
 	return nil
 }
 
-func (r *tasksRun) done() *TaskRegressions {
-	return &TaskRegressions{Theta: r.theta, Statement: r.statement}
+func (r *tasksRun) done() *Regressions {
+	return &Regressions{Theta: r.theta, Statement: r.statement}
 }
 
 // clipped is u_j, shortened to norm 1.
-func (t *Tasks) clipped(j int) []float64 {
+func (t *Set) clipped(j int) []float64 {
 	u := append([]float64(nil), t.X[j*t.Dim:(j+1)*t.Dim]...)
 	shorten(u)
 	return u
@@ -358,7 +363,7 @@ func shorten(x []float64) {
 }
 
 // Validate reports everything that makes the tasks unusable.
-func (t *Tasks) Validate() error {
+func (t *Set) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedssp: tasks: "+format, args...)) }
 	if t.Count < 1 || t.Dim < 1 || len(t.X) != len(t.Rows)*t.Dim {
@@ -395,16 +400,16 @@ func (t *Tasks) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (o TasksOptions) validate(t *Tasks) error {
+func (o Options) validate(t *Set) error {
 	errs := []error{o.Budget.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fedssp: tasks: "+format, args...)) }
 	if !(o.Exponent >= 0 && o.Exponent <= 2) {
 		bad("exponent is %v; it must be from 0 to 2", o.Exponent)
 	}
-	if o.Normalise != PerUserNorm && o.Normalise != GlobalNorm {
-		bad("normalise is %q; it must be %s or %s", o.Normalise, PerUserNorm, GlobalNorm)
+	if o.Normalise != user.PerUserNorm && o.Normalise != user.GlobalNorm {
+		bad("normalise is %q; it must be %s or %s", o.Normalise, user.PerUserNorm, user.GlobalNorm)
 	}
-	if o.Normalise == GlobalNorm && (!(o.Headroom > 0) || math.IsInf(o.Headroom, 1)) {
+	if o.Normalise == user.GlobalNorm && (!(o.Headroom > 0) || math.IsInf(o.Headroom, 1)) {
 		bad("headroom is %v; it must be positive and finite", o.Headroom)
 	}
 	if o.Counts != nil {
@@ -425,7 +430,7 @@ func (o TasksOptions) validate(t *Tasks) error {
 	return errors.Join(errs...)
 }
 
-func checkDescent(o TasksOptions) error {
+func checkDescent(o Options) error {
 	var errs []error
 	if o.Steps < 1 {
 		errs = append(errs, fmt.Errorf("fedssp: tasks: steps are %d; there must be at least 1", o.Steps))

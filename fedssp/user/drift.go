@@ -1,4 +1,4 @@
-package fedssp
+package user
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 )
 
-// drift is the drift of a user's ratings over time: films that are rated in one sitting are rated
+// Drift is the drift of a user's ratings over time: films that are rated in one sitting are rated
 // in one mood, and are found on one page. It is the part of the residuals, after the user's fit,
 // that an Ornstein-Uhlenbeck process explains. The process f(t) is normal around zero, and its
 // values at the times t and s are correlated by exp(-|t-s|/τ). Each rating has noise of variance 1,
@@ -18,7 +18,7 @@ import (
 // no sum contains any of it, so it costs no privacy. Predictions without a time leave it out. Ours;
 // for temporal effects of users see Koren, "Collaborative filtering with temporal dynamics" (KDD
 // 2009).
-type drift struct {
+type Drift struct {
 	tau   float64
 	at    []float64 // the different times, ascending, in units of τ
 	state []float64 // the expectation of f at each time
@@ -33,8 +33,8 @@ const driftGaps = 30
 // hardly tells nearer times apart.
 const nearest = 1e-6
 
-// driftOf fits a drift to ratings, which have times, and predictions of them.
-func driftOf(r model.Ratings, predicted []float64, variance float64) *drift {
+// DriftOf fits a drift to ratings, which have times, and predictions of them.
+func DriftOf(r model.Ratings, predicted []float64, variance float64) *Drift {
 	left := make([]float64, len(predicted))
 	for k, x := range predicted {
 		left[k] = float64(r.Values[k]) - x
@@ -45,14 +45,14 @@ func driftOf(r model.Ratings, predicted []float64, variance float64) *drift {
 // newDrift fits a process of a positive variance to residuals of ratings at some times, in any
 // order. It returns nil if there are no two different times, or if a number is not finite. A NaN
 // time counts as no time.
-func newDrift(times, left []float64, variance float64) *drift {
+func newDrift(times, left []float64, variance float64) *Drift {
 	times, left = timed(times, left)
 	order := make([]int, len(times))
 	for k := range order {
 		order[k] = k
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a], times[b]) })
-	d := &drift{tau: driftGaps * medianGap(times, order)}
+	d := &Drift{tau: driftGaps * medianGap(times, order)}
 	if !(d.tau > 0) || math.IsInf(d.tau, 0) {
 		return nil
 	}
@@ -99,7 +99,7 @@ func timed(times, left []float64) (kept, of []float64) {
 // trust is the factor for the drift: the regression of ratings on the drift that the other ratings
 // predict for each. It follows from the spread of the states. Users with few ratings get about half
 // of the drift. If times mean nothing, like the times of an import, the factor is almost zero.
-func (d *drift) trust(of []int, left, spread []float64) float64 {
+func (d *Drift) trust(of []int, left, spread []float64) float64 {
 	product, square := 0.5, 1.
 	for k, s := range of {
 		x := left[k] - (left[k]-d.state[s])/(1-spread[s])
@@ -158,9 +158,9 @@ func smooth(at, ratings, sum []float64, variance float64) (state, spread []float
 	return sum, spread
 }
 
-// add adds the drift at some times to predictions. The drift is zero at NaN, which is no time, and
+// Add adds the drift at some times to predictions. The drift is zero at NaN, which is no time, and
 // for a nil drift.
-func (d *drift) add(times, to []float64) {
+func (d *Drift) Add(times, to []float64) {
 	if d == nil {
 		return
 	}
@@ -173,7 +173,7 @@ func (d *drift) add(times, to []float64) {
 
 // of is the expected drift at a time in units of τ. Between two states it depends on these two;
 // before or after all states, on the nearest.
-func (d *drift) of(x float64) float64 {
+func (d *Drift) of(x float64) float64 {
 	at, f := d.at, d.state
 	k, is := slices.BinarySearch(at, x)
 	switch {

@@ -1,4 +1,7 @@
-package fedssp
+// Package user has what a client computes from its own user's ratings and no other party sees: the
+// weights that divide a user's sensitivity among its ratings, samples of ratings, and the drift of
+// ratings over time. It knows no settings of a run and imports nothing of the server's side.
+package user
 
 import (
 	"cmp"
@@ -9,6 +12,18 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
+// Normaliser says how weights are brought to Σ w² <= 1 of a user.
+type Normaliser string
+
+const (
+	// PerUserNorm scales each user's weights so that Σ w² is 1, as in am-ssp E.1.4.
+	PerUserNorm Normaliser = "user"
+	// GlobalNorm uses one scale for all users: Σ w² of an average user is 1/Headroom. The weights
+	// of a user beyond 1 are scaled back. These are equations (11) and (12) of the multi-task
+	// paper, with β = 1 and c(n) = Headroom.
+	GlobalNorm Normaliser = "global"
+)
+
 // The client clamps broadcast counts to this range. Below 1 a count is noise; no true count is
 // above the range.
 const (
@@ -16,19 +31,19 @@ const (
 	mostCount  = 1e12
 )
 
-// weigh sets w to the weights of ratings whose items have the given private counts; without counts
+// Weigh sets w to the weights of ratings whose items have the given private counts; without counts
 // all weights are equal. w_j ∝ n̂_j^-exponent, normalised last, so that Σ w_j² = 1 whatever the
 // counts are.
 //
 // That is the whole proof. After clamping every w_j² is between 1e-48 and 1 before it is
 // normalised, so the sum is positive and finite. The server's n̂ moves weight only between the
 // user's own ratings.
-func weigh(w, counts []float64, exponent float64) {
+func Weigh(w, counts []float64, exponent float64) {
 	var sum float64
 	for k := range w {
 		w[k] = 1
 		if counts != nil && exponent > 0 {
-			w[k] = math.Pow(clampCount(counts[k]), -exponent)
+			w[k] = math.Pow(ClampCount(counts[k]), -exponent)
 		}
 		sum += w[k] * w[k]
 	}
@@ -38,19 +53,19 @@ func weigh(w, counts []float64, exponent float64) {
 	}
 }
 
-// weighGlobally sets w to the weights of ratings by one scale for all users, w_j =
-// scale·n̂_j^-exponent ([globalScale]). If Σ w_j² is above 1, it scales them back to 1 (multi-task
+// WeighGlobally sets w to the weights of ratings by one scale for all users, w_j =
+// scale·n̂_j^-exponent ([GlobalScale]). If Σ w_j² is above 1, it scales them back to 1 (multi-task
 // paper, equation (12)).
 //
 // The proof is the last step: Σ w_j² is at most 1 for any broadcast scale and counts. A scale that
 // is not finite, or not positive, leaves weights of zero.
-func weighGlobally(w, counts []float64, exponent, scale float64) {
+func WeighGlobally(w, counts []float64, exponent, scale float64) {
 	if !(scale > 0 && scale <= mostCount) {
 		scale = 0
 	}
 	var sum float64
 	for k := range w {
-		w[k] = scale * math.Pow(clampCount(counts[k]), -exponent)
+		w[k] = scale * math.Pow(ClampCount(counts[k]), -exponent)
 		sum += w[k] * w[k]
 	}
 	if sum <= 1 {
@@ -62,25 +77,25 @@ func weighGlobally(w, counts []float64, exponent, scale float64) {
 	}
 }
 
-// globalScale is 1/√(Σ_j n̂_j^{1-2μ}·c/n). With it users' Σ w_j² are 1/c on average, if the counts
+// GlobalScale is 1/√(Σ_j n̂_j^{1-2μ}·c/n). With it users' Σ w_j² are 1/c on average, if the counts
 // are right (multi-task paper, equation (11), with the exponent of section 5.1 and β = 1).
-func globalScale(counts func(j int) float64, items, users int, exponent, headroom float64) float64 {
+func GlobalScale(counts func(j int) float64, items, users int, exponent, headroom float64) float64 {
 	var sum float64
 	for j := range items {
-		sum += math.Pow(clampCount(counts(j)), 1-2*exponent)
+		sum += math.Pow(ClampCount(counts(j)), 1-2*exponent)
 	}
 	return math.Sqrt(float64(users) / headroom / sum)
 }
 
-func clampCount(n float64) float64 {
+func ClampCount(n float64) float64 {
 	if math.IsNaN(n) {
 		return leastCount
 	}
 	return min(max(n, leastCount), mostCount)
 }
 
-// sample draws at most size of n places, all equally likely, ascending.
-func sample(n, size int, random io.Reader) ([]int, error) {
+// Sample draws at most size of n places, all equally likely, ascending.
+func Sample(n, size int, random io.Reader) ([]int, error) {
 	places, err := shuffled(n, min(n, size), random)
 	slices.Sort(places)
 	return places, err
@@ -106,15 +121,15 @@ func shuffled(n, size int, random io.Reader) ([]int, error) {
 	return order[:size], nil
 }
 
-// sampleTail draws at most size places with the smallest counts, ascending. Ties are in random
+// SampleTail draws at most size places with the smallest counts, ascending. Ties are in random
 // order, and so is everything if there are no counts.
-func sampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
+func SampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
 	order, err := shuffled(n, n, random)
 	if err != nil {
 		return nil, err
 	}
 	if counts != nil {
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(clampCount(counts[a]), clampCount(counts[b])) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ClampCount(counts[a]), ClampCount(counts[b])) })
 	}
 	order = order[:min(n, size)]
 	slices.Sort(order)
