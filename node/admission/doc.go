@@ -2,20 +2,19 @@
 // makes, reads and verifies the documents by which parties are admitted and revoked, and
 // keeps the key files.
 //
-// Only the federation's operator decides. The operator's key signs the [Federation],
-// which fixes the number of clients; a [Ticket] for every place in it, which travels in
-// an [Invitation] to one person; and [Revocations]. The key is needed for these only. In
-// operation neither the aggregator nor the server has it, and whoever has it must run
-// neither: otherwise they could enrol their own clients until only one honest client is
-// left, whose data the sum would then reveal.
+// Only the federation's operator decides. The operator's key signs the [Federation], which fixes
+// the number of clients; a [Ticket] for every place in it, which travels in an [Invitation] to one
+// person; and [Revocations]. The key is needed for these only. In operation neither the aggregator
+// nor the server has the key, and its holder must run neither. Otherwise the holder could enrol
+// clients of their own until only one honest client is left: the sum would reveal that client's
+// data.
 //
-// An invited person makes an identity key, which never leaves their machine, and redeems
-// the ticket for it with the ticket's private key ([Invitation.Accept]). The [Enrolment]
-// is a chain that anybody who knows the operator's key can verify: operator, ticket,
-// identity. All of this passes through the aggregator, but it never sees the private half
-// of a ticket, so it can neither invent clients nor enrol its own key for a place. It
-// keeps a [Registry], in which the first to redeem a ticket has the place for good, and
-// shows its [List] to everybody.
+// An invited person makes an identity key, which never leaves their machine, and redeems the ticket
+// for it with the ticket's private key ([Invitation.Accept]). The [Enrolment] is a chain that every
+// holder of the operator's public key can verify: operator, ticket, identity. The aggregator passes
+// all of this on, but never sees the private half of a ticket. So it can neither invent clients nor
+// enrol its own key for a place. It keeps a [Registry], in which the first party to redeem a ticket
+// has the place for good, and shows its [List] to every party.
 //
 // # What a party must do
 //

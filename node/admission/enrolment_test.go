@@ -21,8 +21,8 @@ func sign(k admission.PrivateKey, hash [32]byte) admission.Signature {
 	return admission.Signature(ed25519.Sign(k.Ed25519(), hash[:]))
 }
 
-// redeem makes an enrolment with whatever keys an attacker has. The transcripts are
-// those of the documentation.
+// redeem makes an enrolment with the keys that an attacker has. It writes the transcripts that the
+// documentation specifies.
 func redeem(ticket admission.Ticket, ticketKey, identity admission.PrivateKey) *admission.Enrolment {
 	e := &admission.Enrolment{Ticket: ticket, Identity: identity.Public()}
 	hash := ticket.Hash()
@@ -33,7 +33,8 @@ func redeem(ticket admission.Ticket, ticketKey, identity admission.PrivateKey) *
 	return e
 }
 
-// What somebody without the operator's key, or with one invitation only, can try.
+// An attacker who lacks the operator's key, or has one invitation only, cannot make a valid
+// enrolment.
 func TestEnrolmentsThatNobodyGaveOut(t *testing.T) {
 	w := newWorld(t, 3)
 	mallory, ticketKey := key(t, "mallory"), key(t, "mallory's ticket")
@@ -42,7 +43,7 @@ func TestEnrolmentsThatNobodyGaveOut(t *testing.T) {
 	if err := good.Verify(w.federation); err != nil {
 		t.Fatal(err)
 	}
-	// Changed by whoever holds the invitation, signed with its key again.
+	// The invited person changes the ticket and signs it with its key again.
 	changed := func(change func(*admission.Ticket)) *admission.Enrolment {
 		ticket := invited.Ticket
 		change(&ticket)
@@ -96,8 +97,8 @@ func TestEnrolmentsThatNobodyGaveOut(t *testing.T) {
 	}
 }
 
-// The operator decides what the federation is; a descriptor of somebody else's
-// making convinces nobody who knows the operator's key.
+// The operator's signature fixes the federation. A party that knows the operator's key refuses a
+// descriptor that another key signed.
 func TestFederationIsTheOperators(t *testing.T) {
 	w := newWorld(t, 3)
 	if err := w.federation.Verify(w.operator.Public()); err != nil {
@@ -124,7 +125,7 @@ func TestFederationIsTheOperators(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-	// Whoever founds it says when; clocks show what they do.
+	// The time of founding is stored in UTC and whole seconds, whatever time zone the clock shows.
 	local := time.FixedZone("somewhere", 3600)
 	f, err := admission.NewFederation(w.operator, "Test", 3, founded.In(local).Add(999*time.Millisecond), simulated.New(1, "federation"))
 	if err != nil || *f != *w.federation {

@@ -13,9 +13,9 @@ var (
 	// ErrExpired: an invitation came too late.
 	ErrExpired = errors.New("admission: the invitation has expired; ask the operator for another")
 	// ErrRedeemed: another party has redeemed the same invitation before.
-	ErrRedeemed = errors.New("admission: the invitation has been used by another party; if that was not you, somebody else has it: ask the operator to revoke it and to invite you again")
+	ErrRedeemed = errors.New("admission: the invitation has been used by another party; if that was not you, another person has it: ask the operator to revoke it and to invite you again")
 	// ErrHeld: the place is taken by a party with another invitation.
-	ErrHeld = errors.New("admission: the place is held; the operator must revoke whoever holds it before another party can take it")
+	ErrHeld = errors.New("admission: the place is held; the operator must revoke its holder before another party can take it")
 	// ErrIdentityUsed: an identity may be used for one place only.
 	ErrIdentityUsed = errors.New("admission: this key has another use in the federation already; make a new one for this place")
 	// ErrRevoked: the operator has revoked an invitation or an identity.
@@ -25,7 +25,7 @@ var (
 	// ErrForgotten: something that was there before is missing although nothing revoked
 	// it.
 	ErrForgotten = errors.New("admission: what stood before must stand until the operator revokes it")
-	// ErrPinned: a party's key is not the one that the invitation names.
+	// ErrPinned: a party's key differs from the key that the invitation names.
 	ErrPinned = errors.New("admission: this is not the key that the invitation names; ask the operator which one is right")
 	// ErrNotEnrolled: a party is not on a list.
 	ErrNotEnrolled = errors.New("admission: not on the enrolment list")

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// FederationID identifies a federation, also among those of the same name. Its text is
+// FederationID identifies a federation, also among federations of the same name. Its text is
 // hexadecimal.
 type FederationID [16]byte
 
@@ -43,8 +43,7 @@ func decodeHex(dst, text []byte) error {
 	return fmt.Errorf("%w: %q; %d hexadecimal digits are needed", ErrMalformed, text, 2*len(dst))
 }
 
-// MaxClients is how many clients a federation can have, maxName how many bytes
-// its name.
+// MaxClients limits the clients of a federation, maxName the bytes of its name.
 const (
 	MaxClients = 100_000
 	maxName    = 64

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
-// maxFile is how many bytes a file can have; a list of MaxClients fits.
+// maxFile limits the size of a file, in bytes; a list of MaxClients fits.
 const maxFile = 256 << 20
 
 // ReadFile reads a document: parse is one of the Parse functions of this package.
@@ -66,7 +66,7 @@ func ReadKey(path string) (PrivateKey, error) {
 		return PrivateKey{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if k := t.Private.PrivateKey; k.Public() != t.Public {
-		return PrivateKey{}, fmt.Errorf("%s: %w: the private key is that of %s, not of %s as the file says", path, ErrMalformed, k.Public(), t.Public)
+		return PrivateKey{}, fmt.Errorf("%s: %w: the private key belongs to %s, not to %s as the file says", path, ErrMalformed, k.Public(), t.Public)
 	}
 	return t.Private.PrivateKey, nil
 }

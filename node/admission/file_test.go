@@ -180,7 +180,7 @@ func TestFilesOfDocuments(t *testing.T) {
 	}
 }
 
-// A key file that is read is the one that would be written.
+// A key file that can be read equals the file that would be written.
 func FuzzKeyFile(f *testing.F) {
 	f.Add(golden(f, "key.json"))
 	f.Add(golden(f, "federation.json"))

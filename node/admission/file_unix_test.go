@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// Mode 0440 is that of systemd's credentials, which are root's; whoever else owns such a
-// file shares it with a group. Modes and owner are those that systemd issue 29096 shows.
+// systemd gives credentials mode 0440 and root as their owner. A file of mode 0440 with another
+// owner is shared with a group. Modes and owner are taken from systemd issue 29096.
 func TestKeyHandedOverByRoot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key.json")
 	if err := admission.WriteKey(path, key(t, "handed over")); err != nil {

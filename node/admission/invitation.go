@@ -48,9 +48,9 @@ func (c *Contact) check() error {
 	return errors.Join(errs...)
 }
 
-// Invitation is what the operator gives to one person, over a private and authentic
-// channel: it says who the operator is, and whoever redeems it first takes the place. It
-// is secret until it is redeemed, and not afterwards.
+// Invitation goes from the operator to one person, over a private and authentic channel. It says
+// who the operator is. The first person to redeem it takes the place. It is secret until it is
+// redeemed, and not afterwards.
 type Invitation struct {
 	Federation Federation
 	Ticket     Ticket
@@ -94,16 +94,15 @@ func (i *Invitation) check() error {
 		return err
 	}
 	if i.Key.Public() != i.Ticket.Key {
-		return fmt.Errorf("%w: the invitation's private key is not that of its ticket", ErrMalformed)
+		return fmt.Errorf("%w: the invitation's private key does not belong to its ticket", ErrMalformed)
 	}
 	return nil
 }
 
-// Accept redeems the invitation for an identity. The same invitation and identity always
-// give the same membership, so it may be repeated after a crash. Once the aggregator has
-// accepted the enrolment, the invitation must be deleted, by the party and by the
-// operator: with its key somebody else could claim, to parties that never saw this
-// enrolment, to be the invited party.
+// Accept redeems the invitation for an identity. The same invitation and identity always give the
+// same membership, so it may be repeated after a crash. Once the aggregator has accepted the
+// enrolment, the party and the operator must delete the invitation. A thief of its key could claim
+// to be the invited party, to parties that never saw this enrolment.
 func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
 	if err := i.check(); err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
 	return sound(m, m.check())
 }
 
-// Membership is what a party keeps of its invitation. Nothing in it is secret.
+// Membership holds the part of an invitation that a party keeps. Nothing in it is secret.
 type Membership struct {
 	Federation Federation `json:"federation"`
 	Enrolment  Enrolment  `json:"enrolment"`
@@ -131,9 +130,9 @@ func (m *Membership) check() error {
 	return errors.Join(m.Enrolment.Verify(&m.Federation), m.Contact.check())
 }
 
-// Check says whether the party can work with a verified list: the party has its place,
-// and server and aggregator are those that its invitation names, or others after the
-// operator revoked those. Vacant places are accepted.
+// Check says whether the party can work with a verified list. The party must have its place. Server
+// and aggregator must have the keys that the invitation names, or other keys if the operator
+// revoked these. Vacant places are accepted.
 func (m *Membership) Check(l *List) error {
 	if err := m.Federation.own(l.Federation.Hash(), "list"); err != nil {
 		return err

@@ -26,9 +26,9 @@ const (
 	checksumSize  = 4
 )
 
-// NewPublicKey checks an Ed25519 public key. It refuses keys that crypto/ed25519 would
-// accept: a non-canonical encoding of a key, and a point of small order, for which
-// anybody can make signatures.
+// NewPublicKey checks an Ed25519 public key. It refuses two kinds of keys that crypto/ed25519 would
+// accept: a non-canonical encoding of a key, and a point of small order. For such a point,
+// signatures need no private key.
 func NewPublicKey(k ed25519.PublicKey) (PublicKey, error) {
 	var p PublicKey
 	if len(k) != len(p) {
@@ -46,7 +46,7 @@ func (p PublicKey) check() error {
 	case PublicKey(point.Bytes()) != p:
 		return fmt.Errorf("%w: the public key %x is not in its one spelling", ErrMalformed, p[:])
 	case new(edwards25519.Point).MultByCofactor(point).Equal(edwards25519.NewIdentityPoint()) == 1:
-		return fmt.Errorf("%w: the public key %x is a point of small order, for which anybody can sign", ErrMalformed, p[:])
+		return fmt.Errorf("%w: the public key %x is a point of small order: signatures for it need no private key", ErrMalformed, p[:])
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// Whatever prints a key, an invitation or a struct that holds one, in an exported
-// field or not, shows no form of the secret.
+// No way of printing a key, an invitation or a struct that holds one shows a form of the secret,
+// whether the field is exported or not.
 func TestPrivateKeysDoNotPrint(t *testing.T) {
 	w := newWorld(t, 3)
 	k := key(t, "secret")
@@ -126,9 +126,9 @@ func TestMistypedPublicKeysAreRefused(t *testing.T) {
 	}
 }
 
-// The points of small order are those of libsodium's list
-// (ge25519_has_small_order), with either sign and in every spelling: for them,
-// signatures need no private key. The others follow from the curve's equation.
+// libsodium lists the points of small order (ge25519_has_small_order). Each is tried with either
+// sign and in every spelling: for such a point, signatures need no private key. The other keys
+// follow from the curve's equation.
 func TestNoKeys(t *testing.T) {
 	const order, spelling, point = "small order", "one spelling", "not an Ed25519 public key"
 	for _, c := range []struct{ key, reason string }{
@@ -166,8 +166,8 @@ func TestNoKeys(t *testing.T) {
 	}
 }
 
-// The key is what crypto/ed25519 makes of 32 bytes, and the copy that is handed
-// out is nobody else's.
+// The key equals what crypto/ed25519 makes of 32 bytes, and the caller alone holds the copy that is
+// handed out.
 func TestPrivateKeyIsAnEd25519Key(t *testing.T) {
 	k := key(t, "somebody")
 	private := k.Ed25519()

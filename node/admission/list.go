@@ -56,10 +56,10 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 	return nil
 }
 
-// Hash is equal for equal lists only: the SHA-256 of the transcript of the domain
-// "fedsim/admission/list/v1" with the federation's hash, that of the revocations (empty:
-// none), the number of enrolments, and of each role, client, ticket's serial and
-// identity.
+// Hash is equal for equal lists only. It is the SHA-256 of the transcript of the domain
+// "fedsim/admission/list/v1" with the federation's hash, the revocations' hash (empty: none) and
+// the number of enrolments. The role, client, ticket's serial and identity of each enrolment
+// follow.
 func (l *List) Hash() Hash {
 	federation := l.Federation.Hash()
 	t := protocol.NewTranscript("fedsim/admission/list/v1").Bytes(federation[:])
@@ -87,8 +87,8 @@ func (l *List) Holder(p Place) (PublicKey, bool) {
 	return PublicKey{}, false
 }
 
-// vacant stands for a client that there is not: 32 bytes that are no point of
-// the curve, so that no signature verifies with them, whoever makes it.
+// vacant stands in the place of a missing client: 32 bytes that are no point of the curve, so that
+// no signature verifies with them.
 var vacant = [ed25519.PublicKeySize]byte{0: 2}
 
 // Identities are the keys of all N clients of a verified list, by ClientID, as
@@ -124,7 +124,7 @@ func (l *List) Vacant() []protocol.ClientID {
 	return ids
 }
 
-// MaxEnrolmentSize is how many bytes the text of an enrolment can have at most.
+// MaxEnrolmentSize limits the text of an enrolment, in bytes.
 const MaxEnrolmentSize = 1024
 
 // MaxListSize is the largest size in bytes of the text of a list of the federation, and

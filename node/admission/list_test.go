@@ -53,7 +53,7 @@ func TestIdentities(t *testing.T) {
 	if full := w.full().List(); len(full.Vacant()) != 0 {
 		t.Errorf("of a full federation, %v are vacant", full.Vacant())
 	}
-	// A list that nobody verified may say anything.
+	// A list may say anything before it is verified.
 	bad := copyOf(t, l)
 	bad.Enrolments[1].Ticket.Place = client(1000)
 	if got := bad.Identities(); len(got) != 4 {
@@ -61,8 +61,8 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// The identities are what the secure sum asks for in active mode: a client that is
-// on the list can take part, with its own key and in its own place only.
+// The secure sum accepts the identities in active mode: a client that is on the list can take part,
+// with its own key and in its own place only.
 func TestIdentitiesFitTheSecureSum(t *testing.T) {
 	w := newWorld(t, 3)
 	l := w.full().List()
@@ -126,7 +126,7 @@ func TestListsThatTheOperatorDidNotMake(t *testing.T) {
 		if err := l.Verify(w.operator.Public()); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
-		// Somebody who knows most of it already is no easier to convince.
+		// A party that knows most of the list already is no easier to convince.
 		known := w.full()
 		before := known.List()
 		if _, err := known.Update(l); err == nil {
@@ -170,7 +170,7 @@ func TestListHash(t *testing.T) {
 		}
 		seen[l.Hash()] = name
 	}
-	// The same parties with another signature, of which there are many, are the same list.
+	// The hash leaves signatures out, since a key can sign one text in many ways.
 	l := copyOf(t, full)
 	l.Enrolments[3].Possession[0]++
 	if l.Hash() != full.Hash() {
@@ -178,8 +178,8 @@ func TestListHash(t *testing.T) {
 	}
 }
 
-// What a party is shown by an aggregator only grows, but for what the operator
-// revokes, and a restart of the party changes nothing in that.
+// The list that an aggregator shows a party only grows, except that the operator may revoke. A
+// restart of the party changes nothing in that.
 func TestUpdate(t *testing.T) {
 	w := newWorld(t, 3)
 	aggregator, _ := w.registry()
@@ -199,7 +199,7 @@ func TestUpdate(t *testing.T) {
 		}
 		return out
 	}
-	show() // nobody
+	show() // an empty list
 	enter := func(p admission.Place, serial uint32, name string) {
 		w.redeem(aggregator, w.enrol(p, serial, name))
 		names[p] = name
@@ -343,7 +343,7 @@ func TestMembershipCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}
-	// Somebody else redeemed the invitation first.
+	// Another person redeemed the invitation first.
 	taken, _ := w.registry()
 	w.redeem(taken, w.enrol(client(1), 1, "mallory"))
 	if err := member(admission.Contact{}).Check(taken.List()); !errors.Is(err, admission.ErrNotEnrolled) {

@@ -6,13 +6,13 @@ import (
 	"io"
 )
 
-// ErrUnwritten is wrapped where the registry's log takes no entries: the disk is full, say.
-// What was acknowledged before is safe, and nobody can be enrolled meanwhile.
+// ErrUnwritten is wrapped if the registry's log takes no entries, for example because the disk is
+// full. Enrolments that were acknowledged before are safe. No party can be enrolled meanwhile.
 var ErrUnwritten = errors.New("admission: the registry cannot be written; see to the disk")
 
-// Reopens tells the registry how to open its log again, of which it then does not need
-// another start after a write that failed: it tries before each write, and when Check is
-// called. The registry closes the logs that it opens.
+// Reopens tells the registry how to open its log again. The process then needs no restart after a
+// write that failed: the registry opens the log before each write, and when Check is called. The
+// registry closes the logs that it opens.
 func (r *Registry) Reopens(open func() (Log, error)) {
 	r.writing.Lock()
 	defer r.writing.Unlock()

@@ -71,7 +71,7 @@ func TestRegistryRecovers(t *testing.T) {
 	}
 }
 
-// A registry that lacks somebody who was told that they are in is not taken.
+// A registry refuses a log that lacks a party that was told of its admission.
 func TestRegistryIsNotReplaced(t *testing.T) {
 	w := newWorld(t, 3)
 	_, log := w.registry()

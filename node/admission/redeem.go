@@ -59,8 +59,8 @@ func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
 	return mine.err
 }
 
-// redeem decides on verified enrolments, in their order, and writes those that are taken,
-// all or none. The caller holds writing.
+// redeem decides on verified enrolments, in their order, and writes the accepted ones, all or none.
+// The caller holds writing.
 func (r *Registry) redeem(batch []*redemption) {
 	fresh := newState() // who is in once it is written
 	fresh.barred = r.barred

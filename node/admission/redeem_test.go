@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// slow is a log whose first write takes until it is let go on.
+// slow is a log whose first write blocks until the test releases it.
 type slow struct {
 	store.Log
 	begun, goOn chan struct{}
@@ -50,7 +50,7 @@ func behind(t *testing.T, r *admission.Registry, s *slow, list []*admission.Enro
 			runtime.Gosched()
 		}
 	}
-	// Whoever reads does not wait for the disk, and sees nothing that is not on it.
+	// A reader does not wait for the disk, and sees nothing that is not on it.
 	if text, _, err := r.Text(); err != nil || len(r.List().Enrolments) > 0 || r.Revocations() != nil {
 		t.Errorf("while it is written the list is %s, %v", text, err)
 	}
@@ -87,7 +87,8 @@ func TestWaitingEnrolmentsShareAWrite(t *testing.T) {
 	}
 }
 
-// What is refused because of an enrolment that waits for the same write is refused only if that succeeds.
+// An enrolment may conflict with an enrolment that waits for the same write. It is refused only if
+// that write succeeds.
 func TestWaitingEnrolmentsConflict(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		w := newWorld(t, 4)

@@ -28,8 +28,8 @@ type Registry struct {
 	line       line       // of enrolments that wait to be written
 	making     sync.Mutex // one parses or encodes a list, for all who want it
 
-	// writing is held by who changes the state, until what changes is on disk. Whoever only reads does not
-	// wait for a disk.
+	// writing is held by a writer until the change is on disk. A reader does not take it, so that
+	// it never waits for a disk.
 	writing   sync.Mutex
 	log       Log
 	reopen    func() (Log, error) // nil: a log that failed stays so
@@ -41,7 +41,7 @@ type Registry struct {
 	view *view // of the state, as it was last made or taken over; nil: none was
 }
 
-// state is who is in by now. Whoever was revoked is not.
+// state holds the parties that are in and have not been revoked.
 type state struct {
 	revocations *Revocations
 	barred      barred
@@ -106,12 +106,12 @@ func (r *Registry) replay(entry []byte) error {
 	}
 }
 
-// Revoke applies the operator's newest revocations. It returns the enrolments that they
-// revoked, also beside an error; every connection to these parties is to be closed. Once
-// it returns without an error, that is durable. Revocations that cannot be written hold
-// all the same, until the process ends, and are written with the next entry. Repeating
-// the same document is no error; an older one is refused with ErrOutdated, one that lacks
-// an earlier entry with ErrForgotten.
+// Revoke applies the operator's newest revocations. It returns the enrolments that they revoked,
+// also beside an error; every connection to these parties is to be closed. Once it returns without
+// an error, that is durable. Revocations that cannot be written hold all the same, until the
+// process ends, and are written with the next entry. Repeating the same document is no error. An
+// older document is refused with ErrOutdated, and a document without an earlier entry with
+// ErrForgotten.
 func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
@@ -179,13 +179,13 @@ func (s *state) admit(e *Enrolment) error {
 	return nil
 }
 
-// has says whether an enrolment, or one that means the same, is in.
+// has says whether an enrolment, or another that means the same, is in.
 func (s *state) has(e *Enrolment) bool {
 	held, ok := s.places[e.Ticket.Place]
 	return ok && held.same(e)
 }
 
-// enter takes an enrolment that nobody changes any more.
+// enter takes an enrolment. From then on it must not be changed.
 func (s *state) enter(e *Enrolment) {
 	s.version++
 	s.places[e.Ticket.Place] = e
@@ -207,7 +207,7 @@ func (s *state) revoke(v *Revocations) []Enrolment {
 	return out
 }
 
-// list is everybody who is in, in order.
+// list returns the enrolments that are in, in the order of their places.
 func (s *state) list() []*Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b *Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
 }

@@ -36,7 +36,7 @@ func holds(t *testing.T, r *admission.Registry, want map[admission.Place]string)
 	}
 }
 
-// entries is how many a log has.
+// entries counts the entries of a log.
 func entries(t *testing.T, log store.Log) int {
 	t.Helper()
 	n := 0
@@ -130,7 +130,7 @@ func (b *broken) Append(entries ...[]byte) error {
 	return errDisk
 }
 
-// What is not durable has not happened, but for revocations.
+// A change that is not durable has not happened, except a revocation.
 func TestNothingHappensWithoutTheDisk(t *testing.T) {
 	w := newWorld(t, 3)
 	_, log := w.registry()
@@ -150,8 +150,8 @@ func TestNothingHappensWithoutTheDisk(t *testing.T) {
 	holds(t, r, alice)
 }
 
-// Who is revoked is out whatever is the matter with the disk, and stays out when the
-// disk works again and somebody else takes the place.
+// A revoked party is out even if the disk fails. It stays out when the disk works again and another
+// party takes the place.
 func TestRevocationsHoldWithoutTheDisk(t *testing.T) {
 	w := newWorld(t, 3)
 	_, log := w.registry()
@@ -245,8 +245,8 @@ func TestRevoke(t *testing.T) {
 	holds(t, w.reopen(log), map[admission.Place]string{admission.ServerPlace: "server", client(1): "carol", client(2): "bob"})
 }
 
-// An invitation that went astray is void, whoever has it; the person, whose key is
-// not barred, comes with another.
+// A lost invitation is void for every holder. The invited person's key is not barred: they come
+// with another invitation.
 func TestRevokeAnInvitation(t *testing.T) {
 	w := newWorld(t, 3)
 	r, _ := w.registry()
@@ -260,7 +260,8 @@ func TestRevokeAnInvitation(t *testing.T) {
 		}
 	}
 	w.redeem(r, w.enrol(client(1), v.NextSerial(client(1)), "alice"))
-	// Voiding it puts out whoever holds the place with it, whose key stays good.
+	// Voiding the invitation puts out the party that holds the place with it. That party's key
+	// stays good.
 	v = w.revoke(v, admission.Revocation{Place: client(1), Serial: 4})
 	if out, err := r.Revoke(v); err != nil || len(out) != 1 {
 		t.Errorf("put out %v (%v), want alice", out, err)
@@ -307,7 +308,7 @@ func TestRevocationsOnlyGrow(t *testing.T) {
 	if _, err := r.Revoke(third); err != nil {
 		t.Error(err)
 	}
-	// What is handed in and out is not the registry's own.
+	// The registry keeps its own copies of the values that it takes and returns.
 	r.Revocations().Entries[0].Serial = 9
 	third.Entries[0].Serial = 9
 	if got := r.Revocations(); got.Entries[0].Serial != 1 {
@@ -414,7 +415,7 @@ func TestRevocationsOfNothing(t *testing.T) {
 	}
 }
 
-// The text that everybody is shown is of the list as it is, however it came to that.
+// The text that every party is shown is that list's text, whichever way the list came about.
 func TestTextFollowsTheList(t *testing.T) {
 	w := newWorld(t, 3)
 	r, _ := w.registry()

@@ -41,8 +41,8 @@ func (r Revocation) check(f *Federation) error {
 }
 
 // Revocations is everything that the operator has revoked in a federation, signed. A nil
-// *Revocations revokes nothing. Revocations are permanent: each document has all entries
-// of the one before it.
+// *Revocations revokes nothing. Revocations are permanent: each document has all entries of its
+// predecessor.
 type Revocations struct {
 	Federation Hash         `json:"federation"`
 	Serial     uint64       `json:"serial"`  // counts the documents, from 1
@@ -150,8 +150,7 @@ func (r *Revocations) Follows(old *Revocations) error {
 	return nil
 }
 
-// NextSerial is the serial of a ticket that may be issued for the place: one that
-// is not revoked.
+// NextSerial returns the serial for the next ticket of the place: the first that is not revoked.
 func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r).serials[p] + 1 }
 
 // clone is a copy that shares nothing.
@@ -173,11 +172,10 @@ func (r *Revocations) serial() uint64 {
 
 func (r *Revocations) bars(k PublicKey) bool { return newBarred(r).identities[k] }
 
-// maxRevocations bounds what a document costs to read: some for everybody, and a
-// thousand.
+// maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
 func (f *Federation) maxRevocations() int { return 1000 + 4*f.Clients }
 
-// barred is what a document of revocations says, to be looked up.
+// barred indexes a document of revocations for look-ups.
 type barred struct {
 	serials    map[Place]uint32 // the last ticket that is void
 	identities map[PublicKey]bool

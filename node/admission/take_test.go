@@ -22,8 +22,8 @@ func shown(t testing.TB, r *admission.Registry) []byte {
 	return text
 }
 
-// A text that was taken over is not looked through again, whatever its length, and is as soon as anything has
-// changed. What is counted is what is allocated, of which parsing one enrolment alone takes dozens.
+// A text that was taken over is not looked through again, whatever its length, as long as nothing
+// has changed since. The test counts allocations: parsing a single enrolment takes dozens.
 func TestATextIsTakenOverOnce(t *testing.T) {
 	for _, clients := range []int{2, 40} {
 		w := newWorld(t, clients)
@@ -98,7 +98,7 @@ func TestTakenListsGoOutOfDate(t *testing.T) {
 		t.Errorf("the list before: %v", err)
 	}
 	v := w.revoke(nil, admission.RevocationOf(alice))
-	if _, err := r.Revoke(v); err != nil { // by the operator, of which the aggregator says nothing
+	if _, err := r.Revoke(v); err != nil { // by the operator; the aggregator keeps silent about it
 		t.Fatal(err)
 	}
 	if _, _, err := r.Take(shown(t, hub)); !errors.Is(err, admission.ErrOutdated) {

@@ -114,10 +114,9 @@ func encode(kind string, doc any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// decode reads the one text of a document: white space apart, nothing is read
-// that encode would write in another way. Two readers cannot take it for
-// different things then, which JSON alone (keys twice, keys in other letter
-// case) does not promise.
+// decode reads the canonical text of a document: except for white space, it refuses every text that
+// encode would write in another way. So two readers cannot understand a text differently. JSON
+// alone does not promise that (a key twice, keys in other letter case).
 func decode(kind string, text []byte, doc any) error {
 	found, body, err := open(text)
 	if err != nil {

@@ -76,9 +76,8 @@ func compact(t testing.TB, text []byte) []byte {
 	return b.Bytes()
 }
 
-// No byte of a document can be changed or left out; without FEDSIM_TEST_LONG every fifth is
-// tried. An invitation and a membership say some things that nobody signed: where the
-// aggregator is found.
+// No byte of a document can be changed or left out; without FEDSIM_TEST_LONG every fifth is tried.
+// An invitation and a membership contain an unsigned part: the address of the aggregator.
 func TestEveryByteCounts(t *testing.T) {
 	for _, d := range documents {
 		t.Run(d.name, func(t *testing.T) {
@@ -113,7 +112,7 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// What JSON would let pass, each by the reason that is given.
+// Each text is valid JSON to a lenient parser and is refused for the reason given.
 func TestStrictTexts(t *testing.T) {
 	const odd = "a key is missing, there twice, out of its order or in other letters"
 	text := string(compact(t, golden(t, "federation.json")))
@@ -204,7 +203,7 @@ func FuzzKeysAndPlaces(f *testing.F) {
 	})
 }
 
-// The limits of what is received are those of the largest documents there can be.
+// The limits of received texts equal the sizes of the largest possible documents.
 func TestSizes(t *testing.T) {
 	w := newWorld(t, admission.MaxClients)
 	e := w.enrol(client(admission.MaxClients-1), 1<<32-1, "somebody")

@@ -8,12 +8,12 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ClockSkew is how far the clock of the registry that redeems a ticket may be ahead of
-// the operator's: a ticket is accepted for this long after it expires.
+// ClockSkew is the lead that the clock of the registry may have over the operator's: the registry
+// accepts a ticket for this long after it expires.
 const ClockSkew = 5 * time.Minute
 
-// Ticket is the operator's signed permission: whoever has the private half of Key, which
-// is in the invitation only, may name the identity that takes a place.
+// Ticket is the operator's signed permission to take a place. Only the invitation contains the
+// private half of Key. Its holder may name the identity that takes the place.
 type Ticket struct {
 	Federation Hash  `json:"federation"`
 	Place      Place `json:"place"`
@@ -62,9 +62,9 @@ func (t *Ticket) check(f *Federation) error {
 	return errors.Join(errs...)
 }
 
-// Enrolment is a redeemed ticket: the ticket's key names an identity for the place, and
-// the identity signs as well. Anybody who knows the operator's key can verify it, whoever
-// passed it on.
+// Enrolment is a redeemed ticket: the ticket's key names an identity for the place, and the
+// identity signs as well. Every holder of the operator's public key can verify it, whatever way it
+// came.
 type Enrolment struct {
 	Ticket     Ticket    `json:"ticket"`
 	Identity   PublicKey `json:"identity"`
@@ -72,8 +72,8 @@ type Enrolment struct {
 	Possession Signature `json:"possession"` // by the identity
 }
 
-// Verify says whether the operator gave the place to whoever redeemed the ticket, and
-// whether they named this identity, whose private key has signed, too. A Registry or a
+// Verify says whether the operator gave the place to the holder of the ticket's key, whether that
+// key named this identity, and whether the identity's private key has signed, too. A Registry or a
 // List says whether the ticket was redeemed before or revoked.
 func (e *Enrolment) Verify(f *Federation) error {
 	if err := e.Ticket.Verify(f); err != nil {
@@ -100,9 +100,9 @@ func (e *Enrolment) check(f *Federation) error {
 	return e.Identity.check()
 }
 
-// signed is what one of the two signatures is over: the SHA-256 of the transcript
-// of the domain "fedsim/admission/redemption/v1" or "fedsim/admission/possession/v1"
-// with the ticket's hash and the identity.
+// signed returns the hash that one of the two signatures is over: the SHA-256 of the transcript of
+// the domain "fedsim/admission/redemption/v1" or "fedsim/admission/possession/v1" with the ticket's
+// hash and the identity.
 func (e *Enrolment) signed(what string) Hash {
 	ticket := e.Ticket.Hash()
 	return Hash(protocol.NewTranscript("fedsim/admission/" + what + "/v1").Bytes(ticket[:]).Bytes(e.Identity[:]).Sum())

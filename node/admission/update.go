@@ -42,21 +42,20 @@ func (r *Registry) standsBy(digest Hash) *List {
 	return nil
 }
 
-// Update applies a list that another party keeps: a party applies that of its aggregator,
-// an aggregator that lost its registry applies that of a party. The list must have every
-// party known so far, except those that newer revocations revoke, in the same places with
-// the same keys (ErrForgotten, ErrRedeemed, ErrHeld), and its revocations must be the
-// newest that are known (ErrOutdated). It returns the enrolments that were revoked. A
-// list that is refused changes nothing.
+// Update applies a list that another party keeps. A party applies its aggregator's list; an
+// aggregator that lost its registry applies a party's list. The list must have every known party in
+// the same place with the same key, except parties that newer revocations revoke (ErrForgotten,
+// ErrRedeemed, ErrHeld). Its revocations must be the newest that are known (ErrOutdated). Update
+// returns the enrolments that were revoked. A list that is refused changes nothing.
 //
-// An aggregator can thus leave a party off the list at first, or withhold revocations
-// that the party has not got from the operator (Revoke), but not go back on what it has
-// shown. Masks, and in active mode signatures, are bound to the keys on the list: parties
-// that were shown different lists do not get a sum.
+// An aggregator can thus leave a party off the list at first, or withhold revocations that the
+// party has not got from the operator (Revoke), but not go back on what it has shown. Masks, and in
+// active mode signatures, are bound to the keys on the list: parties that were shown different
+// lists do not get a sum.
 func (r *Registry) Update(l *List) ([]Enrolment, error) { return r.update(l, nil) }
 
-// update is Update. A list that has a digest is nobody's to change: it may stay, and is not looked
-// through again.
+// update applies a list. A list with a digest must not be changed by any caller: the registry keeps
+// it without a copy and does not look through it again.
 func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -85,8 +84,8 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 	return out, nil
 }
 
-// verify says whether a list is one of this federation and of the newest revocations. What is in, or was
-// verified by another registry of the process, is not verified again.
+// verify says whether a list belongs to this federation and has the newest revocations. It skips
+// enrolments that are in, or that another registry of the process has verified.
 func (r *Registry) verify(l *List, kept bool) error {
 	if err := r.federation.own(l.Federation.Hash(), "list"); err != nil {
 		return err
@@ -143,7 +142,7 @@ func (s *state) update(l *List, kept bool) (entries [][]byte, out []Enrolment, e
 		}
 		s.enter(e)
 	}
-	// Nobody is there twice, so whoever is in and not on the list is one too many.
+	// No party is in twice, so a party that is in and not on the list is one too many.
 	if len(s.places) > len(l.Enrolments) {
 		return nil, nil, s.missing(l)
 	}

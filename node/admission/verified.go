@@ -13,15 +13,15 @@ import (
 type Verified struct {
 	mu   sync.RWMutex
 	seen map[Hash]bool
-	sure *List // of those that nobody changes, the one that was verified last; nil: none was
+	sure *List // the last list that was verified as a whole; must not change; nil: none was
 
 	parsing sync.Mutex
-	parsed  *List // which nobody changes; nil: none was
+	parsed  *List // must not change; nil: none was
 	digest  Hash  // of its text
 }
 
-// parse is ParseList of a text with a digest, once for a text that many are shown. What it gives is not to
-// be changed.
+// parse is ParseList of a text with a digest. It parses a text once if many parties are shown it.
+// Callers must not change the list.
 func (v *Verified) parse(digest Hash, text []byte) (*List, error) {
 	if v == nil {
 		return ParseList(text)
@@ -68,7 +68,7 @@ func (v *Verified) has(federation Hash, e *Enrolment) bool {
 	}
 	name, err := e.name()
 	if err != nil {
-		return false // which whoever verifies it will say
+		return false // verifying it gives the error
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -91,7 +91,7 @@ func (v *Verified) add(e *Enrolment) {
 	v.seen[name] = true
 }
 
-// addWhole takes a list as verified that nobody changes any more.
+// addWhole remembers a list as verified. From then on it must not be changed.
 func (v *Verified) addWhole(l *List) {
 	if v == nil {
 		return

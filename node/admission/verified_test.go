@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// What one registry of a process has verified, others take; and nothing that differs from
-// it in a bit.
+// A registry accepts what another registry of the process has verified, and nothing that differs
+// from it in a bit.
 func TestVerifiedIsShared(t *testing.T) {
 	w := newWorld(t, 3)
 	aggregator, _ := w.registry()
@@ -51,7 +51,7 @@ func TestVerifiedIsShared(t *testing.T) {
 		}
 	}
 
-	// Who has verified matters, and what for.
+	// It matters which Verified has verified a list, and for which operator.
 	forged := copyOf(t, aggregator.List())
 	forged.Enrolments[0].Possession[0] ^= 1
 	poisoned := new(admission.Verified)

@@ -5,7 +5,7 @@ import "crypto/sha256"
 // view is the list of a state, made once for all who ask.
 type view struct {
 	version uint64 // the state's
-	list    *List  // which nobody changes
+	list    *List  // must not be changed
 	digest  Hash   // of its text
 	text    []byte // nil of a list that was taken over, until it is asked for
 }
@@ -41,7 +41,7 @@ func (r *Registry) Revocations() *Revocations {
 	return r.revocations.clone()
 }
 
-// NextSerial is that of the newest known revocations.
+// NextSerial returns the next serial of a place by the newest known revocations.
 func (r *Registry) NextSerial(p Place) uint32 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -55,8 +55,9 @@ func (r *Registry) List() *List {
 	return r.listing()
 }
 
-// Current is the present enrolment list, which is shared and must not be changed, and the digest of its
-// text: that of the text that it was taken over from (Take), or of its own.
+// Current returns the present enrolment list, which is shared and must not be changed, and the
+// digest of its text. If the list was taken over (Take), the digest is of the text that was
+// received.
 func (r *Registry) Current() (*List, Hash, error) {
 	v, err := r.viewed(false)
 	if err != nil {
@@ -89,7 +90,7 @@ func (r *Registry) viewed(text bool) (*view, error) {
 	v := &view{version: r.version, list: r.listing()}
 	r.mu.RUnlock()
 	var err error
-	if v.text, err = v.list.Encode(); err != nil { // nobody who connects need wait for it
+	if v.text, err = v.list.Encode(); err != nil { // encoded once here, so that connecting parties need not wait for it
 		return nil, err
 	}
 	v.digest = sha256.Sum256(v.text)

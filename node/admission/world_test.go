@@ -123,7 +123,7 @@ func (w *world) full() *admission.Registry {
 	return r
 }
 
-// copyOf is a list that shares nothing with the one it is a copy of.
+// copyOf returns a deep copy of a list.
 func copyOf(t testing.TB, l *admission.List) *admission.List {
 	t.Helper()
 	text, err := l.Encode()
