@@ -105,7 +105,7 @@ func TestBadFiles(t *testing.T) {
 		{"empty", "", "unexpected end"},
 		{"without a key", `{"fedsim-key-v1":{}}`, "no private key"},
 		{"torn", good[:150], "unexpected end"},
-		{"public half of another", strings.Replace(good, own, other, 1), "not of " + other},
+		{"public half of another", strings.Replace(good, own, other, 1), "not to " + other},
 		{"mistyped", strings.Replace(good, secret, "z"+secret[1:], 1), "checksum is wrong"},
 		{"too short", strings.Replace(good, secret, secret[1:], 1), "58 letters"},
 		{"public key as private", strings.Replace(good, "fedsim-private-", "fedsim-public-", 1), `must begin with "fedsim-private-"`},

@@ -51,7 +51,7 @@ func TestVerifiedIsShared(t *testing.T) {
 		}
 	}
 
-	// It matters which Verified has verified a list, and for which operator.
+	// An enrolment counts as verified only for the Verified and the operator that verified it.
 	forged := copyOf(t, aggregator.List())
 	forged.Enrolments[0].Possession[0] ^= 1
 	poisoned := new(admission.Verified)

@@ -7,28 +7,28 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Round is how a round went, as the aggregator saw it.
+// Round is the course of a round, as the aggregator saw it.
 type Round struct {
 	Round uint64    `json:"round"`
 	Began time.Time `json:"began"`
-	// Seconds is how long it took; 0 while it is under way.
+	// Seconds is the duration; 0 while the round is under way.
 	Seconds float64 `json:"seconds"`
 	Outcome string  `json:"outcome"` // "under way", "summed", or why there was no sum
 	Lost    int     `json:"lost"`    // clients that did not answer a stage in time
-	// Stages are those that have ended, in order, and last what it took to compute the sum.
+	// Stages holds the stages that have ended, in order, and last the computation of the sum.
 	Stages []StageTime `json:"stages,omitempty"`
 
 	closed time.Time // when the latest of them ended; zero before
 }
 
-// StageTime is how long a stage took, from the end of the one before.
+// StageTime is the duration of a stage, from the end of the previous stage.
 type StageTime struct {
 	Stage   string  `json:"stage"` // "sum" for the computation of the sum
 	Seconds float64 `json:"seconds"`
 }
 
-// Complaints are those of a client about shares that were dealt to it, and of others about
-// what it dealt.
+// Complaints counts a client's complaints about shares that were dealt to it, and other clients'
+// complaints about shares that it dealt.
 type Complaints struct {
 	Party   string `json:"party"`
 	By      int    `json:"by"`      // of others, how often
@@ -47,7 +47,7 @@ type Absence struct {
 	Out   string `json:"out,omitempty"` // why it takes no part any more; "": it may
 }
 
-// maxRounds is how many rounds are shown, and maxAbsences how many clients: the latest.
+// maxRounds and maxAbsences limit the rounds and the clients that are shown, the latest first.
 const (
 	maxRounds   = 50
 	maxAbsences = 1000
@@ -114,7 +114,8 @@ func (s *Status) complain(e protocol.Event) {
 	}
 }
 
-// complaints are those of a party, if there is room for one more.
+// complaints returns the entry of a party. It makes one if there is room, and otherwise returns
+// nil.
 func (s *Status) complaints(p protocol.Party, round uint64) *Complaints {
 	name := p.String()
 	i := slices.IndexFunc(s.Complaints, func(c Complaints) bool { return c.Party == name })
@@ -144,7 +145,7 @@ func (s *Status) round(round uint64) *Round {
 	return nil
 }
 
-// absence is that of a party, if there is room for one more.
+// absence returns the entry of a party. It makes one if there is room, and otherwise returns nil.
 func (s *Status) absence(p protocol.Party) *Absence {
 	name := p.String()
 	for i := range s.Absent {

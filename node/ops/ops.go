@@ -37,19 +37,19 @@ import (
 // ErrAddress is wrapped where an address is not one of this machine alone.
 var ErrAddress = errors.New("ops: an address on this machine is needed, like 127.0.0.1:9464")
 
-// Status is what a process is doing.
+// Status describes the present work of a process.
 type Status struct {
 	Role string `json:"role"`
 	// Ready says that the process can do its work.
 	Ready bool `json:"ready"`
 	// Trouble is why the process is not ready although it runs; "" where there is none.
 	Trouble string `json:"trouble,omitempty"`
-	// Session is the one that is under way, in hex; "" before the first.
+	// Session is the present session, in hex; "" before the first.
 	Session string `json:"session"`
 	// Round is the latest round that the role has reported; 0 before the first.
 	Round uint64 `json:"round"`
-	// Connected counts, for an aggregator or a relay, the clients that are registered with it; for
-	// other roles, those of the process that are registered with the aggregator.
+	// Connected counts, for an aggregator or a relay, the clients that are registered with it. For
+	// other roles it counts the clients of the process that are registered with the aggregator.
 	Connected int `json:"connected"`
 	// Last is the latest event that a role has reported.
 	Last *Event `json:"last_event,omitempty"`
@@ -57,8 +57,8 @@ type Status struct {
 	// are out. Both are of an aggregator.
 	Rounds []Round   `json:"rounds,omitempty"`
 	Absent []Absence `json:"absent,omitempty"`
-	// Complaints are who complains in the session of what was dealt, and of whom: all that
-	// an aggregator hears of, and of a client those that it has itself.
+	// Complaints lists who complains in the session about whose shares. An aggregator lists all
+	// complaints that it hears of, a client its own.
 	Complaints []Complaints `json:"complaints,omitempty"`
 	// Accounts are of the clients of the process, the first of them if there are many: what
 	// each has consented to, and spent.
@@ -89,11 +89,11 @@ type Monitor struct {
 	owned  []*func() (*store.Account, error)
 }
 
-// maxAccounts is how many accounts are shown: what is more is no page for an owner.
+// maxAccounts limits the accounts that are shown: an owner cannot read a page of more.
 const maxAccounts = 20
 
-// Own has the account of a client be shown, until forget is called. It is asked for as often as
-// somebody looks.
+// Own shows the account of a client until forget is called. Each view of the page or the status
+// calls account.
 func (m *Monitor) Own(account func() (*store.Account, error)) (forget func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +126,7 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) })
 	}
 	m.registry.MustRegister(m.events,
-		gauge("fedsim_connected", "Clients that are registered with the aggregator; of others than it, those of the process.",
+		gauge("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
 			func(s Status) float64 { return float64(s.Connected) }),
 		gauge("fedsim_round", "The latest round that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Round) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -138,7 +138,7 @@ func faces(role string) bool {
 	return role == protocol.Aggregator.String() || role == protocol.Relay.String()
 }
 
-// Session implements node.Observer.
+// Session begins the status of a session anew, unless the session is the present one.
 func (m *Monitor) Session(id protocol.SessionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *Monitor) Session(id protocol.SessionID) {
 	}
 }
 
-// Registered implements node.Observer.
+// Registered adds a change to the number of connected clients.
 func (m *Monitor) Registered(change int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +157,7 @@ func (m *Monitor) Registered(change int) {
 	}
 }
 
-// Event implements node.Observer.
+// Event counts an event and shows it as the latest.
 func (m *Monitor) Event(e protocol.Event) {
 	m.events.WithLabelValues(e.Kind.String()).Inc()
 	last := &Event{Kind: e.Kind.String(), Round: e.Round, Party: e.Party.String(), At: m.now().UTC()}
@@ -176,7 +176,7 @@ func (m *Monitor) Event(e protocol.Event) {
 	}
 }
 
-// Status is what the process is doing now.
+// Status returns the present status of the process.
 func (m *Monitor) Status() Status {
 	s := m.doing()
 	m.mu.Lock()

@@ -42,7 +42,7 @@ func serve(t *testing.T, role string) (*ops.Monitor, func(path string) (int, str
 	}
 }
 
-// What is expected is written down here in full, and as Prometheus' text format has it.
+// The expected status and metrics are written down here in full, in Prometheus' text format.
 func TestMonitorShowsWhatWasReported(t *testing.T) {
 	m, get := serve(t, "aggregator")
 	m.Session(protocol.SessionID{0xab})
@@ -82,7 +82,7 @@ func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
-		if strings.HasPrefix(p.Metric, "fedsim_") { // others are those of Go and of the process
+		if strings.HasPrefix(p.Metric, "fedsim_") { // the others belong to Go and the process
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
@@ -113,7 +113,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// What is wrong with an owner's own ratings is not for others on the machine.
+// Only the owner may read the fault in their own ratings, not others on the machine.
 func TestUnusableInputIsNotExplained(t *testing.T) {
 	m, get := serve(t, "client")
 	m.Event(protocol.Event{Kind: protocol.InputUnusable, Err: errors.New("rates item 7 with NaN")})
@@ -188,7 +188,7 @@ func TestOtherNamesOfThisMachineAreNotAnswered(t *testing.T) {
 	}
 }
 
-// A session begins at its own rounds, and one that goes on where it was.
+// A session begins at its own rounds. A session that continues keeps its round.
 func TestStatusOfTheNextSession(t *testing.T) {
 	m := ops.NewMonitor("aggregator", time.Now)
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// The page tells of rounds and of who is late or out, asks for nothing from elsewhere and runs
-// nothing. What a peer says is shown as text.
+// The page shows the rounds and the clients that are late or out. It loads nothing from elsewhere
+// and runs no script. A peer's words are shown as text.
 func TestPage(t *testing.T) {
 	now := noon
 	m := ops.NewMonitor("aggregator", func() time.Time { return now })
@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	if csp := r.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
 		t.Errorf("the policy is %q", csp)
 	}
-	d := xml.NewDecoder(strings.NewReader(text)) // each element is closed, but for meta
+	d := xml.NewDecoder(strings.NewReader(text)) // each element except meta is closed
 	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
 	for err == nil {
 		_, err = d.Token()
@@ -66,7 +66,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A session that begins anew is shown without those of the last one, and what is shown has an end.
+// A new session shows no rounds of the last session, and the lists are bounded.
 func TestPageForgets(t *testing.T) {
 	m, _ := serve(t, "aggregator")
 	m.Session(protocol.SessionID{1})
@@ -84,9 +84,9 @@ func TestPageForgets(t *testing.T) {
 	}
 }
 
-// A client's page tells its owner what was consented to, what that has cost and what is left,
-// as it stands when somebody looks, and of whom the client complains; an aggregator's tells no
-// such thing.
+// A client's page tells its owner what was consented to, what that has cost and what is left, at
+// the moment of the view. It also names the clients that the client complains of. An aggregator's
+// page has none of this.
 func TestPageOfAnOwner(t *testing.T) {
 	m, get := serve(t, "client")
 	text := func(path string) string {

@@ -150,8 +150,8 @@ func dialled(c admission.Contact) (peer.AddrInfo, error) {
 	return info, nil
 }
 
-// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the aggregator
-// print them: those of one peer that follow each other are one contact.
+// ParseContacts reads addresses that end in /p2p/ and the name of a peer, as a relay and the
+// aggregator print them. Consecutive addresses of one peer become one contact.
 func ParseContacts(addresses []string) ([]admission.Contact, error) {
 	var out []admission.Contact
 	for _, s := range addresses {

@@ -9,9 +9,9 @@ import (
 	"github.com/fedsim/fedsim/node/peer"
 )
 
-// Which addresses can be dialled follows from what they are by RFC 1122 (0.0.0.0 is this host, as a
-// source only), 4291 (:: likewise, fe80::/10 on one link), 5771 (multicast), and from the transports that
-// the aggregator has, TCP and QUIC.
+// RFC 1122 (0.0.0.0 is this host, as a source only), 4291 (so is ::; fe80::/10 is on one link) and
+// 5771 (multicast) say which addresses can be dialled. So do the transports that the aggregator
+// has, TCP and QUIC.
 func TestContactsThatCannotBeDialled(t *testing.T) {
 	t.Parallel()
 	key, err := admission.GenerateKey(simulated.New(1, "contact"))

@@ -31,13 +31,11 @@ func only(peers ...peer.ID) *AllowList {
 	return &AllowList{Allow: func(p peer.ID) bool { return slices.Contains(peers, p) }}
 }
 
-// InterceptPeerDial implements connmgr.ConnectionGater.
 func (g *AllowList) InterceptPeerDial(p peer.ID) bool { return g.Allow(p) }
 
-// InterceptAddrDial implements connmgr.ConnectionGater.
 func (g *AllowList) InterceptAddrDial(p peer.ID, _ multiaddr.Multiaddr) bool { return g.Allow(p) }
 
-// InterceptAccept implements connmgr.ConnectionGater.
+// InterceptAccept lets every connection begin: the peer is not known before the handshake.
 func (g *AllowList) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
 // InterceptSecured implements connmgr.ConnectionGater. A peer that is not allowed hears so from
@@ -46,7 +44,7 @@ func (g *AllowList) InterceptSecured(d network.Direction, p peer.ID, _ network.C
 	return d == network.DirInbound || g.Allow(p)
 }
 
-// InterceptUpgraded implements connmgr.ConnectionGater.
+// InterceptUpgraded cuts a connection if the peer is not allowed in.
 func (g *AllowList) InterceptUpgraded(c network.Conn) (bool, control.DisconnectReason) {
 	if g.Allow(c.RemotePeer()) {
 		return true, 0

@@ -18,13 +18,13 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// Conn is the network's side of a client, a relay or the server: it holds a connection
-// to the aggregator, or to one of several relays, and opens it again when it breaks, to the
-// next of them.
+// Conn is the network's side of a client, a relay or the server. It holds a connection to the
+// aggregator, or to one of several relays. When the connection breaks, Conn opens it again, to the
+// next relay.
 type Conn struct {
 	identity   admission.PrivateKey
 	host       host.Host     // as long as it keeps the connection
-	aggregator peer.AddrInfo // the one that is dialled, of
+	aggregator peer.AddrInfo // the present one of all
 	all        []peer.AddrInfo
 	at         int
 	protocol   libp2pprotocol.ID
@@ -32,14 +32,14 @@ type Conn struct {
 	over       []libp2p.Option // in place of the transports
 
 	mu     sync.Mutex
-	stream network.Stream // the one that is served; nil: none
+	stream network.Stream // the stream in use; nil: none
 	newest network.Conn   // the newest connection that was made
 }
 
 // ErrEnd is returned at the end of the session: the peer does not dial again.
 var ErrEnd = errors.New("node: done")
 
-var errNoContact = errors.New("node: there is nobody to dial")
+var errNoContact = errors.New("node: there is no peer to dial")
 
 // NewConn makes the connection by which a party speaks a protocol with the first of its contacts that answers. It dials when it is kept.
 func NewConn(identity admission.PrivateKey, contacts []admission.Contact, protocol libp2pprotocol.ID, log zerolog.Logger, over ...libp2p.Option) (*Conn, error) {
@@ -112,8 +112,8 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 	}
 }
 
-// jitter draws from half of a pause to one and a half, so that those who lost the
-// same aggregator do not all come back at once.
+// jitter draws from half of a pause to one and a half, so that the clients of a lost aggregator do
+// not all come back at once.
 func jitter(pause time.Duration) (time.Duration, error) {
 	n, err := entropy.Uniform(entropy.System().Stream("node/redial", 0), uint64(pause))
 	return pause/2 + time.Duration(n), err
@@ -164,12 +164,12 @@ func (l *Conn) on(s network.Stream) {
 	l.stream = s
 }
 
-// Cut breaks the stream, of which another is opened then. Nothing leaves on it when it
-// returns.
+// Cut breaks the stream; another is opened then. After Cut returns, nothing leaves on the old
+// stream.
 func (l *Conn) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stream != nil {
-		_ = l.stream.Reset() // its end is what is wanted
+		_ = l.stream.Reset() // the stream is to end, so an error does not matter
 	}
 }

@@ -15,13 +15,13 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// connLimiter is a resource manager that shares the room for unauthenticated connections
-// among the addresses they come from. libp2p's own refuses newcomers when the room is used up, so
-// strangers at two addresses who dial and stay silent would keep everybody out.
+// connLimiter is a resource manager that shares the room for unauthenticated connections among the
+// addresses they come from. libp2p's own refuses newcomers when the room is used up, so strangers
+// at two addresses who dial and stay silent would keep all peers out.
 //
-// Over TCP the address with the most unauthenticated connections loses its oldest one to a newcomer. So a peer at any
-// other address gets in, and one behind the same address as strangers does if its handshake ends
-// before as many of them have arrived as there is room for.
+// Over TCP the address with the most unauthenticated connections loses its oldest one to a
+// newcomer. So a peer at any other address gets in. A peer behind the same address as strangers
+// must end its handshake before the strangers who arrive in the meantime fill the room.
 //
 // A QUIC connection cannot be closed from here before its handshake is over. So a newcomer
 // is refused if its address already has as many as are left for all: strangers
@@ -98,8 +98,8 @@ func overTCP(a multiaddr.Multiaddr) bool {
 	return err == nil
 }
 
-// sourceOf is what counts as one address, as in room.addresses. Whatever has no IP address
-// counts together.
+// sourceOf returns the address that a connection counts for, as in room.addresses. All connections
+// without an IP address count together.
 func sourceOf(a multiaddr.Multiaddr) netip.Prefix {
 	ip, err := manet.ToIP(a)
 	if err != nil {
@@ -115,7 +115,7 @@ func sourceOf(a multiaddr.Multiaddr) netip.Prefix {
 	return p
 }
 
-// OpenConnection implements network.ResourceManager.
+// OpenConnection makes room for an inbound connection as described at connLimiter, or refuses it.
 func (d *connLimiter) OpenConnection(dir network.Direction, usefd bool, endpoint multiaddr.Multiaddr) (network.ConnManagementScope, error) {
 	if dir != network.DirInbound || endpoint == nil {
 		return d.ResourceManager.OpenConnection(dir, usefd, endpoint)
@@ -240,7 +240,7 @@ func (p *pendingConn) SetPeer(id peer.ID) error {
 	return nil
 }
 
-// Done implements network.ConnManagementScope.
+// Done ends the connection and frees its room.
 func (p *pendingConn) Done() {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()

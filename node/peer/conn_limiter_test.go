@@ -71,9 +71,9 @@ func (v *visitor) enters(name string) bool {
 	return v != nil && !v.closed && v.scope.SetPeer(peer.ID(name)) == nil
 }
 
-// 664 strangers at each of two addresses dial a hub with room for 300 enrolled peers and
-// say nothing: all 300 get in, one after another or all at once, from addresses of their
-// own or from one, and nobody of them is put out.
+// 664 strangers at each of two addresses dial a hub with room for 300 enrolled peers and say
+// nothing. All 300 peers get in, one after another or all at once, from addresses of their own or
+// from a single one. None of them is put out.
 func TestPeersGetPastStrangersOfTwoAddresses(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -202,7 +202,7 @@ func TestStrangersOverQUIC(t *testing.T) {
 	})
 }
 
-// An address is one of IPv4, or the 2^72 that a customer has of IPv6.
+// A source is one address of IPv4, or a customer's 2^72 addresses of IPv6.
 func TestSourceOfAConnection(t *testing.T) {
 	for from, want := range map[string]string{
 		"/ip4/192.0.2.7/tcp/1":                  "192.0.2.7/32",
@@ -216,7 +216,7 @@ func TestSourceOfAConnection(t *testing.T) {
 	}
 }
 
-// The same as TestPeersGetPastStrangersOfTwoAddresses over sockets.
+// TestPeersGetPastStrangersOverTCP repeats TestPeersGetPastStrangersOfTwoAddresses over sockets.
 func TestPeersGetPastStrangersOverTCP(t *testing.T) {
 	const peers = 8
 	room := roomFor(peers)

@@ -20,9 +20,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// NewHub makes the host that everybody dials. The defaults of libp2p are for a
-// node among many equals and break one that has the whole federation at its
-// door; each setting here is for one of them.
+// NewHub makes the host that every other peer dials. The defaults of libp2p are for a node among
+// many equals. They break a hub that the whole federation dials; each setting here replaces one of
+// them.
 func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *AllowList, over ...libp2p.Option) (host.Host, error) {
 	r := roomFor(peers)
 	door, err := newConnLimiter(r, gate.Allow)
@@ -44,7 +44,7 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 	return h, nil
 }
 
-// room is how many connections an aggregator has room for.
+// room counts the connections that an aggregator has room for.
 type room struct {
 	// address is from one address: the whole federation may be behind one NAT, and who
 	// redials before the old connection is found dead has two.
@@ -52,7 +52,7 @@ type room struct {
 	// unknown is for unauthenticated connections, all that a stranger ever has: streams of
 	// them over TCP, packets over QUIC. The connLimiter shares them among addresses.
 	unknown, streams, packets int
-	// all leaves room for everybody enrolled when unknown is taken.
+	// all leaves room for every enrolled peer when unknown is taken.
 	all int
 }
 
@@ -67,7 +67,7 @@ const (
 	sourceBits6 = 56
 )
 
-// What a peer, enrolled or invited, may have at once.
+// A peer, enrolled or invited, may have these at once.
 const (
 	peerConns   = 4       // two when it redials, by either transport
 	peerStreams = 16      // in each direction: one of its own, and libp2p's
@@ -120,8 +120,8 @@ func (r room) trim() (*connectionmanager.BasicConnMgr, error) {
 	return connectionmanager.NewConnManager(r.address, r.all, connectionmanager.WithGracePeriod(time.Minute))
 }
 
-// newPeerHost makes the host of a client, a relay or the server: it dials one of a few peers, listens
-// nowhere, and lets nobody else in.
+// newPeerHost makes the host of a client, a relay or the server. It dials one of a few peers,
+// listens nowhere, and accepts no connection.
 func newPeerHost(identity ed25519.PrivateKey, peers []peer.ID, over ...libp2p.Option) (host.Host, error) {
 	few := rcmgr.ResourceLimits{Conns: 8, ConnsInbound: 8, ConnsOutbound: 8, Streams: 64, StreamsInbound: 64, StreamsOutbound: 64, FD: 16, Memory: 64 << 20}
 	limits, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(

@@ -18,16 +18,16 @@ import (
 	"github.com/multiformats/go-multiaddr"
 )
 
-// The tests of this file are each of a default of libp2p under which a hub turns its
-// federation away, beside the hub's own setting. What the defaults let through are the
-// figures in libp2p's sources: conn_limiter.go, conn_rate_limiter.go and
-// limit_defaults.go of its resource manager, and defaults.go.
+// Each test of this file shows a default of libp2p under which a hub turns its federation away,
+// beside the hub's own setting. The figures of the defaults are from libp2p's sources:
+// conn_limiter.go, conn_rate_limiter.go and limit_defaults.go of its resource manager, and
+// defaults.go.
 
-// crowd is how many peers the federation has.
+// crowd is the number of peers in the federation.
 const crowd = 300
 
-// eight is libp2p's own limiter on a machine with 8 GiB of memory, of which it takes an
-// eighth, and 4,096 descriptors.
+// eight is libp2p's own limiter on a machine with 4,096 descriptors and 8 GiB of memory. The
+// limiter takes an eighth of the memory.
 func eight() rcmgr.Limiter {
 	return rcmgr.NewFixedLimiter(rcmgr.DefaultLimits.Scale(1<<30, 4096))
 }
@@ -166,8 +166,8 @@ func TestDefaultTrimming(t *testing.T) {
 	}
 }
 
-// Strangers who dial and say nothing keep nobody out: from one address they leave room
-// for all others to arrive, and from many they take none that known peers have.
+// Strangers who dial and say nothing keep no peer out. From one address they leave room for all
+// other peers to arrive; from many they take no room of known peers.
 func TestRoomBesideStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := roomFor(crowd)
@@ -203,7 +203,6 @@ func identity(n int) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed)
 }
 
-// anybody is the gate that lets everybody pass.
 func anybody() *AllowList { return &AllowList{Allow: func(peer.ID) bool { return true }} }
 
 // outward is an address of this machine that others could dial.
@@ -222,8 +221,8 @@ func outward(t *testing.T) net.IP {
 	return nil
 }
 
-// The same as TestDefaultConnectionsOfOneAddress over sockets: 40 hosts of this machine
-// dial it by its address in the network.
+// TestFederationBehindOneAddress repeats TestDefaultConnectionsOfOneAddress over sockets: 40 hosts
+// of this machine dial the hub by its address in the network.
 func TestFederationBehindOneAddress(t *testing.T) {
 	const peers = 40
 	listen := fmt.Sprintf("/ip4/%s/tcp/0", outward(t))
@@ -260,9 +259,9 @@ func TestFederationBehindOneAddress(t *testing.T) {
 	}
 }
 
-// With QUIC a dial may succeed at the one end before the other end has decided: Connect
-// returns nil, and the hub does not know of it. On a busy machine the decision is there first
-// now and then. (Who registers waits to be told, see TestRegistrationIsTheAggregatorsWord.)
+// With QUIC, Connect may return nil before the hub has decided, and the hub does not know of the
+// connection. On a busy machine the hub's decision comes first now and then. (A peer that registers
+// waits for the hub's answer, see TestRegistrationIsTheAggregatorsWord.)
 func TestDefaultConnectOverQUIC(t *testing.T) {
 	nobody := &AllowList{Allow: func(peer.ID) bool { return false }}
 	hub, err := NewHub(identity(1), []string{"/ip4/127.0.0.1/udp/0/quic-v1"}, 1, nobody)

@@ -11,8 +11,8 @@ import (
 // errSlow: a peer takes what it is sent too slowly, or not at all.
 var errSlow = errors.New("node: the peer does not take what it is sent")
 
-// Queue holds what is to be written to a stream, so that nobody waits for a slow
-// peer. It is bounded in bytes: a peer that falls behind further is let go.
+// Queue holds data to be written to a stream, so that no caller waits for a slow peer. It is
+// bounded in bytes: a peer that falls behind further is disconnected.
 type Queue struct {
 	mu      sync.Mutex
 	waiting [][]byte
@@ -20,7 +20,7 @@ type Queue struct {
 	most    int
 	last    bool          // nothing is added any more
 	Keeps   bool          // taken: for rewind
-	taken   []byte        // the last one that was, of a queue that keeps it
+	taken   []byte        // the last piece that was taken, if Keeps
 	more    chan struct{} // has a token when there is something to do
 }
 
@@ -52,7 +52,7 @@ func (q *Queue) End() {
 	q.wake()
 }
 
-// Length is how many pieces wait.
+// Length counts the waiting pieces.
 func (q *Queue) Length() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,8 +117,8 @@ func (q *Queue) Clear() {
 	q.waiting, q.bytes, q.taken = nil, 0, nil
 }
 
-// chunk is how much is written at a time, each with a deadline of its own: a large
-// message over a slow line is no reason to let a peer go, a standstill is.
+// chunk is the number of bytes written at a time, each chunk with a deadline of its own. A large
+// message over a slow line is no reason to disconnect a peer, a standstill is.
 const chunk = 64 << 10
 
 // Write empties the queue into a stream until the stream ends or done is closed.
@@ -156,6 +156,5 @@ func writePiece(s network.Stream, b []byte) error {
 	return nil
 }
 
-// QueueSize is how many bytes may wait for a peer that takes them slowly, besides
-// one message of any size.
+// QueueSize is the number of bytes that may wait for a slow peer, besides one message of any size.
 const QueueSize = 64 << 20

@@ -32,8 +32,8 @@ func (b *brittle) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// A message that could not be written whole when a connection broke is written over the next one, before those that wait
-// behind it.
+// A message that was half written when a connection broke is written in full over the next
+// connection, before the messages behind it.
 func TestWhatIsHalfWrittenIsWrittenAgain(t *testing.T) {
 	first, second := bytes.Repeat([]byte{1}, 3*chunk), []byte{2, 2}
 	for _, broken := range []int{0, 1, chunk, 3*chunk - 1} {

@@ -49,8 +49,8 @@ func IgnoreEOF(err error) error {
 	return err
 }
 
-// EndWriting tells the peer that nothing follows. libp2p gives the muxer's own error where the peer
-// has reset the stream, which here is what a reset is elsewhere.
+// EndWriting tells the peer that nothing follows. If the peer has reset the stream, libp2p returns
+// the muxer's own error. EndWriting returns the error that a reset gives elsewhere.
 func EndWriting(s network.Stream) error {
 	if err := s.CloseWrite(); err != nil {
 		return fmt.Errorf("%w: %w", network.ErrReset, err)

@@ -10,12 +10,12 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// Account is what a client's owner has agreed to, and what that has cost so far.
+// Account lists the sessions that a client's owner has agreed to, and their cost so far.
 type Account struct {
 	Place    string           `json:"place"`
 	Sessions []SessionAccount `json:"sessions"`
-	// Spent is what all sessions cost together, at the delta and by the accountant of the last
-	// one; nil where there is no account of it, which Unaccounted then says why.
+	// Spent is the cost of all sessions together, at the delta and by the accountant of the last
+	// session. It is nil if there is no account of it; Unaccounted then gives the reason.
 	Spent       *float64 `json:"epsilon_spent"`
 	Delta       float64  `json:"delta,omitempty"`
 	Left        *float64 `json:"epsilon_left"` // of what the owner allows; nil as Spent is, and where that is infinite
@@ -29,7 +29,7 @@ type SessionAccount struct {
 	Consent
 
 	Charged int `json:"rounds_charged"` // rounds that it took part in
-	// Spent is what it has cost so far by itself; nil without an account of it.
+	// Spent is the cost so far of this session by itself; nil without an account of it.
 	Spent *float64 `json:"epsilon_spent"`
 }
 
@@ -66,7 +66,7 @@ func (l *Ledger) charges() (records []dp.Record, count map[string]int, err error
 	return records, count, err
 }
 
-// cost is what the charges of a session come to; nil where some are not accounted for.
+// cost returns the total of a session's charges; nil if some are not accounted for.
 func (s *SessionAccount) cost(records []dp.Record) *float64 {
 	var own []dp.Record
 	for _, r := range records {
@@ -119,12 +119,12 @@ func cost(by dp.Statement, records []dp.Record) *float64 {
 	return &r.Epsilon
 }
 
-// Terms are what was consented to, in a line.
+// Terms returns the terms of the consent, in a line.
 func (c *Consent) Terms() string {
-	return fmt.Sprintf("%s, mode %s, %d clients, of whom %v may collude and %v be lost", c.Privacy, c.Mode, c.Clients, c.Colluders, c.Tolerance)
+	return fmt.Sprintf("%s, mode %s, %d clients: %v may collude and %v be lost", c.Privacy, c.Mode, c.Clients, c.Colluders, c.Tolerance)
 }
 
-// InAll is what all sessions have cost and what is left, in a line.
+// InAll returns the cost of all sessions and what is left, in a line.
 func (a *Account) InAll() string {
 	switch {
 	case a.Unaccounted != "":

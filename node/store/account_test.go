@@ -21,9 +21,9 @@ func consents(n int) []store.Consent {
 	return list
 }
 
-// Two Gaussian releases with multiplier sqrt(2) are one with multiplier 1, which costs 4.3772
-// at delta 1e-5 by the exact formula of Balle and Wang (2018, Theorem 8); one of them by
-// itself costs less. What is left is of what the owner allows.
+// Two Gaussian releases with multiplier sqrt(2) are one with multiplier 1, which costs 4.3772 at
+// delta 1e-5 by the exact formula of Balle and Wang (2018, Theorem 8); one of them by itself costs
+// less. The owner's allowance less that cost is left.
 func TestAccount(t *testing.T) {
 	l, err := store.NewLedger(store.NewMemoryLog())
 	if err != nil {
@@ -90,8 +90,8 @@ func TestAccountWithoutNoise(t *testing.T) {
 	}
 }
 
-// An account can be asked for while the client is charged: it is that of some moment, in
-// which rounds and cost go together.
+// An account can be asked for while the client is charged. It shows the rounds and the cost of one
+// and the same moment.
 func TestAccountWhileCharged(t *testing.T) {
 	l, err := store.NewLedger(store.NewMemoryLog())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
-// lockWait is how long an opener waits for a process that is about to end.
+// lockWait is the time that an opener waits for a process that is about to end.
 const lockWait = 200 * time.Millisecond
 
 // The buckets and keys of a log's database. Entries are numbered from 1, in 8

@@ -22,8 +22,7 @@ var (
 	ErrOtherExperiment = errors.New("store: the checkpoint is of another experiment; use that one's file, or another folder")
 )
 
-// Checkpoint is the state of a server at one moment, or that of what a client has
-// trained for itself.
+// Checkpoint is the state of a server at one moment, or the state of a client's own training.
 type Checkpoint struct {
 	Session    protocol.SessionID
 	Round      uint64
@@ -31,7 +30,7 @@ type Checkpoint struct {
 	State      []byte        // in its owner's form: of a server, model included
 }
 
-// The files of a folder: the newest checkpoint and the one before.
+// The files of a folder: the newest checkpoint and its predecessor.
 const (
 	newest   = "checkpoint"
 	previous = "checkpoint.previous"
@@ -63,7 +62,7 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("store: saving a checkpoint: %w", err)
 	}
-	if before != nil { // a damaged one is written over: the previous is what was fallen back on
+	if before != nil { // a damaged newest file is overwritten: previous is the fallback then
 		err = atomicfile.Rename(path, filepath.Join(dir, previous))
 	}
 	if err == nil {

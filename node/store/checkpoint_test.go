@@ -132,7 +132,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 	}
 	for n := range good {
 		try(good[:n])
-		// With zeros where the rest was to be, unless that is what there was.
+		// The rest is zeros, unless the file has zeros there anyway.
 		if b := append(bytes.Clone(good[:n]), make([]byte, len(good)-n)...); !bytes.Equal(b, good) {
 			try(b)
 		}

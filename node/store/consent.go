@@ -18,13 +18,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Consent is what a client's owner agreed to in a session, as the client found it within the
-// owner's bounds and checked it: for the owner to read. Nothing rests on it.
+// Consent holds the terms of a session that a client's owner agreed to. The client checked them and
+// found them within the owner's bounds. The record is for the owner to read; no decision depends on
+// it.
 type Consent struct {
 	Session   string    `json:"session"` // in hex
 	At        time.Time `json:"at"`      // when the client first joined it
 	Algorithm string    `json:"algorithm"`
-	// Privacy is what the session costs if it is charged in full.
+	// Privacy is the cost of the session if it is charged in full.
 	Privacy dp.Statement `json:"privacy"`
 	Budget  float64      `json:"budget_epsilon,omitempty"` // of the session; 0 without noise
 	Mode    string       `json:"mode"`                     // what sums defend against: semi-honest or active
@@ -34,9 +35,9 @@ type Consent struct {
 	Colluders float64 `json:"colluders"`
 	Tolerance float64 `json:"tolerance"`
 	Rounds    int     `json:"rounds"`
-	// EpsilonToLiar is what the session costs at the same δ towards an aggregator that lies about who takes
-	// part, and so sees the client's own share of the noise alone. It is left out where lies do not help: in active
-	// mode, and where parties noise their own training.
+	// EpsilonToLiar is the session's cost at the same δ towards an aggregator that lies about who
+	// takes part, and so sees the client's own share of the noise alone. It is left out where lies
+	// do not help: in active mode, and where parties noise their own training.
 	EpsilonToLiar float64 `json:"epsilon_to_lying_aggregator,omitempty"`
 	// MaxEpsilon is the owner's --max-epsilon in this session, a number or inf; empty in files of earlier versions.
 	MaxEpsilon string `json:"max_epsilon,omitempty"`
@@ -45,8 +46,8 @@ type Consent struct {
 // consents is the folder of them in a client's state: a file for each session.
 const consents = "consents"
 
-// SaveConsent keeps a consent in a client's state, unless one of its session is there:
-// what was agreed to first is what counts.
+// SaveConsent keeps a consent in a client's state, unless there is one for its session: the first
+// consent counts.
 func SaveConsent(state string, c *Consent) error {
 	var id protocol.SessionID
 	if b, err := hex.DecodeString(c.Session); err != nil || len(b) != len(id) {

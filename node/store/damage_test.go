@@ -224,8 +224,8 @@ func TestTrees(t *testing.T) {
 	holds(t, open(t, put(t, t.TempDir(), good)), entries...)
 }
 
-// A disk that lost writes: pages are as they were some appends ago, each by itself
-// sound. And somebody else's transaction, after which the head is not the last.
+// A disk that lost writes keeps older versions of pages, each sound by itself. The head is not the
+// last entry after a transaction of another program.
 func TestLostWrites(t *testing.T) {
 	path := file(t)
 	var entries []string
@@ -240,8 +240,8 @@ func TestLostWrites(t *testing.T) {
 		versions = append(versions, readFile(t, path))
 	}
 	last := versions[len(versions)-1]
-	// Transactions take turns with the first two pages. There are two of bbolt's, 0
-	// and 1, that of making the log, and one for each append.
+	// Transactions take turns with the first two pages. bbolt makes two (0 and 1), the creation of
+	// the log makes one, and each append makes one.
 	commit := (2 + len(versions)) % 2 * page
 	dir := t.TempDir()
 	for v, old := range versions[:len(versions)-1] {
@@ -250,8 +250,8 @@ func TestLostWrites(t *testing.T) {
 			copy(b[at:at+page], old[at:at+page])
 			want := entries
 			if v >= len(versions)-3 && at == commit {
-				// As it was two transactions ago: the one loss that cannot be
-				// told from there having been no last append.
+				// The page is two transactions old. This is the only loss that looks as if the last
+				// append had never been.
 				want = entries[:len(entries)-1]
 			}
 			if log := sound(t, put(t, dir, b), want); log != nil {

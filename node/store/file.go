@@ -7,13 +7,13 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
-// WriteFile writes a file of a party's state that only the present user can read, in place
-// of what is there: as a whole or not at all, and durable when it returns. A link that
-// somebody planted where the file is drafted is not followed.
+// WriteFile writes a file of a party's state that only the present user can read, in place of what
+// is there: as a whole or not at all, and durable when it returns. A planted link at the path of
+// the draft is not followed.
 func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o600) }
 
-// MakeFolder makes the folder of a party's state, unless it is there. One that somebody
-// else can write to is refused: keys and ledgers in it could be exchanged.
+// MakeFolder makes the folder of a party's state, unless it is there. It refuses a folder that
+// another user can write to: that user could exchange the keys and ledgers in it.
 func MakeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("store: making the folder of the state: %w", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// What a planted link points to stays as it is.
+// A planted link's target is not changed.
 func TestPlantedLinkIsNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "public.json")

@@ -14,10 +14,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Finished are the sessions that a client has come to the end of: whose final model it
-// has taken, and whose result is on disk. It is for no ledger: without it nothing is
-// spent anew, but the result of the last session would be fetched once more, in place of
-// taking part in the next one. It may be used by several goroutines.
+// Finished records the sessions that a client has finished: it has taken the final model, and the
+// result is on disk. No ledger depends on it. Without it nothing is spent anew, but the client
+// would fetch the result of the last session once more, in place of taking part in the next
+// session. It may be used by several goroutines.
 type Finished struct {
 	path     string
 	mu       sync.Mutex
@@ -32,8 +32,8 @@ type finishedFile struct {
 	Sessions []string `json:"sessions"` // in hex
 }
 
-// OpenFinished reads the file at the path, which is made with the first session. One that
-// is not as it was written is refused (ErrCorrupt, ErrFormat).
+// OpenFinished reads the file at the path, which is made with the first session. It refuses a file
+// that was changed since it was written (ErrCorrupt, ErrFormat).
 func OpenFinished(path string) (*Finished, error) {
 	f := &Finished{path: path}
 	text, err := os.ReadFile(path)

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What a client has finished is known after a restart, in the order in which it was.
+// The finished sessions are known after a restart, in their order.
 func TestFinishedIsKnownAfterARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "finished.json")
 	x, y, z := protocol.SessionID{1}, protocol.SessionID{2}, protocol.SessionID{3}

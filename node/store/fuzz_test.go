@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// What is loaded is what would be saved.
+// A checkpoint that can be loaded is saved as the same bytes.
 func FuzzCheckpoint(f *testing.F) {
 	dir := f.TempDir()
 	path := filepath.Join(dir, "checkpoint")
@@ -70,8 +70,8 @@ func FuzzLedger(f *testing.F) {
 			}
 			return
 		}
-		// What was charged without events was a sum without noise, for which there is no
-		// account; told here from the texts, and not by the ledger.
+		// A charge without events was a sum without noise, and there is no account of it. The test
+		// reads that from the texts, not from the ledger.
 		unprotected, charges := false, 0
 		for _, text := range []string{first, second} {
 			var e struct {

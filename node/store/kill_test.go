@@ -22,8 +22,8 @@ import (
 
 var when = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// children are what this program does when it is run by its own tests, to be
-// killed: each writes for ever, and one line for everything that is written.
+// children are programs that this test binary runs, to be killed: each writes for ever, and prints
+// one line for everything that it has written.
 var children = map[string]func(path string) error{
 	"ledger": func(path string) error {
 		log, err := store.OpenLog(path, kind)
@@ -109,7 +109,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// line is what a child says: a number, and what was done with it.
+// line is a line of a child's output: a number, and what was done with it.
 type line struct {
 	number uint64
 	what   int
@@ -174,8 +174,8 @@ func cuts(seed uint64) func(yield func(int) bool) {
 	}
 }
 
-// What a killed client was told to be durable is there when it comes back, and
-// at most the one record more that it was writing.
+// Every record that a killed client was told is durable is there when it comes back. At most one
+// more is there: the record that it was writing.
 func TestKilledLedger(t *testing.T) {
 	path := file(t)
 	var last, charges uint64 // acknowledged

@@ -18,7 +18,7 @@ var ErrOrder = errors.New("store: the round is not later than the last one recor
 
 // ErrUnprotected is returned for the records of a client that took part in a sum without
 // noise: no budget covers what that revealed.
-var ErrUnprotected = errors.New("store: this party has taken part in a session without noise, after which no budget can be kept")
+var ErrUnprotected = errors.New("store: this party has taken part in a session without noise: no budget can be kept any more")
 
 // Ledger is the durable part of a client's privacy account: the records that its role
 // wants to persist. The rules of spending are in dp.Ledger, which is rebuilt from Records
@@ -100,7 +100,7 @@ func (l *Ledger) each(f func(*ledgerEntry) error) error {
 	})
 }
 
-// protectingVersion is that of entries that say what they protect.
+// protectingVersion is the version of entries that say what they protect.
 const protectingVersion = 2
 
 func (e *ledgerEntry) validate() error {
@@ -143,7 +143,7 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntr
 	if !known {
 		p = l.sessions[e.Session]
 	}
-	// What is charged is the round that was taken up last, or a later one.
+	// Only the latest accepted round, or a later one, can be charged.
 	if e.Round < p.last || e.Round == p.last && (!e.Charged || e.Round == p.charged) {
 		return fmt.Errorf("%w: round %d, after %d (charged: %d) in session %x", ErrOrder, e.Round, p.last, p.charged, e.Session[:])
 	}
@@ -229,10 +229,9 @@ func (l *Ledger) Charges() int {
 	return n
 }
 
-// Records is every charge in order, for dp.RestoreLedger. It is refused with
-// ErrUnprotected if the client took part in a sum without noise, for which it has no
-// account: otherwise that sum would count as free, and the next session could spend the
-// budget again.
+// Records returns every charge in order, for dp.RestoreLedger. It fails with ErrUnprotected if the
+// client took part in a sum without noise, since there is no account of that sum. Otherwise that
+// sum would count as free, and the next session could spend the budget again.
 func (l *Ledger) Records() ([]dp.Record, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

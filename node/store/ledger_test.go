@@ -21,8 +21,8 @@ func entered(s protocol.SessionID, i uint64) protocol.Record {
 	return protocol.Entered{Session: s, Round: i}
 }
 
-// events is what a round costs: numbers without a short decimal form, to be
-// given back to the last bit.
+// events is the cost of a round: numbers without a short decimal form, which must come back to the
+// last bit.
 func events() []dp.Event {
 	return []dp.Event{dp.Skellam(1e6/3, math.Pi, 10*math.E), dp.Gaussian(1. / 3)}
 }
@@ -156,9 +156,8 @@ func TestLedgersDoNotGoBack(t *testing.T) {
 	}
 }
 
-// A server that comes back with an old checkpoint, under the same session or a new
-// one, gets nothing that the budget does not cover. What a ledger spent that never
-// crashed says what it must be.
+// A server that comes back with an old checkpoint, under the same session or a new one, gets
+// nothing that the budget does not cover. A ledger that never crashed gives the expected cost.
 func TestLedgersDoNotForget(t *testing.T) {
 	budget := dp.Budget{Epsilon: 3, Delta: 1e-5, Accountant: dp.RDP}
 	cost := []dp.Event{dp.Gaussian(5)}
@@ -218,7 +217,7 @@ func identity(t testing.TB, name string) admission.PublicKey {
 	return k.Public()
 }
 
-// A ledger is made once. One that is gone, or somebody else's, is not replaced.
+// A ledger is made once. A lost ledger, or another party's, is not replaced.
 func TestLedgerFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	if _, err := store.OpenLedger(path, identity(t, "alice")); !errors.Is(err, fs.ErrNotExist) {
@@ -261,7 +260,7 @@ func TestLogsThatAreNoLedgers(t *testing.T) {
 	}
 }
 
-// What an aggregator knows of who redeemed which ticket outlives it.
+// The aggregator's record of redeemed tickets outlives its process.
 func TestRegistry(t *testing.T) {
 	operator, err := admission.GenerateKey(simulated.New(1, "operator"))
 	if err != nil {
@@ -300,8 +299,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// redeemAgain opens a registry, in which the enrolment is already or not, and
-// redeems it.
+// redeemAgain opens a registry and redeems an enrolment. already says whether the enrolment is in
+// the registry before.
 func redeemAgain(t *testing.T, path string, f *admission.Federation, e *admission.Enrolment, already bool) {
 	t.Helper()
 	log, err := store.OpenRegistry(path, f)

@@ -19,7 +19,7 @@ var (
 	ErrFormat = errors.New("store: the file is of another kind or version")
 	// ErrCorrupt: the file does not hold what was written to it.
 	ErrCorrupt = errors.New("store: the file is damaged, and was left as it is; keep a copy of it, and check the disk")
-	// ErrShared: the folder is one that somebody else can write to.
+	// ErrShared: another user can write to the folder.
 	ErrShared = errors.New("store: others can write to the folder of the state")
 	// ErrClosed: the log was closed, by Close or after a write that failed.
 	ErrClosed = errors.New("store: the log is closed")
@@ -41,8 +41,8 @@ type Log interface {
 	Close() error
 }
 
-// Kind is what a log is for, and to whom it belongs. Owner is 32 bytes that identify a
-// party or a federation: a public key, or a hash.
+// Kind is the purpose of a log, and its owner. Owner is 32 bytes that identify a party or a
+// federation: a public key, or a hash.
 type Kind struct {
 	Format string // with a version, like "fedsim-ledger-v1"
 	Owner  [32]byte

@@ -90,7 +90,7 @@ func TestLog(t *testing.T) {
 			add(t, log)
 			add(t, log, "", "first")
 			holds(t, log, "first", "second", "", "first")
-			// What is handed in and out is not the log's own.
+			// The log keeps its own copies of the entries that it takes and returns.
 			entry := bytes.Repeat([]byte("third"), 5000)
 			if err := log.Append(entry); err != nil {
 				t.Fatal(err)
@@ -204,7 +204,7 @@ func TestLogsThatAreNotOpened(t *testing.T) {
 	holds(t, open(t, path), "first")
 }
 
-// The file belongs to whoever opened it, also against the same process.
+// The file belongs to the log that opened it, also against the same process.
 func TestLogsAreLocked(t *testing.T) {
 	path := file(t, "first")
 	log := open(t, path)

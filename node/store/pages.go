@@ -8,12 +8,11 @@ import (
 	"os"
 )
 
-// bbolt trusts the files that it opens. Of two meta pages it goes by the sound one:
-// where the newer was damaged, the latest transaction is gone unnoticed, and what
-// was spent in it. A page that leads back to itself is followed for ever, one that
-// claims to go on frees pages that do not exist, and so on. So a file's structure
-// is checked here before anything is read through it. The format, version 2, is as
-// old as bbolt; integers are the machine's own.
+// bbolt trusts the files that it opens. It uses whichever of the two meta pages is sound: if the
+// newer page was damaged, the latest transaction and its spending are gone unnoticed. It follows a
+// page that leads back to itself for ever, and frees pages that do not exist if a page claims to
+// continue into them. So a file's structure is checked here before anything is read through it. The
+// format, version 2, is as old as bbolt; integers are in the machine's own byte order.
 
 // pages checks that every page of a database belongs to it exactly once.
 type pages struct {
@@ -22,10 +21,10 @@ type pages struct {
 	used []bool // by page number
 }
 
-// metaPage is what matters here of the first two pages: behind a page's header
-// they hold magic, version, page size and flags in 4 bytes each, and in 8: the
-// root's page, its sequence, the free list's page, the number of pages, the
-// transaction, and the FNV-1a of all that.
+// metaPage holds the parts of the first two pages that are checked here. Behind a page's header
+// they hold magic, version, page size and flags in 4 bytes each. The following have 8 bytes each:
+// the root's page, its sequence, the free list's page, the number of pages, the transaction, and
+// the FNV-1a of all that.
 type metaPage struct {
 	size, root, freeList, count, transaction uint64
 }
@@ -44,8 +43,8 @@ func readMeta(f *os.File, offset uint64) (m metaPage, err error) {
 	return metaPage{uint64(native.Uint32(b[8:])), native.Uint64(b[16:]), native.Uint64(b[32:]), native.Uint64(b[40:]), native.Uint64(b[48:])}, nil
 }
 
-// checkPages requires both meta pages to be sound and of consecutive transactions
-// (one that was cut off leaves them so), and every page to be free or in use, once.
+// checkPages requires both meta pages to be sound and of consecutive transactions (a transaction
+// that was cut off leaves them so). Every page must be free or in use, exactly once.
 func checkPages(f *os.File) error {
 	before, err := readMeta(f, 0)
 	if err != nil {
@@ -97,7 +96,7 @@ const headerLen, elementLen = 16, 16
 
 var native = binary.NativeEndian
 
-// page takes a page, with those that belong to it, and gives all of it.
+// page takes a page together with its overflow pages, and returns all of it.
 func (p *pages) page(id uint64) (kind uint16, b []byte, err error) {
 	var h [headerLen]byte
 	if id >= p.meta.count {
@@ -120,9 +119,8 @@ func (p *pages) page(id uint64) (kind uint16, b []byte, err error) {
 	return native.Uint16(h[8:]), b, nil
 }
 
-// freeList takes the free pages and those that list them. The numbers of free
-// pages stand in 8 bytes each; a log has never so many that the count does not
-// hold how many.
+// freeList takes the free pages and the pages that list them. The numbers of free pages stand in 8
+// bytes each. A log never has too many free pages for the count field.
 func (p *pages) freeList() error {
 	_, b, err := p.page(p.meta.freeList) // bbolt has read it, so it is one
 	if err != nil {
@@ -130,7 +128,7 @@ func (p *pages) freeList() error {
 	}
 	n := int(native.Uint16(b[10:]))
 	if headerLen+8*n > len(b) {
-		return fmt.Errorf("page %d lists %d free pages, for which it has no room", p.meta.freeList, n)
+		return fmt.Errorf("page %d lists %d free pages and has no room for them", p.meta.freeList, n)
 	}
 	for i := range n {
 		if err := p.use(native.Uint64(b[headerLen+8*i:]), 1); err != nil {
@@ -140,8 +138,7 @@ func (p *pages) freeList() error {
 	return nil
 }
 
-// tree takes everything below a page. Since no page is taken twice, it comes to
-// an end.
+// tree takes everything below a page. It ends, since no page is taken twice.
 func (p *pages) tree(id uint64) error {
 	kind, b, err := p.page(id)
 	if err != nil {
@@ -150,9 +147,9 @@ func (p *pages) tree(id uint64) error {
 	return p.elements(id, kind, b)
 }
 
-// elements follows those of a page: of a branch, position and length of the key in
-// 4 bytes, and the page below in 8; of a leaf, flags, position and length of the
-// key, and length of the value in 4. Positions count from the element's beginning.
+// elements follows the elements of a page. A branch has the position and length of the key in 4
+// bytes each, and the page below in 8. A leaf has flags, position and length of the key, and length
+// of the value in 4 each. Positions count from the element's beginning.
 func (p *pages) elements(id uint64, kind uint16, b []byte) error {
 	n := int(native.Uint16(b[10:]))
 	if kind != branchPage && kind != leafPage || headerLen+elementLen*n > len(b) {

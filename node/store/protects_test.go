@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// What a charge protects stands in its record, and is read again. A record of version 0.1
-// does not say it, and stays unknown until the owner says it.
+// A charge's record says what it protects, and keeps that when it is read again. A record of
+// version 0.1 does not say it: it stays unknown until the owner says it.
 func TestLedgerSaysWhatItProtects(t *testing.T) {
 	log := store.NewMemoryLog()
 	add(t, log, `{"charged":true,"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}]}`)
@@ -30,7 +30,7 @@ func TestLedgerSaysWhatItProtects(t *testing.T) {
 	}
 }
 
-// What a later version has written is not read as if it said less.
+// An entry of a later version is refused, not read as if it said less.
 func TestLedgerEntriesThatCannotBe(t *testing.T) {
 	for name, text := range map[string]string{
 		"a later version":   `{"version":3,"charged":true,"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":5,"count":1}],"unit":"user","relation":"zero-out"}`,
