@@ -71,8 +71,8 @@ func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Adverti
 	return checkOrder(m.Keys)
 }
 
-// checkOrder refuses keys of low order, with which nobody can have a secret in common:
-// whoever advertised one would stop its neighbours, stages later.
+// checkOrder refuses keys of low order: they give no secret in common with any key. A client that
+// advertised one would stop its neighbours, stages later.
 func checkOrder(k *protocol.Keys) error {
 	keys := []protocol.Key{k.Mask, k.Channel}
 	if k.Change != nil {
@@ -86,8 +86,9 @@ func checkOrder(k *protocol.Keys) error {
 	return nil
 }
 
-// lowOrders are the coordinates of all points on the curve and its twist whose order divides 8, which is what
-// private keys are multiples of: 0, 1, -1 and two others (RFC 7748, section 6.1, as Bernstein lists them).
+// lowOrders are the coordinates of all points on the curve and its twist whose order divides 8;
+// private keys are multiples of 8. They are 0, 1, -1 and two others (RFC 7748, section 6.1, as
+// Bernstein lists them).
 var lowOrders = [][32]byte{
 	{},
 	{1},

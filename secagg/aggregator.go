@@ -41,8 +41,8 @@ type Aggregator struct {
 	finished bool
 }
 
-// NewAggregator sets up a round. The errors are those of Params.Validate,
-// as far as they do not need the plan.
+// NewAggregator sets up a round. It returns the errors of Params.Validate, as far as they do not
+// need the plan.
 func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 	if err := errors.Join(s.Cohort.Validate(), params.validateSetup(s)); err != nil {
 		return nil, err
@@ -58,9 +58,9 @@ func NewAggregator(s protocol.Setup, params Params) (*Aggregator, error) {
 // parties left there.
 func (a *Aggregator) Use(known *Agreements) { a.known = known }
 
-// Begin takes the plan of the round that was set up, once, before the first masked
-// input at the latest. ErrPlan is returned for a plan of another setup; otherwise the
-// errors are those of protocol.Plan.Validate.
+// Begin takes the plan of the round that was set up, once, before the first masked input at the
+// latest. It returns ErrPlan for a plan of another setup, and otherwise the errors of
+// protocol.Plan.Validate.
 func (a *Aggregator) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != a.setup || a.plan != nil {
 		return ErrPlan
@@ -86,10 +86,10 @@ func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) er
 	return a.receive(from, m, func() error { return a.check(from, m, protocol.Workers(1)) })
 }
 
-// Verify is the first part of Receive, for a message with signatures, and nil for any
-// other: a function that verifies them, and returns the second part, which takes the
-// message or says what is wrong with it. Verifying reads only what stands as long as the
-// stage does, so it may run on any goroutine, beside anything but Close.
+// Verify is the first part of Receive, for a message with signatures, and nil for any other
+// message. It returns a function that verifies the signatures. That function returns the second
+// part, which takes the message or says what is wrong with it. Verifying reads only state that is
+// fixed as long as the stage is, so it may run on any goroutine, beside anything but Close.
 func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) func(protocol.Runner) (receive func() error) {
 	if round, stage := m.At(); !a.Confirms() || a.expects(from, round, stage) != nil {
 		return nil
@@ -162,11 +162,11 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage) error
 	return nil
 }
 
-// Culprits are the clients that have been proved to break the protocol, in the order in
-// which they were found out; in active mode alone, since nobody does in the other. They
-// are those whose message was refused for what is in it, and the dealers of shares that
-// do not give what they are of. Never is it one on the word of as many as may lie.
-// It is not for while Sum computes.
+// Culprits returns the clients that have been proved to break the protocol, in the order in which
+// they were found out. It is empty in semi-honest mode, where clients are assumed not to lie. A
+// culprit is a client whose message was refused for its content, or a dealer of shares of another
+// secret than it published. Complaints by no more clients than may lie never make a client a
+// culprit. Culprits must not be called while Sum computes.
 func (a *Aggregator) Culprits() []protocol.Culprit { return a.culprits }
 
 func (a *Aggregator) blame(id protocol.ClientID, err error) {
@@ -278,8 +278,8 @@ func (a *Aggregator) starved(set, holders protocol.Bitmap) error {
 	return nil
 }
 
-// needed reports whether a secret of a client is to be restored: it is not of one that
-// was lost and has masks with nobody, because all complain of it.
+// needed reports whether the client's secret must be reconstructed. It need not if the client
+// dropped out and every neighbour complained, so that it shares no mask.
 func (a *Aggregator) needed(place int) bool {
 	if a.u1 == nil || a.u1.Has(place) {
 		return true

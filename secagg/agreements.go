@@ -8,12 +8,13 @@ import (
 	"github.com/fedsim/fedsim/secagg/internal/basepoint"
 )
 
-// Agreements has parties of one process leave their private keys to each other, so that what two of
-// them have in common comes from both private keys, which takes a seventh of the time that it takes from one
-// and the other's public key (package basepoint). The bytes are the same. Otherwise that would be most of what a simulated real sum
-// takes. Keys of a round are forgotten two rounds later.
+// Agreements lets parties of one process share their private keys. The secret that two of them have
+// in common is then computed from both private keys. That takes a seventh of the time that one
+// private and one public key take (package basepoint), and gives the same bytes. Otherwise this
+// computation would be most of the cost of a simulated real sum. Keys of a round are forgotten two
+// rounds later.
 //
-// It is for simulations, whose process holds the keys of both anyway. In a deployment each
+// It is for simulations, whose process holds the keys of both parties anyway. In a deployment each
 // party must be without one. It is safe for concurrent use.
 type Agreements struct {
 	mu      sync.RWMutex
@@ -52,7 +53,8 @@ func (a *Agreements) leaveMask(round uint64, key *ecdh.PrivateKey) error {
 	})
 }
 
-// leave adds a key to those that to names, once nobody else is at them; nothing where keys are not shared.
+// leave adds a key to the keys that to names, under the lock; it does nothing if keys are not
+// shared.
 func (a *Agreements) leave(key *ecdh.PrivateKey, to func() privateKeys) error {
 	if a == nil {
 		return nil
@@ -81,8 +83,8 @@ func (a *Agreements) find(round uint64, public ...protocol.Key) []*basepoint.Key
 	return out
 }
 
-// common is what a key has in common with each of others, and an error where it has nothing: where the
-// other's is of low order. Nil takes everybody's public key.
+// common returns the secrets that a key has in common with each of others. It returns an error for
+// a key of low order, which has none. A nil Agreements computes from every party's public key.
 func (a *Agreements) common(round uint64, own *ecdh.PrivateKey, peers []protocol.Key, run protocol.Runner) ([][32]byte, []error) {
 	out, errs := make([][32]byte, len(peers)), make([]error, len(peers))
 	if !a.products(round, own, peers, out) {

@@ -27,9 +27,9 @@ func shared(t *testing.T, plan *protocol.Plan, a *secagg.Agreements) *federation
 	return f
 }
 
-// What clients that leave their keys to each other deal and mask, and the sum, is that of clients that compute
-// everything from public keys, byte for byte; a key that nobody left is taken from its public half. Keys are kept for the
-// round after theirs, and no longer.
+// Clients that share their keys in Agreements deal, mask and sum as clients that compute everything
+// from public keys, byte for byte. A key that is not in Agreements is taken from its public half.
+// Keys are kept for the round after theirs, and no longer.
 func TestAgreements(t *testing.T) {
 	p := plan(20, exact("V", 8, 32))
 	p.Cohort.Tolerance = 0.3

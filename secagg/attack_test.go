@@ -37,9 +37,9 @@ func without(m *protocol.Survivors, lost ...int) *protocol.Survivors {
 	return &protocol.Survivors{Round: m.Round, Count: u1.Count(), U1: u1}
 }
 
-// The aggregator shows a client two sets of survivors. Answering both would
-// reveal both kinds of share of whoever is in one of them only, and thin the
-// noise twice. The first set is the only one, and its answer never changes.
+// The aggregator shows a client two sets of survivors. Answering both would reveal both kinds of
+// share of every client that is in one set only, and thin the noise twice. The client answers the
+// first set only, and its answer never changes.
 func TestTwoSurvivorSetsForOneClient(t *testing.T) {
 	for _, mode := range bothModes {
 		f := small(t, mode)
@@ -67,8 +67,8 @@ func TestTwoSurvivorSetsForOneClient(t *testing.T) {
 	}
 }
 
-// The same before anything was revealed: in active mode a client that signed a
-// set would by signing another one lend itself to two quorums.
+// The aggregator shows two sets before anything was revealed: in active mode a client that signed
+// both sets would lend itself to two quorums.
 func TestTwoSurvivorSetsToSign(t *testing.T) {
 	f := small(t, graph.Active)
 	f.through(protocol.StageMaskedInput)
@@ -86,10 +86,10 @@ func TestTwoSurvivorSetsToSign(t *testing.T) {
 	}
 }
 
-// The aggregator tells some clients that client 9 survived and others that it
-// was lost: with t of each it would have its seed and its key. Hiding it from
-// its neighbours would also have them take more of their noise back than the
-// others think. Whatever signatures it hands out, one side has no quorum.
+// The aggregator tells some clients that client 9 survived and others that it was lost: with t of
+// each it would have its seed and its key. Hiding it from its neighbours would also have them take
+// more of their noise back than the others think. For every choice of the signatures that it hands
+// out, one side has no quorum.
 func TestTwoSurvivorSetsForTwoGroups(t *testing.T) {
 	for hidden := 1; hidden < attacked-1; hidden++ { // from so many is client 9 hidden
 		f := small(t, graph.Active)
@@ -162,9 +162,9 @@ func TestForgedQuorums(t *testing.T) {
 	}
 }
 
-// Of every neighbour exactly one share is revealed, and of the right kind: a
-// ghost (whose input the aggregator invents) is shown as surviving, so its key,
-// with which its masks could be taken off, stays where it is.
+// Each client reveals exactly one share of every neighbour, of the right kind. The aggregator
+// invents the input of a ghost and shows the ghost as surviving: its masks could be taken off with
+// its key only, and the shares of its key stay hidden.
 func TestOneKindOfShareForEachPeer(t *testing.T) {
 	answers := make(map[bool]*protocol.Unmask) // by whether client 9 is shown as surviving
 	for _, ghost := range []bool{false, true} {
@@ -279,8 +279,8 @@ func TestReplayedRound(t *testing.T) {
 	}
 }
 
-// What was said in a round is of no use in the next: keys and shares of the
-// one before are not taken for those of this one.
+// Messages of a round are of no use in the next: keys and shares of the last round are refused in
+// this one.
 func TestReplayedMessages(t *testing.T) {
 	for _, mode := range bothModes {
 		f := small(t, mode)
@@ -344,9 +344,8 @@ func TestSwappedKeys(t *testing.T) {
 	culprit(t, err, theAggregator, secagg.ErrSignature)
 }
 
-// The aggregator drops the one whose keys it would rather not have, or has
-// somebody enrolled twice: the client sees that it is not on the roster, or that
-// the roster is none.
+// The aggregator drops a client whose keys it does not want, or enrols a client twice. The client
+// sees that it is not on the roster, or that the roster is malformed.
 func TestBadRosters(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func([]protocol.Member) []protocol.Member
@@ -378,7 +377,7 @@ func TestBadRosters(t *testing.T) {
 	}
 }
 
-// Clients that are shown different sets of those whose shares arrived are in
+// The aggregator shows clients different sets of the clients whose shares arrived. They are in
 // different sums: their masks do not cancel, and the sum is noise.
 func TestDifferentRosters(t *testing.T) {
 	f := small(t, graph.SemiHonest)

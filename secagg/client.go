@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// PartyConfig is what a party is made of.
+// PartyConfig configures a party.
 type PartyConfig struct {
 	ID      protocol.ClientID
 	Session protocol.SessionID
@@ -117,7 +117,7 @@ type Client struct {
 	replacement *protocol.Replacement
 }
 
-// secrets are what a client's masks of a layer come from.
+// secrets are the sources of a client's masks of a layer.
 type secrets struct {
 	seed, key shamir.Secret
 	maskKey   *ecdh.PrivateKey
@@ -130,9 +130,9 @@ type peer struct {
 	faulty bool // it dealt shares of which no use can be made
 }
 
-// Begin takes the plan of the round that was set up, before the masked input at the
-// latest. A party begins each round once: ErrRound is returned for one that is
-// not later than the last it began, and ErrPlan for a plan of another setup.
+// Begin takes the plan of the round that was set up, before the masked input at the latest. A party
+// begins each round once: Begin returns ErrRound for a round that is not later than the last it
+// began, and ErrPlan for a plan of another setup.
 func (c *Client) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != c.setup || c.plan != nil {
 		return ErrPlan

@@ -7,19 +7,19 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// Complaints (active mode alone; not in Bonawitz et al.). A holder who was dealt
-// shares that do not open, or are not what was committed to, behind the dealer's own
-// signature, leaves the dealer out of its masks, and says so with its masked input.
-// With the complaint goes the secret of the mask that the two would have had, so that
-// the dealer's half of it can be taken off: the edge is gone, and the round goes
-// on. That gives nothing away that the dealer could not, who is at fault. A holder who
-// complains without reason tells what it might tell anyway, and holds no shares.
+// Complaints (active mode alone; not in Bonawitz et al.). A dealer may have signed shares that do
+// not open, or that differ from its commitments. A holder of such shares leaves the dealer out of
+// its masks, and complains with its masked input. The complaint contains the secret of the mask
+// that the two would have had, so that the dealer's half of the mask can be taken off. The edge is
+// gone, and the round continues. The complaint reveals only what the dealer, who is at fault, could
+// reveal as well. A holder who complains without reason reveals what it could reveal anyway, and
+// holds no shares.
 
 // edge is between a dealer and a holder who complains of it, by their places.
 type edge struct{ holder, dealer int }
 
-// complaints are those of the client. With more of them than there may be colluders
-// it takes no part: too few masks with honest neighbours might be left to hide it.
+// complaints returns the client's complaints. With more complaints than there may be colluders the
+// client takes no part: too few masks with honest neighbours might be left to hide its input.
 func (c *Client) complaints(run protocol.Runner) ([]protocol.Complaint, error) {
 	var out []protocol.Complaint
 	var places []int

@@ -47,10 +47,10 @@ func badDealer(t *testing.T, neighbours []int, lost ...int) *federation {
 	return f
 }
 
-// A dealer's bad shares, under its own signature, would stop whoever is dealt them; or,
-// revealed later, have the holder blamed. The holder complains, the two have no mask
-// in common, and the sum is exact: with the dealer in it, without it, without the
-// holder, and with holders that complain of each other's neighbour.
+// A dealer's bad shares, under its own signature, would stop their holders; or, revealed later,
+// have the holder blamed. The holder complains, the two have no mask in common, and the sum is
+// exact: with the dealer in it, without it, without the holder, and with holders that complain of
+// each other's neighbour.
 func TestDealerCommitsToOtherShares(t *testing.T) {
 	for name, c := range map[string]struct{ badTo, lost []int }{
 		"to one":                       {badTo: []int{0}},
@@ -75,8 +75,8 @@ func TestDealerCommitsToOtherShares(t *testing.T) {
 	}
 }
 
-// So many complain that the dealer's secret cannot be restored: t = 6 of its 9
-// neighbours would have to. It is named, as the one that dealt.
+// So many holders complain that the dealer's secret cannot be restored: t = 6 of its 9 neighbours
+// would have to answer. The error names the client as the dealer.
 func TestDealerOfTooManyBadShares(t *testing.T) {
 	for _, c := range []struct {
 		badTo, lost []int
@@ -93,7 +93,8 @@ func TestDealerOfTooManyBadShares(t *testing.T) {
 			t.Errorf("bad to %v: %v; want client 4 named, %d of 6 shares left", c.badTo, err, c.left)
 		}
 	}
-	// Lost holders are nobody's fault, and with them the dealer's: 9 - 2 - 2 = 5.
+	// The loss of a holder is no client's fault. Together with the complaints it leaves the dealer
+	// too few holders, 9 - 2 - 2 = 5, and the error names the dealer.
 	f := badDealer(t, []int{0, 1}, 8, 9)
 	var why *protocol.Unrecoverable
 	if err := f.stage(protocol.StageMaskedInput); !errors.As(err, &why) || why.Client != 4 || why.Left != 5 || !why.Dealt {
@@ -226,9 +227,9 @@ func TestHonestDealerIsNotFramed(t *testing.T) {
 	}
 }
 
-// Keys of low order are not taken: whoever advertises one would stop its neighbours.
-// The encodings are those of the seven points of order 1, 2, 4 and 8 on Curve25519 and
-// its twist that libsodium refuses (0, 1, two of order 8, p-1, p and p+1).
+// Keys of low order are refused: a client that advertised one would stop its neighbours. The
+// encodings are the seven that libsodium refuses, of the points of order 1, 2, 4 and 8 on
+// Curve25519 and its twist (0, 1, two of order 8, p-1, p and p+1).
 func TestKeysOfLowOrder(t *testing.T) {
 	for _, code := range []string{
 		"0000000000000000000000000000000000000000000000000000000000000000",

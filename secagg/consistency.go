@@ -9,9 +9,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Stage 3, consistency check (active mode alone; Bonawitz et al., round 3): a
-// client signs the one set of survivors that it was shown, and unmasks only when
-// so many signed the same that no other set can have as many.
+// Stage 3, consistency check (active mode alone; Bonawitz et al., round 3). A client signs the
+// single set of survivors that it was shown. It unmasks only when so many clients signed the same
+// set that no other set can have as many signatures.
 
 // Confirm signs the survivors. For the same survivors it returns the same signature
 // again; for others it returns ErrLocked.
@@ -52,8 +52,8 @@ func (c *Client) lock(m *protocol.Survivors) error {
 	return nil
 }
 
-// isAmong checks a set that a sum is to be over, of those who were there before it:
-// the client must be one of them.
+// isAmong checks a set that a sum is to be over, a subset of the clients that were there before it:
+// the client must be in the set.
 func (c *Client) isAmong(set, of partialView) error {
 	if err := c.roster.survivors(set, of); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *Client) isAmong(set, of partialView) error {
 	return nil
 }
 
-// signedSurvivors is what a signature over survivors is over. The binding holds
+// signedSurvivors returns the bytes that a signature over survivors is over. The binding contains
 // session, round, plan, model and roster.
 func signedSurvivors(binding protocol.Hash, id protocol.ClientID, u1 protocol.Bitmap) []byte {
 	h := protocol.NewTranscript("fedsim/secagg/consistency/v1").Bytes(binding[:]).Uint(uint64(id)).Bytes(u1).Sum()
@@ -110,8 +110,8 @@ func (a *Aggregator) checkConfirmed(from protocol.ClientID, m *protocol.Consiste
 	return nil
 }
 
-// closeConsistency puts the signatures in the order of clients, and says if they
-// are too few for anybody to unmask.
+// closeConsistency puts the signatures in the order of clients. It returns an error if they are too
+// few for any client to unmask.
 func (a *Aggregator) closeConsistency() error {
 	slices.SortFunc(a.signed, func(x, y protocol.Signed) int { return cmp.Compare(x.Client, y.Client) })
 	if need := Quorum(a.plan.Cohort, len(a.roster.members)); len(a.signed) < need {

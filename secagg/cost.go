@@ -10,19 +10,18 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Cost is what a real sum costs a client in a round in which nobody is lost. Bytes
-// is the size of each kind of message when it travels alone, 0 if there is none, for the
-// client whose messages are longest. The first clients' messages, and most that travel
-// inside another, are a few bytes shorter; with several releases, each vector beyond the
-// first takes a few more. Unmask includes the expected size of the removals, which is
-// Removal.
+// Cost is a client's cost of a real sum, in a round in which no client is lost. Bytes is the size
+// of each kind of message when it travels alone, 0 if there is none, for the client whose messages
+// are longest. The first clients' messages, and most that travel inside another, are a few bytes
+// shorter; with several releases, each vector beyond the first takes a few more. Unmask includes
+// the expected size of the removals, which is Removal.
 type Cost struct {
 	Choice  graph.Choice
 	Bytes   [protocol.Kinds]int
 	Removal int
 }
 
-// Cost says what each round of a plan costs. The errors are those of Validate.
+// Cost says what each round of a plan costs. It returns the errors of Validate.
 func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	if err := p.Validate(plan); err != nil {
 		return Cost{}, err
@@ -33,7 +32,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		return Cost{}, err
 	}
 	n, k, it := plan.Cohort.Wanted(), choice.Degree, plan.Round
-	first := protocol.ClientID(plan.Cohort.All() - n) // of all clients those whose numbers take most
+	first := protocol.ClientID(plan.Cohort.All() - n) // of all clients, the clients with the longest numbers
 	last := first + protocol.ClientID(n-1)
 	var signature, nonce []byte
 	share := protocol.EncryptedShare{Peer: last, Ciphertext: make([]byte, plaintextSize(p.Mode, layersOf(setup))+chacha20poly1305.Overhead)}
@@ -65,7 +64,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 	roster, set := &protocol.Roster{Round: it, Clients: n, Members: members}, partialView{count: n, known: protocol.NewBitmap(n)}
 	if p.inParts(setup) {
 		roster.Members = members[max(0, n-k-1):]
-		roster.Ring = &protocol.Ring{Start: n - 1, Proof: make([]protocol.Hash, 2*bits.Len(uint(n-1)))} // at the most
+		roster.Ring = &protocol.Ring{Start: n - 1, Proof: make([]protocol.Hash, 2*bits.Len(uint(n-1)))} // the largest there can be
 		set.known, set.digest = protocol.NewBitmap(len(roster.Members)), new(protocol.Hash)
 	}
 	messages := []protocol.Message{

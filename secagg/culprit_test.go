@@ -17,8 +17,8 @@ func culprits(a *secagg.Aggregator) []protocol.ClientID {
 	return out
 }
 
-// lyingDealers is a federation of 10 clients in active mode after they dealt, of whom some
-// deal otherwise.
+// lyingDealers is a federation of 10 clients in active mode after they dealt. The clients in lie
+// deal as their functions say.
 func lyingDealers(t *testing.T, lie map[int]func(*secagg.Client, *protocol.Shares) error) *federation {
 	t.Helper()
 	f := small(t, graph.Active)
@@ -42,13 +42,13 @@ func lyingDealers(t *testing.T, lie map[int]func(*secagg.Client, *protocol.Share
 	return f
 }
 
-// All who dealt shares of another secret than they published are named by the one sum
-// that fails: two whose seed is not of its hash, and one whose mask key is not the one
-// that it advertised, which comes to light when it is lost. Nobody else is.
+// A failed sum names every dealer of shares of another secret than it published, and no other
+// client. Two dealt a seed that does not have the published hash. One dealt a mask key that it did
+// not advertise, which its loss brings to light.
 func TestCulpritsOfASum(t *testing.T) {
 	flipped := func(_ *secagg.Client, m *protocol.Shares) error { m.SeedHash[5] ^= 4; return nil }
-	// The mask key's share stands behind the seed's 32 bytes, in little endian: its lowest
-	// bit, in every share, is another polynomial than the one dealt.
+	// The mask key's share stands behind the seed's 32 bytes, in little endian. Its lowest bit,
+	// flipped in every share, gives another polynomial than the dealt polynomial.
 	otherKey := func(c *secagg.Client, m *protocol.Shares) error {
 		for i := range m.Shares {
 			flip := make([]byte, 64)
@@ -85,8 +85,8 @@ func TestCulpritsOfASum(t *testing.T) {
 	}
 }
 
-// Whoever's message is refused for what is in it is named, and who speaks out of turn is
-// not. In semi-honest mode nobody is: there is nobody to lie.
+// A client whose message was refused for its content is named, and a client that speaks out of turn
+// is not. In semi-honest mode no client is named, since clients are assumed not to lie.
 func TestCulpritsOfMessages(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.Active, graph.SemiHonest} {
 		f := small(t, mode)
@@ -103,8 +103,8 @@ func TestCulpritsOfMessages(t *testing.T) {
 	}
 }
 
-// One who complains of an honest dealer has nobody named; nor does a dealer of whom as
-// many complain as may lie, when its secret is lost with other losses.
+// A complaint about an honest dealer names no client. Nor do complaints by as many holders as may
+// lie, if the dealer's secret is lost together with other losses.
 func TestComplaintsNameNobodyAlone(t *testing.T) {
 	f := badDealer(t, []int{0})
 	for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask} {
@@ -121,8 +121,9 @@ func TestComplaintsNameNobodyAlone(t *testing.T) {
 	}
 }
 
-// Removals are in the clear where noise is split, and no larger than noise: 10 clients'
-// shares of variance 4/7, which Bernstein's bound has within 23 but for 2^-40.
+// Removals are in the clear where noise is split, and no larger than noise: the shares of 10
+// clients have variance 4/7, and Bernstein's bound keeps their sum within 23 except with
+// probability 2^-40.
 func TestRemovalBeyondNoise(t *testing.T) {
 	for _, size := range []int64{20, 30, -30, 1 << 62} {
 		p := plan(10, releases()...)

@@ -30,7 +30,7 @@ func TestDropoutsAtSeveralStages(t *testing.T) {
 	}
 }
 
-// The same where noise is replaced, with the two sums over different clients.
+// Clients drop out where noise is replaced: the two sums are over different clients.
 func TestDropoutsAtSeveralStagesOfReplacedNoise(t *testing.T) {
 	for _, losses := range spread(2, 5) {
 		t.Run(fmt.Sprint(losses), func(t *testing.T) {
@@ -78,7 +78,7 @@ func (f *federation) losing(losses []int) map[protocol.Stage]int {
 	return gone
 }
 
-// One client's change may be wider than the ring: the sum is what has to fit.
+// One client's change may be wider than the ring, since only the sum has to fit.
 func TestChangeWiderThanTheRing(t *testing.T) {
 	f := newFederation(t, replacing(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}), secagg.Params{})
 	f.change()

@@ -38,8 +38,7 @@ func (a *Aggregator) Fork() *Aggregator {
 	return &f
 }
 
-// ShareUnverified is Share for a roster of which somebody else has verified the
-// signatures.
+// ShareUnverified is Share for a roster whose signatures the caller has verified.
 func (c *Client) ShareUnverified(m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	if err := c.enter(protocol.StageShare); err != nil {
 		return nil, err
@@ -50,8 +49,7 @@ func (c *Client) ShareUnverified(m *protocol.Roster, run protocol.Runner) (*prot
 	return c.split(run)
 }
 
-// CheckUnverified is Check for survivors of whom somebody else has verified the
-// quorum's signatures.
+// CheckUnverified is Check for survivors whose quorum's signatures the caller has verified.
 func (c *Client) CheckUnverified(m *protocol.Survivors) error {
 	if c.stage != protocol.StageUnmask {
 		return fmt.Errorf("%w: %s", ErrOrder, protocol.StageUnmask)
@@ -63,8 +61,7 @@ func (c *Client) CheckUnverified(m *protocol.Survivors) error {
 	return nil
 }
 
-// ReceiveUnverified is Receive for shares of which somebody else has verified the
-// signatures.
+// ReceiveUnverified is Receive for shares whose signatures the caller has verified.
 func (a *Aggregator) ReceiveUnverified(from protocol.ClientID, m *protocol.Shares) error {
 	if err := a.expects(from, m.Round, protocol.StageShare); err != nil {
 		return err
@@ -84,8 +81,8 @@ type Masking struct {
 	Spec    mask.Spec
 }
 
-// Maskings are those of the client's input once it is given the delivery, in the
-// order of releases; sub says which of them it subtracts. The client stays as it is.
+// Maskings returns the maskings of the client's input once it is given the delivery, in the order
+// of releases; sub says which of them it subtracts. The client stays as it is.
 func (c *Client) Maskings(m *protocol.Delivery, run protocol.Runner) (maskings []Masking, sub []bool, err error) {
 	f := c.Fork()
 	if err = f.open(m, run); err != nil {
@@ -94,8 +91,8 @@ func (c *Client) Maskings(m *protocol.Delivery, run protocol.Runner) (maskings [
 	return f.maskings(ofInputs, f.arrived.known, f.roster.context(f.plan, f.arrived), run)
 }
 
-// ChangeMaskings are those over what the client's noise changes by once it is given
-// the survivors, of the releases of which noise is replaced.
+// ChangeMaskings returns the maskings of the changes of the client's noise once it is given the
+// survivors, for the releases with replaced noise.
 func (c *Client) ChangeMaskings(m *protocol.Survivors, run protocol.Runner) (maskings []Masking, sub []bool, err error) {
 	f := c.Fork()
 	if err = f.Check(m, nil, run); err != nil {
@@ -155,8 +152,8 @@ func (c *Client) SignDealt(i int, s *protocol.EncryptedShare) {
 	s.Committed.Signature = ed25519.Sign(c.party.cfg.Identity, ch.signed(s.Ciphertext, s.Committed))
 }
 
-// SignAs signs survivors with somebody else's key, as a colluding client would
-// that is told what this client is bound to.
+// SignAs signs survivors with another client's key, as a colluding client would that is told what
+// this client is bound to.
 func (c *Client) SignAs(id protocol.ClientID, identity ed25519.PrivateKey, u1 protocol.Bitmap) protocol.Signed {
 	return protocol.Signed{Client: id, Signature: ed25519.Sign(identity, signedSurvivors(c.context.Binding, id, u1))}
 }
@@ -176,9 +173,9 @@ func (a *Agreements) Kept(round uint64) int { return len(a.tables[round]) }
 // LowOrder reports whether a public key is taken to be of low order.
 var LowOrder = lowOrder
 
-// Stripped is what is left of the sum of some clients' masked inputs once everything is off
-// that can be derived from the answers to unmask: these clients' own masks, and those that
-// they have with clients that were lost.
+// Stripped returns the rest of the sum of some clients' masked inputs after everything is taken off
+// that the answers to unmask reveal. These are the clients' own masks, and the masks that they have
+// with lost clients.
 func (a *Aggregator) Stripped(clients protocol.Bitmap, residues [][]byte, run protocol.Runner) ([][]int64, error) {
 	secrets, err := a.restore(ofInputs, run)
 	if err != nil {

@@ -19,8 +19,8 @@ var (
 	ErrPlan = errors.New("the plan is not of the round that was set up, or there is one already")
 	// ErrMalformed: sizes, order or encodings are not what the stage asks for.
 	ErrMalformed = errors.New("the message is malformed")
-	// ErrKeys: keys that are not those which the client advertised.
-	ErrKeys = errors.New("the keys are not those that were advertised")
+	// ErrKeys: the keys differ from the keys that the client advertised.
+	ErrKeys = errors.New("the keys are not the advertised keys")
 	// ErrSignature: a signature is missing or does not verify.
 	ErrSignature = errors.New("the signature does not verify")
 	// ErrShare: shares that do not open, are missing, or are not what their dealer

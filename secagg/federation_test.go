@@ -141,7 +141,7 @@ func (f *federation) answer(stage protocol.Stage, i int) (protocol.Message, erro
 	}
 }
 
-// stages are those of the federation's mode and plan.
+// stages returns the stages of the federation's mode and plan.
 func (f *federation) stages() []protocol.Stage {
 	out := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput}
 	if f.aggregator.Confirms() {
@@ -220,7 +220,7 @@ func (f *federation) choice() graph.Choice {
 	return c
 }
 
-// through runs the stages up to one, included, without losing anybody.
+// through runs the stages up to and with the last without losing a client.
 func (f *federation) through(last protocol.Stage) {
 	f.t.Helper()
 	for _, s := range f.stages() {

@@ -13,12 +13,12 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Each target spoils one message of a sum that is sound otherwise. Whatever comes,
-// nothing panics; who broke a rule is named, and in active mode it is who did; what
-// is accepted keeps what the comment of the target says.
+// Each target spoils one message of an otherwise sound sum. No message may cause a panic. The error
+// names the client that broke a rule, and in active mode names it rightly. An accepted message
+// keeps the promises in the comment of the target.
 
-// scene is a sum of 5 clients, of whom 1 may be lost, without colluders: as it stands
-// before each stage, and what is said there.
+// scene is a sum of 5 clients without colluders; 1 client may be lost. It holds the state before
+// each stage, and what is said there.
 type scene struct {
 	*federation
 	active      bool
@@ -82,7 +82,7 @@ func (s *scene) play(stage protocol.Stage) {
 	s.next(stage)
 }
 
-// plain is the sum over everybody.
+// plain is the sum over every client.
 func (s *scene) plain() [][]int64 {
 	everybody := func(int) bool { return true }
 	return s.sumOf(everybody, everybody)
@@ -94,10 +94,10 @@ func blamed(err error, parties ...protocol.Party) bool {
 	return errors.As(err, &fault) && slices.Contains(parties, fault.Culprit)
 }
 
-// FuzzReceive: a client's message. A malformed one names the client; nothing of it
-// counts, and the sound one that follows leads to the plain sum. What was signed is
-// accepted as it was signed only: in active mode keys, a signature over survivors,
-// and shares that are revealed. Whoever a client complains of, the others go on.
+// FuzzReceive: a client's message. A malformed message names the client and does not count; the
+// sound message that follows leads to the plain sum. A signed message is accepted only as it was
+// signed: in active mode keys, a signature over survivors, and revealed shares. Whichever clients a
+// client complains of, the others continue.
 func FuzzReceive(f *testing.F) {
 	all := scenes(f)
 	f.Fuzz(func(t *testing.T, setting, number uint8, script []byte) {
@@ -152,8 +152,8 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// finish goes on from a stage at which client 0 has been heard to the sum. Of whom
-// client 0 complained it reveals no share.
+// finish runs the stages to the sum, from a stage in which client 0 has been heard. Client 0
+// reveals no share of the clients that it complained of.
 func (s *scene) finish(t *testing.T, a *secagg.Aggregator, from protocol.Stage, complaints []protocol.Complaint) ([][]int64, error) {
 	t.Helper()
 	for _, stage := range s.stages() {
@@ -182,9 +182,9 @@ func (s *scene) finish(t *testing.T, a *secagg.Aggregator, from protocol.Stage, 
 	return a.Sum(serial{})
 }
 
-// FuzzShare: a roster. A client shares on one that ascends, has enough members and
-// it among them with its own keys, in active mode nobody with others than it signed;
-// it deals to each neighbour once.
+// FuzzShare: a roster. A client accepts a roster only if it ascends, has enough members and
+// contains the client with its own keys. In active mode every member's keys must be signed by that
+// member. The client deals to each neighbour once.
 func FuzzShare(f *testing.F) {
 	all := scenes(f)
 	f.Fuzz(func(t *testing.T, setting uint8, script []byte) {
@@ -229,9 +229,8 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// FuzzMaskedInput: a delivery. A client takes part with those whose shares arrived,
-// who are enough, and with all of its neighbours among them; shares are the ones
-// that were dealt.
+// FuzzMaskedInput: a delivery. A client takes part only if enough clients' shares arrived, all of
+// its neighbours' among them. The shares must be the dealt shares.
 func FuzzMaskedInput(f *testing.F) {
 	all := scenes(f)
 	f.Fuzz(func(t *testing.T, setting uint8, script []byte) {
@@ -268,10 +267,9 @@ func FuzzMaskedInput(f *testing.F) {
 	})
 }
 
-// FuzzUnmask: survivors, twice, and a quorum. In active mode a client signs one set,
-// and unmasks the one that four signed. In either it unmasks one that is possible,
-// whatever else it is shown, and reveals one share of each neighbour: of the kind
-// that goes with the set.
+// FuzzUnmask: survivors, twice, and a quorum. In active mode a client signs one set, and unmasks
+// only the set that four signed. In either mode it unmasks one possible set, whatever else it is
+// shown. It reveals one share of each neighbour, of the kind that goes with the set.
 func FuzzUnmask(f *testing.F) {
 	all := scenes(f)
 	f.Fuzz(func(t *testing.T, setting uint8, first, second, signatures []byte) {
@@ -338,10 +336,9 @@ func (s *scene) checkQuorum(t *testing.T, u1 *protocol.Survivors, q *protocol.Qu
 	}
 }
 
-// FuzzReplace: survivors, and twice who answered. A client that unmasked the one set
-// opens the second sum for the first that is possible among it, and for no other; it
-// reveals one share of each neighbour in the first sum, of the kind that goes with the
-// second set.
+// FuzzReplace: survivors, and twice the clients that answered. A client that unmasked one set opens
+// the second sum for the first possible subset of it, and for no other. It reveals one share of
+// each neighbour in the first sum, of the kind that goes with the second set.
 func FuzzReplace(f *testing.F) {
 	s := scenes(f)[replaced]
 	f.Fuzz(func(t *testing.T, survivors, first, second []byte) {
@@ -370,7 +367,7 @@ func FuzzReplace(f *testing.F) {
 		if same := one.Count == two.Count && bytes.Equal(one.U2, two.U2); same != (err == nil) || !same && !blamed(err, theAggregator) || same && !cmp.Equal(m, again) {
 			t.Errorf("after %x, %x is answered with %+v, %v", one.U2, two.U2, again, err)
 		}
-		whole := s.said[protocol.StageReplace][2].(*protocol.Replacement).Shares // of those who answered, all of them
+		whole := s.said[protocol.StageReplace][2].(*protocol.Replacement).Shares // of the clients that answered, all of them
 		whole = slices.DeleteFunc(slices.Clone(whole), func(r protocol.RevealedShare) bool { return !u1.U1.Has(int(r.Of)) })
 		if len(m.Shares) != len(whole) {
 			t.Fatalf("%d shares are revealed, want one of each of %d neighbours", len(m.Shares), len(whole))
@@ -383,9 +380,9 @@ func FuzzReplace(f *testing.F) {
 	})
 }
 
-// FuzzDealing: what a client deals, in active mode, under its own signature. The
-// aggregator names the client, or its holders go on, with a complaint if need be: to
-// the plain sum, or to none, because of that client.
+// FuzzDealing: a client's dealt shares, in active mode, under its own signature. Either the
+// aggregator names the client, or its holders continue, with a complaint if need be. They reach the
+// plain sum, or none because of that client.
 func FuzzDealing(f *testing.F) {
 	s := scenes(f)[active]
 	const dealer, holder = 4, 2
@@ -426,8 +423,8 @@ func FuzzDealing(f *testing.F) {
 	})
 }
 
-// dealing is the scene with everybody's shares, but for those of the last client,
-// which has not been heard.
+// dealing is the scene with every client's shares except the last client's, which has not been
+// heard.
 func (s *scene) dealing(t *testing.T) *federation {
 	t.Helper()
 	g := *s.federation

@@ -16,8 +16,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// golden is testdata/golden.json: one round in either mode, and one that replaces
-// noise.
+// golden is testdata/golden.json: one round in either mode, and one round with replaced noise.
 type golden struct {
 	Rounds  int
 	Beacon  []byte
@@ -38,12 +37,12 @@ type goldenSum struct {
 	Sum               [][]int64
 }
 
-// Every field of every message of a sum is, byte for byte, what testdata/golden.py
-// computes from the specification: in both modes, on a sparse and a complete graph,
-// with noise split and replaced, with clients lost on the way and, in active mode, one
-// who complains of another. The script has primitives of its own, which are held
-// against the vectors of their standards. A derivation that is changed on purpose gets
-// a new domain and new vectors:
+// The script testdata/golden.py computes, from the specification, every field of every message of a
+// sum. The messages are equal, byte for byte. The rounds are in both modes, on a sparse and a
+// complete graph, with noise split and replaced, and with clients lost on the way. In active mode
+// one client complains of another. The script has primitives of its own, which are held against the
+// vectors of their standards. A derivation that is changed on purpose gets a new domain and new
+// vectors:
 //
 //	cd secagg/testdata && python3 golden.py > golden.json
 func TestGolden(t *testing.T) {
@@ -99,7 +98,7 @@ func (g *golden) check(t *testing.T, want *goldenSum) {
 	}
 }
 
-// sent goes through a stage; it is what each client says.
+// sent goes through a stage and returns each client's message.
 func sent(f *federation, s protocol.Stage, liar map[string]int) map[string]any {
 	f.t.Helper()
 	out := make(map[string]any)
@@ -142,8 +141,8 @@ func lie(f *federation, m protocol.Message, dealer, holder int) {
 	}
 }
 
-// fields is a message as JSON has it: structures by field, without those that are
-// zero or empty, and bytes in hexadecimal.
+// fields returns a message as JSON has it: structures by field, without zero or empty fields, and
+// bytes in hexadecimal.
 func fields(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:

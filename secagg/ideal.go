@@ -30,12 +30,12 @@ func (d Draw) String() string {
 	return "sum"
 }
 
-// IdealClient is a client's side of the ideal sum of one round, or that of all clients of a process. It keeps
-// nothing secret: there are no keys and no masks.
+// IdealClient is the side of a client in the ideal sum of one round, or of all clients of a
+// process. It keeps nothing secret: there are no keys and no masks.
 type IdealClient struct {
 	setup protocol.Setup
 	draw  Draw
-	many  bool // it is that of many clients
+	many  bool // it stands for many clients
 	plan  atomic.Pointer[protocol.Plan]
 
 	// Messages that are the same for all clients are made once.
@@ -225,9 +225,9 @@ func (s *Ideal) Receive(_ protocol.ClientID, m protocol.StageMessage) error {
 	return nil
 }
 
-// Add takes what others have added up, in place of messages: per release the sum of the inputs of so many
-// clients, modulo 2^64, of whom so many answered the survivors. The sum then has the noise that it has where
-// all of them were heard.
+// Add takes the sums that other processes have added up, in place of messages. For each release it
+// takes the sum of inputs clients' vectors, modulo 2^64; answered of these clients answered the
+// survivors. The sum then has the same noise as if every client had been heard here.
 func (s *Ideal) Add(sums [][]int64, inputs, answered int) error {
 	if s.plan == nil {
 		return ErrOrder
@@ -261,7 +261,7 @@ func (s *Ideal) Verify(protocol.ClientID, protocol.StageMessage) func(protocol.R
 // Close does nothing in an ideal sum.
 func (s *Ideal) Close(protocol.Stage) error { return nil }
 
-// Culprits are nobody: whoever runs an ideal sum is trusted, and so is who takes part.
+// Culprits returns nil: the process that runs an ideal sum is trusted, and so are its clients.
 func (s *Ideal) Culprits() []protocol.Culprit { return nil }
 
 // Confirms reports that there is nothing to confirm.
@@ -276,7 +276,8 @@ func (s *Ideal) Next(closed protocol.Stage, _ protocol.ClientID) protocol.Messag
 	return s.next[closed].message
 }
 
-// opening is what opens the stage after a closed one, which so many have answered.
+// opening returns the message that opens the stage after a closed stage, which n clients have
+// answered.
 func (s *Ideal) opening(closed protocol.Stage, n int) protocol.Message {
 	it := s.setup.Round
 	switch closed {
@@ -320,9 +321,9 @@ func (s *Ideal) Sum(protocol.Runner) ([][]int64, error) {
 	return out, nil
 }
 
-// addNoise draws the noise that u1 survivors, of whom u2 answered, leave in
-// the sum: b = V/(u1-c) from each who answered and a = V/w from each who fell
-// silent; V from each where noise is local.
+// addNoise draws the noise that the u1 survivors leave in the sum if u2 of them answered: b =
+// V/(u1-c) from each client that answered and a = V/w from each that fell silent. Where noise is
+// local it is V from each client.
 func (s *Ideal) addNoise(dst []int64, r protocol.Release) error {
 	u1, u2 := s.counts[protocol.StageMaskedInput], s.counts[protocol.StageUnmask]
 	sampler, err := s.tables.SkellamFor(r.Noise.Final(s.plan.Cohort, u1, u2), len(dst))

@@ -282,7 +282,7 @@ func TestSumWithoutEntropy(t *testing.T) {
 	}
 }
 
-// The messages that open a stage carry how many clients answered the one before.
+// The message that opens a stage carries the number of clients that answered the previous stage.
 func TestNext(t *testing.T) {
 	p := plan(5, exact("g", 1, 8))
 	p.Round = 9
@@ -307,7 +307,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("after the stage %s (-want +got):\n%s", stage, d)
 		}
 	}
-	// Who answers the last stage, or does not, changes no number and no noise.
+	// The answers to the last stage change no number and no noise.
 	if err := s.Receive(0, &protocol.Replacement{Round: 9}); err != nil {
 		t.Fatal(err)
 	}
@@ -380,9 +380,9 @@ func TestWidthWithoutNoise(t *testing.T) {
 	}
 }
 
-// The ring that Width gives does, and one bit less would not: by Chernoff's
-// bound on the tail of Skellam noise with its exact generating function, which
-// is tighter than the closed form that Width uses.
+// The ring that Width gives suffices, and one bit less would not. This follows from Chernoff's
+// bound on the tail of Skellam noise with its exact generating function. That bound is tighter than
+// the closed form that Width uses.
 func TestWidthWithNoise(t *testing.T) {
 	for _, c := range []struct {
 		cohort   protocol.Cohort
@@ -423,9 +423,9 @@ func TestWidthWithNoise(t *testing.T) {
 	}
 }
 
-// At every place of the ring's edge, for small variances, where Skellam tails
-// are far heavier than normal ones: no ring that is given lets a sum wrap with
-// more than 2^-40, by Chernoff's bound as above.
+// For small variances Skellam tails are far heavier than normal tails. No ring that Width gives
+// lets a sum wrap with probability above 2^-40, by Chernoff's bound as above. Every place of the
+// ring's edge is tried.
 func TestWidthHoldsSmallVariances(t *testing.T) {
 	r := exact("g", 1, 8)
 	for _, v := range []float64{0.01, 0.1, 1, 3, 10, 100} {

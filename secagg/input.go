@@ -80,15 +80,15 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 	return firstError(errs)
 }
 
-// unseal decrypts what the i-th neighbour dealt. In active mode the dealer signed the
-// ciphertext and its commitments: whatever is wrong behind a good signature is the
-// dealer's doing, of which the client complains, and a bad signature the aggregator's,
-// who should have checked it. Where nobody lies nothing is wrong.
+// unseal decrypts the shares that the i-th neighbour dealt. In active mode the dealer signed the
+// ciphertext and its commitments. Anything wrong behind a good signature is the dealer's fault, and
+// the client complains of it. A bad signature is the fault of the aggregator, which should have
+// checked it. In semi-honest mode parties are assumed not to lie, so nothing is wrong.
 func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 	p, n := &c.peers[i], layersOf(c.setup)
 	dealer := c.roster.members[p.at]
 	if s.Peer != dealer.Client {
-		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: shares of client %d where those of %d belong", ErrShare, s.Peer, dealer.Client))
+		return c.lie(protocol.StageMaskedInput, fmt.Errorf("%w: shares of client %d in the place of client %d's", ErrShare, s.Peer, dealer.Client))
 	}
 	if err := checkSealed(s, c.party.cfg.Params.Mode, n); err != nil {
 		return c.lie(protocol.StageMaskedInput, err)
@@ -147,9 +147,9 @@ type masking struct {
 	sub    bool
 }
 
-// masks are what the client's masks of a layer come from, its own and one of each
-// neighbour among the clients given, but for those it complains of. The secrets behind them are forgotten, so that
-// nothing is masked twice.
+// masks returns the client's masks of a layer: its own and one for each neighbour among the clients
+// given, except the neighbours it complains of. It forgets the secrets behind them, so that nothing
+// is masked twice.
 func (c *Client) masks(l layer, among protocol.Bitmap, run protocol.Runner) ([]masking, error) {
 	own := c.own[l]
 	c.own[l] = secrets{}
@@ -212,7 +212,7 @@ func checkMasked(p *protocol.Plan, m *protocol.MaskedInput) error {
 	return nil
 }
 
-// closeInput settles U1: everybody whose masked input arrived.
+// closeInput settles U1, the clients whose masked input arrived.
 func (a *Aggregator) closeInput() error {
 	a.u1 = protocol.NewBitmap(len(a.roster.members))
 	for i := range a.roster.members {

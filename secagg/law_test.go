@@ -47,7 +47,7 @@ func (h hot) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]prot
 }
 func (hot) Finish([]byte, protocol.Runner) error { return nil }
 
-// observed is what an aggregator of a round sees of the noise.
+// observed holds the noise that an aggregator of a round sees.
 type observed struct {
 	noise    []float64 // in the sum, contributions subtracted
 	first    []float64 // in the sum of the masked inputs alone
@@ -125,9 +125,8 @@ func accumulate(sum []float64, v []protocol.Integers) []float64 {
 	return sum
 }
 
-// checkVariance compares the second moment with that of Skellam noise of mean 0
-// and variance v, whose fourth moment is 3v² + v: the standard error of n
-// squares is sqrt((2v² + v)/n).
+// checkVariance compares the second moment with the moment of Skellam noise of mean 0 and variance
+// v. Its fourth moment is 3v² + v, so the standard error of n squares is sqrt((2v² + v)/n).
 func checkVariance(t *testing.T, name string, x []float64, v float64) {
 	t.Helper()
 	sum := 0.0
@@ -179,10 +178,9 @@ func checkSameLaw(t *testing.T, name string, x, y []float64) {
 	}
 }
 
-// The noise of a sum, drawn at once or by the clients, has the variance of the
-// FMF paper's section 6.2 with c = 2 colluders taken out of its denominators,
-// u2·V/(u1 - 2) + (u1 - u2)·V/(8 - 2), and the same law both ways; with
-// nobody, 10% and 50% of the survivors silent in round 2.
+// The noise of a sum, drawn at once or by the clients, has the variance of the FMF paper's section
+// 6.2 with c = 2 colluders taken out of its denominators, u2·V/(u1 - 2) + (u1 - u2)·V/(8 - 2). Both
+// ways give the same law. None, 10% and 50% of the survivors are silent in round 2.
 func TestNoise(t *testing.T) {
 	for i, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for j, u2 := range []int{20, 18, 10} {
@@ -212,10 +210,9 @@ func checkNoise(t *testing.T, kind protocol.NoiseKind, u1, u2 int, seed uint64) 
 	}
 }
 
-// checkCorrelation: what is taken back says nothing about what stays when the
-// noise is split, and the published scheme is broken because its second view is
-// independent of the first: with everybody answering, the new noise has no part
-// in the old.
+// checkCorrelation: with split noise, the noise that is taken back says nothing about the noise
+// that stays. The published scheme is broken because its second view is independent of the first:
+// if every client answers, the new noise has no part in the old.
 func checkCorrelation(t *testing.T, name string, kind protocol.NoiseKind, o observed) {
 	t.Helper()
 	other, what := o.removals, "the removals"

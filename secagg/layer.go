@@ -2,21 +2,21 @@ package secagg
 
 import "github.com/fedsim/fedsim/protocol"
 
-// layer is one of the sums that a round is: that of the inputs or, where noise
-// is replaced, that of what the noise changes by, both over the same clients and the
-// same graph. Each has secrets, shares and masks of its own, and every transcript
-// says whose they are. For a client may be in the first sum and fall silent before
-// the second: neighbours then reveal its seed of the one and its key of the other,
-// and if either were good for the other's masks, that would open its input.
+// layer is one of the sums of a round: the sum of the inputs or, where noise is replaced, the sum
+// of the changes of noise. Both are over the same clients and the same graph. Each has secrets,
+// shares and masks of its own, and every transcript names its layer. The reason: a client may be in
+// the first sum and fall silent before the second. Neighbours then reveal its seed of the first
+// layer and its key of the second. If either were good for the other layer's masks, that would open
+// its input.
 type layer uint8
 
 const (
 	ofInputs layer = iota
 	ofChanges
-	layers // how many there are at the most
+	layers // the largest number of layers
 )
 
-// layersOf is how many sums a round is.
+// layersOf returns the number of sums of a round.
 func layersOf(s protocol.Setup) layer {
 	if s.Replaces {
 		return layers
@@ -40,7 +40,7 @@ func (l layer) key(k *protocol.Keys) protocol.Key {
 	return k.Mask
 }
 
-// seedHash is the hash, among those that a client published, of its seed.
+// seedHash returns the hash of the layer's seed from the hashes that a client published.
 func (l layer) seedHash(m *protocol.Shares) protocol.Hash {
 	if l == ofChanges {
 		return *m.ChangeHash

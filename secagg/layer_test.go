@@ -10,9 +10,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// Were two layers ever to have a scalar in common, what is derived from it would
-// still differ, and so would masks of one pair of keys, and everything else that is
-// bound to a transcript.
+// Two layers never share what is derived from a scalar, even if they had a scalar in common. So
+// masks of one pair of keys differ, and so does everything else that is bound to a transcript.
 func TestLayersAreKeptApart(t *testing.T) {
 	setup := protocol.Setup{Round: 3, Cohort: protocol.Cohort{Clients: 2}, Replaces: true}
 	random := simulated.New(1, "layers").Stream("scalars", 0)

@@ -15,10 +15,10 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// rounds are those of a session: what is released under which model, and who
-// is lost at which stage. The first two differ in nothing but their number, and the
-// third from them in which name has which width; in the fifth two vectors have one
-// shape; the last replaces the noise of both releases.
+// rounds lists the rounds of a session: the releases, the model, and the clients that are lost at
+// each stage. The first two rounds differ in their number alone. The third differs from them in
+// which name has which width. In the fifth two vectors have one shape. The last replaces the noise
+// of both releases.
 var rounds = []struct {
 	model    string
 	releases []protocol.Release
@@ -41,13 +41,12 @@ func replacingBoth() []protocol.Release {
 	return out
 }
 
-// Over a run no two masks have the same derivation or the same first block of
-// keystream, whatever of rounds, pairs, names, widths, sessions, models and layers they
-// have in common; both ends of a pair have the same mask, with opposite signs; and
-// there are as many as edges and clients. What clients draw is the worst there is,
-// so that nothing but the bindings tells masks apart: the second session repeats the
-// first one's entropy; a third, under the first one's name with other models, and
-// with parties that are made anew each time, has the same in every round.
+// No two masks of a run have the same derivation or the same first block of keystream, even if they
+// have rounds, pairs, names, widths, sessions, models or layers in common. Both ends of a pair have
+// the same mask, with opposite signs. There are as many masks as edges and clients. The clients'
+// entropy is the worst possible, so that only the bindings tell masks apart: the second session
+// repeats the first one's entropy. A third session has the first one's name and other models. It
+// makes parties anew each time, and they draw the same in every round.
 func TestMasksOfARun(t *testing.T) {
 	effort.NotShort(t, "sessions with all their masks take seconds")
 	sessions := []session{{id: protocol.SessionID{1}}, {id: protocol.SessionID{1}, models: "another ", anew: true}}
@@ -56,9 +55,9 @@ func TestMasksOfARun(t *testing.T) {
 	}
 	c := collection{t: t, uses: make(map[secagg.Masking][]use), blocks: make(map[[aes.BlockSize]byte]secagg.Masking)}
 	for _, s := range sessions {
-		// Everybody is joined to everybody: 45 pairs and 10 clients while all deliver
-		// shares, 36 and 9 without one, and 2, 2, 2, 2, 3 and 2 releases. Active mode does
-		// not replace noise.
+		// Every client is joined to every other: 45 pairs and 10 clients while all deliver shares,
+		// 36 and 9 without one, and 2, 2, 2, 2, 3 and 2 releases. Active mode does not replace
+		// noise.
 		got := c.session(protocol.Cohort{Clients: 10, Tolerance: 0.2, Colluders: 0.05}, graph.Active, s)
 		if want := 3*2*(45+10) + 2*(36+9) + 3*(36+9) + 2*(45+10); got != want {
 			t.Fatalf("%d masks are counted on complete graphs, want %d", got, want)
@@ -188,8 +187,8 @@ func (c *collection) round(f *federation, lost map[protocol.Stage]int) (want int
 	return want
 }
 
-// pairsAndClients is how many masks there should be of a release: one for every client
-// whose shares count, and one for every two of them that dealt to one another.
+// pairsAndClients counts the masks that a release should have: one for every client whose shares
+// count, and one for every two of them that dealt to one another.
 func pairsAndClients(dealt []*protocol.Shares) (n int) {
 	for i, d := range dealt {
 		if d == nil {
@@ -227,7 +226,7 @@ func (c *collection) collect(f *federation, has func(i int) bool, of func(c *sec
 	return all
 }
 
-// expand holds the first block of a mask against those of all others.
+// expand compares the first block of a mask with the first blocks of all others.
 func (c *collection) expand(m secagg.Masking) {
 	c.t.Helper()
 	key, err := mask.DeriveKey(m.Secret, m.Kind, m.Context, m.Spec)
@@ -327,7 +326,7 @@ func TestTotalMaskIsNotLinear(t *testing.T) {
 	}
 }
 
-// complexity is that of the lowest bits.
+// complexity is the linear complexity of the lowest bits.
 func complexity(v []int64) int {
 	low := make([]bool, len(v))
 	for j, x := range v {

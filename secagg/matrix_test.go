@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// column is how many clients are lost.
+// column is an index of the number of lost clients.
 type column int
 
 const (
@@ -34,17 +34,16 @@ func (c column) String() string {
 	return [...]string{"nobody", "one", "a tenth", "the tolerance", "one too many"}[c]
 }
 
-// row is what comes of losing nobody, one client, a tenth, the tolerance and one
-// more, at one stage.
+// row holds the outcomes of losing no client, one client, a tenth, the tolerance and one more, at
+// one stage.
 type row [columns]string
 
-// The dropout matrix: stage × how many are lost × graph × mode, and in semi-honest mode
-// × whether noise is replaced. A cell u/a is the sum over exactly the u clients whose
-// masked input arrived, of whom a answered unmask, with what the noise of these changes
-// by; left<required is the round aborted as too few at the row's stage, or,
-// where that is consistency, without a quorum. Required is ⌈(1-ω)N⌉ by hand, and so
-// is the quorum where it is more: max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), never more than the
-// latter in a plan that has a graph.
+// The dropout matrix: stage × number of lost clients × graph × mode, and in semi-honest mode ×
+// whether noise is replaced. A cell u/a is the sum over exactly the u clients whose masked input
+// arrived, with the changes of noise of the a clients that answered unmask. A cell left<required is
+// a round aborted with too few clients at the row's stage, or, if that is consistency, without a
+// quorum. Required is ⌈(1-ω)N⌉ by hand, and so is the quorum where it is more: max(⌊(n+c)/2⌋+1,
+// ⌈(1-ω)N⌉). The quorum is never more than ⌈(1-ω)N⌉ in a plan that has a graph.
 var matrix = []struct {
 	mode     graph.Mode
 	noise    protocol.NoiseKind
@@ -53,7 +52,7 @@ var matrix = []struct {
 	lost     [columns]int
 	cells    [protocol.Stages]row
 }{
-	{ // t = 11 of 19 neighbours: at the tolerance every one that is left must answer
+	{ // t = 11 of 19 neighbours: at the tolerance every client that is left must answer
 		mode: graph.SemiHonest, noise: protocol.Split, cohort: protocol.Cohort{Clients: 20, Tolerance: 0.4, Colluders: 0.5}, complete: true,
 		lost: [columns]int{0, 1, 2, 8, 9},
 		cells: [protocol.Stages]row{
@@ -95,7 +94,7 @@ var matrix = []struct {
 			protocol.StageReplace:     {"60/60", "60/60", "60/60", "60/60", "52<53"},
 		},
 	},
-	{ // t = 13 of 19: again every one that is left must answer
+	{ // t = 13 of 19: again every client that is left must answer
 		mode: graph.Active, noise: protocol.Split, cohort: protocol.Cohort{Clients: 20, Tolerance: 0.3, Colluders: 0.25}, complete: true,
 		lost: [columns]int{0, 1, 2, 6, 7},
 		cells: [protocol.Stages]row{
@@ -124,13 +123,12 @@ func everything() bool { return effort.Long() }
 
 var workers = protocol.Workers(runtime.GOMAXPROCS(0))
 
-// In active mode with a sparse graph, which takes more than 500 clients, a client verifies
-// some 1,000 signatures over the roster and the survivors, 600,000 for all. There every
-// hundredth client does, and the others take both as verified; and what clients deal is
-// verified by one aggregator, not again in each cell in which they say the same. With
-// FEDSIM_TEST_LONG they all do in the run that loses nobody, from which the others depart,
-// and so does every aggregator. Without it four cells are cut besides: one client and a
-// tenth of them lost at advertise and share.
+// In active mode with a sparse graph, which takes more than 500 clients, a client verifies some
+// 1,000 signatures over the roster and the survivors: 600,000 for all. So every hundredth client
+// verifies, and the others take both as verified. One aggregator verifies dealt shares, not again
+// in each cell with the same shares. With FEDSIM_TEST_LONG every client verifies in the run that
+// loses no client and that the other runs depart from, and so does every aggregator. Without it
+// four cells are left out besides: one client and a tenth of them lost at advertise and share.
 func TestDropoutMatrix(t *testing.T) {
 	for _, c := range matrix {
 		large := c.mode == graph.Active && !c.complete
@@ -166,8 +164,8 @@ func TestDropoutMatrix(t *testing.T) {
 	}
 }
 
-// history is a round in which nobody is lost. A client answers the same
-// messages with the same bytes, so what was said before a loss is said again.
+// history is a round in which no client is lost. A client answers the same messages with the same
+// bytes, so the messages before a loss are reused.
 type history struct {
 	*federation
 	every  int                                      // of so many clients one verifies signatures
@@ -176,8 +174,7 @@ type history struct {
 	stood  [protocol.Stages][]*secagg.Client        // the clients after the stage
 	// dealt are shares that need not be verified again; nil: all need to be.
 	dealt map[*protocol.Shares]bool
-	// undisturbed is what comes of it, which it does whatever the stage is that nobody is
-	// lost at.
+	// undisturbed is the outcome of the round without a loss, which does not depend on the stage.
 	undisturbed protocol.Message
 }
 
@@ -234,8 +231,7 @@ func (k known) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 	return k.Aggregator.Receive(from, m)
 }
 
-// answers are those of the clients to what the leader handed them; of a client
-// that is nil, none.
+// answers returns the clients' answers to the messages of the leader; none for a nil client.
 func (h *history) answers(t *testing.T, clients []*secagg.Client, l *leader) []protocol.StageMessage {
 	t.Helper()
 	out, errs := make([]protocol.StageMessage, len(clients)), make([]error, len(clients))
@@ -307,7 +303,7 @@ func (h *history) cell(t *testing.T, stage protocol.Stage, lost []int, want stri
 	}
 }
 
-// losing is what comes of a round that loses clients at a stage.
+// losing returns the outcome of a round that loses clients at a stage.
 func (h *history) losing(t *testing.T, stage protocol.Stage, lost []int) protocol.Message {
 	if len(lost) == 0 {
 		return h.undisturbed
@@ -343,8 +339,8 @@ func (h *history) forks(after protocol.Stage, lost []int) []*secagg.Client {
 	return out
 }
 
-// expected adds up plainly: inputs of all but those who were lost before theirs
-// arrived, and what noise changes by of all but those who were lost before that did.
+// expected adds up plainly: the inputs of all clients except the lost ones whose inputs had not
+// arrived, and the changes of noise, with the same exception.
 func (h *history) expected(stage protocol.Stage, lost []int) [][]int64 {
 	before := func(last protocol.Stage) func(int) bool {
 		return func(i int) bool { return stage > last || !slices.Contains(lost, i) }
@@ -352,8 +348,8 @@ func (h *history) expected(stage protocol.Stage, lost []int) [][]int64 {
 	return h.sumOf(before(protocol.StageMaskedInput), before(protocol.StageUnmask))
 }
 
-// refused has an aggregator go on although too few are left: a client sees for
-// itself. (Of answers to the last stage that are too few no client hears.)
+// refused has an aggregator continue although too few are left: a client sees for itself. (No
+// client hears of the answers to the last stage, so none sees that they are too few.)
 func (h *history) refused(t *testing.T, stage protocol.Stage, lost []int) {
 	t.Helper()
 	if stage == h.last() {

@@ -15,11 +15,11 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 )
 
-// What proofs about dealt shares and about inputs would be made of, see docs/lies.md:
-// sums of multiples of points of edwards25519. Nothing here runs in a federation.
+// Proofs about dealt shares and about inputs would consist of sums of multiples of points of
+// edwards25519, see docs/lies.md. No federation runs this code.
 
-// pippenger is Σ s·P by the buckets of Pippenger, in time that depends on the scalars, of
-// which only the lowest width bits are read. It is for many points: edwards25519's own
+// pippenger computes Σ s·P by the buckets of Pippenger, in time that depends on the scalars. It
+// reads only the lowest width bits of each scalar. It is for many points: edwards25519's own
 // multiplication keeps a table of each.
 func pippenger(scalars []*edwards25519.Scalar, points []*edwards25519.Point, width int) *edwards25519.Point {
 	window := max(4, min(16, bits.Len(uint(len(points)))-3))

@@ -17,23 +17,23 @@ type Params struct {
 	// Rounds is T, failed attempts included: the bounds hold for all of them
 	// together.
 	Rounds int
-	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of
-	// every client, by its ClientID. Whoever writes the list decides which clients exist,
-	// so it must be signed by the federation's operator, not by the aggregator or the
-	// server.
+	// Identities is the enrolment list, needed in active mode: the Ed25519 public key of every
+	// client, by its ClientID. The writer of the list decides which clients exist. So the
+	// federation's operator must sign it, not the aggregator or the server.
 	Identities []ed25519.PublicKey
-	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value
-	// for this round that nobody could predict before the clients had acknowledged
-	// the roster. The ring is drawn from it. Empty: there is none.
+	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this
+	// round that no party could predict before the clients had acknowledged the roster. The ring is
+	// drawn from it. Empty: there is none.
 	Beacon []byte
 }
 
-// ErrReplace is returned in active mode where noise is replaced: the clients that
-// replaced it are a second set of survivors, for which the protocol has no quorum.
+// ErrReplace is returned in active mode where noise is replaced. The clients that replaced their
+// noise are a second set of survivors, and the protocol has no quorum for it.
 var ErrReplace = errors.New("secagg: replaced noise is summed in semi-honest mode alone, since in active mode clients would have to agree on who replaced it; split the noise, or use semi-honest mode")
 
-// ErrChosen is returned in active mode where a part of the clients is asked: who draws the session's ID could try until one
-// choice has a client among colluding ones, and nobody supplies a beacon that cannot be known before.
+// ErrChosen is returned in active mode if a part of the clients is asked. The party that draws the
+// session's ID could try IDs until a choice has one client among colluding ones. No party supplies
+// a beacon that cannot be known before.
 var ErrChosen = errors.New("secagg: a part of the clients is chosen by the ID of the session, which an active server would draw until it suits it; ask all, or use semi-honest mode")
 
 // Validate reports everything that makes a real sum of the plan impossible; it names the
@@ -73,7 +73,7 @@ func (p Params) validateSetup(s protocol.Setup) error {
 func (p Params) Graph(s protocol.Setup) graph.Params {
 	c := s.Cohort
 	colluders := c.Colluders
-	if c.Enrolled > 0 { // all that collude may be among those that the round goes on with
+	if c.Enrolled > 0 { // all colluders may be among the clients that stay in the round
 		colluders = float64(c.Colluding()) / float64(c.Wanted())
 	}
 	return graph.Params{
@@ -82,16 +82,16 @@ func (p Params) Graph(s protocol.Setup) graph.Params {
 	}
 }
 
-// Quorum is how many signatures over one set of survivors a client needs to unmask in
-// active mode, with n clients on the roster: max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that any two
-// quorums share an honest signer. The roster is that of the advertisements; all clients
-// that the aggregator shows later are on it.
+// Quorum returns the number of signatures over one set of survivors that a client needs to unmask
+// in active mode, with n clients on the roster. It is max(⌊(n+c)/2⌋+1, ⌈(1-ω)N⌉), so that any two
+// quorums share an honest signer. The roster is the roster of the advertisements; all clients that
+// the aggregator shows later are on it.
 func Quorum(c protocol.Cohort, n int) int {
 	return max((n+c.Colluding())/2+1, c.Required())
 }
 
-// setting hashes what is fixed before anybody advertises: the round, who may
-// take part in it, and the parameters. The plan may not be known by then.
+// setting hashes everything that is fixed before the first client advertises: the round, the
+// clients that may take part in it, and the parameters. The plan may not be known by then.
 func (p Params) setting(s protocol.Setup) protocol.Hash {
 	t := protocol.NewTranscript("fedsim/secagg/setting/v1").Bytes(s.Session[:]).Uint(s.Round).
 		Cohort(s.Cohort).

@@ -34,7 +34,7 @@ func TestQuorum(t *testing.T) {
 	}
 }
 
-// What no real sum can be made of is refused, by both sides, for its own reason.
+// Both sides refuse parameters that make no real sum possible, each for its own reason.
 func TestParamsRefuse(t *testing.T) {
 	private, list := identities(t, 10)
 	good := plan(10, releases()...)

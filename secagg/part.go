@@ -8,17 +8,17 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// A relay between some of the clients and the aggregator adds up their vectors. There is
-// one sum over all clients as without it, so a part of it is of no use to anybody: masks
-// with clients elsewhere are still on it.
+// A relay between some of the clients and the aggregator adds up their vectors. There is one sum
+// over all clients as without the relay. A part of the sum is of no use to any party: masks with
+// clients elsewhere are still on it.
 //
-// The aggregator takes the rest of a client's message with [Aggregator.Held], and the
-// vectors of all of a relay's clients at once with [Aggregator.AddPart]. Whose vectors
-// have not come when the stage is closed has not answered it. In U1 are thus exactly the
-// clients whose vectors are in the sum, whichever way they took.
+// The aggregator takes the rest of a client's message with [Aggregator.Held], and the vectors of
+// all of a relay's clients at once with [Aggregator.AddPart]. A client whose vectors have not come
+// when the stage is closed has not answered it. So U1 has exactly the clients whose vectors are in
+// the sum, whichever way they took.
 
-// ErrRelay is returned in active mode. A client that lies is excluded there for
-// what it was seen to send, and of what a relay adds up nobody sees who sent it.
+// ErrRelay is returned in active mode. A client that lies is excluded there for a message that it
+// was seen to send. In a relay's sum no party sees which client sent what.
 var ErrRelay = errors.New("secagg: relays add vectors up in semi-honest mode alone")
 
 // Part adds up, at a relay, what clients send in one stage of a round: their masked
@@ -31,8 +31,8 @@ type Part struct {
 	sums   []*mask.Vector
 }
 
-// NewPart makes an empty part of a plan's round, of which the session has so many. The
-// errors are those of protocol.Plan.Validate, and ErrOrder for a stage without vectors.
+// NewPart makes an empty part of a plan's round, in a session of so many rounds. It returns the
+// errors of protocol.Plan.Validate, and ErrOrder for a stage without vectors.
 func NewPart(plan *protocol.Plan, stage protocol.Stage, rounds int) (*Part, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (p *Part) Read(m protocol.StageMessage) ([][]byte, error) {
 	return nil, fmt.Errorf("%w: %s of round %d", ErrOrder, stage, round)
 }
 
-// removals are those of a client, as residues.
+// removals returns a client's removals as residues.
 func (p *Part) removals(m *protocol.Unmask) ([][]byte, error) {
 	if err := checkRemovals(p.plan, m); err != nil {
 		return nil, err
@@ -172,9 +172,9 @@ func (a *Aggregator) hold(from protocol.ClientID, m protocol.StageMessage) error
 	return nil
 }
 
-// AddPart adds what a relay has added up of the vectors of clients: all of them, and nobody
-// else, with a message of the present stage that Held took and none that came since. Bit c
-// of clients is client c. With an error nothing was added.
+// AddPart adds a relay's sum of clients' vectors. The sum must be over all of these clients, and no
+// others. Held must have taken each client's message of the present stage, and the client's vectors
+// must not have come since. Bit c of clients is client c. With an error nothing was added.
 func (a *Aggregator) AddPart(clients protocol.Bitmap, sums [][]byte) error {
 	if a.Confirms() {
 		return ErrRelay

@@ -84,8 +84,8 @@ func stripped(m protocol.StageMessage) protocol.StageMessage {
 	}
 }
 
-// close has relays give their sums, but for one, and ends the stage. Clients of a relay that
-// gave none are lost.
+// close has all relays except one give their sums, and ends the stage. Clients of a relay that gave
+// none are lost.
 func (r *relays) close(stage protocol.Stage, but int) error {
 	r.t.Helper()
 	for k := range r.parts {
@@ -113,8 +113,8 @@ func vectors(s protocol.Stage) bool {
 	return s == protocol.StageMaskedInput || s == protocol.StageUnmask
 }
 
-// The sum through relays is that of the inputs, added up plainly, and of what noise changes
-// by, whichever relay is lost at whichever stage with vectors.
+// The sum through relays equals the plain sum of the inputs and of the changes of noise, whichever
+// relay is lost at whichever stage with vectors.
 func TestPartsSumUp(t *testing.T) {
 	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound} {
 		for _, lost := range []protocol.Stage{protocol.Stages, protocol.StageMaskedInput, protocol.StageUnmask} {
@@ -156,8 +156,8 @@ func TestPartsSumUp(t *testing.T) {
 	}
 }
 
-// relayed is a federation of 12 clients at 2 relays and at none, of which a third may be
-// lost, with something for noise to change by.
+// relayed is a federation of 12 clients at 2 relays and at none. A third of the clients may be
+// lost, and there is something for noise to change by.
 func relayed(t *testing.T, kind protocol.NoiseKind) *relays {
 	p := plan(12, releases()...)
 	p.Cohort = protocol.Cohort{Clients: 12, Tolerance: 0.35, Colluders: 0.05}
@@ -177,9 +177,8 @@ func relayed(t *testing.T, kind protocol.NoiseKind) *relays {
 	return &relays{federation: f, of: 3}
 }
 
-// What a relay hands on, and everything of it that can be taken off, is no sum of its
-// clients: the masks that they have with clients of the other relays stay on. The sum of all
-// parts, the control, is one.
+// A relay's part is no sum of its clients even after everything is taken off that can be: their
+// masks with clients of the other relays stay on. The sum of all parts, the control, is a sum.
 func TestPartStaysMasked(t *testing.T) {
 	r := relayed(t, protocol.NoNoise)
 	for i := range r.alive {
@@ -232,8 +231,8 @@ func TestPartStaysMasked(t *testing.T) {
 	}
 }
 
-// A relay that says of its sum what is not so spoils the sum, and shows nothing: neither the
-// sum with the client that it is about nor the one without it.
+// A relay that lies about the clients in its sum spoils the whole sum, and reveals nothing: neither
+// the sum with the client in question nor the sum without it.
 func TestFalseListsSpoilTheSum(t *testing.T) {
 	for name, lie := range map[string]func(r *relays, victim int, residues [][]byte) error{
 		"listed, and not in the sum": func(r *relays, victim int, residues [][]byte) error {
@@ -288,8 +287,8 @@ func TestFalseListsSpoilTheSum(t *testing.T) {
 	}
 }
 
-// What is not the sum of exactly those whose vectors are held is refused, and nothing of it
-// added; and so is what comes twice, at another stage, or in active mode.
+// A sum is refused and not added unless it is over exactly the clients whose vectors are held. So
+// is a sum that comes twice, at another stage, or in active mode.
 func TestBadParts(t *testing.T) {
 	r := relayed(t, protocol.Split)
 	r.through(protocol.StageShare)

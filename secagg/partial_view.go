@@ -8,16 +8,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// partialView is a set of clients as a client is told of it: those among the members that it knows
-// and, where these are not all, how many there are and what stands for the whole set in hashes.
+// partialView is a set of clients as a client is told of it: the members that the client knows.
+// Where these are not all, it has also the number of all members and the hash that stands for the
+// whole set.
 type partialView struct {
 	count  int
 	known  protocol.Bitmap
 	digest *protocol.Hash // nil where all members are known
 }
 
-// whole is what stands for the set in hashes: its weight, too, of which the hash tells a client
-// nothing, so that masks cancel only among clients that are told the same.
+// whole stands for the set in hashes. It includes the weight, since the hash tells a client nothing
+// about the weight: masks cancel only among clients that are told the same weight.
 func (t partialView) whole() []byte {
 	if t.digest == nil {
 		return t.known
@@ -26,15 +27,15 @@ func (t partialView) whole() []byte {
 	return h[:]
 }
 
-// unknown is how many there are whom the client does not know.
+// unknown counts the clients of the set that the client does not know.
 func (t partialView) unknown() int { return t.count - t.known.Count() }
 
-// is reports whether somebody is told the same again.
+// is reports whether two views tell the same.
 func (t partialView) is(o partialView) bool {
 	return t.count == o.count && bytes.Equal(t.known, o.known) && (t.digest == nil) == (o.digest == nil) && bytes.Equal(t.whole(), o.whole())
 }
 
-// clone is a copy that nobody else holds.
+// clone returns a copy that shares nothing with the original.
 func (t partialView) clone() partialView {
 	t.known = slices.Clone(t.known)
 	if t.digest != nil {
@@ -57,8 +58,8 @@ func (r *roster) fits(t partialView) error {
 	return nil
 }
 
-// told is what the client at a place is told of a set of clients: of those that it knows
-// and, where these are not all, the weight of the set and its hash.
+// told returns the view of a set for the client at a place: the clients that it knows and, where
+// these are not all, the weight of the set and its hash.
 func (a *Aggregator) told(set protocol.Bitmap, place int) partialView {
 	if a.roster.ring == nil {
 		return partialView{count: set.Count(), known: set}
@@ -74,7 +75,8 @@ func (a *Aggregator) told(set protocol.Bitmap, place int) partialView {
 	return t
 }
 
-// wholly is the part of it that everybody is told alike, computed once for each set.
+// wholly returns the part of the view that is the same for every client, computed once for each
+// set.
 func (a *Aggregator) wholly(set protocol.Bitmap) partialView {
 	if a.roster.ring == nil {
 		return partialView{count: set.Count(), known: set}

@@ -11,7 +11,8 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// crowdScene is what a client of a crowd is shown at each stage, and the client before it.
+// crowdScene holds the messages that a client of a crowd is shown at each stage, and the client
+// before it.
 type crowdScene struct {
 	*crowd
 	self    protocol.ClientID
@@ -49,16 +50,17 @@ func (s *crowdScene) possible(set, before protocol.Bitmap, count, countBefore in
 	return nil
 }
 
-// place is that of the client on its part of the roster.
+// place is the client's place on its part of the roster.
 func (s *crowdScene) place() int {
 	return slices.IndexFunc(s.shown[protocol.StageShare].(*protocol.Roster).Members, func(m protocol.Member) bool { return m.Client == s.self })
 }
 
-// FuzzParts: what a client of a large federation is shown. A roster is taken if it is the client's
-// part of a ring of a possible size, with its own keys; a delivery if it has all the shares of
-// neighbours who are said to have dealt some, and masks are those of the genuine one only with the same
-// set, weight and hash; survivors and who answered if they are possible among those before them. Whatever
-// else comes names somebody, and ends the client's part.
+// FuzzParts: messages to a client of a large federation. A roster is accepted if it is the client's
+// part of a ring of a possible size, with its own keys. A delivery is accepted if it has all the
+// shares of neighbours that are said to have dealt some. Its masks are the masks of the genuine
+// delivery only with the same set, weight and hash. Survivors and the clients that answered are
+// accepted if they are possible among the clients before them. Every other message is refused with
+// a named party, and ends the client's part.
 func FuzzParts(f *testing.F) {
 	s := newCrowdScene(f)
 	for stage := range uint8(4) {
@@ -146,7 +148,7 @@ func (s *crowdScene) accepted(t *testing.T, shown, said protocol.Message) {
 	}
 }
 
-// keys are a member's, which nobody signs in semi-honest mode.
+// keys returns a member's keys; in semi-honest mode there is no signature over them.
 func keys(m protocol.Member) protocol.Keys {
 	m.Keys.Signature = nil
 	return m.Keys

@@ -118,7 +118,7 @@ func TestSignatureOfAnotherSetup(t *testing.T) {
 			}
 			r.Members = append(r.Members, protocol.Member{Client: protocol.ClientID(i), Keys: *m.Keys})
 		}
-		for i := range 2 { // the one that was told of another setup, and one that was not
+		for i := range 2 { // one client was told of another setup, and one was not
 			if _, err := f.clients[i].Share(r, serial{}); !errors.Is(err, secagg.ErrSignature) {
 				t.Errorf("%s: client %d goes on: %v", name, i, err)
 			}
@@ -126,8 +126,8 @@ func TestSignatureOfAnotherSetup(t *testing.T) {
 	}
 }
 
-// A setup can be begun anew, with other secrets; but of a round one plan is
-// taken, whatever was set up for it, and only one that the setup was for.
+// A setup can be begun anew, with other secrets. But a client accepts one plan of a round, whatever
+// was set up for it, and only a plan that the setup was for.
 func TestSecondPlan(t *testing.T) {
 	f := small(t, graph.SemiHonest)
 	p := f.party(0, 0)

@@ -58,7 +58,7 @@ func (a *Aggregator) open(l layer, run protocol.Runner) error {
 	return nil
 }
 
-// masked are the clients between whom there are masks of a layer, and those of them
+// masked returns the clients between whom there are masks of a layer, and among them the clients
 // whose vectors are in its sum.
 func (a *Aggregator) masked(l layer) (among, in protocol.Bitmap) {
 	if l == ofChanges {
@@ -73,7 +73,7 @@ type restored struct {
 	holder []int
 	secret shamir.Secret
 	seed   [32]byte         // of a client that is in the sum
-	key    *ecdh.PrivateKey // of one that is not
+	key    *ecdh.PrivateKey // of a client that is not in the sum
 }
 
 // restore puts together, of a layer, the seed of every client that is in the sum and
@@ -172,9 +172,9 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	return w.lagrange, w.err
 }
 
-// remaining are the masks of a layer that did not cancel: the own one of each client
-// in the sum, and of each that is not those that its neighbours in the sum have in
-// common with it; and those that only one side put on.
+// remaining returns the masks of a layer that did not cancel. They are the own mask of each client
+// in the sum; the masks that a client outside the sum has in common with its neighbours in the sum;
+// and the masks that only one side put on.
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
 	out := a.onesided()
@@ -214,13 +214,12 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	return out, firstError(errs)
 }
 
-// OpenMasks is how many masks a worker expands at a time when it removes them from a sum.
-// It bounds the memory of keystreams, of which a large federation has hundreds of
-// thousands.
+// OpenMasks is the number of masks that a worker expands at a time when it removes them from a sum.
+// It bounds the memory of keystreams. A large federation has hundreds of thousands of them.
 const OpenMasks = 64
 
-// maskGroups is in how many groups at the most the masks of a sum are dealt out to
-// workers, each with a vector of its own.
+// maskGroups is the largest number of groups that the masks of a sum are divided into. Each group
+// is for one worker with a vector of its own.
 const maskGroups = 16
 
 // unmask takes masks off a sum.

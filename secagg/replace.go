@@ -2,10 +2,9 @@ package secagg
 
 import "github.com/fedsim/fedsim/protocol"
 
-// Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking
-// of the second sum. The answers to unmask carried what noise changes by, masked as
-// the inputs were. Who answered is U2; the others of U1 keep the noise that is in
-// their inputs.
+// Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking of the second
+// sum. The answers to unmask carried what noise changes by, masked as the inputs were. The clients
+// that answered are U2; the others of U1 keep the noise that is in their inputs.
 
 // Replace reveals the shares that the second sum needs, for the clients that were shown
 // to have answered unmask. After it has accepted such a set, it returns the same answer
@@ -31,8 +30,8 @@ func (c *Client) Replace(m *protocol.Answered) (*protocol.Replacement, error) {
 	return c.replacement, nil
 }
 
-// closeUnmask settles U2, if noise is replaced: everybody whose answer arrived. They
-// must be able to restore the secrets of both sums.
+// closeUnmask settles U2, the clients whose answer arrived, if noise is replaced. They must be able
+// to restore the secrets of both sums.
 func (a *Aggregator) closeUnmask() error {
 	if !a.setup.Replaces {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// The attacks on rounds that replace noise: two sums over the same clients, of
-// which a client may be in one and not in the other.
+// The attacks on rounds that replace noise: there are two sums over the same clients, and a client
+// may be in one and not in the other.
 
 // smallReplacing is small with one release whose noise is replaced.
 func smallReplacing(t *testing.T) *federation {
@@ -24,7 +24,7 @@ func smallReplacing(t *testing.T) *federation {
 	return f
 }
 
-// answeredBut is who unmasked, without some.
+// answeredBut returns the clients that unmasked, without some.
 func answeredBut(m *protocol.Answered, lost ...int) *protocol.Answered {
 	u2 := without(&protocol.Survivors{U1: m.U2}, lost...).U1
 	return &protocol.Answered{Round: m.Round, Count: u2.Count(), U2: u2}
@@ -95,12 +95,12 @@ func revealed(t *testing.T, lostAt protocol.Stage) (f *federation, of map[protoc
 	return f, of
 }
 
-// Client 9 sends its input and falls silent: its neighbours reveal its seed for the
-// first sum and its key for the second, so whoever collects the answers has a secret
-// of both kinds. Seed and key of one sum would open its input. These open nothing:
-// the four secrets are independent, so the key of the second sum says nothing about
-// the masks that it has in common with others in the first, and in the second it has
-// put none on. Should its answer still arrive, that is under its own mask, too.
+// Client 9 sends its input and falls silent. Its neighbours reveal its seed for the first sum and
+// its key for the second, so a collector of the answers has a secret of both kinds. Seed and key of
+// one sum would open its input. These open nothing: the four secrets are independent. The key of
+// the second sum says nothing about the masks that client 9 has in common with others in the first,
+// and in the second it has put none on. Should its answer still arrive, the answer is under its own
+// mask, too.
 func TestSecretsOfTheTwoSumsDiffer(t *testing.T) {
 	secrets := make(map[string][32]byte)
 	for _, c := range []struct {
@@ -140,9 +140,9 @@ func TestSecretsOfTheTwoSumsDiffer(t *testing.T) {
 	}
 }
 
-// The aggregator says of a client that it answered, and that it did not: it would
-// have both its secrets of the second sum, and with them what its noise changed by
-// if that ever arrived. The first set is the only one, and its answer never changes.
+// The aggregator says of a client that it answered, and that it did not. It would then have both of
+// the client's secrets of the second sum, and with them the change of its noise if that ever
+// arrived. The client accepts the first set only, and its answer never changes.
 func TestTwoAnsweredSetsForOneClient(t *testing.T) {
 	f := smallReplacing(t)
 	f.through(protocol.StageUnmask)
@@ -169,8 +169,8 @@ func TestTwoAnsweredSetsForOneClient(t *testing.T) {
 			t.Errorf("a share of client %d is revealed after one of client %d", s.Of, first.Shares[i].Of)
 		}
 	}
-	// Another set, shown first, has the other share of who is missing revealed, and
-	// nobody else's.
+	// Another set, shown first, makes the client reveal the other share of the missing client, and
+	// no other client's.
 	missing := first.Shares[2].Of
 	twin := smallReplacing(t)
 	twin.through(protocol.StageUnmask)
@@ -208,7 +208,7 @@ func TestImpossibleAnswered(t *testing.T) {
 	} {
 		f := smallReplacing(t)
 		f.through(protocol.StageShare)
-		f.lose(8, 1) // 9 survive, of whom 8 must answer
+		f.lose(8, 1) // 9 survive; 8 must answer
 		for _, s := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageUnmask} {
 			if err := f.stage(s); err != nil {
 				t.Fatal(err)
@@ -268,7 +268,7 @@ func TestReplaceOutOfOrder(t *testing.T) {
 	culprit(t, plain.aggregator.Receive(0, &protocol.Replacement{Round: 1}), protocol.ClientParty(0), secagg.ErrOrder)
 }
 
-// Who did not replace its noise has no say in who did, and nobody has two.
+// A client that did not replace its noise has no say in who did, and no client has two.
 func TestReplacementOfOthers(t *testing.T) {
 	f := smallReplacing(t)
 	f.through(protocol.StageMaskedInput)
@@ -288,8 +288,8 @@ func TestReplacementOfOthers(t *testing.T) {
 	culprit(t, f.aggregator.Receive(0, shares), protocol.ClientParty(0), secagg.ErrOrder)
 }
 
-// A client reveals its shares of the first sum's secrets in the place of the
-// second's: nobody can tell in semi-honest mode, but no wrong sum comes out.
+// A client reveals its shares of the first sum's secrets in the place of the second's. In
+// semi-honest mode no party can tell which client did, but no wrong sum comes out.
 func TestSharesOfTheOtherSum(t *testing.T) {
 	f := smallReplacing(t)
 	f.through(protocol.StageUnmask)
@@ -319,10 +319,9 @@ func TestSharesOfTheOtherSum(t *testing.T) {
 	}
 }
 
-// The aggregator hides a survivor from a client that has no mask in common with it:
-// what the client's noise changes by is masked for the survivors that it was shown,
-// and cancels with nobody's. The sum of the inputs, which was to be had anyway, is
-// no better known for it.
+// The aggregator hides a survivor from a client that has no mask in common with it. The change of
+// the client's noise is masked for the survivors that it was shown, and cancels with no other
+// client's. The aggregator could have the sum of the inputs anyway, and learns no more about it.
 func TestOtherSurvivorsForOneChange(t *testing.T) {
 	f := smallReplacing(t)
 	f.through(protocol.StageMaskedInput)
@@ -350,7 +349,7 @@ func TestOtherSurvivorsForOneChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.next(protocol.StageUnmask)
-	_, err := f.answer(protocol.StageReplace, 0) // somebody answered whom it was not shown
+	_, err := f.answer(protocol.StageReplace, 0) // a client answered that this client was not shown
 	culprit(t, err, theAggregator, secagg.ErrSurvivors)
 	f.lose(0, 1)
 	if err = f.stage(protocol.StageReplace); err != nil {

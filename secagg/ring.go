@@ -10,15 +10,15 @@ import (
 	"github.com/fedsim/fedsim/secagg/internal/merkle"
 )
 
-// WholeUpTo is the number of clients up to which each is shown the whole roster. In a larger
-// federation, in semi-honest mode, a client is shown its own part of the ring: itself, its
-// neighbours, and a proof that they stand side by side in a Merkle tree over the ring, whose root
-// masks are bound to as they are to the roster elsewhere. So what a client gets and computes
-// grows with the number of its neighbours, and not with that of all clients. Of the sets of who is
-// left it is shown that part, the weight and a hash.
+// WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a
+// larger federation, in semi-honest mode, a client is shown its own part of the ring: itself, its
+// neighbours, and a proof that they stand side by side in a Merkle tree over the ring. Masks are
+// bound to the root of the tree, as they are to the roster in small federations. So a client's
+// traffic and computation grow with the number of its neighbours, and not with the number of all
+// clients. Of the sets of remaining clients it is shown its part, the weight and a hash.
 //
-// In active mode everybody is shown everything: a client there counts signatures of survivors
-// over the set whose weight sets its noise, and verifies everybody's keys.
+// In active mode every client is shown everything. A client there counts signatures of survivors
+// over the set whose weight sets its noise, and verifies every client's keys.
 const WholeUpTo = 500
 
 // inParts reports whether clients are shown parts of the roster.
@@ -28,9 +28,9 @@ func (p Params) inParts(s protocol.Setup) bool {
 
 func (r *roster) parts() bool { return r.params.inParts(r.setup) }
 
-// ring is the order of all clients on the ring. It follows from everybody's keys, so that
-// nobody can know it before they are fixed, and a client can tell for any two others who comes first. That
-// the hash which it is told is of all keys a client takes on the aggregator's word.
+// ring is the order of all clients on the ring. It follows from every client's keys, so that no
+// party can know it before they are fixed. A client can tell the order of any two other clients. It
+// takes on the aggregator's word that the hash is over all keys.
 type ring struct {
 	keys  protocol.Hash // of all members
 	order []int32       // the place on the roster at each position
@@ -38,7 +38,7 @@ type ring struct {
 	tree  *merkle.Tree  // of the members, by position
 }
 
-// ringSeed is what the order is drawn from, of the hash of all keys.
+// ringSeed is the seed that the order is drawn from, made of the hash of all keys.
 func (r *roster) ringSeed(keys protocol.Hash) protocol.Hash {
 	return protocol.NewTranscript("fedsim/secagg/ring/v1").Bytes(keys[:]).Bytes(r.params.Beacon).Sum()
 }
@@ -65,7 +65,7 @@ func leaf(m *protocol.Member) merkle.Hash {
 	return merkle.Leaf(t.Encoding())
 }
 
-// ringHash is what masks are bound to: all keys, and the order of clients.
+// ringHash is the hash that masks are bound to: all keys, and the order of clients.
 func (r *roster) ringHash(keys, root protocol.Hash) protocol.Hash {
 	return protocol.NewTranscript("fedsim/secagg/ring-roster/v1").Bytes(r.setting[:]).Uint(uint64(r.clients)).Bytes(keys[:]).Bytes(root[:]).Sum()
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// The ring of a small roster, and what each client is shown of it, is that of testdata/ring.py, which
-// computes both from the specification. A client makes the same hash of its part.
+// The script testdata/ring.py computes the ring of a small roster, and each client's part of it,
+// from the specification. The roster's ring and parts are equal to them. A client makes the same
+// hash of its part.
 func TestRingGolden(t *testing.T) {
 	var want struct {
 		Keys, Hash string

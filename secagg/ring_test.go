@@ -95,7 +95,7 @@ func (c *crowd) answerOf(client *secagg.Client, i int) (protocol.Message, error)
 	}
 }
 
-// stage has everybody answer who is still there, and the aggregator tell them what follows.
+// stage has every remaining client answer, and the aggregator tell them what follows.
 func (c *crowd) stage(s protocol.Stage) {
 	c.t.Helper()
 	for i := range c.clients {
@@ -128,8 +128,9 @@ func (c *crowd) stages() []protocol.Stage {
 	return out
 }
 
-// The sum is that over exactly who delivered a masked input, whoever is lost at whatever stage, and no
-// client got more than its part of the roster, whose size does not follow from how many there are.
+// The sum is over exactly the clients that delivered a masked input, whichever client is lost at
+// whichever stage. No client got more than its part of the roster. The size of that part does not
+// follow from the number of clients.
 func TestCrowd(t *testing.T) {
 	for _, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -170,8 +171,8 @@ func (c *crowd) sum() {
 	}
 }
 
-// Of a large federation so few may arrive that everybody is everybody's neighbour, an even number or an
-// odd one: the part of each is then the whole ring.
+// So few of a large federation may arrive that all clients are neighbours, an even number or an odd
+// number of them. The part of each is then the whole ring.
 func TestCrowdOfWhomFewCame(t *testing.T) {
 	for _, came := range []int{19, 20} {
 		t.Run(fmt.Sprint(came), func(t *testing.T) {
@@ -254,8 +255,9 @@ func TestPartsAreChecked(t *testing.T) {
 	}
 }
 
-// Masks are bound to the whole roster and to everybody whose shares arrived, though a client is
-// shown a part: where one client is told anything else, of those it knows or of the others, nothing cancels.
+// Masks are bound to the whole roster and to all clients whose shares arrived, though a client is
+// shown a part. If one client is told anything else, about clients that it knows or about the
+// others, nothing cancels.
 func TestCrowdsAreBound(t *testing.T) {
 	c := newCrowd(t, protocol.NoNoise)
 	c.stage(protocol.StageAdvertise)
@@ -350,7 +352,8 @@ func TestCrowdLosesWhomItMisses(t *testing.T) {
 	}
 }
 
-// Survivors are locked with what is told of those that the client does not know.
+// Survivors are locked together with the numbers and hashes that the client is told about the
+// clients that it does not know.
 func TestCrowdSurvivorsAreLocked(t *testing.T) {
 	c := newCrowd(t, protocol.NoNoise)
 	for _, s := range c.stages()[:3] {

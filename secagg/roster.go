@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// roster is who advertised, and what follows from that for everybody alike.
+// roster lists the clients that advertised, and what follows from that for every client alike.
 type roster struct {
 	setup   protocol.Setup
 	params  Params
@@ -44,7 +44,7 @@ func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, membe
 // check says if the members do not ascend, or have keys too few or too many.
 func (r *roster) check() error {
 	if most := r.setup.Cohort.Wanted(); r.clients > most {
-		return fmt.Errorf("%w: a roster of %d clients; a round goes on with %d", ErrMalformed, r.clients, most)
+		return fmt.Errorf("%w: a roster of %d clients; a round continues with %d", ErrMalformed, r.clients, most)
 	}
 	for i := range r.members {
 		m := &r.members[i]
@@ -108,8 +108,8 @@ func (r *roster) verify(run protocol.Runner) error {
 	return nil
 }
 
-// binding is what masks, and the signatures over survivors, are bound to: the
-// plan, the model, the setting, the roster, and who of it delivered shares.
+// binding is the hash that masks, and the signatures over survivors, are bound to. It covers the
+// plan, the model, the setting, the roster, and which of its clients delivered shares.
 func (r *roster) binding(plan *protocol.Plan, arrived partialView) protocol.Hash {
 	h := plan.Hash()
 	return protocol.NewTranscript("fedsim/secagg/binding/v1").Bytes(h[:]).Bytes(r.setting[:]).Bytes(r.hash[:]).Bytes(arrived.whole()).Sum()
@@ -119,15 +119,15 @@ func (r *roster) context(plan *protocol.Plan, arrived partialView) mask.Context 
 	return mask.Context{Session: r.setup.Session, Round: r.setup.Round, Binding: r.binding(plan, arrived)}
 }
 
-// changeContext is that of the masks over what noise changes by. They are put on once
-// U1 is known, and cancel only among clients that were shown the same.
+// changeContext is the context of the masks over the changes of noise. They are put on once U1 is
+// known, and cancel only among clients that were shown the same.
 func (r *roster) changeContext(c mask.Context, u1 partialView) mask.Context {
 	c.Binding = protocol.NewTranscript("fedsim/secagg/change-binding/v1").Bytes(c.Binding[:]).Bytes(u1.whole()).Sum()
 	return c
 }
 
-// survivors checks a set that a sum is to be over: U1 of those who delivered shares,
-// or U2 of U1.
+// survivors checks a set that a sum is to be over: U1, a subset of the clients that delivered
+// shares, or U2, a subset of U1.
 func (r *roster) survivors(set, of partialView) error {
 	c := r.setup.Cohort
 	if err := r.fits(set); err != nil {
@@ -135,7 +135,7 @@ func (r *roster) survivors(set, of partialView) error {
 	}
 	switch {
 	case !set.known.Subset(of.known) || set.unknown() > of.unknown():
-		return fmt.Errorf("%w: somebody is among them who was lost before", ErrSurvivors)
+		return fmt.Errorf("%w: a client among them was lost before", ErrSurvivors)
 	case set.count < c.Required() || set.count <= c.Colluding():
 		return fmt.Errorf("%w: %d, and at least %d are required", ErrSurvivors, set.count, max(c.Required(), c.Colluding()+1))
 	}
@@ -145,7 +145,7 @@ func (r *roster) survivors(set, of partialView) error {
 // index is where the polynomials are evaluated for a client.
 func index(id protocol.ClientID) shamir.Index { return shamir.Index(id) + 1 }
 
-// signedKeys is what an advertisement's signature is over.
+// signedKeys returns the bytes that an advertisement's signature is over.
 func signedKeys(setting protocol.Hash, id protocol.ClientID, k *protocol.Keys) []byte {
 	h := protocol.NewTranscript("fedsim/secagg/advertise/v1").Bytes(setting[:]).Uint(uint64(id)).Bytes(k.Mask[:]).Bytes(k.Channel[:]).Sum()
 	return h[:]
@@ -195,8 +195,8 @@ func withTerms(r protocol.Release, ctx mask.Context, masks []masking, add func([
 	return add(terms)
 }
 
-// chunk is how many coordinates are masked at a time: enough to make up for
-// opening every mask anew, few enough to keep the cores of a machine busy.
+// chunk is the number of coordinates that are masked at a time: enough to make up for opening every
+// mask anew, few enough to keep the cores of a machine busy.
 const chunk = 1 << 16
 
 // addMasks adds the terms to the vector on all workers.

@@ -20,7 +20,7 @@ const (
 	keyKind  = "key"  // behind the mask key: revealed of who did not
 )
 
-// encryptedShares are what a holder has of one dealer in a layer.
+// encryptedShares are a holder's shares of one dealer in a layer.
 type encryptedShares struct {
 	seed, key [shamir.Size]byte
 	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
@@ -40,10 +40,10 @@ func (h *encryptedShares) keyNonce() []byte {
 	return h.nonces[protocol.NonceSize:]
 }
 
-// holdings is what it has in each.
+// holdings are its shares in each layer.
 type holdings [layers]encryptedShares
 
-// revealed is the one kind of share that may be shown, with its nonce.
+// revealed returns the only kind of share that may be shown, with its nonce.
 func (h *encryptedShares) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
 	if survived {
 		return h.seed, h.seedNonce()
@@ -108,9 +108,9 @@ type channel struct {
 	dealer, holder int // places
 }
 
-// aead is the cipher of the one message that goes this way. Its key comes from
-// what the two channel keys have in common, and is bound to roster and direction:
-// it is used once, so the nonce may be zero.
+// aead is the cipher of the only message that goes this way. Its key comes from the secret that the
+// two channel keys have in common, and is bound to roster and direction: it is used once, so the
+// nonce may be zero.
 func (c channel) aead(secret [32]byte) (cipher.AEAD, error) {
 	d, h := c.roster.members[c.dealer], c.roster.members[c.holder]
 	info := protocol.NewTranscript("fedsim/secagg/channel/v1").Bytes(c.roster.hash[:]).
@@ -162,8 +162,8 @@ func (c channel) commitments(h *encryptedShares, ciphertext []byte, identity ed2
 	return out
 }
 
-// signed is what the dealer's signature is over. It covers the ciphertext, so
-// that a holder knows whether what does not open came from the dealer like that.
+// signed returns the bytes that the dealer's signature is over. It covers the ciphertext, so that a
+// holder knows whether a ciphertext that does not open came from the dealer like that.
 func (c channel) signed(ciphertext []byte, m *protocol.Commitments) []byte {
 	h := protocol.NewTranscript("fedsim/secagg/dealt/v1").Bytes(c.roster.hash[:]).
 		Uint(uint64(c.roster.members[c.dealer].Client)).Uint(uint64(c.roster.members[c.holder].Client)).
@@ -177,12 +177,12 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 	return ed25519.Verify(c.roster.params.Identities[dealer], c.signed(s.Ciphertext, s.Committed), s.Committed.Signature)
 }
 
-// matches says whether shares are what the dealer committed to.
+// matches says whether shares match the dealer's commitments.
 func (c channel) matches(h *encryptedShares, m *protocol.Commitments) bool {
 	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce()) && m.Key == c.commitment(keyKind, h.key, h.keyNonce())
 }
 
-// derive makes 32 bytes of a shared secret, for the one use that kind names.
+// derive makes 32 bytes of a shared secret, for the single use that kind names.
 func derive(kind string, s shamir.Secret, setup protocol.Setup, id protocol.ClientID) [32]byte {
 	info := protocol.NewTranscript("fedsim/secagg/secret/v1").Text(kind).Bytes(setup.Session[:]).Uint(setup.Round).Uint(uint64(id)).Encoding()
 	return kdf.Key(s.Bytes(), info)
@@ -202,9 +202,9 @@ func selfSeed(l layer, s shamir.Secret, setup protocol.Setup, id protocol.Client
 	return seed, hash
 }
 
-// pairSecrets are what the client at place i and each of those at others have in common in a layer; own
-// is its mask key. They are bound to both, so that a client which advertises another's
-// key as its own does not make two pairs have one mask.
+// pairSecrets returns, for each of others, the secret that the client at place i has in common with
+// it in a layer; own is the client's mask key. The secrets are bound to both clients, so that a
+// client which advertises another's key as its own does not make two pairs have one mask.
 func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int, known *Agreements, run protocol.Runner) ([][32]byte, []error) {
 	keys := make([]protocol.Key, len(others))
 	for k, j := range others {
@@ -217,7 +217,7 @@ func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int,
 	return out, errs
 }
 
-// pairInfo is what the secret is bound to of the clients at two places.
+// pairInfo returns the facts about the clients at two places that their secret is bound to.
 func (r *roster) pairInfo(l layer, i, j int) []byte {
 	low, high := &r.members[i], &r.members[j]
 	lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)

@@ -39,14 +39,14 @@
 //
 // # Promise
 //
-// In semi-honest mode: somebody who follows the protocol, pools what the aggregator and
-// up to ⌈γN⌉ clients see, and reports truthfully who was lost, learns only who took part
-// and the sum over at least ⌈(1-ω)N⌉ clients; where noise is replaced, both sums. In
-// active mode, which refuses replaced noise ([ErrReplace]), the aggregator may lie, drop
-// any clients and show clients different things, and colluding clients may lie; they
-// learn no more, but they can prevent a sum. This relies on an enrolment list ([Params])
-// that the operator has signed. Package graph has the probabilities of failure. An error
-// that is a [Fault] names who broke which rule.
+// In semi-honest mode the adversary follows the protocol, reports truthfully which clients were
+// lost, and pools everything that the aggregator and up to ⌈γN⌉ clients see. It learns only who
+// took part and the sum over at least ⌈(1-ω)N⌉ clients; where noise is replaced, both sums. In
+// active mode, which refuses replaced noise ([ErrReplace]), the aggregator may lie, drop any
+// clients and show clients different things, and colluding clients may lie. They learn no more, but
+// they can prevent a sum. This relies on an enrolment list ([Params]) that the operator has signed.
+// Package graph has the probabilities of failure. An error that is a [Fault] names who broke which
+// rule.
 //
 // # Ideal sum
 //
@@ -76,10 +76,10 @@ var ErrRing = errors.New("the sum does not fit a ring of 64 bits")
 // ringFailure is the chance, over a whole run, that noise makes a sum wrap.
 const ringFailure = 0x1p-40
 
-// Width is the smallest ring width, 8 to 64 bits, at which the release's sum over the
-// cohort wraps with probability at most 2^-40 over the given number of rounds. It is
-// computed from clients · largest coordinate + the tail of the noise. ErrRing is returned
-// when 64 bits do not suffice; then use a smaller scale.
+// Width is the smallest ring width, from 8 to 64 bits, that is wide enough for the release's sum
+// over the cohort: the sum wraps with probability at most 2^-40 over the given number of rounds.
+// Width adds clients · largest coordinate and the tail of the noise. ErrRing is returned when 64
+// bits do not suffice; then use a smaller scale.
 func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err
@@ -100,9 +100,9 @@ func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	return 0, fmt.Errorf("release %q: sums reach %.3g: %w; a smaller scale than %g is needed", r.Name, reach, ErrRing, r.Scale)
 }
 
-// noiseTail bounds the noise in any coordinate of any round, but for the
-// probability ringFailure. All N clients add a = V/w each; for Skellam noise
-// of variance v, P[|S| >= t] <= 2·exp(-t²/(2(v + t/3))) (Bernstein).
+// noiseTail bounds the noise in any coordinate of any round, except with probability ringFailure.
+// All N clients add a = V/w each; for Skellam noise of variance v, P[|S| >= t] <= 2·exp(-t²/(2(v +
+// t/3))) (Bernstein).
 func noiseTail(c protocol.Cohort, r protocol.Release, rounds int) float64 {
 	if r.Noise.Variance == 0 {
 		return 0

@@ -146,9 +146,9 @@ func common(t *testing.T, f, g *federation) (holder int, one, other *protocol.En
 	return 0, nil, nil
 }
 
-// Half of the clients go on with one setup and half with the other: too few in
-// either for anybody to unmask. In active mode it does not help to say that all
-// survived, although all would sign that: signatures are for one setup.
+// Half of the clients continue with one setup and half with the other: too few in either for any
+// client to unmask. In active mode the lie that all survived does not help, although all would sign
+// it: signatures are for one setup.
 func TestSetupsSplit(t *testing.T) {
 	type half struct {
 		*federation

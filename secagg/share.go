@@ -91,8 +91,7 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 	return out, nil
 }
 
-// join checks the roster, but for its signatures, and finds the client's
-// neighbours on it.
+// join checks the roster except for its signatures, and finds the client's neighbours on it.
 func (c *Client) join(m *protocol.Roster) error {
 	if err := c.read(m); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (a *Aggregator) closeShare() error {
 	return a.starved(a.arrived, a.arrived)
 }
 
-// delivery is what a client's neighbours dealt to it, handed over once.
+// delivery returns the shares that a client's neighbours dealt to it, handed over once.
 func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	place := a.roster.find(to)
 	t := a.told(a.arrived, place)
@@ -255,7 +254,7 @@ func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	return out
 }
 
-// dealtTo is what the client at place dealer dealt to a neighbour; nil if nothing
+// dealtTo returns the shares that the client at place dealer dealt to a neighbour; nil if none
 // arrived.
 func (a *Aggregator) dealtTo(dealer int, holder protocol.ClientID) *protocol.EncryptedShare {
 	if a.dealt[dealer] == nil {

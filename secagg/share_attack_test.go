@@ -50,9 +50,9 @@ func TestGarbledShare(t *testing.T) {
 	}
 }
 
-// A holder reveals another share than it was dealt: the sum would be lost, and
-// nobody would know by whom. In active mode the holder is named, its answer does
-// not count, and the sum comes about with the others'.
+// A holder reveals another share than it was dealt. The sum would be lost, and no party would know
+// by whom. In active mode the holder is named, its answer does not count, and the sum is made from
+// the others' answers.
 func TestHolderLies(t *testing.T) {
 	f := small(t, graph.Active)
 	f.through(protocol.StageConsistency)
@@ -81,8 +81,8 @@ func TestHolderLies(t *testing.T) {
 	}
 }
 
-// In semi-honest mode nobody can tell who lied; that somebody did is known, and
-// no wrong sum comes out.
+// In semi-honest mode no party can tell which client lied. The lie itself is found out, and no
+// wrong sum comes out.
 func TestWrongShareInSemiHonestMode(t *testing.T) {
 	f := small(t, graph.SemiHonest)
 	f.through(protocol.StageMaskedInput)

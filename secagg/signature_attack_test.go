@@ -33,9 +33,9 @@ func TestSignatureOfAnotherSet(t *testing.T) {
 	}
 }
 
-// Client 9 is lost before its input, and one client was told that its shares had
-// not arrived either: the set U1 is the same for all, the masks are not, and its
-// signature must not count for theirs.
+// Client 9 is lost before its input, and one client was told that its shares had not arrived
+// either. The set U1 is the same for all clients, the masks are not. That client's signature must
+// not count for the others' masks.
 func TestSignatureOverAnotherRoster(t *testing.T) {
 	f := small(t, graph.Active)
 	f.through(protocol.StageShare)
@@ -68,7 +68,7 @@ func TestSignatureOfOneThatWasLost(t *testing.T) {
 	}
 	q := &protocol.Quorum{Signatures: append(slices.Clone(f.quorum.Signatures[:7]), f.clients[0].SignAs(9, f.identities[9], f.survivors.U1))}
 	culprit(t, f.clients[0].Check(f.survivors, q, serial{}), theAggregator, secagg.ErrQuorum)
-	// The same with a survivor's signature is a quorum.
+	// With a survivor's signature in that place it is a quorum.
 	q.Signatures[7] = f.clients[1].SignAs(8, f.identities[8], f.survivors.U1)
 	if err := f.clients[1].Check(f.survivors, q, serial{}); err != nil {
 		t.Error(err)

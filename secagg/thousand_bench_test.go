@@ -45,11 +45,12 @@ func (quiet) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]prot
 }
 func (quiet) Finish([]byte, protocol.Runner) error { return nil }
 
-// BenchmarkThousand is a round of 1,000 clients with 213,540 coordinates each,
-// a tenth of whom fall silent before the masked input, through all roles in one
-// process: with split noise, on all cores, with the command's setting of the collector. The floor is that of package secagg's other
-// benchmarks, for all clients and the unmasking, spread over the cores, but for what two clients
-// have in common, which a simulation computes once (secagg.Agreements); noise is not in it.
+// BenchmarkThousand is a round of 1,000 clients with 213,540 coordinates each; a tenth of them fall
+// silent before the masked input. It goes through all roles in one process: with split noise, on
+// all cores, with the command's setting of the collector. The floor is the time that package
+// secagg's other benchmarks give for all clients and the unmasking, spread over the cores. It
+// leaves out noise, and the secrets that two clients have in common: a simulation computes these
+// once (secagg.Agreements).
 func BenchmarkThousand(b *testing.B) {
 	const n = 1000
 	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the command does
@@ -74,11 +75,11 @@ func BenchmarkThousand(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd is a round of many clients that send little, 3,883 items at rank 2: what grows
-// with the number of clients counts here, and not the vectors. The collector is set as the command sets it. cpu-s is the time of
-// processors, of the least of the rounds; the exponent is that of it over
-// the number of clients, from one number to the next. 10,000 clients take half a minute, and are timed where
-// FEDSIM_TEST_LONG is set.
+// BenchmarkCrowd is a round of many clients that send little, 3,883 items at rank 2. The costs that
+// grow with the number of clients count here, and not the vectors. The collector is set as the
+// command sets it. cpu-s is processor time, the least of the rounds. The exponent is the growth of
+// that time with the number of clients, from one number to the next. 10,000 clients take half a
+// minute, and are timed if FEDSIM_TEST_LONG is set.
 func BenchmarkCrowd(b *testing.B) {
 	numbers := []int{300, 1000, 3000}
 	if effort.Long() {

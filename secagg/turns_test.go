@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// inTurns is a round that asks 12 of 30 clients and goes on with 10.
+// inTurns is a round that asks 12 of 30 clients and continues with 10.
 func inTurns() *protocol.Plan {
 	p := plan(12, exact("g", 3, 32))
 	p.Cohort = protocol.Cohort{Clients: 12, Goal: 10, Enrolled: 30, Tolerance: 0.2, Colluders: 0.05}
@@ -40,7 +40,8 @@ func whose(t *testing.T, p *protocol.Plan) ([]protocol.ClientID, map[protocol.Cl
 	return ids, clients
 }
 
-// The aggregator hears those whose turn it is, and no more than the round goes on with; and a client takes no other roster.
+// The aggregator hears only clients whose turn it is, and no more than the round continues with. A
+// client takes no other roster.
 func TestTurnsAreChecked(t *testing.T) {
 	p := inTurns()
 	ids, clients := whose(t, p)
@@ -101,7 +102,8 @@ func TestNoTurnsInActiveMode(t *testing.T) {
 	}
 }
 
-// The graph is of those that the round goes on with, among whom all may be that collude of the ones that were asked.
+// The graph is over the clients that the round continues with. All colluders among the asked
+// clients may be among them.
 func TestGraphOfTurns(t *testing.T) {
 	p := inTurns()
 	g := secagg.Params{Rounds: 1}.Graph(p.Setup())

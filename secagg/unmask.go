@@ -11,13 +11,12 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// Stage 4, unmasking (Bonawitz et al., round 4): of a neighbour that survived a
-// client reveals the share of its self-mask's secret, of one that did not the
-// share of its mask key's, of nobody both.
+// Stage 4, unmasking (Bonawitz et al., round 4). For a neighbour that survived, a client reveals
+// the share of its self-mask's secret. For a neighbour that was lost, it reveals the share of its
+// mask key's secret. It never reveals both for one neighbour.
 
-// Check says what is wrong with the survivors, and in active mode with the quorum of
-// those who signed them. After it has accepted survivors, it returns ErrLocked for any
-// others.
+// Check says what is wrong with the survivors, and in active mode with the quorum of their
+// signatures. After it has accepted survivors, it returns ErrLocked for any others.
 func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.Runner) error {
 	if c.stage != protocol.StageUnmask && c.answer == nil {
 		return fmt.Errorf("%w: %s", ErrOrder, protocol.StageUnmask)
@@ -59,9 +58,9 @@ func (c *Client) Unmask(m *protocol.Survivors, removals []protocol.Integers, run
 	return out, nil
 }
 
-// removed is what the client's noise changes by, as it leaves: in the clear where
-// noise is split, since a removal says nothing about what stays, and masked where it
-// is replaced, since a replacement does.
+// removed returns the changes of the client's noise in the form in which they leave. Where noise is
+// split they are in the clear, since a removal says nothing about the noise that stays. Where noise
+// is replaced they are masked, since a replacement does.
 func (c *Client) removed(removals []protocol.Integers, run protocol.Runner) ([][]byte, error) {
 	var masks []masking
 	if c.setup.Replaces {
@@ -195,9 +194,8 @@ func checkRemoved(c protocol.Cohort, rounds int, r protocol.Release, removed []b
 	return nil, nil
 }
 
-// checkRevealed holds a client's shares of a layer against who is in its sum and, in
-// active mode, against what their dealers committed to: one that misses names its
-// holder.
+// checkRevealed checks a client's shares of a layer against the clients in its sum and, in active
+// mode, against the dealers' commitments. A share that misses its commitment names its holder.
 func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.RevealedShare) error {
 	among, in := a.masked(l)
 	next := 0

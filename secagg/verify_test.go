@@ -10,11 +10,11 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// signedStages are those of active mode whose messages have signatures.
+// signedStages are the stages of active mode whose messages have signatures.
 var signedStages = map[protocol.Stage]bool{protocol.StageAdvertise: true, protocol.StageShare: true, protocol.StageConsistency: true}
 
-// A round whose messages are verified side by side, on goroutines of their own, and
-// then taken comes to the plain sum of the inputs. What has no signatures is not verified.
+// A round whose messages are verified side by side, on goroutines of their own, and then taken
+// gives the plain sum of the inputs. A message without signatures is not verified.
 func TestVerifySideBySide(t *testing.T) {
 	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
 		f := small(t, mode)
@@ -64,9 +64,9 @@ func TestVerifySideBySide(t *testing.T) {
 	}
 }
 
-// A bad signature is found as it is by Receive, the last of many too, and names the
-// client; but not before the message is taken. A message out of its order needs no
-// verifying, nor does one that was verified when its stage was still open get in after it.
+// Verify finds a bad signature as Receive does, also the last of many, and names the client; but
+// not before the message is taken. A message out of its order needs no verifying. A message that
+// was verified while its stage was open is refused after the stage has closed.
 func TestVerifyRefuses(t *testing.T) {
 	f := small(t, graph.Active)
 	f.through(protocol.StageAdvertise)

@@ -50,8 +50,8 @@ func TestWidthWithCoordinateBound(t *testing.T) {
 
 func floor(x *big.Rat) *big.Int { return new(big.Int).Div(x.Num(), x.Denom()) }
 
-// What a client makes of the largest coordinates, of either sign, does not wrap
-// in the ring of that width: every client's at the bound, the sum is theirs.
+// Values that a client quantizes from the largest coordinates, of either sign, do not wrap in the
+// ring of that width, even if every client is at the bound and the sum is of all of them.
 func TestWidthHoldsWhatIsQuantized(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {
