@@ -96,8 +96,8 @@ func blamed(err error, parties ...protocol.Party) bool {
 
 // FuzzReceive: a client's message. A malformed message names the client and does not count; the
 // sound message that follows leads to the plain sum. A signed message is accepted only as it was
-// signed: in active mode keys, a signature over survivors, and revealed shares. Whichever clients a
-// client complains of, the others continue.
+// signed: in active mode keys, a signature over survivors, and revealed shares. If a client
+// complains of others, the rest continue.
 func FuzzReceive(f *testing.F) {
 	all := scenes(f)
 	f.Fuzz(func(t *testing.T, setting, number uint8, script []byte) {

@@ -178,9 +178,9 @@ func checkSameLaw(t *testing.T, name string, x, y []float64) {
 	}
 }
 
-// The noise of a sum, drawn at once or by the clients, has the variance of the FMF paper's section
-// 6.2 with c = 2 colluders taken out of its denominators, u2·V/(u1 - 2) + (u1 - u2)·V/(8 - 2). Both
-// ways give the same law. None, 10% and 50% of the survivors are silent in round 2.
+// The noise of a sum, drawn at once or by the clients, has the variance of section 6.2 of the FMF
+// paper. With c = 2 colluders taken out of the denominators it is u2·V/(u1 - 2) + (u1 - u2)·V/(8 -
+// 2). Both ways give the same law. Of the survivors, none, 10% and 50% are silent in round 2.
 func TestNoise(t *testing.T) {
 	for i, kind := range []protocol.NoiseKind{protocol.Split, protocol.TwoRound} {
 		for j, u2 := range []int{20, 18, 10} {

@@ -172,9 +172,9 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	return w.lagrange, w.err
 }
 
-// remaining returns the masks of a layer that did not cancel. They are the own mask of each client
-// in the sum; the masks that a client outside the sum has in common with its neighbours in the sum;
-// and the masks that only one side put on.
+// remaining returns the masks of a layer that did not cancel. A client in the sum leaves its own
+// mask. A client outside the sum leaves the masks that it has in common with its neighbours in the
+// sum. The masks that only one side put on remain, too.
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
 	out := a.onesided()

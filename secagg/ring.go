@@ -11,9 +11,9 @@ import (
 )
 
 // WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a
-// larger federation, in semi-honest mode, a client is shown its own part of the ring: itself, its
-// neighbours, and a proof that they stand side by side in a Merkle tree over the ring. Masks are
-// bound to the root of the tree, as they are to the roster in small federations. So a client's
+// larger federation, in semi-honest mode, a client is shown its own part of the ring: itself and
+// its neighbours. A proof says that they stand side by side in a Merkle tree over the ring. Masks
+// are bound to the root of the tree, as they are to the roster in small federations. So a client's
 // traffic and computation grow with the number of its neighbours, and not with the number of all
 // clients. Of the sets of remaining clients it is shown its part, the weight and a hash.
 //

@@ -76,10 +76,10 @@ var ErrRing = errors.New("the sum does not fit a ring of 64 bits")
 // ringFailure is the chance, over a whole run, that noise makes a sum wrap.
 const ringFailure = 0x1p-40
 
-// Width is the smallest ring width, from 8 to 64 bits, that is wide enough for the release's sum
-// over the cohort: the sum wraps with probability at most 2^-40 over the given number of rounds.
-// Width adds clients · largest coordinate and the tail of the noise. ErrRing is returned when 64
-// bits do not suffice; then use a smaller scale.
+// Width is the smallest ring width, from 8 to 64 bits, that holds the release's sum over the
+// cohort. The sum may wrap with probability at most 2^-40 over the given number of rounds. Width
+// adds clients · largest coordinate and the tail of the noise. ErrRing is returned when 64 bits do
+// not suffice; then use a smaller scale.
 func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	if err := c.Validate(); err != nil {
 		return 0, err

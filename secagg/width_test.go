@@ -51,7 +51,7 @@ func TestWidthWithCoordinateBound(t *testing.T) {
 func floor(x *big.Rat) *big.Int { return new(big.Int).Div(x.Num(), x.Denom()) }
 
 // Values that a client quantizes from the largest coordinates, of either sign, do not wrap in the
-// ring of that width, even if every client is at the bound and the sum is of all of them.
+// ring of that width. Every client is at the bound here, and the sum is over all of them.
 func TestWidthHoldsWhatIsQuantized(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200 {

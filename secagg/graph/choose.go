@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// What may fail in a run, over all its rounds.
+// The bounds on the probabilities of failure of a run, over all its rounds.
 const (
 	privacyFailure  = 0x1p-41 // each of two: a client's neighbours collude, the graph is cut
 	progressFailure = 0x1p-20 // a client's neighbours cannot restore what is missing
@@ -22,7 +22,7 @@ type Bound struct {
 type Choice struct {
 	Degree    int  // k, neighbours of a client: even, or n-1 when complete
 	Threshold int  // t, neighbours that restore a client's secret: 1 to k
-	Complete  bool // everyone is joined to everyone
+	Complete  bool // every client is joined to every other
 
 	// Colluding: some client has Threshold colluding neighbours (in active mode:
 	// so many that both kinds of its secrets can be restored).
@@ -41,15 +41,15 @@ type RefusedError struct {
 	Threshold int // the least that keeps colluders out
 	Answering int // neighbours that are certain to answer, fewer than Threshold
 
-	// What would be accepted: at most this many colluders with the same tolerance, or at
-	// most this many lost clients with the same colluders. Negative: changing that alone
-	// does not help.
+	// Params would be accepted with at most this many colluders and the same tolerance, or with at
+	// most this many lost clients and the same colluders. Negative: changing that alone does not
+	// help.
 	MaxColluding, MaxLost int
 }
 
 // Error names the bound that fails and what would meet it.
 func (e *RefusedError) Error() string {
-	s := fmt.Sprintf("of %d clients, %d may be lost and %d may collude (%v): even when everyone is joined to everyone, "+
+	s := fmt.Sprintf("of %d clients, %d may be lost and %d may collude (%v): even if all are neighbours, "+
 		"keeping colluders out takes a threshold of at least %d, and only %d neighbours are certain to answer",
 		e.Params.Clients, e.Params.Clients-e.Params.Required(), e.Params.Colluding(), e.Params.Mode, e.Threshold, e.Answering)
 	switch {
@@ -83,13 +83,13 @@ func (p Params) refusal() *RefusedError {
 // clients arrive. If it accepts a plan, ForRoster accepts every roster of p.Required() to
 // p.Clients.
 //
-// Errors: those of Validate; *RefusedError when no graph meets the bounds.
+// It returns the errors of Validate, and *RefusedError when no graph meets the bounds.
 func Choose(p Params) (Choice, error) { return ForRoster(p, p.Clients) }
 
-// ForRoster computes degree and threshold for a roster of n of the plan's clients,
-// any of whom may be the colluding ones.
+// ForRoster computes degree and threshold for a roster of n of the plan's clients. Any of them may
+// be the colluding clients.
 //
-// Errors: those of Choose; ErrRoster when n is not in p.Required() to p.Clients.
+// It returns the errors of Choose, and ErrRoster when n is not in p.Required() to p.Clients.
 func ForRoster(p Params, n int) (Choice, error) {
 	if err := p.Validate(); err != nil {
 		return Choice{}, fmt.Errorf("graph: %w", err)
@@ -141,9 +141,9 @@ func (s setting) degree(from int) (k int, ok bool) {
 		if least <= most {
 			return k, true
 		}
-		// One more neighbour raises most by at most 1, and least by at least
-		// 0 (semi-honest) or every other time by at least 1 (active): the
-		// degrees up to the next one tried are too small.
+		// One more neighbour raises most by at most 1. It raises least by at least 0 (semi-honest),
+		// or every other time by at least 1 (active). So the degrees up to the next degree tried
+		// are too small.
 		step := least - most
 		if s.active {
 			step *= 2

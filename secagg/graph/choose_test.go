@@ -203,7 +203,7 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 	}
 }
 
-// What the package documentation says of degrees and thresholds for N.
+// The package documentation gives these degrees and thresholds for N.
 func TestNumbersForTheWholePlanDoNotHoldForFewer(t *testing.T) {
 	p := Params{Clients: 1000, Colluders: .2, Tolerance: .3, Rounds: 1}
 	c, err := Choose(p)
@@ -251,8 +251,8 @@ func TestMonotone(t *testing.T) {
 	})
 }
 
-// T rounds of failure P/T each: the probability over the run is T times that
-// of one round with the same degree and threshold, by the exact rationals.
+// T rounds of failure P/T each: the probability over the run is T times the probability of one
+// round with the same degree and threshold, by the exact rationals.
 func TestBoundsAreOfTheRun(t *testing.T) {
 	c, err := Choose(Params{Clients: 1000, Colluders: .1, Tolerance: .1, Rounds: 1000})
 	if err != nil {

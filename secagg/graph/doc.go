@@ -1,10 +1,10 @@
-// Package graph decides which clients share secrets with each other in secure
-// aggregation: how many neighbours a client has (the degree k), how many of them must
-// answer to reconstruct one of its secrets (the threshold t), and which ones they are.
+// Package graph decides which clients share secrets with each other in secure aggregation: how many
+// neighbours a client has (the degree k) and which clients they are. The threshold t is the number
+// of them that must answer to reconstruct one of its secrets.
 //
-// [Choose] computes (k, t) from what a plan assumes, so that nobody has to pick them by
-// hand; [ForRoster] does so for the clients on the roster of one round; [New] draws
-// the graph. The same arguments give the same result on every architecture.
+// [Choose] computes (k, t) from the assumptions of a plan, so that no person has to pick them by
+// hand. [ForRoster] does so for the clients on the roster of one round. [New] draws the graph. The
+// same arguments give the same result on every architecture.
 //
 //	choice, err := graph.ForRoster(params, len(roster))
 //	g, err := graph.New(len(roster), choice.Degree, seed)
@@ -38,24 +38,23 @@
 // composition of c+d, and the expected number of pairs of such gaps bounds the
 // probability: T·C(h,2)·∏_{i<k} (c+d-i)/(n-1-i).
 //
-// In [Active] mode an aggregator may tell some neighbours that a client survived and
-// others that it dropped, and ask the former for one secret and the latter for the other;
-// the colluders give both. Two disjoint groups of t must not exist: t = ⌊(k+t1)/2⌋ + 1,
-// and T·n·P[H(n-1, c, k) > t1] < 2^-41 takes the place of the first bound. The aggregator
-// also chooses which clients to drop after it has seen the ring: it can cut the ring if
-// two separate arcs of k/2 clients hold at most d honest ones together, which bounds the
-// probability by T·½n(n-k-1)·P[H(n, c, k) >= k-d]. Up to [CompleteUpTo] clients the graph
-// is complete; above, the ring must be drawn from a beacon, a value that nobody could
-// predict before the clients had acknowledged the roster.
+// In [Active] mode an aggregator may tell some neighbours that a client survived and others that it
+// dropped, and ask the former for one secret and the latter for the other; the colluders give both.
+// Two disjoint groups of t must not exist. So t = ⌊(k+t1)/2⌋ + 1, and T·n·P[H(n-1, c, k) > t1] <
+// 2^-41 takes the place of the first bound. The aggregator also chooses which clients to drop after
+// it has seen the ring. It can cut the ring if two separate arcs of k/2 clients hold at most d
+// honest clients together, which bounds the probability by T·½n(n-k-1)·P[H(n, c, k) >= k-d]. Up to
+// [CompleteUpTo] clients the graph is complete. Above, the ring must be drawn from a beacon, a
+// value that no party could predict before the clients had acknowledged the roster.
 //
 // # Why every roster has its own numbers
 //
-// All c colluders may be among the n on the roster. A degree and threshold chosen for N
-// do not hold for fewer clients: 140 and 67, right for N = 1,000, γ = .2, ω = .3, give
-// some client 67 colluding neighbours with probability up to 2^-15 if 300 honest clients
-// stayed away. So (k, t) is a function of (plan, n), which everyone can compute. When
-// Choose accepts a plan, ForRoster accepts every roster of at least ⌈(1-ω)N⌉ of its
-// clients: with fewer clients left to lose, the complete graph at least meets the bounds.
+// All c colluders may be among the n on the roster. A degree and threshold chosen for N do not hold
+// for fewer clients: 140 and 67 are right for N = 1,000, γ = 0.2, ω = 0.3. If 300 honest clients
+// stayed away, they would give some client 67 colluding neighbours with probability up to 2^-15. So
+// (k, t) is a function of (plan, n), which every party can compute. When Choose accepts a plan,
+// ForRoster accepts every roster of at least ⌈(1-ω)N⌉ of its clients: with fewer clients left to
+// lose, the complete graph at least meets the bounds.
 //
 // # Assumptions
 //

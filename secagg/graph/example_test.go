@@ -46,7 +46,7 @@ func ExampleChoose_refused() {
 	_, err := graph.Choose(graph.Params{Clients: 100, Tolerance: 0.5, Colluders: 0.1, Mode: graph.Active, Rounds: 1})
 	fmt.Println(err)
 	// Output:
-	// graph: of 100 clients, 50 may be lost and 10 may collude (active): even when everyone is joined to everyone, keeping colluders out takes a threshold of at least 55, and only 49 neighbours are certain to answer; at most 44 lost would do
+	// graph: of 100 clients, 50 may be lost and 10 may collude (active): even if all are neighbours, keeping colluders out takes a threshold of at least 55, and only 49 neighbours are certain to answer; at most 44 lost would do
 }
 
 func ExampleNew() {

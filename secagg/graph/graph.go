@@ -26,13 +26,12 @@ type Graph struct {
 // clients in random order around a ring, each joined to the degree/2 nearest on either
 // side. A degree of clients-1 or more makes it complete, whatever the seed.
 //
-// The seed binds what must be fixed before anybody can know the ring: the plan and
-// the roster, and in active mode the beacon. The order is the Fisher-Yates shuffle
-// of 0, 1, ..., clients-1: for i from clients-1 down to 1, entries i and j change
-// places, j uniform in 0..i. The uniform numbers are those of [entropy.Uniform]
-// (Lemire's method on little-endian 64-bit words, rejecting, without bias) on the
-// AES-256-CTR stream, counter from zero, of the key HKDF-SHA-256(secret = seed, no
-// salt, info = "fedsim/entropy/seed/secagg/graph/permutation").
+// The seed binds what must be fixed before any party can know the ring: the plan and the roster,
+// and in active mode the beacon. The order is the Fisher-Yates shuffle of 0, 1, ..., clients-1: for
+// i from clients-1 down to 1, entries i and j change places, with j uniform from 0 to i. The
+// uniform numbers come from [entropy.Uniform] (Lemire's method on little-endian 64-bit words,
+// rejecting, without bias). It reads the AES-256-CTR stream, counter from zero. The key is
+// HKDF-SHA-256(secret = seed, no salt, info = "fedsim/entropy/seed/secagg/graph/permutation").
 // testdata/permutation.json holds an example.
 func New(clients, degree int, seed [SeedSize]byte) (*Graph, error) {
 	if clients < 2 || clients > MaxClients {
@@ -80,17 +79,17 @@ func Arrange(order []int32, degree int) (*Graph, error) {
 	}
 	for p, client := range order {
 		if client < 0 || int(client) >= clients || g.position[client] >= 0 {
-			return nil, fmt.Errorf("graph: %d at position %d of an order of %d clients, each of whom stands in it once", client, p, clients)
+			return nil, fmt.Errorf("graph: %d at position %d of an order of %d clients; each must stand in it once", client, p, clients)
 		}
 		g.position[client] = int32(p)
 	}
 	return g, nil
 }
 
-// Clients is how many there are.
+// Clients returns the number of clients.
 func (g *Graph) Clients() int { return g.clients }
 
-// Degree is how many neighbours each client has.
+// Degree returns the number of neighbours of each client.
 func (g *Graph) Degree() int { return g.degree }
 
 // Neighbours are client i's, in ascending order; none when there is no client i.
@@ -116,8 +115,8 @@ func (g *Graph) Neighbours(i int) []int {
 	return peers
 }
 
-// Adjacent says whether clients i and j are neighbours. No client is its own
-// neighbour, or that of a number nobody has.
+// Adjacent says whether clients i and j are neighbours. No client is its own neighbour. A number
+// that is no client's has no neighbours.
 func (g *Graph) Adjacent(i, j int) bool {
 	if min(i, j) < 0 || max(i, j) >= g.clients || i == j {
 		return false

@@ -52,8 +52,8 @@ func TestGoldenVector(t *testing.T) {
 	}
 }
 
-// Being neighbours is mutual, everyone has the same number, and going around the
-// ring, whoever is at most k/2 steps away is one: the definition of the graph.
+// Being neighbours is mutual, and every client has the same number of neighbours. Around the ring,
+// the clients at most k/2 steps away are its neighbours: the definition of the graph.
 func TestGraphProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 60).Draw(t, "clients")

@@ -44,11 +44,11 @@ const (
 // no beacon.
 var ErrBeacon = errors.New("the order of clients on the ring could be predicted when the roster was made")
 
-// ErrRoster is returned for a roster whose size the plan does not allow. One
-// that is too small aborts the round.
+// ErrRoster is returned for a roster whose size the plan does not allow. A roster that is too small
+// aborts the round.
 var ErrRoster = errors.New("the plan does not allow a roster of this size")
 
-// Params is what a plan assumes about its clients.
+// Params holds the assumptions of a plan about its clients.
 type Params struct {
 	Clients   int     // N, the clients the plan names: 2 to MaxClients
 	Tolerance float64 // ω in [0, 1): the share of N that may be lost in a round, at all stages together
@@ -78,7 +78,7 @@ func (p Params) Validate() error {
 		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", p.Rounds))
 	}
 	if p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon {
-		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use mode semi-honest, at most %d clients (then everyone is joined to everyone), or from a program a beacon: randomness from outside, drawn after all had registered",
+		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use mode semi-honest or at most %d clients (then all are neighbours). A program can pass a beacon: randomness from outside, drawn after all clients had registered",
 			p.Clients, ErrBeacon, CompleteUpTo))
 	}
 	return errors.Join(errs...)

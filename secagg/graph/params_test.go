@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// In a complete graph everyone has exactly c colluding neighbours and n-1-d
-// certain ones: it is refused if and only if no t lies between. The remedies
-// of the error are checked at and one beyond what they promise.
+// In a complete graph every client has exactly c colluding neighbours and n-1-d that are certain to
+// answer. The graph is refused if and only if no t lies between. The remedies of the error are
+// checked at their promised numbers, and one beyond.
 func TestRefusals(t *testing.T) {
 	// out is the least t that keeps colluders out; in active mode, two groups of
 	// t neighbours that share the c colluders only would be more than there are.
@@ -64,7 +64,7 @@ func TestRefusalSaysWhatWouldDo(t *testing.T) {
 		mode                 Mode
 		want                 string
 	}{
-		{.6, .4, SemiHonest, "of 10 clients, 4 may be lost and 6 may collude (semi-honest): even when everyone is joined to everyone, " +
+		{.6, .4, SemiHonest, "of 10 clients, 4 may be lost and 6 may collude (semi-honest): even if all are neighbours, " +
 			"keeping colluders out takes a threshold of at least 7, and only 5 neighbours are certain to answer; at most 4 colluders or at most 2 lost would do"},
 		{.3, .5, Active, "at most 2 lost would do"},
 		{.9, .3, Active, "; at most 2 colluders would do"},

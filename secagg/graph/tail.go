@@ -24,11 +24,10 @@ type upperTail struct {
 	p   []float64
 }
 
-// hypergeometric is the upper tail of the number of marked items among sample
-// items drawn without replacement from population items. It walks from the mode
-// in both directions by the ratio of neighbouring probabilities and divides by the
-// sum: no logarithm or gamma function, whose last bits differ between
-// architectures, enters, and everyone reaches the same decision.
+// hypergeometric is the upper tail of the number of marked items among sample items drawn without
+// replacement from population items. It walks from the mode in both directions by the ratio of
+// neighbouring probabilities and divides by the sum. It uses no logarithm or gamma function, since
+// their last bits differ between architectures: so every party reaches the same decision.
 func hypergeometric(population, marked, sample int) upperTail {
 	least, most := max(0, marked+sample-population), min(marked, sample)
 	mode := int(int64(marked+1) * int64(sample+1) / int64(population+2))
@@ -84,9 +83,9 @@ func (u upperTail) first(limit float64) int {
 	return u.low + sort.Search(len(u.p), func(i int) bool { return u.p[i] < limit })
 }
 
-// cutByChance bounds the probability that a ring of degree k, of which missing
-// clients in random places are gone, falls apart: the expected number of pairs
-// of gaps of at least k/2 among the survivors. It holds for fewer missing, too.
+// cutByChance bounds the probability that a ring of degree k falls apart if missing clients in
+// random places are gone. The bound is the expected number of pairs of gaps of at least k/2 among
+// the survivors. It holds for fewer missing, too.
 func cutByChance(clients, missing, k int) float64 {
 	survivors := clients - missing
 	if missing < k {
@@ -107,9 +106,9 @@ func cutByChance(clients, missing, k int) float64 {
 	return min(1, p*roundUp)
 }
 
-// cutByChoice bounds the probability that somebody who sees the ring can cut it by
-// dropping lost clients, colluding ones being no obstacle: that two arcs of
-// k/2, a client between them on either side, hold that few honest clients.
+// cutByChoice bounds the probability that an attacker who sees the ring can cut it by dropping lost
+// clients, where colluding clients are no obstacle. It is the probability that two arcs of k/2, a
+// client between them on either side, hold that few honest clients.
 func cutByChoice(clients, colluding, lost, k int) float64 {
 	if k >= clients-1 || k > colluding+lost {
 		return 0

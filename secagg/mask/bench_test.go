@@ -16,10 +16,10 @@ const (
 	benchLen   = 213_540
 )
 
-// BenchmarkMask expands masks and adds them: one, those of clients with 22 and 48
-// neighbours, and one to a vector of wide words. of-aes is the time of AES-CTR
-// alone, over a buffer of 16 KiB, for as many bytes, divided by that of the masks;
-// the two take turns, so that both see the same load of the machine.
+// BenchmarkMask expands masks and adds them: one mask, the masks of clients with 22 and 48
+// neighbours, and one mask to a vector of wide words. of-aes compares with AES-CTR alone, over a
+// buffer of 16 KiB, for as many bytes: its time divided by the time of the masks. The two take
+// turns, so that both see the same load of the machine.
 func BenchmarkMask(b *testing.B) {
 	for _, c := range []struct {
 		masks int
@@ -81,7 +81,7 @@ func BenchmarkAddRange(b *testing.B) {
 	}
 }
 
-// BenchmarkNewStream is what a mask costs before its first byte.
+// BenchmarkNewStream measures the cost of a mask before its first byte.
 func BenchmarkNewStream(b *testing.B) {
 	spec := mask.Spec{Name: "V", Width: benchWidth, Len: benchLen}
 	for b.Loop() {
@@ -133,7 +133,7 @@ func forWidths(b *testing.B, f func(v *mask.Vector, packed []byte) error) {
 	}
 }
 
-// report prints the speed and how close it comes to the floor's.
+// report prints the speed, and its ratio to the floor's.
 func report(b *testing.B, size int, floor time.Duration, name string) {
 	b.Helper()
 	b.ReportMetric(float64(size)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GB/s")

@@ -55,10 +55,10 @@
 //
 // # Promise
 //
-// To somebody who does not know the secrets, masks under different secrets, kinds,
-// contexts, names, widths or lengths are independent, as far as HKDF-SHA-256 and AES-128
-// are pseudorandom. The same inputs give the same mask: using a mask for two vectors
-// discloses their difference, so a context serves one masking.
+// To a party without the secrets, masks under different secrets, kinds, contexts, names, widths or
+// lengths are independent, as far as HKDF-SHA-256 and AES-128 are pseudorandom. The same inputs
+// give the same mask: using a mask for two vectors discloses their difference, so a context serves
+// one masking.
 //
 // Time and memory access depend on sizes only, never on a secret, a vector or a mask,
 // where AES has hardware support. Expanding takes a few blocks of 4 KiB besides the

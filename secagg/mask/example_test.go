@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
-// Two clients hide what they have from whoever adds it up.
+// Two clients hide their values from the party that adds them up.
 func Example() {
 	var secret [mask.SecretSize]byte // of X25519, the same on both sides
 	if _, err := rand.Read(secret[:]); err != nil {

@@ -17,9 +17,9 @@ const blockSize = 4096
 // same places of the cache: without it the sum takes twice as long.
 type rows [4][blockSize + 5*64]byte
 
-// zeros and ones are what AES-CTR adds a keystream to, bit by bit, to give it as it
-// is or inverted. Inverted it stands for the mask's negative, but for 1: -k is
-// the inverse of k, plus 1. So a mask is subtracted at no cost.
+// zeros and ones are the texts that AES-CTR adds a keystream to, bit by bit, to give it as it is or
+// inverted. The inverted keystream is the mask's negative, less 1: -k is the inverse of k, plus 1.
+// So a mask is subtracted at no cost.
 var (
 	zeros [blockSize]byte
 	ones  = func() (b [blockSize]byte) {

@@ -158,8 +158,8 @@ func TestPairsCancel(t *testing.T) {
 			if err := mask.AddAll(v, terms); err != nil {
 				t.Fatal(err)
 			}
-			// At 8 bits a coordinate is left as it was with probability 1/256: more than
-			// 55 of 1,100 with less than 1e-39 (Chernoff: exp(-1100·KL(.05, 1/256))),
+			// At 8 bits a coordinate is left as it was with probability 1/256. More than 55 of
+			// 1,100 are with probability less than 1e-39 (Chernoff: exp(-1100·KL(0.05, 1/256))),
 			// and in any of the 228 vectors with less than 1e-36.
 			same := 0
 			for j, y := range v.AppendInts(nil) {

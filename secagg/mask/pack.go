@@ -24,9 +24,9 @@ func (v *Vector) AppendPacked(dst []byte) []byte {
 	return dst
 }
 
-// Unpack replaces the vector by the one that src packs. The error is ErrPacked, and
-// the vector as before, unless src has exactly the size for this width and length
-// and the bits left over in its last byte are zero.
+// Unpack replaces the vector by the vector that src packs. It returns ErrPacked, and leaves the
+// vector as before, unless src has exactly the size for this width and length and the bits left
+// over in its last byte are zero.
 func (v *Vector) Unpack(src []byte) error {
 	if err := v.checkPacked(src); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (v *Vector) Unpack(src []byte) error {
 	return nil
 }
 
-// AddPacked adds the vector that src packs, without a second vector to hold it.
-// Its error is that of Unpack.
+// AddPacked adds the vector that src packs, without a second vector to hold it. It returns the
+// errors of Unpack.
 func (v *Vector) AddPacked(src []byte) error {
 	if err := v.checkPacked(src); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (v *Vector) addPacked(src []byte) {
 	}
 }
 
-// word is what a residue is kept in.
+// word is the type that holds a residue.
 type word interface{ uint32 | uint64 }
 
 // pack writes the low width bits of every word to dst, which has PackedSize bytes.
@@ -94,8 +94,8 @@ func pack[W word](dst []byte, src []W, width uint8) {
 	}
 }
 
-// windowSize is how many bytes 64 bits may lie across. The functions below read so
-// many at once, at the byte where the bits that are due begin.
+// windowSize is the number of bytes that 64 bits may lie across. The functions below read so many
+// at once, at the byte where the due bits begin.
 const windowSize = 9
 
 // addPairs is addWindows for two words at a time, whose bits fit one window, from
@@ -141,7 +141,7 @@ func addWindows[W word](dst []W, src []byte, width uint8, at uint64) (int, uint6
 // where src may end before the last window does.
 func addRest[W word](dst []W, src []byte, width uint8, at uint64) {
 	done, at := addWindows(dst, src, width, at)
-	// Fewer than nine bytes are left; give them zeros to go on.
+	// Fewer than nine bytes are left: add zeros to continue.
 	var tail [2 * windowSize]byte
 	copy(tail[:], src[at/8:])
 	addWindows(dst[done:], tail[:], width, at%8)

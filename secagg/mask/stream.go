@@ -39,8 +39,7 @@ func (k Kind) String() string {
 	}
 }
 
-// Context is what all masks of a round are bound to: two clients' masks cancel only
-// if they have the same context.
+// Context binds all masks of a round: two clients' masks cancel only if they have the same context.
 type Context struct {
 	Session [16]byte
 	Round   uint64
@@ -74,9 +73,9 @@ func checkShape(width uint8, length int) error {
 	return errors.Join(problems...)
 }
 
-// DeriveKey returns the AES-128 key of a mask, as the package comment defines it.
-// NewStream expands it; on its own it serves to check that two implementations agree. The
-// errors are those of [NewStream].
+// DeriveKey returns the AES-128 key of a mask, as the package comment defines it. NewStream expands
+// it; on its own it serves to check that two implementations agree. It returns the errors of
+// [NewStream].
 func DeriveKey(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) ([KeySize]byte, error) {
 	var problems []error
 	if kind != Pair && kind != Self {
@@ -120,10 +119,9 @@ type Stream struct {
 	spec Spec
 }
 
-// NewStream derives a mask for the vector that spec describes. The secret of a
-// Pair is the output of X25519, of which the caller has refused the all-zero one
-// (crypto/ecdh does). The error is ErrKind for a kind other than Pair and Self,
-// and ErrWidth or ErrLen for a vector that cannot be.
+// NewStream derives a mask for the vector that spec describes. The secret of a Pair is the output
+// of X25519. The caller must have refused the all-zero output (crypto/ecdh does). The error is
+// ErrKind for a kind other than Pair and Self, and ErrWidth or ErrLen for a vector that cannot be.
 func NewStream(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) (*Stream, error) {
 	key, err := DeriveKey(secret, kind, ctx, spec)
 	if err != nil {
@@ -139,13 +137,12 @@ func (s *Stream) Add(dst *Vector) error {
 	return AddAll(dst, []Term{{Stream: s}})
 }
 
-// Sub subtracts the mask from dst. Its error is that of Add.
+// Sub subtracts the mask from dst. It returns the errors of Add.
 func (s *Stream) Sub(dst *Vector) error {
 	return AddAll(dst, []Term{{Stream: s, Sub: true}})
 }
 
-// Wipe clears the key. Nobody may use the stream meanwhile; adding it afterwards
-// is an error.
+// Wipe clears the key. No goroutine may use the stream meanwhile; adding it afterwards is an error.
 func (s *Stream) Wipe() {
 	*s = Stream{}
 }

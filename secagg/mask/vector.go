@@ -77,10 +77,10 @@ func (v *Vector) Add(w *Vector) error {
 	return nil
 }
 
-// AddInts adds integers to the coordinates, modulo 2^width. Each integer must be
-// one that the ring holds, from -2^(width-1) to 2^(width-1)-1, else the error is
-// ErrRange: one that is not would wrap by itself. The error is ErrShape unless
-// there are as many as coordinates. After an error v is as before.
+// AddInts adds integers to the coordinates, modulo 2^width. Each integer must be in the range of
+// the ring, -2^(width-1) to 2^(width-1)-1, else the error is ErrRange: an integer outside would
+// wrap by itself. The error is ErrShape unless there are as many as coordinates. After an error v
+// is as before.
 func (v *Vector) AddInts(x []int64) error {
 	if len(x) != v.Len() {
 		return fmt.Errorf("mask: adding integers: %w: %d integers to %d coordinates", ErrShape, len(x), v.Len())

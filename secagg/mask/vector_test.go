@@ -57,7 +57,7 @@ func TestPacking(t *testing.T) {
 			t.Fatalf("%v plus packed %v gives %x, want %x", x, y, got, packed(width, sum))
 		}
 
-		// So do Add and AddInts.
+		// Add and AddInts give the same sum.
 		other := newVector(t, width, len(x))
 		if err := errors.Join(other.AddInts(y), v.Add(other), other.AddInts(x)); err != nil {
 			t.Fatal(err)

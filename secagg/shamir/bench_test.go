@@ -14,9 +14,9 @@ import (
 // sizes are holders and threshold per client: sparse and complete graphs of 100.
 var sizes = []struct{ holders, threshold int }{{22, 11}, {48, 21}, {99, 61}}
 
-// repeat is how many secrets make one operation, enough for the clock. Floors are
-// of as many, and take turns with what they are the floor of, so that both see the
-// same load of the machine.
+// repeat is the number of secrets in one operation, enough for the clock. A floor does as many, and
+// takes turns with the operation that it is the floor of, so that both see the same load of the
+// machine.
 const repeat = 100
 
 // BenchmarkSplit has the floor of holders·threshold bare MultiplyAdd a secret.

@@ -9,11 +9,10 @@ import (
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
 
-// FuzzCombine takes records of 4 bytes of a holder and 32 of its share, as they
-// might be revealed. Weights are computed exactly for holders who are distinct, not
-// 0 and as many as the threshold; what scalars combine to is the value at 0 of the
-// oracle's polynomial through them; and splitting that among the holders again gives
-// shares that combine to it.
+// FuzzCombine takes records of 4 bytes of a holder and 32 of its share, as they might be revealed.
+// Weights are computed exactly if the holders are distinct, not 0 and as many as the threshold.
+// Combined scalars give the value at 0 of the oracle's polynomial through them. Splitting that
+// value among the holders again gives shares that combine to it.
 func FuzzCombine(f *testing.F) {
 	const size = 4 + shamir.Size
 	f.Fuzz(func(t *testing.T, threshold int8, records []byte) {

@@ -57,8 +57,8 @@ func NewLagrange(threshold int, holders []Index) (*Lagrange, error) {
 	return l, nil
 }
 
-// invert replaces every element, none of which is zero, by its inverse. It
-// inverts once, the product of all (Montgomery's trick).
+// invert replaces every element by its inverse; no element may be zero. It inverts once, the
+// product of all (Montgomery's trick).
 func invert(v []edwards25519.Scalar) {
 	before := make([]edwards25519.Scalar, len(v)) // before[i] = v[0]···v[i-1]
 	rest := Index(1).scalar()
@@ -75,11 +75,10 @@ func invert(v []edwards25519.Scalar) {
 	}
 }
 
-// Combine recovers the secret of which these are the shares: one of each holder,
-// in the order in which the holders were given to [NewLagrange], else the error is
-// ErrMismatch, or ErrTooFew where shares are missing. Shares that are not of one
-// secret, or of one that was split with a higher threshold, give some other secret
-// and no error; see the package comment.
+// Combine recovers the secret of these shares: one of each holder, in the order in which the
+// holders were given to [NewLagrange]. Otherwise the error is ErrMismatch, or ErrTooFew if shares
+// are missing. Shares of several secrets, or of a secret that was split with a higher threshold,
+// give some other secret and no error; see the package comment.
 //
 // It takes len(shares) multiplications and additions.
 func (l *Lagrange) Combine(shares []Share) (Secret, error) {

@@ -27,10 +27,10 @@
 //
 // # Promise
 //
-// For any t-1 shares and any secret there is exactly one polynomial that fits both, and
-// all these polynomials are equally likely, except that a coefficient, 64 random bytes
-// reduced modulo ℓ, may differ from uniform by 2^-259. This needs randomness that is
-// uniform, secret and never used twice.
+// For any t-1 shares and any secret there is exactly one polynomial that fits both. All these
+// polynomials are equally likely, except that a coefficient, 64 random bytes reduced modulo ℓ, may
+// differ from uniform by 2^-259. This needs randomness that is uniform, secret and never used
+// twice.
 //
 // Shares contain no check: a wrong one gives another secret and no error. Callers compare
 // the result with something published, such as the public key or a hash of the secret.
@@ -138,7 +138,7 @@ func (s Secret) Equal(o Secret) bool {
 	return s.s.Equal(&o.s) == 1
 }
 
-// Share is what one holder gets of a secret.
+// Share is one holder's share of a secret.
 type Share struct {
 	Holder Index
 	value  edwards25519.Scalar

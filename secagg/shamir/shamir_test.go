@@ -63,8 +63,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestAnyThresholdRecovers splits and recovers from a random choice of at least t
-// holders in random order; shares are those of the oracle.
+// TestAnyThresholdRecovers splits and recovers from a random choice of at least t holders in random
+// order; the oracle gives the expected shares.
 func TestAnyThresholdRecovers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDealing(t)
@@ -83,10 +83,10 @@ func TestAnyThresholdRecovers(t *testing.T) {
 	})
 }
 
-// TestFewerRevealNothing: for the shares of any t-1 holders and any other secret
-// the oracle finds the one polynomial through both. Dealing that other secret with
-// the coefficients found gives these holders the very same shares. So with t-1
-// shares in hand every secret is as likely as before.
+// TestFewerRevealNothing: for the shares of any t-1 holders and any other secret the oracle finds
+// the only polynomial through both. Dealing that other secret with the coefficients found gives
+// these holders the very same shares. So with t-1 shares in hand every secret is as likely as
+// before.
 func TestFewerRevealNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDealing(t)
@@ -300,7 +300,7 @@ func FuzzParseShare(f *testing.F) {
 	})
 }
 
-// dealing is what a dealer starts from.
+// dealing holds a dealer's secret and coefficients.
 type dealing struct {
 	secret    *big.Int
 	threshold int

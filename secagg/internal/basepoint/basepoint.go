@@ -1,10 +1,10 @@
-// Package basepoint computes what X25519 keys have in common for somebody who holds both halves
-// of both, as a simulation does: the base point times the product of the two private keys. It comes from a table
-// of multiples of one point, and takes a seventh of the time of the ladder over the other's public key that crypto/ecdh climbs. The
-// bytes are the same.
+// Package basepoint computes the secrets that X25519 keys have in common, for a caller who holds
+// both halves of both, as a simulation does. A secret is the base point times the product of the
+// two private keys. It comes from a table of multiples of one point. That takes a seventh of the
+// time of the ladder over the other's public key that crypto/ecdh climbs. The bytes are the same.
 //
-// It is not constant-time: time and places of memory that it touches depend on the keys. A
-// party of a deployment never holds two private keys to call it with.
+// It is not constant-time: the time, and the places of memory that it touches, depend on the keys.
+// A party of a deployment never holds two private keys to call it with.
 package basepoint
 
 import (
@@ -43,8 +43,8 @@ func Public(keys []*Key) [][Size]byte {
 	return multiples(scalars)
 }
 
-// Common is what a key has in common with each of others, the result of X25519 of one's private
-// and the other's public key.
+// Common returns the secret that a key has in common with each of others: the result of X25519 of
+// one's private and the other's public key.
 func (k *Key) Common(others []*Key) [][Size]byte {
 	scalars := make([]edwards25519.Scalar, len(others))
 	for i, o := range others {
@@ -53,9 +53,10 @@ func (k *Key) Common(others []*Key) [][Size]byte {
 	return multiples(scalars)
 }
 
-// multiples are the coordinates u on the Montgomery curve of multiples of the base point. On the
-// Edwards curve that is (1+y)/(1-y) = (Z+Y)/(Z-Y), 0 for the neutral point. All quotients share one inversion: the
-// inverse of a product gives that of each factor by the products of all others.
+// multiples returns the coordinates u on the Montgomery curve of multiples of the base point. From
+// the Edwards curve, u = (1+y)/(1-y) = (Z+Y)/(Z-Y), and 0 for the neutral point. All quotients
+// share one inversion: the inverse of a product gives the inverse of each factor by the products of
+// all others.
 func multiples(scalars []edwards25519.Scalar) [][Size]byte {
 	out := make([][Size]byte, len(scalars))
 	if len(scalars) == 0 {

@@ -101,7 +101,7 @@ func TestCommon(t *testing.T) {
 	}
 }
 
-// A multiple by 0 is the neutral point, of which X25519 gives zeros, beside others or alone.
+// A multiple by 0 is the neutral point, beside others or alone. X25519 gives zeros for it.
 func TestNeutral(t *testing.T) {
 	one, err := new(edwards25519.Scalar).SetCanonicalBytes(append([]byte{1}, make([]byte, 31)...))
 	if err != nil {
@@ -127,8 +127,8 @@ func TestNewKey(t *testing.T) {
 	}
 }
 
-// BenchmarkCommon is what a key has in common with each of 60, by the table and by the ladder of
-// crypto/ecdh.
+// BenchmarkCommon computes the secrets of a key with each of 60 others, by the table and by the
+// ladder of crypto/ecdh.
 func BenchmarkCommon(b *testing.B) {
 	r := rand.NewChaCha8([32]byte{1})
 	keys, public := make([]*Key, 60), make([]*ecdh.PublicKey, 60)

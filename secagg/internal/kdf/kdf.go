@@ -1,6 +1,6 @@
-// Package kdf is HKDF with SHA-256 (RFC 5869) for the one shape that the secure sum derives keys in: a secret of
-// 32 bytes, no salt, and up to 32 bytes of output. It makes no hash objects, and so takes six tenths of the
-// time of crypto/hkdf, and no memory: a client derives four keys for each neighbour.
+// Package kdf is HKDF with SHA-256 (RFC 5869) in the only shape that the secure sum uses: a secret
+// of 32 bytes, no salt, and up to 32 bytes of output. It makes no hash objects, and so takes six
+// tenths of the time of crypto/hkdf, and no memory: a client derives four keys for each neighbour.
 package kdf
 
 import "crypto/sha256"

@@ -1,17 +1,15 @@
-// Package linear measures the linear complexity of a bit sequence: the length of the
-// shortest linear recurrence that generates it. Tests of masks use it to tell a
-// pseudorandom mask from one that is a linear function of its seed. If every bit of a
-// mask is a linear function of 20,000 others, some 40,000 known coordinates disclose the
-// rest, and a sum of such masks is another such mask.
+// Package linear measures the linear complexity of a bit sequence: the length of the shortest
+// linear recurrence that generates it. Tests of masks use it to tell a pseudorandom mask from a
+// linear function of a seed. If every bit of a mask is a linear function of 20,000 others, some
+// 40,000 known coordinates disclose the rest, and a sum of such masks is another such mask.
 package linear
 
 import "math/bits"
 
-// Complexity is the length of the shortest linear recurrence over GF(2) that the
-// bits follow, by the algorithm of Berlekamp and Massey (Massey 1969), 64 bits at a
-// time. Of the 2^n strings of n bits, 2^min(2n-2L, 2L-1) have the length L > 0
-// (Rueppel 1986), so that of n uniform bits it is n/2, give or take a few. It takes
-// time in proportion to n²/64: 0.1 s for 41,000.
+// Complexity is the length of the shortest linear recurrence over GF(2) that the bits follow, by
+// the algorithm of Berlekamp and Massey (Massey 1969), 64 bits at a time. Of the 2^n strings of n
+// bits, 2^min(2n-2L, 2L-1) have the length L > 0 (Rueppel 1986), so n uniform bits have a
+// complexity of n/2, give or take a few. It takes time in proportion to n²/64: 0.1 s for 41,000.
 func Complexity(s []bool) int {
 	words := len(s)/64 + 1
 	c, b, past := make([]uint64, words), make([]uint64, words), make([]uint64, words)

@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/internal/linear"
 )
 
-// The recurrence of a Mersenne Twister has the length of its state, 19,937 bits,
-// that of x^5 + x^2 + 1 has 5, and an impulse after n zeros takes n + 1.
+// The recurrence of a Mersenne Twister is as long as its state, 19,937 bits. The recurrence of x^5
+// + x^2 + 1 has length 5, and an impulse after n zeros needs n + 1.
 func TestComplexity(t *testing.T) {
 	twister := linear.NewTwister(5489)
 	// Its first output for this seed, published with the reference code (and as

@@ -1,10 +1,10 @@
 // Package merkle proves that leaves stand at places of a list of which only a hash is known.
 //
-// The trees are those of RFC 6962, section 2.1: a leaf is hashed behind a byte 0, two
-// subtrees behind a byte 1, and the left one of two has the largest power of two of leaves that
-// leaves something for the right. A proof is of several leaves at once: the hashes of all subtrees
-// that hold none of them but whose parents do, from left to right. Of m neighbouring leaves of n it
-// has at most 2·log2(n) hashes, however many they are.
+// RFC 6962, section 2.1, defines the trees. A leaf is hashed behind a byte 0, two subtrees behind a
+// byte 1. The left of two subtrees has the largest power of two of leaves that leaves something for
+// the right. A proof is for several leaves at once. It has the hashes of all subtrees that contain
+// none of these leaves but whose parents do, from left to right. For any number of neighbouring
+// leaves of n it has at most 2·log2(n) hashes.
 package merkle
 
 import (
@@ -86,7 +86,7 @@ func (t *Tree) Prove(places []int) []Hash {
 	return proof
 }
 
-// split divides places below a node into those of its two halves.
+// split divides the places below a node between its two halves.
 func split(places []int, level, i int) (left, right []int) {
 	middle, _ := slices.BinarySearch(places, (2*i+1)<<(level-1))
 	return places[:middle], places[middle:]

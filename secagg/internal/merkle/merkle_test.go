@@ -18,7 +18,7 @@ func leaves(n int) []Hash {
 	return out
 }
 
-// The oracle is the transparency log of Go's checksum database, which is that of RFC 6962, too.
+// The oracle is the transparency log of Go's checksum database, which follows RFC 6962, too.
 func TestRoot(t *testing.T) {
 	var stored []tlog.Hash
 	read := tlog.HashReaderFunc(func(at []int64) ([]tlog.Hash, error) {
@@ -56,7 +56,7 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// What proves leaves gives the root, and nothing else does: no other leaf, place, number of leaves
+// The proof of leaves gives the root, and nothing else does: no other leaf, place, number of leaves
 // or hash, no hash more or less.
 func TestProofs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
