@@ -7,11 +7,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A sum that four honest clients cannot have given releases nothing. Release a's vectors,
-// of one coordinate other than zero, are 4 in L2 before they are rounded and 4 + 1/2 after:
-// sums of four reach 16 in a coordinate, since integers do not reach 4.5, and 18 in L2. Those
-// of release b, 1/2 and rounded at most 1, reach 4. The strategy is told why, and goes on;
-// the attempt counts.
+// A sum that four honest clients cannot have given releases nothing. Release a's vectors, of one
+// coordinate other than zero, have an L2 norm of 4 before they are rounded and 4 + 1/2 after. Sums
+// of four reach 16 in a coordinate, since integers do not reach 4.5, and 18 in L2. Release b's
+// vectors have 1/2, and at most 1 when rounded; their sums reach 4. The strategy is told why, and
+// continues; the attempt counts.
 func TestSumBeyondReach(t *testing.T) {
 	for _, c := range []struct {
 		a    [3]int64

@@ -19,8 +19,8 @@ type Durable interface {
 	Restore(state []byte) error
 }
 
-// Attempts counts rounds: those that were opened, each of which costs clients its
-// full price whatever its result, and those of them that released a sum.
+// Attempts counts rounds. Opened counts the rounds that were opened: each costs clients its full
+// price whatever its result. Released counts the rounds that released a sum.
 type Attempts struct{ Opened, Released uint64 }
 
 // Attempts returns the counts of the session so far, including before restarts.
@@ -51,9 +51,9 @@ func NewDurable(d Durable, session protocol.SessionID) *Server {
 	return &Server{strategy: d, durable: d, session: session}
 }
 
-// Resume makes a server that goes on from a checkpoint. d is the strategy as at the
-// session's start. A round that was in progress is skipped, and counts as an
-// attempt. A checkpoint that does not fit the strategy is an error that says why.
+// Resume makes a server that continues from a checkpoint. d is the strategy as at the session's
+// start. A round that was in progress is skipped, and counts as an attempt. A checkpoint that does
+// not fit the strategy is an error that says why.
 func Resume(d Durable, c protocol.Checkpoint) (*Server, error) {
 	s := NewDurable(d, c.Session)
 	s.last = c.Round
@@ -63,8 +63,8 @@ func Resume(d Durable, c protocol.Checkpoint) (*Server, error) {
 	return s, nil
 }
 
-// Finished reports, for a resumed server, whether all rounds were over before. Then
-// only the end of the session is to be announced, for which no client is needed.
+// Finished reports, for a resumed server, whether all rounds were over before. Then only the end of
+// the session is left to announce. That needs no client.
 func (s *Server) Finished() bool { return s.finished }
 
 func (s *Server) resume(state []byte) error {
@@ -73,7 +73,7 @@ func (s *Server) resume(state []byte) error {
 		return err
 	}
 	if a.Opened > s.last {
-		return fmt.Errorf("the state has %d rounds opened, of which the latest is number %d", a.Opened, s.last)
+		return fmt.Errorf("the state has %d rounds opened, and the latest is number %d", a.Opened, s.last)
 	}
 	if err = s.durable.Restore(inner); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Server) resume(state []byte) error {
 		return err
 	}
 	if p.Session != s.session || p.Round != s.last {
-		return fmt.Errorf("its state goes on with round %d in session %x", p.Round, p.Session)
+		return fmt.Errorf("its state continues with round %d in session %x", p.Round, p.Session)
 	}
 	s.interrupted = true
 	s.strategy.Skip(p, ErrInterrupted)

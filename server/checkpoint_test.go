@@ -78,8 +78,8 @@ func checkAttempts(t *testing.T, s *server.Server, opened, released uint64) {
 	}
 }
 
-// What a round starts from is durable before its plan leaves, and the model
-// before it is given out.
+// The state that a round starts from is durable before its plan leaves, and the model before it is
+// given out.
 func TestCheckpointsComeFirst(t *testing.T) {
 	b := newDurableBench(t, 3)
 	b.script(`
@@ -186,10 +186,10 @@ func TestResumeRefuses(t *testing.T) {
 		{"a torn state", func(c *protocol.Checkpoint) { c.State = c.State[:32] }, "a state of 32 bytes; it begins with 33"},
 		{"another version", func(c *protocol.Checkpoint) { c.State[15] = '2' }, `the state begins with "fedsim/server/v2\n"; it must begin with "fedsim/server/v1\n"`},
 		{"more sums than rounds", func(c *protocol.Checkpoint) { c.State[released+7] = 3 }, "the state has 3 sums of 2 rounds"},
-		{"more rounds than numbers", func(c *protocol.Checkpoint) { c.State[opened+7] = 3 }, "3 rounds opened, of which the latest is number 2"},
+		{"more rounds than numbers", func(c *protocol.Checkpoint) { c.State[opened+7] = 3 }, "3 rounds opened, and the latest is number 2"},
 		{"a strategy that refuses", func(c *protocol.Checkpoint) { c.State = c.State[:34] }, `no number in "a"`},
-		{"another round", func(c *protocol.Checkpoint) { c.Round = 3 }, "its state goes on with round 2 in session ab"},
-		{"another session", func(c *protocol.Checkpoint) { c.Session[0]++ }, "its state goes on with round 2 in session ab"},
+		{"another round", func(c *protocol.Checkpoint) { c.Round = 3 }, "its state continues with round 2 in session ab"},
+		{"another session", func(c *protocol.Checkpoint) { c.Session[0]++ }, "its state continues with round 2 in session ab"},
 	} {
 		c := good()
 		tt.change(&c)
@@ -315,9 +315,8 @@ func (h *hand) restart() {
 	h.step(protocol.Start{})
 }
 
-// A run that is stopped in any set of its rounds ends in the model of one in
-// which those were skipped, with the same count of attempts: all 64 sets, for both
-// kinds of strategy.
+// A run that is stopped in any set of its rounds ends in the model of a run that skipped these
+// rounds, with the same count of attempts. All 64 sets are tried, for both kinds of strategy.
 func TestResumedIsSkipped(t *testing.T) {
 	for name := range algorithms(t) {
 		models := make(map[string]bool)
@@ -357,8 +356,8 @@ func TestResumedIsSkipped(t *testing.T) {
 	}
 }
 
-// Whatever a checkpoint is made of, resuming does not panic, and what is taken up
-// opens no round that may have been opened before.
+// Resuming from a checkpoint of any content does not panic. A checkpoint that is accepted opens no
+// round that may have been opened before.
 func FuzzResume(f *testing.F) {
 	f.Add(uint64(2), []byte("fedsim/server/v1\n"+"\x00\x00\x00\x00\x00\x00\x00\x02"+"\x00\x00\x00\x00\x00\x00\x00\x01"+"at 1"))
 	f.Add(uint64(4), []byte("fedsim/server/v1\n"+"\x00\x00\x00\x00\x00\x00\x00\x00"+"\x00\x00\x00\x00\x00\x00\x00\x00"+"at 3"))

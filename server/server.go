@@ -7,9 +7,9 @@
 // returns effects for its driver to carry out. So the same code runs in a simulation and
 // over a network. It knows no algorithm; that is behind Strategy.
 //
-// [New] makes a server for a simulation. A deployment uses [NewDurable], whose server
-// records the session's state before anything of a round leaves, so that after a
-// crash [Resume] can go on from there.
+// [New] makes a server for a simulation. A deployment uses [NewDurable], whose server records the
+// session's state before anything of a round leaves, so that after a crash [Resume] can continue
+// from there.
 package server
 
 import (
@@ -41,7 +41,7 @@ type Server struct {
 	attempts Attempts
 
 	patience time.Duration // how long a round may take; 0: for ever
-	deadline time.Time     // when the one in progress has taken too long
+	deadline time.Time     // when the round in progress has taken too long
 	hold     time.Duration // how much longer it may take if the aggregator holds it
 	held     uint64        // the last round that it held
 
@@ -91,7 +91,7 @@ func (s *Server) giveUp(now time.Time, why error) protocol.Effects {
 	return s.skip(now, protocol.RoundAborted, why)
 }
 
-// skip goes on to the next round without a sum of the present one.
+// skip continues to the next round without a sum of the present round.
 func (s *Server) skip(now time.Time, kind protocol.EventKind, why error) protocol.Effects {
 	s.strategy.Skip(s.plan, why)
 	ev := report(kind, s.plan.Round, why)
@@ -100,8 +100,7 @@ func (s *Server) skip(now time.Time, kind protocol.EventKind, why error) protoco
 	return eff
 }
 
-// start plans the first round or, after a restart, the one after that in which
-// it happened.
+// start plans the first round or, after a restart, the round after the interrupted round.
 func (s *Server) start(now time.Time) protocol.Effects {
 	if !s.interrupted {
 		return s.next(now)
@@ -236,8 +235,9 @@ func (s *Server) next(now time.Time) protocol.Effects {
 	return eff
 }
 
-// model is what the session ends with. In a deployment nobody is to take an untrained
-// model for one; a simulation, which knows, goes on with it.
+// model returns the final model of the session. In a deployment a model without a released sum is
+// withheld, so that it is not taken for a trained model. A simulation knows the difference, and
+// keeps it.
 func (s *Server) model() []byte {
 	if s.durable != nil && s.attempts.Opened > 0 && s.attempts.Released == 0 {
 		return protocol.NoModel

@@ -94,10 +94,9 @@ func abort(round uint64) *protocol.Abort {
 	return &protocol.Abort{Round: round, Reason: &protocol.TooFew{Round: round, Stage: protocol.StageShare, Left: 2, Required: 3}}
 }
 
-// script feeds inputs, one a line, and compares the effects behind the arrow, in
-// the order in which a driver carries them out:
-// start; result 1 and abort 1 from the aggregator; run, the oldest work and its
-// Done.
+// script feeds inputs, one a line, and compares the effects behind the arrow. They stand in the
+// order in which a driver carries them out. Inputs are start; result 1 and abort 1 from the
+// aggregator; run, the oldest work and its Done.
 func (b *bench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -208,8 +207,8 @@ func TestSessionOfNothing(t *testing.T) {
 	b.script(`start -> final "model after 0", session-ended`)
 }
 
-// What comes twice, late, early or after the end is ignored: nothing is
-// absorbed or skipped a second time.
+// Inputs that come twice, late, early or after the end are ignored: nothing is absorbed or skipped
+// a second time.
 func TestIgnored(t *testing.T) {
 	b := newBench(t, 2)
 	b.script(`
@@ -338,7 +337,7 @@ func TestDoneOfNothing(t *testing.T) {
 		}()
 		b.command(when)
 	}
-	// Nor does the same Done twice.
+	// A repeated Done is ignored, too.
 	b = newBench(t, 3)
 	b.script(`
 		start    -> open 1
@@ -372,9 +371,9 @@ func TestEmptyMessages(t *testing.T) {
 	}
 }
 
-// The aggregator is started anew, or nothing is heard of a round for too long:
-// it is skipped as an attempt, and the next one opened. What is over, or has its
-// result here, is not given up.
+// The aggregator is started anew, or nothing is heard of a round for too long: the round is skipped
+// as an attempt, and the next round opened. A round that is over, or has its result here, is not
+// given up.
 func TestGivenUp(t *testing.T) {
 	b := newBench(t, 4)
 	b.server.Wait(time.Minute, time.Hour)
