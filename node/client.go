@@ -341,7 +341,7 @@ func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, e
 		return nil, fmt.Errorf("%w: %w: it is over, and not signed by who is the server now", session.ErrSession, errPast)
 	}
 	if !ok {
-		return nil, fmt.Errorf("%w: nobody on the list is the server", session.ErrSession)
+		return nil, fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
 	d, err := s.Verify(&m.Federation, server)
 	if err != nil {

@@ -8,10 +8,10 @@
 //	fednode client ...           take part with one's own ratings
 //	fednode status               what a process on this machine is doing
 //
-// Results go to stdout, logs to stderr. It exits with 0 when done, 1 when something
-// failed, 2 when it was asked for something it cannot do, and 130 when it was stopped
-// before the end of the session; a start with the same state goes on. An aggregator
-// runs until it is stopped, which is its end: 0.
+// Results go to stdout, logs to stderr. It exits with 0 when done, 1 when something failed, 2 when
+// it was asked for something it cannot do, and 130 when it was stopped before the end of the
+// session. A start with the same state continues the session. An aggregator runs until it is
+// stopped, which is its end: 0.
 package main
 
 import "github.com/fedsim/fedsim/cmd/fednode/command"

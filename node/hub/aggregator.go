@@ -21,7 +21,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// AggregatorConfig is what an aggregator is made of.
+// AggregatorConfig configures an aggregator.
 type AggregatorConfig struct {
 	Identity   admission.PrivateKey
 	Federation *admission.Federation
@@ -31,10 +31,10 @@ type AggregatorConfig struct {
 	State    string
 	Log      zerolog.Logger
 	Workers  protocol.Workers
-	Observer session.Observer // nil: nobody
-	// Relays are the keys of those that may stand between the aggregator and clients (Relay).
-	// They are trusted to follow the protocol, as the aggregator is; sessions in active mode
-	// are refused with them.
+	Observer session.Observer // nil: none
+	// Relays are the keys of the relays that may stand between the aggregator and clients (Relay).
+	// They are trusted to follow the protocol, as the aggregator is; sessions in active mode are
+	// refused with them.
 	Relays []admission.PublicKey
 	// Transports replace TCP and QUIC if there are any.
 	Transports []libp2p.Option
@@ -71,7 +71,7 @@ type hubSession struct {
 	signed *session.Signed
 	server admission.PublicKey // who signed it
 	shown  repeated            // what clients are told of it
-	known  repeated            // likewise those that have the list
+	known  repeated            // for clients that have the list
 	list   admission.Hash      // of who can be in it
 	terms  session.Terms
 	// excluded are the clients that lied in it.
@@ -81,7 +81,7 @@ type hubSession struct {
 	ctx      context.Context // the driver's
 	stop     context.CancelFunc
 	lives    map[protocol.ClientID][16]byte        // with which a client last took part
-	asked    map[*conn]bool                        // clients that are looking it over, of those that were there at its beginning
+	asked    map[*conn]bool                        // clients of its beginning that are still looking it over
 	looked   chan struct{}                         // closed when none of them is asked any more, or it has taken too long
 	told     [][]byte                              // what the server was told last, in frames: it may not have arrived
 	final    []byte                                // the end, in frames, for who comes later; nil before
@@ -125,8 +125,8 @@ func (c *conn) closeWith(why network.StreamErrorCode) {
 	})
 }
 
-// finish is close for a stream that has come to its proper end on both sides, which a
-// reset would overtake.
+// finish closes a connection whose stream has ended properly on both sides; a reset would overtake
+// that end.
 func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
 
 // NewAggregator starts an aggregator, which listens at once.
@@ -143,7 +143,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	return a, nil
 }
 
-// newAggregator is one that serves nobody yet.
+// newAggregator makes an aggregator that serves no peer yet.
 func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = session.Observing(cfg.Observer)
 	if cfg.Now == nil {
@@ -277,7 +277,7 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 		return session.ErrNotEnrolled // revoked since it connected
 	}
 	if place == admission.AggregatorPlace || place == admission.ServerPlace && a.above != nil {
-		return session.ErrRole // an aggregator dials nobody, and the server no relay
+		return session.ErrRole // an aggregator dials no peer, and the server no relay
 	}
 	if a.above.cutOff(a.now()) {
 		return errCutOff
@@ -345,12 +345,13 @@ func (a *Aggregator) announcePresence() {
 	for _, c := range []chan struct{}{a.conns[admission.ServerPlace].watches(), a.above.watches()} {
 		select {
 		case c <- struct{}{}:
-		default: // nobody, or one who has not looked since the last
+		default: // no server, or a server that has not looked since the last signal
 		}
 	}
 }
 
-// watches is where somebody is told that clients came or went; nil where nobody is.
+// watches returns the channel that tells a waiting peer that clients came or went; nil if no peer
+// waits.
 func (c *conn) watches() chan struct{} {
 	if c == nil {
 		return nil
@@ -358,8 +359,8 @@ func (c *conn) watches() chan struct{} {
 	return c.presence
 }
 
-// connected counts the clients that are registered, without those that are at the end of a
-// session, or behind a relay that is: they leave, or wait for the next one and are counted then.
+// connected counts the registered clients. It leaves out clients at the end of a session, and
+// clients behind a relay at the end: they leave, or wait for the next session and are counted then.
 func (a *Aggregator) connected() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -404,6 +405,6 @@ func (a *Aggregator) welcome(c *conn) error {
 	return err
 }
 
-// Listen is where an aggregator listens unless it is told otherwise: on all
-// addresses, over TCP and QUIC. Where the machine has no IPv6 those of IPv4 are enough.
+// Listen is where an aggregator listens unless it is told otherwise: on all addresses, over TCP and
+// QUIC. On a machine without IPv6 the IPv4 addresses are enough.
 var Listen = []string{"/ip4/0.0.0.0/tcp/7946", "/ip4/0.0.0.0/udp/7946/quic-v1", "/ip6/::/tcp/7946", "/ip6/::/udp/7946/quic-v1"}

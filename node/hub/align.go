@@ -41,7 +41,7 @@ func (m *aligner) closeWith(why network.StreamErrorCode) {
 	})
 }
 
-// tell queues a notice for members; one that takes none is let go.
+// tell queues a notice for members; it disconnects a member that takes none.
 func tell(c *session.Message, members ...*aligner) error {
 	b, err := c.Frame()
 	if err != nil {

@@ -23,11 +23,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Whatever a party of a deployment keeps on disk is there as a whole or not at all: on a
-// disk that is full, on one that fails in the middle of a file, and in a folder that is
-// read-only. Nothing is spent or enrolled by a write that failed, nothing else is left
-// behind, and the same write succeeds once there is room. What package command writes is
-// tried there.
+// Each file that a party of a deployment keeps is there as a whole or not at all. The disk is full,
+// or fails in the middle of a file, or the folder is read-only. Nothing is spent or enrolled by a
+// write that failed, and nothing else is left behind. The same write succeeds once there is room.
+// The files that package command writes are tried there.
 func TestWritersOnABadDisk(t *testing.T) {
 	disktest.Run(t, append(append(logWriters(t), stateWriters(t)...), documentWriters(t)...))
 }
@@ -35,7 +34,7 @@ func TestWritersOnABadDisk(t *testing.T) {
 // pages is room for as many pages of a log's database.
 func pages(n int) uint64 { return uint64(n * os.Getpagesize()) }
 
-// logWriters are those of append-only logs.
+// logWriters write append-only logs.
 func logWriters(t *testing.T) []disktest.Writer {
 	t.Helper()
 	owner := admission.PublicKey{1}
@@ -112,7 +111,7 @@ func founded(t *testing.T) *admission.Federation {
 	return f
 }
 
-// stateWriters are those of files that a session leaves in a party's state.
+// stateWriters write the files that a session leaves in a party's state.
 func stateWriters(t *testing.T) []disktest.Writer {
 	t.Helper()
 	key := drawn(t, "client").Public()
@@ -185,7 +184,7 @@ func consentFile(n int) string { return filepath.Join("consents", fmt.Sprintf("%
 // text is a JSON file's content number n.
 func text(n int) []byte { return fmt.Appendf(nil, `{"number":%d}`, n) }
 
-// number reads that of a file.
+// number reads the number in a file.
 func number(name string) func(string) (int, error) {
 	return func(dir string) (int, error) {
 		var x struct{ Number int }
@@ -217,7 +216,7 @@ func parsed(path string, to any) error {
 	return err
 }
 
-// documentWriters are those of keys, invitations and what is published.
+// documentWriters write keys, invitations and published documents.
 func documentWriters(t *testing.T) []disktest.Writer {
 	t.Helper()
 	key := drawn(t, "client")

@@ -15,12 +15,12 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// endFile is the file in the aggregator's state with the end of its last session: a
-// client that was away then finds the final model, also when the server's process has
-// ended and the aggregator's was started again. All in it is signed by the server.
+// endFile is the file in the aggregator's state with the end of its last session. A client that was
+// away then finds the final model. It does so even if the server's process has ended and the
+// aggregator was started again. The server has signed everything in the file.
 const endFile = "ended.json"
 
-// ending is what that file holds.
+// ending is the content of endFile.
 type ending struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
@@ -61,8 +61,8 @@ func (a *Aggregator) forget() error {
 	return nil
 }
 
-// recall goes back to the end of the last session after a restart. What cannot be
-// used is no reason not to start: the server, started again, ends the session once more.
+// recall goes back to the end of the last session after a restart. An unusable file is no reason
+// not to start: the server, started again, ends the session once more.
 func (a *Aggregator) recall() {
 	s, err := a.readEnd()
 	switch {
@@ -88,7 +88,7 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	list := a.cfg.Registry.List()
 	server, ok := list.Holder(admission.ServerPlace)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: nobody on the list is the server", a.endPath(), session.ErrSession)
+		return nil, fmt.Errorf("%s: %w: no party on the list is the server", a.endPath(), session.ErrSession)
 	}
 	p := &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature}
 	d, err := p.Verify(a.cfg.Federation, server)

@@ -20,8 +20,8 @@ type invited struct {
 	tickets map[peer.ID]admission.Ticket
 }
 
-// ticket is the one that a peer holds, unless it was revoked. Whether it has expired or
-// been used is said to whoever comes with it.
+// ticket returns a peer's ticket, unless it was revoked. A peer learns when it redeems a ticket
+// whether the ticket has expired or been used.
 func (v *invited) ticket(id peer.ID, r *admission.Registry) (admission.Ticket, bool) {
 	v.mu.RLock()
 	t, ok := v.tickets[id]
@@ -46,7 +46,7 @@ func (a *Aggregator) Admit(tickets []admission.Ticket) error {
 	return nil
 }
 
-// enrol is the protocol of a stream on which somebody redeems a ticket.
+// enrol handles a stream on which a peer redeems a ticket.
 func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
 	if _, enrolled := a.place(id); enrolled {
@@ -71,7 +71,7 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	return session.Conclude(s, &session.Message{Ready: &session.Ready{}})
 }
 
-// enrolSize is how long the control message around an enrolment can be.
+// enrolSize limits the control message around an enrolment, in bytes.
 const enrolSize = admission.MaxEnrolmentSize + len(`{"enrol":}`)
 
 // redeem takes an enrolment, durably, if it is of the ticket that the peer proved to
@@ -91,8 +91,8 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 	return nil
 }
 
-// refusal says whether an error is about what somebody brought, and may be told. Any
-// other is the aggregator's own trouble, after which trying again helps.
+// refusal says whether an error is the fault of the peer's enrolment, and may be told. Any other
+// error is the aggregator's own trouble: it helps to try again later.
 func refusal(err error) bool {
 	for _, is := range []error{admission.ErrMalformed, admission.ErrSignature, admission.ErrFederation, admission.ErrExpired,
 		admission.ErrRedeemed, admission.ErrHeld, admission.ErrIdentityUsed, admission.ErrRevoked} {
@@ -103,9 +103,9 @@ func refusal(err error) bool {
 	return false
 }
 
-// relist ends a session whose list is no longer the one that there is: everybody
-// registers again, is shown the new list, and goes on once the server has signed for
-// it. That costs the round in progress. A session that is over stays.
+// relist ends a session whose list has changed. Every party registers again, is shown the new list,
+// and continues once the server has signed for it. That costs the round in progress. A session that
+// is over stays.
 func (a *Aggregator) relist() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +114,7 @@ func (a *Aggregator) relist() {
 	if s == nil || s.final != nil || s.list == a.cfg.Registry.List().Hash() {
 		return
 	}
-	a.cfg.Log.Info().Msg("the enrolment list has changed: the session goes on when the server has signed for it")
+	a.cfg.Log.Info().Msg("the enrolment list has changed: the session continues when the server has signed for it")
 	s.stop()
 	a.session = nil
 	for _, c := range a.conns {

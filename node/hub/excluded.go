@@ -18,7 +18,7 @@ import (
 // session, so that a start anew does not let them in again.
 const excludedFile = "excluded.json"
 
-// exclusions are what that file holds.
+// exclusions is the content of excludedFile.
 type exclusions struct {
 	Session protocol.SessionID `json:"session"`
 	List    []exclusion        `json:"excluded"`
@@ -27,8 +27,8 @@ type exclusions struct {
 	unkept error // why the file lacks some of them; nil: it does not
 }
 
-// exclusion is a client that lied. The key is what is excluded: whoever has the place
-// after it did not.
+// exclusion is a client that lied. Its key is excluded: another client that takes the place later
+// has not lied.
 type exclusion struct {
 	Client protocol.ClientID   `json:"client"`
 	Key    admission.PublicKey `json:"key"`
@@ -87,9 +87,10 @@ func (a *Aggregator) keepExcluded(x *exclusions, list *admission.List, events []
 	}
 }
 
-// Check says what the aggregator cannot keep that it must know after a restart: its
-// registry, or whom its session has excluded. It tries again to keep that. It also says why the session
-// cannot go on, if too many clients decline it. nil: all is well.
+// Check returns an error if the aggregator cannot keep something that it must know after a restart:
+// its registry, or the clients that its session has excluded. It first tries again to keep that. It
+// also returns an error if the session cannot continue, because too many clients decline it. nil:
+// all is well.
 func (a *Aggregator) Check() error {
 	a.mu.Lock()
 	s := a.session

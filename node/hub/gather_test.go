@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// A server that waits for clients, of whom one has come and others may never come, is
-// not let go: how long it waits is its own setting, up to a week.
+// A server waits for clients; one has come and the others may never come. The aggregator does not
+// disconnect it: its own setting says how long it waits, up to a week.
 func TestServerGathersForAsLongAsItLikes(t *testing.T) {
 	key, err := admission.GenerateKey(simulated.New(1, "operator"))
 	if err != nil {

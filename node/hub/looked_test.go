@@ -154,10 +154,10 @@ func (d *door) publishes() (took time.Duration, end func()) {
 	}
 }
 
-// The first round does not begin before the clients that are there have looked the
-// session over: no stage's time is theirs for it. It waits for nobody who has gone, for
-// nobody longer than a stage takes, and for nobody when the session goes on. The times
-// are those of a clock that is the test's own.
+// The first round does not begin before the present clients have looked the session over, so that
+// no stage loses time to that. It does not wait for a client that has gone. It waits for no client
+// longer than a stage takes, and not at all if the session continues an earlier one. The test has a
+// clock of its own.
 func TestSessionBeginsWhenClientsHaveLookedItOver(t *testing.T) {
 	stay := func(nodetest.Pipe) {}
 	for _, c := range []struct {

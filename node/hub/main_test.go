@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Whatever the tests start has ended when they have.
+// TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

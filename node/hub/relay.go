@@ -20,22 +20,21 @@ import (
 	"github.com/fedsim/fedsim/relay"
 )
 
-// RelayConfig is what a relay is made of.
+// RelayConfig configures a relay.
 type RelayConfig struct {
 	Identity   admission.PrivateKey // one of AggregatorConfig.Relays
 	Federation *admission.Federation
 	Aggregator admission.Contact
 	Listen     []string // multiaddresses, for clients
 	Log        zerolog.Logger
-	Observer   session.Observer // nil: nobody
+	Observer   session.Observer // nil: none
 	// Transports replace TCP and QUIC in both hosts if there are any.
 	Transports []libp2p.Option
 }
 
-// Relay is a relay's process: enrolled clients register with it as they would with the
-// aggregator, and it adds up what they send. It dials the aggregator, from which it learns who is
-// enrolled and what the session is. It keeps nothing on disk: one that is started again is a
-// new one.
+// Relay is a relay's process. Enrolled clients register with it as they would with the aggregator,
+// and it adds up their vectors. It dials the aggregator, and learns there who is enrolled and what
+// the session is. It keeps nothing on disk: a relay that is started again is a new relay.
 type Relay struct {
 	cfg  RelayConfig
 	hub  *Aggregator // faces clients
@@ -211,7 +210,8 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 	}
 }
 
-// noticed takes what the aggregator says before a session, and returns one that is not past.
+// noticed takes a notice of the aggregator before a session, and returns a session that is not
+// past.
 func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, error) {
 	switch {
 	case n.Err != nil:
@@ -252,13 +252,13 @@ func (r *Relay) past(p *session.Signed) bool {
 	return p.Ended && s != nil && s.final != nil && string(s.signed.Descriptor) == string(p.Descriptor)
 }
 
-// follow takes the description of a session, which the server has signed. It is anew unless it is
-// the one that clients are in.
+// follow takes the description of a session, which the server has signed. anew is false if clients
+// are in that session already.
 func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) {
 	list := r.hub.cfg.Registry.List()
 	key, ok := list.Holder(admission.ServerPlace)
 	if !ok {
-		return nil, false, fmt.Errorf("%w: nobody on the list is the server", session.ErrSession)
+		return nil, false, fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
 	d, err := p.Verify(r.cfg.Federation, key)
 	if err != nil {
@@ -339,7 +339,7 @@ func (u *upstream) hook(s *hubSession) {
 	u.in, u.queue = s, peer.NewQueue(relayQueueSize)
 }
 
-// unhook ends it: nobody takes anything out of it any more.
+// unhook ends the queue: nothing is taken out of it any more.
 func (u *upstream) unhook(s *hubSession) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

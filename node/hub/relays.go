@@ -34,11 +34,12 @@ func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
 	return l, nil
 }
 
-// relayQueueSize is how many bytes may wait for a relay, which has messages for many clients.
+// relayQueueSize is the number of bytes that may wait for a relay, which has messages for many
+// clients.
 const relayQueueSize = 4 * peer.QueueSize
 
-// listPause is how long a relay waits for a list that has changed, in which more may enrol: a thousand do
-// within seconds.
+// listPause is the delay before a relay is told of a changed list. More clients may enrol
+// meanwhile: a thousand do within seconds.
 const listPause = 300 * time.Millisecond
 
 // serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
@@ -85,7 +86,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 	var due <-chan time.Time // when the list is told again; nil: it has not changed
 	for {
 		if s != nil && !shown {
-			// Who described the session may have enrolled only now.
+			// The server that described the session may have enrolled only now.
 			if err := a.welcome(c); err != nil {
 				return nil, 0, err
 			}
@@ -123,7 +124,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				a.mu.Lock()
 				if s != a.session {
 					a.mu.Unlock()
-					return nil, 0, nil // there is another by now, of which it hears when it registers again
+					return nil, 0, nil // there is another session by now: the relay hears of it when it registers again
 				}
 				c.in = nil
 				s.answered(c)
@@ -148,7 +149,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 	}
 }
 
-// announceList has relays that wait for a session told who is enrolled by now. Those that are in one
+// announceList tells relays that wait for a session who is enrolled by now. Relays in a session
 // register again. The caller holds mu.
 func (a *Aggregator) announceList() {
 	for _, c := range a.conns {
@@ -169,8 +170,9 @@ func (a *Aggregator) behind(c *conn, n int) {
 	a.announcePresence()
 }
 
-// carryRelay reads and writes the messages of a relay until its stream ends, by which its clients are
-// gone and so is what it holds. The session begins when the first presences are known.
+// carryRelay reads and writes the messages of a relay until its stream ends. Then its clients are
+// gone, and so are the vectors that it holds. The session begins when the first presences are
+// known.
 func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 	a.mu.Lock()
 	if s != a.session || a.conns[c.place] != c {
@@ -212,7 +214,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 	}
 }
 
-// present takes in that a client has come to a relay, or left it.
+// present notes that a client has registered with a relay, or left it.
 func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
 	place := admission.ClientPlace(p.Client)
 	if _, enrolled := a.cfg.Registry.Holder(place); !enrolled {
@@ -264,7 +266,8 @@ func (a *Aggregator) left(c *conn, s *hubSession) {
 	}
 }
 
-// without goes on without a relay: what it held first, since its clients may be back by then.
+// without continues without a relay. It first drops the vectors that the relay held, since its
+// clients may be back by then.
 func (a *Aggregator) without(c *conn, s *hubSession) {
 	s.driver.Give(s.ctx, protocol.RelayLost{Number: int(c.place.Client)})
 	a.mu.Lock()
@@ -289,8 +292,9 @@ func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
 	return protocol.Party(c.via.place), true
 }
 
-// tellRelays gives the end of a session to relays that have no client in it, to which the role sends nothing: clients may
-// come to them yet, for that end or for the next session. The caller holds mu.
+// tellRelays gives the end of a session to relays without a client in it, since the role sends
+// these nothing. Clients may still register with them, for that end or for the next session. The
+// caller holds mu.
 func (a *Aggregator) tellRelays(s *hubSession) {
 	serve := make(map[*conn]bool)
 	for _, c := range a.conns {
@@ -298,7 +302,7 @@ func (a *Aggregator) tellRelays(s *hubSession) {
 	}
 	for _, c := range a.conns {
 		if c.place.Role == protocol.Relay && c.in == s && !serve[c] {
-			_ = c.queue.Add(s.final) // one that is as full as that is let go
+			_ = c.queue.Add(s.final) // a relay whose queue is full is disconnected
 		}
 	}
 }

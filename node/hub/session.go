@@ -77,10 +77,9 @@ func (a *Aggregator) serveServer(c *conn) error {
 	return a.carry(c, s, protocol.Party{Role: protocol.Server})
 }
 
-// lookedOver returns when the clients that were there at the session's beginning have
-// looked it over or gone, or after as long as a stage may take: a plan that came before
-// would find them busy, and that time would be missing to its first stage. It is false
-// if the server or the session is gone.
+// lookedOver returns when the clients that were there at the session's beginning have looked it
+// over or gone, or after as long as a stage may take. A plan that came before would find them busy,
+// and its first stage would lose that time. It is false if the server or the session is gone.
 func (a *Aggregator) lookedOver(c *conn, s *hubSession) bool {
 	late := time.NewTimer(s.terms.StageTimeout)
 	defer late.Stop()
@@ -132,14 +131,14 @@ func (a *Aggregator) judge(p *session.Signed, server admission.PublicKey) (*sess
 		return nil, &unfit{err}
 	}
 	if len(a.cfg.Relays) > 0 && d.Terms.Mode == graph.Active {
-		return nil, &unfit{fmt.Errorf("%w: it is in active mode, and this aggregator has relays: who lies is excluded there on proof of its own message, "+
-			"which is none if a relay has handed it on; start the aggregator without relays, or train in mode semi-honest", session.ErrSession)}
+		return nil, &unfit{fmt.Errorf("%w: it is in active mode, and this aggregator has relays. A liar is excluded there on the proof of its own message, "+
+			"which is no proof after a relay: start the aggregator without relays, or train in mode semi-honest", session.ErrSession)}
 	}
 	return d, nil
 }
 
-// publish takes the description of a session. One that is known goes on as it is:
-// the server has lost its connection, or was started again.
+// publish takes the description of a session. A known session continues as it is: the server has
+// lost its connection, or was started again.
 func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	key, err := peer.KeyOf(c.peer)
 	if err != nil {
@@ -189,8 +188,8 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	return s, nil
 }
 
-// tell has a client that waits for a session look it over; whoever is in the session
-// before registers again. The caller holds mu.
+// tell has a client that waits for a session look it over; a client in the session before registers
+// again. The caller holds mu.
 func (a *Aggregator) tell(c *conn, s *hubSession) {
 	if c.in != nil {
 		c.close()
@@ -199,13 +198,13 @@ func (a *Aggregator) tell(c *conn, s *hubSession) {
 	select {
 	case c.session <- s:
 		c.in, s.asked[c] = s, true
-	default: // a client is told once; whoever else is here must not hold up everybody
+	default: // a client is told once; another peer here must not hold up the rest
 		c.close()
 	}
 }
 
-// grace is how long a client whose connection is lost may take to come back: it dials again
-// at once, and pauses for longer only when that has failed.
+// grace is the time that a client whose connection is lost has to come back. It dials again at
+// once, and pauses for longer only when that has failed.
 const grace = 1500 * time.Millisecond
 
 // lead starts the role that leads a session's sums.
@@ -239,7 +238,7 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r session.Role) 
 	a.busy.Go(func() { _ = s.driver.Run(s.ctx) })
 }
 
-// describe is what a peer is told of a session now, in a frame, which it is to be sent.
+// describe returns the present description of a session for a peer, in a frame to be sent.
 func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
 	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {
@@ -258,8 +257,8 @@ func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
 	})
 }
 
-// showing is the session that clients are shown: none that somebody has signed who is the
-// server no longer, since nobody takes part in that one. The caller holds mu.
+// showing is the session that clients are shown. It is nil if the party that signed the session is
+// the server no longer, since no party takes part in that session. The caller holds mu.
 func (a *Aggregator) showing() *hubSession {
 	if a.session == nil {
 		return nil
@@ -297,8 +296,8 @@ func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
 	return m.Ready != nil, nil
 }
 
-// waits has a client that was shown a session wait for the next one. It is false if there
-// is another one by now, for which it registers again.
+// waits has a client that was shown a session wait for the next session. It is false if there is
+// another session by now: the client registers again for it.
 func (a *Aggregator) waits(c *conn, s *hubSession) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -311,15 +310,15 @@ func (a *Aggregator) waits(c *conn, s *hubSession) bool {
 	return true
 }
 
-// ends reports whether a client has declined a session because its process cannot go on: it waits for the end of its
-// stream, by which it knows that the aggregator has heard so.
+// ends reports whether a client has declined a session because its process cannot continue. Such a
+// client waits for the end of its stream: the end tells it that the aggregator has heard so.
 func (a *Aggregator) ends(c *conn, s *hubSession) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return s.declined[c.place.Client] == session.DeclineUnable
 }
 
-// serveClient has a client check the session once there is one that it takes part in, and
+// serveClient has a client check the session once there is a session that it takes part in, and
 // carries its messages.
 func (a *Aggregator) serveClient(c *conn) error {
 	a.mu.Lock()

@@ -10,8 +10,8 @@ import (
 )
 
 // streamLimiter bounds how often a peer opens a stream: enrolling has signatures verified, and
-// registering may be answered with the whole list. They are as many as are enrolled or
-// invited, since nobody else gets as far.
+// registering may be answered with the whole list. It has at most one entry for each enrolled or
+// invited peer, since no other peer gets as far.
 type streamLimiter struct {
 	mu     sync.Mutex
 	limits map[peer.ID]*rate.Limiter

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/node/peer"
 )
 
-// Who opens streams over and over waits, and nobody else does.
+// A peer that opens streams over and over waits, and no other peer does.
 func TestVisitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}

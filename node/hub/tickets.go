@@ -43,7 +43,7 @@ func ParseTickets(text []byte, f *admission.Federation) ([]admission.Ticket, err
 			return nil, fmt.Errorf("ticket %d, for the %s: %w", i+1, ticket.Place, err)
 		}
 		if seen[ticket.Key] {
-			return nil, fmt.Errorf("ticket %d, for the %s: %w: its key is that of another ticket", i+1, ticket.Place, admission.ErrMalformed)
+			return nil, fmt.Errorf("ticket %d, for the %s: %w: another ticket has the same key", i+1, ticket.Place, admission.ErrMalformed)
 		}
 		seen[ticket.Key] = true
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// BenchmarkActive is a round of active mode of 500 clients, from the server's plan to
-// the sum: the aggregator and each client on a driver of its own, in one process, with
-// nothing between them. The floor is the cryptography of the same roles on all cores:
-// every call of the secure sum that they make, of one stage after the other, with no role
-// nor driver around it, measured in the same run.
+// BenchmarkActive is a round of active mode of 500 clients, from the server's plan to the sum. The
+// aggregator and each client have a driver of their own, in one process, with nothing between them.
+// The floor is the cryptography of the same roles on all cores: every call of the secure sum that
+// they make, one stage after the other. It has no role or driver around it, and is measured in the
+// same run.
 func BenchmarkActive(b *testing.B) {
 	const n = 500
 	a := newActive(b, n)
@@ -49,7 +49,7 @@ func BenchmarkActive(b *testing.B) {
 	b.ReportMetric(driven.Seconds()/floor.Seconds(), "of-floor")
 }
 
-// active is what a round of active mode is made of.
+// active holds the parts of a round of active mode.
 type active struct {
 	plan       *protocol.Plan
 	params     secagg.Params
@@ -96,7 +96,7 @@ func (o one) Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]prot
 }
 func (one) Finish([]byte, protocol.Runner) error { return nil }
 
-// driven is what the roles come to, each on a driver.
+// driven returns the sum of the roles, each on a driver.
 func (a *active) driven(tb testing.TB) [][]int64 {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
@@ -144,7 +144,7 @@ func (a *active) driven(tb testing.TB) [][]int64 {
 	return m.Integers
 }
 
-// quietly takes events, of which none may say that something went wrong.
+// quietly takes events, and fails if one says that something went wrong.
 func quietly(tb testing.TB) func([]protocol.Event) {
 	return func(list []protocol.Event) {
 		for _, e := range list {
@@ -163,7 +163,7 @@ type bareSum struct {
 	run     protocol.Workers
 }
 
-// bare is what the calls that the roles make of the secure sum come to.
+// bare returns the sum of the calls that the roles make of the secure sum.
 func (a *active) bare(tb testing.TB) [][]int64 {
 	tb.Helper()
 	sum, err := secagg.NewAggregator(a.plan.Setup(), a.params)
@@ -236,8 +236,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// Driven or bare, the roles come to the same sum: what BenchmarkActive compares are two
-// ways to one result.
+// Driven or bare, the roles have the same sum: BenchmarkActive compares two ways to one result.
 func TestActiveBareAndDriven(t *testing.T) {
 	a := newActive(t, 12)
 	if driven, bare := fmt.Sprint(a.driven(t)), fmt.Sprint(a.bare(t)); driven != bare {

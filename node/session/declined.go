@@ -37,7 +37,7 @@ func (d Decline) Known() Decline {
 	}
 }
 
-// Declined is how many clients decline the session, by kind of reason.
+// Declined counts the clients that decline the session, by kind of reason.
 type Declined map[Decline]int
 
 func (d Declined) Count() int {

@@ -24,13 +24,14 @@ type Terms struct {
 	Cohort  protocol.Cohort
 	Mode    graph.Mode
 	SitOut  float64 // see aggregator.Config
-	// StageTimeout is how long a stage waits for clients that do not answer.
+	// StageTimeout is the time that a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Tail is how long a stage goes on once enough clients have answered.
+	// Tail is the time that a stage continues once enough clients have answered.
 	Tail time.Duration
-	// Gather, times the number of rounds, is how long rounds wait for as many clients as they require.
+	// Gather, times the number of rounds, is the time that rounds wait for as many clients as they
+	// require.
 	Gather time.Duration
-	// Steps are what the rounds ask for, and the sizes of their models.
+	// Steps holds the requests of the rounds, and the sizes of their models.
 	Steps protocol.Schedule
 }
 
@@ -63,8 +64,8 @@ func (t *Terms) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Patience is how long all rounds together wait for clients. If they were given up one by one after Gather, the
-// session would end as late, with nothing.
+// Patience is the time that all rounds together wait for clients. If the rounds were given up one
+// by one after Gather, the session would end as late, with nothing.
 func (t *Terms) Patience() time.Duration { return t.Gather * time.Duration(t.Steps.Rounds()) }
 
 func (t *Terms) Equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
@@ -81,16 +82,16 @@ func (t *Terms) Plans() []*protocol.Plan {
 	return list
 }
 
-// Limits are those of what one role sends another in the session. Nothing else is
-// read: what somebody else may send can be much larger.
+// Limits returns the limits on messages from one role to another in the session. Nothing else is
+// read: another party's messages can be much larger.
 func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
 	all := wire.LimitsFor(wire.Session{Plans: t.Plans(), Neighbours: t.Cohort.Wanted() - 1, Model: t.Steps.Model()})
 	return all.Between(from, to)
 }
 
-// Sums are the parameters of secure sums among those on a list, to which they are
-// bound in semi-honest mode too, where nobody signs: clients that were shown different
-// lists then have no masks in common.
+// Sums returns the parameters of secure sums among the parties on a list. Sums are bound to the
+// list in semi-honest mode too, although parties sign nothing there: clients that were shown
+// different lists have no masks in common.
 func (t *Terms) Sums(l *admission.List) secagg.Params {
 	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), Identities: l.Identities()}
 }
@@ -106,7 +107,7 @@ type Descriptor struct {
 	Experiment []byte
 }
 
-// digest is what the server's signature is over.
+// digest returns the hash that the server's signature is over.
 func (d *Signed) digest() []byte {
 	descriptor := sha256.Sum256(d.Descriptor)
 	h := protocol.NewTranscript("fedsim/node/session/v1").Bytes(descriptor[:]).Sum()

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Neither does a client or the server read what the aggregator never says to it.
+// A client or the server does not read messages that the aggregator never sends to it.
 func TestLimitsAreOfTheReader(t *testing.T) {
 	terms := nodetest.Terms()
 	for _, c := range []struct {
@@ -32,8 +32,8 @@ func TestLimitsAreOfTheReader(t *testing.T) {
 	}
 }
 
-// In either mode everything of a sum is bound to who is on the list (package admission):
-// clients that were shown different ones do not come to a sum.
+// In either mode everything of a sum is bound to the list (package admission): clients that were
+// shown different lists have no sum in common.
 func TestSumsAreBoundToTheList(t *testing.T) {
 	key, err := admission.GenerateKey(simulated.New(1, "client"))
 	if err != nil {
@@ -51,8 +51,7 @@ func TestSumsAreBoundToTheList(t *testing.T) {
 	}
 }
 
-// Terms say what rounds ask for: without it, or with more than anybody asks for,
-// there is no session.
+// Terms must say what rounds ask for, and within limits. Otherwise there is no session.
 func TestTermsWithoutASoundSchedule(t *testing.T) {
 	terms := nodetest.Terms()
 	if err := terms.Validate(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Role is what a driver needs of any role.
+// Role is a role's interface to its driver.
 type Role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }

@@ -10,8 +10,8 @@ var (
 	ErrRole = errors.New("node: enrolled for another role")
 	// ErrProtocol: this peer may not use this protocol.
 	ErrProtocol = errors.New("node: not for this peer")
-	// ErrRefused: the aggregator refuses what it was sent, and says why. Whoever was refused asks again, unless the
-	// aggregator says that this would not help.
+	// ErrRefused: the aggregator refuses a message, and says why. The party may ask again, unless
+	// the aggregator says that this would not help.
 	ErrRefused = errors.New("node: the aggregator refuses")
 	// ErrSession: the session's description is not valid.
 	ErrSession = errors.New("node: the description of the session does not hold")

@@ -29,7 +29,8 @@ type Message struct {
 	Wait     *Wait           `json:"wait,omitempty"`
 	// Decline is a client's answer to a session in which it takes no part. It is shown the next one.
 	Decline Decline `json:"decline,omitempty"`
-	// Declined tells the server, before the session begins or goes on, how many clients decline it.
+	// Declined tells the server, before the session begins or continues, how many clients decline
+	// it.
 	Declined Declined `json:"declined,omitempty"`
 	Refused  string   `json:"refused,omitempty"`
 	// ForGood says of a refusal that the same would be refused again, whenever it is asked.
@@ -56,8 +57,8 @@ type Register struct {
 // Welcome acknowledges a registration.
 type Welcome struct {
 	Life [16]byte `json:"life"` // the aggregator's own
-	// List is the enrolment list (package admission); missing if it is the one that the peer has: by
-	// what it registered with, or by what it was sent last.
+	// List is the enrolment list (package admission). It is missing if the peer has it: the peer
+	// registered with it, or was sent it last.
 	List json.RawMessage `json:"list,omitempty"`
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
@@ -74,11 +75,11 @@ type Signed struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
-// Ready says that the peer has checked what it was sent: the session, in which it then
-// takes part, or the enrolment, which is then durable.
+// Ready says that the peer has checked a message. After a session, the peer takes part in it. After
+// an enrolment, the enrolment is durable.
 type Ready struct {
-	// Presences, of a relay, are how many messages of the kind presence follow at once: the clients
-	// that take part through it.
+	// Presences, of a relay, is the number of messages of the kind presence that follow at once.
+	// They name the clients that take part through it.
 	Presences int `json:"presences,omitempty"`
 	// Declined, of a relay, counts the clients behind it that decline the session.
 	Declined Declined `json:"declined,omitempty"`
@@ -94,8 +95,7 @@ type Gathered struct {
 // shown the next one.
 type Wait struct{}
 
-// NoticeSize is how long something said to a peer may be, before it is known how
-// large the federation is.
+// NoticeSize limits a notice, in bytes, before the size of the federation is known.
 const NoticeSize = 4 << 10
 
 var ErrNotice = errors.New("node: not what is said at this point of a registration")
@@ -124,8 +124,8 @@ func (c *Message) Frame() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Conclude says the last that there is to say. It waits for the peer to have it, since
-// a reset, with which streams end here, overtakes what is on its way.
+// Conclude says the last message. It waits for the peer to have it: streams end with a reset here,
+// and a reset overtakes a message on its way.
 func Conclude(s network.Stream, c *Message) error {
 	if err := Say(s, c); err != nil {
 		return err
@@ -181,11 +181,10 @@ func NewLife() (life [16]byte, err error) {
 	return life, err
 }
 
-// DescriptorSize is how long the description of a session may be: it holds the
-// catalogue of items.
+// DescriptorSize limits the description of a session, in bytes; it contains the catalogue of items.
 const DescriptorSize = 64 << 20
 
-// AlignSize is how long what a member says may be: an envelope of the longest.
+// AlignSize limits a member's message, in bytes: the longest envelope.
 const AlignSize = 2 * align.MaxSealed
 
 // Roster says who is there. When all are, it has their hellos and the enrolment list.

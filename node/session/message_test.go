@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/node/session"
 )
 
-// A document has one spelling, in which it must arrive: whatever a federation is called.
+// A document must arrive in its only spelling, whatever the federation's name is.
 func TestDocumentsArriveAsTheyAre(t *testing.T) {
 	key, err := admission.GenerateKey(simulated.New(1, "operator"))
 	if err != nil {

@@ -12,7 +12,7 @@ type Notice struct {
 	Err     error
 }
 
-// Notices hears notices until the one after which messages follow.
+// Notices hears notices until the notice after which messages follow.
 func Notices(ctx context.Context, st network.Stream, most int) <-chan Notice {
 	out := make(chan Notice)
 	go func() {

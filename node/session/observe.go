@@ -26,7 +26,7 @@ func (unobserved) Session(protocol.SessionID) {}
 func (unobserved) Registered(int)             {}
 func (unobserved) Event(protocol.Event)       {}
 
-// Observing returns an observer, or one that hears nothing in place of none.
+// Observing returns the observer, or for nil an observer that hears nothing.
 func Observing(o Observer) Observer {
 	if o == nil {
 		return unobserved{}

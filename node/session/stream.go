@@ -34,8 +34,8 @@ func Greet(s network.Stream, version string, life [16]byte, f *admission.Federat
 	return m.Welcome, nil
 }
 
-// Trust takes the aggregator's list into the party's own registry, and checks that
-// it is one to work with. No text is that of the list in the registry.
+// Trust takes the aggregator's list into the party's own registry, and checks that the party can
+// work with it. A nil text stands for the list in the registry.
 func Trust(m *admission.Membership, r *admission.Registry, text []byte) (list *admission.List, err error) {
 	if text == nil {
 		list, _, err = r.Current()
@@ -57,7 +57,7 @@ func Carry(ctx context.Context, s network.Stream, q *peer.Queue, limits wire.Lim
 	go func() {
 		defer close(wrote)
 		if q.Write(s, closed) != nil {
-			_ = s.Reset() // the reader would wait on, and nobody dial again
+			_ = s.Reset() // otherwise the reader would wait on, and no peer would dial again
 		}
 	}()
 	defer func() {
