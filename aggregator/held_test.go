@@ -1,6 +1,7 @@
 package aggregator_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -58,26 +59,64 @@ func TestRoundWaitsForClients(t *testing.T) {
 	}
 }
 
-// A round that was set up ahead has lost so many of its clients that it cannot come about: it is set up anew with
-// those who came meanwhile, before any client is told of a plan.
+// Round 2 was set up ahead for three of five clients. Two of them leave and the other two come back, so that the round may
+// begin: it is set up anew with all who are there, since the setup would end with too few clients.
 func TestSetUpAheadIsLeftIfItsClientsAre(t *testing.T) {
-	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Gather: time.Minute, Rounds: 2})
-	for _, c := range []string{"0 1", "1 2", "2 3", "3 4", "4 5"} {
-		b.script("connected " + c + " ->")
+	for name, c := range map[string]struct{ leave, begin string }{
+		"two leave":   {"disconnected 0 1\ndisconnected 1 2", "announce(2) 0,1,2,3,4, wake 11s, round-opened"},
+		"none leaves": {"tick 1s", "announce(2) + delivery(3) 0,1,2, invite(3) 3,4, wake 11s, round-opened"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Gather: time.Minute, Rounds: 9, SitOut: 0.4})
+			b.script(`
+				connected 0 1 ->
+				connected 1 2 ->
+				connected 2 3 ->
+				connected 3 4 ->
+				connected 4 5 ->`)
+			b.setUp()
+			b.script(`
+				disconnected 3 4                 ->
+				disconnected 4 5                 ->
+				0-2 masked-input 1 + advertise 2 -> wake 1s
+				tick 1s                          -> survivors(3) + roster(3) of 2 0,1,2, wake 11s, lost 3 masked-input, lost 4 masked-input
+				0-2 unmask 1 + share 2           -> work
+				run                              -> result 1 [[1 1 1 0 0]] of 3, 3 answered, round-summed
+				connected 3 6                    ->
+				connected 4 7                    ->`)
+			for command := range strings.Lines(c.leave) {
+				b.command(command)
+			}
+			b.script("open 2 -> " + c.begin)
+		})
 	}
-	b.command("open 1")
-	for _, stage := range []string{"advertise", "share", "masked-input", "unmask"} {
-		b.command("0-4 " + stage + " 1")
+}
+
+// A round that waits was set up ahead. Clients that come back with what they know begin it as it is; it is set up anew if
+// too many have forgotten it. No client is told of a plan before.
+func TestHeldRoundWasSetUpAhead(t *testing.T) {
+	for name, script := range map[string]string{
+		"they know": `
+			connected 2 13 -> wake 1s
+			connected 3 14 -> wake 1s
+			connected 4 15 -> announce(2) + delivery(5) 0,1,2,3,4, wake 10s, round-opened`,
+		"they have forgotten": `
+			connected 2 13 -> wake 1s
+			registered 3   -> wake 1s
+			connected 3 14 -> wake 1s
+			registered 4   -> wake 1s
+			connected 4 15 -> announce(2) 0,1,2,3,4, wake 10s, round-opened`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Gather: time.Minute, Rounds: 2})
+			for _, c := range []string{"0 1", "1 2", "2 3", "3 4", "4 5"} {
+				b.command("connected " + c)
+			}
+			b.setUpAhead()
+			for _, c := range []string{"2 3", "3 4", "4 5"} {
+				b.command("disconnected " + c)
+			}
+			b.script("open 2 -> held 2 (2 of 3), wake 1m0s, round-held" + script)
+		})
 	}
-	b.command("run")
-	for _, c := range []string{"2 3", "3 4", "4 5"} {
-		b.command("disconnected " + c)
-	}
-	b.script(`
-		open 2         -> held 2 (2 of 3), wake 1m0s, round-held
-		connected 2 13 -> wake 1s
-		registered 3   -> wake 1s
-		connected 3 14 -> wake 1s
-		registered 4   -> wake 1s
-		connected 4 15 -> announce(2) 0,1,2,3,4, wake 10s, round-opened`)
 }

@@ -213,7 +213,7 @@ func TestServerThatWaitsInVainEnds(t *testing.T) {
 		f := newVirtualFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
 		f.gather = time.Minute
 		m := f.join(admission.ServerPlace)
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithTimeout(t.Context(), 26*time.Hour) // a server that waits for ever is stopped too
 		var one sync.WaitGroup
 		one.Go(func() { _ = f.joinAll()[0].Run(ctx) })
 		synctest.Wait()
