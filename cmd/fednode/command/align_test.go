@@ -180,7 +180,7 @@ func TestAlignAndTrain(t *testing.T) {
 	o.checkNobodysIDs(append(append(all, session...), o.aggregator))
 }
 
-// checkNobodysIDs: no log has anybody's ids, nor has any folder but the party's own.
+// checkNobodysIDs: no log has a user's id, nor has any folder except the party's own.
 func (o *organisations) checkNobodysIDs(all []*process) {
 	o.t.Helper()
 	const mark = "@example.org"

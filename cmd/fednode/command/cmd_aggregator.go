@@ -22,7 +22,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// aggregatorCmd is fednode aggregator. It needs nobody's data and no experiment.
+// aggregatorCmd is fednode aggregator. It needs no party's data and no experiment.
 type aggregatorCmd struct {
 	Key         string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the invitations name."`
 	Federation  string   `required:"" placeholder:"FILE" help:"The federation, as the operator founded it."`
@@ -99,7 +99,7 @@ func listening(w io.Writer, addresses []string) error {
 	return err
 }
 
-// publicKeys are those that a flag names.
+// publicKeys parses the keys of a flag.
 func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 	out := make([]admission.PublicKey, len(list))
 	for i, text := range list {
@@ -114,7 +114,7 @@ func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 func (c *aggregatorCmd) run(ctx context.Context, a *hub.Aggregator, f *admission.Federation, log *zerolog.Logger) {
 	onHangup(ctx, func() {
 		if err := c.load(a, f); err != nil {
-			log.Error().Err(err).Msg("what cannot be read stays as it was before")
+			log.Error().Err(err).Msg("a file that cannot be read changes nothing")
 			return
 		}
 		log.Info().Msg("tickets and revocations read again")
@@ -197,7 +197,7 @@ func (c *aggregatorCmd) enrol(r *admission.Registry, key admission.PrivateKey, l
 		return cli.Misusef("--invitation: it is for the %s", i.Ticket.Place)
 	}
 	if pin := i.Contact.Aggregator; !pin.IsZero() && pin != key.Public() {
-		return cli.Misusef("--key: it is that of %s, and invitations name %s", key.Public(), pin)
+		return cli.Misusef("--key: it belongs to %s, and invitations name %s", key.Public(), pin)
 	}
 	m, err := i.Accept(key)
 	if err != nil {

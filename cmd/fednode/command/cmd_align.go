@@ -39,7 +39,7 @@ const (
 	usersFile     = "users.txt" // the server's: what it calls the rows
 )
 
-// alignment is what is kept of one: rows by a party, lists by the server.
+// alignment is the kept result of an alignment: rows for a party, lists for the server.
 type alignment struct {
 	Format  string `json:"format"`
 	Attempt string `json:"attempt"` // in hex
@@ -47,7 +47,7 @@ type alignment struct {
 	// Ended says that all others keep theirs, too.
 	Ended bool           `json:"ended"`
 	Rows  map[string]int `json:"rows,omitempty"`
-	// Lists are how many ids each client has, Shared how many rows are in so many lists.
+	// Lists counts the ids of each client, Shared the rows that are in so many lists.
 	Lists     []int  `json:"lists,omitempty"`
 	Shared    []int  `json:"shared,omitempty"`
 	Signature []byte `json:"signature,omitempty"`
@@ -77,7 +77,7 @@ func readAlignment(dir string) (*alignment, align.Attempt, error) {
 	return a, align.Attempt(b), nil
 }
 
-// of says whether a party's alignment is that of a list of ids.
+// of says whether a party's alignment belongs to a list of ids.
 func (a *alignment) of(ids []string) bool {
 	for _, id := range ids {
 		if _, ok := a.Rows[id]; !ok {
@@ -145,7 +145,7 @@ func (c *alignCmd) ids(role protocol.Role) ([]string, error) {
 	case role == protocol.Server:
 		return nil, nil
 	case role != protocol.Client:
-		return nil, cli.Misusef("--state: it is that of the %s; the server and the parties align", role)
+		return nil, cli.Misusef("--state: it belongs to the %s; only the server and the parties align", role)
 	case c.IDs == "":
 		return nil, cli.Misusef("--ids: a file with the ids of the party's users is needed, one a line")
 	case c.Pad < 1:
@@ -215,8 +215,8 @@ func (c *alignCmd) print(w io.Writer, a *alignment, role protocol.Role) error {
 	return nil
 }
 
-// alignedNames are what an experiment calls a party's users, by the alignment in its
-// state; nil where they are called by their ids.
+// alignedNames returns the names of a party's users in an experiment, by the alignment in its
+// state; nil if the experiment calls them by their ids.
 func alignedNames(dir string, e *experiment.Experiment) (map[string]string, error) {
 	if e.About().Clients != algorithm.ItemParties || len(e.Data.UserIDs) == 0 || !align.IsUser(e.Data.UserIDs[0]) {
 		return nil, nil

@@ -65,7 +65,7 @@ type clientCmd struct {
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
 }
 
-// clientSpec is what one client of the process starts from.
+// clientSpec holds the arguments for one client of the process.
 type clientSpec struct {
 	state, invitation string
 	holding           algorithm.PartyData
@@ -118,7 +118,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 				return
 			}
 			if !errors.Is(err, context.Canceled) {
-				log.Error().Err(err).Str("state", at.state).Msg("this client has failed") // the others may go on for long
+				log.Error().Err(err).Str("state", at.state).Msg("this client has failed") // the others may continue for long
 			}
 			errs[i] = fmt.Errorf("%s: %w", at.state, err)
 		})
@@ -127,8 +127,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	return outcome(errs)
 }
 
-// outcome is what several clients came to: that some were stopped says nothing where
-// others failed.
+// outcome joins the outcomes of several clients. If some failed, it leaves out the stopped clients.
 func outcome(errs []error) error {
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.Canceled) })
 	return cmp.Or(errors.Join(failed...), errors.Join(errs...))
@@ -173,9 +172,9 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 	return list, nil
 }
 
-// clientHost is what the clients of a process share: the data at hand, the experiment that
-// all of them are told of, tables that follow from it, whose enrolment is valid, and whom
-// the operator has revoked.
+// clientHost is shared by the clients of a process. It holds the data at hand, the experiment that
+// all of them are told of, and tables that follow from it. It also knows whose enrolment is valid,
+// and whom the operator has revoked.
 type clientHost struct {
 	data     string
 	reading  reading
@@ -369,7 +368,8 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	return counts, err
 }
 
-// jobAt makes the job of the client at a state. What the owner consents to and what the client keeps go into that state.
+// jobAt makes the job of the client at a state. The owner's consents and the client's results go
+// into that state.
 func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*node.Job, error) {
 	var party *experiment.Party
 	job, err := d.job(public, func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
@@ -388,7 +388,7 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*
 	return job, err
 }
 
-// job is what a client does in a session.
+// job makes a client's work in a session.
 func (d *clientHost) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
 	e, refusal, err := d.experiment(public)
 	if err != nil {

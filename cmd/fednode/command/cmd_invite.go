@@ -64,7 +64,7 @@ func (c *inviteCmd) Run(s streams) error {
 // leastExpires is the shortest time in which a party can redeem an invitation.
 const leastExpires = time.Minute
 
-// offer is what all invitations of a call have in common.
+// offer is the common part of all invitations of a call.
 func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
 	if c.Expires < leastExpires {
 		return admission.Offer{}, cli.Misusef("--expires %v: an invitation must be good for %v or longer", c.Expires, leastExpires)
@@ -73,7 +73,7 @@ func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
 	return admission.Offer{NotAfter: now.Add(c.Expires), Contact: contact}, err
 }
 
-// operator is what an operator has, besides the invitations.
+// operator holds an operator's key, and its files except the invitations.
 type operator struct {
 	key         admission.PrivateKey
 	federation  *admission.Federation

@@ -58,7 +58,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// contactsOf are those that a flag names.
+// contactsOf parses the addresses of a flag.
 func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
 	out, err := peer.ParseContacts(addresses)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -26,7 +27,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// serverCmd is fednode server. It holds nobody's ratings.
+// serverCmd is fednode server. It holds no user's ratings.
 type serverCmd struct {
 	File        string   `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
 	Items       string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat, u.item or items.csv. Default: the data of the experiment. Ratings in it are not opened."`
@@ -110,7 +111,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	return c.conclude(s.out, e, n.Experiment, out, time.Since(began))
 }
 
-// settings are what was said.
+// settings reads the settings of the experiment file and of the flags.
 func (c *serverCmd) settings(s streams) (config.Config, error) {
 	said, err := config.ReadFile(c.File)
 	if err != nil {
@@ -150,7 +151,7 @@ func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *par
 	return facts(ctx, settings, items, c.Users, federation.Clients)
 }
 
-// experiment is what the session is about.
+// experiment opens the experiment of the session.
 func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
 	federation := &m.membership.Federation
 	next, err := propose(settings, f, c.State, c.Again)
@@ -190,7 +191,7 @@ type summary struct {
 	// Rounds were attempted, of them SkippedRounds released nothing.
 	Rounds        uint64 `json:"rounds"`
 	SkippedRounds uint64 `json:"skipped_rounds"`
-	// Privacy is what those cost any unit at the most: all at their full price.
+	// Privacy is the largest cost of these rounds to any unit: all at their full price.
 	Privacy dp.Statement `json:"privacy"`
 	Seconds float64      `json:"seconds"` // since this start
 	Results string       `json:"results"`
@@ -253,13 +254,14 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 }
 
 func (s *summary) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, `%s: %d clients, %d items
-
-privacy     %s
-secure sum  %s, mode %s, noise %s
-cohort      %d clients; %d may be lost in a round and %d may collude
-rounds      %d attempted, %d skipped, in %.1f s
-results     %s
-`, s.Algorithm, s.Clients, s.Items, s.Privacy, s.Secagg, s.Mode, s.Noise, s.Clients, s.Lost, s.Collude, s.Rounds, s.SkippedRounds, s.Seconds, s.Results)
+	_, err := fmt.Fprintln(w, strings.Join([]string{
+		fmt.Sprintf("%s: %d clients, %d items", s.Algorithm, s.Clients, s.Items),
+		"",
+		fmt.Sprintf("privacy     %s", s.Privacy),
+		fmt.Sprintf("secure sum  %s, mode %s, noise %s", s.Secagg, s.Mode, s.Noise),
+		fmt.Sprintf("cohort      %d clients; %d may be lost in a round and %d may collude", s.Clients, s.Lost, s.Collude),
+		fmt.Sprintf("rounds      %d attempted, %d skipped, in %.1f s", s.Rounds, s.SkippedRounds, s.Seconds),
+		fmt.Sprintf("results     %s", s.Results),
+	}, "\n"))
 	return err
 }

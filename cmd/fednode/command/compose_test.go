@@ -99,8 +99,8 @@ func keys[V any](m map[string]V) []string {
 	return out
 }
 
-// The composition comes to its end where its volumes are folders, its containers
-// processes, and its network is loopback.
+// The composition runs to its end. Here its volumes are folders, its containers processes, and its
+// network is loopback.
 func TestCompositionRuns(t *testing.T) {
 	long(t)
 	c, m := readComposition(t), newMachine(t)
@@ -159,8 +159,8 @@ func TestCompositionRuns(t *testing.T) {
 	}
 }
 
-// What the Dockerfile builds needs nothing around it: it is one static file, and runs as
-// nobody in a folder where nothing else is. It takes a compilation of everything.
+// The Dockerfile builds one static file that needs nothing around it: it runs as the user nobody in
+// a folder without anything else. The test compiles everything.
 func TestImageIsOneFile(t *testing.T) {
 	text, err := os.ReadFile(deploy + "/Dockerfile")
 	if err != nil {

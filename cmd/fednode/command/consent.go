@@ -13,16 +13,16 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// consent is what a client agrees to. The operator has signed who the server is, but the
-// server alone chooses what it asks for: the budget of the ledger too, and how many clients
-// it assumes to stay and not to collude.
+// consent holds the conditions under which a client takes part. The operator has signed who the
+// server is, but the server alone chooses its demands: the budget of the ledger too, and how many
+// clients it assumes to stay and not to collude.
 type consent struct {
-	epsilon    float64        // that all sessions together may cost at the most
-	delta      float64        // at which that is counted, at the most
-	mode       string         // that sums are in at the least; "": any
-	colluders  float64        // the share of them that is reckoned with, at the least
+	epsilon    float64        // upper limit of the cost of all sessions together
+	delta      float64        // upper limit of the delta at which epsilon is counted
+	mode       string         // weakest mode of sums that is accepted; "": any
+	colluders  float64        // smallest share of colluders that sums must withstand
 	unit       string         // that is protected; "" and any: whatever is
-	experiment *config.Config // the only one that is agreed to; nil: any
+	experiment *config.Config // the only experiment that is agreed to; nil: any
 	file       string         // where that stands
 }
 
@@ -84,8 +84,8 @@ func (o *consent) refuses(p *agreement.Public) error {
 	return nil
 }
 
-// limit is what all sessions of a ledger may cost together, counted as the present session
-// counts its own budget.
+// limit is the upper limit of the cost of all sessions of a ledger together, counted as the present
+// session counts its own budget.
 func (o *consent) limit(session dp.Budget) *dp.Budget {
 	session.Epsilon = min(o.epsilon, math.MaxFloat64) // inf: whatever each of them states
 	return &session

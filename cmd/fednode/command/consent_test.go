@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// published is what a server publishes of an experiment for the demonstration's items.
+// published returns a server's public text of an experiment for the demonstration's items.
 func published(t *testing.T, settings string) *agreement.Public {
 	t.Helper()
 	return publishedTo(t, settings, 20)

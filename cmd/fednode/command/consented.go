@@ -42,7 +42,7 @@ func consented(e *experiment.Experiment, state string, most float64, log *zerolo
 	return nil
 }
 
-// consentTo is what an owner agrees to in a session.
+// consentTo records the terms that an owner agrees to in a session.
 func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	planned, err := e.Planned()
 	if err != nil {

@@ -92,7 +92,7 @@ func twoPorts(t *testing.T) int {
 			t.Fatal(err)
 		}
 		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1)); err == nil {
-			_ = l.Close() // nobody connects
+			_ = l.Close() // nothing connects
 			return port
 		}
 	}
@@ -136,7 +136,7 @@ func TestDemonstrationCanBeInterrupted(t *testing.T) {
 	temporary := t.TempDir()
 	d := demonstrate(t, buildsNothing(t), temporary, twoPorts(t))
 	d.until("20 clients start")
-	for range 2 { // by somebody impatient
+	for range 2 { // by an impatient operator
 		if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func accepts(t *testing.T, where string, args []string) {
 	}
 }
 
-// Every call of fednode in what people copy from is one that it takes.
+// Every call of fednode in published texts is a call that fednode accepts.
 func TestPublishedCommandsParse(t *testing.T) {
 	call := regexp.MustCompile(`(?m)(?:^|[$=(!] ?|exec )(?:/usr/local/bin/|")?fednode"? ([a-z].*)$`)
 	for file, least := range map[string]int{deploy + "/demo.sh": 7, threeMachines: 10, "../../../docs/deployment.md": 7, deploy + "/compose.yaml": 2,
@@ -84,7 +84,8 @@ func parseUnit(t *testing.T, path string) unit {
 	return u
 }
 
-// settings are those of systemd.unit(5), .service(5), .exec(5) and .kill(5) that units here may use.
+// settings lists the settings of systemd.unit(5), .service(5), .exec(5) and .kill(5) that units
+// here may use.
 var settings = map[string][]string{
 	"[Unit]": {"Description", "Documentation", "Wants", "After"},
 	"[Service]": {"Type", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",

@@ -25,7 +25,7 @@ func (p *process) fileLimit(bytes uint64) {
 	}
 }
 
-// asked is what the aggregator answers at a path of its --ops.
+// asked returns the aggregator's answer at a path of its --ops.
 func asked(t *testing.T, ops, path string) (code int, text string) {
 	t.Helper()
 	r, err := http.Get("http://" + ops + path)
@@ -40,9 +40,8 @@ func asked(t *testing.T, ops, path string) (code int, text string) {
 	return r.StatusCode, string(b)
 }
 
-// While its disk is full the aggregator enrols nobody, and says so: in its log, and by not
-// being ready. Once there is room it goes on without another start, and whoever was waiting
-// is enrolled.
+// While its disk is full the aggregator enrols no client, and says so: in its log, and by not being
+// ready. Once there is room it continues without another start, and enrols the waiting client.
 func TestRegistryOnAFullDisk(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
@@ -73,8 +72,9 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A client whose charges, and a server whose checkpoints cannot be kept end, with a word on
-// why, since nothing may leave without. Once there is room they go on from where they were.
+// A client that cannot keep its charges ends, and a server that cannot keep its checkpoints ends,
+// with a word on why: nothing may leave without. Once there is room they continue from where they
+// were.
 func TestSessionOnAFullDisk(t *testing.T) {
 	long(t)
 	m := newMachine(t)

@@ -1,21 +1,25 @@
 package command
 
-// first is what fednode prints when it is called without arguments.
-const first = `fednode runs one party of a federation that trains a private recommender.
+import "strings"
 
-First steps, each on its own machine:
-  operator     fednode keygen operator.key
-               fednode invite --operator operator.key --federation fed.json --name Films --clients 20 --aggregator-key KEY --address /dns4/HOST/tcp/4001 --out invitations
-  aggregator   fednode keygen aggregator.key
-               fednode aggregator --key aggregator.key --federation fed.json --state state --tickets invitations/tickets.json
-  client       fednode client --data ratings.csv --state state --invitation client-0.json
-  server       fednode server experiment.yaml --items items --state state --invitation server.json
-
-To look things up:
-  fednode status                       what a process on this machine is doing
-  fednode help client                  every flag of a command
-  fedsim run experiment.yaml           the same experiment in one process, without a network
-`
+// first is printed when fednode is called without arguments.
+var first = strings.Join([]string{
+	`fednode runs one party of a federation that trains a private recommender.`,
+	"",
+	`First steps, each on its own machine:`,
+	`  operator     fednode keygen operator.key`,
+	`               fednode invite --operator operator.key --federation fed.json --name Films --clients 20 --aggregator-key KEY --address /dns4/HOST/tcp/4001 --out invitations`,
+	`  aggregator   fednode keygen aggregator.key`,
+	`               fednode aggregator --key aggregator.key --federation fed.json --state state --tickets invitations/tickets.json`,
+	`  client       fednode client --data ratings.csv --state state --invitation client-0.json`,
+	`  server       fednode server experiment.yaml --items items --state state --invitation server.json`,
+	"",
+	`To look things up:`,
+	`  fednode status                       what a process on this machine is doing`,
+	`  fednode help client                  every flag of a command`,
+	`  fedsim run experiment.yaml           the same experiment in one process, without a network`,
+	"",
+}, "\n")
 
 // examples holds three calls of each command, which its help ends with.
 var examples = map[string][]string{
@@ -30,7 +34,7 @@ var examples = map[string][]string{
 		"fednode invite --operator operator.key --federation fed.json --revoke 'client 3' --out revoked",
 	},
 	"aggregator": {
-		"fednode aggregator --key aggregator.key --federation fed.json --state state --tickets tickets.json",
+		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --state state",
 		"fednode aggregator --key aggregator.key --federation fed.json --state state --tickets tickets.json --revocations revocations.json",
 		"fednode aggregator --key aggregator.key --federation fed.json --state state --tickets tickets.json --listen /ip4/0.0.0.0/tcp/4001",
 	},

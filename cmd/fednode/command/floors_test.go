@@ -18,8 +18,8 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// An owner says on whom its privacy may rest at the most: what the sums defend against, how many
-// collude, and what is protected.
+// An owner sets limits on what its privacy may rest on: the attacks that sums defend against, the
+// number of colluders, and the unit that is protected.
 func TestOwnersFloors(t *testing.T) {
 	const lfl = "algorithm=lfl-sgdmf rounds=5 epsilon=10 "
 	users := filepath.Join(t.TempDir(), "users")

@@ -23,7 +23,7 @@ var (
 	errOther  = errors.New("another user")
 )
 
-// holdings is what a process would bring to a session, as far as its own files say.
+// holdings are the data that a process would bring to a session, as far as its own files say.
 type holdings struct {
 	set     *dataset.Set
 	left    leftOut
@@ -131,9 +131,9 @@ func likeness(id string, ids []string) string {
 	return ""
 }
 
-// begin says what is wrong before an invitation is used. One client that is not in the data takes part all
-// the same: that it does must not tell whether its user has ratings. Of several, none of whom is
-// there, the list is wrong.
+// begin returns an error before an invitation is used. A single client that is not in the data
+// takes part all the same: refusing must not tell whether its user has ratings. If there are
+// several clients and none is in the data, the list is wrong.
 func (h *holdings) begin(clients int, empty bool, log *zerolog.Logger) error {
 	switch {
 	case h.nothing != nil && (clients == 1 || empty):
@@ -176,7 +176,7 @@ func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, 
 	}
 	fmt.Fprintf(w, "left out    %d records\n", h.left.count)
 	if items != "" {
-		fmt.Fprintf(w, "items       %d in the list, which lacks those of %d ratings\n", len(known), unlisted)
+		fmt.Fprintf(w, "items       %d in the list; %d ratings are of items that it lacks\n", len(known), unlisted)
 	}
 	for _, at := range specs {
 		switch which := at.holding; {

@@ -47,7 +47,7 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 		{cli.Misuse, "--empty", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none"}},
 		{cli.Failed, "none", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none", "--empty"}},
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "1"}},
-		{cli.Misuse, "IS THE ID RIGHT", []string{"--data", good, "--user", "01"}}, // and goes on, to the invitation
+		{cli.Misuse, "IS THE ID RIGHT", []string{"--data", good, "--user", "01"}}, // and continues, to the invitation
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "01"}},
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", written(t, "r.csv", "user,item,rating\n"), "--user", "01"}},
 	} {
@@ -58,8 +58,9 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 	}
 }
 
-// An owner's other files are read before an invitation is used, too. The invitations are valid, and no
-// aggregator is there: an enrolment would begin with an identity and go on until the deadline.
+// An owner's other files are read before an invitation is used, too. The invitations are valid, and
+// no aggregator is there. An enrolment would begin with an identity and continue until the
+// deadline.
 func TestOtherFilesAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -116,7 +117,7 @@ func TestCheckSaysWhatWouldBeTrainedOn(t *testing.T) {
 	}
 	// Counted by hand: 4 ratings of 2 users and 3 items, one item (x) is not among the 30 of the demonstration.
 	code, out, stderr := call(t, "client", "--check", "--data", data, "--users", "0..2", "--invitations", "none", "--items", demo+"/items")
-	for _, want := range []string{"4 ratings by 2 users of 3 items, from 2 to 9", "30 in the list, which lacks those of 1 ratings", `user "1": 2 ratings`, `user "3": 0 ratings`} {
+	for _, want := range []string{"4 ratings by 2 users of 3 items, from 2 to 9", "30 in the list; 1 ratings are of items that it lacks", `user "1": 2 ratings`, `user "3": 0 ratings`} {
 		if code != cli.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, want %q in\n%s%s", code, want, out, stderr)
 		}

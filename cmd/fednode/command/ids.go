@@ -15,8 +15,8 @@ import (
 // usersBeside lists the ids of all users beside their ratings: see clientCmd.IDs.
 const usersBeside = "users.txt"
 
-// readIDs reads ids, one a line, each once. What they stand for must not follow from
-// ratings, so that nobody looks for them there.
+// readIDs reads ids, one a line, each once. The list must not follow from the ratings: then no
+// reader of it learns who has ratings.
 func readIDs(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *clientCmd) allUsers() ([]string, error) {
 	}
 	ids, err := readIDs(filepath.Join(dir, usersBeside))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Misusef("--users %s: whose client is which would follow from who has ratings, and all shift when one user's are gone; "+
-			"list the ids of all users, one a line, with --ids or in %s (fedsim data ids DATA writes such a list)", c.Users, filepath.Join(dir, usersBeside))
+		return nil, cli.Misusef("--users %s: without a list of users, who has ratings would decide whose client is which, and all clients would shift if one user's ratings were gone. "+
+			"List the ids of all users, one a line, with --ids or in %s (fedsim data ids DATA writes such a list)", c.Users, filepath.Join(dir, usersBeside))
 	}
 	return ids, misused(usersBeside, err)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// Whose client is which follows from a list of ids, and not from who has ratings: without those of
-// user 3 all others keep their seats, and seat 2 is still that user's.
+// A list of ids decides whose client is which, not the ratings. Without the ratings of user 3 all
+// other users keep their seats, and seat 2 is still that user's.
 func TestSeatsDoNotShift(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -62,7 +62,7 @@ func TestSeatsDoNotShift(t *testing.T) {
 	}
 }
 
-// An organisation's own are those on its list.
+// An organisation's own users are the users on its list.
 func TestOrganisationStatesItsIDs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "own.txt")
 	if err := os.WriteFile(file, []byte("7\n3\n"), 0o600); err != nil {

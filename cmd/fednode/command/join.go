@@ -24,7 +24,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// terms are what everybody in a session of an experiment goes by.
+// terms returns the terms that every party goes by in a session of an experiment.
 func terms(e *experiment.Experiment) *session.Terms {
 	return &session.Terms{
 		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
@@ -34,8 +34,8 @@ func terms(e *experiment.Experiment) *session.Terms {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// facts are what is public about the data: the list of items in a folder, and who
-// or how many the users are. No rating is opened.
+// facts returns the public facts about the data: the list of items in a folder, and who or how many
+// the users are. No rating is opened.
 func facts(ctx context.Context, c config.Config, items, users string, clients int) (agreement.Facts, error) {
 	set, err := read.Items(ctx, items, experiment.DataOptions(c))
 	if err != nil {
@@ -64,8 +64,8 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 // publicFile holds the public part of a server's session, in its state.
 const publicFile = "public.json"
 
-// agree is what the parties of a session agree on: what the state has from an earlier
-// start, if the experiment is still the same, or else of a session that begins.
+// agree returns the public part of a session. That is the part in the state from an earlier start,
+// if the experiment is still the same, or else the part of a new session.
 func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, error) {
 	n, err := propose(c, f, dir, "")
 	if err != nil {
@@ -74,8 +74,8 @@ func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, e
 	return n.public, n.begin()
 }
 
-// kept is what the state has of its last session, and in what the experiment differs from
-// that one; "" in nothing.
+// kept returns the public part of the state's last session, and names the settings in which the
+// experiment differs from it; "" if none.
 func kept(c config.Config, f agreement.Facts, path string) (p *agreement.Public, other string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func kept(c config.Config, f agreement.Facts, path string) (p *agreement.Public,
 	return p, other, nil
 }
 
-// draw is what the parties of a session that begins agree on.
+// draw returns the public part of a new session.
 func draw(c config.Config, f agreement.Facts) (p *agreement.Public, text []byte, err error) {
 	var session protocol.SessionID
 	if _, err = io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {
@@ -111,7 +111,7 @@ func draw(c config.Config, f agreement.Facts) (p *agreement.Public, text []byte,
 	return p, text, err
 }
 
-// stated is what an encoding of what is public says, setting by setting.
+// stated is an encoding of the public part, setting by setting.
 type stated struct {
 	Config map[string]string `json:"config"`
 	Facts  json.RawMessage   `json:"facts"`
@@ -140,7 +140,7 @@ func differences(a, b []byte) string {
 		list = append(list, "the items or users")
 	}
 	if len(list) == 0 {
-		list = append(list, "what follows from it in this version")
+		list = append(list, "values that this version derives")
 	}
 	return strings.Join(list, ", ")
 }

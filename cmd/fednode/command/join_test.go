@@ -25,8 +25,8 @@ func resolved(t *testing.T, settings string) config.Config {
 	return c
 }
 
-// Who or how many the users are depends on who the clients are. items/movies.csv lists
-// 30 items; clients agree to what is published of them (OpenPublic).
+// The kind of the clients decides who or how many the users are. items/movies.csv lists 30 items;
+// clients agree to the published part of them (OpenPublic).
 func TestFactsOfEveryKindOfParty(t *testing.T) {
 	ids := filepath.Join(t.TempDir(), "users")
 	if err := os.WriteFile(ids, []byte("ann\nbob\nCarol Danvers\n"), 0o600); err != nil {

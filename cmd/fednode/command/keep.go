@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// What a client keeps of its last session is in one folder of its state, which says of
-// which session it is; that of earlier ones is in the folder of each (see pastFolder).
+// A client's result of its last session is in one folder of its state, with a file that names the
+// session. The results of earlier sessions are in the folder of each (see pastFolder).
 const (
 	resultFolder  = "result"
 	resultSession = "session.json"
@@ -25,9 +25,10 @@ const (
 	unnamed = "earlier"
 )
 
-// keep leaves what a party ends a session with in its own state: what it alone has, and the
-// final model and the experiment, by which fednode recommend predicts. It is there as a
-// whole when it returns, also after a power failure, and beside what it had of earlier ones.
+// keep writes a party's result of a session into its own state: the embeddings that it alone has,
+// and the final model and the experiment. With these fednode recommend predicts. The result is
+// there as a whole when keep returns, also after a power failure, and beside the results of earlier
+// sessions.
 func keep(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
 	dir := filepath.Join(state, resultFolder)
 	begun, is := dir+".tmp", hex.EncodeToString(session[:])
@@ -75,8 +76,8 @@ func fillResult(dir string, p *experiment.Party, public []byte, session string) 
 	return durable(dir)
 }
 
-// clearResult makes way for the result of a session: that of an earlier one is moved to
-// the earlier one's folder, and one of the same session, which was taken once more, goes.
+// clearResult makes way for the result of a session. It moves the result of an earlier session to
+// that session's folder. A result of the same session, which was taken once more, is removed.
 func clearResult(state, session string) error {
 	dir := filepath.Join(state, resultFolder)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {

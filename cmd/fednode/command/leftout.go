@@ -9,11 +9,11 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// mostLeftOut is how many records an owner is told of one by one.
+// mostLeftOut limits the records that an owner is told of one by one.
 const mostLeftOut = 20
 
-// leftOut tells an owner which records of a file are not used. It is for whoever started the
-// client: nobody else may learn what the file holds, so the client takes part all the same.
+// leftOut tells an owner which records of a file are not used. Only the person who started the
+// client may learn what the file holds, so the client takes part all the same.
 type leftOut struct {
 	log   *zerolog.Logger
 	count int
@@ -42,7 +42,7 @@ const fewOff = 3
 // errScale: the data are on another scale.
 var errScale = errors.New("the ratings are on another scale than the session's")
 
-// scale refuses data on another scale as a whole. used is how many ratings are left.
+// scale refuses data on another scale as a whole. used counts the ratings that are left.
 func (l *leftOut) scale(data string, used int, low, high float64) error {
 	if l.off < fewOff || 10*l.off <= l.off+used {
 		return nil

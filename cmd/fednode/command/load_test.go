@@ -25,16 +25,16 @@ import (
 // load is a federation of processes on one machine that is timed and weighed.
 type load struct {
 	clients, processes, items int
-	// whole are rounds with everybody, the first of which is not timed, since it is set
-	// up with stages of its own; in each of the lossy ones that follow, one of the
-	// processes is stopped until the round has ended.
+	// whole counts rounds with every client. The first is not timed, since it is set up with stages
+	// of its own. In each of the lossy rounds that follow, one of the processes is stopped until
+	// the round has ended.
 	whole, lossy int
 	stage        int // timeout in seconds
 }
 
-// 500 clients in 10 processes take minutes, so they are for FEDSIM_TEST_LONG=load; the
-// number of items is that of MovieLens' latest-small. Processes that are stopped are waited
-// for by the clock, so 40 clients are for FEDSIM_TEST_LONG=1, as in .ci/run.
+// 500 clients in 10 processes take minutes, so they are for FEDSIM_TEST_LONG=load. The number of
+// items is taken from MovieLens' latest-small. Processes that are stopped are waited for by the
+// clock, so 40 clients are for FEDSIM_TEST_LONG=1, as in .ci/run.
 func TestLoad(t *testing.T) {
 	switch {
 	case effort.Load():
@@ -151,7 +151,7 @@ type loaded struct {
 	clients    []*followed // processes of several
 }
 
-// found founds the federation, invites everybody and starts the aggregator.
+// found founds the federation, invites every party and starts the aggregator.
 func (m *machine) found(l load) *loaded {
 	m.t.Helper()
 	m.run(cli.Done, "keygen", m.path("operator.key"))
@@ -195,7 +195,7 @@ type followed struct {
 	lines []logLine
 }
 
-// logLine is what is looked for in a log, and when it was written.
+// logLine is a line to look for in a log, and the time when it was written.
 type logLine struct {
 	Event, Message string
 	Round          int
@@ -314,7 +314,7 @@ func (f *followed) end() {
 	}
 }
 
-// memory is what is resident, in bytes; 0 where the system does not say.
+// memory returns the resident memory, in bytes; 0 where the system does not say.
 func (f *followed) memory() int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
 	if err != nil {
@@ -357,9 +357,9 @@ func (m *machine) checkRounds(l load) {
 	}
 }
 
-// bare is how long a round of the same experiment takes the roles of all parties in
-// this process: training, noise and cryptography, without a network. It is the mean over
-// those that were timed there.
+// bare returns the time of a round of the same experiment with the roles of all parties in this
+// process. It includes training, noise and cryptography, without a network. It is the mean over the
+// timed rounds.
 func (m *machine) bare(l load) time.Duration {
 	m.t.Helper()
 	said, err := config.ReadFile(m.path("load.yaml"))

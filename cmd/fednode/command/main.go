@@ -40,7 +40,7 @@ type streams struct {
 	level    zerolog.Level // of the least that is logged
 }
 
-// log is what a process tells on the way: for people on a terminal, JSON elsewhere.
+// log is the log of a process: text for people on a terminal, JSON elsewhere.
 func (s streams) log(role string) zerolog.Logger {
 	w := s.err
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -61,7 +61,7 @@ var program = cli.Program{
 	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() },
 	First: first, Examples: examples,
 	Interrupt: func(error) error {
-		return errors.New("stopped before the end of the session; start it again with the same --state to go on")
+		return errors.New("stopped before the end of the session; start it again with the same --state to continue")
 	},
 }
 

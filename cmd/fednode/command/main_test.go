@@ -33,8 +33,8 @@ func must(t *testing.T, args ...string) string {
 	return out
 }
 
-// office is what an operator has before the first invitation: a key, and an
-// aggregator's public key.
+// office holds an operator's files before the first invitation: a key, and an aggregator's public
+// key.
 type office struct {
 	dir, aggregator string
 }

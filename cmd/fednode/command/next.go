@@ -28,16 +28,16 @@ const (
 	pastFolder  = "sessions"     // with a folder for each session, by its ID in hex; of a client too, for earlier sessions
 )
 
-// checkpointFiles are those of package store.
+// checkpointFiles are the files of package store.
 var checkpointFiles = []string{"checkpoint", "checkpoint.previous"}
 
-// What --again asks for, where the experiment is that of the session that has ended.
+// Values of --again, for the experiment of the session that has ended.
 const (
 	againSession = "session" // another session of it
 	againEnd     = "end"     // that its end is said once more
 )
 
-// ofSession is what all files that name a session have in common.
+// ofSession is the common part of all files that name a session.
 type ofSession struct {
 	Session string `json:"session"` // in hex
 }
@@ -79,16 +79,15 @@ func endedIn(dir string) (string, error) {
 	return "", nil
 }
 
-// proposal is the session that a server's start is about, of which nothing is written yet.
+// proposal is the session of a server's start. Nothing of it is written yet.
 type proposal struct {
 	public *agreement.Public
 	past   string       // the session before it, which has ended; "": none, or the same one
-	begin  func() error // makes it that of the state
+	begin  func() error // makes it the session of the state
 }
 
-// propose is the session that a state goes on with, if that has not ended, and else one
-// that begins. again is what is asked for where the experiment is still that of the
-// session that has ended; "" is nothing.
+// propose returns the state's session if it has not ended, and else a new session. again is the
+// value of --again if the experiment is still the experiment of the ended session; "" is none.
 func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, error) {
 	path := filepath.Join(dir, publicFile)
 	ended, err := endedIn(dir)
@@ -105,13 +104,13 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	case ended == "" && err != nil:
 		return nil, err
 	case ended == "" && other != "":
-		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; go on with that one, or end it without a model with --abandon", path, other)
+		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; continue that experiment, or end its session without a model with --abandon", path, other)
 	case ended != "" && again == againEnd && gone:
 		return nil, cli.Misusef("--again end: the session %s ended before its last round, without a model; another experiment begins the next one, and --again session one of this experiment", ended)
 	case ended == "" || err == nil && other == "" && again == againEnd:
 		return &proposal{public: p, begin: func() error { return whole(dir, ended) }}, nil
 	case err == nil && other == "" && again != againSession:
-		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, which costs its clients as much again, --again end says its end once more to an aggregator that has lost it; another experiment begins a session by itself", ended)
+		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, which costs its clients as much again. --again end says its end once more to an aggregator that has lost it. Another experiment begins a session by itself", ended)
 	} // what has ended may also be in a form that this version does not read
 	p, text, err := draw(c, f)
 	if err != nil {
@@ -127,9 +126,8 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	}}, nil
 }
 
-// putAside moves what a server has of a session that has ended to its own folder. Cut
-// short, it is done again: what says that the session has ended stays until another one
-// is in its place.
+// putAside moves a server's files of an ended session to the session's own folder. Cut short, it is
+// done again: the file that marks the end stays until another session is in its place.
 func putAside(dir, session string) error {
 	to := filepath.Join(dir, pastFolder, session)
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -232,7 +230,7 @@ func wasAbandoned(dir string) (bool, error) {
 	return of.Abandoned, err
 }
 
-// abandon ends the session of the state, of which no server may be running.
+// abandon ends the session of the state. No server may be running on the state.
 func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
 	m, err := openMember(ctx, c.State, "", protocol.Server, log)
 	if err != nil {

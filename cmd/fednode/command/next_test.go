@@ -51,7 +51,7 @@ func readFile(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// files are those under a folder, by their paths in it.
+// files lists the files under a folder, by their paths in it.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
@@ -71,9 +71,9 @@ func files(t *testing.T, dir string) []string {
 
 func hexOf(p *agreement.Public) string { return fmt.Sprintf("%x", p.Session) }
 
-// A server's state goes on to the next session once the last one has ended, and keeps
-// that beside: also where only the summary tells of the end, and where the start that
-// put it aside was cut short at any point.
+// A server's state continues with the next session once the last one has ended, and keeps the last
+// one beside. It does so even if only the summary tells of the end, or if the start that put it
+// aside was cut short at any point.
 func TestStateGoesOnToTheNextSession(t *testing.T) {
 	for _, told := range []string{"ended.json", "model/summary.json"} {
 		dir, _, f, first := begun(t)
@@ -159,7 +159,7 @@ func TestCurrentStaysWhileTheNextSessionBegins(t *testing.T) {
 // The experiment of the session that has ended is refused, unless it is said what for.
 func TestSameExperimentAgain(t *testing.T) {
 	dir, c, f, first := begun(t)
-	for _, again := range []string{"", againSession, againEnd} { // while the session goes on: so does the state
+	for _, again := range []string{"", againSession, againEnd} { // while the session continues, so does the state
 		if n, err := propose(c, f, dir, again); err != nil || n.public.Session != first.Session || n.past != "" {
 			t.Errorf("--again %q before the end: %+v, %v", again, n, err)
 		}
@@ -218,7 +218,7 @@ func TestModelOfAnotherSessionIsNotReplaced(t *testing.T) {
 	}
 }
 
-// What a client keeps of a session replaces nothing of another one, whatever was there.
+// A client's result of a session replaces nothing of another session, whatever was there.
 func TestResultsStayBesideEachOther(t *testing.T) {
 	state, log := t.TempDir(), zerolog.Nop()
 	write(t, "old", state, "result", "user_embeddings.npy") // of a version that named no session

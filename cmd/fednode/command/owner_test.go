@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 )
 
-// What cannot be used of a file is told to its owner, with the line, and to nobody else: the
-// client is made all the same. Three of the five ratings below are left.
+// The owner alone is told, with the line, which records of a file cannot be used. The client is
+// made all the same. Three of the five ratings below are left.
 func TestOwnerIsToldWhatIsLeftOut(t *testing.T) {
 	e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// readOwner reads a client's state, of which no process may be running.
+// readOwner reads a client's state. No process may be running on it.
 func readOwner(state string, most float64) (*store.Account, error) {
 	m, err := admission.ReadFile(filepath.Join(state, membershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Misusef("--state %s: it is not that of a client that has enrolled", state)
+		return nil, cli.Misusef("--state %s: it does not belong to a client that has enrolled", state)
 	}
 	if err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func readOwner(state string, most float64) (*store.Account, error) {
 	return ledger.Account(m.Enrolment.Ticket.Place.String(), consents, most)
 }
 
-// runningAccount is that of a client that is running. It is reckoned up when it is asked
-// for, and again only when there is more to it.
+// runningAccount is the account of a running client. It is computed when a caller asks for it, and
+// again only when there is more to it.
 type runningAccount struct {
 	state  string
 	member *member

@@ -23,10 +23,10 @@ var update = flag.Bool("update", false, "write what is printed into docs/three-m
 
 const threeMachines = "../../../docs/three-machines.md"
 
-// TestThreeMachines does what the page says, command by command, and compares what is
-// printed with it. Machines are folders here, on addresses of loopback, scp copies between
-// them, and ports are free ones; else only what must vary may differ: keys and names that
-// follow from them (one for one), times and how long something took.
+// TestThreeMachines runs the page's commands one by one, and compares what they print with the
+// page. Machines are folders here, on addresses of loopback. scp copies between them, and ports are
+// free ports. Only things that must vary may differ: keys and names that follow from them (one for
+// one), times and durations.
 func TestThreeMachines(t *testing.T) {
 	long(t)
 	text, err := os.ReadFile(threeMachines)
@@ -58,7 +58,7 @@ type part struct {
 
 // entry is a command and what it prints, or more of what a terminal shows.
 type entry struct {
-	terminal string   // of a process that goes on, or ""
+	terminal string   // of a process that keeps running, or ""
 	machine  string   // "" where no command begins
 	command  []string // its lines, as they are written
 	shown    []string
@@ -119,7 +119,7 @@ func parsePage(text string) []part {
 	return parts
 }
 
-// page is what it is played with.
+// page holds the state of a run of the page.
 type page struct {
 	t         *testing.T
 	root      string // machines are folders in it
@@ -129,7 +129,7 @@ type page struct {
 	processes []*terminal
 }
 
-// port is one of the page, and the one here.
+// port pairs a port of the page with the port here.
 type port struct{ page, here string }
 
 // swap writes one for the other where it stands alone.
@@ -142,7 +142,7 @@ func newPage(t *testing.T) *page {
 	if l, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
 		t.Skipf("addresses of loopback besides 127.0.0.1 are needed: %v", err)
 	} else {
-		_ = l.Close() // nobody connects
+		_ = l.Close() // nothing connects
 	}
 	m := newMachine(t)
 	p := &page{t: t, root: m.dir, ports: []port{{"7946", freePort(t)}, {"9464", freePort(t)}},
@@ -163,14 +163,14 @@ func newPage(t *testing.T) *page {
 	return p
 }
 
-// scp stands for that of OpenSSH: all that it copies here goes to the folder of a machine.
+// scp stands for OpenSSH's scp: everything that it copies here goes to the folder of a machine.
 const scp = `#!/bin/sh
 for last; do :; done
 case $last in *:) ;; *) echo "scp: $last is no machine" >&2; exit 1 ;; esac
 while [ $# -gt 1 ]; do cp -p "$1" "../${last%:}/" || exit 1; shift; done
 `
 
-// terminal is a process that goes on, and what it shows.
+// terminal is a process that keeps running, and its output.
 type terminal struct {
 	name  string
 	cmd   *exec.Cmd
@@ -207,7 +207,7 @@ func (p *page) play(e *entry) {
 	}
 }
 
-// here replaces names of the page by those of this run.
+// here replaces names of the page by the names of this run.
 func (p *page) here(line string) string {
 	return varying.ReplaceAllStringFunc(line, func(name string) string {
 		if real, ok := p.names[name]; ok {
@@ -237,8 +237,8 @@ func (p *page) shell(machine, command string) *exec.Cmd {
 
 var pid = regexp.MustCompile(`PID-OF-[A-Z0-9-]+`)
 
-// run runs a command to its end. Status is asked again until it is what the page says: that
-// somebody has gone is noticed a moment later.
+// run runs a command to its end. It asks for the status again until the status equals the page's:
+// the departure of a client is noticed a moment later.
 func (p *page) run(e *entry, command string) []string {
 	p.t.Helper()
 	patience := time.Now().Add(10 * time.Second)
@@ -281,8 +281,8 @@ func (p *page) start(e *entry, command string) *terminal {
 	return t
 }
 
-// more is what a terminal shows next: as many lines as the page has or, where it does
-// not go on, all.
+// more returns the next output of a terminal: as many lines as the page has or, if the page does
+// not continue, all.
 func (p *page) more(t *terminal, e *entry) []string {
 	p.t.Helper()
 	var got []string
@@ -323,14 +323,14 @@ func (p *page) onPage(line string) string {
 	return line
 }
 
-// ended waits for those who end with the session; others are killed.
+// ended waits for processes that end with the session; others are killed.
 func (p *page) ended() {
 	p.t.Helper()
 	for _, t := range p.processes {
 		if t.kill || t.name == "aggregator" {
 			continue
 		}
-		go func() { // nobody else reads on
+		go func() { // no other goroutine reads the rest
 			for range t.lines {
 			}
 		}()
@@ -345,7 +345,7 @@ func (p *page) ended() {
 	}
 }
 
-// varying is what differs from run to run: names, which are the same wherever they stand
+// varying matches texts that differ from run to run: names, which are the same wherever they stand
 // (keys, peers, sessions), and times.
 var varying = regexp.MustCompile(`fedsim-public-[a-z2-7]+|12D3KooW\w{44}|\b[0-9a-f]{32}\b` +
 	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\b\d{1,2}:\d\d[AP]M\b|\b\d+\.\d s\b|\b\d+ms\b`)

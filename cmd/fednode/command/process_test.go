@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// long skips a test that is left to the long run: those of package node, and the other ones
+// long skips a test that is left to the long run: the tests of package node, and the other tests
 // with processes, cover most of it.
 func long(t *testing.T) {
 	t.Helper()
@@ -152,7 +152,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -167,9 +167,9 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// The demonstration, as an operator would run it: keys, invitations, one of them late
-// and announced by SIGHUP, a client that is stopped and goes on, a session with noise
-// to its end, and what it leaves behind.
+// The demonstration, as an operator would run it: keys, and invitations, one of them late and
+// announced by SIGHUP. A client is stopped and continues. A session with noise runs to its end and
+// leaves its files behind.
 func TestFederationOfProcesses(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// reading is how a party's own data are read: each party's own, whatever the experiment says.
+// reading says how to read a party's own data, whatever the experiment says.
 type reading struct {
 	Columns    string `placeholder:"user=NAME,..." help:"What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click."`
 	Duplicates string `enum:"last,mean,count" default:"last" help:"What to do if a user rated an item twice: keep the last, the mean, or the count (clicks, up to the top of the scale)."`
@@ -47,7 +47,7 @@ func (r *reading) of(e *experiment.Experiment) {
 	}
 }
 
-// options are how the files of the flags are read, which check has checked.
+// options returns the options for reading the files of the flags, which check has checked.
 func (r *reading) options(o read.Options) read.Options {
 	_ = r.texts().Set(&o) // checked
 	if r.Duplicates != string(read.DuplicatesLast) {

@@ -76,7 +76,7 @@ deployment:
 	}
 }
 
-// writeEveryItem is writeData with every item rated by somebody: a simulation knows no others.
+// writeEveryItem is writeData with a rating of every item: a simulation knows no other items.
 func (m *machine) writeEveryItem(l load) {
 	m.writeData(l)
 	var ratings strings.Builder
@@ -172,7 +172,7 @@ func (m *machine) simulated(l load) []byte {
 	return out.Model
 }
 
-// What is wrong with what the command is told of relays is said before anything starts.
+// Wrong flags for relays are reported before anything starts.
 func TestRelayMisuse(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
-// Who is revoked is put out although the tickets, which are copied along, cannot be read.
+// A revoked client is put out although the tickets, which are copied along, cannot be read.
 func TestRevocationsAreReadWhateverTheTicketsAre(t *testing.T) {
 	o := newOffice(t)
 	must(t, o.invite("--name", "Films", "--clients", "3")...)

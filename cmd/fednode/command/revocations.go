@@ -16,13 +16,13 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// revoker is who takes the operator's revocations.
+// revoker takes the operator's revocations.
 type revoker interface {
 	Revoke(*admission.Revocations) error
 }
 
-// revoke has somebody take whom the operator has revoked, as a file says. That there is
-// none yet is no error; "" is none.
+// revoke gives the operator's revocations in a file to a party. A missing file is no error: there
+// are none yet. "" is none.
 func revoke(to revoker, path string, f *admission.Federation) error {
 	if path == "" {
 		return nil
@@ -40,8 +40,8 @@ func revoke(to revoker, path string, f *admission.Federation) error {
 	return nil
 }
 
-// parties are those of a process, which take revocations from the operator, past an
-// aggregator that could hold them back.
+// parties are the parties of a process. They take revocations from the operator, past an aggregator
+// that could hold them back.
 type parties struct {
 	path string // of the file; "": none
 
@@ -113,7 +113,7 @@ func (p *parties) follow(ctx context.Context, log *zerolog.Logger) (stop func())
 		defer close(done)
 		onHangup(ctx, func() {
 			if err := p.again(); err != nil {
-				log.Error().Err(err).Msg("what cannot be read stays as it was before")
+				log.Error().Err(err).Msg("a file that cannot be read changes nothing")
 				return
 			}
 			log.Info().Msg("revocations read again")

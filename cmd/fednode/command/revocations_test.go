@@ -30,8 +30,9 @@ func (r *taker) Revoke(v *admission.Revocations) error {
 	return nil
 }
 
-// A party takes what the file says when it comes, and each time the file is read again
-// until it leaves; that there is no file yet, or that the party knows more, is no error.
+// A party takes the revocations of the file when it comes, and each time the file is read again
+// until it leaves. A missing file is no error, nor is a file with fewer revocations than the party
+// knows.
 func TestPartiesTakeRevocations(t *testing.T) {
 	o := newOffice(t)
 	must(t, o.invite("--name", "Films", "--clients", "3")...)
@@ -80,8 +81,8 @@ func TestPartiesTakeRevocations(t *testing.T) {
 	}
 }
 
-// A client and a server that wait for a session read on SIGHUP that they are revoked, of
-// which the aggregator has not been told, and end.
+// A client and a server that wait for a session read on SIGHUP that they are revoked, and end. The
+// aggregator has not been told.
 func TestPartiesReadRevocationsOnHangup(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)

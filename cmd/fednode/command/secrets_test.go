@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// shown is what an operator sees of a process.
+// shown returns an operator's view of a process.
 func (m *machine) shown(ops string) string {
 	m.t.Helper()
 	var all strings.Builder
@@ -84,7 +84,7 @@ func letters(key []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(key))
 }
 
-// privateKeys are those in a file: 32 bytes, behind which a checksum stands.
+// privateKeys returns the keys in a file: 32 bytes, and a checksum behind them.
 func privateKeys(path string) [][]byte {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -44,7 +44,7 @@ func (f *follow) alone() *process {
 	return f.start("client", "--max-epsilon", "inf", "--data", demo+"/ratings.csv", "--user", "8", "--invitation", f.path("invitations/client-7.json"), "--state", f.path("alone"))
 }
 
-// ends waits for processes, all of which end well.
+// ends waits for processes. All of them must end well.
 func (f *follow) ends(list ...*process) {
 	f.t.Helper()
 	for _, p := range list {
@@ -54,7 +54,7 @@ func (f *follow) ends(list ...*process) {
 	}
 }
 
-// summary is what a server has printed of its session.
+// summary returns a server's printed summary of its session.
 func (p *process) summary() (s summary) {
 	p.t.Helper()
 	if err := json.Unmarshal(p.out.Bytes(), &s); err != nil {
@@ -63,10 +63,10 @@ func (p *process) summary() (s summary) {
 	return s
 }
 
-// Three sessions with the same aggregator, of another experiment each, as an operator
-// runs them: clients that have finished the last wait for the next, one process of
-// clients stays for all three, one client sleeps through the second, gets its end and awaits the third, the
-// aggregator is started again before the third, and every model and result stays.
+// Three sessions with the same aggregator, of another experiment each, as an operator runs them.
+// Clients that have finished the last session wait for the next. One process of clients stays for
+// all three. One client sleeps through the second, gets its end and awaits the third. The
+// aggregator is started again before the third. Every model and result stays.
 func TestSessionsOfProcesses(t *testing.T) {
 	long(t)
 	f := &follow{newMachine(t), freePort(t)}
@@ -88,7 +88,7 @@ func TestSessionsOfProcesses(t *testing.T) {
 	f.ends(server, alone)
 	first := server.summary()
 
-	server = f.server("rounds=1", "rank=3") // without the one who sleeps, as gather-s and tolerance allow
+	server = f.server("rounds=1", "rank=3") // without the sleeping client, as gather-s and tolerance allow
 	server.until("waiting for clients")
 	if got := readFile(t, f.path("server/current"), "summary.json"); !strings.Contains(got, first.Session) { // while the second runs
 		t.Errorf("current is not of the first session: %s", got)
@@ -99,7 +99,7 @@ func TestSessionsOfProcesses(t *testing.T) {
 	aggregator.signal(syscall.SIGTERM)
 	f.ends(aggregator)
 	f.aggregator()
-	alone = f.alone() // gets the end of the second, in which it had no part, and stays for the third
+	alone = f.alone() // gets the end of the second, without a part in it, and stays for the third
 	alone.until("does not count as one of its --sessions")
 	alone.until("waiting for the next session")
 	server = f.server("rounds=3", "rank=2")

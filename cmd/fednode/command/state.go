@@ -17,9 +17,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// The files of a party's state. The membership is written last, when the party is
-// enrolled: while it is missing nothing has been spent and what else is missing may
-// be made, and once it is there everything else must be, too.
+// The files of a party's state. The membership is written last, when the party is enrolled. While
+// it is missing nothing has been spent, and other missing files may be made. Once it is there all
+// other files must be, too.
 const (
 	identityFile   = "identity.json"
 	registryFile   = "registry.db"
@@ -116,7 +116,7 @@ func (m *member) enrol(ctx context.Context, dir, invitation string, role protoco
 		return err
 	}
 	log.Info().Stringer("place", i.Ticket.Place).Str("invitation", invitation).
-		Msg("enrolled; delete the invitation, here and with the operator: it is of use to nobody honest any more")
+		Msg("enrolled; delete the invitation, here and with the operator: no honest party needs it any more")
 	return nil
 }
 
@@ -132,12 +132,12 @@ func makeIdentity(path string) (admission.PrivateKey, error) {
 	return key, admission.WriteKey(path, key)
 }
 
-// same refuses an invitation that is not the one that the state was made with. It may
-// be gone, as it should.
+// same refuses an invitation other than the state's own invitation. The file may be gone, as it
+// should.
 func (m *member) same(dir, invitation string, role protocol.Role) error {
 	place := m.membership.Enrolment.Ticket.Place
 	if place.Role != role {
-		return cli.Misusef("--state: %s is that of the %s, and this is a %s", dir, place, role)
+		return cli.Misusef("--state: %s belongs to the %s, and this is a %s", dir, place, role)
 	}
 	if invitation == "" {
 		return nil
@@ -150,7 +150,7 @@ func (m *member) same(dir, invitation string, role protocol.Role) error {
 		return err
 	}
 	if i.Ticket.Hash() != m.membership.Enrolment.Ticket.Hash() {
-		return cli.Misusef("--state: %s is that of the %s by another invitation than %s; give another --state for that one", dir, place, invitation)
+		return cli.Misusef("--state: %s belongs to the %s by another invitation than %s; give another --state for that invitation", dir, place, invitation)
 	}
 	return nil
 }

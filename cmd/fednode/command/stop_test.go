@@ -11,9 +11,9 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// Each role is told to stop (SIGTERM, as a service manager does) in the middle of a session: it
-// leaves the round, ends with the code that it has for that, and goes on when it is started again,
-// until the session ends. What that costs at most: server and aggregator a round each.
+// Each role is told to stop (SIGTERM, as a service manager does) in the middle of a session. It
+// leaves the round, and ends with the exit code for that. It continues when it is started again,
+// until the session ends. The cost is at most a round each for server and aggregator.
 func TestEveryRoleStopsInTheMiddle(t *testing.T) {
 	long(t)
 	const rounds = 30

@@ -18,8 +18,8 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// What the command itself writes, the model of a session and a client's result, is there as
-// a whole or not at all, whatever the disk does; see the test of that name in package node.
+// The command itself writes the model of a session and a client's result. Each is there as a whole
+// or not at all, whatever the disk does; see the test of that name in package node.
 func TestWritersOnABadDisk(t *testing.T) {
 	log, none := zerolog.Nop(), new(experiment.Party)
 	embeddings := func(n int) model.Embeddings {
