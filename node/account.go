@@ -41,7 +41,7 @@ func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, er
 	return combinedLedger{total, session}, nil
 }
 
-// combinedLedger is the ledger of all sessions and that of the present one, of which each has a
+// combinedLedger is the ledger of all sessions and the ledger of the present session. Each has a
 // budget of its own.
 type combinedLedger struct{ total, session client.Ledger }
 
@@ -54,7 +54,7 @@ func (b combinedLedger) Charge(session [16]byte, round uint64, events []dp.Event
 	return b.session.Charge(session, round, events)
 }
 
-// of divides records into those of a session and those of all others.
+// of divides records into the records of a session and the records of all others.
 func of(session protocol.SessionID, records []dp.Record) (own, others []dp.Record) {
 	for _, r := range records {
 		if r.Session == session {

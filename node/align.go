@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// AlignConfig is what a member of an alignment is made of.
+// AlignConfig configures a member of an alignment.
 type AlignConfig struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
@@ -27,8 +27,8 @@ type AlignConfig struct {
 	Entropy    entropy.Source
 	Log        zerolog.Logger
 	Workers    protocol.Workers
-	// Kept is the attempt whose result was kept in an earlier start, of which it is not
-	// known here whether all have come to its end; zero: none.
+	// Kept is the attempt whose result an earlier start kept; zero: none. This member does not know
+	// yet whether all others have kept it, too.
 	Kept align.Attempt
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
@@ -42,10 +42,10 @@ func (c *AlignConfig) role() align.Config {
 	return align.Config{Federation: align.Federation(c.Membership.Federation.Hash()), Seat: seat, Identity: c.Identity.Ed25519(), Entropy: c.Entropy}
 }
 
-// AlignParty takes part in an alignment with a list of distinct ids, made up to count with
-// padding. keep has to keep the rows durably: nobody will tell them again. It is called
-// once more if another party is started again meanwhile. AlignParty returns when the server has
-// said that all parties keep theirs, or when the context ends.
+// AlignParty takes part in an alignment with a list of distinct ids, made up to count with padding.
+// keep has to keep the rows durably: they are not sent again. It is called once more if another
+// party is started again meanwhile. AlignParty returns when the server has said that all parties
+// keep theirs, or when the context ends.
 func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, keep func(*align.Rows) error) error {
 	party, err := align.NewParty(cfg.role(), ids, count)
 	if err != nil {
@@ -72,8 +72,9 @@ func AlignParty(ctx context.Context, cfg AlignConfig, ids []string, count int, k
 	return m.run(ctx)
 }
 
-// AlignServer leads an alignment. keep has to keep the union durably, and the server's word that
-// it has come to its end, which earlier is if an earlier start has kept it; it may be nil.
+// AlignServer leads an alignment. keep has to keep the union durably, and then the server's word
+// that the alignment has ended. earlier is that word if an earlier start has kept it; it may be
+// nil.
 func AlignServer(ctx context.Context, cfg AlignConfig, earlier *align.Ended, keep func(*align.Union, *align.Ended) error) error {
 	server, err := align.NewCollector(cfg.role())
 	if err != nil {
@@ -175,7 +176,7 @@ func (m *alignMember) serverKey() (ed25519.PublicKey, error) {
 	return k.Ed25519(), nil
 }
 
-// take is what follows from what the aggregator says. An error is fatal but for those of
+// take returns the answers to a message of the aggregator. An error is fatal, except the errors of
 // a list that is not trusted, as elsewhere.
 func (m *alignMember) take(c *session.Message) ([]*session.Message, error) {
 	var out []align.Envelope
@@ -230,12 +231,13 @@ func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	out, err := m.role.Join(r.Hellos, identities, m.cfg.Workers)
 	if now := m.role.Attempt(); now != before {
 		m.attempts++
-		m.cfg.Log.Info().Stringer("attempt", now).Int("number", m.attempts).Msg("aligning") // another one: somebody was started again
+		m.cfg.Log.Info().Stringer("attempt", now).Int("number", m.attempts).Msg("aligning") // another attempt: a party was started again
 	}
 	return out, err
 }
 
-// identitiesOf are those of the seats of an alignment, on a list; an error if a place is vacant.
+// identitiesOf returns the identities of the seats of an alignment, on a list; an error if a place
+// is vacant.
 func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
 	server, ok := l.Holder(admission.ServerPlace)
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Whoever says on an alignment's stream what it may not is cut off, and all others align.
+// A member that sends a forbidden message on an alignment's stream is cut off, and all others
+// align.
 func TestAlignHostileMembers(t *testing.T) {
 	x := newAlignment(t)
 	turn := 0
@@ -26,7 +27,7 @@ func TestAlignHostileMembers(t *testing.T) {
 	x.all()
 }
 
-// alignLies are what whoever has a seat should not say.
+// alignLies are messages that the holder of a seat must not send.
 func alignLies(t *testing.T) map[string]func(own align.Seat) []byte {
 	t.Helper()
 	hello := func(s align.Seat) []byte {

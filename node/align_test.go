@@ -28,9 +28,10 @@ type alignment struct {
 	rows   map[protocol.ClientID]*align.Rows
 	union  *align.Union
 	ended  *align.Ended
-	begins func() // hears of each member that begins an attempt; nil: nobody does
+	begins func() // hears of each member that begins an attempt; nil: not called
 	begun  int
-	// hears of each result before it is kept; an error is that of keeping it. nil: nobody does.
+	// keeps hears of each result before it is kept; its error is the error of keeping it. nil: not
+	// called.
 	keeps func(admission.Place) error
 }
 
@@ -90,7 +91,7 @@ func (x *alignment) member(ctx context.Context, p admission.Place) error {
 	})
 }
 
-// Run implements zerolog.Hook.
+// Run hears a line of a member's log.
 func (x *alignment) Run(_ *zerolog.Event, _ zerolog.Level, message string) {
 	if message == "aligning" {
 		x.mu.Lock()
@@ -109,7 +110,7 @@ func (x *alignment) kept(p admission.Place) error {
 	return x.keeps(p)
 }
 
-// check compares what everybody has kept.
+// check compares the results of all parties.
 func (x *alignment) check() {
 	x.t.Helper()
 	row := make(map[string]int)
@@ -135,8 +136,8 @@ func TestAlign(t *testing.T) { newAlignment(t).all() }
 
 var errKilled = errors.New("killed")
 
-// Whoever dies when it has its result, before or behind the write, is started again, and all come
-// to an end with one result.
+// A member dies when it has its result, before or after the write, and is started again. All
+// members end with one result.
 func TestAlignRestarts(t *testing.T) {
 	for _, who := range []admission.Place{admission.ServerPlace, admission.ClientPlace(0), admission.ClientPlace(3)} {
 		t.Run(who.String(), func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestAlignRestarts(t *testing.T) {
 	}
 }
 
-// all runs everybody to the end.
+// all runs every member to the end.
 func (x *alignment) all() {
 	x.t.Helper()
 	var all sync.WaitGroup
@@ -185,7 +186,7 @@ func (x *alignment) all() {
 	x.check()
 }
 
-// Connections that break, of everybody and several times, cost no attempt.
+// Broken connections, of every member and several times, cost no attempt.
 func TestAlignOverABrokenLine(t *testing.T) {
 	x := newAlignment(t)
 	line := newRelay(t, x.hub.Addrs[0].String())
@@ -199,12 +200,12 @@ func TestAlignOverABrokenLine(t *testing.T) {
 	}
 	cuts := 0
 	x.begins = func() {
-		if x.begun == len(x.lists)+1 { // everybody, and nobody is ready
+		if x.begun == len(x.lists)+1 { // every member, and none is ready
 			cuts++
 			go func() {
 				for range 3 {
 					line.cut()
-					time.Sleep(400 * time.Millisecond) // while they dial again, and go on
+					time.Sleep(400 * time.Millisecond) // while they dial again, and continue
 				}
 			}()
 		}

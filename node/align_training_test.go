@@ -15,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// shared are ratings of parties that own items, each with users of its own: k to k+4. The
-// last file has those of all.
+// shared returns ratings of parties that own items, each with users of its own: k to k+4. The last
+// file has the ratings of all.
 func shared(t *testing.T, parties int) []string {
 	t.Helper()
 	const head = "user,item,rating\n"
@@ -44,8 +44,8 @@ func shared(t *testing.T, parties int) []string {
 	return files
 }
 
-// Parties that have aligned their users train as they would on one list of all ids, in the
-// order of the rows: model and everybody's own embeddings are the same to the bit.
+// Parties that have aligned their users train as they would on one list of all ids, in the order of
+// the rows. The model and each party's own embeddings are the same to the bit.
 func TestAlignedTrainingIsThatOfTheList(t *testing.T) {
 	x := newAlignment(t)
 	files := shared(t, len(x.lists))

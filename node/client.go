@@ -27,7 +27,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// ClientConfig is what a client is made of.
+// ClientConfig configures a client.
 type ClientConfig struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
@@ -48,7 +48,7 @@ type ClientConfig struct {
 	Open     func(experiment []byte) (*Job, error)
 	Log      zerolog.Logger
 	Workers  protocol.Workers
-	Observer session.Observer // nil: nobody
+	Observer session.Observer // nil: none
 	// Declined is told why the client declines the session that there is, and of nil when it takes part
 	// in one. nil: the log alone tells.
 	Declined func(why error)
@@ -63,22 +63,22 @@ type ClientConfig struct {
 	over []libp2p.Option
 }
 
-// Job is what a client does in a session, as the experiment determines it.
+// Job holds a client's work in a session, as the experiment determines it.
 type Job struct {
 	Terms  *session.Terms
 	Budget *dp.Budget // of the session; nil where nothing is noised
-	// Limit is what all sessions of the client's ledger may cost together. nil: what this one
-	// may, those before it included.
+	// Limit is the budget of all sessions of the client's ledger together. nil: the budget of this
+	// session, and earlier sessions count towards it.
 	Limit *dp.Budget
-	// Protects is what that budget is about: nothing is charged to a ledger of anything else.
+	// Protects says what that budget is about: nothing is charged to a ledger of anything else.
 	Protects dp.Protection
 	Agreed   func(*protocol.Plan) error // what of a plan is not as the experiment has it
 	// Refusal, if set, is why the owner takes no part. The client declines the session and waits for the next.
 	Refusal error
 	// Consented, if set, keeps what the owner has consented to. It is called once the ledger has accepted the session.
 	Consented func() error
-	// Train makes the trainer from the party's data. An error ends the client: it must be
-	// resolved by whoever runs it.
+	// Train makes the trainer from the party's data. An error ends the client: its operator must
+	// resolve it.
 	Train func(context.Context) (client.Trainer, error)
 	// Worst, if set, makes a trainer of a made-up record as large as the experiment allows. The
 	// client's answers leave as late as that would take, whatever its own record: see pace.
@@ -104,7 +104,7 @@ type participation struct {
 	experiment [sha256.Size]byte
 	terms      session.Terms
 	over       bool // it takes the final model, and part in nothing
-	last       bool // it has been given the final model, of which it makes what it keeps
+	last       bool // it has been given the final model, and makes its result from it
 	keep       func() error
 	server     session.Signer
 	trainer    client.Trainer
@@ -154,10 +154,10 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// Run takes part in one session that the client has not finished, until that has ended,
-// the trainer has the final model and its result is kept; it then returns nil, or
-// protocol.ErrNothingReleased if there was no model. Otherwise it runs until the context
-// ends. Shown a session that it has finished, the client waits for the next. See TookPart.
+// Run takes part in one session that the client has not finished. It returns when the session has
+// ended, the trainer has the final model and its result is kept: nil, or
+// protocol.ErrNothingReleased if there was no model. Otherwise it runs until the context ends.
+// Shown a session that it has finished, the client waits for the next. See TookPart.
 func (c *Client) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -218,8 +218,8 @@ func (c *Client) Revoke(v *admission.Revocations) error {
 	return revoke(c.conn, &c.cfg.Log, c.cfg.Membership, c.cfg.Registry, v, c.failed)
 }
 
-// serve registers, checks the session, and carries messages. ctx is that of the
-// client, stream that of the connection.
+// serve registers, checks the session, and carries messages. ctx belongs to the client, stream to
+// the connection.
 func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if t := c.part; t != nil && t.last { // whatever the aggregator has by now
 		select {
@@ -272,7 +272,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	}
 }
 
-// awaits hears of sessions until it is one that the client takes part in.
+// awaits hears of sessions until there is a session that the client takes part in.
 func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, error) {
 	for {
 		_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
@@ -327,9 +327,9 @@ func (c *Client) party() protocol.Party {
 	return protocol.Party(c.cfg.Membership.Enrolment.Ticket.Place)
 }
 
-// take checks the description of a session, also of one that the client was in before:
-// it must be of whoever is the server by now, and of the list that there is. Unless the
-// client takes part in it already, it begins to.
+// take checks the description of a session, also of a session that the client was in before. The
+// present server must have signed it, for the present list. Unless the client takes part in it
+// already, it begins to.
 func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, error) {
 	m := c.cfg.Membership
 	list, err := session.Trust(m, c.cfg.Registry, s.List)
@@ -393,8 +393,8 @@ func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, e
 	return t, nil
 }
 
-// trainer returns the trainer that the client had before, where the same session goes on with another list: what
-// it has trained for itself is nowhere else. Otherwise it makes one.
+// trainer returns the trainer that the client had before, if the same session continues with
+// another list: the trainer's own state is nowhere else. Otherwise it makes a trainer.
 func (c *Client) trainer(ctx context.Context, before *participation, d *session.Descriptor, job *Job) (client.Trainer, error) {
 	if before != nil && before.terms.Equal(&d.Terms) && before.experiment == sha256.Sum256(d.Experiment) {
 		return before.trainer, nil
@@ -421,7 +421,7 @@ func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 		return err
 	}
 	if fallback != nil {
-		c.cfg.Log.Warn().Err(fallback).Msg("training goes on from the state before the newest")
+		c.cfg.Log.Warn().Err(fallback).Msg("training continues from the state before the newest")
 	}
 	c.cfg.Log.Info().Uint64("round", kept.Round).Msg("training resumed")
 	return t.Restore(kept.State, c.cfg.Entropy)
@@ -522,8 +522,8 @@ func (f *finisher) Finish(model []byte, run protocol.Runner) error {
 	return err
 }
 
-// send queues what the role says. What is not sent when the connection breaks goes
-// out over the next one, and is ignored there if it is late.
+// send queues the role's messages. A message that is not sent when the connection breaks goes out
+// over the next connection, and is ignored there if it is late.
 func (c *Client) send(t *participation, list []protocol.Envelope) {
 	for _, e := range list {
 		b, err := wire.AppendFrames(nil, e.Message)

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Clocks that are minutes apart: deadlines are each party's own, so that a session goes
-// on, also over the deadline of a stage that a client is missing from.
+// Clocks are minutes apart. Deadlines are each party's own, so a session continues, also over the
+// deadline of a stage that a client is missing from.
 func TestClocksApart(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "rounds=2")

@@ -23,8 +23,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// sharing is what the clients of a large federation have in common, as those of one process of fednode have: who is
-// enrolled, and what is public of the experiment.
+// sharing is shared by the clients of a large federation, as by the clients of one process of
+// fednode: who is enrolled, and the public part of the experiment.
 type sharing struct {
 	mu     sync.Mutex
 	list   *admission.Registry
@@ -33,7 +33,7 @@ type sharing struct {
 	here   chan struct{} // has a token for each client that has registered
 }
 
-// observer hears which clients have registered; nil: nobody does.
+// observer hears which clients have registered; nil for a nil sharing.
 func (s *sharing) observer() session.Observer {
 	if s == nil {
 		return nil
@@ -68,7 +68,7 @@ func (s *sharing) registry(f *federation) *admission.Registry {
 	return s.list
 }
 
-// experiment is what a text describes.
+// experiment opens the experiment that a text describes.
 func (s *sharing) experiment(text []byte) (*experiment.Experiment, error) {
 	if s != nil {
 		s.mu.Lock()
@@ -88,9 +88,10 @@ func (s *sharing) experiment(text []byte) (*experiment.Experiment, error) {
 	return e, err
 }
 
-// 500 clients at 4 relays over loopback, each with a vector of half a megabyte, come to the simulator's model, to the
-// bit, unless one is lost on the way: FEDSIM_TEST_LONG=load, 3 GB. On two cores with other
-// work on them all come through; of 1,000 and 2,000 some lose their connections when the round begins.
+// 500 clients at 4 relays over loopback, each with a vector of half a megabyte, train the
+// simulator's model, to the bit, unless one client is lost on the way: FEDSIM_TEST_LONG=load, 3 GB.
+// On two cores with other work on them no client is lost; of 1,000 and 2,000 some lose their
+// connections when the round begins.
 func TestFourRelays(t *testing.T) {
 	effort.LoadOnly(t, "500 clients take a minute and 3 GB")
 	const items, relays = 4000, 4
@@ -136,8 +137,8 @@ func TestFourRelays(t *testing.T) {
 	began := time.Now()
 	f.withRelays(relays)
 	server := f.server(f.memberships[admission.ServerPlace])
-	// Everybody reads the whole list as it registers, which takes the time of thousands of signatures: so many at once
-	// that the last is done in time.
+	// Every client reads the whole list as it registers. That takes the time of thousands of
+	// signatures, so only so many register at once that the last is done in time.
 	var waits []func()
 	joined := f.joinAll()
 	for batch := range slices.Chunk(joined, 100) {

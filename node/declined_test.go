@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// errOwner stands for an owner's reason, with a figure that nobody else may learn.
+// errOwner stands for an owner's reason, with a figure that no other party may learn.
 var errOwner = errors.New("8.695 is spent")
 
 // Owners exclude a session: the server ends with how many and the kind, and no figure; the clients live on, and the
@@ -58,7 +58,8 @@ func TestDeclinedSessionEnds(t *testing.T) {
 	})
 }
 
-// One client declines, and its word is about itself alone: the session goes on without it, as tolerance allows.
+// One client declines, and speaks for itself alone: the session continues without it, as tolerance
+// allows.
 func TestOneDeclineEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, "algorithm=fmf-lfl rounds=1 "+quick+"data="+ratings(t, 8, 12))

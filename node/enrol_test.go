@@ -71,7 +71,7 @@ func (f *federation) hears(k admission.PrivateKey, on protocol.ID, say any) bool
 	return n > 0
 }
 
-// What peers say first on either protocol, as node.go and enrol.go have it.
+// The first messages of peers on either protocol, as node.go and enrol.go have them.
 func registration() any {
 	return map[string]any{"register": map[string]any{"version": peer.ProtocolID, "life": [16]byte{}}}
 }
@@ -100,15 +100,15 @@ func (f *federation) admit(invitations ...*admission.Invitation) {
 	}
 }
 
-// The gate: strangers do not even get what libp2p itself answers to everybody, and who
-// is let in may speak one protocol.
+// The gate: strangers do not even get libp2p's own answers, and an admitted peer may speak one
+// protocol.
 func TestWhoMaySpeakWhat(t *testing.T) {
 	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 	f.join(admission.ClientPlace(0))
 	invitation := f.invite(admission.ClientPlace(1), time.Now().Add(time.Hour))
 	other := f.invite(admission.ClientPlace(2), time.Now().Add(time.Hour))
 	identity := f.identity(admission.ClientPlace(1))
-	// Somebody is enrolled with a key that is another ticket's, too.
+	// A party is enrolled with a key that is another ticket's, too.
 	both := f.invite(admission.ClientPlace(5), time.Now().Add(time.Hour))
 	f.identities[admission.ClientPlace(4)] = both.Key
 	f.join(admission.ClientPlace(4))
@@ -138,7 +138,7 @@ func TestWhoMaySpeakWhat(t *testing.T) {
 	}
 }
 
-// Whoever is first with an invitation has the place, durably, and may say so again.
+// The first party to redeem an invitation has the place, durably, and may redeem it again.
 func TestEnrolOnce(t *testing.T) {
 	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 	place := admission.ClientPlace(3)
@@ -196,7 +196,7 @@ func TestEnrolRefused(t *testing.T) {
 	}
 }
 
-// Who is revoked loses its connection, not only what it speaks on it; also where the
+// A revoked party loses its connection, not only the stream that it speaks on; also if the
 // revocation cannot be written.
 func TestRevokedConnectionCloses(t *testing.T) {
 	for name, want := range map[string]error{"written": nil, "not written": store.ErrClosed} {
@@ -275,8 +275,8 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// Whoever holds the aggregator's own place is not served as a client, whose number
-// would be 0: the aggregator dials nobody.
+// The holder of the aggregator's own place is not served as a client with the number 0: the
+// aggregator dials no peer.
 func TestAggregatorsPlaceIsNoClient(t *testing.T) {
 	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 	revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.Revocation{Place: admission.AggregatorPlace, Serial: 1})

@@ -20,8 +20,8 @@ type undigesting struct{ server.Durable }
 
 func (undigesting) Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error { return errBroken }
 
-// A server that cannot go on ends, and says why: nobody would start again one that only
-// waits.
+// A server that cannot continue ends, and says why: an operator would not start a server again that
+// only waits.
 func TestServerThatCannotGoOnEnds(t *testing.T) {
 	f := newFederation(t, short+"rounds=2 data="+ratings(t, 8, 12))
 	config := f.serverConfig(f.join(admission.ServerPlace))
@@ -53,7 +53,7 @@ type ungrateful struct{ client.Trainer }
 
 func (ungrateful) Finish([]byte, protocol.Runner) error { return errBroken }
 
-// So does a client: it has taken all it will ever be sent.
+// A client that cannot finish ends: it has received everything it will ever be sent.
 func TestClientThatCannotFinishEnds(t *testing.T) {
 	f := newFederation(t, short+"rounds=1 data="+ratings(t, 8, 12))
 	const id = 3

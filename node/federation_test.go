@@ -40,10 +40,10 @@ import (
 // federation is one over loopback or a network in memory, in one process: each party has a host, keys and
 // files of its own, and only what they say to one another crosses.
 type federation struct {
-	declined    func(protocol.ClientID, error) // is told why a client declines a session; nil: nobody is
+	declined    func(protocol.ClientID, error) // is told why a client declines a session; nil: not called
 	consented   func(protocol.ClientID) error  // keeps what a client consented to; nil: nothing is kept
 	t           testing.TB
-	ctx         context.Context // ends with the test, or when something has come to a standstill
+	ctx         context.Context // ends with the test, or when something has stopped
 	dir         string
 	network     *memory // nil: loopback
 	operator    admission.PrivateKey
@@ -53,25 +53,25 @@ type federation struct {
 	aggregator  *hub.Aggregator
 	ahead       atomic.Int64         // how far the aggregator's clock is ahead, a time.Duration
 	kill        context.CancelFunc   // ends the aggregator without a word
-	watch       func(protocol.Event) // hears the aggregator's events; nil: nobody does
-	sessions    int                  // how often the aggregator has had a session begin, or found one that ended
+	watch       func(protocol.Event) // hears the aggregator's events; nil: not called
+	sessions    int                  // how often the aggregator has had a session begin, or found an ended session
 	hear        func(protocol.Event) // the server's
 	registryLog store.Log
 	also        map[protocol.Role]session.Observer                     // hear what the aggregator and the server report, too
 	strategy    func(server.Durable) server.Durable                    // in place of the server's own; nil: none is
 	trainer     func(protocol.ClientID, client.Trainer) client.Trainer // in place of a client's own; nil: none is
-	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: nobody does
-	written     map[protocol.ClientID]func(n int)                      // hear how many bytes clients write; nil: nobody does
+	trained     func(protocol.ClientID, client.Trainer)                // hears of every party that is made; nil: not called
+	written     map[protocol.ClientID]func(n int)                      // hear how many bytes clients write; nil: not called
 	own         map[protocol.ClientID]string                           // files of clients that do not look among all ratings
 	gather      time.Duration                                          // for which the server waits for all clients
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
 	limit       *dp.Budget                                        // of all sessions of a client; nil: of one, what it states
-	kept        func(protocol.ClientID, protocol.SessionID)       // hears of what clients keep of a session; nil: nobody does
+	kept        func(protocol.ClientID, protocol.SessionID)       // hears what clients keep of a session; nil: not called
 	refuses     func(protocol.ClientID, protocol.SessionID) error // why an owner excludes a session; nil: none does
 	contact     admission.Contact
 	hub         libp2ppeer.AddrInfo    // where the aggregator itself is
-	relayKeys   []admission.PrivateKey // of those that may relay
+	relayKeys   []admission.PrivateKey // keys of the relays
 	relays      []admission.Contact    // where clients dial; none: the aggregator
 	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
 	simulated   *experiment.Experiment // with all ratings
@@ -80,7 +80,7 @@ type federation struct {
 	now         func() time.Time // the operator's clock
 }
 
-// ratings are those of a few users on a few items, as a CSV file.
+// ratings writes ratings of a few users on a few items, as a CSV file.
 func ratings(t testing.TB, users, items int) string {
 	t.Helper()
 	return rated(t, users, items, func(u, i int) int {
@@ -134,7 +134,7 @@ func newFederation(t testing.TB, settings string) *federation {
 }
 
 // newVirtualFederation is newFederation over a network in memory, for tests in virtual time
-// (testing/synctest): time goes on to the next deadline once everybody waits.
+// (testing/synctest): time jumps to the next deadline once all goroutines wait.
 func newVirtualFederation(t testing.TB, settings string) *federation {
 	t.Helper()
 	return newFederationOver(t, newMemory(), settings, testLog(t))
@@ -144,7 +144,7 @@ func testLog(t testing.TB) zerolog.Logger {
 	return zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)
 }
 
-// newFederationOver is newFederation over a network, and with a log for everybody in it.
+// newFederationOver is newFederation over a network, and with a log for every role in it.
 func newFederationOver(t testing.TB, network *memory, settings string, log zerolog.Logger) *federation {
 	t.Helper()
 	return foundFederation(t, network, settings, log, time.Now)
@@ -330,7 +330,7 @@ func (f *federation) source(id protocol.ClientID) entropy.Source {
 // client makes the client of a user.
 func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node.Client {
 	f.t.Helper()
-	ledger := f.ledgers[id] // that of the client before a restart
+	ledger := f.ledgers[id] // the client's ledger before a restart
 	if ledger == nil {
 		var err error
 		if ledger, err = store.NewLedger(store.NewMemoryLog()); err != nil {
@@ -357,7 +357,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	return c
 }
 
-// job is what the client of a user does in a session.
+// job makes the work of a user's client in a session.
 func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 	e, err := f.shares.experiment(text)
 	if err != nil {
@@ -421,7 +421,7 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 	return e.Party(which, set, planned(e))
 }
 
-// recorded is what an oracle makes of a client.
+// recorded makes the trainer of a client for an oracle.
 func (f *federation) recorded(id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
 	return f.party(context.Background(), id, e)
 }
@@ -431,7 +431,7 @@ func planned(e *experiment.Experiment) func(*protocol.Plan) error {
 	return func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) }
 }
 
-// terms are those of an experiment.
+// terms returns the terms of an experiment.
 func terms(e *experiment.Experiment) *session.Terms {
 	return &session.Terms{Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),
 		StageTimeout: time.Duration(algorithm.StageTimeout.Value(e.Config) * float64(time.Second)), Tail: time.Duration(algorithm.Tail.Value(e.Config) * float64(time.Second)), Gather: time.Duration(algorithm.Gather.Value(e.Config) * float64(time.Second)), Steps: e.Schedule}
@@ -473,7 +473,7 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	return config
 }
 
-// tapped has everybody who joins from now on dial the aggregator through a tap.
+// tapped has every party that joins from now on dial the aggregator through a tap.
 func (f *federation) tapped() *tap {
 	f.t.Helper()
 	x := newTap(f.t, f.identity(admission.AggregatorPlace), f.hub, func(id peer.ID) (party, bool) {
@@ -488,7 +488,7 @@ func (f *federation) tapped() *tap {
 	return x
 }
 
-// run has everybody take part to the end, and returns the server's outcome.
+// run has every party take part to the end, and returns the server's outcome.
 func (f *federation) run() *node.Outcome {
 	f.t.Helper()
 	m := f.memberships[admission.ServerPlace]
@@ -532,8 +532,8 @@ func (f *federation) start(clients ...*node.Client) (wait func()) {
 	return all.Wait
 }
 
-// startStoppable has a client take part that will not come to an end, and returns how
-// to stop it.
+// startStoppable has a client take part that will not reach the end, and returns a function that
+// stops it.
 func (f *federation) startStoppable(c *node.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan struct{})

@@ -35,12 +35,12 @@ type flood struct {
 	f      *federation
 	mu     sync.Mutex
 	silent []net.Conn
-	reset  int // of those who said nothing, how many gave way before they knew that they were in
+	reset  int // of the silent strangers, how many gave way before they knew that they were in
 	made   int
 }
 
-// come has n strangers dial, of whom half say who they are and the others nothing; these
-// hold their connections. It returns when the first half has been let down.
+// come has n strangers dial. Half of them say who they are; the others say nothing and hold their
+// connections. It returns when the first half has been let down.
 func (s *flood) come(n int) {
 	var all sync.WaitGroup
 	for range n / 2 {
@@ -72,7 +72,7 @@ func (s *flood) hold() {
 	case errors.Is(err, syscall.ECONNRESET):
 		s.reset++
 	default:
-		s.f.t.Error(err) // the listener takes everybody, for a moment at least
+		s.f.t.Error(err) // the listener accepts every connection, for a moment at least
 	}
 }
 
@@ -123,9 +123,8 @@ func (s *flood) leave() {
 	}
 }
 
-// A thousand strangers dial during a session of five rounds: no client is lost, no
-// round skipped, no stranger let in, and those who say nothing have no more
-// connections than there is room for.
+// A thousand strangers dial during a session of five rounds: no client is lost, no round skipped,
+// no stranger let in. The silent strangers have no more connections than there is room for.
 func TestStrangersDuringASession(t *testing.T) {
 	f := newFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
 	s := &flood{f: f}
@@ -162,7 +161,7 @@ func TestStrangersDuringASession(t *testing.T) {
 	}
 }
 
-// unknown says how many connections the aggregator has of which it is not known yet whose they are.
+// unknown counts the aggregator's connections whose peers are not known yet.
 func (f *federation) unknown() (n int) {
 	_ = f.aggregator.Host().Network().ResourceManager().ViewTransient(func(s network.ResourceScope) error {
 		n = s.Stat().NumConnsInbound
@@ -171,7 +170,7 @@ func (f *federation) unknown() (n int) {
 	return n
 }
 
-// peers are those of all identities.
+// peers lists the peers of all identities.
 func (f *federation) peers() (list []peer.ID) {
 	f.t.Helper()
 	for _, k := range f.identities {
@@ -210,8 +209,8 @@ func (f failures) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Over QUIC, where dialling succeeds for anybody, a client is registered when the
-// aggregator has said so, and then it is: its connection is kept when others are trimmed.
+// Over QUIC, dialling succeeds for every peer. A client is registered when the aggregator has said
+// so, and then it is: its connection is kept when others are trimmed.
 func TestRegistrationIsTheAggregatorsWord(t *testing.T) {
 	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
 	if err := f.aggregator.Close(); err != nil {

@@ -29,7 +29,7 @@ type speaker struct {
 	stream network.Stream
 }
 
-// speaks opens a stream with somebody's key.
+// speaks opens a stream with a given key.
 func (f *federation) speaks(k admission.PrivateKey, on libp2pprotocol.ID) *speaker {
 	f.t.Helper()
 	s := &speaker{t: f.t, host: f.host(k)}
@@ -109,8 +109,8 @@ func malformedFrames(t testing.TB) map[string][]byte {
 	}
 }
 
-// Whatever an invited or enrolled peer says that makes no sense, it is cut off, whether
-// it stays to hear so or not; and the session of the others is what it would have been.
+// An invited or enrolled peer that sends nonsense is cut off, whether it stays to hear so or not.
+// The session of the others is the same as without it.
 func TestGarbageIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, lfl+"deployment.stage-timeout-s=20 rounds=2 data="+ratings(t, 8, 12))
@@ -137,7 +137,7 @@ func TestGarbageIsCutOff(t *testing.T) {
 					t.Errorf("%s: %s was not cut off", who, what)
 				}
 				s.close()
-				// The same, truncated, from one that leaves.
+				// The message is truncated, from a peer that leaves.
 				s = f.speaks(h.key, h.on)
 				h.before(s)
 				s.say(raw[:len(raw)/2])

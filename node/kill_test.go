@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// moment is a point of a round, at which a message is on its way.
+// moment is a point of a round: a message is on its way.
 type moment struct {
 	name   string
 	kind   protocol.Kind
@@ -18,9 +18,9 @@ type moment struct {
 	active bool
 }
 
-// moments are before an answer of every stage arrives, and after all have. The stages
-// advertise and share are there in the first round only: others are set up while
-// the one before is under way.
+// moments are before an answer of every stage arrives, and after all have. The stages advertise and
+// share are there in the first round only: later rounds are set up while the previous round is
+// under way.
 var moments = []moment{
 	{"advertise", protocol.KindAdvertise, 1, false},
 	{"advertised", protocol.KindRoster, 1, false},
@@ -40,8 +40,8 @@ var (
 	opens  = moment{"between", protocol.KindOpen, 3, false}
 )
 
-// at has f called once, at the first message of the moment that is from or to a place
-// (nil: from anybody). What is behind it on its stream waits for f.
+// at has f called once, at the first message of the moment that is from or to a place (nil: any
+// place). Messages behind it on its stream wait for f.
 func (m moment) at(x *tap, of *admission.Place, f func(*passing)) {
 	var once sync.Once
 	x.rule(func(p *passing) {
@@ -86,8 +86,8 @@ func returned(x *tap, who admission.Place) <-chan struct{} {
 	return back
 }
 
-// A client is killed in every stage, and started again: all rounds come to a sum,
-// the one in which it was killed without it, unless its masked input had left.
+// A client is killed in every stage, and started again. All rounds have a sum; the sum of the round
+// in which it was killed is without it, unless its masked input had left.
 func TestKilledClient(t *testing.T) {
 	faulty(t)
 	victim := admission.ClientPlace(lastAlone)
@@ -128,8 +128,8 @@ func TestKilledClient(t *testing.T) {
 	}
 }
 
-// The aggregator is killed in every stage, and started again: the round is lost,
-// its number used up, and the session goes on with everybody.
+// The aggregator is killed in every stage, and started again: the round is lost, its number used
+// up, and the session continues with every client.
 func TestKilledAggregator(t *testing.T) {
 	faulty(t)
 	for _, at := range slices.Concat(moments, []moment{opens}) {
@@ -168,8 +168,8 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// loses has the clients take part to the end, in which one round of four is lost,
-// and the sums of the others are of everybody.
+// loses has the clients take part to the end. One round of four is lost, and the sums of the others
+// are over every client.
 func (m *machines) loses(round uint64, server func() *process) {
 	m.t.Helper()
 	together, alone := m.startTogether(), m.startAlone()
@@ -182,7 +182,7 @@ func (m *machines) loses(round uint64, server func() *process) {
 	}
 	for i := uint64(1); i <= 4; i++ {
 		if i == round {
-			continue // where the server was lost, there may be a sum, of which it has not heard
+			continue // if the server was lost, there may be a sum that it has not heard of
 		}
 		if got := m.oracle.of(i); len(got) != clients {
 			m.t.Errorf("the sum of round %d is of %v; want all %d clients", i, got, clients)
@@ -191,8 +191,8 @@ func (m *machines) loses(round uint64, server func() *process) {
 	m.checkLedgers()
 }
 
-// Whoever is killed when the session ends, the final model is not lost: the server says
-// it until an aggregator has it on disk, and the aggregator to whoever comes.
+// Whichever role is killed when the session ends, the final model is not lost. The server repeats
+// it until an aggregator has it on disk, and the aggregator repeats it to each client that comes.
 func TestKilledAtTheEnd(t *testing.T) {
 	faulty(t)
 	victim := admission.ClientPlace(lastAlone)
@@ -248,8 +248,8 @@ func TestKilledAtTheEnd(t *testing.T) {
 	}
 }
 
-// A server that is started again when all is over says the end once more, if that is asked
-// for, needs nobody for it, and ends with the same summary.
+// A server that is started again when all is over says the end once more, if that is asked for. It
+// needs no other party for that, and ends with the same summary.
 func TestServerStartedAfterTheEnd(t *testing.T) {
 	faulty(t)
 	m := newMachines(t, "rounds=1")

@@ -21,7 +21,7 @@ func (f *federation) enters(p admission.Place, list admission.Hash) network.Stre
 	return f.opens(p, map[string]any{"register": map[string]any{"version": peer.ProtocolID, "life": [16]byte{}, "list": list}}, time.Minute)
 }
 
-// told is what the aggregator says next: the list in it, if any, and how many bytes it was in all.
+// told reads the aggregator's next message: the list in it, if any, and its length in bytes.
 func (f *federation) told(s network.Stream) (kind string, list json.RawMessage, size int) {
 	f.t.Helper()
 	text := f.notice(s)
@@ -35,8 +35,9 @@ func (f *federation) told(s network.Stream) (kind string, list json.RawMessage, 
 	return kind, list, len(text)
 }
 
-// A peer that has the enrolment list is not sent it: what it is told when it registers is a line, whatever the number of clients. Who has
-// another list, or none, is sent it, and is not sent it again with the session unless it has changed since.
+// A peer that has the enrolment list is not sent it: the answer to its registration is a line,
+// whatever the number of clients. A peer with another list, or none, is sent the list. It is not
+// sent the list again with the session unless the list has changed since.
 func TestKnownListsAreNotSent(t *testing.T) {
 	sizes := make(map[int]int)
 	for _, clients := range []int{8, 24} {

@@ -36,8 +36,8 @@ func (f *federation) collected() func(protocol.ClientID) int {
 	}
 }
 
-// ended is a federation whose session of one round is over, without the clients
-// from 6 on; place 7 nobody holds. The server's process has ended.
+// ended is a federation whose session of one round is over, without the clients from 6 on; place 7
+// is vacant. The server's process has ended.
 func ended(t *testing.T) (f *federation, results func(protocol.ClientID) int) {
 	t.Helper()
 	f = newVirtualFederation(t, lfl+"deployment.stage-timeout-s=6 rounds=1 data="+ratings(t, 8, 12))
@@ -117,8 +117,8 @@ func TestLateClientGetsTheModel(t *testing.T) {
 	})
 }
 
-// What the aggregator has on disk of the end of a session is used only if the server
-// that is on the list has signed it.
+// The aggregator's file of the end of a session is used only if the server that is on the list has
+// signed it.
 func TestEndOfSessionOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := ended(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// With noise: a client that is killed when its masked input is on its way is charged for
-// that round and for those that it sent, in full and once, and for no other.
+// With noise: a client is killed when its masked input is on its way. It is charged for that round
+// and for the rounds that it sent, in full and once, and for no other.
 func TestKilledClientIsCharged(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(lastAlone)
@@ -61,7 +61,8 @@ func TestKilledClientIsCharged(t *testing.T) {
 	}
 }
 
-// A state is one process's: another that is started with it ends, and the first goes on.
+// A state belongs to one process: a second process that is started with it ends, and the first
+// continues.
 func TestStateOpenTwice(t *testing.T) {
 	faulty(t)
 	m := newMachines(t, "rounds=1")

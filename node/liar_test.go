@@ -48,9 +48,9 @@ func (x *trial) excluded() (out []protocol.Event) {
 	return out
 }
 
-// One enrolled client flips a bit of the hash of its seed in every round that it has
-// a say in. That costs one round, which the others pay for once: their ledgers hold
-// four charges for four rounds, and it is named. The others go on without it, over the same connections.
+// One enrolled client flips a bit of the hash of its seed in every round that it has a say in. That
+// costs one round, and the others pay for it once: their ledgers hold four charges for four rounds,
+// and the client is named. The others continue without it, over the same connections.
 func TestFlippedSeedHash(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, moment{active: true}.mode())
@@ -77,7 +77,7 @@ func TestFlippedSeedHash(t *testing.T) {
 			}
 		}
 	}
-	// What an aggregator that is started anew goes by.
+	// An aggregator that is started anew goes by this file.
 	kept, err := os.ReadFile(filepath.Join(x.dir, "excluded.json"))
 	if err != nil || !strings.Contains(string(kept), x.identity(admission.ClientPlace(victim)).Public().String()) {
 		t.Errorf("kept of the exclusion: %s, %v", kept, err)
@@ -93,8 +93,8 @@ func flipped(m protocol.Message) bool {
 	return ok
 }
 
-// The aggregator is killed in the round after the one in which it found the liar out,
-// and started again: that costs the round, and lets nobody in again.
+// The aggregator is killed in the round after the round in which it found the liar out, and started
+// again. That costs the round, and does not let the liar in again.
 func TestExcludedAfterRestart(t *testing.T) {
 	faulty(t)
 	at := moment{kind: protocol.KindMaskedInput, round: 2, active: true}
@@ -109,7 +109,7 @@ func TestExcludedAfterRestart(t *testing.T) {
 	server, together, alone := m.startServer(), m.startTogether(), m.startAlone()
 	server.ends()
 	together.ends()
-	alone.ends() // the end of the session is everybody's to hear
+	alone.ends() // every client may hear the end of the session
 	if attempted, skipped := server.rounds(); attempted != 4 || skipped != 2 {
 		t.Errorf("%d rounds attempted, %d skipped; want 4 and 2", attempted, skipped)
 	}

@@ -74,9 +74,9 @@ func relist(t testing.TB, text json.RawMessage, change func(*admission.List)) js
 	return out
 }
 
-// A client with a valid identity is shown lists and sessions that nobody has signed so.
-// Each of them ends the connection before the client has said that it takes part; with
-// the true ones it does, in every sum.
+// A client with a valid identity is shown lists and sessions that were never signed so. Each of
+// them ends the connection before the client has said that it takes part. With the true list and
+// session it takes part, in every sum.
 func TestForgedAdmissionIsRefused(t *testing.T) {
 	faulty(t)
 	stranger, err := admission.GenerateKey(simulated.New(1, "stranger"))
@@ -104,8 +104,8 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 	}
 	for name, change := range lists {
 		for _, what := range []string{"welcome", "session"} {
-			// To be left out at first is what an aggregator can do to somebody: the list is
-			// one to agree to, until it is compared with the one in the welcome.
+			// An aggregator can leave a party out at first. The client accepts the list until it
+			// compares it with the list in the welcome.
 			if (name == "without another") != (what == "session") && name != "another server" {
 				continue
 			}
@@ -173,7 +173,7 @@ func TestSaidToBeOver(t *testing.T) {
 	}
 }
 
-// resigned is a plan, or the final model, with the signature of somebody else.
+// resigned is a plan, or the final model, with the signature of another key.
 func resigned(t testing.TB, k admission.PrivateKey, session protocol.SessionID, m protocol.Message) []byte {
 	t.Helper()
 	var err error
@@ -194,8 +194,9 @@ func resigned(t testing.TB, k admission.PrivateKey, session protocol.SessionID, 
 	return raw
 }
 
-// A client is shown a list without another client, from the first on: a list of the
-// operator's, but not the one that the server signed for. With the session it is shown none, as if it had the right one.
+// A client is shown a list without another client, from the first on. The list is the operator's,
+// but not the list that the server signed for. With the session it is shown no list, as if it had
+// the right list.
 func TestShorterListIsRefused(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "")
@@ -224,8 +225,8 @@ func TestShorterListIsRefused(t *testing.T) {
 	}
 }
 
-// What must be the server's is not taken from anybody else: a plan that the aggregator
-// signs, or changes, is answered with nothing, and a model is not the end.
+// A client accepts plans and models from the server alone. It answers nothing to a plan that the
+// aggregator signs, or changes, and such a model is not the end.
 func TestForgedPlansAndModels(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
@@ -281,7 +282,7 @@ func TestForgedPlansAndModels(t *testing.T) {
 	}
 }
 
-// said are what a party has said, by kind and round.
+// said holds a party's messages, by kind and round.
 type said struct {
 	mu   sync.Mutex
 	list map[string][][]byte
@@ -326,9 +327,9 @@ func (s *said) once(t testing.TB) {
 	}
 }
 
-// An aggregator replays to a client, in the third round, all that it has told it in
-// the first two, and somebody replays the client's answers to the aggregator: nothing is
-// answered again, and all sums are exact.
+// In the third round an aggregator replays to a client all its messages of the first two. An
+// attacker replays the client's answers to the aggregator. Nothing is answered again, and all sums
+// are exact.
 func TestReplaysWithinASession(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
@@ -411,10 +412,9 @@ func TestReplayedSession(t *testing.T) {
 	}
 }
 
-// A server comes back with a checkpoint of before, and so does an aggregator that has
-// forgotten everything: the plans are signed, and new to the aggregator. The clients'
-// ledgers refuse every round that they have taken up, and the session goes on with
-// the first that they have not.
+// A server comes back with an earlier checkpoint, and an aggregator that has forgotten everything.
+// The plans are signed, and new to the aggregator. The clients' ledgers refuse every round that
+// they have begun. The session continues with the first round that they have not begun.
 func TestOldCheckpoint(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "")
@@ -444,7 +444,7 @@ func TestOldCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait()
-	// Round 2 is skipped as interrupted; 3 is the one that the ledgers refuse.
+	// Round 2 is skipped as interrupted; the ledgers refuse round 3.
 	x.wants(out, 2)
 	for id := range protocol.ClientID(clients) {
 		charged := make(map[uint64]int)
@@ -459,8 +459,8 @@ func TestOldCheckpoint(t *testing.T) {
 	}
 }
 
-// Two processes come with one identity, as from a copy of its state: the aggregator
-// hears the newer one only. Nobody is in a sum twice, and the session ends for both.
+// Two processes come with one identity, as from a copy of its state: the aggregator hears the newer
+// process only. No client is in a sum twice, and the session ends for both.
 func TestOneIdentityTwice(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// Whatever the tests start has ended when they have, and its sockets are closed.
+// TestMain fails if a test leaves a goroutine or a socket behind.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if effort.Long() && flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// sockets counts those of this process; 0 where the system does not say.
+// sockets counts the sockets of this process; 0 where the system does not say.
 func sockets() int {
 	open, _ := filepath.Glob("/proc/self/fd/*") // the pattern is not malformed
 	n := 0

@@ -17,8 +17,8 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 )
 
-// memory is a network within a test, with the addresses of TCP over loopback. Above its
-// connections everything is what it is over sockets.
+// memory is a network within a test, with the addresses of TCP over loopback. Everything above its
+// connections is the same as over sockets.
 type memory struct {
 	mu        sync.Mutex
 	listeners map[string]*memoryListener
@@ -98,7 +98,7 @@ func (m *memory) newPort() int {
 	return m.port
 }
 
-// connections counts those that are open.
+// connections counts the open connections.
 func (m *memory) connections() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,8 +186,9 @@ func (l *memoryListener) Close() error {
 
 func (l *memoryListener) Addr() net.Addr { return l.own }
 
-// memoryConn is one end of a connection. Like a socket it takes what is written into a buffer: a writer that waited for its
-// reader while it holds a mutex, as the multiplexer does when it closes, would stop the clock of synctest for good.
+// memoryConn is one end of a connection. Like a socket it takes writes into a buffer. Otherwise a
+// writer could wait for its reader while it holds a mutex, as the multiplexer does when it closes.
+// That would stop the clock of synctest for good.
 type memoryConn struct {
 	in, out       *oneWay
 	memory        *memory
@@ -228,7 +229,7 @@ func (c *memoryConn) Close() error {
 	return nil
 }
 
-// socketBuffer is how many bytes a writer may be ahead of its reader.
+// socketBuffer is the number of bytes that a writer may be ahead of its reader.
 const socketBuffer = 1 << 20
 
 // oneWay carries bytes from one end of a connection to the other.
@@ -316,7 +317,7 @@ func (e *expiry) set(t time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.timer != nil && !e.timer.Stop() || e.done == nil {
-		e.done = make(chan struct{}) // the one before has passed, or passes now
+		e.done = make(chan struct{}) // the previous deadline has passed, or passes now
 	}
 	e.timer = nil
 	if t.IsZero() {

@@ -12,9 +12,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A ledger that was charged for ratings takes no charge about users, nor does one of which nobody
-// knows what it was charged for, unless its owner says so: the client ends before anything
-// of the session leaves, and says why.
+// A ledger that was charged for ratings takes no charge about users. A ledger with charges of
+// unknown protection takes none either, unless its owner states the protection. The client ends
+// before anything of the session leaves, and says why.
 func TestLedgersAreNotMixed(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  dp.Protection

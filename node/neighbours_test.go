@@ -37,14 +37,14 @@ import (
 // changed is the client whose data differ between two sessions.
 const changed = 2
 
-// seen is what of a session everybody sees but the party whose data it is, by what it is: lines
-// that must be the same for neighbouring data.
+// seen holds what parties other than the data's owner see of a session, by kind: lines that must be
+// the same for neighbouring data.
 type seen map[string][]string
 
-// What is compared of two sessions.
+// The parts of two sessions that are compared.
 const (
 	document = "public document"
-	line     = "line of " // and of whom, and in which direction
+	line     = "line of " // of a party, and in a direction
 	logs     = "log of "  // and of which role
 	pages    = "pages of "
 	files    = "files"
@@ -111,13 +111,13 @@ func (w *witness) passes(p *passing) {
 		for _, v := range m.Integers {
 			rest.Integers = append(rest.Integers, make([]int64, len(v)))
 		}
-		w.note(what, "%s%s: %s", at, m.Kind(), asJSON(&rest)) // its length is that of the integers
+		w.note(what, "%s%s: %s", at, m.Kind(), asJSON(&rest)) // its length equals the length of the integers
 		return
 	}
 	w.note(what, "%s%s of %d bytes: %s", at, p.message.Kind(), len(p.raw), content)
 }
 
-// drawn is what a process draws when it starts, before it knows of any data.
+// drawn matches values that a process draws when it starts, before it knows of any data.
 var drawn = regexp.MustCompile(`"life":\[[\d,]*\],?`)
 
 func asJSON(m protocol.Message) string {
@@ -128,7 +128,7 @@ func asJSON(m protocol.Message) string {
 	return string(text)
 }
 
-// absorbing is a strategy whose sums are noted, or replaced by those of another session.
+// absorbing is a strategy whose sums are noted, or replaced by the sums of another session.
 type absorbing struct {
 	server.Durable
 	w      *witness
@@ -272,7 +272,8 @@ func (f *federation) empty(id protocol.ClientID) {
 	f.own = map[protocol.ClientID]string{id: file}
 }
 
-// itself are the lines of a page that are of the process and not of the federation; clock is what a status says of times.
+// itself matches the lines of a page about the process and not about the federation; clock matches
+// the times of a status.
 var (
 	itself = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go|process)_.*\n`)
 	clock  = regexp.MustCompile(`"(at|began|seconds|since|took)":[^,}\]]*`)
@@ -289,7 +290,8 @@ func (w *witness) page(m *ops.Monitor, path string) string {
 	return fmt.Sprintf("%d %s", answer.Code, text)
 }
 
-// logged notes what the aggregator and the server log. What happens at the same time may be logged in either order.
+// logged notes the logs of the aggregator and the server. Events at the same time may be logged in
+// either order.
 func (w *witness) logged(text string) {
 	for l := range strings.Lines(text) {
 		for _, role := range []string{"aggregator", "server"} {
@@ -305,7 +307,7 @@ func (w *witness) logged(text string) {
 	}
 }
 
-// own are files of clients, which nobody else sees.
+// own matches files of clients, which no other party sees.
 var own = regexp.MustCompile(`^(finished-.*|\d+)(/|$)`)
 
 // left notes what the aggregator and the server leave on disk, by name and size.
@@ -326,7 +328,7 @@ func (w *witness) left(t *testing.T, dir string) {
 	}
 }
 
-// differences are what two sessions differ in, by what it is.
+// differences returns the differences of two sessions, by kind.
 func differences(a, b seen) map[string]string {
 	found := make(map[string]string)
 	for _, all := range []seen{a, b} {
@@ -352,8 +354,8 @@ func (n neighbour) whole(t *testing.T) *witness {
 	return w
 }
 
-// differs is what another session differs in. Its server is handed the sums of the first, so that all that is
-// left to differ is what noise does not cover.
+// differs returns the differences of another session. Its server is handed the sums of the first
+// session. So only the parts that noise does not cover can differ.
 func (n neighbour) differs(t *testing.T, first *witness) map[string]string {
 	t.Helper()
 	second := n.watch(t)
@@ -363,10 +365,11 @@ func (n neighbour) differs(t *testing.T, first *witness) map[string]string {
 	return differences(first.seen, second.seen)
 }
 
-// Sessions over libp2p that differ in one unit of privacy show nothing else to the server, the aggregator and
-// whoever sees a line: the document that is published, all messages of every client in both directions with
-// their lengths and times, but for integers under masks or noise, what both roles log, show and leave on disk. It is
-// what fedsim audit --neighbours compares of a simulation.
+// Two sessions over libp2p that differ in one unit of privacy look the same to the server, to the
+// aggregator and to an eavesdropper on a line. Compared are the published document, and all
+// messages of every client in both directions with their lengths and times, except integers under
+// masks or noise. So are the logs, pages and files of both roles. fedsim audit --neighbours
+// compares the same in a simulation.
 func TestNeighboursDifferInNothingElse(t *testing.T) {
 	user := func(n *neighbour) { n.emptied = true }
 	all := ratings(t, 8, 12)

@@ -97,8 +97,8 @@ func (x *trial) clients(lined bool) []*node.Client {
 	return all
 }
 
-// run has everybody take part to the end. The victim may never get there: then its end
-// is that of ctx, which is cancelled when all others have ended.
+// run has every party take part to the end. The victim may never get there: then it ends with ctx,
+// which is cancelled when all others have ended.
 func (x *trial) run(server *node.Server, all []*node.Client, back bool) *node.Outcome {
 	x.t.Helper()
 	ctx, cancel := context.WithCancel(x.ctx)
@@ -145,9 +145,9 @@ var opening = []struct {
 	{moment{"unmask", protocol.KindSurvivors, 2, false}, protocol.StageUnmask},
 }
 
-// The line of a client fails in every stage, in every way. No round waits longer than
-// for its deadline, nor for a client that is gone: all come to a sum. When the line
-// heals, the client is back, and takes part again.
+// The line of a client fails in every stage, in every way. No round waits longer than for its
+// deadline, nor for a client that is gone: all rounds have a sum. When the line heals, the client
+// is back, and takes part again.
 func TestLineFails(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
@@ -192,7 +192,7 @@ func TestLineFails(t *testing.T) {
 	}
 }
 
-// A client's line is cut and does not heal: the session goes on to its end without it.
+// A client's line is cut and does not heal: the session continues to its end without it.
 func TestCutForGood(t *testing.T) {
 	faulty(t)
 	who := admission.ClientPlace(victim)
@@ -279,7 +279,7 @@ func TestServerLineFails(t *testing.T) {
 					p.cut = true // it is lost with the line
 					return
 				}
-				select { // the round goes on when the server is back
+				select { // the round continues when the server is back
 				case <-back:
 				case <-p.ctx.Done():
 				}

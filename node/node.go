@@ -4,10 +4,10 @@
 //
 // # Connections
 //
-// Clients and the server dial the aggregator, and nobody dials them, so a client behind a
-// NAT opens no port. The aggregator accepts streams only from peers on the enrolment list
-// (package admission) and from parties that the operator has invited. An invited party
-// connects with the ticket's key, and may do one thing:
+// Clients and the server dial the aggregator, and no party dials them, so a client behind a NAT
+// opens no port. The aggregator accepts streams only from peers on the enrolment list (package
+// admission) and from parties that the operator has invited. An invited party connects with the
+// ticket's key, and may do one thing:
 //
 //	party -> Enrol          its enrolment, redeemed by the ticket's key
 //	party <- Ready          it is on the list, durably
@@ -32,8 +32,9 @@
 //
 // # Relays
 //
-// A relay (package hub) stands between the aggregator and clients that are told to dial it. To them it is
-// the aggregator, but that nobody enrols with it. It dials the aggregator by a stream of its own:
+// A relay (package hub) stands between the aggregator and clients that are told to dial it. To them
+// it is the aggregator, except that no party enrols with it. It dials the aggregator by a stream of
+// its own:
 //
 //	relay -> Register       as a relay, whose key the aggregator was given
 //	relay <- Welcome        who is enrolled, if it has another list; again when that has changed
@@ -42,18 +43,17 @@
 //	relay -> Ready          they have looked it over
 //	relay -> Wait           instead: it has had the end of that one
 //
-// Then messages follow in frames: those of its clients inside of others (protocol.Forward), and who
-// of them comes and goes (protocol.RelayStatus). Who has no connection to a relay any more goes on with
-// the next one that it was told of. A relay keeps nothing on disk.
+// Then messages follow in frames: its clients' messages inside of others (protocol.Forward), and
+// which clients come and go (protocol.RelayStatus). A client that has lost its relay continues with
+// the next relay in its list. A relay keeps nothing on disk.
 //
 // # Trust
 //
-// A client trusts what the operator signed (who may take part) and what the server signed
-// (session, plans and the final model), relayed unchanged by the aggregator, and computes
-// itself what a plan costs. A relay is one more that could lie like the aggregator, to its
-// own clients. An aggregator could withhold revocations, so a client can
-// also get them from the operator directly (Client.Revoke). The aggregator is not
-// trusted: the roles check what it sends.
+// A client trusts what the operator signed (who may take part) and what the server signed (session,
+// plans and the final model), relayed unchanged by the aggregator, and computes itself what a plan
+// costs. A relay could lie like the aggregator, to its own clients. An aggregator could withhold
+// revocations, so a client can also get them from the operator directly (Client.Revoke). The
+// aggregator is not trusted: the roles check what it sends.
 //
 // # Durable state
 //

@@ -51,7 +51,8 @@ func TestConformance(t *testing.T) {
 		"am-dpsgd":          "algorithm=am-dpsgd statistics.resample=3" + public,
 		"dp-sgd-mf":         "algorithm=dp-sgd-mf statistics.exponent=0" + public + " rounds=4",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
-		// What is public of examples, then gradients of conditioned features, and of plain ones.
+		// The public part of examples, then gradients of conditioned features, and of plain
+		// features.
 		"switch-cond-dp":  "algorithm=switch-cond-dp epsilon=inf rounds=3 parties=4 colluders=0.2 features=" + features(t, 12),
 		"a program's own": "algorithm=item-mean epsilon=inf rounds=2",
 	} {
@@ -74,7 +75,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Of more clients than a round goes on with the first that come are in the sum, and the others take their next turn.
+// Of more clients than a round continues with, the first that come are in the sum, and the others
+// take their next turn.
 func TestTurnsOverTheNetwork(t *testing.T) {
 	f := newFederation(t, "algorithm=fmf-lfl rounds=5 cohort.size=4 cohort.over=1.5 secagg=real tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, 8, 12))
 	x := f.tapped()
@@ -93,8 +95,9 @@ func TestTurnsOverTheNetwork(t *testing.T) {
 	}
 }
 
-// A private session in turns runs for owners who allow what it states and no more, and charges each client for its turns:
-// the rounds for which the public order chooses it, 3 of 6 where a round asks half of the clients.
+// A private session in turns runs for owners who allow its stated cost and no more. It charges each
+// client for its turns: the rounds for which the public order chooses it, 3 of 6 where a round asks
+// half of the clients.
 func TestTurnsAreChargedOverTheNetwork(t *testing.T) {
 	const clients, turns = 8, 3
 	f := newFederation(t, "algorithm=lfl-sgdmf rounds=6 epsilon=5 cohort.size=4 cohort.over=1 secagg=real tolerance=0.25 deployment.stage-timeout-s=20 data="+ratings(t, clients, 12))
@@ -179,15 +182,14 @@ func (x *tap) loses(t *testing.T, f sim.Faults, active bool) {
 	})
 }
 
-// came is what a round came to.
+// came is the outcome of a round.
 type came struct {
 	Round               uint64
 	Survivors, Answered int // 0, 0: to nothing
 }
 
-// The same clients dropped at the same stages of the same rounds, in the simulator
-// and over libp2p: rounds come to the same, by survivors and answers, and the models
-// are the same to the bit.
+// Clients drop out at the same stages of the same rounds, in the simulator and over libp2p. The
+// rounds have the same survivors and answers, and the models are the same to the bit.
 func TestConformanceWithDropouts(t *testing.T) {
 	faulty(t)
 	stages := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}

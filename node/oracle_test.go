@@ -17,9 +17,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// oracle knows what every sum must be. It looks on at a tap, trains beside each client
-// from the same ratings (clients contribute all of them, without noise, so that nothing
-// is left to chance), and finds the clients whose contributions a sum is the sum of.
+// oracle knows what every sum must be. It looks on at a tap, and trains beside each client from the
+// same ratings: clients contribute all of them, without noise, so that nothing is left to chance.
+// It finds the clients whose contributions give a sum.
 type oracle struct {
 	t     testing.TB
 	party func(protocol.ClientID, *experiment.Experiment) (client.Trainer, error)
@@ -29,9 +29,9 @@ type oracle struct {
 	mu     sync.Mutex
 	public *experiment.Experiment // as the server published it
 	lives  map[*pipe]life
-	// trainers are those that a client may have in a life, of which the first plan
-	// that it hears makes one: of plans that were on their way and that it has not answered
-	// it is not known whether it has. Once it has answered one, they are all there are.
+	// trainers are the possible trainers of a client in a life. The first plan that the client
+	// hears makes a trainer. Several plans may have been on their way, and the oracle does not know
+	// which came first until the client has answered one. After that answer there are no more.
 	trainers map[life][]client.Trainer
 	answered map[life]bool
 	inputs   map[uint64]map[protocol.ClientID][][]int64 // to each round, by trainer
@@ -173,8 +173,7 @@ func (o *oracle) released(m *protocol.Result) {
 	o.summed[m.Round] = found[0]
 }
 
-// search finds the sets of so many clients, from one on, whose inputs are what is left
-// of a sum.
+// search finds the sets of so many clients, from one on, whose inputs add up to the rest of a sum.
 func search(inputs map[protocol.ClientID][][]int64, left []int64, survivors int, of []protocol.ClientID, from protocol.ClientID) (found [][]protocol.ClientID) {
 	if len(of) == survivors {
 		if slices.ContainsFunc(left, func(x int64) bool { return x != 0 }) {
@@ -217,7 +216,7 @@ type charge struct {
 	Events  json.RawMessage `json:"events"`
 }
 
-// charges are those of a ledger's log, in order.
+// charges returns the charges in a ledger's log, in order.
 func charges(t testing.TB, log store.Log) (list []charge) {
 	t.Helper()
 	err := log.Entries(func(text []byte) error {
@@ -274,7 +273,7 @@ func (o *oracle) openedOnce() {
 	}
 }
 
-// chargesIn are those of the ledger's file of a client that has ended.
+// chargesIn returns the charges in the ledger's file of a client that has ended.
 func chargesIn(t testing.TB, path string, owner admission.PublicKey) []charge {
 	t.Helper()
 	log, err := store.OpenLog(path, store.Kind{Format: "fedsim-ledger-v1", Owner: owner})

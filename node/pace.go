@@ -21,21 +21,22 @@ type Pacing struct {
 	offsets map[phaseOf]time.Duration
 }
 
-// phaseOf is what takes about equally long: a phase of an experiment.
+// phaseOf names a phase of an experiment. Its rounds take about equally long.
 type phaseOf struct {
 	experiment protocol.Hash
 	phase      string
 }
 
-// pace holds back what a client computes of its party's data until a fixed time after it began. Else the
-// time would tell the aggregator, and all who see the line, how many ratings there are, or whether a secret coin put the client into
-// a batch: training takes longer with more.
+// pace holds back the results of a client's data until a fixed time after the computation began.
+// Otherwise the time would tell the aggregator, and all who see the line, how many ratings there
+// are, or whether a secret coin put the client into a batch: training takes longer with more.
 //
-// The time is the same for every record and coin. It is four times as long as the device takes for a
-// made-up record as large as the experiment allows, in every batch, which it measures in the first round of a
-// phase, rounded up to a power of two of milliseconds. What takes longer all the same, since
-// the device does something else, leaves at a multiple of it. Later answers of a round need no hold: what they are computed from is
-// dense by then, so that they take as long for every record.
+// The time is the same for every record and coin. The client measures it in the first round of a
+// phase: four times the time that the device takes for a made-up record as large as the experiment
+// allows, in every batch. It is rounded up to a power of two of milliseconds. A computation that
+// takes longer all the same, since the device does something else, leaves at a multiple of the
+// time. Later answers of a round need no hold: they are computed from values that are dense by
+// then, so that they take as long for every record.
 type pace struct {
 	*Pacing
 	experiment protocol.Hash
@@ -44,7 +45,7 @@ type pace struct {
 	worst func(context.Context) (client.Trainer, error)
 	ctx   context.Context
 	now   func() time.Time
-	limit time.Duration // of a stage, after which nobody waits
+	limit time.Duration // of a stage: no party waits longer
 	log   *zerolog.Logger
 
 	// Of the latest work, for the goroutine that does it.
@@ -75,14 +76,14 @@ func (t *pacedTrainer) Contribute(p *protocol.Plan, src entropy.Source, run prot
 	return v, err
 }
 
-// Finish times what is done with the final model, after which the client leaves.
+// Finish times the work with the final model. The client leaves after it.
 func (t *pacedTrainer) Finish(model []byte, run protocol.Runner) (err error) {
 	t.pace.timed(final, func(largest client.Trainer) error { return largest.Finish(model, run) }, func() { err = t.Trainer.Finish(model, run) })
 	return err
 }
 
-// timed does a party's own work of a phase, and sees to it that the time of the phase is known. The time that the measuring takes is
-// not counted towards that of the own work.
+// timed does a party's own work of a phase, and makes sure that the time of the phase is known. The
+// time of measuring is not counted towards the own work's time.
 func (c *pace) timed(phase string, largest func(client.Trainer) error, own func()) {
 	c.measure(phase, largest)
 	c.begun = c.now()
@@ -143,7 +144,7 @@ func roundUp(d time.Duration) time.Duration {
 	return time.Duration(1<<bits.Len64(ms-1)) * time.Millisecond
 }
 
-// left is how long the answer to the latest work must still be held back.
+// left is the time that the answer to the latest work must still be held back.
 func (c *pace) left() time.Duration {
 	if c.current == 0 {
 		return 0

@@ -56,7 +56,7 @@ func (f *federation) notice(s network.Stream) []byte {
 	return text
 }
 
-// welcome is what the aggregator says next.
+// welcome reads the aggregator's next welcome.
 func (f *federation) welcome(s network.Stream) (connected, listed int) {
 	f.t.Helper()
 	text := f.notice(s)

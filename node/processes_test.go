@@ -36,7 +36,7 @@ import (
 func faulty(t *testing.T) {
 	t.Helper()
 	effort.LongOnly(t, "faults of processes, network and time take a minute")
-	t.Parallel() // most of the time somebody waits for a deadline
+	t.Parallel() // the test waits for deadlines most of the time
 }
 
 // built is the folder of the command, once it has been built.
@@ -66,8 +66,7 @@ func fednode(t *testing.T) string {
 	return filepath.Join(built.dir, "fednode")
 }
 
-// demo is the folder of the demonstration: ratings of 20 users, of whom the tests
-// take the first clients.
+// demo is the folder of the demonstration: ratings of 20 users. The tests take the first clients.
 const (
 	demo      = "../deploy/demo"
 	clients   = 8
@@ -170,7 +169,7 @@ func (m *machines) admit(tickets []admission.Ticket) {
 	m.must(admission.WriteFile(m.path("tickets"), text))
 }
 
-// named is what a place is called in paths.
+// named returns the name of a place in paths.
 func named(p admission.Place) string {
 	if p.Role == protocol.Client {
 		return fmt.Sprintf("client-%d", p.Client)
@@ -195,7 +194,7 @@ func (m *machines) identity(p admission.Place) (admission.PrivateKey, error) {
 	return admission.ReadKey(filepath.Join(m.state(p), "identity.json"))
 }
 
-// holder finds a peer among those who are invited, and those who have a state.
+// holder finds a peer among the invited parties, and the parties that have a state.
 func (m *machines) holder(id peer.ID) (party, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -214,7 +213,7 @@ func (m *machines) holder(id peer.ID) (party, bool) {
 	return party{}, false
 }
 
-// party is what a client's process makes of its user's ratings.
+// party makes a client's trainer from its user's ratings, as its process does.
 func (m *machines) party(id protocol.ClientID, e *experiment.Experiment) (client.Trainer, error) {
 	var set *dataset.Set
 	set, err := experiment.OpenData(context.Background(), e.Config, demo+"/ratings.csv", nil)
@@ -235,7 +234,7 @@ type process struct {
 	code int
 }
 
-// start starts a process. One that hangs is killed, and shows its log.
+// start starts a process. A process that hangs is killed, and shows its log.
 func (m *machines) start(args ...string) *process {
 	m.t.Helper()
 	p := &process{t: m.t, name: args[0], cmd: exec.Command(fednode(m.t), args...), done: make(chan struct{})}
@@ -308,7 +307,7 @@ func (m *machines) startAlone() *process {
 		"--invitation", m.invitation(admission.ClientPlace(lastAlone)), "--state", m.state(admission.ClientPlace(lastAlone)))
 }
 
-// rounds are how many rounds the server says were attempted and skipped.
+// rounds returns the server's numbers of attempted and skipped rounds.
 func (p *process) rounds() (attempted, skipped int) {
 	p.t.Helper()
 	var s struct {
@@ -321,8 +320,8 @@ func (p *process) rounds() (attempted, skipped int) {
 	return s.Rounds, s.Skipped
 }
 
-// checkLedgers compares everybody's ledger, as it is on disk, with what has passed.
-// All clients have ended.
+// checkLedgers compares every client's ledger, as it is on disk, with what has passed. All clients
+// have ended.
 func (m *machines) checkLedgers() {
 	m.t.Helper()
 	for id := range protocol.ClientID(clients) {
@@ -334,13 +333,13 @@ func (m *machines) checkLedgers() {
 	m.oracle.openedOnce()
 }
 
-// nextPort is where freePort goes on. Connections that are dialled take ports above
-// 32768, one of which could be that of an aggregator while it is down.
+// nextPort is the next port for freePort. Dialled connections take ports above 32768, and could
+// take the port of an aggregator while it is down.
 var nextPort atomic.Uint32
 
 func init() { nextPort.Store(20000 + uint32(os.Getpid())%8000) }
 
-// freePort is one that nobody listened on a moment ago, and no other test is given.
+// freePort returns a port that was free a moment ago, and that no other test is given.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

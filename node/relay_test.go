@@ -27,9 +27,9 @@ type relay struct {
 	conns map[net.Conn]bool
 }
 
-// fault is what is the matter with a line.
+// fault describes the fault of a line.
 type fault struct {
-	refused  bool          // nobody gets through
+	refused  bool          // no connection gets through
 	swallows bool          // connections stay, and nothing arrives: half open
 	pace     time.Duration // for each byte from the party, or
 	paceDown time.Duration // to it; 0: as fast as it goes

@@ -140,7 +140,8 @@ func TestRelayEndsMidway(t *testing.T) {
 	}
 }
 
-// Clients that relays have lost for good go on with the aggregator itself, if they are told of it.
+// Clients that have lost their relays for good continue with the aggregator itself, if they are
+// told of it.
 func TestRelaysAndTheAggregator(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 12, 8)+" "+relayedSettings)
 	f.withRelays(2)
@@ -181,7 +182,8 @@ func TestActiveModeTakesNoRelays(t *testing.T) {
 	}
 }
 
-// Who is no relay of the aggregator's is not let in: it has no connection to tell of clients over.
+// A stranger that claims to be a relay of the aggregator is not let in: it has no connection to
+// tell of clients over.
 func TestStrangersAreNoRelays(t *testing.T) {
 	refused := &spoken{words: "no connection to the aggregator", heard: make(chan struct{})}
 	f := newFederationOver(t, nil, "data="+ratings(t, 12, 8)+" "+relayedSettings, zerolog.New(refused))
@@ -195,11 +197,11 @@ func TestStrangersAreNoRelays(t *testing.T) {
 	stranger.stop()
 }
 
-// One session follows another through relays: clients that wait for the next are counted, also by relays that have the
-// end of the last, and one that was away finds the model there.
+// One session follows another through relays. Clients that wait for the next session are counted,
+// also by relays that have the end of the last. A client that was away finds the model there.
 func TestSessionsThroughRelays(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
-	f.gather = time.Second // for one that is away
+	f.gather = time.Second // for a client that is away
 	f.withRelays(2)
 	server := f.memberships[admission.ServerPlace]
 	const away = 3
@@ -228,11 +230,11 @@ func TestSessionsThroughRelays(t *testing.T) {
 	}
 }
 
-// A relay to which no client was connected when the session ended is told of the end: a client that comes to it later has the
-// model, and one that waits for the next session is counted.
+// A relay without a connected client at the end of the session is told of the end. A client that
+// connects to it later gets the model, and a client that waits for the next session is counted.
 func TestRelayWithoutClientsHearsTheEnd(t *testing.T) {
 	f := newFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20 deployment.tail-s=1")
-	f.gather = time.Second // for one that is away
+	f.gather = time.Second // for a client that is away
 	f.withRelays(2)
 	busy, idle := f.relays[:1], f.relays[1:]
 	f.relays = busy
@@ -286,7 +288,7 @@ func TestRelaysLearnWhoIsEnrolled(t *testing.T) {
 	}
 }
 
-// A relay that has lost the aggregator sends its clients away, who then go on with the next one.
+// A relay that has lost the aggregator sends its clients away. They continue with the next relay.
 func TestRelayThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, "data="+ratings(t, 8, 12)+" algorithm=fmf-lfl rounds=2 tolerance=0.25 deployment.stage-timeout-s=20")

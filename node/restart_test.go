@@ -27,14 +27,14 @@ func at(kind protocol.EventKind, round uint64, f func()) func(protocol.Event) {
 	}
 }
 
-// short has stages end soon that somebody is missing from; with long, no stage does.
+// With short, a stage that a client is missing from ends soon; with long, no stage does.
 const (
 	short = lfl + "deployment.stage-timeout-s=6 "
 	long  = lfl + "deployment.stage-timeout-s=60 "
 )
 
-// An aggregator is killed in the middle of the third of five rounds and started
-// again: that one is lost, and the session goes on to its end.
+// An aggregator is killed in the middle of the third of five rounds and started again: that round
+// is lost, and the session continues to its end.
 func TestAggregatorRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
@@ -58,8 +58,8 @@ func TestAggregatorRestarts(t *testing.T) {
 	})
 }
 
-// A server is stopped when the sum of the third of five rounds arrives, before it
-// has taken it in, and another goes on from its checkpoint.
+// A server is stopped when the sum of the third of five rounds arrives, before it has taken it in.
+// Another server continues from its checkpoint.
 func TestServerResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, long+"rounds=5 data="+ratings(t, 8, 12))
@@ -109,9 +109,9 @@ func (l *tripwire) Append(entries ...[]byte) error {
 	return nil
 }
 
-// A client is stopped when it has been charged for the third of six rounds, about when
-// its masked input leaves, and started again with its ledger: it is lost from that
-// round, and is back for the last.
+// A client is stopped when it has been charged for the third of six rounds, about when its masked
+// input leaves. It is started again with its ledger. It is lost from that round, and is back for
+// the last.
 func TestClientRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))
@@ -165,8 +165,8 @@ func TestClientRestarts(t *testing.T) {
 	})
 }
 
-// A client is revoked in the second of four rounds: it is put out, does not come
-// back, and the session goes on without it, on a list that the server has signed for.
+// A client is revoked in the second of four rounds. It is put out and does not come back. The
+// session continues without it, on a list that the server has signed for.
 func TestRevokedClientIsPutOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, short+"rounds=4 data="+ratings(t, 8, 12))

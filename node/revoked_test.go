@@ -53,9 +53,10 @@ func (f *federation) stoppable(run func(context.Context) error) (stop func() err
 	}
 }
 
-// A client is revoked, and the aggregator holds that back. Another client has it from the
-// operator after the second of six rounds, and takes part in no sum with the one that
-// was revoked. When the aggregator has put that one out after the fourth, it is back.
+// A client is revoked, and the aggregator holds that back. Another client has the revocation from
+// the operator after the second of six rounds, and takes part in no sum with the revoked client.
+// When the aggregator has put the revoked client out after the fourth round, the other client is
+// back.
 func TestClientKnowsRevocationsThatTheAggregatorHoldsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, short+"rounds=6 data="+ratings(t, 8, 12))

@@ -26,7 +26,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// journal keeps what is logged by anybody.
+// journal keeps the log lines of all roles.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -38,7 +38,7 @@ func (j *journal) Write(b []byte) (int, error) {
 	return j.text.Write(b)
 }
 
-// times differ from run to run, and are nobody's secret.
+// times differ from run to run, and are no secret.
 var times = regexp.MustCompile(`"(again_in_ms|time)":[^,}]*`)
 
 func (j *journal) String() string {
@@ -64,12 +64,12 @@ func spellings(b []byte) []string {
 		base64.URLEncoding.EncodeToString(b), b32, strings.ToLower(b32), strings.Join(list, " "), strings.Join(list, ",")}
 }
 
-// number is how the float begins wherever it is printed: its first five digits.
+// number returns the beginning of a float wherever it is printed: its first five digits.
 func number(x float64) string {
 	return strings.TrimRight(fmt.Sprintf("%.7g", x), "0")
 }
 
-// blob is what no log line has a use for: long runs of letters and digits that are neither a
+// blob matches texts that no log line needs: long runs of letters and digits that are neither a
 // public key nor a peer, and lists of numbers.
 var (
 	blob   = regexp.MustCompile(`[A-Za-z0-9+_-]{40,}`)
@@ -77,7 +77,8 @@ var (
 	list   = regexp.MustCompile(`\[-?\d[^a-z\]]*( |,)-?\d[^a-z\]]*( |,)-?\d`)
 )
 
-// spoiled is a trainer whose contributions, and their norms, are remembered; those of a few are far out of bounds.
+// spoiled is a trainer that remembers its contributions and their norms; the contributions of a few
+// clients are far out of bounds.
 type spoiled struct {
 	client.Trainer
 	out    bool
@@ -103,9 +104,9 @@ func (s *spoiled) Contribute(p *protocol.Plan, src entropy.Source, r protocol.Ru
 	return vectors, err
 }
 
-// A whole session is logged at the lowest level, by everybody, with a client whose input is
-// unusable and one that is put out. No line has a secret: what is searched for is known
-// because randomness is simulated here; what follows from it (shares, masks) would be a blob.
+// All roles log a whole session at the lowest level, with a client whose input is unusable and a
+// client that is put out. No line has a secret. The secrets to search for are known because
+// randomness is simulated here. Values that follow from them (shares, masks) would be a blob.
 func TestLogsHoldNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all journal

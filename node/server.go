@@ -21,31 +21,30 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// ServerConfig is what a server is made of.
+// ServerConfig configures a server.
 type ServerConfig struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
 	Registry   *admission.Registry
-	// Terms are those of the session that is begun or resumed.
+	// Terms are the terms of the session that is begun or resumed.
 	Terms *session.Terms
-	// Experiment is the public part of the experiment, from which clients derive the
-	// terms themselves.
+	// Experiment is the public part of the experiment. Clients derive the terms from it themselves.
 	Experiment []byte
 	// Hash stands for Experiment in checkpoints.
 	Hash     protocol.Hash
 	Strategy server.Durable // before its first round
 	State    string         // folder of the checkpoints
-	// Gather is how long the server waits for all clients before it begins with the
-	// number that a round requires.
+	// Gather is the time that the server waits for all clients before it begins with the number
+	// that a round requires.
 	Gather   time.Duration
 	Log      zerolog.Logger
 	Workers  protocol.Workers
-	Observer session.Observer // nil: nobody
+	Observer session.Observer // nil: none
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
 
-// Outcome is how a session ended.
+// Outcome is the result of a session.
 type Outcome struct {
 	Model    []byte
 	Attempts server.Attempts
@@ -159,7 +158,7 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 	err := s.conn.Keep(ctx, func(stream context.Context, st network.Stream) error { return s.serve(ctx, stream, st) })
 	cause := context.Cause(ctx)
 	cancel(nil)
-	<-done // the role is nobody's now
+	<-done // no goroutine uses the role now
 	if err == nil && bytes.Equal(s.final, protocol.NoModel) {
 		return nil, fmt.Errorf("node: %d rounds: %w", s.role.Attempts().Opened, protocol.ErrNothingReleased)
 	}
@@ -271,38 +270,39 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *session.Welc
 		case m.Ready != nil:
 			s.hub, s.list = w.Life, list.Hash()
 			return anew, nil
-		case m.Welcome == nil: // one that was on its way is past
+		case m.Welcome == nil: // a notice that was on its way is past
 			return false, session.ErrNotice
 		}
 	}
 }
 
-// Declined hears how many clients decline the session. It ends the session if no round can come about without
-// them, unless rounds have released something: then the session goes on to its end, and what it has is kept.
+// declined hears how many clients decline the session. It ends the session if no round can come
+// about without them, unless rounds have released something. Then the session continues to its end,
+// and its results are kept.
 func (s *Server) declined(list session.Declined) error {
 	list = list.Within(s.cfg.Terms.Cohort.All())
 	if err := list.Impossible(s.cfg.Terms.Cohort); err != nil && !s.summed && !s.over() && !s.finished {
 		return peer.Fatal(err)
 	}
-	s.cfg.Log.Warn().Int("clients", list.Count()).Stringer("reasons", list).Msg("clients decline the session, which goes on without them")
+	s.cfg.Log.Warn().Int("clients", list.Count()).Stringer("reasons", list).Msg("clients decline the session; it continues without them")
 	return nil
 }
 
 // ErrTooFewClients is wrapped by the error of a server that has waited for clients for as long as it may.
 var ErrTooFewClients = errors.New("too few clients have come")
 
-// leastGathering is how long a server waits, at least, for as many clients as a round needs.
+// leastGathering is the shortest time that a server waits for as many clients as a round needs.
 const leastGathering = 24 * time.Hour
 
-// gather waits until all clients are registered or, after a while, as many as an
-// round needs. Once the session has begun, all are those who are enrolled, and
-// a while is as long as one of them may pause before it dials again. It ends with ErrTooFewClients
-// if even those do not come within a day, or within the time that all rounds may wait if that is longer.
+// gather waits for every client; after a while, as many clients as a round needs are enough. Once
+// the session has begun, it counts enrolled clients only, and waits only as long as one of them may
+// pause before it dials again. It ends with ErrTooFewClients if even the needed clients do not come
+// within a day, or within the time that all rounds may wait if that is longer.
 func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *session.Welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
 	enough, wait := cohort.All(), s.cfg.Gather
 	if s.over() || s.finished {
-		return list, nil // nobody is needed
+		return list, nil // no client is needed
 	}
 	if s.begun {
 		enough, wait = max(enough-len(list.Vacant()), cohort.Required()), min(wait, 2*peer.RedialMax)
@@ -364,9 +364,9 @@ func (s *Server) send(list []protocol.Envelope) {
 	}
 }
 
-// log writes down what the role reports; the end of the session ends the process,
-// once what waits has been sent. So does work that failed, after which the role
-// plans nothing any more: a start goes on from the checkpoint.
+// log writes down the events of the role. The end of the session ends the process, once waiting
+// messages have been sent. So does work that failed: the role plans nothing any more after it, and
+// a start continues from the checkpoint.
 func (s *Server) log(events []protocol.Event) {
 	session.Report(&s.cfg.Log, s.cfg.Observer, events)
 	for _, e := range events {
@@ -374,7 +374,7 @@ func (s *Server) log(events []protocol.Event) {
 		case protocol.SessionEnded:
 			close(s.ended)
 		case protocol.WorkFailed:
-			fail(s.failed, fmt.Errorf("node: the server cannot go on after round %d: %w", e.Round, e.Err))
+			fail(s.failed, fmt.Errorf("node: the server cannot continue after round %d: %w", e.Round, e.Err))
 		default:
 		}
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// firstSession is the one that a federation begins with.
+// firstSession is the first session of a federation.
 var firstSession = protocol.SessionID{1, 2, 3}
 
 // states is where the server keeps the checkpoints of the session: the first one's are
@@ -44,7 +44,7 @@ func (f *federation) states() string {
 	return dir
 }
 
-// next has the federation go on to another session, of an experiment on the same data.
+// next has the federation continue to another session, of an experiment on the same data.
 func (f *federation) next(number byte, settings string) {
 	f.t.Helper()
 	f.simulated, f.public = f.experiment(settings+" data="+algorithm.Data.Of(f.simulated.Config), protocol.SessionID{1, 2, 3, number})
@@ -92,8 +92,8 @@ func loses(t *testing.T) (one protocol.ClientID, f sim.Faults) {
 	return 0, f
 }
 
-// session has all clients but those of some numbers, who are started before the server is,
-// and the server lead a session to its end, and wants the simulator's model.
+// session leads a session to its end with all clients except the away ones, and wants the
+// simulator's model. The clients are started before the server is.
 func (f *federation) session(server *admission.Membership, faults sim.Faults, away ...protocol.ClientID) {
 	f.t.Helper()
 	var there []*node.Client
@@ -125,10 +125,10 @@ func (f *federation) leads(server *admission.Membership, faults sim.Faults) {
 
 const quick = "tolerance=0.25 deployment.stage-timeout-s=6 "
 
-// Three sessions with another experiment in each, of which one client sleeps through the
-// second: all models are the simulator's to the bit, and nobody takes a session for
-// another, with an aggregator that lives through all of them or is started again between
-// them. The client that slept has the end of that session first.
+// Three sessions have another experiment in each, and one client sleeps through the second. All
+// models are the simulator's to the bit, and no party takes a session for another. The aggregator
+// lives through all of them or is started again between them. The client that slept has the end of
+// that session first.
 func TestSessionsFollowOneAnother(t *testing.T) {
 	for name, between := range map[string]func(*federation){"aggregator stays": func(*federation) {}, "aggregator restarts": (*federation).reopen} {
 		t.Run(name, func(t *testing.T) {
@@ -226,10 +226,10 @@ func (c *counted) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The server is put out after the first session and invited again. Clients that have
-// finished it, one that slept through it, and clients of an aggregator that was started
-// again wait for the second without a complaint about who signed the first, for as long as
-// it takes, and that is as the simulator has it.
+// The server is put out after the first session and invited again. Three kinds of clients wait for
+// the second: clients that have finished the first, a client that slept through it, and clients of
+// an aggregator that was started again. They wait as long as it takes, without a complaint about
+// who signed the first. The second session is as the simulator has it.
 func TestSessionAfterTheServerWasInvitedAgain(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestSessionAfterTheServerWasInvitedAgain(t *testing.T) {
 					all = append(all, f.client(id, f.memberships[admission.ClientPlace(id)]))
 				}
 				wait := f.start(all...)
-				time.Sleep(time.Minute) // of virtual time, in which clients would dial again and again
+				time.Sleep(time.Minute) // of virtual time: clients would dial again and again
 				if a, b := complaints.n.Load(), again.n.Load(); a > 0 || b > 0 {
 					t.Errorf("clients that wait: %d complaints, dialled again %d times", a, b)
 				}
@@ -315,9 +315,9 @@ func (l *lingering) Finish(model []byte, run protocol.Runner) error {
 	return l.Trainer.Finish(model, run)
 }
 
-// What sessions cost adds up in the ledger of a client: a budget of epsilon=10 that one
-// session has spent to the full pays for no round of a second, and one of 40 pays for a second
-// of 25, as a ledger that has lived through both would.
+// The costs of sessions add up in the ledger of a client. A budget of epsilon=10 that one session
+// has spent to the full pays for no round of a second. A budget of 40 pays for a second session of
+// 25, as a ledger would that has lived through both.
 func TestBudgetOfTwoSessions(t *testing.T) {
 	for _, second := range []struct {
 		epsilon string
@@ -392,7 +392,7 @@ func TestBudgetOfTwoSessions(t *testing.T) {
 	}
 }
 
-// run1 has all clients but those of some numbers take part in a session, without comparing.
+// run1 has all clients except the away ones take part in a session, without comparing.
 func (f *federation) run1(server *admission.Membership, away ...protocol.ClientID) {
 	f.t.Helper()
 	all := f.joinAll()

@@ -12,7 +12,7 @@ import (
 // patient are settings in which a stage that waits out its timeout is not to be overlooked.
 const patient = "algorithm=lfl-sgdmf rank=2 rounds=5 tolerance=0.3 colluders=0.05 deployment.stage-timeout-s=600 "
 
-// A place is vacant: five rounds take no longer than with everybody.
+// A place is vacant: five rounds take no longer than with every client.
 func TestVacantPlaceTakesNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newVirtualFederation(t, patient+"data="+ratings(t, 8, 12))

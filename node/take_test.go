@@ -20,7 +20,8 @@ import (
 // unasked is a trainer of whom nothing is asked.
 type unasked struct{ client.Trainer }
 
-// deployed is what the operator, the server and the aggregator's registry of a federation say, without a network.
+// deployed holds the documents of the operator, the server and the aggregator's registry of a
+// federation, without a network.
 type deployed struct {
 	t                *testing.T
 	operator, server admission.PrivateKey
@@ -73,9 +74,9 @@ func (d *deployed) description() *session.Signed {
 	return p
 }
 
-// A client goes on in a session only while its description is of whoever is the server by
-// now, and of the list that there is: an aggregator that has shown it another server, or
-// who was put out, cannot have it back in the session before.
+// A client continues in a session only while the present server has signed its description, for the
+// present list. An aggregator that has shown it another server, or a revocation, cannot have it
+// back in the earlier session.
 func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	d := newDeployed(t, 4)
 	place, own, hub, must := admission.ClientPlace(1), d.key("client"), d.registry, d.must
@@ -87,7 +88,7 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	must(err)
 	ledger, err := store.NewLedger(store.NewMemoryLog())
 	must(err)
-	id, err := peer.IDOf(d.server.Public().Ed25519()) // any will do, nobody is dialled
+	id, err := peer.IDOf(d.server.Public().Ed25519()) // any will do, since it is not dialled
 	must(err)
 	c, err := NewClient(ClientConfig{Identity: own, Registry: registry, Ledger: ledger, Entropy: simulated.New(1, "client"), Log: zerolog.Nop(), Workers: 1,
 		Membership: &admission.Membership{Federation: *d.federation, Enrolment: *e, Contact: admission.Contact{Peer: id.String()}},
@@ -123,7 +124,7 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	if err != nil || second == first {
 		t.Errorf("the session of the server that there is: %v, and the same part in it: %v", err, second == first)
 	}
-	// Somebody has come, and what the server signed for the list before is shown again.
+	// A client has come, and the aggregator shows again what the server signed for the list before.
 	known := d.description()
 	d.serial = 1
 	must(hub.Redeem(time.Unix(0, 0), d.enrolled(admission.ClientPlace(2), d.key("another client"))))

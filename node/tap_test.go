@@ -23,15 +23,14 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// tap stands between the aggregator and everybody who dials it. It holds the keys of
-// all of them, which nobody outside of a test does, so that each takes it for the
-// other: what passes can be seen, held, changed, left out and added to, message by
-// message. Parties need no hooks for it, and may be processes.
+// tap stands between the aggregator and every party that dials it. It holds the keys of all of
+// them, as only a test can, so that each takes it for the other. So messages can be seen, held,
+// changed, left out and added, one by one. Parties need no hooks for it, and may be processes.
 type tap struct {
 	t     testing.TB
 	front host.Host
 	hub   libp2ppeer.AddrInfo
-	// holder is who a peer is, with its key; false for who is not known.
+	// holder returns a peer's party, with its key; false for an unknown peer.
 	holder func(peer.ID) (party, bool)
 	over   []libp2p.Option // other transports; nil: TCP
 
@@ -57,8 +56,8 @@ type passing struct {
 	up      bool                       // from the party
 	notice  map[string]json.RawMessage // while it registers,
 	message protocol.Message           // or from then on
-	raw     []byte                     // what goes on; a rule may change it
-	cut     bool                       // nothing goes on any more, and the stream ends
+	raw     []byte                     // what is passed on; a rule may change it
+	cut     bool                       // nothing is passed on any more, and the stream ends
 	ctx     context.Context            // ends with the stream
 	inject  func(up bool, raw []byte)  // says something besides, in either direction
 }
@@ -70,7 +69,7 @@ func (p *passing) kind() protocol.Kind {
 	return p.message.Kind()
 }
 
-// round is that of a message; 0 if it has none.
+// round returns the round of a message; 0 if it has none.
 func (p *passing) round() uint64 {
 	switch m := p.message.(type) {
 	case protocol.StageMessage:
@@ -99,7 +98,7 @@ func (p *passing) round() uint64 {
 // said says whether it is a notice of a kind, as in control_message.go.
 func (p *passing) said(key string) bool { _, ok := p.notice[key]; return ok }
 
-// newTap opens a tap before the hub. Rules are added before anybody dials.
+// newTap opens a tap before the hub. Rules are added before any party dials.
 func newTap(t testing.TB, aggregator admission.PrivateKey, hub libp2ppeer.AddrInfo, holder func(peer.ID) (party, bool), over ...libp2p.Option) *tap {
 	t.Helper()
 	key, err := crypto.UnmarshalEd25519PrivateKey(aggregator.Ed25519())
@@ -179,7 +178,7 @@ func (x *tap) handle(s network.Stream) {
 	for _, up := range []bool{false, true} {
 		both.Go(func() {
 			if pipe.pump(up) != nil {
-				stop() // else the other direction goes on to its own end
+				stop() // else the other direction continues to its own end
 			}
 		})
 	}

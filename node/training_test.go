@@ -25,9 +25,8 @@ func owned(t *testing.T, trainer client.Trainer) []byte {
 	return nil
 }
 
-// A party of VFL is stopped between two rounds and started again: it trains on from
-// its own V_k, so that model and embeddings are those of a session without a stop, to
-// the bit.
+// A party of VFL is stopped between two rounds and started again. It trains on from its own V_k, so
+// that model and embeddings are the same as in a session without a stop, to the bit.
 func TestVerticalPartyRestarts(t *testing.T) {
 	const id, after = 1, 2
 	data := ratings(t, 8, 12)

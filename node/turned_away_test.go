@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/node/hub"
 )
 
-// logged is what all processes of a federation log, a line each.
+// logged holds the logs of all processes of a federation, a line each.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -116,7 +116,7 @@ func TestOneStateOnTwoMachines(t *testing.T) {
 					one, end := context.WithCancel(ctx)
 					c := f.client(3, m)
 					all.Go(func() { _ = c.Run(one) })
-					time.Sleep(time.Second) // of virtual time, in which it registers
+					time.Sleep(time.Second) // of virtual time: it registers meanwhile
 					return end
 				}
 				end := start()

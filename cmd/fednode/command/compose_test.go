@@ -159,8 +159,8 @@ func TestCompositionRuns(t *testing.T) {
 	}
 }
 
-// The Dockerfile builds one static file that needs nothing around it: it runs as the user nobody in
-// a folder without anything else. The test compiles everything.
+// The Dockerfile builds one static file that needs nothing around it: it runs as an unprivileged
+// user in a folder without anything else. The test compiles everything.
 func TestImageIsOneFile(t *testing.T) {
 	text, err := os.ReadFile(deploy + "/Dockerfile")
 	if err != nil {

@@ -35,7 +35,7 @@ var examples = map[string][]string{
 	},
 	"aggregator": {
 		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --state state",
-		"fednode aggregator --key aggregator.key --federation fed.json --state state --tickets tickets.json --revocations revocations.json",
+		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --revocations revocations.json --state state",
 		"fednode aggregator --key aggregator.key --federation fed.json --state state --tickets tickets.json --listen /ip4/0.0.0.0/tcp/4001",
 	},
 	"relay": {
