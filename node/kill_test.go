@@ -191,8 +191,9 @@ func (m *machines) loses(round uint64, server func() *process) {
 	m.checkLedgers()
 }
 
-// Whichever role is killed when the session ends, the final model is not lost. The server repeats
-// it until an aggregator has it on disk, and the aggregator repeats it to each client that comes.
+// A role is killed when the session ends, each in turn, and the final model is not lost. The server
+// repeats it until an aggregator has it on disk, and the aggregator repeats it to each client that
+// comes.
 func TestKilledAtTheEnd(t *testing.T) {
 	faulty(t)
 	victim := admission.ClientPlace(lastAlone)

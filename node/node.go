@@ -66,10 +66,9 @@
 //
 // # Resource limits
 //
-// The aggregator limits connections: per address, of peers that are not authenticated
-// yet, and in total, so that strangers cannot use up the room of enrolled peers. Where there
-// are more, the address with the most unknown connections gives way (package peer). For each
-// peer it limits connections, streams and memory, how often it opens a stream, how often
-// it sends and how long its messages are, and the queue of messages to a slow peer, in
-// size and in time.
+// The aggregator limits connections: per address, of peers that are not authenticated yet, and in
+// total, so that strangers cannot use up the room of enrolled peers. Where there are more, the
+// address with the most unknown connections gives way (package peer). For each peer it limits
+// connections, streams and memory, how often the peer opens a stream and sends, and how long its
+// messages are. The queue of messages to a slow peer is limited in size and in time.
 package node

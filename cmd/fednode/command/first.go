@@ -36,7 +36,7 @@ var examples = map[string][]string{
 	"aggregator": {
 		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --state state",
 		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --revocations revocations.json --state state",
-		"fednode aggregator --key aggregator.key --federation fed.json --state state --tickets tickets.json --listen /ip4/0.0.0.0/tcp/4001",
+		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --listen /ip4/0.0.0.0/tcp/4001 --state state",
 	},
 	"relay": {
 		"fednode relay --key relay.key --federation fed.json --aggregator /dns4/HOST/tcp/4001/p2p/ID --listen /ip4/0.0.0.0/tcp/4002",
