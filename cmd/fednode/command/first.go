@@ -39,8 +39,8 @@ var examples = map[string][]string{
 		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --listen /ip4/0.0.0.0/tcp/4001 --state state",
 	},
 	"relay": {
-		"fednode relay --key relay.key --federation fed.json --aggregator /dns4/HOST/tcp/4001/p2p/ID --listen /ip4/0.0.0.0/tcp/4002",
-		"fednode relay --key relay.key --federation fed.json --aggregator /dns4/HOST/tcp/4001/p2p/ID --listen /ip4/0.0.0.0/tcp/4002 --ops 127.0.0.1:9465",
+		"fednode relay --key relay.key --federation fed.json --listen /ip4/0.0.0.0/tcp/4002 --aggregator /dns4/HOST/tcp/4001/p2p/ID",
+		"fednode relay --key relay.key --federation fed.json --listen /ip4/0.0.0.0/tcp/4002 --ops 127.0.0.1:9465 --aggregator /dns4/HOST/tcp/4001/p2p/ID",
 		"fednode relay --key relay.key --federation fed.json --aggregator /dns4/HOST/tcp/4001/p2p/ID --listen /ip4/0.0.0.0/udp/4002/quic-v1",
 	},
 	"server": {
