@@ -104,13 +104,19 @@ func (s accusing) Sum(run protocol.Runner) ([][]int64, error) {
 // liars is a bench whose sums are accusing: of dealer in round fail, and of sender
 // when it speaks in a stage of round at.
 func liars(t *testing.T, lose int, dealer protocol.ClientID, fail uint64, sender protocol.ClientID, at uint64, stage protocol.Stage) *bench {
-	return benchOf(t, lose, aggregator.Config{Clients: 4, Rounds: 9, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
+	return liarsOf(t, lose, aggregator.Config{Rounds: 9}, dealer, fail, sender, at, stage)
+}
+
+// liarsOf is liars with more to its configuration.
+func liarsOf(t *testing.T, lose int, cfg aggregator.Config, dealer protocol.ClientID, fail uint64, sender protocol.ClientID, at uint64, stage protocol.Stage) *bench {
+	cfg.Clients, cfg.NewSum = 4, func(s protocol.Setup) (aggregator.Sum, error) {
 		x := accusing{Ideal: secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), found: new([]protocol.Culprit), dealer: dealer, sender: 99, at: s.Round, fail: fail}
 		if s.Round == at {
 			x.sender, x.stage = sender, stage
 		}
 		return x, nil
-	}})
+	}
+	return benchOf(t, lose, cfg)
 }
 
 // A dealer is found out when the sum fails, with the next round set up: that is done

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/aggregator"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // A round requires three of five clients, and two are there. No client hears of it until there are enough and the others
@@ -119,4 +120,56 @@ func TestHeldRoundWasSetUpAhead(t *testing.T) {
 			b.script("open 2 -> held 2 (2 of 3), wake 1m0s, round-held" + script)
 		})
 	}
+}
+
+// Excluded clients are connected and answer nothing: a round is held although three of five are connected, since only two
+// of them count. It begins without the excluded client. A round that no client's return can bring about is not held.
+func TestHeldRoundLeavesExcludedClientsOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		excluded []protocol.ClientID
+		script   string
+	}{
+		"the others come": {[]protocol.ClientID{4}, `
+			open 1        -> held 1 (2 of 3), wake 1m0s, round-held
+			connected 2 3 -> wake 1s
+			connected 3 4 -> announce(1) 0,1,2,3, wake 10s, round-opened`},
+		"one comes": {[]protocol.ClientID{4}, `
+			open 1        -> held 1 (2 of 3), wake 1m0s, round-held
+			connected 2 3 -> wake 1s
+			tick 1s       -> announce(1) 0,1,2,3, wake 11s, round-opened`},
+		"only the excluded client comes again": {[]protocol.ClientID{4}, `
+			open 1           -> held 1 (2 of 3), wake 1m0s, round-held
+			disconnected 4 5 -> wake 1m0s
+			connected 4 6    -> wake 1m0s
+			registered 4     -> wake 1m0s
+			tick 60s         -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, round-aborted`},
+		"too few are left": {[]protocol.ClientID{2, 3, 4}, `
+			open 1        -> announce(1) 0,1, wake 10s, round-opened
+			0-1 advertise 1 -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, round-aborted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Gather: time.Minute, Excluded: c.excluded})
+			b.script(`
+				connected 0 1 ->
+				connected 1 2 ->
+				connected 4 5 ->`)
+			b.script(c.script)
+		})
+	}
+}
+
+// A client that is found to lie in round 1 is connected, and no longer counts: round 2 waits for the client that was lost.
+func TestRoundWaitsForAnotherThanTheLiar(t *testing.T) {
+	b := liarsOf(t, 1, aggregator.Config{Presence: true, Grace: time.Second, Gather: time.Minute}, 1, 1, 99, 0, 0)
+	for _, c := range []string{"0 1", "1 2", "2 3", "3 4"} {
+		b.command("connected " + c)
+	}
+	b.setUp()
+	b.script(`
+		0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 10s
+		0-3 unmask 1       -> work
+		run                -> abort 1: round 1: client 1 dealt shares that do not give its secret, client-excluded, round-aborted
+		disconnected 3 4   ->
+		open 2             -> held 2 (2 of 3), wake 1m0s, round-held
+		connected 3 5      -> announce(2) 0,2,3, wake 10s, round-opened`)
 }
