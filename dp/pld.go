@@ -97,7 +97,10 @@ const (
 	maxPLDReleases = 1e8
 )
 
-func (p pldComposition) epsilon(delta float64) float64 {
+func (p pldComposition) epsilon(delta float64) float64 { return p.along(delta, removed, added) }
+
+// along returns ε for the given directions alone.
+func (p pldComposition) along(delta float64, ways ...direction) float64 {
 	switch {
 	case !(delta > 0):
 		return math.Inf(1)
@@ -115,7 +118,7 @@ func (p pldComposition) epsilon(delta float64) float64 {
 	}
 	eps := limit
 	for {
-		found := p.solve(grid, delta, limit)
+		found := p.solve(grid, delta, limit, ways)
 		eps = min(eps, found.epsilon)
 		finer := plan.refine(grid, p.parts, found)
 		if finer == grid {
@@ -131,9 +134,9 @@ type lossSolution struct {
 	slope   float64 // -d log δ/dε; 0 if ε is 0 or the limit
 }
 
-// solve takes the larger of the two directions' ε on a grid, at most limit.
-func (p pldComposition) solve(grid lossGrid, delta, limit float64) (most lossSolution) {
-	for d := range directions {
+// solve takes the largest ε of the directions on a grid, at most limit.
+func (p pldComposition) solve(grid lossGrid, delta, limit float64, ways []direction) (most lossSolution) {
+	for _, d := range ways {
 		spectra := make([]*spectrum, len(p.parts))
 		for i, part := range p.parts {
 			spectra[i] = part.loss.spectrum(grid, d, part.count)

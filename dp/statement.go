@@ -213,7 +213,7 @@ func (s Statement) String() string {
 	}
 	b.WriteByte(')')
 	if s.NoiseDistance != 0 {
-		fmt.Fprintf(&b, ", within total variation %s of a run that is (epsilon, delta)-private", RoundUp(s.NoiseDistance, 3))
+		b.WriteString(distant(s.NoiseDistance))
 	}
 	return b.String()
 }
@@ -226,39 +226,70 @@ type Guarantee struct {
 
 // Replacement converts the statement to the other neighbours: data sets A and B in which one unit
 // is replaced by another instead of being empty or absent. Both are neighbours of the set E without
-// the unit.
+// the unit. releases are all releases that the statement covers, and samplerError is the samplers'
+// error of the run's budget.
 //
-// If the accountant charges Gaussians without samples, each release moves at most twice as far
-// between A and B as from E, so that μ is doubled. Then ε is exact for 2μ at the statement's δ,
-// with the samplers' error of the run's budget. Otherwise the result is (2ε, δ(1 + e^ε)), since for
-// any event S
+// The result has the statement's δ. If the accountant charges Gaussians without samples, ε is
+// exact: each release moves at most twice as far between A and B as from E, so that μ is doubled.
+// Otherwise ε is that of [Problem.Replaced]. The analysis of [Local.Shuffled] covers a replaced unit
+// as it is.
+//
+// A statement without releases has (2ε, δ(1 + e^ε)), since for any event S
 //
 //	P[A] <= e^ε·P[E] + δ <= e^ε(e^ε·P[B] + δ) + δ = e^2ε·P[B] + δ(1 + e^ε).
 //
 // The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. Replacement
-// reports false if nothing follows: without noise, and if δ would be 1 or more.
-func (s Statement) Replacement(samplerError float64) (Guarantee, bool) {
-	if s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact) && !math.IsInf(s.Epsilon, 1) {
+// reports false if nothing follows: without noise, if δ would be 1 or more, and if the samplers'
+// error leaves no ε at δ.
+func (s Statement) Replacement(releases []Event, samplerError float64) (Guarantee, bool) {
+	var epsilon float64
+	switch {
+	case math.IsInf(s.Epsilon, 1):
+		return Guarantee{s.Epsilon, s.Delta}, false
+	case s.Accountant == Shuffling:
+		return Guarantee{s.Epsilon, s.Delta}, true
+	case s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact):
 		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // mu is rounded down
-		if e := (settings{Exact, s.Delta, samplerError}).solve(gaussianMu(2 * mu)); !math.IsInf(e, 1) {
-			return Guarantee{e, s.Delta}, true
+		epsilon = settings{Exact, s.Delta, samplerError}.solve(gaussianMu(2 * mu))
+	case len(releases) > 0:
+		r, err := Problem{releases, s.Delta, s.Accountant, samplerError}.Replaced()
+		if err != nil {
+			return Guarantee{math.Inf(1), s.Delta}, false
 		}
+		epsilon = r.Epsilon
+	default:
+		g := Guarantee{2 * s.Epsilon, s.Delta * (1 + math.Exp(s.Epsilon))}
+		return g, g.Delta < 1
 	}
-	g := Guarantee{2 * s.Epsilon, s.Delta * (1 + math.Exp(s.Epsilon))}
-	return g, g.Delta < 1
+	return Guarantee{epsilon, s.Delta}, !math.IsInf(epsilon, 1)
 }
 
 // ReplacementLine returns Replacement in one line, for example (epsilon=2.108, delta=1e-05), both
-// rounded up. Without noise it returns "".
-func (s Statement) ReplacementLine(samplerError float64) string {
-	switch g, ok := s.Replacement(samplerError); {
-	case math.IsInf(s.Epsilon, 1) || s.Relation.replaces(): // by another as it is
+// rounded up. Without noise it returns "". If the samplers' error leaves no ε at δ, the line is
+// about a run with exact noise and says how far the run is from it, as with NoiseDistance.
+func (s Statement) ReplacementLine(releases []Event, samplerError float64) string {
+	if math.IsInf(s.Epsilon, 1) || s.Relation.replaces() { // by another as it is
 		return ""
-	case !ok:
-		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"
-	default:
-		return fmt.Sprintf("(epsilon=%s, delta=%s) if a %s is replaced by another", roundUp(g.Epsilon), RoundUp(g.Delta, 3), s.Unit)
 	}
+	distance := s.NoiseDistance
+	g, ok := s.Replacement(releases, samplerError)
+	if !ok && samplerError > 0 {
+		distance += samplerError
+		g, ok = s.Replacement(releases, 0)
+	}
+	if !ok {
+		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"
+	}
+	line := fmt.Sprintf("(epsilon=%s, delta=%s) if a %s is replaced by another", roundUp(g.Epsilon), RoundUp(g.Delta, 3), s.Unit)
+	if distance > 0 {
+		line += distant(distance)
+	}
+	return line
+}
+
+// distant says what a total variation distance to a private run means.
+func distant(distance float64) string {
+	return fmt.Sprintf(", within total variation %s of a run that is (epsilon, delta)-private", RoundUp(distance, 3))
 }
 
 func (s Statement) claims() bool {

@@ -42,6 +42,7 @@ type Forecast struct {
 	// in full.
 	Privacy dp.Statement `json:"privacy"`
 
+	releases     []dp.Event
 	samplerError float64
 }
 
@@ -192,7 +193,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		return nil, err
 	}
 	f := &Forecast{
-		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), samplerError: e.Privacy.Budget.SamplerError,
+		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), releases: e.Privacy.Run, samplerError: e.Privacy.Budget.SamplerError,
 		Data: DataForecast{
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),

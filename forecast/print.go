@@ -92,7 +92,7 @@ func (p *forecastPrinter) closing(f *Forecast, mark string) {
 		p.line("")
 	}
 	p.head("privacy", "%s", f.Privacy)
-	if line := f.Privacy.ReplacementLine(f.samplerError); line != "" {
+	if line := f.Privacy.ReplacementLine(f.releases, f.samplerError); line != "" {
 		p.line("  %s", line)
 	}
 	if mark != "" {

@@ -358,7 +358,7 @@ func (p *printer) lists() {
 func (p *printer) cost() {
 	s := p.s
 	p.line("\nprivacy     %s", s.Privacy)
-	if line := s.Privacy.ReplacementLine(p.e.Privacy.Budget.SamplerError); line != "" {
+	if line := s.Privacy.ReplacementLine(p.e.Privacy.Run, p.e.Privacy.Budget.SamplerError); line != "" {
 		p.line("            %s", line)
 	}
 	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
