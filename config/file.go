@@ -15,6 +15,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/fedsim/fedsim/internal/typo"
 )
 
 // Setting gives one key a value. Origin is its place, for messages: "--epsilon", or "FILE:LINE".
@@ -90,8 +92,8 @@ func meant(typed string, words []string) string {
 		return ""
 	}
 	typed = strings.ToLower(typed)
-	nearest := slices.MinFunc(words, func(a, b string) int { return edits(typed, a) - edits(typed, b) })
-	if edits(typed, nearest) > max(1, len(nearest)/3) {
+	nearest := slices.MinFunc(words, func(a, b string) int { return typo.Distance(typed, a) - typo.Distance(typed, b) })
+	if typo.Distance(typed, nearest) > max(1, len(nearest)/3) {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %s?", nearest)
@@ -111,7 +113,7 @@ func below(prefix string) []string {
 // distance is the edit distance. If that is nearer, only the last part of a dotted key counts. The
 // beginning of a key counts as one edit.
 func distance(a, b string) int {
-	d := edits(a, b)
+	d := typo.Distance(a, b)
 	if strings.HasPrefix(b, a) {
 		d = min(d, 1)
 	}
@@ -119,26 +121,6 @@ func distance(a, b string) int {
 		d = min(d, distance(a, b[i+1:])+1)
 	}
 	return d
-}
-
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0]++
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // Assignments reads settings of the form KEY=VALUE from a flag that may be repeated. Another form

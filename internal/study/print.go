@@ -15,15 +15,7 @@ import (
 
 // Print writes the table for people: columns that are equal in all rows stand above it.
 func (t *Table) Print(w io.Writer) error {
-	var same, columns []string
-	for _, k := range t.Keys {
-		differs := slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Settings[k.Name] != t.Rows[0].Settings[k.Name] })
-		if differs {
-			columns = append(columns, k.Name)
-		} else {
-			same = append(same, k.Name+"="+t.Rows[0].Settings[k.Name])
-		}
-	}
+	same, columns := t.settings()
 	rows := [][]string{slices.Concat(columns, t.Metrics)}
 	for _, r := range t.Rows {
 		var cells []string

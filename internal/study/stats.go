@@ -2,7 +2,6 @@ package study
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -131,14 +130,6 @@ func names(keys []*config.Key) (list []string) {
 		list = append(list, k.Name)
 	}
 	return list
-}
-
-// Has returns an error that lists the table's numbers unless the table has the metric.
-func (t *Table) Has(metric string) error {
-	if slices.Contains(t.Metrics, metric) {
-		return nil
-	}
-	return fmt.Errorf("no run has a %q; there are %s", metric, strings.Join(t.Metrics, ", "))
 }
 
 // Paired returns the differences of a metric between rows that meet one condition and rows that

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
 )
@@ -8,7 +10,8 @@ import (
 // resultsCmd is fedsim results: finished runs as a table.
 type resultsCmd struct {
 	Dirs    []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
-	Format  string   `enum:"table,csv,json,parquet" default:"table" help:"table (the metrics that are looked at first), or all of them as csv, json or parquet."`
+	Format  string   `enum:"table,markdown,latex,csv,json,parquet" default:"table" help:"table (the metrics that are looked at first); markdown or latex, for papers: means over seeds, marked; or all metrics as csv, json or parquet."`
+	Metrics string   `placeholder:"NAMES" help:"These metrics, such as rmse,ndcg@10,recall@20."`
 	Over    string   `placeholder:"KEYS" help:"Means and deviations over runs that differ in these keys alone, such as seed."`
 	Against string   `placeholder:"KEY=VALUE..." help:"Differences from the runs that are like this, such as algorithm=lfl-sgdmf: paired by the other keys, averaged over --over (default seed)."`
 	Metric  string   `placeholder:"NAME" help:"The metric of --against. Default: the RMSE, or Recall@20 of rankings."`
@@ -24,6 +27,14 @@ func (c *resultsCmd) Run(s streams) error {
 		return err
 	}
 	t := runs.Table()
+	if c.Metrics != "" {
+		if t, err = t.Choose(c.Metrics); err != nil {
+			return cli.Misusef("--metrics: %w", err)
+		}
+	}
+	if c.Format == "latex" || c.Format == "markdown" {
+		return c.paper(s, t)
+	}
 	switch {
 	case c.Against != "":
 		t, err = c.against(t)
@@ -45,10 +56,29 @@ func (c *resultsCmd) Run(s streams) error {
 	case "parquet":
 		return t.Parquet(s.out)
 	}
-	if c.Against == "" {
+	if c.Against == "" && c.Metrics == "" {
 		t = t.Shown()
 	}
 	return t.Print(s.out)
+}
+
+// paper prints the table as papers do: means over --over, which is the seed by default.
+func (c *resultsCmd) paper(s streams, t *study.Table) error {
+	if c.Against != "" {
+		return cli.Misusef("--format %s prints means, and --against differences; use table, csv, json or parquet with --against", c.Format)
+	}
+	over, err := t.Over(cmp.Or(c.Over, "seed"))
+	if err != nil {
+		return err
+	}
+	if c.Metrics == "" {
+		t = t.Shown()
+	}
+	p := t.Means(over).Paper(t.Metrics)
+	if c.Format == "latex" {
+		return p.LaTeX(s.out)
+	}
+	return p.Markdown(s.out)
 }
 
 func (c *resultsCmd) against(t *study.Table) (*study.Table, error) {
@@ -59,7 +89,8 @@ func (c *resultsCmd) against(t *study.Table) (*study.Table, error) {
 	if over == "" {
 		over = "seed"
 	}
-	if err := t.Has(metric); err != nil {
+	metric, err := t.Metric(metric)
+	if err != nil {
 		return nil, cli.Misusef("--metric: %w", err)
 	}
 	keys, err := t.Over(over)
