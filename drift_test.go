@@ -37,7 +37,9 @@ func TestFinishedRunsFollowDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	var n, squares float64
-	finished.EachError(func(_ int, d float64) { n, squares = n+1, squares+d*d })
+	if err := finished.EachError(func(_ int, d float64) { n, squares = n+1, squares+d*d }); err != nil {
+		t.Fatal(err)
+	}
 	if got := math.Sqrt(squares / n); math.Abs(got-r.TestRMSE) > 1e-9 {
 		t.Errorf("the finished run has an RMSE of %v, and had %v", got, r.TestRMSE)
 	}

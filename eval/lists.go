@@ -126,22 +126,14 @@ func ListQualityOf(values map[string]float64) *ListQuality {
 // predictions the item with the lower index comes first. The result does not depend on the number
 // of workers.
 func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *ListQuality {
-	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 {
+	users, of := t.listsOf(p, q, run)
+	if len(users) == 0 {
 		return nil
 	}
-	score, out, most := t.allItems(p), &ListQuality{}, q.MostUsers
-	if t.Held != nil {
-		most = 0
-	}
-	users, of := t.wishes(q.Relevant, most)
+	out := &ListQuality{Users: len(users)}
 	if t.Held == nil {
 		out.Relevant, out.OfUsers = &q.Relevant, of
 	}
-	if len(users) == 0 || score == nil {
-		return nil
-	}
-	out.Users = len(users)
-	t.list(users, score, slices.Max(q.Cutoffs), run)
 	known := newFame(t.train, len(t.Buckets.of))
 	for _, k := range q.Cutoffs {
 		m := ListMetrics{K: k}
@@ -248,33 +240,116 @@ func (t *Test) list(users []listed, score func(user int, out []float64), most in
 // accuracy sets the metrics that depend on the users' relevant items.
 func (m *ListMetrics) accuracy(users []listed) {
 	for _, u := range users {
-		list, best := u.list[:min(m.K, len(u.list))], min(m.K, len(u.wanted))
-		var hits, gain, precisions, ideal, first float64
-		for place, j := range list {
-			if _, hit := slices.BinarySearch(u.wanted, j); !hit {
-				continue
-			}
-			hits++
-			gain += discount(place)
-			precisions += hits / float64(place+1)
-			if first == 0 {
-				first = 1 / float64(place+1)
-			}
+		one := accuracyOf(u.wanted, u.list, m.K)
+		for i, of := range one.judging() {
+			*m.judging()[i].value += *of.value
 		}
-		for place := range best {
-			ideal += discount(place)
+	}
+	for _, of := range m.judging() {
+		*of.value /= float64(len(users))
+	}
+}
+
+// judging returns the metrics that depend on the users' relevant items, by name.
+func (m *ListMetrics) judging() []namedField { return m.named()[:7] }
+
+// accuracyOf returns the metrics of one user's list that depend on the user's relevant items.
+// wanted holds those items, ascending, and list is cut to its first k items.
+func accuracyOf(wanted, list []int32, k int) (m ListMetrics) {
+	list = list[:min(k, len(list))]
+	best := min(k, len(wanted))
+	var hits, gain, precisions, ideal float64
+	for place, j := range list {
+		if _, hit := slices.BinarySearch(wanted, j); !hit {
+			continue
 		}
-		m.Recall += hits / float64(best)
-		m.FullRecall += hits / float64(len(u.wanted))
-		m.Precision += hits / float64(len(list))
-		m.NDCG += gain / ideal
-		m.MAP += precisions / float64(best)
-		m.MRR += first
-		m.Hit += min(hits, 1)
+		hits++
+		gain += discount(place)
+		precisions += hits / float64(place+1)
+		if m.MRR == 0 {
+			m.MRR = 1 / float64(place+1)
+		}
 	}
-	for _, v := range []*float64{&m.Recall, &m.FullRecall, &m.Precision, &m.NDCG, &m.MAP, &m.MRR, &m.Hit} {
-		*v /= float64(len(users))
+	for place := range best {
+		ideal += discount(place)
 	}
+	m.Recall, m.FullRecall, m.Precision = hits/float64(best), hits/float64(len(wanted)), hits/float64(max(1, len(list)))
+	m.NDCG, m.MAP, m.Hit = gain/ideal, precisions/float64(best), min(hits, 1)
+	return m
+}
+
+// ListMetric returns the function that gives one user's value of a metric, named as in ndcg@10. Its
+// arguments are the user's relevant items, ascending and at least one, and the user's list. k is the
+// cutoff. Metrics over all lists at once, such as the coverage, have no value of one user.
+func ListMetric(name string) (of func(wanted, list []int32) float64, k int, err error) {
+	base, cutoff, _ := strings.Cut(name, "@")
+	var names []string
+	at := -1
+	for i, f := range new(ListMetrics).judging() {
+		names = append(names, f.name)
+		if f.name == base {
+			at = i
+		}
+	}
+	if k, err = strconv.Atoi(cutoff); at < 0 || err != nil || k < 1 {
+		return nil, 0, fmt.Errorf("%q is no metric of one user's list; there are %s, each with a length, as in ndcg@10", name, strings.Join(names, ", "))
+	}
+	return func(wanted, list []int32) float64 {
+		m := accuracyOf(wanted, list, k)
+		return *m.judging()[at].value
+	}, k, nil
+}
+
+// JudgeList returns one user's values of all metrics that [ListMetric] knows, at one cutoff.
+func JudgeList(wanted, list []int32, k int) []NamedValue {
+	m := accuracyOf(wanted, list, k)
+	var all []NamedValue
+	for _, f := range m.judging() {
+		all = append(all, NamedValue{fmt.Sprintf("%s@%d", f.name, k), *f.value})
+	}
+	return all
+}
+
+// EachList calls hear with the list of every user that [Test.Lists] measures, in the order of users:
+// the relevant items, ascending, and the first items of the list, as many as the largest cutoff. It
+// returns false where Lists returns nil.
+func (t *Test) EachList(p model.Predictor, q ListParams, run protocol.Runner, hear func(user int, wanted, list []int32)) bool {
+	users, _ := t.listsOf(p, q, run)
+	for _, u := range users {
+		hear(u.user, u.wanted, u.list)
+	}
+	return len(users) > 0
+}
+
+// Wishes calls hear with the relevant items of every user that [Test.Lists] measures, ascending, and
+// with the items that no list of the user may hold.
+func (t *Test) Wishes(q ListParams, hear func(user int, wanted, known []int32)) {
+	users, _ := t.wishes(q.Relevant, t.most(q))
+	for _, u := range users {
+		hear(u.user, u.wanted, t.seen(u.user))
+	}
+}
+
+// most returns the largest number of users with a list; 0 means all.
+func (t *Test) most(q ListParams) int {
+	if t.Held != nil {
+		return 0
+	}
+	return q.MostUsers
+}
+
+// listsOf returns the users with their lists, and the number of all users with a relevant item.
+// There are none without cutoffs, and for held-out users if the predictor is no [Scorer].
+func (t *Test) listsOf(p model.Predictor, q ListParams, run protocol.Runner) (users []listed, of int) {
+	if len(q.Cutoffs) == 0 || len(t.Buckets.of) == 0 {
+		return nil, 0
+	}
+	score := t.allItems(p)
+	if users, of = t.wishes(q.Relevant, t.most(q)); score == nil {
+		return nil, of
+	}
+	t.list(users, score, slices.Max(q.Cutoffs), run)
+	return users, of
 }
 
 // diversity sets the metrics that depend on the recommended items alone.

@@ -77,9 +77,9 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 
 // EachError calls hear with the error of each prediction of a test rating, in stars, user by user;
 // with implicit feedback there are none. Predictions are clamped to the rating scale.
-func (r *Recommender) EachError(hear func(user int, d float64)) {
+func (r *Recommender) EachError(hear func(user int, d float64)) error {
 	if r.test == nil {
-		return
+		return nil
 	}
 	scores := make([]float64, r.Data.Items)
 	for u := range r.Data.Users {
@@ -99,6 +99,7 @@ func (r *Recommender) EachError(hear func(user int, d float64)) {
 			}
 		})
 	}
+	return nil
 }
 
 // pick returns the scores of some items.

@@ -1,115 +1,242 @@
 package study
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/results"
 )
 
-// Comparison compares two runs on the same test ratings, by user.
+// Comparison compares two models on the same test, by user.
 type Comparison struct {
 	A          string     `json:"a"`
 	B          string     `json:"b"`
-	Metric     string     `json:"metric"` // test_rmse
-	Users      int        `json:"users"`  // users with test ratings
-	Ratings    int        `json:"ratings"`
+	Metric     string     `json:"metric"` // test_rmse, or one of lists such as ndcg@10
+	Users      int        `json:"users"`  // users with test ratings, or with a relevant item
+	Ratings    int        `json:"ratings,omitempty"`
 	ValueA     float64    `json:"value_a"`
 	ValueB     float64    `json:"value_b"`
 	Difference float64    `json:"difference"` // B less A
 	Interval   [2]float64 `json:"interval"`   // 95%, by the bootstrap
 	P          float64    `json:"p"`          // two-sided, by the bootstrap
+	PSwap      float64    `json:"p_randomisation"`
+	PWilcoxon  float64    `json:"p_wilcoxon"`
 	Resamples  int        `json:"resamples"`
 	BetterA    int        `json:"users_better_in_a"`
 	BetterB    int        `json:"users_better_in_b"`
+	// Passed counts rows of a file of predictions that name a user or an item unknown to the run.
+	Passed int `json:"rows_passed_over,omitempty"`
 }
 
-// Compare tests whether one run's RMSE is better than another's. Their test ratings must be the
-// same. It draws users anew with replacement, resamples times, and measures both runs on the drawn
-// users. It draws users and not ratings, because ratings of a user are alike. The result says how
-// far the difference depends on the tested users, not how far on the seed of the training. The
-// draws follow from seed.
-func Compare(ctx context.Context, a, b string, resamples int, seed uint64) (*Comparison, error) {
-	of := make([]map[int]errorSum, 2)
-	var manifest [2]results.Manifest
-	for i, dir := range []string{a, b} {
-		f, err := results.Read(dir)
-		if err != nil {
-			return nil, err
-		}
-		if f.Summary.RatingSummary == nil {
-			return nil, config.Errorf("%s ranks items; runs that predict ratings can be compared", dir)
-		}
-		manifest[i] = f.Manifest
-		if i == 1 && manifest[0].SplitDigest != manifest[1].SplitDigest {
-			return nil, config.Errorf("%s and %s were tested on different ratings (split %.8s and %.8s); give both the same data, seed and split", a, b, manifest[0].SplitDigest, manifest[1].SplitDigest)
-		}
-		if of[i], err = userErrors(ctx, dir); err != nil {
-			return nil, err
-		}
-	}
-	c := &Comparison{A: a, B: b, Metric: "test_rmse", Resamples: resamples}
-	var users [][2]errorSum
-	for u, x := range of[0] {
-		users = append(users, [2]errorSum{x, of[1][u]})
-		c.Ratings += x.n
-	}
-	// Maps have no order, and the bootstrap's draws are by place.
-	slices.SortFunc(users, func(x, y [2]errorSum) int { return x[0].user - y[0].user })
-	c.Users = len(users)
-	c.measure(users, entropy.Public(seed, "bootstrap").IntN)
-	return c, nil
+// CompareParams say how to compare. Draws follow from the seed.
+type CompareParams struct {
+	Metric    string // "" means the RMSE, or Recall@20 of rankings
+	Resamples int
+	Seed      uint64
 }
 
-// errorSum holds the sums over a user's test ratings.
-type errorSum struct {
-	user, n int
-	squares float64
-}
+// rmse is the metric of errors; all others are of lists.
+const rmse = "test_rmse"
 
-// userErrors returns the errors of a run's model by user.
-func userErrors(ctx context.Context, dir string) (map[int]errorSum, error) {
-	r, err := results.OpenRun(ctx, dir, "", nil)
+// Compare tests whether one model is better than another. Each of a and b is the folder of a
+// finished run, or a file with what a method outside fedsim predicts on the run's test
+// ([results.Tested.OpenOutside]); at least one is a run. Two runs must have the same test. Compare
+// looks at users and not at ratings, because ratings of a user are alike. The results say how far
+// the difference depends on the tested users, not how far on the seed of the training. There are
+// three tests: users drawn anew with replacement (the bootstrap, which also gives the interval),
+// the users' values swapped at random between the models (Fisher's randomisation), and Wilcoxon's
+// signed ranks.
+func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, error) {
+	c := &Comparison{A: a, B: b, Resamples: p.Resamples}
+	models, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[int]errorSum)
-	r.EachError(func(user int, d float64) {
-		s := all[user]
-		s.user, s.n, s.squares = user, s.n+1, s.squares+d*d
-		all[user] = s
-	})
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no test ratings", dir)
+	if c.Metric, err = metricOf(p.Metric, models); err != nil {
+		return nil, err
 	}
-	return all, nil
+	var of [2]map[int]userSum
+	for i, m := range models {
+		if of[i], err = sums(m.model, c.Metric); err != nil {
+			return nil, err
+		}
+	}
+	var users [][2]userSum
+	for u, x := range of[0] {
+		y, ok := of[1][u]
+		if !ok {
+			return nil, fmt.Errorf("user %d has a value in %s and none in %s", u, a, b)
+		}
+		users = append(users, [2]userSum{x, y})
+		if c.Metric == rmse {
+			c.Ratings += x.n
+		}
+	}
+	// Maps have no order, and draws are by place.
+	slices.SortFunc(users, func(x, y [2]userSum) int { return x[0].user - y[0].user })
+	c.Users = len(users)
+	c.measure(users, entropy.Public(p.Seed, "bootstrap").IntN)
+	c.test(users, entropy.Public(p.Seed, "randomisation").IntN)
+	return c, nil
 }
 
-// measure fills in the rest; draw is a random number below n.
-func (c *Comparison) measure(users [][2]errorSum, draw func(n int) int) {
-	rmse := func(pick func(i int) int) (v [2]float64) {
-		var n int
-		for i := range users {
-			u := users[pick(i)]
-			n += u[0].n
-			v[0] += u[0].squares
-			v[1] += u[1].squares
+// contender is a model to compare: a run's, or a file's on a run's test.
+type contender struct {
+	tested *results.Tested // of the run
+	model  predictor
+}
+
+// predictor is what [results.Tested] and [results.Outside] have in common.
+type predictor interface {
+	EachError(hear func(user int, d float64)) error
+	EachList(k int, hear func(user int, wanted, list []int32)) error
+}
+
+// open opens both models, and checks that their tests are the same.
+func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) {
+	paths := [2]string{c.A, c.B}
+	var file [2]bool
+	for i, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			file[i] = !info.IsDir()
 		}
-		return [2]float64{math.Sqrt(v[0] / float64(n)), math.Sqrt(v[1] / float64(n))}
 	}
-	v := rmse(func(i int) int { return i })
+	if file[0] && file[1] {
+		return models, config.Errorf("%s and %s are both files of predictions; give the folder of a run and one file", c.A, c.B)
+	}
+	if !file[0] && !file[1] {
+		if err = sameTest(c.A, c.B); err != nil {
+			return models, err
+		}
+	}
+	for i, path := range paths {
+		if file[i] {
+			continue
+		}
+		t, err := results.OpenTested(ctx, path)
+		if err != nil {
+			return models, err
+		}
+		models[i] = contender{t, t}
+	}
+	for i, path := range paths {
+		if !file[i] {
+			continue
+		}
+		t := models[1-i].tested
+		o, err := t.OpenOutside(path)
+		if err != nil {
+			return models, err
+		}
+		models[i], c.Passed = contender{t, o}, o.Passed
+	}
+	return models, nil
+}
+
+// sameTest checks that two runs were tested on the same ratings.
+func sameTest(a, b string) error {
+	x, err := results.Read(a)
+	if err != nil {
+		return err
+	}
+	y, err := results.Read(b)
+	if err != nil {
+		return err
+	}
+	if p, q := x.Manifest.SplitDigest, y.Manifest.SplitDigest; p != q {
+		return config.Errorf("%s and %s were tested on different ratings (split %.8s and %.8s); give both the same data, seed and split", a, b, p, q)
+	}
+	return nil
+}
+
+// metricOf returns the metric of a comparison.
+func metricOf(asked string, models [2]contender) (string, error) {
+	stars := models[0].tested.Stars()
+	switch name := cmp.Or(asked, map[bool]string{true: rmse, false: "recall@20"}[stars]); {
+	case name == rmse || name == "rmse":
+		if !stars {
+			return "", config.Errorf("--metric %s: the runs rank items and have no errors; take a metric of lists, such as recall@20", asked)
+		}
+		return rmse, nil
+	default:
+		if _, _, err := eval.ListMetric(name); err != nil {
+			return "", config.Errorf("--metric: %w; of errors there is rmse", err)
+		}
+		return name, nil
+	}
+}
+
+// userSum holds the sum over a user's test ratings, or the value of the user's list.
+type userSum struct {
+	user, n int
+	sum     float64
+}
+
+// sums returns the sums of a model by user: of squared errors, or the value of a list.
+func sums(m predictor, metric string) (map[int]userSum, error) {
+	all := make(map[int]userSum)
+	var err error
+	if metric == rmse {
+		err = m.EachError(func(user int, d float64) {
+			s := all[user]
+			all[user] = userSum{user, s.n + 1, s.sum + d*d}
+		})
+	} else {
+		of, k, bad := eval.ListMetric(metric)
+		if bad != nil {
+			return nil, bad
+		}
+		err = m.EachList(k, func(user int, wanted, list []int32) { all[user] = userSum{user, 1, of(wanted, list)} })
+	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("there are no test ratings to compare on")
+	}
+	return all, err
+}
+
+// values returns the metric of both models over picked users. swapped says which of them have
+// their sums the other way round; it may be nil.
+func (c *Comparison) values(users [][2]userSum, pick func(i int) int, swapped func(i int) bool) (v [2]float64) {
+	var n int
+	for i := range users {
+		u := users[pick(i)]
+		if swapped != nil && swapped(i) {
+			u[0], u[1] = u[1], u[0]
+		}
+		n += u[0].n
+		v[0] += u[0].sum
+		v[1] += u[1].sum
+	}
+	for i := range v {
+		v[i] /= float64(n)
+		if c.Metric == rmse {
+			v[i] = math.Sqrt(v[i])
+		}
+	}
+	return v
+}
+
+// measure sets the difference and what the bootstrap says of it; draw is a random number below n.
+func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
+	v := c.values(users, same, nil)
 	c.ValueA, c.ValueB, c.Difference = v[0], v[1], v[1]-v[0]
 	for _, u := range users {
-		switch {
-		case u[0].squares < u[1].squares:
+		switch a, b := u[0].sum, u[1].sum; {
+		case alike(a, b):
+		case (a < b) == (c.Metric == rmse):
 			c.BetterA++
-		case u[1].squares < u[0].squares:
+		default:
 			c.BetterB++
 		}
 	}
@@ -120,7 +247,7 @@ func (c *Comparison) measure(users [][2]errorSum, draw func(n int) int) {
 	drawn := make([]float64, c.Resamples)
 	below := 0
 	for k := range drawn {
-		d := rmse(func(int) int { return draw(len(users)) })
+		d := c.values(users, func(int) int { return draw(len(users)) }, nil)
 		drawn[k] = d[1] - d[0]
 		if drawn[k] < 0 {
 			below++
@@ -133,20 +260,85 @@ func (c *Comparison) measure(users [][2]errorSum, draw func(n int) int) {
 	c.P = min(1, 2*float64(tail+1)/float64(c.Resamples+1))
 }
 
+func same(i int) int { return i }
+
+// alike reports whether two sums are equal but for rounding: a saved model has single precision.
+func alike(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
+
+// test sets the p-values of the randomisation test (Smucker, Allan and Carterette 2007) and of
+// Wilcoxon's.
+func (c *Comparison) test(users [][2]userSum, draw func(n int) int) {
+	extreme := 0
+	for range c.Resamples {
+		v := c.values(users, same, func(int) bool { return draw(2) == 1 })
+		// What equals the difference up to rounding counts as equal.
+		if math.Abs(v[1]-v[0]) >= math.Abs(c.Difference)*(1-1e-12) {
+			extreme++
+		}
+	}
+	c.PSwap = float64(extreme+1) / float64(c.Resamples+1)
+	d := make([]float64, len(users))
+	for i, u := range users {
+		if !alike(u[0].sum, u[1].sum) {
+			d[i] = u[1].sum/float64(u[1].n) - u[0].sum/float64(u[0].n)
+		}
+	}
+	c.PWilcoxon = Wilcoxon(d)
+}
+
+// Wilcoxon returns the two-sided p-value of the signed-rank test that differences are symmetric
+// about 0 (Wilcoxon 1945), by the normal approximation. Differences of 0 are left out, equal ones
+// share their mean rank, and the variance is corrected for them. It is 1 if all are 0.
+func Wilcoxon(differences []float64) float64 {
+	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
+	if len(d) == 0 {
+		return 1
+	}
+	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
+	n := float64(len(d))
+	plus, variance := 0., n*(n+1)*(2*n+1)/24
+	for from := 0; from < len(d); {
+		to := from + 1
+		for to < len(d) && math.Abs(d[to]) == math.Abs(d[from]) {
+			to++
+		}
+		ties, rank := float64(to-from), float64(from+1+to)/2
+		for _, x := range d[from:to] {
+			if x > 0 {
+				plus += rank
+			}
+		}
+		variance -= (ties*ties*ties - ties) / 48
+		from = to
+	}
+	z := (plus - n*(n+1)/4) / math.Sqrt(variance)
+	return 2 * distuv.UnitNormal.Survival(math.Abs(z))
+}
+
 // String returns the comparison in words.
 func (c *Comparison) String() string {
-	verdict := "cannot be told apart on these users"
+	verdict := "The two cannot be told apart on these users."
 	switch {
-	case c.P < 0.05 && c.Difference < 0:
-		verdict = "B is better"
-	case c.P < 0.05:
-		verdict = "A is better"
+	case c.P >= 0.05:
+	case (c.Difference < 0) == (c.Metric == rmse):
+		verdict = "B is better."
+	default:
+		verdict = "A is better."
 	}
-	return fmt.Sprintf(`A  %s  RMSE %.4f
-B  %s  RMSE %.4f
+	label, what, better := labelOf(c.Metric), fmt.Sprintf("%d users with a relevant item", c.Users), "the better list"
+	if c.Metric == rmse {
+		what, better = fmt.Sprintf("%d test ratings of %d users", c.Ratings, c.Users), "the smaller error"
+	}
+	text := fmt.Sprintf(`A  %s  %s %.4f
+B  %s  %s %.4f
 
 B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g
-       %d test ratings of %d users: %d have the smaller error in A and %d in B; %d resamples of users
+       %s: %d have %s in A and %d in B; %d resamples of users
+       other tests: p = %.4g by randomisation, %.4g by Wilcoxon's signed ranks
 %s
-`, c.A, c.ValueA, c.B, c.ValueB, c.Difference, c.Interval[0], c.Interval[1], c.P, c.Ratings, c.Users, c.BetterA, c.BetterB, c.Resamples, verdict)
+`, c.A, label, c.ValueA, c.B, label, c.ValueB, c.Difference, c.Interval[0], c.Interval[1], c.P, what, c.BetterA, better, c.BetterB, c.Resamples, c.PSwap, c.PWilcoxon, verdict)
+	if c.Passed > 0 {
+		text += fmt.Sprintf("%d rows of the file name a user or an item that the run does not have; they were passed over.\n", c.Passed)
+	}
+	return text
 }

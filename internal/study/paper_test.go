@@ -45,10 +45,10 @@ func TestPaperMarks(t *testing.T) {
 		"lfl-sgdmf 5 1 .880", "lfl-sgdmf 5 2 .881", "lfl-sgdmf 5 3 .882",
 	).Means(seeds).Paper([]string{"test_rmse"})
 	want := map[string]Cell{
-		"lfl-sgdmf 1":    {Text: "0.9100", Deviation: "0.0100", Best: true},
-		"dp-cmf 1": {Text: "0.9210", Deviation: "0.0110"},
-		"ssp-c 1":  {Text: "0.9110", Deviation: "0.0111", Close: true},
-		"lfl-sgdmf 5":    {Text: "0.8810", Deviation: "0.0010"},
+		"lfl-sgdmf 1": {Text: "0.9100", Deviation: "0.0100", Best: true},
+		"dp-cmf 1":    {Text: "0.9210", Deviation: "0.0110"},
+		"ssp-c 1":     {Text: "0.9110", Deviation: "0.0111", Close: true},
+		"lfl-sgdmf 5": {Text: "0.8810", Deviation: "0.0010"},
 	}
 	for _, r := range p.Rows {
 		if name := r[0].Text + " " + r[1].Text; r[2] != want[name] {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
@@ -12,13 +13,14 @@ type resultsCmd struct {
 	Dirs    []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
 	Format  string   `enum:"table,markdown,latex,csv,json,parquet" default:"table" help:"table (the metrics that are looked at first); markdown or latex, for papers: means over seeds, marked; or all metrics as csv, json or parquet."`
 	Metrics string   `placeholder:"NAMES" help:"These metrics, such as rmse,ndcg@10,recall@20."`
+	With    []string `placeholder:"NAME=FILE" sep:"none" help:"Add a row for a method outside fedsim, by what it predicts on the runs' test: a file with the columns user, item and predicted (or rank). May be repeated."`
 	Over    string   `placeholder:"KEYS" help:"Means and deviations over runs that differ in these keys alone, such as seed."`
 	Against string   `placeholder:"KEY=VALUE..." help:"Differences from the runs that are like this, such as algorithm=lfl-sgdmf: paired by the other keys, averaged over --over (default seed)."`
 	Metric  string   `placeholder:"NAME" help:"The metric of --against. Default: the RMSE, or Recall@20 of rankings."`
 }
 
 // Run implements fedsim results.
-func (c *resultsCmd) Run(s streams) error {
+func (c *resultsCmd) Run(ctx context.Context, s streams) error {
 	if c.Metric != "" && c.Against == "" {
 		return cli.Misusef("--metric %s: it names the metric of --against, which is not given; say --against KEY=VALUE", c.Metric)
 	}
@@ -27,6 +29,11 @@ func (c *resultsCmd) Run(s streams) error {
 		return err
 	}
 	t := runs.Table()
+	for _, text := range c.With {
+		if err = t.With(ctx, text, s.warn); err != nil {
+			return err
+		}
+	}
 	if c.Metrics != "" {
 		if t, err = t.Choose(c.Metrics); err != nil {
 			return cli.Misusef("--metrics: %w", err)
