@@ -22,7 +22,7 @@ const rankColumn = "rank"
 
 // OpenOutside reads what a method outside fedsim predicts on the test of a run. The file is a table
 // with a header, separated by commas, semicolons or tabs. Its columns are user, item and predicted
-// (or prediction, or score) or rank. Ids are those of the run's data. Values are on the scale of the
+// (or prediction, or score) or rank. Ids are as in the run's data. Values are on the scale of the
 // data; as a list, the highest comes first.
 func (t *Tested) OpenOutside(path string) (*Outside, error) {
 	f, err := os.Open(path)

@@ -111,7 +111,7 @@ func (o *Outside) EachError(hear func(user int, d float64)) error {
 // left out of it. The file must have a list for every such user.
 func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) error {
 	if o.testOnly() {
-		return fmt.Errorf("%s has only items that the test has of each user; a list must come from all items that the user has not rated, as those of fedsim do", o.path)
+		return fmt.Errorf("%s lists only items of each user's test; a list must come from all items that the user has not rated, as the lists of fedsim do", o.path)
 	}
 	var users, missing int
 	var example string

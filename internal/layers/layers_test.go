@@ -89,13 +89,18 @@ var rules = []rule{
 	},
 	{
 		name: "config is a mechanism", from: []string{"config/..."},
-		forbid: []string{"..."}, allow: []string{"config/..."},
+		forbid: []string{"..."}, allow: []string{"config/...", "internal/typo"},
 		why: "it holds what others declare, and declares no key itself",
 	},
 	{
 		name: "cli is for any command", from: []string{"internal/cli/..."},
 		forbid: []string{"..."}, allow: []string{"internal/cli/..."},
 		why: "the scaffold of both commands knows neither experiments nor deployments; errors say of themselves what they are",
+	},
+	{
+		name: "similar words are for everybody", from: []string{"internal/typo"},
+		forbid: []string{"..."},
+		why:    "how far a word is from another depends on nothing in the program",
 	},
 	{
 		name: "arithmetic is for everybody", from: []string{"internal/dense"},

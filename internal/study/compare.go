@@ -97,7 +97,7 @@ type contender struct {
 	model  predictor
 }
 
-// predictor is what [results.Tested] and [results.Outside] have in common.
+// predictor gives errors and lists: [results.Tested] and [results.Outside] do.
 type predictor interface {
 	EachError(hear func(user int, d float64)) error
 	EachList(k int, hear func(user int, wanted, list []int32)) error
@@ -262,7 +262,7 @@ func (c *Comparison) measure(users [][2]userSum, draw func(n int) int) {
 
 func same(i int) int { return i }
 
-// alike reports whether two sums are equal but for rounding: a saved model has single precision.
+// alike reports whether two sums are equal except for rounding: a saved model has single precision.
 func alike(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
 
 // test sets the p-values of the randomisation test (Smucker, Allan and Carterette 2007) and of
@@ -271,7 +271,7 @@ func (c *Comparison) test(users [][2]userSum, draw func(n int) int) {
 	extreme := 0
 	for range c.Resamples {
 		v := c.values(users, same, func(int) bool { return draw(2) == 1 })
-		// What equals the difference up to rounding counts as equal.
+		// A difference that is equal up to rounding counts as equal.
 		if math.Abs(v[1]-v[0]) >= math.Abs(c.Difference)*(1-1e-12) {
 			extreme++
 		}
@@ -329,14 +329,10 @@ func (c *Comparison) String() string {
 	if c.Metric == rmse {
 		what, better = fmt.Sprintf("%d test ratings of %d users", c.Ratings, c.Users), "the smaller error"
 	}
-	text := fmt.Sprintf(`A  %s  %s %.4f
-B  %s  %s %.4f
-
-B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g
-       %s: %d have %s in A and %d in B; %d resamples of users
-       other tests: p = %.4g by randomisation, %.4g by Wilcoxon's signed ranks
-%s
-`, c.A, label, c.ValueA, c.B, label, c.ValueB, c.Difference, c.Interval[0], c.Interval[1], c.P, what, c.BetterA, better, c.BetterB, c.Resamples, c.PSwap, c.PWilcoxon, verdict)
+	text := fmt.Sprintf("A  %s  %s %.4f\nB  %s  %s %.4f\n\n", c.A, label, c.ValueA, c.B, label, c.ValueB)
+	text += fmt.Sprintf("B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g\n", c.Difference, c.Interval[0], c.Interval[1], c.P)
+	text += fmt.Sprintf("       %s: %d have %s in A and %d in B; %d resamples of users\n", what, c.BetterA, better, c.BetterB, c.Resamples)
+	text += fmt.Sprintf("       other tests: p = %.4g by randomisation, %.4g by Wilcoxon's signed ranks\n%s\n", c.PSwap, c.PWilcoxon, verdict)
 	if c.Passed > 0 {
 		text += fmt.Sprintf("%d rows of the file name a user or an item that the run does not have; they were passed over.\n", c.Passed)
 	}

@@ -34,15 +34,15 @@ func TestARunAgainstItself(t *testing.T) {
 	}
 }
 
-// The differences are those of Wilcoxon's example in the documentation of SciPy: W = 24 of 15
-// differences, so z = (24 - 60)/√310 = -2.04466 and p = .04089 (R: wilcox.test, exact=FALSE,
+// The differences come from Wilcoxon's example in the documentation of SciPy: W = 24 of 15
+// differences, so z = (24 - 60)/√310 = -2.04466 and p = 0.04089 (R: wilcox.test, exact=FALSE,
 // correct=FALSE).
 func TestWilcoxon(t *testing.T) {
 	d := []float64{6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75}
 	near(t, "p", Wilcoxon(d), 0.04089, 5e-6)
 	near(t, "p with zeros", Wilcoxon(append(d, 0, 0)), 0.04089, 5e-6)
 	// Ties by hand: |d| = 1, 1, 2 have ranks 1.5, 1.5, 3; the positive ones sum to 4.5, the mean is 3,
-	// and the variance is 3*4*7/24 - (8-2)/48 = 3.375. So z = 1.5/1.83712 = .81650, p = .41422.
+	// and the variance is 3*4*7/24 - (8-2)/48 = 3.375. So z = 1.5/1.83712 = 0.81650, p = 0.41422.
 	near(t, "p with ties", Wilcoxon([]float64{1, -1, 2}), 0.41422, 5e-6)
 	near(t, "no difference", Wilcoxon([]float64{0, 0}), 1, 0)
 }

@@ -165,17 +165,21 @@ func sampled(name string, at map[float64][]float64) Series {
 // levels holds the baselines that are drawn beside runs and depend on no noise.
 var levels = map[string]string{"item_bias": "biases, not private", "non_private": "without noise"}
 
-// QualityByEpsilon returns the quality against the requested ε. It leaves out runs without noise;
-// the baseline without noise shows their quality.
-func (runs Runs) QualityByEpsilon() Figure {
-	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(runs), Log: true,
+// QualityByEpsilon returns [Runs.MetricByEpsilon] of the metric that compares the runs.
+func (runs Runs) QualityByEpsilon() Figure { return runs.MetricByEpsilon(runs[0].Primary()) }
+
+// MetricByEpsilon returns a metric, by its full name, against the requested ε. It leaves out runs
+// without noise; the baseline without noise shows their quality. Baselines have the metric that
+// compares the runs, and no other.
+func (runs Runs) MetricByEpsilon(metric string) Figure {
+	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(metric), Log: true,
 		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
 	groups, label := runs.groups(algorithm.Epsilon.Key)
 	ends := [2]float64{math.Inf(1), math.Inf(-1)}
 	for _, g := range groups {
 		at := make(map[float64][]float64)
 		for _, r := range g {
-			v, ok := r.Values[runs[0].Primary()]
+			v, ok := r.Values[metric]
 			if e := algorithm.Epsilon.Value(r.Config); ok && !math.IsInf(e, 1) && e > 0 {
 				at[e] = append(at[e], v)
 				ends = [2]float64{min(ends[0], e), max(ends[1], e)}
@@ -192,7 +196,10 @@ func (runs Runs) QualityByEpsilon() Figure {
 		ends = [2]float64{ends[0] / 2, ends[1] * 2}
 	}
 	slices.SortStableFunc(f.Series, func(a, b Series) int { return cmp.Compare(b.Y[0], a.Y[0]) })
-	f.Series = append(f.Series, baselines(groups, label, ends)...)
+	if metric == runs[0].Primary() {
+		f.Series = append(f.Series, baselines(groups, label, ends)...)
+	}
+	runs.colour(&f)
 	return f
 }
 
@@ -276,11 +283,18 @@ func (s Series) At(x float64) (y float64, ok bool) {
 }
 
 // quality names the metric that compares the runs.
-func quality(runs Runs) string {
-	if runs[0].Primary() == "test_rmse" {
-		return "test RMSE, stars (lower is better)"
+func quality(metric string) string {
+	label := labelOf(metric)
+	if metric == rmse || metric == "test_mae" {
+		label = "test " + label + ", stars"
 	}
-	return "Recall@20 (higher is better)"
+	switch betterOf(metric) {
+	case lower:
+		return label + " (lower is better)"
+	case higher:
+		return label + " (higher is better)"
+	}
+	return label
 }
 
 // curve is a number of every round.
@@ -347,7 +361,7 @@ func (f *Figure) few(groups []Runs) []Runs {
 func (runs Runs) byRound(c curve) (Figure, error) {
 	f := Figure{ID: c.id, Title: c.title, X: "round", Y: c.y, Note: c.note}
 	if c.y == "" {
-		f.Y = quality(runs)
+		f.Y = quality(runs[0].Primary())
 	}
 	switch {
 	case c.time:

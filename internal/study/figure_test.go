@@ -163,14 +163,19 @@ func TestDraw(t *testing.T) {
 	named := Figure{ID: "named", Ticks: []string{"1", "inf"}, Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.7}}}}
 	for _, f := range []Figure{someRuns(t).QualityByEpsilon(), someRuns(t).BytesByMessage(), logarithmic, named} {
 		var b bytes.Buffer
-		if err := f.Draw(&b, "png", 12); err != nil {
+		// A column of a paper is 8.5 cm wide: 1,004 dots at 300 an inch.
+		if err := f.Draw(&b, Picture{Format: "png", Width: 8.5, Low: math.NaN(), High: math.NaN()}); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := png.Decode(&b); err != nil || m.Bounds().Dx() < 300 {
+		if m, err := png.Decode(&b); err != nil || m.Bounds().Dx() != 1004 {
 			t.Errorf("%s: %v, %v", f.ID, m.Bounds(), err)
 		}
 		b.Reset()
-		if err := f.Draw(&b, "svg", 12); err != nil {
+		if err := f.Draw(&b, Picture{Format: "pdf", Width: 17, Low: math.NaN(), High: math.NaN()}); err != nil || !strings.HasPrefix(b.String(), "%PDF-") {
+			t.Errorf("%s: no PDF: %v", f.ID, err)
+		}
+		b.Reset()
+		if err := f.Draw(&b, Picture{Format: "svg", Width: 12, Low: math.NaN(), High: math.NaN()}); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// noSetting is what a table shows for a setting that a method outside fedsim does not have. The
-// method makes no statement of privacy either.
+// noSetting stands in a table for a setting that a method outside fedsim does not have. The method
+// makes no statement of privacy either.
 const noSetting = "-"
 
 // With adds a row for a method outside fedsim. text is NAME=FILE, or NAME:SEED=FILE if runs of

@@ -169,8 +169,8 @@ func differences(a, b Runs, metric string) Sample {
 }
 
 // Holm adjusts p-values for their number, so that the probability of any false rejection stays
-// below the level (Holm 1979): the k-th smallest of m, counted from 0, times m-k, at least the ones
-// before it and at most 1.
+// below the level (Holm 1979). The k-th smallest of m, counted from 0, is multiplied by m-k. It
+// becomes at least as large as the smaller ones, and at most 1.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -23,7 +23,7 @@ func runsOf(t *testing.T, lines ...string) *Table {
 	return table
 }
 
-// The adjusted values are those that R prints for p.adjust(c(.01, .04, .03, .005), "holm").
+// R prints the adjusted values for p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
 func TestHolm(t *testing.T) {
 	want := []float64{0.03, 0.06, 0.06, 0.02}
 	for i, got := range Holm([]float64{0.01, 0.04, 0.03, 0.005}) {
@@ -34,9 +34,9 @@ func TestHolm(t *testing.T) {
 	}
 }
 
-// At ε = 1 the differences of b from a are .010, .011 and .012: t = .011/(.001/√3) = 19, p = .0027.
-// Those of c are .001, -.001 and .003: mean .001, deviation .002, t = .87, p = .48. At ε = 5 a row
-// is alone.
+// At ε = 1 the differences of dp-cmf from lfl-sgdmf are 0.010, 0.011 and 0.012: t =
+// 0.011/(0.001/√3) = 19, p = 0.0027. The differences of ssp-c are 0.001, -0.001 and 0.003: mean
+// 0.001, deviation 0.002, t = 0.87, p = 0.48. At ε = 5 a row is alone.
 func TestPaperMarks(t *testing.T) {
 	p := runsOf(t,
 		"lfl-sgdmf 1 1 .900", "lfl-sgdmf 1 2 .910", "lfl-sgdmf 1 3 .920",

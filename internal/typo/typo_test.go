@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The distances are those of textbooks (Levenshtein 1966; kitten and sitting are Wikipedia's).
+// The distances come from textbooks (Levenshtein 1966; kitten and sitting are Wikipedia's).
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -2,10 +2,13 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/cli"
@@ -16,18 +19,19 @@ import (
 type plotCmd struct {
 	Dirs   []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
 	Figure string   `default:"quality" placeholder:"NAME" help:"quality (against epsilon), learning, clock, epsilon, dropouts, stages, popularity or bytes. Default quality."`
-	Out    string   `required:"" placeholder:"FILE" help:"File to write, which must end in .svg or .png."`
-	Width  float64  `default:"16" placeholder:"CM" help:"Width in centimetres. Default 16."`
+	Metric string   `placeholder:"NAME" help:"What the figure quality shows, such as mae or ndcg@10. Default: the RMSE, or Recall@20 of rankings."`
+	Out    string   `required:"" placeholder:"FILE" help:"File to write, which must end in .pdf, .svg or .png (300 dots an inch)."`
+	Width  float64  `default:"16" placeholder:"CM" help:"Width in centimetres, such as 8.5 for a column of a paper or 17 for a page. Default 16."`
+	Font   float64  `placeholder:"POINTS" help:"Size of the text. Default 10, or 8 below 12 centimetres."`
+	Y      string   `placeholder:"LOW,HIGH" help:"Ends of the y axis. Default: where the data end."`
+	Title  bool     `negatable:"" default:"true" help:"Draw the title, which a paper has in its caption."`
 }
 
 // Run implements fedsim plot.
 func (c *plotCmd) Run(s streams) error {
-	format := strings.TrimPrefix(filepath.Ext(c.Out), ".")
-	switch {
-	case format != "svg" && format != "png":
-		return cli.Misusef("--out %s: a name that ends in .svg or .png is needed", c.Out)
-	case !(c.Width >= 4 && c.Width <= 200):
-		return cli.Misusef("--width %v: 4 to 200 centimetres are possible", c.Width)
+	pic, err := c.picture()
+	if err != nil {
+		return err
 	}
 	runs, err := study.Load(s.warn, c.Dirs...)
 	if err == nil {
@@ -36,9 +40,50 @@ func (c *plotCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	all, err := runs.Figures()
+	figure, err := c.figure(runs)
 	if err != nil {
 		return err
+	}
+	var b bytes.Buffer
+	if err = figure.Draw(&b, pic); err != nil {
+		return err
+	}
+	if err = os.WriteFile(c.Out, b.Bytes(), 0o666); err != nil {
+		_ = os.Remove(c.Out) // half of it
+		return err
+	}
+	fmt.Fprintf(s.err, "%s: %s\n", c.Out, figure.Title)
+	return nil
+}
+
+// picture reads the flags that say how to draw.
+func (c *plotCmd) picture() (study.Picture, error) {
+	pic := study.Picture{Format: strings.TrimPrefix(filepath.Ext(c.Out), "."), Width: c.Width, Font: c.Font, Title: c.Title, Low: math.NaN(), High: math.NaN()}
+	switch {
+	case !slices.Contains([]string{"pdf", "svg", "png"}, pic.Format):
+		return pic, cli.Misusef("--out %s: a name that ends in .pdf, .svg or .png is needed", c.Out)
+	case !(c.Width >= 4 && c.Width <= 200):
+		return pic, cli.Misusef("--width %v: 4 to 200 centimetres are possible", c.Width)
+	case c.Font != 0 && !(c.Font >= 4 && c.Font <= 72):
+		return pic, cli.Misusef("--font %v: 4 to 72 points are possible", c.Font)
+	}
+	if c.Y != "" {
+		low, high, _ := strings.Cut(c.Y, ",")
+		var err, err2 error
+		pic.Low, err = strconv.ParseFloat(low, 64)
+		pic.High, err2 = strconv.ParseFloat(high, 64)
+		if errors.Join(err, err2) != nil || !(pic.Low < pic.High) || math.IsInf(pic.High-pic.Low, 0) {
+			return pic, cli.Misusef("--y %s: LOW,HIGH is needed, such as 0.85,0.95", c.Y)
+		}
+	}
+	return pic, nil
+}
+
+// figure returns the figure that the flags name.
+func (c *plotCmd) figure(runs study.Runs) (study.Figure, error) {
+	all, err := runs.Figures()
+	if err != nil {
+		return study.Figure{}, err
 	}
 	var names []string
 	for _, f := range all {
@@ -46,16 +91,17 @@ func (c *plotCmd) Run(s streams) error {
 	}
 	at := slices.Index(names, c.Figure)
 	if at < 0 {
-		return cli.Misusef("--figure %s: these runs give %s", c.Figure, strings.Join(names, ", "))
+		return study.Figure{}, cli.Misusef("--figure %s: these runs give %s", c.Figure, strings.Join(names, ", "))
 	}
-	var b bytes.Buffer
-	if err = all[at].Draw(&b, format, c.Width); err != nil {
-		return err
+	if c.Metric == "" {
+		return all[at], nil
 	}
-	if err = os.WriteFile(c.Out, b.Bytes(), 0o666); err != nil {
-		_ = os.Remove(c.Out) // half of it
-		return err
+	if c.Figure != "quality" {
+		return study.Figure{}, cli.Misusef("--metric %s: only the figure quality has another metric; leave out --figure %s", c.Metric, c.Figure)
 	}
-	fmt.Fprintf(s.err, "%s: %s\n", c.Out, all[at].Title)
-	return nil
+	metric, err := runs.Table().Metric(c.Metric)
+	if err != nil {
+		return study.Figure{}, cli.Misusef("--metric: %w", err)
+	}
+	return runs.MetricByEpsilon(metric), nil
 }

@@ -44,16 +44,16 @@ var examples = map[string][]string{
 	"results": {
 		"fedsim results runs",
 		"fedsim results runs/sweep --over seed",
-		"fedsim results runs/sweep --against algorithm=ssp-c --format csv",
+		"fedsim results runs/sweep --format latex --metrics rmse,ndcg@10",
 	},
 	"compare": {
 		"fedsim compare runs/a runs/b",
-		"fedsim compare runs/a runs/b --resamples 10000",
-		"fedsim compare runs/a runs/b --format json",
+		"fedsim compare runs/a runs/b --metric ndcg@10",
+		"fedsim compare runs/a mine.csv",
 	},
 	"plot": {
 		"fedsim plot runs/sweep --out rmse.svg",
-		"fedsim plot runs/sweep --out rmse.png --width 8.5",
+		"fedsim plot runs/sweep --out rmse.pdf --width 8.5 --no-title",
 		"fedsim plot runs/a runs/b --out learning.svg --figure learning",
 	},
 	"report": {
