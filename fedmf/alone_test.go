@@ -83,7 +83,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 	f, err := fedmf.Central(context.Background(), split.Train, fedmf.CentralParams{
 		Params: fitted(set.Items, 20), Epochs: 15, LearningRate: 0.02,
 		Passed: func(int, *model.Factors) error { passes++; return nil },
-	})
+	}, protocol.Workers(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +106,11 @@ func TestCentralStops(t *testing.T) {
 	p := fedmf.CentralParams{Params: fitted(3, 1), Epochs: 3, LearningRate: 0.1}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := fedmf.Central(ctx, small, p); !errors.Is(err, context.Canceled) {
+	if _, err := fedmf.Central(ctx, small, p, each{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled training ended with %v", err)
 	}
 	p.Epochs, p.LearningRate = 0, 0
-	if _, err := fedmf.Central(context.Background(), small, p); err == nil {
+	if _, err := fedmf.Central(context.Background(), small, p, each{}); err == nil {
 		t.Error("no epochs and no learning rate were accepted")
 	}
 }
@@ -123,7 +123,7 @@ func TestCentralGoesOn(t *testing.T) {
 		left[epoch] = &model.Factors{Users: f.Users.Clone(), Items: f.Items.Clone()}
 		return nil
 	}
-	want, err := fedmf.Central(context.Background(), small, p)
+	want, err := fedmf.Central(context.Background(), small, p, each{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestCentralGoesOn(t *testing.T) {
 		again, passed := p, 0
 		again.From, again.Done = left[done], done
 		again.Passed = func(int, *model.Factors) error { passed++; return nil }
-		got, err := fedmf.Central(context.Background(), small, again)
+		got, err := fedmf.Central(context.Background(), small, again, each{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,12 +145,12 @@ func TestCentralGoesOn(t *testing.T) {
 	for _, done := range []int{-1, 0, 4} { // none, or all: no pass is left
 		bad := p
 		bad.From, bad.Done = want, done
-		if _, err := fedmf.Central(context.Background(), small, bad); err == nil || !strings.Contains(err.Error(), "passes are done") {
+		if _, err := fedmf.Central(context.Background(), small, bad, each{}); err == nil || !strings.Contains(err.Error(), "passes are done") {
 			t.Errorf("%d of 4 passes: %v", done, err)
 		}
 	}
 	p.Done = 2
-	if _, err := fedmf.Central(context.Background(), small, p); err == nil {
+	if _, err := fedmf.Central(context.Background(), small, p, each{}); err == nil {
 		t.Error("passes without what they left were accepted")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // CentralParams holds the settings of Central.
@@ -39,9 +40,10 @@ func (p CentralParams) Validate() error {
 }
 
 // Central is SGD matrix factorization with embedding clipping on all ratings in one place: one
-// projected step on u_i and v_j for each rating, in a new seeded random order in each pass. It is
-// the ceiling for federations of the same model, and not private.
-func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*model.Factors, error) {
+// projected step on u_i and v_j for each rating of a pass. Ratings are in blocks, which each pass
+// takes in a new seeded random order, on all workers of the runner and to the same bits for any
+// number of them. It is the ceiling for federations of the same model, and not private.
+func Central(ctx context.Context, train dataset.Ratings, p CentralParams, run protocol.Runner) (*model.Factors, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -51,13 +53,10 @@ func Central(ctx context.Context, train dataset.Ratings, p CentralParams) (*mode
 	if p.From != nil {
 		f = &model.Factors{Users: p.From.Users.Clone(), Items: p.From.Items.Clone()}
 	}
-	order := Order(train.Len())
-	for epoch := 1; epoch <= p.Epochs; epoch++ {
-		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
-		if epoch <= p.Done { // each order follows from the previous one
-			continue
-		}
-		p.Pass(f.Users, f.Items, train.User, train.Item, train.Value, order, Schedule(p.LearningRate, epoch, p.Epochs))
+	grid := newBlocks(train, rng)
+	for epoch := p.Done + 1; epoch <= p.Epochs; epoch++ {
+		order := entropy.Public(p.Seed, fmt.Sprint("baseline/central/pass/", epoch))
+		grid.pass(f, p.MaxRating, Schedule(p.LearningRate, epoch, p.Epochs), order, run)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

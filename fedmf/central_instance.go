@@ -26,7 +26,7 @@ func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
 
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
-func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
+func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	p := CentralParams{
 		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
@@ -39,7 +39,7 @@ func (x *centralInstance) Train(ctx context.Context, _ protocol.Runner, from alg
 			return nil, err
 		}
 	}
-	f, err := Central(ctx, x.setup.Ratings, p)
+	f, err := Central(ctx, x.setup.Ratings, p, run)
 	if err != nil {
 		return nil, err
 	}
