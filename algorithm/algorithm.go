@@ -351,9 +351,27 @@ type Saved struct {
 	// Score writes what a user is expected to give to every item, or, with implicit
 	// feedback, a number of which only the order counts.
 	Score func(user int, out []float64)
+	// Popularity is what the model says of every item to a user of whom nothing is known, in the unit of Score;
+	// NaN for an item that the model does not know. It is nil for a model that does not say which items are liked most.
+	Popularity []float64
 	// Drift learns from a user's training ratings, which have times, and from what Score says of them, what is to be added to predictions at
 	// any times; nil: nothing.
 	Drift func(r model.Ratings, predicted []float64) (add func(times, to []float64))
+}
+
+// PopularityOf returns the scores of all items if two of them differ, and nil if they order nothing.
+func PopularityOf(scores []float64) []float64 {
+	first := math.NaN()
+	for _, x := range scores {
+		switch {
+		case math.IsNaN(x):
+		case math.IsNaN(first):
+			first = x
+		case x != first:
+			return scores
+		}
+	}
+	return nil
 }
 
 // Loader is an Algorithm whose finished runs can be asked for recommendations.

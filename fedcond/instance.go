@@ -430,7 +430,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		}
 		users = b.Data()
 	}
-	return &algorithm.Saved{Items: p.items.rows, Score: func(user int, out []float64) {
+	return &algorithm.Saved{Items: p.items.rows, Popularity: algorithm.PopularityOf(items), Score: func(user int, out []float64) {
 		for j, v := range items {
 			out[j] = users[user] + v
 		}

@@ -84,7 +84,10 @@ func loadBiased(width int, set *dataset.Set, files algorithm.Files) (*algorithm.
 	} else {
 		m.mean = *files.Mean()
 	}
-	return &algorithm.Saved{Items: m.items, Score: m.score}, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &algorithm.Saved{Items: m.items, Popularity: m.popularity(), Score: m.score}, nil
 }
 
 type centralInstance struct {

@@ -45,7 +45,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 			return nil, err
 		}
 	}
-	out := &algorithm.Saved{Items: m.items, Score: m.score}
+	out := &algorithm.Saved{Items: m.items, Popularity: m.popularity(), Score: m.score}
 	if s.drifts() {
 		out.Drift = func(r model.Ratings, predicted []float64) func(times, to []float64) {
 			return user.DriftOf(r, predicted, keys.userDrift.Chosen(c)).Add
@@ -91,6 +91,19 @@ func (m *saved) logits(set *dataset.Set, width int) (*Model, error) {
 		l.Bias = m.itemBias.Data()
 	}
 	return DecodeModel(l.Encode(), &Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: SolverParams{Solver: Convex, Loss: Logistic}})
+}
+
+// popularity returns the predictions for a user of whom nothing is known: mean and item biases. It is
+// nil for a model without biases.
+func (m *saved) popularity() []float64 {
+	if m.itemBias == nil {
+		return nil
+	}
+	unknown := *m
+	unknown.users, unknown.userBias = model.NewMatrix(1, m.items.Cols()), nil
+	out := make([]float64, m.items.Rows())
+	unknown.score(0, out)
+	return algorithm.PopularityOf(out)
 }
 
 // score predicts a user's rating of every item.

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // Files of a deployment's model, beside embeddings and summary.json.
@@ -110,25 +109,22 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := Own{Dir: d.Dir, Experiment: e, Data: d.Data, User: d.User}
-	rated, err := o.rated(own, e.Data.ItemIDs)
-	if err != nil {
-		return nil, err
-	}
-	if len(rated.Item) == 0 {
-		return nil, fmt.Errorf("%w: %s has no rating by user %q of an item of the model", ErrNotThere, d.Data, d.User)
-	}
-	embeddings, err := d.fit(own, shared)
+	r, err := newRelease(e, e.Data, shared)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Dir, err)
 	}
-	set := *e.Data
-	set.Ratings, set.UserIDs = *rated, []string{d.User}
-	r := &Recommender{Config: e.Config, Data: &set, train: rated.ByUser()}
-	if err = r.loadFrom(memory{named: embeddings, train: r.train, features: e.Features}); err != nil {
-		return nil, err
+	var rated dataset.Ratings
+	if u := slices.Index(own.UserIDs, d.User); u >= 0 {
+		rated, _ = r.mapped(own, own.ByUser(), u)
 	}
-	return r, o.title(ctx, &set, own)
+	if rated.Len() == 0 {
+		return nil, fmt.Errorf("%w: %s has no rating by user %q of an item of the model", ErrNotThere, d.Data, d.User)
+	}
+	one, err := r.fitted(d.User, rated)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Dir, err)
+	}
+	return one, (&Own{Experiment: e, Data: d.Data}).title(ctx, one.Data, own)
 }
 
 // ofClient returns a client's own result, which has its user's embedding.
@@ -141,26 +137,6 @@ func (d Deployed) ofClient(ctx context.Context) (*Recommender, error) {
 		return nil, fmt.Errorf("%w: user %q; %s is the result of another user's client", ErrNotThere, d.User, d.Dir)
 	}
 	return Own{Dir: d.Dir, Experiment: d.Experiment, Data: d.Data, User: d.User}.Open(ctx)
-}
-
-// fit computes the result with which the user's client would end the session.
-func (d Deployed) fit(own *dataset.Set, shared []byte) (map[string]*model.Matrix, error) {
-	p, err := d.Experiment.Party(algorithm.PartyData{User: d.User}, own, func(*protocol.Plan) error { return errors.New("results: the session is over") })
-	if err != nil {
-		return nil, err
-	}
-	if err = p.Finish(shared, protocol.Workers(1)); err != nil {
-		return nil, err
-	}
-	all, err := p.Shared()
-	if err != nil {
-		return nil, err
-	}
-	named := make(map[string]*model.Matrix)
-	for _, x := range append(p.Result(), all...) {
-		named[x.Name] = x.Matrix
-	}
-	return named, nil
 }
 
 // memory serves matrices as if they were files.

@@ -40,6 +40,10 @@ type Recommendation struct {
 // an id. Items that the user rated in training are left out, but items of the test part are not:
 // the model does not know them and may well recommend them.
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
+	if r.own != nil {
+		list, _, err := r.Answer(user, n)
+		return list, err
+	}
 	u := slices.Index(r.Data.UserIDs, user)
 	if u < 0 {
 		// Handler sends this text to other people, so it must name no user of the run.
@@ -52,6 +56,11 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	r.saved.Score(u, scores)
 	var rated []int32
 	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
+	return r.list(scores, rated, n), nil
+}
+
+// list returns the n items with the highest scores, without those rated.
+func (r *Recommender) list(scores []float64, rated []int32, n int) []Recommendation {
 	var list []Recommendation
 	for _, j := range eval.Top(scores, n, rated) {
 		predicted := scores[j]
@@ -63,7 +72,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 		}
 		list = append(list, Recommendation{itemOf(r.Data, int(j)), predicted})
 	}
-	return list, nil
+	return list
 }
 
 // Trained makes the Recommender of a model that was trained in this process.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -25,9 +26,24 @@ type Recommender struct {
 	Config config.Config
 	Data   *dataset.Set
 
+	// Changed says that the data are not those of the run, and what that means; "" if they are.
+	Changed string
+
 	train *dataset.Rows
 	test  *dataset.Rows // nil with implicit feedback
 	saved *algorithm.Saved
+
+	// Of data other than the run's, own holds the ratings by which users are fitted to the release, and rows the
+	// same by user; nil: users are as the run left them.
+	own  *dataset.Set
+	rows *dataset.Rows
+	// absent holds the users of the run who have no rating in such data.
+	absent map[string]bool
+
+	dir        string // of the run; "" if the model is not from the folder of a run
+	opening    sync.Once
+	release    *release
+	unreleased error // of opening the release
 }
 
 // ErrOtherData is wrapped by the error for data other than the run's data.
@@ -38,41 +54,47 @@ var ErrOtherData = errors.New("not the data of this run")
 // of data and split must equal the digests of the manifest; otherwise the error wraps ErrOtherData.
 // OpenRun calls progress, which may be nil, with the number of bytes of data read so far.
 func OpenRun(ctx context.Context, dir, data string, progress func(done, total int64)) (*Recommender, error) {
+	r, _, err := openRun(ctx, dir, data, progress)
+	return r, err
+}
+
+// openRun is OpenRun that also reports whether the data are those of the run.
+func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (r *Recommender, same bool, err error) {
 	c, m, err := readRun(dir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if data == "" {
 		data = algorithm.Data.Of(c)
 	}
 	set, err := experiment.OpenData(ctx, c, data, progress)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded) {
-		return nil, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
+		return nil, false, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if set.Digest != m.DataDigest {
-		return nil, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+		return nil, false, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
 	}
 	split, held, err := experiment.SplitOf(c, set)
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	if split.Digest != m.SplitDigest {
-		return nil, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
+		return nil, true, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
 			ErrOtherData, m.Data, m.SplitDigest, version.Get(), split.Digest)
 	}
-	r := &Recommender{Config: c, Data: set, train: split.Train.ByUser()}
+	r = &Recommender{Config: c, Data: set, train: split.Train.ByUser(), dir: dir}
 	if held != nil {
 		r.train = known(held).ByUser()
 	} else {
 		r.test = split.Test.ByUser()
 	}
 	if err = r.load(dir); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, true, fmt.Errorf("%s: %w", dir, err)
 	}
-	return r, nil
+	return r, true, nil
 }
 
 // EachError calls hear with the error of each prediction of a test rating, in stars, user by user;
@@ -210,8 +232,16 @@ func (r *Recommender) load(dir string) error {
 		return err
 	}
 	var err error
-	r.saved, err = loader.Load(r.Config, r.Data, files{dir: dir, mean: summary.Mean, train: r.train})
+	r.saved, err = loader.Load(r.Config, r.Data, files{dir: dir, mean: summary.Mean, train: r.train, features: r.features()})
 	return err
+}
+
+// features returns the features that a release states; nil if they are read from the data.
+func (r *Recommender) features() *dataset.ItemFeatures {
+	if r.release == nil {
+		return nil
+	}
+	return r.release.features
 }
 
 // files reads the files of a run's folder.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -14,19 +15,29 @@ import (
 // mostAsked limits the number of items in one request.
 const mostAsked = 1000
 
+// mostSent limits the bytes of ratings in one request.
+const mostSent = 1 << 20
+
 // Handler answers requests from a run's model, in JSON:
 //
-//	GET /recommend?user=ID&top=10     {"user": ..., "items": [{"id", "title", "predicted", ...}]}
+//	GET /recommend?user=ID&top=10     {"user", "by", "ratings", "unknown_items", "items": [{"id", "title", "predicted", ...}]}
+//	POST /recommend                   the same, by the ratings in the body
 //	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}
 //	GET /health                       {"status": "ok", "algorithm", "data", "users", "items"}
 //
-// An error is {"error": TEXT}: 400 for a wrong request, 404 for a user or an item that is not in
-// the run, 409 for a title that may name several items.
+// The body of a POST is {"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}, ...]}; user and top may be
+// left out. The user is fitted to the released items, and nothing of the ratings is kept. "by" says
+// what a list rests on: see [Source]. A user without ratings gets the popular items if the model says
+// which these are, and so does a user that the run does not know.
+//
+// An error is {"error": TEXT}. The status is 400 for a wrong request, 404 for a user or an item that is not in
+// the run, and 409 for a title that may name several items. It is 413 for a long body, and 422 for a request that
+// the model cannot meet.
 func Handler(r *Recommender) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /recommend", func(w http.ResponseWriter, q *http.Request) {
 		user := q.FormValue("user")
-		n, err := top(q)
+		n, err := top(q.FormValue("top"))
 		if err == nil && user == "" {
 			err = errors.New("user is missing: /recommend?user=ID")
 		}
@@ -34,19 +45,24 @@ func Handler(r *Recommender) http.Handler {
 			answer(w, http.StatusBadRequest, problem{err.Error()})
 			return
 		}
-		list, err := r.Recommend(user, n)
+		list, basis, err := r.Answer(user, n)
+		if popular, failed := r.Popular(n); errors.Is(err, ErrNotThere) && failed == nil {
+			list, basis, err = popular, Basis{By: ByPopularity}, nil
+		}
+		recommended(w, user, list, basis, err)
+	})
+	mux.HandleFunc("POST /recommend", func(w http.ResponseWriter, q *http.Request) {
+		x, code, err := sent(w, q)
 		if err != nil {
-			refuse(w, err)
+			answer(w, code, problem{err.Error()})
 			return
 		}
-		answer(w, http.StatusOK, struct {
-			User  string           `json:"user"`
-			Items []Recommendation `json:"items"`
-		}{user, list})
+		list, basis, err := r.AnswerTo(x.User, x.Ratings, x.Top)
+		recommended(w, x.User, list, basis, err)
 	})
 	mux.HandleFunc("GET /similar", func(w http.ResponseWriter, q *http.Request) {
 		text := q.FormValue("item")
-		n, err := top(q)
+		n, err := top(q.FormValue("top"))
 		by := Cosine
 		if q.FormValue("by") != "" {
 			by = Near(q.FormValue("by"))
@@ -76,7 +92,7 @@ func Handler(r *Recommender) http.Handler {
 		answer(w, http.StatusOK, map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend, /similar and /health, by GET"})
+		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend by GET and POST, and /similar and /health by GET"})
 	})
 	return mux
 }
@@ -94,9 +110,50 @@ type problem struct {
 	Error string `json:"error"`
 }
 
+// request is the body of a POST.
+type request struct {
+	User    string  `json:"user"`
+	Top     int     `json:"top"`
+	Ratings []Given `json:"ratings"`
+}
+
+// sent reads the body of a POST. An error comes with the status of the answer.
+func sent(w http.ResponseWriter, q *http.Request) (x request, code int, err error) {
+	x.Top = 10
+	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, mostSent))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&x); err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows its end")
+		}
+	}
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return x, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", mostSent)
+	case err != nil:
+		return x, http.StatusBadRequest, fmt.Errorf(`the body must be {"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}]}: %w`, err)
+	case x.Top < 1 || x.Top > mostAsked:
+		return x, http.StatusBadRequest, fmt.Errorf("top %d: a whole number from 1 to %d is needed", x.Top, mostAsked)
+	}
+	return x, http.StatusOK, nil
+}
+
+// recommended answers with a list, or with the error.
+func recommended(w http.ResponseWriter, user string, list []Recommendation, basis Basis, err error) {
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, http.StatusOK, struct {
+		User string `json:"user"`
+		Basis
+		Items []Recommendation `json:"items"`
+	}{user, basis, list})
+}
+
 // top returns the number of items that a request asks for.
-func top(q *http.Request) (int, error) {
-	text := q.FormValue("top")
+func top(text string) (int, error) {
 	if text == "" {
 		return 10, nil
 	}
@@ -115,6 +172,8 @@ func refuse(w http.ResponseWriter, err error) {
 		code = http.StatusNotFound
 	case errors.Is(err, ErrAmbiguous):
 		code = http.StatusConflict
+	case errors.Is(err, ErrGiven):
+		code = http.StatusBadRequest
 	}
 	answer(w, code, problem{err.Error()})
 }

@@ -116,7 +116,12 @@ func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Fil
 	if a.Rows != nil {
 		items = model.NewMatrix(set.Items, 0) // no embedding: no item is like another
 	}
-	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) { a.Predict(s, m, s.Row(user), out) }}, nil
+	popular := make([]float64, set.Items)
+	a.Predict(s, m, model.Ratings{}, popular)
+	return &algorithm.Saved{
+		Items: items, Popularity: algorithm.PopularityOf(popular),
+		Score: func(user int, out []float64) { a.Predict(s, m, s.Row(user), out) },
+	}, nil
 }
 
 // rows names the rows of the model.

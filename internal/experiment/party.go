@@ -151,18 +151,26 @@ func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*al
 	if err != nil {
 		return nil, err
 	}
-	low := min(0, e.Bottom()) // what is below the scale and not below 0 exceeds no bound
-	for k, v := range train.Value {
-		if !(float64(v) >= low && float64(v) <= e.Top()) {
-			return nil, fmt.Errorf("%w: user %q rates item %q with %v, outside of the scale of %v to %v",
-				algorithm.ErrPartyData, set.UserIDs[train.User[k]], set.ItemIDs[train.Item[k]], v, low, e.Top())
-		}
+	if err = e.checkValues(set, train); err != nil {
+		return nil, err
 	}
 	l := &algorithm.LocalData{Set: set, Rows: train.ByUser(), Items: places(set.ItemIDs, e.Data.ItemIDs)}
 	if e.About().Clients == algorithm.ItemParties {
 		l.Users = places(named(set.UserIDs, which.Names), e.Data.UserIDs)
 	}
 	return l, nil
+}
+
+// checkValues refuses ratings outside of the scale of the experiment.
+func (e *Experiment) checkValues(set *dataset.Set, train dataset.Ratings) error {
+	low := min(0, e.Bottom()) // what is below the scale and not below 0 exceeds no bound
+	for k, v := range train.Value {
+		if !(float64(v) >= low && float64(v) <= e.Top()) {
+			return fmt.Errorf("%w: user %q rates item %q with %v, outside of the scale of %v to %v",
+				algorithm.ErrPartyData, set.UserIDs[train.User[k]], set.ItemIDs[train.Item[k]], v, low, e.Top())
+		}
+	}
+	return nil
 }
 
 // named are what the experiment calls users, "" for those that it has no name for.

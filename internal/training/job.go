@@ -50,6 +50,7 @@ type job struct {
 	clock    *stopwatch
 	result   *Result
 	attempts []experiment.Attempt
+	shared   []byte  // the model that clients finished with; nil where all ratings are in one place
 	keeper   *keeper // nil where no checkpoints are written
 	engine   Engine  // nil: the simulator
 
@@ -234,6 +235,7 @@ func (j *job) federated(ctx context.Context) error {
 		return err
 	}
 	r.Privacy = j.e.Statement(spent)
+	j.shared = out.Model
 	if r.Model, err = j.e.Final(f, out.Model, j.e.Workers()); err != nil {
 		return err
 	}

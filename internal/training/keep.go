@@ -61,6 +61,9 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 		err = folder.WritePredictions(e, r.Model)
 	}
 	if err == nil {
+		err = folder.WriteRelease(e, j.shared)
+	}
+	if err == nil {
 		r.Folder, err = folder.Complete(e, r.Summary, r.Model)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -18,13 +19,31 @@ type exportCmd struct {
 	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format)."`
 	Out    string `placeholder:"DIR" help:"Folder to make. Default: export-FORMAT in the run's folder."`
 	Users  bool   `help:"Export the matrices of users too. ε does not cover them: they follow from each user's exact ratings."`
+	Data   string `placeholder:"DATA" help:"Of --users: fit the users of these ratings to the released items, on this machine, and export them in place of the run's."`
+	formFlags
 }
 
 // Run implements fedsim export.
-func (c *exportCmd) Run(s streams) error {
+func (c *exportCmd) Run(ctx context.Context, s streams) error {
+	set, err := c.form(c.Data)
+	if err != nil {
+		return err
+	}
 	all, err := results.ReadEmbeddings(c.Folder)
 	if err != nil {
 		return cli.Misusef("--run: %w", err)
+	}
+	if c.Data != "" {
+		if !c.Users {
+			return cli.Misusef("--data says whose matrices to export; say --users too")
+		}
+		p := newProgress(s.err)
+		fitted, failed := results.FitUsers(ctx, c.Folder, c.Data, set, p.Loading(c.Data))
+		p.Clear()
+		if failed != nil {
+			return namedWrongly(misread(failed))
+		}
+		all = append(slices.DeleteFunc(all, model.Embeddings.OfUsers), fitted...)
 	}
 	kept := slices.DeleteFunc(slices.Clone(all), func(x model.Embeddings) bool { return !c.Users && x.OfUsers() })
 	switch {

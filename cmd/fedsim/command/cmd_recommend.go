@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -19,14 +24,19 @@ import (
 type recommendCmd struct {
 	finishedRun
 
-	User string `required:"" placeholder:"ID" help:"The user's id in the data."`
+	User string `placeholder:"ID" help:"The user's id in the data."`
+	All  bool   `help:"Write the lists of all users of the data, as --to says."`
+	Cold bool   `help:"List the items that the model likes most, for a user without any rating."`
+	To   string `enum:",csv,parquet" default:"" placeholder:"FORMAT" help:"Of --all: csv (default) or parquet, with the columns user, rank, item, title, predicted and by."`
+	Out  string `placeholder:"FILE" help:"Of --all: where to write. It must not be there yet. Default: standard output."`
 }
 
 // finishedRun says what is asked of which run.
 type finishedRun struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME, or of the model that a deployment's server left."`
 	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
-	Data   string `placeholder:"DATA" help:"Where the data of the run are now, as for fedsim run --data. Default: where they were. Of a deployment: the user's ratings, or for similar a folder with titles."`
+	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data. Users of other ratings are fitted to the released items on this machine. Of a deployment: the user's ratings, or for similar a folder with titles."`
+	formFlags
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
@@ -38,9 +48,25 @@ func (f *finishedRun) open(ctx context.Context, s streams, user string) (*result
 	if results.IsDeployed(f.Folder) {
 		return f.deployed(ctx, user)
 	}
+	return openRelease(ctx, s, f.Folder, f.Data, &f.formFlags)
+}
+
+// openRelease opens a finished run for any ratings, and says if they are not the run's.
+func openRelease(ctx context.Context, s streams, dir, data string, form *formFlags) (*results.Recommender, error) {
+	set, err := form.form(data)
+	if err != nil {
+		return nil, err
+	}
 	p := newProgress(s.err)
-	defer p.Clear()
-	return results.OpenRun(ctx, f.Folder, f.Data, p.Loading("the data of "+f.Folder))
+	r, err := results.OpenRelease(ctx, dir, data, set, p.Loading("the data of "+dir))
+	p.Clear()
+	if err != nil {
+		return nil, namedWrongly(misread(err))
+	}
+	if r.Changed != "" {
+		fmt.Fprintf(s.err, "note: %s\n", r.Changed)
+	}
+	return r, nil
 }
 
 // deployed opens the model of a deployment.
@@ -60,38 +86,139 @@ func (f *finishedRun) deployed(ctx context.Context, user string) (*results.Recom
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Folder, err)
 	}
+	set, err := f.form(f.Data)
+	if err != nil {
+		return nil, err
+	}
+	if set != nil {
+		set(&e.Config)
+	}
 	r, err := results.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}.Open(ctx)
 	return r, namedWrongly(err)
 }
 
+// check refuses flags that do not go together.
+func (c *recommendCmd) check() error {
+	asked := 0
+	for _, x := range []bool{c.User != "", c.All, c.Cold} {
+		if x {
+			asked++
+		}
+	}
+	switch {
+	case asked != 1:
+		return cli.Misusef("say for whom: --user ID, --all for every user of the data, or --cold for a user without ratings")
+	case !c.All && (c.To != "" || c.Out != ""):
+		return cli.Misusef("--to and --out are for the lists of all users; say --all, or --format json for one list")
+	case c.All && c.Format == "json":
+		return cli.Misusef("--format json is for one list; --all writes --to csv or parquet")
+	case c.User == "" && results.IsDeployed(c.Folder):
+		return cli.Misusef("--run %s holds the model of a deployment; ask it for one user, with --user and --data", c.Folder)
+	}
+	return nil
+}
+
 // Run implements fedsim recommend.
 func (c *recommendCmd) Run(ctx context.Context, s streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	r, err := c.open(ctx, s, c.User)
 	if err != nil {
 		return err
 	}
-	list, err := r.Recommend(c.User, c.Top)
+	if c.All {
+		return c.allUsers(ctx, s, r)
+	}
+	var list []results.Recommendation
+	basis := results.Basis{By: results.ByPopularity}
+	if c.Cold {
+		list, err = r.Popular(c.Top)
+	} else {
+		list, basis, err = r.Answer(c.User, c.Top)
+	}
 	if errors.Is(err, results.ErrNotThere) { // the caller owns the data, and may see ids
 		ids := r.Data.UserIDs
-		return cli.Misusef("%w; %s has %d users, with ids such as %s", err, r.Data.Name, len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
+		return cli.Misusef("%w; %s has %d users, with ids such as %s. For another user say --data with the user's ratings, or --cold if there are none",
+			err, c.place(r), len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
 	}
 	if err != nil {
 		return namedWrongly(err)
 	}
+	if basis.Unknown > 0 {
+		fmt.Fprintf(s.err, "note: %d of the ratings of %s are of items that the run did not have, and are left out\n", basis.Unknown, c.User)
+	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {
-			Run   string                   `json:"run"`
-			User  string                   `json:"user"`
+			Run  string `json:"run"`
+			User string `json:"user"`
+			results.Basis
 			Items []results.Recommendation `json:"items"`
-		}{c.Folder, c.User, list})
+		}{c.Folder, c.User, basis, list})
 	}
-	fmt.Fprintf(s.out, "for user %s, by %s on %s; what the user rated in training is left out\n\n", c.User, algorithm.Name.Of(r.Config), r.Data.Name)
+	fmt.Fprintf(s.out, "%s\n\n", c.headline(r, basis))
 	return r.PrintRecommendations(s.out, list)
+}
+
+// place names the data that were asked.
+func (c *recommendCmd) place(r *results.Recommender) string {
+	if r.Changed != "" && c.Data != "" {
+		return c.Data
+	}
+	return r.Data.Name
+}
+
+// headline says what a list rests on.
+func (c *recommendCmd) headline(r *results.Recommender, b results.Basis) string {
+	name := algorithm.Name.Of(r.Config)
+	switch b.By {
+	case results.ByPopularity:
+		return fmt.Sprintf("for a user of whom nothing is known, by %s on %s: the released popularity of the items", name, r.Data.Name)
+	case results.ByFit:
+		return fmt.Sprintf("for user %s, fitted by %d of the user's ratings to the items that %s released on %s; what the user rated is left out", c.User, b.Ratings, name, r.Data.Name)
+	default:
+		return fmt.Sprintf("for user %s, by %s on %s; what the user rated in training is left out", c.User, name, r.Data.Name)
+	}
+}
+
+// allUsers writes the lists of all users.
+func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *results.Recommender) error {
+	format := c.To
+	if format == "" {
+		format = "csv"
+	}
+	wrote, left := 0, 0
+	write := func(w io.Writer) (err error) {
+		wrote, left, err = r.WriteLists(ctx, w, format, c.Top, protocol.Workers(runtime.GOMAXPROCS(0)))
+		return err
+	}
+	var err error
+	switch f, ok := s.out.(*os.File); {
+	case c.Out != "":
+		err = results.WriteNew(c.Out, write)
+	case format == "parquet" && ok && term.IsTerminal(int(f.Fd())):
+		return cli.Misusef("--to parquet is not for a terminal; say --out FILE")
+	default:
+		err = write(s.out)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
+	}
+	if err != nil {
+		return namedWrongly(err)
+	}
+	if left > 0 {
+		fmt.Fprintf(s.err, "note: %d users have rated no item of the run and get no list; the model does not say which items are liked most\n", left)
+	}
+	if c.Out != "" {
+		fmt.Fprintf(s.err, "%s: the lists of %d users\n", c.Out, wrote)
+	}
+	return nil
 }
 
 // namedWrongly makes a wrong call of a user or an item that cannot be told.
 func namedWrongly(err error) error {
-	for _, is := range []error{results.ErrNotThere, results.ErrAmbiguous, results.ErrNotOwn} {
+	for _, is := range []error{results.ErrNotThere, results.ErrAmbiguous, results.ErrNotOwn, results.ErrNoPopularity} {
 		if errors.Is(err, is) {
 			return cli.Misusef("%w", err)
 		}

@@ -15,7 +15,8 @@ import (
 // serveCmd is fedsim serve.
 type serveCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME."`
-	Data   string `placeholder:"DATA" help:"Where the data of the run are now, as for fedsim run --data. Default: where they were."`
+	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data. Users of other ratings are fitted to the released items on this machine."`
+	formFlags
 	Listen string `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which this machine alone reaches; port 0 takes a free one."`
 }
 
@@ -24,9 +25,7 @@ const leaving = 5 * time.Second
 
 // Run implements fedsim serve.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
-	p := newProgress(s.err)
-	r, err := results.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
-	p.Clear()
+	r, err := openRelease(ctx, s, c.Folder, c.Data, &c.formFlags)
 	if err != nil {
 		return err
 	}
@@ -38,10 +37,10 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		handler = results.Local(handler)
 	} else {
-		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: whoever does learns what users like\n", l.Addr())
+		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: each caller learns what users like\n", l.Addr())
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	fmt.Fprintf(s.err, "serving %s at http://%s (/recommend?user=ID, /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
+	fmt.Fprintf(s.err, "serving %s at http://%s (/recommend?user=ID, or POST /recommend with ratings; /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

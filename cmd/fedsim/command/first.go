@@ -69,7 +69,7 @@ var examples = map[string][]string{
 	"export": {
 		"fedsim export --run runs/NAME --to csv",
 		"fedsim export --run runs/NAME --to word2vec --out vectors",
-		"fedsim export --run srv/current --to parquet",
+		"fedsim export --run runs/NAME --to csv --users --data new.csv",
 	},
 	"serve": {
 		"fedsim serve --run runs/NAME",
@@ -143,8 +143,8 @@ var examples = map[string][]string{
 	},
 	"recommend": {
 		"fedsim recommend --run runs/NAME --user 42",
-		"fedsim recommend --run runs/NAME --user 42 --top 20",
-		"fedsim recommend --run runs/NAME --user 42 --format json",
+		"fedsim recommend --run runs/NAME --user new --data new.csv",
+		"fedsim recommend --run runs/NAME --all --top 20 --to parquet --out lists.parquet",
 	},
 	"overlap": {
 		"fedsim overlap runs/a runs/b",

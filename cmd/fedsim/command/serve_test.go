@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -133,19 +135,75 @@ func TestHandler(t *testing.T) {
 	}
 	for url, code := range map[string]int{
 		"/recommend": http.StatusBadRequest, "/recommend?user=" + user + "&top=0": http.StatusBadRequest, "/recommend?user=" + user + "&top=many": http.StatusBadRequest,
-		"/recommend?user=nobody": http.StatusNotFound, "/similar": http.StatusBadRequest, "/similar?item=nothing": http.StatusNotFound, "/elsewhere": http.StatusNotFound,
+		"/similar": http.StatusBadRequest, "/similar?item=nothing": http.StatusNotFound, "/elsewhere": http.StatusNotFound,
 	} {
 		if body := get("GET", url, code); body["error"] == "" || body["error"] == nil {
 			t.Errorf("%s: %v", url, body)
 		}
 	}
-	// A stranger that asks for an unknown user learns no user's id.
-	if text := get("GET", "/recommend?user=stranger", http.StatusNotFound)["error"]; text != `not in this run: user "stranger"` {
-		t.Errorf("an unknown user gets %q", text)
+	// A stranger gets what the model says of items without a user, and learns no user's id.
+	popular, err := r.Popular(3)
+	if err != nil {
+		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("POST", "/recommend?user="+user, nil))
-	if w.Code == http.StatusOK {
-		t.Error("a POST is answered")
+	stranger := get("GET", "/recommend?user=stranger&top=3", http.StatusOK)
+	if stranger["by"] != "popularity" || stranger["ratings"] != 0.0 || stranger["items"].([]any)[0].(map[string]any)["id"] != popular[0].ID {
+		t.Errorf("a stranger gets %v", stranger)
 	}
+}
+
+// By POST a user gives ratings, and gets what the client of a user with these ratings would predict.
+func TestHandlerTakesRatings(t *testing.T) {
+	r, err := results.OpenRun(t.Context(), served(t), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := results.Handler(r)
+	post := func(body string, want int) map[string]any {
+		t.Helper()
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/recommend", strings.NewReader(body)))
+		var got map[string]any
+		if failed := json.Unmarshal(w.Body.Bytes(), &got); failed != nil || w.Code != want {
+			t.Fatalf("%s: %d %s, want %d; %v", body, w.Code, w.Body, want, failed)
+		}
+		return got
+	}
+	parts, err := split.Of(r.Data, split.Params{Test: 0.1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(map[string]any{"user": "guest", "top": 4, "ratings": givenOf(r.Data, parts.Train, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := r.Recommend(r.Data.UserIDs[3], 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := post(string(body), http.StatusOK)
+	items := got["items"].([]any)
+	if got["user"] != "guest" || got["by"] != "fit" || len(items) != 4 {
+		t.Fatalf("%v", got)
+	}
+	for i, x := range items {
+		if x := x.(map[string]any); x["id"] != list[i].ID || math.Abs(x["predicted"].(float64)-list[i].Predicted) > 1e-9 {
+			t.Errorf("item %d is %v, want %+v", i, x, list[i])
+		}
+	}
+	for text, by := range map[string]string{`{}`: "popularity", `{"ratings": [{"item": "of tomorrow", "rating": 5}]}`: "popularity"} {
+		if got := post(text, http.StatusOK); got["by"] != by || len(got["items"].([]any)) != 10 {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		`[]`: "the body must be", `{"rating": 1}`: "the body must be", `{} {}`: "follows its end", `{"top": 0}`: "top 0", `{"top": 100000}`: "top 100000",
+		`{"ratings": [{"rating": 3}]}`: "names no item", `{"ratings": [{"item": "1"}]}`: "has no rating; the scale is 0.5 to 5",
+		`{"ratings": [{"item": "1", "rating": 6}]}`: "is 6; the scale is 0.5 to 5", `{"ratings": [{"item": "1", "rating": 3}, {"item": "1", "rating": 4}]}`: "rated twice",
+	} {
+		if got := post(text, http.StatusBadRequest)["error"].(string); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", text, got, want)
+		}
+	}
+	post(`{"user": "`+strings.Repeat("x", 1<<20)+`"}`, http.StatusRequestEntityTooLarge)
 }

@@ -1,0 +1,176 @@
+package command
+
+import (
+	"encoding/csv"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/results"
+)
+
+// ratingsFile writes a generated set as ratings.csv and movies.csv, to be appended to.
+func ratingsFile(t *testing.T, spec string) (path string, set *dataset.Set) {
+	t.Helper()
+	set, err := read.Open(t.Context(), spec, read.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ratings, movies := [][]string{{"userId", "movieId", "rating"}}, [][]string{{"movieId", "title", "genres"}}
+	set.Each(func(u, j int32, v float32) {
+		ratings = append(ratings, []string{set.UserIDs[u], set.ItemIDs[j], strconv.FormatFloat(float64(v), 'g', -1, 32)})
+	})
+	for j, id := range set.ItemIDs {
+		movies = append(movies, []string{id, set.Titles[j], strings.Join(set.Genres[j], "|")})
+	}
+	for name, rows := range map[string][][]string{"ratings.csv": ratings, "movies.csv": movies} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = errors.Join(csv.NewWriter(f).WriteAll(rows), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "ratings.csv"), set
+}
+
+// add appends rows to a file.
+func add(t *testing.T, path string, rows ...string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(strings.Join(rows, "\n") + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newUsersRun keeps a small run of an algorithm.
+func newUsersRun(t *testing.T, path, name string) *fedsim.Result {
+	t.Helper()
+	about := algorithm.Find(name).About()
+	settings := map[string]string{"data": path, "baselines": "quick", "out": t.TempDir(), "name": "one", "split.test": "0.2", "algorithm": name}
+	if about.Private {
+		settings["epsilon"] = "inf"
+	}
+	if about.Rounds != nil {
+		settings["rounds"] = "2"
+	}
+	if about.Clients.Organisations() && !about.OneParty {
+		settings["parties"], settings["tolerance"] = "2", "0"
+	}
+	run, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// givenOf returns a user's ratings of a part, as a user gives them.
+func givenOf(set *dataset.Set, part dataset.Ratings, user int) (given []results.Given) {
+	items, values := part.ByUser().Row(user)
+	for k, j := range items {
+		v := float64(values[k])
+		given = append(given, results.Given{Item: set.ItemIDs[j], Rating: &v})
+	}
+	return given
+}
+
+// Every algorithm answers for a user and for ratings that its run did not have, or says why it cannot.
+// Where it answers, a user of the run who gives the training ratings gets what the run predicts.
+func TestUsersThatTheRunDidNotHave(t *testing.T) {
+	popular := []string{"ssp-c", "ssp-i", "dp-cmf", "ssp-convex", "private-item-bias"} // by the table of algorithms: with biases of items
+	short := []string{"ssp-c", "lfl-sgdmf", "sgd-mf", "fmf-hfl", "fmf-vfl", "cond-dp", "als"}
+	for _, name := range algorithm.Names() {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && !slices.Contains(short, name) {
+				t.Skip("one of each kind is enough")
+			}
+			t.Parallel()
+			path, set := ratingsFile(t, "synthetic:small-80")
+			run := newUsersRun(t, path, name)
+			fits := algorithm.Find(name).About().Clients == algorithm.Users
+			r, err := results.OpenRelease(t.Context(), run.Folder, "", nil, nil)
+			if err != nil || r.Changed != "" {
+				t.Fatal(err, r.Changed)
+			}
+			parts, err := split.Of(set, split.Params{Test: 0.2, Seed: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _, err := r.Answer(set.UserIDs[3], 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, basis, err := r.AnswerTo("guest", givenOf(set, parts.Train, 3), 5)
+			switch {
+			case !fits && !errors.Is(err, results.ErrNotOwn):
+				t.Errorf("ratings were taken in: %v", err)
+			case !fits:
+			case err != nil || basis.By != results.ByFit:
+				t.Errorf("%v, %+v", err, basis)
+			case cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)) != "":
+				t.Errorf("by the training ratings (-run +fit):\n%s", cmp.Diff(want, got))
+			}
+			if _, err = r.Popular(3); (err == nil) != slices.Contains(popular, name) && fits {
+				t.Errorf("popularity: %v", err)
+			}
+			changed(t, run.Folder, path, set, fits)
+		})
+	}
+}
+
+// changed appends to the data of a run, and asks it for a user of the run, a guest with two ratings and a
+// stranger with none of the run's items.
+func changed(t *testing.T, dir, path string, set *dataset.Set, fits bool) {
+	t.Helper()
+	before := len(givenOf(set, set.Ratings, 0))
+	add(t, path, set.UserIDs[0]+",item of tomorrow,4", "guest,"+set.ItemIDs[0]+",5", "guest,"+set.ItemIDs[1]+",1", "stranger,item of tomorrow,5")
+	r, err := results.OpenRelease(t.Context(), dir, "", nil, nil)
+	if err != nil || !strings.Contains(r.Changed, "has other ratings") {
+		t.Fatalf("%v", err)
+	}
+	want := results.Basis{By: results.ByRun, Ratings: before}
+	if fits {
+		want = results.Basis{By: results.ByFit, Ratings: before, Unknown: 1}
+	}
+	list, basis, err := r.Answer(set.UserIDs[0], 400)
+	if err != nil || basis != want {
+		t.Errorf("a user of the run: %+v, %v; want %+v", basis, err, want)
+	}
+	for _, x := range list {
+		if slices.ContainsFunc(givenOf(set, set.Ratings, 0), func(g results.Given) bool { return g.Item == x.ID }) {
+			t.Errorf("%s is rated, and recommended", x.ID)
+		}
+	}
+	list, basis, err = r.Answer("guest", 2)
+	switch {
+	case fits && (err != nil || len(list) != 2 || basis != results.Basis{By: results.ByFit, Ratings: 2}):
+		t.Errorf("a guest: %v, %+v, %v", list, basis, err)
+	case !fits && (!errors.Is(err, results.ErrNotOwn) || !strings.Contains(err.Error(), "Run again with the new ratings")):
+		t.Errorf("a guest: %v", err)
+	}
+	list, basis, err = r.Answer("stranger", 2)
+	switch popular, failed := r.Popular(2); {
+	case !fits && !errors.Is(err, results.ErrNotOwn), fits && failed != nil && !errors.Is(err, results.ErrNoPopularity):
+		t.Errorf("a stranger: %v", err)
+	case fits && failed == nil && (err != nil || basis.By != results.ByPopularity || cmp.Diff(popular, list) != ""):
+		t.Errorf("a stranger: %v, %+v, %v", list, basis, err)
+	}
+}

@@ -1,0 +1,65 @@
+package export
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Line is an item of one user's list of recommendations.
+type Line struct {
+	User      string  `parquet:"user"`
+	Rank      int64   `parquet:"rank"` // from 1
+	Item      string  `parquet:"item"`
+	Title     string  `parquet:"title"`
+	Predicted float64 `parquet:"predicted"`
+	By        string  `parquet:"by"` // what the list rests on
+}
+
+// ListFormats returns the formats of lists.
+func ListFormats() []string { return []string{"csv", "parquet"} }
+
+// Lists writes lines of recommendations, and ends the file when it is closed.
+type Lists struct {
+	csv     *csv.Writer
+	parquet *parquet.GenericWriter[Line]
+}
+
+// NewLists begins a file of lists in a format of ListFormats.
+func NewLists(w io.Writer, format string) (*Lists, error) {
+	switch format {
+	case "csv":
+		l := &Lists{csv: csv.NewWriter(w)}
+		return l, l.csv.Write([]string{"user", "rank", "item", "title", "predicted", "by"})
+	case "parquet":
+		return &Lists{parquet: parquet.NewGenericWriter[Line](w)}, nil
+	}
+	return nil, fmt.Errorf("export: lists have no format %q", format)
+}
+
+// Write appends lines.
+func (l *Lists) Write(lines []Line) error {
+	if l.parquet != nil {
+		_, err := l.parquet.Write(lines)
+		return err
+	}
+	for _, x := range lines {
+		err := l.csv.Write([]string{x.User, strconv.FormatInt(x.Rank, 10), x.Item, x.Title, strconv.FormatFloat(x.Predicted, 'g', -1, 64), x.By})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close writes what is left.
+func (l *Lists) Close() error {
+	if l.parquet != nil {
+		return l.parquet.Close()
+	}
+	l.csv.Flush()
+	return l.csv.Error()
+}

@@ -1,0 +1,474 @@
+package results
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/model"
+)
+
+// release is the model of a finished run or session, for users and ratings that it did not have. A user is
+// fitted to the model by the user's own ratings, as the user's client would do. Nothing is stored.
+type release struct {
+	config   config.Config
+	items    *dataset.Set // the catalogue, without ratings
+	features *dataset.ItemFeatures
+	place    map[string]int32
+	fitter   *experiment.Fitter       // nil: users are as the run left them
+	shared   map[string]*model.Matrix // matrices of the shared model, if users can be fitted
+	dir      string
+}
+
+// newRelease makes the release of an experiment whose clients are users.
+func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*release, error) {
+	f, err := e.Fitter(shared)
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.Shared()
+	if err != nil {
+		return nil, err
+	}
+	r := &release{config: e.Config, items: items, features: e.Features, fitter: f, shared: make(map[string]*model.Matrix)}
+	for _, x := range all {
+		r.shared[x.Name] = x.Matrix
+	}
+	r.index()
+	return r, nil
+}
+
+func (r *release) index() {
+	r.place = make(map[string]int32, len(r.items.ItemIDs))
+	for j, id := range r.items.ItemIDs {
+		r.place[id] = int32(j)
+	}
+}
+
+// releaseOf opens the release in the folder of a finished run.
+func releaseOf(dir string, c config.Config) (*release, error) {
+	listed, err := readCatalogue(dir)
+	if err != nil {
+		return nil, err
+	}
+	features, err := dataset.StatedFeatures(listed.Features, listed.ItemIDs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: features: %w", filepath.Join(dir, CatalogueFile), err)
+	}
+	items := listed.set()
+	if algorithm.Of(c).About().Clients != algorithm.Users {
+		r := &release{config: c, items: items, features: features, dir: dir}
+		r.index()
+		return r, nil
+	}
+	shared, err := os.ReadFile(filepath.Join(dir, SharedFile))
+	if err != nil {
+		return nil, err
+	}
+	session, err := listed.session()
+	if err != nil {
+		return nil, err
+	}
+	e, err := experiment.OpenPublic(c, items, features, session)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	r, err := newRelease(e, items, shared)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, SharedFile), err)
+	}
+	return r, nil
+}
+
+// why says why users cannot be fitted.
+func (r *release) why() error {
+	a := algorithm.Of(r.config).About()
+	reason := map[algorithm.Clients]string{
+		algorithm.ItemParties: "organisations that hold items train each user together",
+		algorithm.UserParties: "organisations train with their own users, and no user has a client",
+		algorithm.Nobody:      "it trains users and items together in one place, and no user has a client",
+	}[a.Clients]
+	return fmt.Errorf("%w: %s cannot take in users or ratings after the run. The reason: %s. Run again with the new ratings, or with an algorithm whose clients are users, such as ssp-c", ErrNotOwn, a.Name, reason)
+}
+
+// mapped returns the ratings of one user of a set by the items of the catalogue, and how many are of other items.
+func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
+	own = dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}
+	type rating struct {
+		item  int32
+		value float32
+	}
+	var list []rating
+	rows.Lend(user, func(items []int32, values []float32) {
+		for k, j := range items {
+			if at, ok := r.place[set.ItemIDs[j]]; ok {
+				list = append(list, rating{at, values[k]})
+			} else {
+				unknown++
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b rating) int { return cmp.Compare(a.item, b.item) })
+	for _, x := range list {
+		own.User, own.Item, own.Value = append(own.User, 0), append(own.Item, x.item), append(own.Value, x.value)
+	}
+	return own, unknown
+}
+
+// fitted returns the recommender of one user, by ratings of items of the catalogue.
+func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error) {
+	result, err := r.fitter.Fit(user, own)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.items.Name, err)
+	}
+	named := make(map[string]*model.Matrix, len(r.shared)+len(result))
+	for name, x := range r.shared {
+		named[name] = x
+	}
+	for _, x := range result {
+		named[x.Name] = x.Matrix
+	}
+	set := *r.items
+	set.Ratings, set.UserIDs = own, []string{user}
+	one := &Recommender{Config: r.config, Data: &set, train: own.ByUser()}
+	return one, one.loadFrom(memory{named: named, train: one.train, features: r.features})
+}
+
+// blank returns the recommender of a user without ratings.
+func (r *release) blank() (*Recommender, error) {
+	return r.fitted("", dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)})
+}
+
+// OpenRelease opens the folder of a finished run for any ratings. data names them; "" stands for the place
+// of the run's own data. Ratings other than the run's change nothing in the model: a user is fitted to the
+// model that the run released, as the user's client would do. If the algorithm has no such fit, the users
+// are as the run left them. Changed says which is the case; it is "" if the data are the run's. form, if not nil,
+// changes how data are read. progress is as for OpenRun.
+func OpenRelease(ctx context.Context, dir, data string, form func(*config.Config), progress func(done, total int64)) (*Recommender, error) {
+	var r *Recommender
+	var err error
+	if form == nil {
+		var same bool
+		if r, same, err = openRun(ctx, dir, data, progress); err == nil {
+			return r, nil
+		}
+		if same || data == "" && !errors.Is(err, ErrOtherData) {
+			return nil, err
+		}
+	}
+	c, m, failed := readRun(dir)
+	if failed != nil {
+		return nil, failed
+	}
+	rel, failed := releaseOf(dir, c)
+	if failed != nil {
+		if errors.Is(err, ErrOtherData) {
+			return nil, fmt.Errorf("%w; %w", err, failed)
+		}
+		return nil, failed
+	}
+	place := data
+	if place == "" {
+		place = algorithm.Data.Of(c)
+	}
+	if form != nil {
+		form(&c)
+	}
+	own, err := experiment.OpenOther(ctx, c, place, rel.items.Min-rel.items.Shift, rel.items.Max-rel.items.Shift, progress)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = rel.over(own); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", place, m.Data, rel.meaning(), rel.strange(own))
+	return r, nil
+}
+
+// meaning says what becomes of ratings that the run did not have.
+func (r *release) meaning() string {
+	switch {
+	case r.fitter != nil:
+		return "each user is fitted to the released items by all of the user's ratings there, and the release stays as it is"
+	case algorithm.Of(r.config).About().Noise == algorithm.ObjectiveNoise: // whose users are always fitted as they are asked for
+		return "users of the run are fitted to the released items by all of their ratings there"
+	default:
+		return "its users are as the run left them, and new ratings only leave items out"
+	}
+}
+
+// strange says how many items of a set the run did not have; "" if there are none.
+func (r *release) strange(own *dataset.Set) string {
+	n := 0
+	for _, id := range own.ItemIDs {
+		if _, ok := r.place[id]; !ok {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of its %d items are not in the run, and ratings of them are left out", n, len(own.ItemIDs))
+}
+
+// over returns the recommender for the users of other ratings.
+func (r *release) over(own *dataset.Set) (*Recommender, error) {
+	rows := own.ByUser()
+	if r.fitter == nil {
+		return r.asLeft(own, rows)
+	}
+	one, err := r.blank()
+	if err != nil {
+		return nil, err
+	}
+	set := *one.Data
+	set.UserIDs = own.UserIDs
+	set.Users = len(own.UserIDs)
+	return &Recommender{Config: r.config, Data: &set, saved: one.saved, release: r, own: own, rows: rows}, nil
+}
+
+// asLeft returns the recommender for the users of the run, with the items left out that they have rated by now.
+func (r *release) asLeft(own *dataset.Set, rows *dataset.Rows) (*Recommender, error) {
+	at := make(map[string]int, len(own.UserIDs))
+	for u, id := range own.UserIDs {
+		at[id] = u
+	}
+	now, absent := dataset.Ratings{Users: len(r.items.UserIDs), Items: len(r.items.ItemIDs)}, make(map[string]bool)
+	for u, id := range r.items.UserIDs {
+		v, ok := at[id]
+		if !ok {
+			absent[id] = true
+			continue
+		}
+		mine, _ := r.mapped(own, rows, v)
+		for range mine.Item {
+			now.User = append(now.User, int32(u))
+		}
+		now.Item, now.Value = append(now.Item, mine.Item...), append(now.Value, mine.Value...)
+	}
+	set := *r.items
+	set.Ratings = now
+	x := &Recommender{Config: r.config, Data: &set, train: now.ByUser(), release: r, absent: absent}
+	return x, x.load(r.dir)
+}
+
+// Basis says what recommendations rest on.
+type Basis struct {
+	By Source `json:"by"`
+	// Ratings counts the ratings of the user that were used, Unknown the ratings of items that the run did not have.
+	Ratings int `json:"ratings"`
+	Unknown int `json:"unknown_items"`
+}
+
+// Source names what recommendations rest on.
+type Source string
+
+const (
+	// ByRun: the user as the run left it.
+	ByRun Source = "run"
+	// ByFit: the user was fitted to the released model by ratings that the run did not have.
+	ByFit Source = "fit"
+	// ByPopularity: nothing is known of the user; the list is the same for every such user.
+	ByPopularity Source = "popularity"
+)
+
+// ErrNoPopularity is wrapped by the error for a model that does not say which items are liked most.
+var ErrNoPopularity = errors.New("no popularity was released")
+
+// Popular returns the n items that are liked most by the model, for a user of whom nothing is known.
+func (r *Recommender) Popular(n int) ([]Recommendation, error) {
+	if r.saved.Popularity == nil {
+		return nil, fmt.Errorf("%w: to a user without ratings all items of this model of %s are alike; give some ratings of the user", ErrNoPopularity, algorithm.Name.Of(r.Config))
+	}
+	return r.list(r.saved.Popularity, nil, n), nil
+}
+
+// Answer is Recommend that says what the list rests on. A user of the data who has rated no item of the
+// run gets the popular items.
+func (r *Recommender) Answer(user string, n int) ([]Recommendation, Basis, error) {
+	if r.absent[user] {
+		return nil, Basis{}, fmt.Errorf("%w: user %q has no rating in these data", ErrNotThere, user)
+	}
+	if r.own == nil {
+		list, err := r.Recommend(user, n)
+		if err != nil && r.release != nil && r.release.fitter == nil && errors.Is(err, ErrNotThere) {
+			err = fmt.Errorf("%w; %w", err, r.release.why())
+		}
+		b := Basis{By: ByRun}
+		if u := slices.Index(r.Data.UserIDs, user); u >= 0 && err == nil {
+			r.train.Lend(u, func(items []int32, _ []float32) { b.Ratings = len(items) })
+		}
+		return list, b, err
+	}
+	u := slices.Index(r.own.UserIDs, user)
+	if u < 0 {
+		return nil, Basis{}, fmt.Errorf("%w: user %q", ErrNotThere, user)
+	}
+	own, unknown := r.release.mapped(r.own, r.rows, u)
+	return r.release.answer(user, own, unknown, n)
+}
+
+// answer recommends by ratings of items of the catalogue.
+func (r *release) answer(user string, own dataset.Ratings, unknown, n int) ([]Recommendation, Basis, error) {
+	b := Basis{By: ByFit, Ratings: own.Len(), Unknown: unknown}
+	one, err := r.fitted(user, own)
+	if err != nil {
+		return nil, b, err
+	}
+	if own.Len() == 0 {
+		b.By = ByPopularity
+		list, failed := one.Popular(n)
+		return list, b, failed
+	}
+	list, err := one.Recommend(user, n)
+	return list, b, err
+}
+
+// Given is a rating that a user gives.
+type Given struct {
+	Item   string   `json:"item"`   // its id
+	Rating *float64 `json:"rating"` // on the scale of the data; nil for a click
+}
+
+// ErrGiven is wrapped by the error for given ratings that cannot be used.
+var ErrGiven = errors.New("these ratings cannot be used")
+
+// AnswerTo recommends to a user by the ratings that the user gives. The run need not know the user, and no
+// rating is kept.
+func (r *Recommender) AnswerTo(user string, given []Given, n int) ([]Recommendation, Basis, error) {
+	if len(given) == 0 && r.saved.Popularity != nil {
+		list, err := r.Popular(n)
+		return list, Basis{By: ByPopularity}, err
+	}
+	rel, err := r.released()
+	if err != nil {
+		return nil, Basis{}, err
+	}
+	own, unknown, err := rel.given(given)
+	if err != nil {
+		return nil, Basis{}, err
+	}
+	return rel.answer(user, own, unknown, n)
+}
+
+// released returns the release behind a run, if users can be fitted to it.
+func (r *Recommender) released() (*release, error) {
+	r.opening.Do(func() {
+		if r.release == nil && r.dir != "" {
+			r.release, r.unreleased = releaseOf(r.dir, r.Config)
+		}
+	})
+	switch {
+	case r.unreleased != nil:
+		return nil, r.unreleased
+	case r.release == nil:
+		return nil, fmt.Errorf("%w: there is no folder of a finished run behind it", ErrNotOwn)
+	case r.release.fitter == nil:
+		return nil, r.release.why()
+	}
+	return r.release, nil
+}
+
+// given checks ratings that a user gives, and returns the ratings of items of the catalogue.
+func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err error) {
+	low, high := r.items.Min-r.items.Shift, r.items.Max-r.items.Shift
+	all := make([]read.Rating, 0, len(list))
+	seen := make(map[string]bool, len(list))
+	for k, x := range list {
+		value := high // a click
+		if x.Rating != nil {
+			value = *x.Rating
+		}
+		switch {
+		case x.Item == "":
+			err = fmt.Errorf("%w: rating %d names no item", ErrGiven, k+1)
+		case seen[x.Item]:
+			err = fmt.Errorf("%w: item %q is rated twice", ErrGiven, x.Item)
+		case x.Rating == nil && !algorithm.Ranks(r.config):
+			err = fmt.Errorf("%w: item %q has no rating; the scale is %v to %v", ErrGiven, x.Item, low, high)
+		case math.IsNaN(value) || value < low || value > high:
+			err = fmt.Errorf("%w: the rating of item %q is %v; the scale is %v to %v", ErrGiven, x.Item, value, low, high)
+		}
+		if err != nil {
+			return own, 0, err
+		}
+		seen[x.Item] = true
+		all = append(all, read.Rating{User: "user", Item: x.Item, Value: value})
+	}
+	if len(all) == 0 {
+		return dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}, 0, nil
+	}
+	set, err := read.FromRatings("given ratings", all, read.Options{Min: &low, Max: &high})
+	if err != nil {
+		return own, 0, fmt.Errorf("%w: %w", ErrGiven, err)
+	}
+	set = set.Raised()
+	own, unknown = r.mapped(set, set.ByUser(), 0)
+	return own, unknown, nil
+}
+
+// FitUsers fits every user of other ratings to the model of a finished run, and returns the users' matrices.
+// data, form and progress are as for OpenRelease.
+func FitUsers(ctx context.Context, dir, data string, form func(*config.Config), progress func(done, total int64)) ([]model.Embeddings, error) {
+	c, _, err := readRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	r, err := releaseOf(dir, c)
+	if err != nil {
+		return nil, err
+	}
+	if r.fitter == nil {
+		return nil, r.why()
+	}
+	if form != nil {
+		form(&c)
+	}
+	own, err := experiment.OpenOther(ctx, c, data, r.items.Min-r.items.Shift, r.items.Max-r.items.Shift, progress)
+	if err != nil {
+		return nil, err
+	}
+	return r.fitAll(ctx, own)
+}
+
+// fitAll fits every user of a set, and returns the users' matrices, a row each.
+func (r *release) fitAll(ctx context.Context, own *dataset.Set) ([]model.Embeddings, error) {
+	var all []model.Embeddings
+	rows := own.ByUser()
+	for u, id := range own.UserIDs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		mine, _ := r.mapped(own, rows, u)
+		result, err := r.fitter.Fit(id, mine)
+		if err != nil {
+			return nil, err
+		}
+		for i, x := range result {
+			if u == 0 {
+				all = append(all, model.NewEmbeddings(userName(x.Name), model.NewMatrix(len(own.UserIDs), x.Cols()), own.UserIDs))
+			}
+			copy(all[i].Row(u), x.Row(0))
+		}
+	}
+	return all, nil
+}
+
+// userName names a matrix of users so that it is known for one.
+func userName(name string) string {
+	if strings.HasPrefix(name, "user_") {
+		return name
+	}
+	return "user_" + name
+}
