@@ -75,17 +75,27 @@ func (v Vector) Parts() iter.Seq[[]float64] {
 			yield(v.Value)
 			return
 		}
-		row := make([]float64, len(v.Value))
-		for _, f := range v.Factor {
-			for a, x := range v.Value {
-				row[a] = f * x
+		length := len(v.Value)
+		blocks := max(1, partLength/max(length, 1))
+		part := make([]float64, min(blocks, len(v.Factor))*length)
+		for from := 0; from < len(v.Factor); from += blocks {
+			n := 0
+			for _, f := range v.Factor[from:min(from+blocks, len(v.Factor))] {
+				row := part[n : n+length]
+				for a, x := range v.Value {
+					row[a] = f * x
+				}
+				n += length
 			}
-			if !yield(row) {
+			if !yield(part[:n]) {
 				return
 			}
 		}
 	}
 }
+
+// partLength is about the length of a part of many short blocks.
+const partLength = 256
 
 // Integers is a Vector in fixed point, each block written out. A sparse one may
 // hold what fits 32 bits in Narrow instead of Value: contributions of a whole

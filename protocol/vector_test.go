@@ -29,7 +29,34 @@ func ExampleVector() {
 	}
 	// Output:
 	// <nil>: [1 2 3 6]
-	// <nil>: [1 2] [3 6]
+	// <nil>: [1 2 3 6]
+}
+
+// Multiples of a row come in parts of whole rows: all of them, in order, whether a part has many
+// rows, one row, or rows of no numbers.
+func TestPartsOfMultiples(t *testing.T) {
+	for _, c := range []struct{ rows, length int }{{0, 3}, {1, 1}, {5, 100}, {1000, 3}, {3, 700}, {4, 0}} {
+		v := protocol.Vector{Index: []uint32{}, Factor: make([]float64, c.rows), Value: make([]float64, c.length)}
+		for a := range v.Value {
+			v.Value[a] = float64(a + 1)
+		}
+		var want, got []float64
+		for i := range v.Factor {
+			v.Factor[i] = float64(i) - 2
+			for _, x := range v.Value {
+				want = append(want, v.Factor[i]*x)
+			}
+		}
+		for part := range v.Parts() {
+			if c.length > 0 && len(part)%c.length != 0 {
+				t.Errorf("%+v: a part of %d numbers", c, len(part))
+			}
+			got = append(got, part...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%+v: parts hold %v, want %v", c, got, want)
+		}
+	}
 }
 
 // Parts stop when they are told to.
