@@ -266,8 +266,8 @@ func TestReplacementOfGaussians(t *testing.T) {
 	}
 }
 
-// Every statement of an accountant keeps its δ if a user is replaced by another. A Gaussian of μ = 1
-// then has μ = 2. Two of them have the Rényi divergences 4α, of which α = 2.6 gives 16.52 by hand. The
+// Every statement of an accountant keeps its δ if a user is replaced by another. A Gaussian of μ =
+// 1 then has μ = 2. Two of them have the Rényi divergences 4α; α = 2.6 gives 16.52 by hand. The
 // 1,000 samples need 2.844, by convolution elsewhere; two steps may exceed that by a quarter. The
 // analysis of shuffled messages covers replacement.
 func TestReplacementKeepsDelta(t *testing.T) {
