@@ -6,9 +6,11 @@ import (
 )
 
 // ALS is the solver that sets v_j to the solution of A_j v = b_j (DPALS and AdaDPALS).
-const ALS Solver = "als"
+var ALS Solver = als{}
 
 type als struct{ closed }
+
+func (als) String() string { return namedALS }
 
 func (x als) keys() []*config.Key {
 	return append(x.closed.keys(), keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key)
@@ -19,8 +21,8 @@ func (als) begin(*Params) solving {
 		if s.weight == nil {
 			return nil
 		}
-		s.system(r, s.times(r), Gramians, Moments).solveItems(s.model.Items, run)
-		s.model.complete(&s.params.Params)
+		s.system(r, s.times(r), Gramians, Moments).solveItems(s.Current().Items, run)
+		s.Current().complete(&s.params.Params)
 		return nil
 	}}
 }

@@ -177,20 +177,20 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 		rows[7] = model.Ratings{}
 		users[7] = NewUser(&p, rows[7])
 		s := newStrategy(t, p, len(users), 0)
-		o := naive{p: &p, rows: rows, mean: s.model.Mean}
-		v := mat.NewDense(p.Items, p.Rank, append([]float64(nil), s.model.Items...))
+		o := naive{p: &p, rows: rows, mean: s.Current().Mean}
+		v := mat.NewDense(p.Items, p.Rank, append([]float64(nil), s.Current().Items...))
 		for k, step := range s.params.Steps {
 			round(t, s, users, nil)
 			if step.Phase != Statistics {
-				o.mean, o.bias, o.count = s.model.Mean, s.model.Bias, s.model.Counts // checked by tests of their own
+				o.mean, o.bias, o.count = s.Current().Mean, s.Current().Bias, s.Current().Counts // checked by tests of their own
 				continue
 			}
 			v = o.step(v)
-			fixture.Near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.model.Items, v.RawMatrix().Data, 1e-8)
+			fixture.Near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.Current().Items, v.RawMatrix().Data, 1e-8)
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
-			u, own := p.FitUser(s.model, rows[0])
+			u, own := p.FitUser(s.Current(), rows[0])
 			wide := p
 			wide.ClipUser = 1e9
 			o.p = &wide
@@ -207,10 +207,10 @@ func TestHandComputedStep(t *testing.T) {
 	p := plain(1, 1)
 	p.Rounds = 1
 	s := newStrategy(t, p, 2, 0)
-	s.model.Items[0] = 0.5
+	s.Current().Items[0] = 0.5
 	users := []*User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
 	train(t, s, users)
-	fixture.Near(t, "v", s.model.Items, []float64{60.0 / 49}, 1e-12)
+	fixture.Near(t, "v", s.Current().Items, []float64{60.0 / 49}, 1e-12)
 }
 
 // Counts, mean and biases against their definitions in plain loops, where the caps cut nothing off.
@@ -228,8 +228,8 @@ func TestFirstStages(t *testing.T) {
 			n++
 		}
 	}
-	fixture.Near(t, "counts", s.model.Counts, counts, 1e-12)
-	fixture.Near(t, "mean", []float64{s.model.Mean}, []float64{sum / n}, 1e-12)
+	fixture.Near(t, "counts", s.Current().Counts, counts, 1e-12)
+	fixture.Near(t, "mean", []float64{s.Current().Mean}, []float64{sum / n}, 1e-12)
 	round(t, s, users, nil)
 	r, c, total := make([]float64, 12), make([]float64, 12), 0.0
 	for _, row := range rows {
@@ -248,7 +248,7 @@ func TestFirstStages(t *testing.T) {
 	for j := range r {
 		r[j] /= c[j] + p.BiasRidge*50/total
 	}
-	fixture.Near(t, "biases", s.model.Bias, r, 1e-12)
+	fixture.Near(t, "biases", s.Current().Bias, r, 1e-12)
 }
 
 // A statistic is divided by the survivors of its own round: when the second half of users, who are
@@ -271,9 +271,9 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 			for i := 0; round(t, whole, all, nil); i++ {
 				round(t, lossy, others, func(u int) bool { return i%2 == odd && u >= 20 })
 			}
-			fixture.Near(t, name+": items", lossy.model.Items, whole.model.Items, 1e-9)
-			fixture.Near(t, name+": biases", lossy.model.Bias, whole.model.Bias, 1e-9)
-			fixture.Near(t, name+": counts", lossy.model.Counts, whole.model.Counts, 1e-9)
+			fixture.Near(t, name+": items", lossy.Current().Items, whole.Current().Items, 1e-9)
+			fixture.Near(t, name+": biases", lossy.Current().Bias, whole.Current().Bias, 1e-9)
+			fixture.Near(t, name+": counts", lossy.Current().Counts, whole.Current().Counts, 1e-9)
 		}
 	}
 }
@@ -301,7 +301,7 @@ func TestNoisyFirstStages(t *testing.T) {
 		if err := (averaging{}).absorb(s, absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10}, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		fixture.Near(t, "mean", []float64{s.model.Mean}, []float64{x.want}, 1e-12)
+		fixture.Near(t, "mean", []float64{s.Current().Mean}, []float64{x.want}, 1e-12)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestNoisyBiases(t *testing.T) {
 	if err := s.solveBiases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20}); err != nil {
 		t.Fatal(err)
 	}
-	fixture.Near(t, "biases", s.model.Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
+	fixture.Near(t, "biases", s.Current().Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
 }
 
 // Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms
@@ -347,7 +347,7 @@ func TestOneGramianOfEqualUsers(t *testing.T) {
 	a, b := newStrategy(t, p, 30, 0), newStrategy(t, one, 30, 0)
 	train(t, a, users)
 	train(t, b, users)
-	fixture.Near(t, "items", b.model.Items, a.model.Items, 1e-9)
+	fixture.Near(t, "items", b.Current().Items, a.Current().Items, 1e-9)
 }
 
 // A round that released nothing leaves the model as it is, and later ones run.

@@ -18,9 +18,9 @@ func declareBatches() {
 		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.when(),
 		Help: "Probability that a user is in the batch of a sum of statistics, by a coin that only its client sees: mini-batches. Epsilon counts on the coin, so a sum needs less noise. Only accountant gdp-skellam covers that.",
 		Check: func(c config.Config) string {
-			s := settings{c}
+			s := settingsOf(c)
 			switch {
-			case s.family().about.Name == "" || !s.batched():
+			case s.form().name == "" || !s.batched():
 			case algorithm.Noise.Is(c, "replace"):
 				return "what replaced noise shows of batches has no accountant; use noise split with batches"
 			case algorithm.Accountant.Is(c, string(dp.RDP)):

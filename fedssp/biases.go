@@ -53,9 +53,9 @@ func declareBiases() {
 	keys.biasFirst = config.DeclareText(config.Key{
 		Name: "statistics.bias-first", Kind: config.Word, Default: "auto", Auto: "yes of our forms, with explicit feedback", Words: []string{yes, no}, When: items.when(),
 		Help:       "Whether private item biases come before the embeddings.",
-		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf((settings{c}).biases()) },
+		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf(settingsOf(c).biases()) },
 		Check: func(c config.Config) string {
-			if s := (settings{c}); s.implicit() && keys.biasFirst.Is(c, yes) && s.ranked() {
+			if s := settingsOf(c); s.implicit() && keys.biasFirst.Is(c, yes) && s.ranked() {
 				return "implicit feedback has no scale, and so no biases on it"
 			}
 			return ""
@@ -87,13 +87,13 @@ func declareBiases() {
 			if f == nil {
 				return config.Auto
 			}
-			if (settings{c}).starved(f) {
+			if settingsOf(c).starved(f) {
 				return config.Fixed(max(1-starvedRest-keys.shareMean.Value(c)-keys.shareCounts.Value(c), starvedRest))
 			}
-			if (settings{c}).noisyPosteriors() {
+			if settingsOf(c).noisyPosteriors() {
 				return config.Fixed(posteriorsBias) // sums of posteriors learn biases too
 			}
-			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users, settings{c}.usersOfBiases(f)))
+			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users, settingsOf(c).usersOfBiases(f)))
 		},
 		Check: checkShares,
 	})
@@ -287,7 +287,7 @@ func (s *Strategy) measured(sums []float64, noise float64) ([]float64, float64) 
 	if p.BiasRounds <= 1 {
 		return sums, noise
 	}
-	if b := s.model.Bias; b != nil {
+	if b := s.Current().Bias; b != nil {
 		c := dense.Scaled(s.weight, n)
 		if p.learned() && p.Pool.held() {
 			c = shrink(c, s.weightNoise*n, n).mean
@@ -306,7 +306,7 @@ func (s *Strategy) measured(sums []float64, noise float64) ([]float64, float64) 
 func (s *Strategy) popularity() {
 	if p := &s.params.Params; p.Popularity > 0 {
 		c, typical := s.weights()
-		s.model.Popularity = dense.Scaled(standardLogs(c, typical), p.Popularity)
+		s.Current().Popularity = dense.Scaled(standardLogs(c, typical), p.Popularity)
 	}
 }
 
@@ -317,7 +317,7 @@ func (s *Strategy) solveBiases(r absorbed) error {
 	if p.learned() {
 		b, err := s.pooledBiases(sums, noise)
 		if err == nil {
-			s.model.Bias = b
+			s.Current().Bias = b
 		}
 		return err
 	}
@@ -328,6 +328,6 @@ func (s *Strategy) solveBiases(r absorbed) error {
 		weight := c[j] / (c[j] + rho)
 		b[j] = dense.Clamp(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
 	}
-	s.model.Bias = b
+	s.Current().Bias = b
 	return nil
 }

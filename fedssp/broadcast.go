@@ -59,7 +59,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	if flags&hasPopularity != 0 && p.popularWidth() == 0 {
 		return broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
 	}
-	if flags&hasSolver != 0 && p.solver().numbers(p) == 0 {
+	if flags&hasSolver != 0 && p.Solver.numbers(p) == 0 {
 		return broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
 	}
 	if flags >= 2*hasItems {
@@ -90,7 +90,7 @@ func openBroadcast(b []byte, p *Params) (broadcast, error) {
 	take(flags&hasRest != 0, each*others*p.Rank, &v.rest)
 	take(flags&hasPopularity != 0, each*items, &v.popular)
 	if flags&hasSolver != 0 {
-		p.solver().open(p, &v, func(n int, dst *[]byte) { take(true, 8*n, dst) })
+		p.Solver.open(p, &v, func(n int, dst *[]byte) { take(true, 8*n, dst) })
 	}
 	if len(b) != need {
 		return broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)

@@ -2,11 +2,11 @@ package fedssp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -46,14 +46,55 @@ func yesIf(v bool) string {
 // from it. The methods give the same answers before and after every auto is replaced.
 type settings struct{ config.Config }
 
-// family returns the algorithm. If the configuration names another package's algorithm it returns a
-// family without features, so that no key here has an effect.
-func (s settings) family() *family {
-	if f, ok := algorithm.Of(s.Config).(*family); ok {
-		return f
-	}
-	return &family{stages: stages, solvers: []Solver{ALS}}
+// form holds the differences between the algorithms of the family that settings depend on.
+type form struct {
+	name               string   // of the algorithm; "": none of the family
+	solvers            []Solver // the solvers that the settings may choose
+	features           bool     // the algorithm takes public features
+	ranks, learnsItems bool     // it takes implicit feedback; it learns embeddings of items
+	ours               bool     // it departs from every paper
+	sampled            bool     // by default a user sends some of its ratings
+	weighted           bool     // by default ratings of rare items weigh more
+	dense              bool     // the encoder is the paper's: a dense layer, and no embedding for an item's id
+	resampled          bool     // by default every step of the solver uses fresh statistics
 }
+
+// formed is an algorithm of the family.
+type formed interface{ formOf() *form }
+
+// form returns the form of the algorithm. If the configuration names another package's algorithm it
+// returns a form without features, so that no key here has an effect.
+func (s settings) form() *form {
+	if f, ok := algorithm.Of(s.Config).(formed); ok {
+		return f.formOf()
+	}
+	return &form{ranks: true, learnsItems: true}
+}
+
+// has reports whether the settings may choose the solver of a name.
+func (f *form) has(name string) bool {
+	return slices.ContainsFunc(f.solvers, func(x Solver) bool { return x.String() == name })
+}
+
+// fixed returns the algorithm's solver; nil if the settings choose it, or there is none.
+func (f *form) fixed() Solver {
+	if len(f.solvers) == 1 {
+		return f.solvers[0]
+	}
+	return nil
+}
+
+// These names of solvers stand in conditions of other settings.
+const (
+	namedALS         = "als"
+	namedPooled      = "pooled"
+	namedVariational = "variational"
+	namedCMF         = "cmf"
+	namedEncoded     = "encoder"
+	namedConvex      = "convex"
+	namedGradient    = "gradient"
+	namedJoint       = "joint"
+)
 
 // implicit reports whether a rating means that the item was consumed.
 func (s settings) implicit() bool { return algorithm.Feedback.Is(s.Config, string(Implicit)) }
@@ -65,18 +106,20 @@ func (s settings) featureless() bool { return algorithm.FeatureSpec.Is(s.Config,
 // solver names the server's solver for the items. An item without features is known by its id
 // alone. Its encoder is a lookup table, whose optimum has a closed form unless the statistics
 // change with every step.
-func (s settings) solver() Solver {
-	switch f := s.family(); {
-	case f.solver() != "":
-		return f.solver()
+func (s settings) solver() string {
+	switch f := s.form(); {
+	case f.fixed() != nil:
+		return f.fixed().String()
+	case len(f.solvers) == 0:
+		return namedALS // without embeddings it is never asked
 	case s.variational():
-		return Variational
+		return namedVariational
 	case s.exact():
-		return Pooled
+		return namedPooled
 	case !s.featureless() || keys.resample.Or(s.Config, 1) > 1:
-		return Encoded
+		return namedEncoded
 	default:
-		return ALS
+		return namedALS
 	}
 }
 
@@ -132,7 +175,7 @@ func (s settings) posteriors(f *config.Facts) string {
 // problemOfPosteriors says why users cannot send moments of posteriors; "" if they can.
 func (s settings) problemOfPosteriors() string {
 	switch c := s.Config; {
-	case !s.family().has(Variational):
+	case !s.form().has(namedVariational):
 		return "they are of ssp-c"
 	case s.implicit():
 		return "they are of explicit feedback"
@@ -164,14 +207,14 @@ func (s settings) exact() bool {
 	case exact:
 		return true
 	case "auto":
-		return s.family().has(Variational) && !keys.gramian.Is(s.Config, string(PerItem)) && keys.resample.Or(s.Config, 1) == 1
+		return s.form().has(namedVariational) && !keys.gramian.Is(s.Config, string(PerItem)) && keys.resample.Or(s.Config, 1) == 1
 	default:
 		return false
 	}
 }
 
 // pooled reports whether priors of items are learned.
-func (s settings) pooled() bool { return s.solver() == Pooled || s.variational() }
+func (s settings) pooled() bool { return s.solver() == namedPooled || s.variational() }
 
 // learns reports whether priors are learned from the statistics: priors of biases and, with the
 // exact encoder, of items.
@@ -181,22 +224,28 @@ func (s settings) learns() bool {
 
 // encodes reports whether items are the output of an encoder.
 func (s settings) encodes() bool {
-	return s.solver() == Encoded || s.solver() == Convex && !s.featureless() || s.byUser()
+	return s.solver() == namedEncoded || s.solver() == namedConvex && !s.featureless() || s.byUser()
 }
 
 // descends reports whether the solver takes steps against sums of gradients. byUser reports whether
 // these are gradients of an encoder's parameters. Both hold only for solvers that an algorithm
 // fixes.
-func (s settings) descends() bool { return s.family().solver().descends() }
+func (s settings) descends() bool {
+	x := s.form().fixed()
+	return x != nil && !x.secondOrder()
+}
 
-func (s settings) byUser() bool { return s.family().solver().byUser() }
+func (s settings) byUser() bool {
+	x := s.form().fixed()
+	return x != nil && x.byUser()
+}
 
 // items reports whether embeddings of items are learned.
-func (s settings) items() bool { return s.family().learnsItems() && !s.popular() }
+func (s settings) items() bool { return s.form().learnsItems && !s.popular() }
 
 // popular reports whether the popularity of items is all that rankings learn.
 func (s settings) popular() bool {
-	return s.implicit() && (!s.family().learnsItems() || keys.learn.Is(s.Config, popularity))
+	return s.implicit() && (!s.form().learnsItems || keys.learn.Is(s.Config, popularity))
 }
 
 // These words name what rankings learn.
@@ -214,7 +263,7 @@ const (
 // are, and so does a run that names a form of second-order statistics.
 func (s settings) ranksBy(f *config.Facts) string {
 	switch {
-	case !s.private() || !s.family().ours || !keys.gramian.Is(s.Config, "auto"), s.pooled() && !s.fewUsers(f), !s.scarce(f):
+	case !s.private() || !s.form().ours || !keys.gramian.Is(s.Config, "auto"), s.pooled() && !s.fewUsers(f), !s.scarce(f):
 		return embeddings
 	default:
 		return popularity
@@ -224,26 +273,26 @@ func (s settings) ranksBy(f *config.Facts) string {
 // biases reports whether item biases are released first.
 func (s settings) biases() bool {
 	switch {
-	case !s.family().learnsItems():
+	case !s.form().learnsItems:
 		return !s.implicit()
 	case !keys.biasFirst.Is(s.Config, "auto"):
 		return keys.biasFirst.Is(s.Config, yes)
 	default: // half of what there is to learn is biases, and they need far less noise
-		return s.family().ours && !s.implicit()
+		return s.form().ours && !s.implicit()
 	}
 }
 
 // weighsFeatures reports whether clients may fit weights of public features for their users. The
 // data set must have features.
 func (s settings) weighsFeatures() bool {
-	return s.family().about.Features != algorithm.NoFeatures && !s.featureless() && !s.implicit()
+	return s.form().features && !s.featureless() && !s.implicit()
 }
 
 // userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small 0.15 to 0.3
 // are about as good.
 func (s settings) userDrift() float64 {
-	f := s.family()
-	return either(f.ours || !f.learnsItems(), 0.25, 0)
+	f := s.form()
+	return either(f.ours || !f.learnsItems, 0.25, 0)
 }
 
 // drifts reports whether clients fit a drift to their users' ratings.
@@ -275,7 +324,7 @@ func (s settings) weighsByCounts() bool {
 }
 
 // global reports whether one scale of weights serves all users.
-func (s settings) global() bool { return keys.normalise.Is(s.Config, string(user.GlobalNorm)) }
+func (s settings) global() bool { return keys.normalise.Is(s.Config, string(GlobalNorm)) }
 
 // averaged reports whether the mean of ratings is released.
 func (s settings) averaged() bool { return !s.implicit() && keys.meanCap.Chosen(s.Config) > 0 }
@@ -302,7 +351,7 @@ func (s settings) sums() int {
 // settle.
 func (s settings) outerSteps() float64 {
 	switch {
-	case s.solver() == Joint:
+	case s.solver() == namedJoint:
 		return 50 // of one step each
 	case s.descends():
 		return 10 // of several steps each
@@ -314,9 +363,9 @@ func (s settings) outerSteps() float64 {
 		return 12
 	case s.pooled():
 		return 6 // posteriors average the releases of all steps
-	case s.solver() == CMF && s.biases():
+	case s.solver() == namedCMF && s.biases():
 		return 4
-	case s.family().resampled:
+	case s.form().resampled:
 		return 2 // of several sums each
 	default:
 		return 3
@@ -354,7 +403,7 @@ func (s settings) normItems(f *config.Facts) float64 {
 	if s.noisyPosteriors() {
 		return 0.5 * halfScale(f) * keys.clipUser.Or(s.Config, s.clipUser())
 	}
-	return either(s.private() && s.family().ours && s.biases(), 0.25*halfScale(f), 0)
+	return either(s.private() && s.form().ours && s.biases(), 0.25*halfScale(f), 0)
 }
 
 // rank is d, chosen or given.
@@ -426,7 +475,7 @@ func (s settings) userRidge() float64 {
 		return either(s.private(), 3, 1)
 	case !s.private():
 		return 4
-	case s.pooled(), s.solver() == CMF && s.biases():
+	case s.pooled(), s.solver() == namedCMF && s.biases():
 		return 2
 	default:
 		return 1
@@ -448,13 +497,13 @@ func (s settings) rankPenalty() float64 {
 // as well, and biases leave little to learn.
 func (s settings) itemPrior() float64 {
 	switch {
-	case s.solver() == Gradient:
+	case s.solver() == namedGradient:
 		return 10
 	case !s.private():
 		return 20
 	case !s.biases():
 		return 5
-	case s.solver() == CMF:
+	case s.solver() == namedCMF:
 		return 10
 	default:
 		return 20
@@ -464,7 +513,7 @@ func (s settings) itemPrior() float64 {
 // encoderSteps is the number of gradient steps an encoder takes in an outer step: few, if each has
 // fresh noise.
 func (s settings) encoderSteps() float64 {
-	if s.family().resampled {
+	if s.form().resampled {
 		return keys.steps.Or(s.Config, keys.resample.Or(s.Config, 10))
 	}
 	return keys.steps.Or(s.Config, 100)
@@ -552,7 +601,7 @@ func paramsOf(setup *algorithm.Setup) Params {
 		choices: new(choices), Single: s.broadcasts() && keys.broadcast.Is(c, single),
 		WeighingParams: s.weighing(), UserParams: s.user(setup.Features),
 	}
-	p.Solver = s.solver()
+	p.Solver = algorithm.Of(c).(*family).solverNamed(s.solver())
 	for _, x := range stages {
 		x.read(&p, s)
 	}
@@ -576,3 +625,6 @@ func (s settings) userFeatures(f *dataset.ItemFeatures) *UserFeatures {
 	}
 	return NewUserFeatures(f, keys.userFeatureWeight.Value(s.Config))
 }
+
+// settingsOf returns the decisions that follow from a configuration.
+func settingsOf(c config.Config) settings { return settings{c} }

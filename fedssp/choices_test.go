@@ -308,7 +308,7 @@ func TestWideCatalogues(t *testing.T) {
 		if top != c.top || by != c.by || precise != c.precise {
 			t.Errorf("%s, %d users, %d items: %v items by %q in %q precision, want %v by %q in %q", c.settings, c.users, c.items, top, by, precise, c.top, c.by, c.precise)
 		}
-		before, after := (settings{text}).usersOfBiases(facts), (settings{got}).usersOfBiases(facts)
+		before, after := settingsOf(text).usersOfBiases(facts), settingsOf(got).usersOfBiases(facts)
 		want := float64(c.users)
 		if c.by == byWeights && strings.Contains(c.settings, "features=none") {
 			want *= min(1, 20_000/float64(c.items))

@@ -74,7 +74,7 @@ func declareChoice() {
 
 // chooses reports whether private counts or weights choose the items that are trained on.
 func (s settings) chooses() bool {
-	return s.items() && !s.family().solver().descends() && keys.topItems.Value(s.Config) > 0
+	return s.items() && !s.descends() && keys.topItems.Value(s.Config) > 0
 }
 
 // These words name how items are chosen, and the precision of models.
@@ -113,7 +113,7 @@ func (s settings) usersOfBiases(f *config.Facts) float64 {
 
 // broadcasts reports whether models may have single precision. Models that gradients are taken at
 // may not, nor may posteriors.
-func (s settings) broadcasts() bool { return !s.family().solver().descends() && !s.variational() }
+func (s settings) broadcasts() bool { return !s.descends() && !s.variational() }
 
 // problemOfWeights says why weights cannot choose the items; "" if they can.
 func (s settings) problemOfWeights() string {
@@ -151,7 +151,7 @@ const rankedItems = 2000
 // most is the default number of items that are trained on.
 func (s settings) most(f *config.Facts) float64 {
 	switch solver := s.solver(); {
-	case s.wide(f) && s.private() && s.implicit() && s.items() && (solver == ALS || solver == CMF) && keys.itemsFile.Is(s.Config, "") && !keys.chooseBy.Is(s.Config, byWeights):
+	case s.wide(f) && s.private() && s.implicit() && s.items() && (solver == namedALS || solver == namedCMF) && keys.itemsFile.Is(s.Config, "") && !keys.chooseBy.Is(s.Config, byWeights):
 		return rankedItems
 	case !s.wide(f), !s.private(), !s.pooled(), s.variational(), s.problemOfWeights() != "", keys.chooseBy.Is(s.Config, byCounts), !keys.itemsFile.Is(s.Config, ""), keys.popularityWeight.Or(s.Config, 0) > 0:
 		return 0

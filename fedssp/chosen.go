@@ -111,7 +111,7 @@ func (p *Params) problemOfWeights() string {
 
 // takesSome reports whether the solver can train on some of the items.
 func (p *Params) takesSome() bool {
-	return !p.solver().exact() && p.Popularity == 0
+	return !p.Solver.exact() && p.Popularity == 0
 }
 
 // checkChoice checks a list of items to train on.
@@ -289,7 +289,7 @@ func (p *Params) speaks() (items, biases bool) {
 	if p.TopItems == 0 {
 		return false, false
 	}
-	items = p.Features != nil && p.Rounds > 0 && p.solver().speaks(p)
+	items = p.Features != nil && p.Rounds > 0 && p.Solver.speaks(p)
 	return items, p.Bias && (p.learned() || p.ByWeights)
 }
 

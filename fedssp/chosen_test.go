@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -43,7 +42,7 @@ func chosenKinds(items, rank, top int) map[string]Params {
 	for name, p := range kinds(items, rank) {
 		p.TopItems, p.Split.Counts, p.CountCap = top, 0.05, 7
 		out[name] = p
-		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, user.PerUserNorm, 0, true
+		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, PerUserNorm, 0, true
 		if p.takesSome() && p.problemOfWeights() == "" {
 			out["by weights, "+name] = p
 		}
@@ -137,7 +136,7 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 		got, want := newStrategy(t, p, 40, 0), newStrategy(t, alone, 40, 0)
 		train(t, got, users)
 		train(t, want, same)
-		if !slices.Equal(got.model.Items, want.model.Items) || !slices.Equal(got.model.Bias, want.model.Bias) || !slices.Equal(got.model.Gramian, want.model.Gramian) {
+		if !slices.Equal(got.Current().Items, want.Current().Items) || !slices.Equal(got.Current().Bias, want.Current().Bias) || !slices.Equal(got.Current().Gramian, want.Current().Gramian) {
 			t.Errorf("%s: with other items in the catalogue the run ends elsewhere", name)
 		}
 		m, err := DecodeModel(got.Model(), &p)
@@ -146,12 +145,12 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 		}
 		for i, r := range rows {
 			u, bias := p.FitUser(m, r)
-			v, own := alone.FitUser(want.model, same[i].ratings(nil))
+			v, own := alone.FitUser(want.Current(), same[i].ratings(nil))
 			if !slices.Equal(u, v) || bias != own {
 				t.Fatalf("%s: user %d is fitted otherwise", name, i)
 			}
 			for at, j := range list {
-				if x, y := m.Predict(u, bias, int(j)), want.model.Predict(v, own, at); x != y {
+				if x, y := m.Predict(u, bias, int(j)), want.Current().Predict(v, own, at); x != y {
 					t.Fatalf("%s: item %d is predicted at %v, and at %v without others", name, j, x, y)
 				}
 			}

@@ -14,9 +14,11 @@ import (
 )
 
 // CMF is ALS with exact statistics of public features added (DP-CMF).
-const CMF Solver = "cmf"
+var CMF Solver = cmf{}
 
 type cmf struct{ closed }
+
+func (cmf) String() string { return namedCMF }
 
 func (x cmf) keys() []*config.Key {
 	return append(x.closed.keys(), keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key,
@@ -192,12 +194,12 @@ func (c *collective) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 	if s.weight == nil {
 		return nil
 	}
-	y, v := s.system(r, s.times(r), Gramians, Moments), s.model.Items
+	y, v := s.system(r, s.times(r), Gramians, Moments), s.Current().Items
 	c.alternate(y, v, run)
 	if s.chosen != nil {
-		s.model.rest = c.others(y, v, s.chosen.rest, run)
+		s.Current().rest = c.others(y, v, s.chosen.rest, run)
 	}
-	s.model.complete(&s.params.Params)
+	s.Current().complete(&s.params.Params)
 	return nil
 }
 

@@ -15,9 +15,11 @@ import (
 // Convex is the solver in which users send the second-order expansion of a convex loss around V
 // (SSP-convex, am-ssp paper, Algorithm 7). The server takes a Newton step or, with features, fits
 // an encoder to the expansion.
-const Convex Solver = "convex"
+var Convex Solver = convex{}
 
 type convex struct{ closed }
+
+func (convex) String() string { return namedConvex }
 
 func (x convex) keys() []*config.Key {
 	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{lossKey.Key, lossWidthKey.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key})
@@ -29,9 +31,9 @@ var (
 )
 
 func declareConvex() {
-	lossKey = word("statistics.loss", []string{string(Squared), string(Huber), string(Logistic)}, func(s settings) bool { return s.solver() == Convex },
+	lossKey = word("statistics.loss", []string{string(Squared), string(Huber), string(Logistic)}, func(s settings) bool { return s.solver() == namedConvex },
 		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings, *config.Facts) string { return string(Huber) })
-	lossWidthKey = number("statistics.loss-width", config.Positive(), func(s settings) bool { return s.solver() == Convex && lossKey.Chosen(s.Config) == string(Huber) }, "1",
+	lossWidthKey = number("statistics.loss-width", config.Positive(), func(s settings) bool { return s.solver() == namedConvex && lossKey.Chosen(s.Config) == string(Huber) }, "1",
 		"Residual from which the huber loss grows linearly.", value(1))
 }
 
@@ -72,7 +74,7 @@ func (convex) fit(w *workspace, p *Params, m shared) {
 	if p.Loss == Squared {
 		w.leastSquares(p, m)
 	} else {
-		w.newton.fit(w, p)
+		newtonOf(w).fit(w, p)
 	}
 }
 
@@ -105,7 +107,7 @@ func (convex) begin(*Params) solving {
 		}
 		p := &s.params.Params
 		y := s.system(r, s.times(r), Hessians, Gradients)
-		y.at = slices.Clone(s.model.Items)
+		y.at = slices.Clone(s.Current().Items)
 		if p.Gramian == One { // times ℓ″ or its bound; with the bound a Newton step never overshoots
 			for j := range y.share {
 				y.share[j] *= p.curvatureBound()
@@ -114,8 +116,8 @@ func (convex) begin(*Params) solving {
 		if s.encoder != nil {
 			return s.fitEncoder(y, run)
 		}
-		y.solveItems(s.model.Items, run)
-		s.model.complete(p)
+		y.solveItems(s.Current().Items, run)
+		s.Current().complete(p)
 		return nil
 	}}
 }
@@ -185,6 +187,16 @@ const (
 	// Convergence is quadratic, so the remaining error is its square.
 	newtonEnough = 1e-8
 )
+
+// newtonOf returns the memory of Newton steps in a workspace.
+func newtonOf(w *workspace) *newton {
+	t, ok := w.solver.(*newton)
+	if !ok {
+		t = new(newton)
+		w.solver = t
+	}
+	return t
+}
 
 func (t *newton) fit(w *workspace, p *Params) {
 	n := len(w.value)

@@ -40,7 +40,7 @@ func (counting) read(p *Params, s settings) {
 
 // withCounts reports whether weights or samples need the private counts.
 func (p *Params) withCounts() bool {
-	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == user.GlobalNorm)
+	return p.Budgeting == TailSample || p.Budgeting == Weights && (p.Exponent > 0 || p.Normalise == GlobalNorm)
 }
 
 // releasesCounts reports whether private counts are released, for weights or to choose items by.
@@ -91,7 +91,7 @@ func (counting) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 	}
 	n := s.params.total() / r.users
 	counts := dense.Scaled(x, n)
-	if s.model.unchosen {
+	if s.Current().unchosen {
 		if err := s.adopt(most(counts, s.all.TopItems)); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (counting) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 		counts = s.chosen.pick(counts)
 	}
 	if s.params.withCounts() {
-		s.model.Counts = counts
+		s.Current().Counts = counts
 	}
 	return nil
 }

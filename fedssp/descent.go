@@ -35,7 +35,7 @@ type DescentParams struct {
 
 func (x DescentParams) check(p *Params, e *problems) {
 	e.within(clipGradientKey, x.Clip)
-	if f, s := p.solver().encoder(p); p.Items >= 1 && p.Rank >= 1 {
+	if f, s := p.Solver.encoder(p); p.Items >= 1 && p.Rank >= 1 {
 		if n := encoder.Parameters(f, p.Items, p.Rank, s); n > protocol.MaxLen {
 			e.add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
 		}
@@ -116,7 +116,7 @@ func (c *contribution) gradientAt(fit func(w *workspace)) (bool, error) {
 
 // parameters counts the numbers of an encoder's gradient.
 func (p *Params) parameters() int {
-	f, s := p.solver().encoder(p)
+	f, s := p.Solver.encoder(p)
 	return int(encoder.Parameters(f, p.Items, p.Rank, s))
 }
 

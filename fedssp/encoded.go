@@ -15,9 +15,11 @@ import (
 
 // Encoded is the solver in which a public encoder computes v_j from the item's features or its id.
 // The encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
-const Encoded Solver = "encoder"
+var Encoded Solver = encoderSolver{}
 
 type encoderSolver struct{ closed }
+
+func (encoderSolver) String() string { return namedEncoded }
 
 func (x encoderSolver) keys() []*config.Key {
 	return slices.Concat(x.closed.keys(), encoderKeys(), passKeys(), []*config.Key{keys.itemRidge.Key, keys.itemPrior.Key})
@@ -32,10 +34,10 @@ func declareEncoder() {
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.when(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
 	keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
-		func(s settings, _ *config.Facts) string { return yesIf(s.family().dense) })
+		func(s settings, _ *config.Facts) string { return yesIf(s.form().dense) })
 	keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
 		func(s settings, f *config.Facts) string {
-			if s.family().dense {
+			if s.form().dense {
 				return no
 			}
 			if f == nil {
@@ -55,7 +57,7 @@ func declareEncoder() {
 		When: condition(func(s settings) bool { return s.encodes() || s.pooled() }).when(),
 		Help: "How the encoder is fitted: exact solves for its best parameters.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
-			switch s := (settings{c}); {
+			switch s := settingsOf(c); {
 			case s.pooled():
 				return exact
 			case s.encodes():
@@ -85,7 +87,7 @@ func declareEncoder() {
 }
 
 func checkDim(c config.Config) string {
-	s := settings{c}
+	s := settingsOf(c)
 	rank := int(algorithm.Rank.Or(c, s.rank()))
 	if dim := keys.dim.Int(c); dim > 0 && keys.dense.Chosen(c) == no && dim != rank {
 		return fmt.Sprintf("%d is not the rank %d: embeddings of features are added up where encoder.dense is no", dim, rank)
@@ -94,14 +96,14 @@ func checkDim(c config.Config) string {
 }
 
 func checkOptimiser(c config.Config) string {
-	f := settings{c}.family()
-	if !keys.optimiser.Is(c, exact) || f.about.Name == "" {
+	f := settingsOf(c).form()
+	if !keys.optimiser.Is(c, exact) || f.name == "" {
 		return ""
 	}
 	switch {
-	case !f.has(Pooled):
+	case !f.has(namedPooled):
 		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
-	case keys.gramian.Is(c, string(PerItem)) && !(settings{c}).variational():
+	case keys.gramian.Is(c, string(PerItem)) && !settingsOf(c).variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, One)
 	case keys.resample.Or(c, 1) > 1:
 		return fmt.Sprintf("%s solves for a round's statistics once; statistics.resample must be 1", exact)
@@ -122,8 +124,8 @@ func listed(words []string) string {
 func pooledNames() []string {
 	var names []string
 	for _, a := range algorithm.All() {
-		if f, ok := a.(*family); ok && f.has(Pooled) {
-			names = append(names, f.about.Name)
+		if f, ok := a.(formed); ok && f.formOf().has(namedPooled) {
+			names = append(names, f.formOf().name)
 		}
 	}
 	return names
@@ -161,7 +163,7 @@ func (encoderSolver) begin(*Params) solving {
 }
 
 func (p *Params) newEncoder() (*encoder.Encoder, error) {
-	features, settings := p.solver().encoder(p)
+	features, settings := p.Solver.encoder(p)
 	e, err := encoder.New(features, p.Items, p.Rank, settings, p.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)

@@ -11,9 +11,11 @@ import (
 
 // EncoderGradient is the solver that moves the parameters of the encoder against noisy sums of
 // users' clipped gradients (am-ssp paper, Algorithm 6): AM-DPSGD.
-const EncoderGradient Solver = "encoder-gradient"
+var EncoderGradient Solver = encoderGradient{}
 
 type encoderGradient struct{ descending }
+
+func (encoderGradient) String() string { return "encoder-gradient" }
 
 func (encoderGradient) keys() []*config.Key {
 	return append(encoderKeys(), clipGradientKey.Key, keys.resample.Key)

@@ -136,18 +136,18 @@ type BudgetSplit struct {
 
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
-	return p.Rounds > 0 && p.solver().encodes(p)
+	return p.Rounds > 0 && p.Solver.encodes(p)
 }
 
 // learned reports whether priors are learned from the statistics.
 func (p *Params) learned() bool {
-	return p.solver().learns() || p.Pool.Iterations != 0
+	return p.Solver.learns() || p.Pool.Iterations != 0
 }
 
 // middle is every prediction before the first release.
 func (p *Params) middle() float64 { return (p.Min + p.Max) / 2 }
 
-func (p *Params) logistic() bool { return p.solver().logistic(p) }
+func (p *Params) logistic() bool { return p.Solver.logistic(p) }
 
 // packed is the length of a packed d x d matrix.
 func (p *Params) packed() int { return p.Rank * (p.Rank + 1) / 2 }
@@ -173,10 +173,13 @@ func (e *problems) atLeast(name string, x, least int) {
 // Validate reports everything that makes the settings unusable.
 func (p Params) Validate() error {
 	var e problems
+	if p.Solver == nil {
+		return errors.New("there is no solver; name one")
+	}
 	e.atLeast("items", p.Items, 1)
 	e.atLeast("rank", p.Rank, 1)
 	p.checkTop(&e)
-	if p.Single && p.solver().exact() {
+	if p.Single && p.Solver.exact() {
 		e.add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
 	}
 	if p.Items >= 1 && p.Rank >= 1 && float64(p.trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
@@ -214,7 +217,6 @@ func (p *Params) checkForm(e *problems) {
 	default:
 		e.add("feedback is %q; it must be %s or %s", p.Feedback, Explicit, Implicit)
 	}
-	p.Solver.check(e)
 	if p.learned() {
 		p.Pool.check(e)
 	}

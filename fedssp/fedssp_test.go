@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/encoder"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -88,7 +87,7 @@ func kinds(items, rank int) map[string]Params {
 	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	global := full(items, rank)
-	global.Normalise, global.Headroom, global.CountMargin = user.GlobalNorm, 0.25, 2
+	global.Normalise, global.Headroom, global.CountMargin = GlobalNorm, 0.25, 2
 	tasteful := pooled
 	tasteful.UserFeatures = NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
@@ -302,7 +301,7 @@ func TestValidate(t *testing.T) {
 		{func(p *Params) { p.Drift = nan }, "drift is NaN"},
 		{func(p *Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved, p.Drift = Implicit, false, 0, 1, 0.2 }, "drift of ratings is followed with explicit"},
 		{func(p *Params) { p.Feedback, p.Solver, p.Loss = Implicit, Convex, Squared }, "solver convex is for explicit"},
-		{func(p *Params) { p.Solver = "x" }, `solver is "x"`},
+		{func(p *Params) { p.Solver = nil }, "no solver"},
 		{func(p *Params) { p.Solver = CMF }, "needs features"},
 		{func(p *Params) { p.Solver, p.CMF.Unobserved = CMF, 1 }, "cmf.unobserved is 1"},
 		{func(p *Params) { p.Solver = CMF }, "feature-weight is 0"},
@@ -361,5 +360,5 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func (p *Params) descends() bool { return p.Solver.descends() }
+func (p *Params) descends() bool { return !p.Solver.secondOrder() }
 func (p *Params) byUser() bool   { return p.Solver.byUser() }

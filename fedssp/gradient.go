@@ -13,9 +13,11 @@ import (
 
 // Gradient is the solver in which v_j takes projected steps against noisy sums of clipped gradients
 // of single ratings (multi-task paper, Algorithm 2): DPSGD and AdaDPSGD.
-const Gradient Solver = "gradient"
+var Gradient Solver = gradient{}
 
 type gradient struct{ descending }
+
+func (gradient) String() string { return namedGradient }
 
 func (gradient) keys() []*config.Key {
 	return []*config.Key{clipGradientKey.Key, radiusKey.Key, itemRateKey.Key, keys.itemRidge.Key, keys.itemPrior.Key, keys.startSpread.Key, keys.normItems.Key, keys.resample.Key}
@@ -24,7 +26,7 @@ func (gradient) keys() []*config.Key {
 var radiusKey, itemRateKey config.NumberKey
 
 func declareGradient() {
-	radiusKey = number("gradient.radius", clips(), func(s settings) bool { return s.solver() == Gradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
+	radiusKey = number("gradient.radius", clips(), func(s settings) bool { return s.solver() == namedGradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
 		always(func(s settings) float64 {
 			switch {
 			case !s.private():
@@ -35,7 +37,7 @@ func declareGradient() {
 				return 1
 			}
 		}))
-	itemRateKey = number("gradient.rate", config.Positive(), func(s settings) bool { return s.solver() == Gradient }, "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", value(2))
+	itemRateKey = number("gradient.rate", config.Positive(), func(s settings) bool { return s.solver() == namedGradient }, "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", value(2))
 }
 
 func (x gradient) read(p *Params, s settings) {

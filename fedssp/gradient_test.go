@@ -117,10 +117,10 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	als.Rounds, als.ClipUser, als.ClipRating, als.ItemPrior = 1, 1e3, 1e3, 1
 	users, rows := people(&p, 40, 0.6, 5)
 	s := newStrategy(t, p, 40, 0)
-	at := s.model.Items
+	at := s.Current().Items
 	train(t, s, users)
 	closed := newStrategy(t, als, 40, 0)
-	copy(closed.model.Items, start(p).Items)
+	copy(closed.Current().Items, start(p).Items)
 	var others []*User
 	for _, r := range rows {
 		others = append(others, NewUser(&als, r))
@@ -129,7 +129,7 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	if floats.Distance(at, start(p).Items, 2) == 0 {
 		t.Fatal("V did not move")
 	}
-	fixture.Near(t, "items", s.model.Items, closed.model.Items, 1e-3)
+	fixture.Near(t, "items", s.Current().Items, closed.Current().Items, 1e-3)
 }
 
 // By hand: an item at (0.6, 0) whose ratings weigh 4, a ridge of 0.1·4 + 2·w̃ and a gradient of (3,

@@ -31,7 +31,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
-	if x.params.solver().byUser() {
+	if x.params.Solver.byUser() {
 		if x.params.shape, err = x.params.newEncoder(); err != nil {
 			return nil, config.Wrap(err)
 		}
@@ -44,7 +44,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final model is broadcast too
 	for _, r := range s.Schedule.All() {
-		r.Scale = algorithm.Scale(*r) * x.params.solver().finer(&x.params)
+		r.Scale = algorithm.Scale(*r) * sideOf(&x.params).finer(&x.params)
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
 	if s.Private() {
@@ -80,7 +80,7 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	kept := model.NewRowArena(x.setup.Data.Users, x.width())
-	return &parties{instance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
+	return &parties{instance: x, kept: kept, users: newUsers(&x.params, clientStageOf, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
@@ -139,7 +139,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 // itemBias is the baseline that spends the whole budget on a private bias of every item or, without
 // a scale of ratings, on the popularity of items by private counts.
 func (x *instance) itemBias() algorithm.Baseline {
-	s := settings{x.setup.Config}
+	s := settingsOf(x.setup.Config)
 	b := algorithm.Baseline{Name: "private_item_bias", Note: "item biases, learned with the whole budget", Itself: !s.items()}
 	if s.implicit() {
 		b.Name, b.Note = "private_popularity", "one list for all users, by private counts for the same budget"
@@ -158,7 +158,7 @@ func (x *instance) itemBias() algorithm.Baseline {
 // biasOnlyName is the name of the algorithm that learns biases alone.
 func biasOnlyName() string {
 	for _, a := range algorithm.All() {
-		if f, ok := a.(*family); ok && !f.learnsItems() {
+		if f, ok := a.(*family); ok && !f.form.learnsItems {
 			return f.about.Name
 		}
 	}
@@ -178,7 +178,7 @@ func (x *instance) Lost(step protocol.Step) string {
 
 // Forms returns the key and the values of the two forms of second-order statistics.
 func (x *instance) Forms() (*config.Key, []string) {
-	if !bySums(settings{x.setup.Config}) {
+	if !bySums(settingsOf(x.setup.Config)) {
 		return nil, nil
 	}
 	return keys.gramian.Key, []string{string(PerItem), string(One)}

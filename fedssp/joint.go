@@ -11,9 +11,11 @@ import (
 
 // Joint is [EncoderGradient] except that users' embeddings are not solved for: they take a step of
 // their own in every round. This is plain DP-SGD on all parameters (am-ssp paper, E.1.5).
-const Joint Solver = "joint"
+var Joint Solver = joint{}
 
 type joint struct{ encoderGradient }
+
+func (joint) String() string { return namedJoint }
 
 func (joint) keys() []*config.Key {
 	return append(encoderKeys(), clipGradientKey.Key, userRateKey.Key)
@@ -22,7 +24,7 @@ func (joint) keys() []*config.Key {
 var userRateKey config.NumberKey
 
 func declareJoint() {
-	userRateKey = number("gradient.user-rate", config.Positive(), func(s settings) bool { return s.solver() == Joint }, "1",
+	userRateKey = number("gradient.user-rate", config.Positive(), func(s settings) bool { return s.solver() == namedJoint }, "1",
 		"Learning rate of a user's own embedding, on the mean of its ratings.", value(1))
 }
 
@@ -47,7 +49,7 @@ func (joint) keeps(p *Params) int { return p.width() + 1 }
 
 func (joint) contribute(c *contribution, _ string) (protocol.Vector, error) {
 	p := c.params
-	ok, err := c.gradientAt(func(w *workspace) { w.take(p, c.u, c.bias) })
+	ok, err := c.gradientAt(func(w *workspace) { w.take(p, c.User.Embedding(), c.Bias()) })
 	if !ok {
 		return protocol.Vector{Index: []uint32{}}, err
 	}

@@ -32,23 +32,23 @@ func (f *family) keys() []*config.Key {
 		list = append(list, algorithm.FeatureSpec.Key)
 		own = append(own, keys.userFeatureWeight.Key)
 	}
-	if f.learnsItems() {
+	if f.form.learnsItems {
 		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
 	}
-	if f.ranks() {
+	if f.form.ranks {
 		list = append(list, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key)
 	}
-	if f.learnsItems() && f.ranks() {
+	if f.form.learnsItems && f.form.ranks {
 		own = append(own, keys.learn.Key, keys.unobserved.Key)
 	}
-	if !slices.ContainsFunc(f.solvers, Solver.descends) {
+	if !slices.ContainsFunc(f.form.solvers, func(x Solver) bool { return !x.secondOrder() }) {
 		own = append(own, keys.broadcast.Key)
 	}
 	for _, x := range f.stages {
 		own = append(own, x.keys()...)
 	}
-	for _, name := range f.solvers {
-		own = append(own, name.side().keys()...)
+	for _, x := range f.form.solvers {
+		own = append(own, x.(side).keys()...)
 	}
 	return append(list, slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(own, k) })...)
 }
@@ -70,7 +70,7 @@ var (
 	implicit condition = func(s settings) bool { return s.implicit() && s.items() }
 	biased   condition = settings.biases
 	encoded  condition = settings.encodes
-	byCMF    condition = func(s settings) bool { return s.solver() == CMF }
+	byCMF    condition = func(s settings) bool { return s.solver() == namedCMF }
 	notPool  condition = func(s settings) bool { return s.items() && !s.pooled() && !s.byUser() }
 	bySums   condition = func(s settings) bool { return s.items() && !s.descends() }
 	inPasses condition = func(s settings) bool { return s.encodes() && !s.descends() }
@@ -167,4 +167,4 @@ func longest(name string, when condition, auto, help string, choose func(setting
 }
 
 // ranked reports whether the algorithm is one of this package's that take feedback into account.
-func (s settings) ranked() bool { return s.family().ranks() && s.family().about.Name != "" }
+func (s settings) ranked() bool { return s.form().ranks && s.form().name != "" }

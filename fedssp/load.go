@@ -12,7 +12,7 @@ import (
 )
 
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	s := settings{c}
+	s := settingsOf(c)
 	width, err := s.savedWidth(set, files.Features())
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		return nil, errors.New("summary.json: there is no mean, which predictions of this model are on top of")
 	}
 	m.mean = *files.Mean()
-	if s.solver() == Convex && lossKey.Is(c, string(Logistic)) {
+	if s.solver() == namedConvex && lossKey.Is(c, string(Logistic)) {
 		if m.logistic, err = m.logits(set, width); err != nil {
 			return nil, err
 		}

@@ -46,8 +46,7 @@ type workspace struct {
 	value  []float64 // y_j; for Logistic scaled to 0..1
 	beta   []float64 // the solution: u, the bias if there is one, weights of features
 	gram   []float64 // width x width
-	newton newton
-	fits   fits // of the variational solver
+	solver any       // memory of the solver's fit
 }
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
@@ -181,7 +180,7 @@ func (w *workspace) fit(p *Params, m shared) {
 	if len(w.value) == 0 {
 		return
 	}
-	p.solver().fit(w, p, m)
+	clientSideOf(p).fit(w, p, m)
 	for _, x := range w.beta {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			clear(w.beta)

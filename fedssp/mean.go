@@ -84,12 +84,12 @@ func (averaging) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 	}
 	p := &s.params.Params
 	if p.learned() && p.Pool.held() {
-		s.model.Mean = p.heldMean(x[0], x[1], r.noise[Mean])
+		s.Current().Mean = p.heldMean(x[0], x[1], r.noise[Mean])
 		return nil
 	}
 	// A denominator below its noise says nothing: the middle of the scale stays.
 	if x[1] > r.noise[Mean] && x[1] > 0 {
-		s.model.Mean = p.middle() + (p.Max-p.Min)/2*dense.Clamp(x[0]/x[1], 1)
+		s.Current().Mean = p.middle() + (p.Max-p.Min)/2*dense.Clamp(x[0]/x[1], 1)
 	}
 	return nil
 }

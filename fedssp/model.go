@@ -77,7 +77,7 @@ func (p *Params) Start() (*Model, error) {
 		for i := range m.Items {
 			m.Items[i] = draw()
 		}
-		p.solver().start(p, m.Items, draw)
+		p.Solver.start(p, m.Items, draw)
 	}
 	if p.Single {
 		m.round()

@@ -160,7 +160,7 @@ func TestRefinedBiases(t *testing.T) {
 		u := NewUser(&p, model.Ratings{Items: []int32{0, 1}, Values: []float32{5, 5}})
 		s := newStrategy(t, p, 1, 0)
 		summed(t, s, []*User{u})
-		s.model.Bias = []float64{1, 1}
+		s.Current().Bias = []float64{1, 1}
 		plan, sums := summed(t, s, []*User{u})
 		if plan.Phase != Refine {
 			t.Fatal(plan.Phase)

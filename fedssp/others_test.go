@@ -20,13 +20,13 @@ func TestOthersAreEmbedded(t *testing.T) {
 		s := newStrategy(t, p, 60, 1e-4)
 		train(t, s, users)
 		embedded, biased := p.speaks()
-		if (s.model.rest != nil) != embedded || (s.model.restBias != nil) != biased {
-			t.Errorf("%s: others have embeddings: %v, want %v; biases: %v, want %v", name, s.model.rest != nil, embedded, s.model.restBias != nil, biased)
+		if (s.Current().rest != nil) != embedded || (s.Current().restBias != nil) != biased {
+			t.Errorf("%s: others have embeddings: %v, want %v; biases: %v, want %v", name, s.Current().rest != nil, embedded, s.Current().restBias != nil, biased)
 		}
-		if n := len(s.model.rest); embedded && n != (items-top)*p.Rank {
+		if n := len(s.Current().rest); embedded && n != (items-top)*p.Rank {
 			t.Errorf("%s: %d numbers of %d other items of rank %d", name, n, items-top, p.Rank)
 		}
-		if embedded && nothing(s.model.rest) {
+		if embedded && nothing(s.Current().rest) {
 			t.Errorf("%s: nothing is said of others", name)
 		}
 	}
@@ -51,7 +51,7 @@ func TestOthersAreAsTheirTwins(t *testing.T) {
 		users, _ := people(&p, 40, 0.5, 9)
 		s := newStrategy(t, p, 40, 0)
 		train(t, s, users)
-		fixture.Near(t, name, s.model.rest, s.model.Items, 1e-12)
+		fixture.Near(t, name, s.Current().rest, s.Current().Items, 1e-12)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 	_, typical := s.weights()
 	ridge := (p.ItemRidge + p.ItemPrior) * typical
 	for i := range s.chosen.others {
-		v := s.model.rest[i*3 : (i+1)*3]
+		v := s.Current().rest[i*3 : (i+1)*3]
 		gradient, feature := make([]float64, 3), 0
 		for _, cat := range s.chosen.rest.Categories {
 			of := make(map[int32]float64)

@@ -18,9 +18,11 @@ import (
 // Pooled is the solver that predicts v_j from features and weight of the item and adds an offset of
 // the item's own. Each part is trusted as far as the statistics support it (package posterior).
 // Ours; with one Gramian only.
-const Pooled Solver = "pooled"
+var Pooled Solver = pooled{}
 
 type pooled struct{ closed }
+
+func (pooled) String() string { return namedPooled }
 
 func (x pooled) keys() []*config.Key {
 	return append(x.closed.keys(), decayKey.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
@@ -29,7 +31,7 @@ func (x pooled) keys() []*config.Key {
 var decayKey config.NumberKey
 
 func declarePooled() {
-	decayKey = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == Pooled }, "0.5; 0.8 of many rounds",
+	decayKey = number("statistics.decay", config.Below(0, 1), func(s settings) bool { return s.solver() == namedPooled }, "0.5; 0.8 of many rounds",
 		"Weight of an earlier round's statistics, relative to the round after it.", always(func(s settings) float64 { return either(s.manySteps(), 0.8, 0.5) }))
 }
 
@@ -218,7 +220,7 @@ func (s *Strategy) pooledBiases(moments []float64, noise float64) ([]float64, er
 		return nil, fmt.Errorf("fedssp: biases: %w", err)
 	}
 	if s.chosen != nil {
-		s.model.restBias = dense.ClampAll(s.designOfOthers().Predict(effects), p.ClipBias)
+		s.Current().restBias = dense.ClampAll(s.designOfOthers().Predict(effects), p.ClipBias)
 	}
 	return dense.ClampAll(b, p.ClipBias), nil
 }
@@ -305,11 +307,11 @@ func (k *kept) solve(s *Strategy, r absorbed, run protocol.Runner) error {
 			return fmt.Errorf("fedssp: embeddings: %w", err)
 		}
 	}
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.Square(e.Vectors, d), 0, rows(s.model.Items))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.Square(e.Vectors, d), 0, rows(s.Current().Items))
 	if s.chosen != nil && s.chosen.rest != nil {
-		s.model.rest = predictOthers(s.designOfOthers(), effects, dense.Square(e.Vectors, d))
+		s.Current().rest = predictOthers(s.designOfOthers(), effects, dense.Square(e.Vectors, d))
 	}
-	s.model.complete(p)
+	s.Current().complete(p)
 	return nil
 }
 

@@ -161,7 +161,7 @@ func TestPooledStep(t *testing.T) {
 			}
 		}
 		turned.Mul(&v, q.T())
-		fixture.Near(t, "V", s.model.Items, turned.RawMatrix().Data, 1e-9)
+		fixture.Near(t, "V", s.Current().Items, turned.RawMatrix().Data, 1e-9)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestPooledBiases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixture.Near(t, "biases", s.model.Bias, got, 1e-9)
+	fixture.Near(t, "biases", s.Current().Bias, got, 1e-9)
 }
 
 func TestPooledRefusals(t *testing.T) {

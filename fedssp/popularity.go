@@ -17,13 +17,13 @@ func (p *Params) popularity() bool { return p.Feedback == Implicit && p.Rounds =
 func declareRanking() {
 	keys.learn = config.DeclareText(config.Key{
 		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
-		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.family().learnsItems() }).when(),
+		When: condition(func(s settings) bool { return s.implicit() && s.ranked() && s.form().learnsItems }).when(),
 		Help: "Content of rankings: embeddings of items, or only how popular items are, by private counts.",
 		ChooseWord: func(c config.Config, f *config.Facts) string {
 			if f == nil {
 				return "auto"
 			}
-			return settings{c}.ranksBy(f)
+			return settingsOf(c).ranksBy(f)
 		},
 	})
 }
@@ -53,6 +53,6 @@ func (ranking) contribute(c *contribution, r protocol.Release) (protocol.Vector,
 // absorb uses weights as scores. Only the order of scores counts.
 func (ranking) absorb(s *Strategy, r absorbed, _ protocol.Runner) error {
 	s.keepWeights(r)
-	s.model.Bias = s.weight
+	s.Current().Bias = s.weight
 	return nil
 }

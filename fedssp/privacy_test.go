@@ -367,7 +367,7 @@ func TestStepsShares(t *testing.T) {
 	users, rows := people(&p, 20, 0.5, 5)
 	s := newStrategy(t, p, 20, 0.01)
 	train(t, s, users)
-	if u, own := p.FitUser(s.model, rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
+	if u, own := p.FitUser(s.Current(), rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
 		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
 	}
 	fixture.Near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)

@@ -23,7 +23,7 @@ func (p *Params) ModelSize(phase string) int {
 	}
 	doubles := 0
 	if phase == Statistics {
-		doubles += p.solver().numbers(p)
+		doubles += p.Solver.numbers(p)
 	}
 	if p.Feedback == Implicit {
 		doubles += p.packed()

@@ -3,7 +3,6 @@ package fedssp
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -12,11 +11,35 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Solver names how the server computes the items from the statistics. Each solver has one file with
-// both its sides: what it asks of users and the bound, the client's computation, the server's use
-// of the sum, and its bytes in broadcasts and checkpoints. [solvers] lists them all; no other file
-// depends on which solver it is.
-type Solver string
+// Solver is how the server computes the items from the statistics, as far as models and bounds
+// depend on it. String is its name in errors and settings.
+type Solver interface {
+	fmt.Stringer
+	// encodes reports whether items are the output of an encoder. encoder returns the features and
+	// settings of that encoder.
+	encodes(*Params) bool
+	encoder(*Params) (*dataset.ItemFeatures, encoder.Settings)
+	// learns reports whether priors are always learned from the statistics.
+	learns() bool
+	// speaks reports whether features predict items that are not trained on.
+	speaks(*Params) bool
+	// exact reports whether the solver needs all items, and broadcasts in double precision.
+	exact() bool
+	// logistic reports whether predictions are logits.
+	logistic(*Params) bool
+	// bound is the largest norm of a user's addition to moments or gradients.
+	bound(*Params) float64
+	// secondOrder reports whether there are second-order statistics. byUser reports whether a
+	// user's gradient is clipped as a whole.
+	secondOrder() bool
+	byUser() bool
+	// start improves the start of V, which is drawn at random.
+	start(p *Params, v []float64, draw func() float64)
+	// open reads the solver's part of a broadcast beside the items. numbers counts the numbers of
+	// that part.
+	open(p *Params, v *broadcast, take func(n int, dst *[]byte))
+	numbers(*Params) int
+}
 
 // SolverParams holds the settings of solvers: common ones, and each solver's own.
 type SolverParams struct {
@@ -38,16 +61,13 @@ type SolverParams struct {
 	Encoder     encoder.Settings // of the solvers with an encoder, see Encodes
 }
 
-// solver is one way to compute the items. Most solvers embed [closed] or [descending].
-type solver interface {
-	settingsOf
-	asking
+// side is a solver with both its sides. Each solver has one file: its settings, what it asks of
+// users and the bound, the client's computation, the server's use of the sum, and its bytes in
+// broadcasts and checkpoints. Most solvers embed [closed] or [descending].
+type side interface {
+	Solver
 	clientSide
 	serverSide
-}
-
-// settingsOf is the solver's part in keys and settings.
-type settingsOf interface {
 	// keys returns the keys that have an effect with this solver alone.
 	keys() []*config.Key
 	// read takes the solver's own settings from a configuration in which nothing is open.
@@ -57,32 +77,10 @@ type settingsOf interface {
 	// againstSums says why a round cannot take as many sums as Params.Resample, which is above 1;
 	// "": it can.
 	againstSums(*Params) string
-	// encodes reports whether items are the output of an encoder. encoder returns the features and
-	// settings of that encoder.
-	encodes(*Params) bool
-	encoder(*Params) (*dataset.ItemFeatures, encoder.Settings)
-	// learns reports whether priors are always learned from the statistics.
-	learns() bool
-	// speaks reports whether features predict items that are not trained on.
-	speaks(*Params) bool
-	// exact reports whether the solver needs all items, and broadcasts in double precision.
-	exact() bool
-	// logistic reports whether predictions are logits.
-	logistic(*Params) bool
-}
-
-// asking lists what the solver asks of users in a sum.
-type asking interface {
 	// ask adds the releases of a sum with their bounds, for a share of μ².
 	ask(*Params, *Step, float64)
 	// length counts the coordinates of the release of a name; 0: the solver has no such release.
 	length(*Params, string) int
-	// bound is the largest norm of a user's addition to moments or gradients.
-	bound(*Params) float64
-	// secondOrder reports whether there are second-order statistics. byUser reports whether a
-	// user's gradient is clipped as a whole.
-	secondOrder() bool
-	byUser() bool
 	// finer multiplies the resolution that releases are rounded to.
 	finer(*Params) float64
 }
@@ -95,16 +93,13 @@ type clientSide interface {
 	contribute(c *contribution, release string) (protocol.Vector, error)
 	// keeps counts the numbers that a client keeps from sum to sum.
 	keeps(*Params) int
-	// open reads the solver's part of a broadcast beside the items. numbers counts the numbers of
-	// that part.
-	open(p *Params, v *broadcast, take func(n int, dst *[]byte))
-	numbers(*Params) int
 }
 
-// serverSide is the server's work beside solving.
+// clientSideOf returns the client's part of the settings' solver.
+func clientSideOf(p *Params) clientSide { return p.Solver.(clientSide) }
+
+// serverSide is the server's part of a solver.
 type serverSide interface {
-	// start improves the start of V, which is drawn at random.
-	start(p *Params, v []float64, draw func() float64)
 	// begin makes the state that the server keeps from sum to sum.
 	begin(*Params) solving
 	// planned adds to the model of a plan what clients need beside the items. settle brings a model
@@ -112,6 +107,9 @@ type serverSide interface {
 	planned(*Strategy, *Model)
 	settle(*Strategy, *Model)
 }
+
+// serverSideOf returns the server's part of the settings' solver.
+func serverSideOf(p *Params) serverSide { return p.Solver.(serverSide) }
 
 // solving is the server's side of a solver during a run.
 type solving interface {
@@ -130,7 +128,7 @@ func declareItems() {
 		Name: "statistics.item-prior", Kind: config.Real, Default: "auto", Auto: "5 to 20; 0.1 where little can be learned", Range: config.AtLeast(0), When: notPool.when(),
 		Help: "How many ratings pull an item to zero.",
 		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			s := settings{c}
+			s := settingsOf(c)
 			if f != nil && s.nearStart(f) {
 				return config.Fixed(0.1)
 			}
@@ -146,40 +144,14 @@ func declareItems() {
 	keys.startSpread = number("statistics.start-spread", config.Positive(), func(s settings) bool { return s.items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", value(0.3))
 }
 
-// solver returns the settings' solver. For an unknown name, which Validate refuses, it returns any
-// solver.
-func (p *Params) solver() solver { return p.Solver.side() }
-
-func (s Solver) side() solver {
-	if x, ok := solvers[s]; ok {
-		return x
-	}
-	return als{}
-}
-
-// descends reports whether steps are taken against sums of gradients. byUser reports whether users'
-// gradients are clipped as a whole.
-func (s Solver) descends() bool { return !s.side().secondOrder() }
-func (s Solver) byUser() bool   { return s.side().byUser() }
-
-// check refuses a name that is not in the table.
-func (s Solver) check(e *problems) {
-	if _, ok := solvers[s]; ok {
-		return
-	}
-	var names []string
-	for name := range solvers {
-		names = append(names, string(name))
-	}
-	slices.Sort(names)
-	e.add("solver is %q; it must be one of %s", s, strings.Join(names, ", "))
-}
+// sideOf returns the settings' solver with both its sides.
+func sideOf(p *Params) side { return p.Solver.(side) }
 
 // itemsBound is the largest norm of a user's addition to moments or gradients.
-func (p *Params) itemsBound() float64 { return atMost(p.NormItems, p.solver().bound(p)) }
+func (p *Params) itemsBound() float64 { return atMost(p.NormItems, p.Solver.bound(p)) }
 
 // weighsItems reports whether the weights of items' ratings are released.
-func (p *Params) weighsItems() bool { return p.Bias || !p.solver().byUser() }
+func (p *Params) weighsItems() bool { return p.Bias || !p.Solver.byUser() }
 
 // plainSolver has the defaults that closed and descending share.
 type plainSolver struct{}

@@ -113,7 +113,7 @@ func TestConvexSquaredIsALS(t *testing.T) {
 		x, y := newStrategy(t, a, 30, 0), newStrategy(t, b, 30, 0)
 		train(t, x, users)
 		train(t, y, convex)
-		fixture.Near(t, string(form), y.model.Items, x.model.Items, 1e-9)
+		fixture.Near(t, string(form), y.Current().Items, x.Current().Items, 1e-9)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestHessiansAndGradients(t *testing.T) {
 		s := newStrategy(t, p, 8, 0)
 		round(t, s, users, nil)
 		round(t, s, users, nil)
-		m := s.model
+		m := s.Current()
 		plan, _, err := s.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -283,14 +283,14 @@ func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
 			e.Solver = Encoded
 			e.Encoder = encoder.Settings{StartNorm: 0.5, Optimiser: encoder.SGD, Rate: 4, Decay: encoder.Constant, Steps: 3000}
 			fitted := newStrategy(t, e, 40, variance)
-			closed.model.Items = append([]float64(nil), fitted.model.Items...) // one start for both
+			closed.Current().Items = append([]float64(nil), fitted.Current().Items...) // one start for both
 			others := make([]*User, len(users))
 			for i, r := range rows {
 				others[i] = NewUser(&e, r)
 			}
 			train(t, closed, users)
 			train(t, fitted, others)
-			fixture.Near(t, fmt.Sprint(form, ", variance ", variance), fitted.model.Items, closed.model.Items, 1e-6)
+			fixture.Near(t, fmt.Sprint(form, ", variance ", variance), fitted.Current().Items, closed.Current().Items, 1e-6)
 		}
 	}
 }

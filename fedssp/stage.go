@@ -1,9 +1,6 @@
 package fedssp
 
-import (
-	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/protocol"
-)
+import "github.com/fedsim/fedsim/config"
 
 // stage is one kind of release with everything that belongs to it. Each stage has one file: its
 // settings and their ranges, the bound of its releases and the proof, the client's computation, and
@@ -17,19 +14,26 @@ type stage interface {
 	check(*Params, *problems)
 	// ask adds the stage's releases and their shares of μ², if the settings have the stage.
 	ask(*Params, *schedule)
-	// answers reports whether the release of a name belongs to this stage. length counts its
-	// coordinates; 0: the settings have no release of that name.
+	// answers reports whether the release of a name belongs to this stage.
 	answers(release string) bool
-	length(p *Params, release string) int
-	// beforeChoice reports whether the stage covers the whole catalogue, and may come before the
-	// items to train on are chosen.
-	beforeChoice(*Params) bool
-	// contribute computes a client's addition to a sum.
-	contribute(*contribution, protocol.Release) (protocol.Vector, error)
-	// takes reports whether sums of a phase belong to this stage. absorb takes in such a sum.
-	takes(phase string) bool
-	absorb(*Strategy, absorbed, protocol.Runner) error
+	clientStage
+	serverStage
 }
+
+// stages lists everything a run may release, in the order of the releases. The settings choose
+// among them.
+var stages = []stage{counting{}, averaging{}, biasing{}, ranking{}, statistics{}}
+
+// serverStages lists the server's parts of all stages.
+var serverStages = func() (list []serverStage) {
+	for _, x := range stages {
+		list = append(list, x)
+	}
+	return list
+}()
+
+// clientStageOf returns the client's part of the stage of a release.
+func clientStageOf(release string) clientStage { return stageOf(release) }
 
 // stageOf returns the stage of a release. The last stage refuses an unknown name, because its
 // solver has no such release.

@@ -118,7 +118,7 @@ func (s *Strategy) Restore(state []byte) error {
 func (s *Strategy) turnBack(m *Model) error {
 	switch {
 	case m.unchosen:
-		s.chosen, s.params.Params, s.encoder, s.solving = nil, s.all, nil, s.all.solver().begin(&s.all)
+		s.chosen, s.params.Params, s.encoder, s.solving = nil, s.all, nil, serverSideOf(&s.all).begin(&s.all)
 		return nil
 	case m.chosen != nil:
 		s.turnTo(m.chosen)

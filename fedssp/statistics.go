@@ -58,7 +58,7 @@ func declareStatistics() {
 	keys.gramian = word("statistics.gramian", []string{string(PerItem), string(One)}, bySums,
 		"one, so that far less is sent and noised; per-item in the papers' algorithms, and with posteriors", "Form of the second-order statistics: one for each item, or a single one for all.",
 		func(s settings, _ *config.Facts) string {
-			if !s.variational() && (s.family().ours || s.pooled()) {
+			if !s.variational() && (s.form().ours || s.pooled()) {
 				return string(One)
 			}
 			return string(PerItem)
@@ -66,16 +66,16 @@ func declareStatistics() {
 	keys.growth = config.DeclareNumber(config.Key{
 		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, 1.2 with posteriors, else 1", Range: config.Between(0.1, 10), When: items.when(),
 		Help:         "Budget of a sum of statistics, relative to the sum before it.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settings{c}.growth()) },
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(settingsOf(c).growth()) },
 	})
 	keys.resample = config.DeclareNumber(config.Key{
-		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s settings) bool { return s.items() && s.solver() != Joint }).when(),
+		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s settings) bool { return s.items() && s.solver() != namedJoint }).when(),
 		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			switch s := (settings{c}); {
-			case s.family().resampled:
+			switch s := settingsOf(c); {
+			case s.form().resampled:
 				return config.Fixed(s.encoderSteps())
-			case s.descends() && s.solver() != Joint:
+			case s.descends() && s.solver() != namedJoint:
 				return config.Fixed(5)
 			default:
 				return config.Fixed(1)
@@ -88,10 +88,10 @@ func declareStatistics() {
 	// grows with the bound. Without noise the bound matters only if priors are learned: it limits
 	// the influence of one rating.
 	keys.clipRating = number("statistics.clip-rating", clips(), func(s settings) bool {
-		return bySums(s) && !s.implicit() && (s.solver() != Convex || lossKey.Chosen(s.Config) == string(Squared))
+		return bySums(s) && !s.implicit() && (s.solver() != namedConvex || lossKey.Chosen(s.Config) == string(Squared))
 	}, "a quarter of the scale; all of it without noise and with posteriors", "Largest residual of a rating in what a user sends, in stars.",
 		byFacts(func(s settings, f *config.Facts) float64 {
-			return either(s.private() && !s.variational() || s.solver() == Pooled, 0.5, 2) * halfScale(f)
+			return either(s.private() && !s.variational() || s.solver() == namedPooled, 0.5, 2) * halfScale(f)
 		}))
 	keys.normItems = longest("norm-items", func(s settings) bool { return s.items() && !s.byUser() && (!s.variational() || s.private()) }, "an eighth of the scale of our forms, a quarter times clip-user with posteriors; 0 of the papers', without noise, and where no biases come first",
 		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", settings.normItems)
@@ -102,15 +102,15 @@ func declareStatistics() {
 }
 
 func checkResample(c config.Config) string {
-	s := settings{c}
-	if s.family().about.Name == "" || !c.InRange(keys.steps.Key) || checkOptimiser(c) != "" {
+	s := settingsOf(c)
+	if s.form().name == "" || !c.InRange(keys.steps.Key) || checkOptimiser(c) != "" {
 		return "" // another error says enough
 	}
 	switch n := keys.resample.Chosen(c); {
 	case keys.optimiser.Is(c, exact), s.descends(): // checkOptimiser reports it, and every step is one sum
 		return ""
 	case n > 1 && !s.encodes():
-		return fmt.Sprintf("%s solves in closed form here, and takes the statistics of a round once", s.family().about.Name)
+		return fmt.Sprintf("%s solves in closed form here, and takes the statistics of a round once", s.form().name)
 	case n > 1 && n > s.encoderSteps():
 		return fmt.Sprintf("%v is above encoder.steps, %v: there is at most one sum for each gradient step", n, s.encoderSteps())
 	default:
@@ -127,7 +127,7 @@ func (statistics) read(p *Params, s settings) {
 	}
 	p.Split.Gramian = keys.shareGramian.Value(c)
 	p.ItemRidge, p.ItemPrior, p.StartSpread = keys.itemRidge.Value(c), keys.itemPrior.Value(c), keys.startSpread.Value(c)
-	p.solver().read(p, s)
+	sideOf(p).read(p, s)
 }
 
 // maxSums is the most sums of statistics in a run, far more than a budget is worth dividing among.
@@ -135,17 +135,17 @@ func (statistics) read(p *Params, s settings) {
 const maxSums = 100_000
 
 func (statistics) check(p *Params, e *problems) {
-	e.share("gramian", p.Split.Gramian, p.Rounds > 0 && p.solver().secondOrder())
+	e.share("gramian", p.Split.Gramian, p.Rounds > 0 && p.Solver.secondOrder())
 	if p.Rounds > 0 {
 		e.within(keys.normItems, p.NormItems)
 		e.within(keys.itemRidge, p.ItemRidge)
 		e.within(keys.itemPrior, p.ItemPrior)
 	}
-	p.solver().check(p, e)
+	sideOf(p).check(p, e)
 	if p.Feedback == Implicit {
 		e.within(keys.unobserved, p.Unobserved)
 	}
-	if p.Gramian != PerItem && p.Gramian != One && p.solver().secondOrder() {
+	if p.Gramian != PerItem && p.Gramian != One && p.Solver.secondOrder() {
 		e.add("gramian is %q; it must be %s or %s", p.Gramian, PerItem, One)
 	}
 	e.atLeast("rounds", p.Rounds, 0)
@@ -157,8 +157,8 @@ func (statistics) check(p *Params, e *problems) {
 		e.add("sampling-rate is %v; it must be from 0 to 1", p.SamplingRate)
 	case p.Resample < 1:
 		e.add("resample is %d; it must be at least 1", p.Resample)
-	case p.Resample > 1 && p.solver().againstSums(p) != "":
-		e.add("resample is %d; %s", p.Resample, p.solver().againstSums(p))
+	case p.Resample > 1 && sideOf(p).againstSums(p) != "":
+		e.add("resample is %d; %s", p.Resample, sideOf(p).againstSums(p))
 	case p.Rounds > maxSums/p.Resample:
 		e.add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
 	}
@@ -182,7 +182,7 @@ func (statistics) ask(p *Params, to *schedule) {
 			}
 			each *= 1 - s.WeightCounts
 		}
-		p.solver().ask(p, &step, each)
+		sideOf(p).ask(p, &step, each)
 		to.steps = append(to.steps, step)
 	}
 }
@@ -190,12 +190,12 @@ func (statistics) ask(p *Params, to *schedule) {
 // answers takes the releases of no other stage.
 func (statistics) answers(string) bool { return true }
 
-func (statistics) length(p *Params, release string) int { return p.solver().length(p, release) }
+func (statistics) length(p *Params, release string) int { return sideOf(p).length(p, release) }
 func (statistics) beforeChoice(*Params) bool            { return false }
 func (statistics) takes(phase string) bool              { return phase == Statistics }
 
 func (statistics) contribute(c *contribution, r protocol.Release) (protocol.Vector, error) {
-	return c.params.solver().contribute(c, r.Name)
+	return sideOf(c.params).contribute(c, r.Name)
 }
 
 func (statistics) absorb(s *Strategy, r absorbed, run protocol.Runner) error {

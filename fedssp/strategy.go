@@ -2,7 +2,6 @@ package fedssp
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/fedsim/fedsim/fedssp/encoder"
@@ -17,12 +16,20 @@ type StrategyParams struct {
 	Steps   []Step // of Params.Steps, with scale, width and noise of every release set
 }
 
+// serverStage is the server's part of a stage of releases.
+type serverStage interface {
+	// takes reports whether sums of a phase belong to this stage. absorb takes in such a sum.
+	takes(phase string) bool
+	absorb(*Strategy, absorbed, protocol.Runner) error
+}
+
 // Strategy is the server's side: a server.Durable.
 //
 // A round without a release leaves the model as it is. Without counts weights are equal,
 // without a mean the mean is the middle of the scale, without biases they are zero, without
 // statistics V stays. Later steps run all the same.
 type Strategy struct {
+	stages    []serverStage
 	params    StrategyParams // the settings; once items are chosen, over these
 	all       Params         // of the whole catalogue
 	chosen    *chosen        // nil if all items are trained on, and until they are chosen
@@ -39,20 +46,14 @@ type Strategy struct {
 	encoded     bool             // the encoder moved in this outer step, and V has not followed
 }
 
-// New returns a strategy with the model at its start.
-func New(p StrategyParams) (*Strategy, error) {
-	want, err := p.Params.Steps()
-	errs := []error{err, p.Cohort.Validate()}
-	if err == nil {
-		errs = append(errs, checkSteps(p.Steps, want))
-	}
-	if err = errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("fedssp: %w", err)
-	}
-	s := &Strategy{params: p, all: p.Params}
+// newServer returns a strategy with the model at its start. Its settings and steps must be valid.
+// stages lists all that take in sums.
+func newServer(p StrategyParams, stages []serverStage) (*Strategy, error) {
+	s := &Strategy{params: p, stages: stages, all: p.Params}
+	var err error
 	switch {
 	case p.chooses():
-		s.model, s.solving = p.unchosen(), p.solver().begin(&s.all)
+		s.model, s.solving = p.unchosen(), serverSideOf(&s.all).begin(&s.all)
 	case p.TopItems > 0:
 		err = s.adopt(p.Listed)
 	default:
@@ -80,30 +81,8 @@ func (s *Strategy) prepareSolver() error {
 	if p.Encodes() {
 		s.encoder, err = p.newEncoder()
 	}
-	s.solving = p.solver().begin(p)
+	s.solving = serverSideOf(p).begin(p)
 	return err
-}
-
-// checkSteps checks that the steps match the settings' schedule, and are complete.
-func checkSteps(got, want []Step) error {
-	if len(got) != len(want) {
-		return fmt.Errorf("there are %d steps; the settings make %d", len(got), len(want))
-	}
-	var errs []error
-	for i, s := range got {
-		if s.Phase != want[i].Phase || len(s.Releases) != len(want[i].Releases) {
-			return fmt.Errorf("step %d is %q with %d releases; it must be %q with %d", i+1, s.Phase, len(s.Releases), want[i].Phase, len(want[i].Releases))
-		}
-		for k, r := range s.Releases {
-			bare := r
-			bare.Scale, bare.Width, bare.Noise = 0, 0, protocol.Noise{}
-			if bare != want[i].Releases[k] {
-				errs = append(errs, fmt.Errorf("step %d: release %q has other bounds than the settings make; set scale, width and noise only", i+1, r.Name))
-			}
-			errs = append(errs, r.Validate())
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Current returns the model itself, not a copy.
@@ -149,7 +128,7 @@ func (s *Strategy) chosenBy(round uint64) bool {
 // Model returns the encoded model after the last sum that was taken in.
 func (s *Strategy) Model() []byte {
 	m := *s.model
-	s.params.solver().settle(s, &m)
+	serverSideOf(&s.params.Params).settle(s, &m)
 	return m.Encode()
 }
 
@@ -159,7 +138,7 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		r.values[rel.Name], r.noise[rel.Name] = released.Values[i], deviation(rel)
 	}
 	defer s.settle()
-	for _, x := range stages {
+	for _, x := range s.stages {
 		if x.takes(plan.Phase) {
 			if err := x.absorb(s, r, run); err != nil {
 				return err
@@ -186,7 +165,7 @@ func (p *StrategyParams) total() float64 { return float64(p.Cohort.Clients) }
 func (s *Strategy) broadcast(phase string) []byte {
 	m := *s.model.training(phase)
 	if phase == Statistics {
-		s.params.solver().planned(s, &m)
+		serverSideOf(&s.params.Params).planned(s, &m)
 	}
 	return m.Encode()
 }

@@ -30,7 +30,7 @@ func declareUser() {
 		always(func(s settings) float64 { return s.userRidge() * s.rankPenalty() }))
 	keys.userFeatureWeight = number("statistics.user-feature-weight", config.Between(0, 10), settings.weighsFeatures, "0.35 of our forms, 0 of the papers'",
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
-		always(func(s settings) float64 { return either(s.family().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
+		always(func(s settings) float64 { return either(s.form().ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
 	keys.userDrift = number("statistics.user-drift", config.Between(0, 10), explicit, "0.25 of our forms and of item biases alone, 0 of the papers'",
 		"Expected drift of a user's ratings from sitting to sitting, as a variance relative to a rating's. Each client fits its own drift, if its data have timestamps.",
 		always(settings.userDrift))
@@ -40,7 +40,7 @@ func declareUser() {
 		// With noise 0.15 gains 0.001 to 0.002 RMSE on MovieLens latest-small, and loses 0.0007 on
 		// synthetic:ml-1m.
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			return config.Fixed(either(settings{c}.variational(), 0.15, 0))
+			return config.Fixed(either(settingsOf(c).variational(), 0.15, 0))
 		},
 	})
 }
@@ -57,33 +57,38 @@ func (s settings) user(f *dataset.ItemFeatures) UserParams {
 type User struct {
 	*crowd
 	chosen   []int   // places of the sampled ratings among all; nil: not drawn yet, or all take part
-	scale    float64 // of weights with [user.GlobalNorm]; 0: not computed yet
+	scale    float64 // of weights with [GlobalNorm]; 0: not computed yet
 	u        []float64
 	bias     float64
 	at       int32 // its place among users
 	finished bool
 }
 
+// Stage is the client's part of a stage of releases.
+type clientStage interface {
+	// length counts the coordinates of the release of a name; 0: the settings have no release of
+	// that name.
+	length(p *Params, release string) int
+	// beforeChoice reports whether the stage covers the whole catalogue, and may come before the
+	// items to train on are chosen.
+	beforeChoice(*Params) bool
+	// contribute computes a client's addition to a sum.
+	contribute(*contribution, protocol.Release) (protocol.Vector, error)
+}
+
 // crowd is the common state of the users of one process.
 type crowd struct {
 	params *Params
+	stage  func(release string) clientStage // finds the stage of a release
 	all    model.RatingsByUser
 	kept   *model.RowArena // holds u of each user
 	timed  bool            // made up for timing: in every batch
 }
 
-// NewUser returns the trainer of a user with the given ratings, which it keeps and does not change.
-// A user may have none. Items must ascend and be within the settings, and values be on the scale.
-// For other ratings Contribute returns an error, to the owner only.
-func NewUser(p *Params, r model.UserRatings) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
-
-// NewUsers returns the trainers of many users of one process.
-func NewUsers(p *Params, n int, all model.RatingsByUser) []User {
-	return newUsers(p, n, all, model.NewRowArena(n, p.width()))
-}
-
-func newUsers(p *Params, n int, all model.RatingsByUser, kept *model.RowArena) []User {
-	shared, list := &crowd{params: p, all: all, kept: kept}, make([]User, n)
+// newUsers returns the trainers of n users of one process. They keep their embeddings in kept.
+// stage finds the stage of a release.
+func newUsers(p *Params, stage func(release string) clientStage, n int, all model.RatingsByUser, kept *model.RowArena) []User {
+	shared, list := &crowd{params: p, stage: stage, all: all, kept: kept}, make([]User, n)
 	for i := range list {
 		list[i] = User{crowd: shared, at: int32(i)}
 	}
@@ -183,7 +188,7 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 // Snapshot returns the user's own parameters, if it takes steps, and the sample of ratings, if
 // there is one. Fitted numbers are not saved: every round fits anew.
 func (t *User) Snapshot() ([]byte, error) {
-	keeps := t.params.solver().keeps(t.params)
+	keeps := clientSideOf(t.params).keeps(t.params)
 	if t.chosen == nil && (keeps == 0 || t.u == nil) {
 		return nil, nil
 	}
@@ -203,7 +208,7 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	if snapshot == nil {
 		return nil
 	}
-	size := 8 * t.params.solver().keeps(t.params)
+	size := 8 * clientSideOf(t.params).keeps(t.params)
 	if len(snapshot) < size {
 		return fmt.Errorf("fedssp: a snapshot of %d bytes; a user's parameters have %d", len(snapshot), size)
 	}
@@ -277,7 +282,8 @@ func (c *contribution) free() {
 
 // vector computes one release.
 func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
-	if want := c.User.params.length(r.Name); want == 0 {
+	of := c.stage(r.Name)
+	if want := of.length(c.User.params, r.Name); want == 0 {
 		return protocol.Vector{}, errors.New("no such release is known")
 	} else if r.Len != want {
 		return protocol.Vector{}, fmt.Errorf("it has %d coordinates; it must have %d", r.Len, want)
@@ -285,7 +291,7 @@ func (c *contribution) vector(r protocol.Release) (protocol.Vector, error) {
 	if err := c.asSampled(r); err != nil {
 		return protocol.Vector{}, err
 	}
-	of, ratings := stageOf(r.Name), c.ratings
+	ratings := c.ratings
 	if of.beforeChoice(c.params) {
 		ratings = c.all
 	} else if c.model.unchosen {

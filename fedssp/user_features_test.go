@@ -93,7 +93,7 @@ func TestTasteFit(t *testing.T) {
 		fixture.Near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
 	}
 	s := newStrategy(t, p, 1, 0)
-	s.model, s.round = shared, uint64(len(s.params.Steps)-1)
+	*s.Current(), s.round = *shared, uint64(len(s.params.Steps)-1)
 	plan, _, err := s.Next()
 	if err != nil {
 		t.Fatal(err)

@@ -34,9 +34,11 @@ import (
 
 // Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of
 // their own posteriors (variational Bayes). Ours; with little noise or none.
-const Variational Solver = "variational"
+var Variational Solver = variational{}
 
 type variational struct{ closed }
+
+func (variational) String() string { return namedVariational }
 
 func (x variational) keys() []*config.Key {
 	return append(x.closed.keys(), posteriorsKey.Key, keys.startSpread.Key, keys.optimiser.Key, keys.popularityWeight.Key)
@@ -53,12 +55,12 @@ func declarePosteriors() {
 	// Keys are chosen in this order: this key comes before the keys that depend on it.
 	posteriorsKey = config.DeclareText(config.Key{
 		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise or where it is small: ε at least 100, and ε·users at least 3000 times the items, at most 20000", Words: []string{yes, no},
-		When:       condition(func(s settings) bool { return s.items() && s.family().has(Variational) && !s.implicit() }).when(),
+		When:       condition(func(s settings) bool { return s.items() && s.form().has(namedVariational) && !s.implicit() }).when(),
 		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
-		ChooseWord: func(c config.Config, f *config.Facts) string { return (settings{c}).posteriors(f) },
+		ChooseWord: func(c config.Config, f *config.Facts) string { return settingsOf(c).posteriors(f) },
 		Check: func(c config.Config) string {
 			if posteriorsKey.Is(c, yes) {
-				return (settings{c}).problemOfPosteriors()
+				return settingsOf(c).problemOfPosteriors()
 			}
 			return ""
 		},
@@ -184,7 +186,7 @@ func (s *Strategy) fitPrior(d posterior.Design) (*itemPrior, error) {
 		}
 	}
 	for k := range e {
-		mean := func(j int) float64 { return s.model.jointMean(p, j, k) }
+		mean := func(j int) float64 { return s.Current().jointMean(p, j, k) }
 		var around float64
 		for j := range m {
 			around += dense.Sqr(mean(j)) / float64(m)
@@ -209,7 +211,7 @@ func (s *Strategy) fitPrior(d posterior.Design) (*itemPrior, error) {
 				y += d.Value[i] * w[d.Column[i]]
 			}
 			x.mean[j*e+k] = y
-			sum += dense.Sqr(mean(j)-y) + s.model.jointCovariance(p, j, k, k)
+			sum += dense.Sqr(mean(j)-y) + s.Current().jointCovariance(p, j, k, k)
 		}
 		x.variance[k] = max(sum/float64(m), leastVariance)
 	}
@@ -247,7 +249,7 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	v := s.model.variances(p)
+	v := s.Current().variances(p)
 	scale := n * p.fullWeight() / v.Residual
 	noise := s.momentNoise(r, n*p.fullWeight())
 	second, first := r.values[SecondMoments], r.values[FirstMoments]
@@ -281,12 +283,12 @@ func (s *Strategy) solveVariational(r absorbed, run protocol.Runner) error {
 			}
 			dense.InvertUpper(a, e)
 			dense.Pack(covariance[j*size:(j+1)*size], a, e)
-			copy(s.model.Items[j*d:(j+1)*d], b)
+			copy(s.Current().Items[j*d:(j+1)*d], b)
 			bias[j] = b[d]
 		}
 	})
-	s.model.Bias, s.model.Covariance = bias, covariance
-	s.model.Variances = p.learn(v, r.values[Scales], r.noise[Scales])
+	s.Current().Bias, s.Current().Covariance = bias, covariance
+	s.Current().Variances = p.learn(v, r.values[Scales], r.noise[Scales])
 	after, err := s.fitPrior(design)
 	if err != nil {
 		return err
@@ -338,9 +340,9 @@ func (s *Strategy) turn(prior *itemPrior, gramian []float64, users float64, run 
 	around := make([]float64, d*d)
 	for j := range m {
 		for a := range d {
-			x := s.model.Items[j*d+a] - prior.mean[j*e+a]
+			x := s.Current().Items[j*d+a] - prior.mean[j*e+a]
 			for b := range a + 1 {
-				around[a*d+b] += x*(s.model.Items[j*d+b]-prior.mean[j*e+b]) + s.model.jointCovariance(p, j, a, b)
+				around[a*d+b] += x*(s.Current().Items[j*d+b]-prior.mean[j*e+b]) + s.Current().jointCovariance(p, j, a, b)
 			}
 		}
 	}
@@ -361,12 +363,12 @@ func (s *Strategy) turn(prior *itemPrior, gramian []float64, users float64, run 
 	dense.Blocks(run, m, func(from, to int) {
 		full, part, v := make([]float64, e*e), make([]float64, e*e), make([]float64, d)
 		for j := from; j < to; j++ {
-			row := s.model.Items[j*d : (j+1)*d]
+			row := s.Current().Items[j*d : (j+1)*d]
 			copy(v, row)
 			for a := range row {
 				row[a] = dense.Dot(matrix[a*e:a*e+d], v)
 			}
-			packed := s.model.Covariance[j*size : (j+1)*size]
+			packed := s.Current().Covariance[j*size : (j+1)*size]
 			dense.Unpack(full, packed, e, 1)
 			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(matrix, e), dense.Square(full, e), 0, dense.Square(part, e))
 			blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.Square(part, e), dense.Square(matrix, e), 0, dense.Square(full, e))

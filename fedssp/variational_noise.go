@@ -79,7 +79,7 @@ func (x *discounted) load(a, b []float64, j int, second, first []float64) {
 	x.eigen.Decompose(a)
 	noise := dense.Sqr(x.first)
 	for k := range e {
-		noise += dense.Sqr(trust*x.second*x.strategy.model.jointMean(p, j, k)) / 2
+		noise += dense.Sqr(trust*x.second*x.strategy.Current().jointMean(p, j, k)) / 2
 	}
 	clear(x.right)
 	for k, y := range first {

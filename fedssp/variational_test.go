@@ -137,10 +137,10 @@ func TestPosteriorOfAUser(t *testing.T) {
 	fixture.Near(t, "means", w.beta, mean.RawVector().Data, 1e-9)
 	for a := range n {
 		for b := range n {
-			fixture.Near(t, "covariance", []float64{w.fits.covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
+			fixture.Near(t, "covariance", []float64{fitsOf(w).covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
 		}
 	}
-	fixture.Near(t, "precision and residuals", []float64{w.fits.precision, w.fits.residuals}, []float64{precision, precision * residuals()}, 1e-9)
+	fixture.Near(t, "precision and residuals", []float64{fitsOf(w).precision, fitsOf(w).residuals}, []float64{precision, precision * residuals()}, 1e-9)
 
 	// E[(y - μ - own)·g] is the product of means less the covariance of own and g, which has none
 	// with the 1.
@@ -172,7 +172,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	p := kinds(12, 3)["variational"]
 	s := newStrategy(t, p, 9, 0)
-	s.model = uncertain(&p, 2)
+	*s.Current() = *uncertain(&p, 2)
 	d, e := p.Rank, p.joint()
 	rng := rand.New(rand.NewPCG(4, 4))
 	second := make([]float64, d*d) // of users: Σ u uᵀ
@@ -201,8 +201,8 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	for i := range d {
 		unit[i*d+i] = 1
 	}
-	before := *s.model
-	before.Items, before.Covariance = slices.Clone(s.model.Items), slices.Clone(s.model.Covariance)
+	before := *s.Current()
+	before.Items, before.Covariance = slices.Clone(s.Current().Items), slices.Clone(s.Current().Covariance)
 	packed := make([]float64, p.packed())
 	dense.Pack(packed, second, d)
 	prior := &itemPrior{mean: make([]float64, p.Items*e), variance: make([]float64, e)}
@@ -211,11 +211,11 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	for j := range p.Items {
 		for k := range p.Items {
 			x, c := metric(&before, j, k, mean)
-			gotX, gotC := metric(s.model, j, k, unit)
+			gotX, gotC := metric(s.Current(), j, k, unit)
 			fixture.Near(t, "metric", []float64{gotX, gotC}, []float64{x, c}, 1e-9)
 		}
-		fixture.Near(t, "variance of the bias", []float64{s.model.jointCovariance(&p, j, d, d)}, []float64{before.jointCovariance(&p, j, d, d)}, 1e-12)
-		off += s.model.Items[j*d]*s.model.Items[j*d+1] + s.model.jointCovariance(&p, j, 1, 0)
+		fixture.Near(t, "variance of the bias", []float64{s.Current().jointCovariance(&p, j, d, d)}, []float64{before.jointCovariance(&p, j, d, d)}, 1e-12)
+		off += s.Current().Items[j*d]*s.Current().Items[j*d+1] + s.Current().jointCovariance(&p, j, 1, 0)
 	}
 	fixture.Near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
 }

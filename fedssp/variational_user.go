@@ -59,11 +59,21 @@ type fits struct {
 	weight     float64   // of a rating in moments that are bounded; 0: not computed yet, -1: none
 }
 
+// fitsOf returns the memory of posteriors in a workspace.
+func fitsOf(w *workspace) *fits {
+	f, ok := w.solver.(*fits)
+	if !ok {
+		f = new(fits)
+		w.solver = f
+	}
+	return f
+}
+
 // variational sets beta and the rest of the user's posterior. If they cannot be computed, beta is
 // zero and nothing is known.
 func (w *workspace) variational(p *Params, m shared) {
 	v := m.variances(p)
-	f, n, e := &w.fits, w.width, p.joint()
+	f, n, e := fitsOf(w), w.width, p.joint()
 	f.covariance, f.normal, f.factor, f.right = resize(f.covariance, n*n), resize(f.normal, n*n), resize(f.factor, n*n), resize(f.right, n)
 	f.known, f.joint, f.moments = resize(f.known, p.packedJoint()), resize(f.joint, e*e), resize(f.moments, e*e)
 	for _, j := range w.items {
@@ -109,7 +119,7 @@ func (w *workspace) variational(p *Params, m shared) {
 
 // fitPosterior solves for means and covariance of beta. It returns false if float64 cannot.
 func (w *workspace) fitPosterior(p *Params, v Variances) bool {
-	f, n := &w.fits, w.width
+	f, n := fitsOf(w), w.width
 	by := f.precision / v.Residual
 	for i, x := range f.normal {
 		f.factor[i] = by * x
@@ -149,7 +159,7 @@ func (w *workspace) variance(p *Params, v Variances, i int) float64 {
 
 // secondMoments sets E[g gᵀ].
 func (w *workspace) secondMoments(p *Params) {
-	f, e, d := &w.fits, p.joint(), p.Rank
+	f, e, d := fitsOf(w), p.joint(), p.Rank
 	for a := range d {
 		for b := range d {
 			f.moments[a*e+b] = w.beta[a]*w.beta[b] + f.covariance[a*w.width+b]
@@ -162,7 +172,7 @@ func (w *workspace) secondMoments(p *Params) {
 // expectedResiduals sets Σ_j E[e²]: the residuals of the means, plus the uncertainty of the user
 // and of the items.
 func (w *workspace) expectedResiduals(p *Params) {
-	f, n := &w.fits, w.width
+	f, n := fitsOf(w), w.width
 	w.secondMoments(p)
 	f.residuals = dense.Dot(f.joint, f.moments)
 	for k, y := range w.value {
@@ -179,7 +189,7 @@ func (w *workspace) expectedResiduals(p *Params) {
 // share is 1, or the factor that brings E[g gᵀ] down to the bound. A user with larger moments
 // counts less.
 func (w *workspace) share(p *Params) float64 {
-	x := dense.Norm(w.fits.moments)
+	x := dense.Norm(fitsOf(w).moments)
 	switch bound := dense.Sqr(p.ClipUser); {
 	case x <= bound:
 		return justBelow
@@ -210,7 +220,7 @@ const justBelow = 1 - 1e-12
 // of one contribution.
 func (variational) contribute(c *contribution, name string) (protocol.Vector, error) {
 	c.fitVariational()
-	p, w, f := c.params, c.work, &c.work.fits
+	p, w, f := c.params, c.work, fitsOf(c.work)
 	share := w.share(p)
 	switch name {
 	case Gramian:
@@ -255,7 +265,7 @@ func (c *contribution) fitVariational() {
 
 // firstMoments returns, for each rated item, E[(y - μ - b_i - <t_i, x_j>)·g] times a weight.
 func (c *contribution) firstMoments(weight float64) []float64 {
-	p, w, f := c.params, c.work, &c.work.fits
+	p, w, f := c.params, c.work, fitsOf(c.work)
 	d, e, n := p.Rank, p.joint(), w.width
 	out := make([]float64, len(w.value)*e)
 	bound := p.ClipRating * p.ClipUser
@@ -283,7 +293,7 @@ func (c *contribution) firstMoments(weight float64) []float64 {
 
 // scales returns the user's part of the sums that variances are learned from.
 func (c *contribution) scales() []float64 {
-	p, w, f := c.params, c.work, &c.work.fits
+	p, w, f := c.params, c.work, fitsOf(c.work)
 	v, n, m := c.model.variances(p), w.width, float64(p.Items)
 	second := func(i int) float64 { return dense.Sqr(w.beta[i]) + f.covariance[i*n+i] }
 	x := make([]float64, numScales)
@@ -335,7 +345,7 @@ func (p *Params) scaleUnit(i int) float64 {
 // weight that brings second-moments down to the norm Γ_u² and first-moments to their bound. The
 // sent vectors are measured, so no choice of the server's model can exceed them.
 func (c *contribution) bounded(weight float64) float64 {
-	p, f := c.params, &c.work.fits
+	p, f := c.params, fitsOf(c.work)
 	if f.weight == 0 {
 		second := math.Sqrt(float64(len(c.work.value))) * dense.Norm(f.moments)
 		first := dense.Norm(c.firstMoments(1))

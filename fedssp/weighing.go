@@ -21,6 +21,18 @@ const (
 	TailSample Budgeting = "tail"
 )
 
+// Normaliser says how weights are brought to Σ w² <= 1 of a user.
+type Normaliser string
+
+const (
+	// PerUserNorm scales each user's weights so that Σ w² is 1, as in am-ssp E.1.4.
+	PerUserNorm Normaliser = "user"
+	// GlobalNorm uses one scale for all users: Σ w² of an average user is 1/Headroom. The weights
+	// of a user beyond 1 are scaled back. These are equations (11) and (12) of the multi-task
+	// paper, with β = 1 and c(n) = Headroom.
+	GlobalNorm Normaliser = "global"
+)
+
 func weighingKeys() []*config.Key {
 	return []*config.Key{keys.budgeting.Key, keys.exponent.Key, keys.normalise.Key, keys.headroom.Key, keys.perUser.Key}
 }
@@ -30,7 +42,7 @@ func declareWeighing() {
 	keys.budgeting = word("statistics.budgeting", []string{string(Weights), string(UniformSample), string(TailSample)}, nil,
 		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
 		func(s settings, _ *config.Facts) string {
-			if s.family().sampled {
+			if s.form().sampled {
 				return string(UniformSample)
 			}
 			return string(Weights)
@@ -40,13 +52,13 @@ func declareWeighing() {
 	keys.exponent = number("statistics.exponent", config.Between(0, 2), settings.weights, "0; 0.1 of ada-dpals, ada-dpsgd and am-ssp-ids; 0.25 of am-ssp, am-dpsgd and dp-sgd-mf, as published",
 		"How much more a rating of a rare item weighs: by the item's private count to the power of minus this.",
 		always(func(s settings) float64 {
-			if s.family().dense {
+			if s.form().dense {
 				return 0.25
 			}
-			return either(s.family().weighted, 0.1, 0)
+			return either(s.form().weighted, 0.1, 0)
 		}))
 	keys.normalise = config.DeclareText(config.Key{
-		Name: "statistics.normalise", Kind: config.Word, Default: string(user.PerUserNorm), Words: []string{string(user.PerUserNorm), string(user.GlobalNorm)},
+		Name: "statistics.normalise", Kind: config.Word, Default: string(PerUserNorm), Words: []string{string(PerUserNorm), string(GlobalNorm)},
 		When: condition(settings.weights).when(),
 		Help: "How weights are brought to the bound of a user: by each user's own scale, or by one for all users, with larger weights scaled back (multi-task, (11) and (12)).",
 	})
@@ -70,7 +82,7 @@ func (s settings) perUser() int {
 func (s settings) weighing() WeighingParams {
 	c := s.Config
 	return WeighingParams{
-		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: user.Normaliser(keys.normalise.Of(c)),
+		Budgeting: Budgeting(keys.budgeting.Of(c)), Exponent: keys.exponent.Value(c), Normalise: Normaliser(keys.normalise.Of(c)),
 		Headroom: keys.headroom.Value(c), PerUser: s.perUser(),
 	}
 }
@@ -78,9 +90,9 @@ func (s settings) weighing() WeighingParams {
 // WeighingParams sets how a user's sensitivity is divided among its ratings.
 type WeighingParams struct {
 	Budgeting Budgeting
-	Exponent  float64         // of the weights, 0 (equal) to 2
-	Normalise user.Normaliser // "" is PerUserNorm
-	Headroom  float64         // c(n) of GlobalNorm, positive; else 0
+	Exponent  float64    // of the weights, 0 (equal) to 2
+	Normalise Normaliser // "" is PerUserNorm
+	Headroom  float64    // c(n) of GlobalNorm, positive; else 0
 	// PerUser is the most ratings in a user's sample. With the variational solver it is the number
 	// of a user's ratings that count in full, and positive if there is noise; else 0.
 	PerUser int
@@ -91,11 +103,11 @@ func (p *Params) checkBudgeting(e *problems) {
 	case Weights:
 		e.within(keys.exponent, p.Exponent)
 		switch p.Normalise {
-		case user.PerUserNorm, "":
-		case user.GlobalNorm:
+		case PerUserNorm, "":
+		case GlobalNorm:
 			e.within(keys.headroom, p.Headroom)
 		default:
-			e.add("normalise is %q; it must be %s or %s", p.Normalise, user.PerUserNorm, user.GlobalNorm)
+			e.add("normalise is %q; it must be %s or %s", p.Normalise, PerUserNorm, GlobalNorm)
 		}
 	case UniformSample, TailSample:
 		e.within(keys.perUser, float64(p.PerUser))
@@ -126,7 +138,7 @@ func (c *contribution) weigh() error {
 		for k := range c.weights {
 			c.weights[k] = 1 / math.Sqrt(float64(p.PerUser))
 		}
-	case p.Normalise == user.GlobalNorm && counts != nil:
+	case p.Normalise == GlobalNorm && counts != nil:
 		if c.scale == 0 { // counts are released once
 			c.scale = user.GlobalScale(c.model.count, p.Items, c.clients, p.Exponent, p.Headroom)
 		}

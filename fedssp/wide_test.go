@@ -49,8 +49,8 @@ func TestItemsAreChosenByReleasedWeights(t *testing.T) {
 	if want := []int32{0, 2, 5}; !slices.Equal(s.chosen.items, want) {
 		t.Fatalf("items %v are chosen, want %v", s.chosen.items, want)
 	}
-	if !slices.Equal(s.model.biasesOf(6), whole.model.Bias) {
-		t.Errorf("biases are %v; those of a run over all items are %v", s.model.biasesOf(6), whole.model.Bias)
+	if !slices.Equal(s.Current().biasesOf(6), whole.Current().Bias) {
+		t.Errorf("biases are %v; those of a run over all items are %v", s.Current().biasesOf(6), whole.Current().Bias)
 	}
 	plan, _, err := s.Next()
 	if err != nil {
@@ -294,8 +294,8 @@ func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for part, x := range map[string][2][]float64{
-				"items": {m.Items, s.model.Items}, "biases": {m.Bias, s.model.Bias}, "counts": {m.Counts, s.model.Counts},
-				"others": {m.rest, s.model.rest}, "biases of others": {m.restBias, s.model.restBias}, "gramian": {m.Gramian, s.model.Gramian}, "mean": {{m.Mean}, {s.model.Mean}},
+				"items": {m.Items, s.Current().Items}, "biases": {m.Bias, s.Current().Bias}, "counts": {m.Counts, s.Current().Counts},
+				"others": {m.rest, s.Current().rest}, "biases of others": {m.restBias, s.Current().restBias}, "gramian": {m.Gramian, s.Current().Gramian}, "mean": {{m.Mean}, {s.Current().Mean}},
 			} {
 				if !slices.Equal(x[0], x[1]) {
 					t.Errorf("%s: after %d rounds clients have %s %v, the server %v", name, s.round, part, x[0], x[1])

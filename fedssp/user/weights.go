@@ -12,18 +12,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// Normaliser says how weights are brought to Σ w² <= 1 of a user.
-type Normaliser string
-
-const (
-	// PerUserNorm scales each user's weights so that Σ w² is 1, as in am-ssp E.1.4.
-	PerUserNorm Normaliser = "user"
-	// GlobalNorm uses one scale for all users: Σ w² of an average user is 1/Headroom. The weights
-	// of a user beyond 1 are scaled back. These are equations (11) and (12) of the multi-task
-	// paper, with β = 1 and c(n) = Headroom.
-	GlobalNorm Normaliser = "global"
-)
-
 // The client clamps broadcast counts to this range. Below 1 a count is noise; no true count is
 // above the range.
 const (
