@@ -296,7 +296,7 @@ func TestChoicesAreRefused(t *testing.T) {
 	if _, err = DecodeModel(good, &p); err != nil {
 		t.Fatal(err)
 	}
-	at := len(modelDomain) + 1 + 8
+	at := len(ofModels) + 1 + 8
 	put := func(i int, x byte) []byte {
 		b := slices.Clone(good)
 		b[i] = x
@@ -311,7 +311,7 @@ func TestChoicesAreRefused(t *testing.T) {
 		{put(at+4, 6), "do not ascend, or one is not below 6"},
 		{put(at+3, 0x80), "not below 6"},
 		{good[:len(good)-8], "bytes"},
-		{put(len(modelDomain), hasCounts), "does not say which items"},
+		{put(len(ofModels), 1), "does not say which items"},
 		{start(all).Encode(), "bytes; before items are chosen it has"},
 	} {
 		if _, err := DecodeModel(bad.model, &p); err == nil || !strings.Contains(err.Error(), bad.want) {

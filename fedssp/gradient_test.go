@@ -2,6 +2,7 @@ package fedssp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,6 +19,24 @@ import (
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
+
+// begin gives a user that takes steps an embedding and a bias to take the next one from. A sample
+// of ratings that was drawn stays.
+func begin(t *testing.T, u *User, embedding []float64, bias float64) {
+	t.Helper()
+	var b []byte
+	for _, x := range append(slices.Clone(embedding), bias) {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	if old, err := u.Snapshot(); err != nil {
+		t.Fatal(err)
+	} else if old != nil {
+		b = append(b, old[len(b):]...)
+	}
+	if err := u.Resume(b, simulated.New(1, "client/0")); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // gradientPlan is a plan of the first sum of gradients, at parameters other than the start's.
 func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
@@ -184,7 +203,7 @@ func TestUsersOwnStep(t *testing.T) {
 	plan, m := gradientPlan(t, &p)
 	for i, r := range rows {
 		user := NewUser(&p, r)
-		user.u, user.bias = slices.Repeat([]float64{0.2}, p.width()), -0.1
+		begin(t, user, slices.Repeat([]float64{0.2}, p.width()), -0.1)
 		objective := func(x []float64) float64 {
 			u, own := x[:p.width()], x[p.width()]
 			sum := p.UserRidge/2*floats.Dot(u, u) + p.UserBiasRidge/2*own*own
@@ -193,11 +212,11 @@ func TestUsersOwnStep(t *testing.T) {
 			}
 			return sum
 		}
-		at := append(slices.Clone(user.u), user.bias)
+		at := append(slices.Clone(user.Embedding()), user.Bias())
 		want := slices.Clone(at)
 		floats.AddScaled(want, -p.Descent.UserRate/(float64(len(r.Items))+p.UserRidge), fd.Gradient(nil, objective, at, &fd.Settings{Formula: fd.Central}))
 		contribute(t, user, plan, i)
-		fixture.Near(t, fmt.Sprint("user ", i), append(slices.Clone(user.u), user.bias), want, 1e-6)
+		fixture.Near(t, fmt.Sprint("user ", i), append(slices.Clone(user.Embedding()), user.Bias()), want, 1e-6)
 	}
 }
 
@@ -220,7 +239,7 @@ func TestSnapshotOfSteps(t *testing.T) {
 		if err := other.Resume(b, simulated.New(5, "client/0")); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := contribute(t, other, plan, 0), contribute(t, user, plan, 0); !slices.Equal(last(got).Value, last(want).Value) || !slices.Equal(other.u, user.u) {
+		if got, want := contribute(t, other, plan, 0), contribute(t, user, plan, 0); !slices.Equal(last(got).Value, last(want).Value) || !slices.Equal(other.Embedding(), user.Embedding()) {
 			t.Errorf("%s: gone on with, the user is another", name)
 		}
 		nan := slices.Clone(b)

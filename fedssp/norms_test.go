@@ -60,8 +60,10 @@ func TestNormOfItems(t *testing.T) {
 				}
 				one, other := NewUser(&p, row), NewUser(&free, row)
 				if p.Solver == Joint { // it begins at zero, and says nothing there
-					one.u = slices.Repeat([]float64{1}, p.width())
-					other.u = slices.Clone(one.u)
+					contribute(t, one, plan(held[step]), i) // draws the sample, if there is one
+					contribute(t, other, plan(before[step]), i)
+					begin(t, one, slices.Repeat([]float64{1}, p.width()), 0)
+					begin(t, other, slices.Repeat([]float64{1}, p.width()), 0)
 				}
 				got, want := contribute(t, one, plan(held[step]), i), contribute(t, other, plan(before[step]), i)
 				last := len(got) - 1

@@ -51,10 +51,10 @@ func TestDesign(t *testing.T) {
 
 // A vocabulary beyond the limit keeps the values that most items have.
 func TestDesignKeepsTheCommonest(t *testing.T) {
-	const n = 3 * (maxColumns + 10)
+	const n = 3 * (mostColumns + 10)
 	p := plain(n, 1)
 	cat := dataset.Category{Name: "word", Start: []int32{0}}
-	for v := range maxColumns + 10 {
+	for v := range mostColumns + 10 {
 		cat.Values = append(cat.Values, strings.Repeat("x", v+1))
 	}
 	add := func(values ...int32) {
@@ -64,25 +64,25 @@ func TestDesignKeepsTheCommonest(t *testing.T) {
 		cat.Start = append(cat.Start, int32(len(cat.Value)))
 	}
 	for j := range n { // value v stands with two items, the last ten with three
-		v := int32(j % (maxColumns + 10))
-		if j < 2*(maxColumns+10) || v >= maxColumns {
+		v := int32(j % (mostColumns + 10))
+		if j < 2*(mostColumns+10) || v >= mostColumns {
 			add(v)
 		} else {
 			add()
 		}
 	}
 	p.Features = &dataset.ItemFeatures{Items: n, Categories: []dataset.Category{cat}}
-	columns, _ := commonest(p.Features, maxColumns)
+	columns, _ := commonest(p.Features, mostColumns)
 	kept := 0
 	for v, c := range columns[0] {
 		if c >= 0 {
 			kept++
-		} else if v >= maxColumns {
+		} else if v >= mostColumns {
 			t.Errorf("value %d of three items has no column, others of two have", v)
 		}
 	}
-	if kept != maxColumns {
-		t.Errorf("%d columns, want %d", kept, maxColumns)
+	if kept != mostColumns {
+		t.Errorf("%d columns, want %d", kept, mostColumns)
 	}
 }
 

@@ -14,6 +14,14 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// These strings begin models and states, and this many columns a design has, as the forms say.
+const (
+	ofModels       = "fedsim/fedssp/model/v1\n"
+	ofSingleModels = "fedsim/fedssp/model/v2\n"
+	ofStates       = "fedsim/fedssp/state/v1\n"
+	mostColumns    = 500
+)
+
 // A strategy that is saved and restored after any round continues as if nothing had happened: plans
 // and model are the same to the bit.
 func TestRestoreContinuesExactly(t *testing.T) {
@@ -97,8 +105,8 @@ func TestRestoreRefuses(t *testing.T) {
 		c[i] = b
 		return c
 	}
-	begin := len(stateDomain) + 16
-	model := begin + 12 + len(modelDomain) + 1
+	begin := len(ofStates) + 16
+	model := begin + 12 + len(ofModels) + 1
 	nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
 	put := func(i int, x []byte) []byte { return slices.Replace(slices.Clone(state), i, i+len(x), x...) }
 	other := full(7, 2)
@@ -113,8 +121,8 @@ func TestRestoreRefuses(t *testing.T) {
 		want  string
 	}{
 		{"nothing", nil, "0 bytes"},
-		{"another version", at(len(stateDomain)-2, '2'), "another algorithm or version"},
-		{"another session", at(len(stateDomain), 9), "is of session 09"},
+		{"another version", at(len(ofStates)-2, '2'), "another algorithm or version"},
+		{"another session", at(len(ofStates), 9), "is of session 09"},
 		{"a later round", at(begin+7, 5), "of round 5; the last one is 4"},
 		{"a long model", at(begin+8, 1), "ends within its model"},
 		{"another model", at(begin+12, 'x'), "another algorithm or version"},
@@ -216,7 +224,7 @@ func FuzzDecodeModel(f *testing.F) {
 	m := start(p)
 	m.Counts, m.Bias = []float64{1, 2, 3}, []float64{0, 0, 1}
 	f.Add(m.Encode())
-	f.Add([]byte(modelDomain))
+	f.Add([]byte(ofModels))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, p := range []*Params{&p, &implicit} {
 			if m, err := DecodeModel(b, p); err == nil && !bytes.Equal(m.Encode(), b) {
@@ -230,7 +238,7 @@ func FuzzRestore(f *testing.F) {
 	s, state := trained(f)
 	f.Add(state)
 	f.Add(state[:len(state)-1])
-	f.Add([]byte(stateDomain))
+	f.Add([]byte(ofStates))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if s.Restore(b) != nil {
 			return

@@ -286,7 +286,7 @@ func TestPosteriorsRefused(t *testing.T) {
 		e, err := opened.Try(t, "algorithm=ssp-c statistics.posteriors=yes "+settings)
 		switch {
 		case want == "-":
-			if err != nil || posteriorsKey.Of(e.Config) != yes {
+			if err != nil || posteriorsKey.Of(e.Config) != "yes" {
 				t.Errorf("%s: %v", settings, err)
 			}
 		case err == nil || !strings.Contains(err.Error(), want):
@@ -296,7 +296,7 @@ func TestPosteriorsRefused(t *testing.T) {
 			continue
 		}
 		e, err = opened.Try(t, "algorithm=ssp-c "+settings)
-		if err != nil || posteriorsKey.Of(e.Config) == yes {
+		if err != nil || posteriorsKey.Of(e.Config) == "yes" {
 			t.Errorf("%s, left open: %v", settings, err)
 		}
 	}

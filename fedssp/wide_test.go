@@ -248,7 +248,7 @@ func TestSinglePrecisionBytes(t *testing.T) {
 func TestModelsInSinglePrecisionAreRefused(t *testing.T) {
 	p, m := singleExample(t)
 	good := m.Encode()
-	at := len(singleDomain)
+	at := len(ofSingleModels)
 	put := func(i int, x byte) []byte {
 		b := slices.Clone(good)
 		b[i] = x
