@@ -321,10 +321,10 @@ func TestChoicesAreRefused(t *testing.T) {
 	if _, err := DecodeModel(good, &all); err == nil || !strings.Contains(err.Error(), "all are trained on") {
 		t.Errorf("a choice where there is none: %v", err)
 	}
-	user, empty := NewUser(&p, model.Ratings{Items: []int32{2}, Values: []float32{3}}), NewUser(&p, model.Ratings{})
+	one, empty := NewUser(&p, model.Ratings{Items: []int32{2}, Values: []float32{3}}), NewUser(&p, model.Ratings{})
 	step := complete(t, p, 0)[1]
 	plan := &protocol.Plan{Round: 2, Phase: step.Phase, Releases: step.Releases, Broadcast: p.unchosen().Encode()}
-	for _, u := range []*User{user, empty} {
+	for _, u := range []*User{one, empty} {
 		if _, err := u.Contribute(plan, simulated.New(5, "client"), serial{}); err == nil || !strings.Contains(err.Error(), "does not say which items") {
 			t.Errorf("statistics before items are chosen: %v", err)
 		}

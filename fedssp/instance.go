@@ -270,11 +270,11 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 	for _, part := range []split.HeldOut{x.setup.Held.Validation, x.setup.Held.Test} {
 		rows := part.History.ByUser()
 		run.Each(len(part.Users), func(i int) {
-			user := int(part.Users[i])
-			rows.Lend(user, func(items []int32, values []float32) {
+			at := int(part.Users[i])
+			rows.Lend(at, func(items []int32, values []float32) {
 				u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
-				copy(m.users.Row(user), u)
-				m.bias[user] = bias
+				copy(m.users.Row(at), u)
+				m.bias[at] = bias
 			})
 		})
 	}
@@ -339,8 +339,8 @@ func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
 
 // one calls hear with a predictor of one user, as user 0, and with the user's ratings. The ratings
 // are valid until hear returns.
-func (f fitting) one(user int, hear func(*predictor, model.Ratings)) {
-	f.setup.Lend(user, func(r model.Ratings) {
+func (f fitting) one(at int, hear func(*predictor, model.Ratings)) {
+	f.setup.Lend(at, func(r model.Ratings) {
 		u, bias := f.instance.params.FitUser(f.Model, r)
 		out := f.instance.predictor(f.Model).hold(model.NewMatrix(1, len(u)))
 		copy(out.users.Row(0), u)

@@ -131,8 +131,8 @@ func TestHessiansAndGradients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, user := range users {
-			v := contribute(t, user, plan, i)
+		for i, one := range users {
+			v := contribute(t, one, plan, i)
 			u, own := p.FitUser(m, rows[i])
 			if norm := math.Sqrt(u[0]*u[0] + u[1]*u[1] + u[2]*u[2]); norm > p.ClipUser {
 				for a := range u {

@@ -98,12 +98,12 @@ func TestTasteFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := NewUser(&p, r)
-	vectors := contribute(t, user, plan, 0)
-	if err = user.Finish(plan.Broadcast, serial{}); err != nil {
+	one := NewUser(&p, r)
+	vectors := contribute(t, one, plan, 0)
+	if err = one.Finish(plan.Broadcast, serial{}); err != nil {
 		t.Fatal(err)
 	}
-	fixture.Near(t, "embedding", user.Embedding(), u, 1e-12)
+	fixture.Near(t, "embedding", one.Embedding(), u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
 	clipUser(clipped, p.ClipUser)
 	moments := spread(vectors[1], m*d)

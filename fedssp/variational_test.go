@@ -278,26 +278,26 @@ func TestVariationalLearnsMore(t *testing.T) {
 // Settings that posteriors cannot serve are refused if posteriors are asked for; otherwise
 // posteriors are left out.
 func TestPosteriorsRefused(t *testing.T) {
-	for settings, want := range map[string]string{
+	for set, want := range map[string]string{
 		"feedback=implicit epsilon=inf": "", "epsilon=inf statistics.gramian=one": "per-item",
 		"epsilon=inf encoder.optimiser=adam": "exact", "epsilon=inf statistics.bias-first=no": "biases come first",
 		"epsilon=inf statistics.budgeting=tail": "weights", "epsilon=inf": "-",
 	} {
-		e, err := opened.Try(t, "algorithm=ssp-c statistics.posteriors=yes "+settings)
+		e, err := opened.Try(t, "algorithm=ssp-c statistics.posteriors=yes "+set)
 		switch {
 		case want == "-":
 			if err != nil || posteriorsKey.Of(e.Config) != "yes" {
-				t.Errorf("%s: %v", settings, err)
+				t.Errorf("%s: %v", set, err)
 			}
 		case err == nil || !strings.Contains(err.Error(), want):
-			t.Errorf("%s: %v; want %q", settings, err, want)
+			t.Errorf("%s: %v; want %q", set, err, want)
 		}
 		if want == "-" {
 			continue
 		}
-		e, err = opened.Try(t, "algorithm=ssp-c "+settings)
+		e, err = opened.Try(t, "algorithm=ssp-c "+set)
 		if err != nil || posteriorsKey.Of(e.Config) == "yes" {
-			t.Errorf("%s, left open: %v", settings, err)
+			t.Errorf("%s, left open: %v", set, err)
 		}
 	}
 }
