@@ -7,98 +7,102 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
 )
 
 // onScale lists the stages of algorithms that take ratings on a scale only. biasesOnly lists the
 // stages of algorithms that learn no embeddings.
 var (
-	onScale    = []stage{counting{}, averaging{}, biasing{}, statistics{}}
-	biasesOnly = []stage{counting{}, averaging{}, biasing{}, ranking{}}
+	onScale    = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Statistics{}}
+	biasesOnly = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Ranking{}}
 )
 
 // family is an algorithm of this package. In each algorithm users send sufficient statistics; the
 // form holds the differences.
 type family struct {
 	about  algorithm.About
-	stages []stage // the releases of a run are among them
-	form   form
+	stages []stage.Stage // the releases of a run are among them
+	form   settings.Form
 }
 
 func (f *family) About() *algorithm.About { return &f.about }
 
-func (f *family) formOf() *form { return &f.form }
+func (f *family) FormOf() *settings.Form { return &f.form }
 
 // solverNamed returns the algorithm's solver of a name; without embeddings any solver, which is
 // never asked.
-func (f *family) solverNamed(name string) Solver {
-	for _, x := range f.form.solvers {
+func (f *family) solverNamed(name string) kernel.Solver {
+	for _, x := range f.form.Solvers {
 		if x.String() == name {
 			return x
 		}
 	}
-	return ALS
+	return solver.ALS
 }
 
 func init() {
-	declareKeys()
+	declareCentral()
 	for _, f := range []*family{
 		{
 			about:  algorithm.About{Name: "dpals", Help: "solves for items from sufficient statistics of at most so many ratings of each user", Paper: "multi-task, algorithm 1"},
-			stages: stages, form: form{solvers: []Solver{ALS}, sampled: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Sampled: true},
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpals", Help: "dpals of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
-			stages: stages, form: form{solvers: []Solver{ALS}, weighted: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Weighted: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "factors public features of items beside the ratings", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
-			stages: stages, form: form{solvers: []Solver{CMF}, ours: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.CMF}, Ours: true},
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of docs/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stages, form: form{solvers: []Solver{ALS, Encoded, Pooled, Variational}, ours: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "takes the statistics with fresh noise for every step of the solver", Paper: "AM-SSP, algorithm 2",
 				Features: algorithm.TakesFeatures},
-			stages: stages, form: form{solvers: []Solver{Encoded}, ours: true, resampled: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.Encoded}, Ours: true, Resampled: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and statistics of each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
 				Features: algorithm.TakesFeatures},
-			stages: stages, form: form{solvers: []Solver{ALS, Encoded, Pooled}, weighted: true, dense: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an embedding of each item's own in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stages, form: form{solvers: []Solver{ALS, Encoded, Pooled}, weighted: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-convex", Help: "sends the second-order expansion of a convex loss", Paper: "AM-SSP, algorithm 7",
 				Features: algorithm.TakesFeatures},
-			stages: onScale, form: form{solvers: []Solver{Convex}, ours: true},
+			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Convex}, Ours: true},
 		},
 		{
 			about:  algorithm.About{Name: "dpsgd", Help: "takes steps against gradients of at most so many ratings of each user", Paper: "multi-task, table 2"},
-			stages: onScale, form: form{solvers: []Solver{Gradient}, sampled: true},
+			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Gradient}, Sampled: true},
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
-			stages: onScale, form: form{solvers: []Solver{Gradient}, weighted: true},
+			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Gradient}, Weighted: true},
 		},
 		{
 			about: algorithm.About{Name: "am-dpsgd", Help: "am-ssp with sums of gradients of its encoder in place of statistics", Paper: "AM-SSP, algorithm 6",
 				Features: algorithm.TakesFeatures},
-			stages: onScale, form: form{solvers: []Solver{EncoderGradient}, weighted: true, dense: true},
+			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.EncoderGradient}, Weighted: true, Dense: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-sgd-mf", Help: "plain DP-SGD on all parameters of am-dpsgd at once, users' among them", Paper: "AM-SSP, E.1.5",
 				Features: algorithm.TakesFeatures},
-			stages: onScale, form: form{solvers: []Solver{Joint}, weighted: true, dense: true},
+			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Joint}, Weighted: true, Dense: true},
 		},
 		{
 			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item, or for rankings how popular it is, and nothing else: what any of these must beat"},
@@ -119,19 +123,19 @@ func (f *family) complete() {
 	a.OtherUnit = "a user of " + a.Name + " fits u_i to all its ratings, and multiplies every row that it contributes to by it, so one rating moves all of them; " +
 		"the guarantee for a rating is no better than the stated one for a user (theorem 1 of the am-ssp paper takes u_i as given)"
 	x := &f.form
-	x.name, x.features = a.Name, a.Features != algorithm.NoFeatures
-	x.ranks, x.learnsItems = slices.Contains(f.stages, stage(ranking{})), slices.Contains(f.stages, stage(statistics{}))
+	x.Name, x.Features = a.Name, a.Features != algorithm.NoFeatures
+	x.Ranks, x.LearnsItems = slices.Contains(f.stages, stage.Stage(stage.Ranking{})), slices.Contains(f.stages, stage.Stage(stage.Statistics{}))
 	a.Keys = f.keys()
-	a.Rank = func(c config.Config) float64 { return settingsOf(c).rank() }
+	a.Rank = func(c config.Config) float64 { return settings.Of(c).Rank() }
 	a.RankOf = func(c config.Config, facts *config.Facts) config.Number {
-		return settingsOf(c).decided(facts).rankOf(facts)
+		return settings.Of(c).Decided(facts).RankOf(facts)
 	}
-	a.Rounds = func(c config.Config) float64 { return settingsOf(c).outerSteps() }
-	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 { return settingsOf(c).decided(facts).outerSteps() }
-	a.Sums = func(c config.Config) int { return settingsOf(c).sums() }
-	a.Times = func(c config.Config) bool { return settingsOf(c).drifts() }
+	a.Rounds = func(c config.Config) float64 { return settings.Of(c).OuterSteps() }
+	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 { return settings.Of(c).Decided(facts).OuterSteps() }
+	a.Sums = func(c config.Config) int { return settings.Of(c).Sums() }
+	a.Times = func(c config.Config) bool { return settings.Of(c).Drifts() }
 	a.CheckFeedback = func(c config.Config) string {
-		if !x.ranks && settingsOf(c).implicit() {
+		if !x.Ranks && settings.Of(c).Implicit() {
 			return fmt.Sprintf("%s is about ratings on a scale; it takes explicit feedback", a.Name)
 		}
 		return ""

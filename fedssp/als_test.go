@@ -10,6 +10,10 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -17,7 +21,7 @@ import (
 // naive is an outer step of DPALS without noise, written from the papers with dense matrices and
 // plain loops: users by ridge regression, clipping, weights, then A_j v_j = b_j.
 type naive struct {
-	p     *Params
+	p     *kernel.Params
 	rows  []model.Ratings
 	mean  float64
 	bias  []float64 // of items; nil: none
@@ -43,7 +47,7 @@ func (o naive) user(r model.Ratings, v *mat.Dense) (u []float64, own float64) {
 	}
 	var gram mat.Dense
 	gram.Mul(x.T(), x)
-	if o.p.Feedback == Implicit {
+	if o.p.Feedback == kernel.Implicit {
 		var all mat.Dense
 		all.Mul(v.T(), v)
 		all.Scale(o.p.Unobserved, &all)
@@ -78,7 +82,7 @@ func (o naive) user(r model.Ratings, v *mat.Dense) (u []float64, own float64) {
 }
 
 func (o naive) target(r model.Ratings, k int) float64 {
-	if o.p.Feedback == Implicit {
+	if o.p.Feedback == kernel.Implicit {
 		return 1
 	}
 	y := float64(r.Values[k]) - o.mean
@@ -129,7 +133,7 @@ func (o naive) step(v *mat.Dense) *mat.Dense {
 		for k, w := range o.weights(r) {
 			j := r.Items[k]
 			bound := p.ClipRating
-			if p.Feedback == Implicit {
+			if p.Feedback == kernel.Implicit {
 				bound = 1
 			}
 			y := math.Max(-bound, math.Min(bound, o.target(r, k)-own))
@@ -145,10 +149,10 @@ func (o naive) step(v *mat.Dense) *mat.Dense {
 	out := mat.NewDense(p.Items, d, nil)
 	for j := range p.Items {
 		a := second[j]
-		if p.Gramian == One {
+		if p.Gramian == kernel.One {
 			a.Scale(weight[j]/n, all)
 		}
-		if p.Feedback == Implicit {
+		if p.Feedback == kernel.Implicit {
 			var extra mat.Dense
 			extra.Scale(p.Unobserved*n/total, all)
 			a.Add(a, &extra)
@@ -179,9 +183,9 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 		s := newStrategy(t, p, len(users), 0)
 		o := naive{p: &p, rows: rows, mean: s.Current().Mean}
 		v := mat.NewDense(p.Items, p.Rank, append([]float64(nil), s.Current().Items...))
-		for k, step := range s.params.Steps {
+		for k, step := range s.Params.Steps {
 			round(t, s, users, nil)
-			if step.Phase != Statistics {
+			if step.Phase != kernel.Statistics {
 				o.mean, o.bias, o.count = s.Current().Mean, s.Current().Bias, s.Current().Counts // checked by tests of their own
 				continue
 			}
@@ -190,7 +194,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
-			u, own := p.FitUser(s.Current(), rows[0])
+			u, own := user.Fit(&p, s.Current(), rows[0])
 			wide := p
 			wide.ClipUser = 1e9
 			o.p = &wide
@@ -208,7 +212,7 @@ func TestHandComputedStep(t *testing.T) {
 	p.Rounds = 1
 	s := newStrategy(t, p, 2, 0)
 	s.Current().Items[0] = 0.5
-	users := []*User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
+	users := []*user.User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
 	train(t, s, users)
 	fixture.Near(t, "v", s.Current().Items, []float64{60.0 / 49}, 1e-12)
 }
@@ -258,8 +262,8 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 		p := kinds(15, 2)[name]
 		p.CountCap, p.MeanCap, p.PerUser = 15, min(15, p.MeanCap*15), 15 // nothing is sampled
 		_, rows := people(&p, 20, 0.4, 5)
-		twins := func() []*User {
-			var all []*User
+		twins := func() []*user.User {
+			var all []*user.User
 			for _, r := range slices.Concat(rows, rows) {
 				all = append(all, NewUser(&p, r))
 			}
@@ -285,20 +289,20 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 func TestNoisyFirstStages(t *testing.T) {
 	p := full(3, 2)
 	s := newStrategy(t, p, 20, 4)
-	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
-	c, typical := s.weights()
+	s.KeepWeights(serving.Absorbed{Values: map[string][]float64{kernel.WeightCounts: {-3, 1, 5}}, Noise: map[string]float64{kernel.WeightCounts: 2}, Users: 10})
+	c, typical := s.Weights()
 	fixture.Near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
 	fixture.Near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
 	// A rating of a sample of at most 25 weighs 1/5, whatever the noise did to the sums.
-	p.Budgeting, p.PerUser = UniformSample, 25
+	p.Budgeting, p.PerUser = kernel.UniformSample, 25
 	s = newStrategy(t, p, 20, 4)
-	s.keepWeights(absorbed{values: map[string][]float64{WeightCounts: {-3, 1, 5}}, noise: map[string]float64{WeightCounts: 2}, users: 10})
-	_, typical = s.weights()
+	s.KeepWeights(serving.Absorbed{Values: map[string][]float64{kernel.WeightCounts: {-3, 1, 5}}, Noise: map[string]float64{kernel.WeightCounts: 2}, Users: 10})
+	_, typical = s.Weights()
 	fixture.Near(t, "typical weight of a sample", []float64{typical}, []float64{0.2}, 1e-12)
 	p = full(3, 2)
 	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
 		s := newStrategy(t, p, 20, 4)
-		if err := (averaging{}).absorb(s, absorbed{values: map[string][]float64{Mean: {x.sum, x.n}}, noise: map[string]float64{Mean: 2}, users: 10}, serial{}); err != nil {
+		if err := (stage.Averaging{}).Absorb(s, serving.Absorbed{Values: map[string][]float64{kernel.Mean: {x.sum, x.n}}, Noise: map[string]float64{kernel.Mean: 2}, Users: 10}, serial{}); err != nil {
 			t.Fatal(err)
 		}
 		fixture.Near(t, "mean", []float64{s.Current().Mean}, []float64{x.want}, 1e-12)
@@ -308,15 +312,15 @@ func TestNoisyFirstStages(t *testing.T) {
 // By hand: moments with noise of deviation 3 from 10 of 20 clients have 6 in what 20 make; with w̃
 // = 1/2, ρ = 36/(1/2).
 func TestDiscountFollowsTheNoise(t *testing.T) {
-	for name, names := range map[string][2]string{"full": {Gramians, Moments}, "full per item": {Gramians, Moments}, "convex squared one": {Hessians, Gradients}} {
+	for name, names := range map[string][2]string{"full": {kernel.Gramians, kernel.Moments}, "full per item": {kernel.Gramians, kernel.Moments}, "convex squared one": {kernel.Hessians, kernel.Gradients}} {
 		p := kinds(2, 1)[name]
 		s := newStrategy(t, p, 20, 4)
-		s.weight = []float64{1, 1}
-		r := absorbed{values: map[string][]float64{}, noise: map[string]float64{}, users: 10}
-		for _, release := range append(names[:], Gramian) {
-			r.values[release], r.noise[release] = []float64{1, 1}, 3
+		s.Weight = []float64{1, 1}
+		r := serving.Absorbed{Values: map[string][]float64{}, Noise: map[string]float64{}, Users: 10}
+		for _, release := range append(names[:], kernel.Gramian) {
+			r.Values[release], r.Noise[release] = []float64{1, 1}, 3
 		}
-		fixture.Near(t, name, []float64{s.system(r, 2, names[0], names[1]).rho}, []float64{72}, 1e-12)
+		fixture.Near(t, name, []float64{s.Equations(r, 2, names[0], names[1]).Rho}, []float64{72}, 1e-12)
 	}
 }
 
@@ -326,8 +330,8 @@ func TestDiscountFollowsTheNoise(t *testing.T) {
 func TestNoisyBiases(t *testing.T) {
 	p := full(2, 2)
 	s := newStrategy(t, p, 20, 4)
-	s.weight = []float64{0.4, 0.1}
-	if err := s.solveBiases(absorbed{values: map[string][]float64{Bias: {4, 4}}, noise: map[string]float64{Bias: 3}, users: 20}); err != nil {
+	s.Weight = []float64{0.4, 0.1}
+	if err := stage.SolveBiases(s, serving.Absorbed{Values: map[string][]float64{kernel.Bias: {4, 4}}, Noise: map[string]float64{kernel.Bias: 3}, Users: 20}); err != nil {
 		t.Fatal(err)
 	}
 	fixture.Near(t, "biases", s.Current().Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
@@ -338,12 +342,12 @@ func TestNoisyBiases(t *testing.T) {
 func TestOneGramianOfEqualUsers(t *testing.T) {
 	p := plain(8, 3)
 	p.Rounds, p.ItemPrior = 1, 0.3
-	var users []*User
+	var users []*user.User
 	for range 30 { // all users like items 0 to 4 equally
 		users = append(users, NewUser(&p, model.Ratings{Items: []int32{0, 1, 2, 3, 4}, Values: []float32{5, 4, 3, 2, 1}}))
 	}
 	one := p
-	one.Gramian = One
+	one.Gramian = kernel.One
 	a, b := newStrategy(t, p, 30, 0), newStrategy(t, one, 30, 0)
 	train(t, a, users)
 	train(t, b, users)
@@ -354,7 +358,7 @@ func TestOneGramianOfEqualUsers(t *testing.T) {
 func TestSkippedSteps(t *testing.T) {
 	p := full(10, 2)
 	users, _ := people(&p, 20, 0.4, 5)
-	steps := len(newStrategy(t, p, 20, 0).params.Steps)
+	steps := len(newStrategy(t, p, 20, 0).Params.Steps)
 	for lost := range steps {
 		s := newStrategy(t, p, 20, 0)
 		before := s.Model()
@@ -421,7 +425,7 @@ func TestNoiseLeavesTheModelFinite(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := DecodeModel(s.Model(), &p); err != nil {
+			if _, err := kernel.DecodeModel(s.Model(), &p); err != nil {
 				t.Errorf("%s, noise %g: %v", name, deviation, err)
 			}
 		}

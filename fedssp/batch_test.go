@@ -9,16 +9,19 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // batchPlan is the plan of the first sum of statistics.
-func batchPlan(t *testing.T, p *Params, round uint64) *protocol.Plan {
+func batchPlan(t *testing.T, p *kernel.Params, round uint64) *protocol.Plan {
 	t.Helper()
 	for _, s := range complete(t, *p, 0) {
-		if s.Phase == Statistics {
+		if s.Phase == kernel.Statistics {
 			return &protocol.Plan{Round: round, Phase: s.Phase, Cohort: protocol.Cohort{Clients: 100}, Releases: s.Releases, Broadcast: start(*p).Encode()}
 		}
 	}
@@ -56,10 +59,10 @@ func TestBatchesAreDrawnByOneCoin(t *testing.T) {
 				name := plan.Releases[k].Name
 				zero := len(v.Value) == 0 && v.Index != nil && len(v.Index) == 0
 				switch same := slices.Equal(v.Value, all[k].Value) && slices.Equal(v.Index, all[k].Index) && slices.Equal(v.Factor, all[k].Factor); {
-				case name == WeightCounts && same:
-				case name != WeightCounts && same:
+				case name == kernel.WeightCounts && same:
+				case name != kernel.WeightCounts && same:
 					sent++
-				case name == WeightCounts || !zero:
+				case name == kernel.WeightCounts || !zero:
 					t.Fatalf("%s: neither what all send nor zeros: %+v", name, v)
 				}
 			}
@@ -97,7 +100,7 @@ func TestBatchSensitivity(t *testing.T) {
 			}
 		}
 	}
-	if most[Moments] < 0.9 || most[Gramian] < 0.9 {
+	if most[kernel.Moments] < 0.9 || most[kernel.Gramian] < 0.9 {
 		t.Errorf("the largest shares of the bounds are %v; the users show little", most)
 	}
 }
@@ -107,8 +110,8 @@ func TestBatchSensitivity(t *testing.T) {
 func TestBatchesStandForAll(t *testing.T) {
 	p := plain(2, 1)
 	p.SamplingRate = 0.25
-	r := p.undone(absorbed{values: map[string][]float64{Moments: {1, -2}, WeightCounts: {3, 4}}, noise: map[string]float64{Moments: 0.5, WeightCounts: 2}, users: 9})
-	if !slices.Equal(r.values[Moments], []float64{4, -8}) || r.noise[Moments] != 2 || !slices.Equal(r.values[WeightCounts], []float64{3, 4}) || r.noise[WeightCounts] != 2 {
+	r := stage.Undone(&p, serving.Absorbed{Values: map[string][]float64{kernel.Moments: {1, -2}, kernel.WeightCounts: {3, 4}}, Noise: map[string]float64{kernel.Moments: 0.5, kernel.WeightCounts: 2}, Users: 9})
+	if !slices.Equal(r.Values[kernel.Moments], []float64{4, -8}) || r.Noise[kernel.Moments] != 2 || !slices.Equal(r.Values[kernel.WeightCounts], []float64{3, 4}) || r.Noise[kernel.WeightCounts] != 2 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -125,7 +128,7 @@ func TestBatchesAreChargedAsSamples(t *testing.T) {
 		for _, r := range step.Releases {
 			d2, d1 := r.Bounds()
 			v := r.Noise.Variance
-			if step.Phase != Statistics || r.Name == WeightCounts {
+			if step.Phase != kernel.Statistics || r.Name == kernel.WeightCounts {
 				events = append(events, dp.Skellam(v, d2, d1).Times(step.Rounds))
 				continue
 			}
@@ -166,13 +169,13 @@ func TestSamplesAreChargedAsTheyAre(t *testing.T) {
 	whole.SamplingRate = 0
 	r := model.Ratings{Items: []int32{0, 3}, Values: []float32{1, 4}}
 	for name, c := range map[string]struct {
-		params *Params
+		params *kernel.Params
 		rate   float64
 	}{"less than it is": {&p, 0.1}, "all": {&p, 0}, "there are no batches": {&whole, 0.5}} {
 		plan := batchPlan(t, c.params, 1)
 		for k := range plan.Releases {
 			n := protocol.Noise{Kind: protocol.Split, Variance: 1e4}
-			if plan.Releases[k].Name != WeightCounts {
+			if plan.Releases[k].Name != kernel.WeightCounts {
 				n.SamplingRate = c.rate
 			}
 			plan.Releases[k].Noise = n

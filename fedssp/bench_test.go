@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -34,12 +36,12 @@ func BenchmarkOuterStep(b *testing.B) {
 		}
 	}
 	run := protocol.Workers(runtime.GOMAXPROCS(0))
-	for _, form := range []GramianForm{One, PerItem} {
+	for _, form := range []kernel.GramianForm{kernel.One, kernel.PerItem} {
 		b.Run(string(form), func(b *testing.B) {
 			p := plain(items, rank)
 			p.Gramian, p.ItemPrior = form, 1
 			s := newStrategy(b, p, users, 0.01)
-			trainers := make([]*User, users)
+			trainers := make([]*user.User, users)
 			for i := range trainers {
 				trainers[i] = NewUser(&p, rows[i])
 			}
@@ -52,7 +54,7 @@ func BenchmarkOuterStep(b *testing.B) {
 			for b.Loop() {
 				begin := time.Now()
 				sums := protocol.Sums{Values: make([][]float64, len(plan.Releases)), Survivors: users}
-				sumOver(trainers, plan, &sums, func(u *User) []protocol.Vector {
+				sumOver(trainers, plan, &sums, func(u *user.User) []protocol.Vector {
 					v, err := u.Contribute(plan, src, run)
 					if err != nil {
 						b.Error(err)
@@ -75,7 +77,7 @@ func BenchmarkOuterStep(b *testing.B) {
 // sumOver adds up contributions on all cores, each core into sums of its own. Multiples of long
 // rows it adds up for some hundred users at a time and item by item, so that an item's coordinates
 // stay in the cache meanwhile.
-func sumOver(users []*User, plan *protocol.Plan, sums *protocol.Sums, contribute func(*User) []protocol.Vector) {
+func sumOver(users []*user.User, plan *protocol.Plan, sums *protocol.Sums, contribute func(*user.User) []protocol.Vector) {
 	const batch, long = 256, 256
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -153,17 +155,17 @@ func addByItem(sum []float64, vectors []protocol.Vector) {
 // for a product, or, with one Gramian, 4d² for the way into its eigenbasis and back; and for the
 // statistics u uᵀ of a user d²/2 once, and 3/2·d² for each rating with a Gramian per item: scaling
 // and adding them up.
-func operations(rows []model.Ratings, p *Params) float64 {
+func operations(rows []model.Ratings, p *kernel.Params) float64 {
 	d := float64(p.Rank)
 	total := 0.0
 	for _, r := range rows {
 		n := float64(len(r.Items))
 		total += n*d*d + d*d*d/3 + 4*n*d + d*d/2
-		if p.Gramian == PerItem {
+		if p.Gramian == kernel.PerItem {
 			total += 1.5 * n * d * d
 		}
 	}
-	if p.Gramian == PerItem {
+	if p.Gramian == kernel.PerItem {
 		return total + float64(p.Items)*d*d*d*(1.0/3+1.0/3+2+2)
 	}
 	return total + float64(p.Items)*4*d*d

@@ -27,7 +27,7 @@ func newCentral() *central {
 		Name: "als", Help: "alternating least squares with biases on all ratings in one place, without privacy: the usual method where data may be pooled",
 		Paper: "Zhou, Wilkinson, Schreiber, Pan 2008", Clients: algorithm.Nobody,
 		Units: []dp.Unit{dp.User}, OtherUnit: "als protects nothing", Relation: dp.ZeroOut,
-		Keys:   []*config.Key{algorithm.Rank.Key, keys.passes.Key, keys.alsRidge.Key, keys.alsShrink.Key},
+		Keys:   []*config.Key{algorithm.Rank.Key, centralKeys.passes.Key, centralKeys.ridge.Key, centralKeys.shrink.Key},
 		Rounds: func(config.Config) float64 { return 0 },
 		Rank:   func(config.Config) float64 { return alsRank },
 	}}
@@ -37,16 +37,19 @@ func newCentral() *central {
 // synthetic:ml-1m and on MovieLens latest-small (one split each).
 const alsRank = 8
 
+// centralKeys holds the keys of als.
+var centralKeys struct{ passes, ridge, shrink config.NumberKey }
+
 func declareCentral() {
-	keys.passes = config.DeclareNumber(config.Key{
+	centralKeys.passes = config.DeclareNumber(config.Key{
 		Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1),
 		Help: "How often als solves for all users and then for all items.",
 	})
-	keys.alsRidge = config.DeclareNumber(config.Key{
+	centralKeys.ridge = config.DeclareNumber(config.Key{
 		Name: "als.ridge", Kind: config.Real, Default: "0.05", Range: config.AtLeast(0),
 		Help: "Ridge of a user's or an item's embedding, for each of its ratings.",
 	})
-	keys.alsShrink = config.DeclareNumber(config.Key{
+	centralKeys.shrink = config.DeclareNumber(config.Key{
 		Name: "als.shrinkage", Kind: config.Real, Default: "5", Range: config.AtLeast(0),
 		Help: "Constant ridge of embeddings and biases, whatever the number of ratings: with few ratings they stay small.",
 	})
@@ -55,7 +58,7 @@ func declareCentral() {
 func (a *central) About() *algorithm.About { return &a.about }
 
 func (a *central) Open(s *algorithm.Setup) (algorithm.Instance, error) {
-	return &centralInstance{setup: s, rank: int(algorithm.Rank.Chosen(s.Config)), ridge: keys.alsRidge.Value(s.Config), shrink: keys.alsShrink.Value(s.Config)}, nil
+	return &centralInstance{setup: s, rank: int(algorithm.Rank.Chosen(s.Config)), ridge: centralKeys.ridge.Value(s.Config), shrink: centralKeys.shrink.Value(s.Config)}, nil
 }
 
 func (a *central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
@@ -97,7 +100,7 @@ type centralInstance struct {
 	ridge, shrink float64 // ridge: for each rating; shrink: a constant
 }
 
-func (x *centralInstance) Epochs() int { return keys.passes.Int(x.setup.Config) }
+func (x *centralInstance) Epochs() int { return centralKeys.passes.Int(x.setup.Config) }
 
 func (x *centralInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, nil)}

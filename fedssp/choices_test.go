@@ -9,6 +9,9 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	_ "github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
@@ -194,7 +197,7 @@ func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
 		algorithm.Dropout.Of(b.Config) != config.Fixed(0.2) || b.Session() == e.Session() {
 		t.Errorf("planned is %v, %v with secagg %s and dropout %v", planned, err, algorithm.Secagg.Of(b.Config), algorithm.Dropout.Of(b.Config))
 	}
-	if e.About().Name != "dp-cmf" || e.Features == nil || keys.clipBias.Of(e.Config) != config.Fixed(1) || !e.Real() {
+	if e.About().Name != "dp-cmf" || e.Features == nil || settings.Keys.ClipBias.Of(e.Config) != config.Fixed(1) || !e.Real() {
 		t.Error("making the variant changed the experiment")
 	}
 	for _, settings := range []string{"algorithm=private-item-bias", "", "algorithm=ssp-c feedback=implicit", "algorithm=fmf-hfl"} {
@@ -231,7 +234,7 @@ func TestFeaturesOfAnExperiment(t *testing.T) {
 		}
 	}
 	plain := "data=" + opened.Crowd(t, 60, 20, 1)
-	if e := opened.Experiment(t, "algorithm=ssp-c "+plain); e.Features != nil || !algorithm.FeatureSpec.Is(e.Config, "none") || ssp(e).Solver != Pooled || ssp(e).UserFeatures != nil {
+	if e := opened.Experiment(t, "algorithm=ssp-c "+plain); e.Features != nil || !algorithm.FeatureSpec.Is(e.Config, "none") || ssp(e).Solver != solver.Pooled || ssp(e).UserFeatures != nil {
 		t.Errorf("of a set without features there are %v, %s, solver %s", e.Features, algorithm.FeatureSpec.Of(e.Config), ssp(e).Solver)
 	}
 	for _, settings := range []string{"algorithm=dp-cmf", "algorithm=ssp-c features=genres"} {
@@ -256,7 +259,7 @@ func texts(c config.Config, names ...string) string {
 }
 
 // ssp are the settings that an experiment trains by.
-func ssp(e *experiment.Experiment) *Params { return &e.Instance().(*instance).params }
+func ssp(e *experiment.Experiment) *kernel.Params { return &e.Instance().(*instance).params }
 
 // docs/configuration.md says of wide catalogues: up to 20,000 items nothing changes, for any users
 // and budget.
@@ -267,27 +270,27 @@ func TestWideCatalogues(t *testing.T) {
 		top          float64
 		by, precise  string // "": it has no effect
 	}{
-		{"algorithm=ssp-c epsilon=5", 100_000, 20_000, 0, "", double},
-		{"algorithm=ssp-c epsilon=5", 100_000, 20_001, 5000, byWeights, single},
-		{"algorithm=ssp-c epsilon=1", 20_000, 160_000, 3333, byWeights, single},
-		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 160_000, 3333, byWeights, single},
-		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 16_000, 0, "", double},
-		{"algorithm=ssp-c epsilon=0.1", 20_000, 160_000, 1000, byWeights, single},
-		{"algorithm=ssp-c epsilon=0.1", 20_000, 30_000, 0, "", single}, // biases are refined there
-		{"algorithm=ssp-c epsilon=1 statistics.exponent=0.2", 20_000, 160_000, 0, "", single},
-		{"algorithm=ssp-c epsilon=1 statistics.user-popularity-weight=0.1", 20_000, 160_000, 0, "", single},
-		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 160_000, 70, byWeights, single},
-		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 16_000, 70, byCounts, double},
-		{"algorithm=ssp-c epsilon=1 statistics.top-items=0 statistics.broadcast=double", 20_000, 160_000, 0, "", double},
+		{"algorithm=ssp-c epsilon=5", 100_000, 20_000, 0, "", settings.Double},
+		{"algorithm=ssp-c epsilon=5", 100_000, 20_001, 5000, settings.ByWeights, settings.Single},
+		{"algorithm=ssp-c epsilon=1", 20_000, 160_000, 3333, settings.ByWeights, settings.Single},
+		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 160_000, 3333, settings.ByWeights, settings.Single},
+		{"algorithm=ssp-c epsilon=1 features=none", 20_000, 16_000, 0, "", settings.Double},
+		{"algorithm=ssp-c epsilon=0.1", 20_000, 160_000, 1000, settings.ByWeights, settings.Single},
+		{"algorithm=ssp-c epsilon=0.1", 20_000, 30_000, 0, "", settings.Single}, // biases are refined there
+		{"algorithm=ssp-c epsilon=1 statistics.exponent=0.2", 20_000, 160_000, 0, "", settings.Single},
+		{"algorithm=ssp-c epsilon=1 statistics.user-popularity-weight=0.1", 20_000, 160_000, 0, "", settings.Single},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 160_000, 70, settings.ByWeights, settings.Single},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=70", 20_000, 16_000, 70, settings.ByCounts, settings.Double},
+		{"algorithm=ssp-c epsilon=1 statistics.top-items=0 statistics.broadcast=double", 20_000, 160_000, 0, "", settings.Double},
 		{"algorithm=ssp-c epsilon=inf", 20_000, 160_000, 0, "", ""}, // posteriors
-		{"algorithm=ssp-c feedback=implicit epsilon=5", 20_000, 160_000, 0, "", single},
-		{"algorithm=dp-cmf epsilon=5", 20_000, 160_000, 0, "", single},
-		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 160_000, 2000, byCounts, single},
-		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 20_000, 0, "", double},
-		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=popularity", 20_000, 160_000, 0, "", single},
-		{"algorithm=dp-cmf feedback=implicit epsilon=inf", 20_000, 160_000, 0, "", single},
-		{"algorithm=ada-dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, byCounts, single},
-		{"algorithm=am-ssp feedback=implicit epsilon=1", 20_000, 160_000, 0, "", single},
+		{"algorithm=ssp-c feedback=implicit epsilon=5", 20_000, 160_000, 0, "", settings.Single},
+		{"algorithm=dp-cmf epsilon=5", 20_000, 160_000, 0, "", settings.Single},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=embeddings", 20_000, 20_000, 0, "", settings.Double},
+		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=popularity", 20_000, 160_000, 0, "", settings.Single},
+		{"algorithm=dp-cmf feedback=implicit epsilon=inf", 20_000, 160_000, 0, "", settings.Single},
+		{"algorithm=ada-dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
+		{"algorithm=am-ssp feedback=implicit epsilon=1", 20_000, 160_000, 0, "", settings.Single},
 		{"algorithm=dpsgd epsilon=5", 20_000, 160_000, 0, "", ""},
 	} {
 		var text config.Config
@@ -298,7 +301,7 @@ func TestWideCatalogues(t *testing.T) {
 		}
 		facts := &config.Facts{Users: c.users, Items: c.items, Min: 1, Max: 5}
 		got := text.Choose(config.Keys(), facts)
-		top, by, precise := keys.topItems.Value(got), keys.chooseBy.Of(got), keys.broadcast.Of(got)
+		top, by, precise := settings.Keys.TopItems.Value(got), settings.Keys.ChooseBy.Of(got), settings.Keys.Broadcast.Of(got)
 		if by == "auto" {
 			by = ""
 		}
@@ -308,9 +311,9 @@ func TestWideCatalogues(t *testing.T) {
 		if top != c.top || by != c.by || precise != c.precise {
 			t.Errorf("%s, %d users, %d items: %v items by %q in %q precision, want %v by %q in %q", c.settings, c.users, c.items, top, by, precise, c.top, c.by, c.precise)
 		}
-		before, after := settingsOf(text).usersOfBiases(facts), settingsOf(got).usersOfBiases(facts)
+		before, after := settings.Of(text).UsersOfBiases(facts), settings.Of(got).UsersOfBiases(facts)
 		want := float64(c.users)
-		if c.by == byWeights && strings.Contains(c.settings, "features=none") {
+		if c.by == settings.ByWeights && strings.Contains(c.settings, "features=none") {
 			want *= min(1, 20_000/float64(c.items))
 		}
 		if before != want || after != want {

@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -21,7 +24,7 @@ import (
 // gradients, posteriors or weights of popularity.
 func countedNames() []string {
 	all := kinds(10, 2)
-	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return !p.takesSome() })
+	return slices.DeleteFunc(kindNames(), func(name string) bool { p := all[name]; return !p.TakesSome() })
 }
 
 // chosenNames adds the kinds whose items are chosen by weights.
@@ -37,18 +40,18 @@ func chosenNames() []string {
 
 // chosenKinds returns settings of every such kind, training on so many of the items. Kinds that
 // need no counts for weights, and release biases first, may choose by weights.
-func chosenKinds(items, rank, top int) map[string]Params {
-	out := map[string]Params{}
+func chosenKinds(items, rank, top int) map[string]kernel.Params {
+	out := map[string]kernel.Params{}
 	for name, p := range kinds(items, rank) {
 		p.TopItems, p.Split.Counts, p.CountCap = top, 0.05, 7
 		out[name] = p
-		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, PerUserNorm, 0, true
-		if p.takesSome() && p.problemOfWeights() == "" {
+		p.Split.Counts, p.Exponent, p.Normalise, p.Headroom, p.ByWeights = 0, 0, kernel.PerUserNorm, 0, true
+		if p.TakesSome() && stage.ProblemOfWeights(&p) == "" {
 			out["by weights, "+name] = p
 		}
 	}
 	sampled := out["by weights, single"]
-	sampled.Budgeting, sampled.PerUser = UniformSample, 4
+	sampled.Budgeting, sampled.PerUser = kernel.UniformSample, 4
 	out["by weights, single, of samples"] = sampled
 	return out
 }
@@ -81,19 +84,19 @@ func TestSensitivityOfChosenItems(t *testing.T) {
 					choice = append(choice, int32(j))
 				}
 				slices.Sort(choice)
-				c, err := p.over(choice)
+				c, err := p.Over(choice)
 				if err != nil {
 					t.Fatal(err)
 				}
-				m := hostile(c.inner, rng, k/8)
-				m.chosen = c
+				m := hostile(c.Inner, rng, k/8)
+				m.Chosen = c
 				if p.ByWeights {
-					m.restBias = []float64{math.NaN(), 1e300, -5, 0.5, 1, math.Inf(-1), 2, 3, 4, 0, 0, 0, 1, 2, 3, 4, 5, -1}
+					m.RestBias = []float64{math.NaN(), 1e300, -5, 0.5, 1, math.Inf(-1), 2, 3, 4, 0, 0, 0, 1, 2, 3, 4, 5, -1}
 				}
 				plan := &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 1000}, Releases: s.Releases, Broadcast: m.Encode()}
 				for r, v := range contribute(t, user, plan, k) {
 					share := within(t, fmt.Sprintf("%s: user %d, step %d", name, k, i+1), s.Releases[r], v)
-					if s.Releases[r].Name == WeightCounts {
+					if s.Releases[r].Name == kernel.WeightCounts {
 						worst = max(worst, share)
 					}
 				}
@@ -118,9 +121,9 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 		if p.Features != nil {
 			alone.Features = p.Features.Pick(list)
 		}
-		alone.UserFeatures = p.UserFeatures.pick(list)
+		alone.UserFeatures = p.UserFeatures.Pick(list)
 		users, rows := people(&p, 40, 0.5, 9)
-		same := make([]*User, len(rows))
+		same := make([]*user.User, len(rows))
 		for i, r := range rows {
 			var own model.Ratings
 			for k, j := range r.Items {
@@ -130,7 +133,7 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 			}
 			same[i] = NewUser(&alone, own)
 		}
-		if p.Budgeting != Weights { // a sample of others' is drawn from other ratings
+		if p.Budgeting != kernel.Weights { // a sample of others' is drawn from other ratings
 			p.PerUser, alone.PerUser = items, items
 		}
 		got, want := newStrategy(t, p, 40, 0), newStrategy(t, alone, 40, 0)
@@ -139,13 +142,13 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 		if !slices.Equal(got.Current().Items, want.Current().Items) || !slices.Equal(got.Current().Bias, want.Current().Bias) || !slices.Equal(got.Current().Gramian, want.Current().Gramian) {
 			t.Errorf("%s: with other items in the catalogue the run ends elsewhere", name)
 		}
-		m, err := DecodeModel(got.Model(), &p)
+		m, err := kernel.DecodeModel(got.Model(), &p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range rows {
-			u, bias := p.FitUser(m, r)
-			v, own := alone.FitUser(want.Current(), same[i].ratings(nil))
+			u, bias := user.Fit(&p, m, r)
+			v, own := user.Fit(&alone, want.Current(), same[i].Ratings(nil))
 			if !slices.Equal(u, v) || bias != own {
 				t.Fatalf("%s: user %d is fitted otherwise", name, i)
 			}
@@ -168,24 +171,24 @@ func TestItemsAreChosenByReleasedCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plan.Phase != Prepare || len(plan.Releases) != 1 || plan.Releases[0].Name != Counts || plan.Releases[0].Len != 6 {
+	if plan.Phase != kernel.Prepare || len(plan.Releases) != 1 || plan.Releases[0].Name != kernel.Counts || plan.Releases[0].Len != 6 {
 		t.Fatalf("the first round is %q with %+v", plan.Phase, plan.Releases)
 	}
-	if len(plan.Broadcast) != p.ModelSize(Prepare) {
-		t.Errorf("it comes with a model of %d bytes, of %d", len(plan.Broadcast), p.ModelSize(Prepare))
+	if len(plan.Broadcast) != p.ModelSize(kernel.Prepare) {
+		t.Errorf("it comes with a model of %d bytes, of %d", len(plan.Broadcast), p.ModelSize(kernel.Prepare))
 	}
 	if err = s.Absorb(plan, protocol.Sums{Values: [][]float64{{4, -2, 4, 4, 1, 9}}, Survivors: 10}, serial{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []int32{0, 2, 5}; !slices.Equal(s.chosen.items, want) {
-		t.Errorf("items %v are chosen, want %v", s.chosen.items, want)
+	if want := []int32{0, 2, 5}; !slices.Equal(s.Chosen.Items, want) {
+		t.Errorf("items %v are chosen, want %v", s.Chosen.Items, want)
 	}
 	plan, _, err = s.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range plan.Releases { // 3 items, of rank 2 with 3 numbers of a packed matrix
-		if want := map[string]int{WeightCounts: 3, Gramians: 9, Moments: 6}[r.Name]; r.Len != want {
+		if want := map[string]int{kernel.WeightCounts: 3, kernel.Gramians: 9, kernel.Moments: 6}[r.Name]; r.Len != want {
 			t.Errorf("release %q has %d coordinates, want %d", r.Name, r.Len, want)
 		}
 	}
@@ -204,17 +207,17 @@ func TestLostCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = s.Next(); !errors.Is(err, ErrNotCounted) {
+	if _, _, err = s.Next(); !errors.Is(err, kernel.ErrNotCounted) {
 		t.Errorf("the round after: %v", err)
 	}
 	again := newStrategy(t, p, 10, 0)
 	if err = again.Restore(state); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = again.Next(); !errors.Is(err, ErrNotCounted) {
+	if _, _, err = again.Next(); !errors.Is(err, kernel.ErrNotCounted) {
 		t.Errorf("the round after, of a server that was restarted: %v", err)
 	}
-	m, err := DecodeModel(s.Model(), &p)
+	m, err := kernel.DecodeModel(s.Model(), &p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +280,7 @@ func TestChosenModelSizes(t *testing.T) {
 			if n, want := len(plan.Broadcast), p.ModelSize(plan.Phase); n != want {
 				t.Errorf("%s: round %d, %s, comes with a model of %d bytes; %d were planned", name, plan.Round, plan.Phase, n, want)
 			}
-			s.round--
+			s.Round--
 			round(t, s, users, nil)
 		}
 	}
@@ -286,14 +289,14 @@ func TestChosenModelSizes(t *testing.T) {
 // Choices that are none, and models that do not go with the settings, are refused by what they are.
 func TestChoicesAreRefused(t *testing.T) {
 	p := chosenKinds(6, 2, 3)["plain"]
-	c, err := p.over([]int32{0, 2, 5})
+	c, err := p.Over([]int32{0, 2, 5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := start(*c.inner)
-	m.chosen = c
+	m := start(*c.Inner)
+	m.Chosen = c
 	good := m.Encode()
-	if _, err = DecodeModel(good, &p); err != nil {
+	if _, err = kernel.DecodeModel(good, &p); err != nil {
 		t.Fatal(err)
 	}
 	at := len(ofModels) + 1 + 8
@@ -314,17 +317,17 @@ func TestChoicesAreRefused(t *testing.T) {
 		{put(len(ofModels), 1), "does not say which items"},
 		{start(all).Encode(), "bytes; before items are chosen it has"},
 	} {
-		if _, err := DecodeModel(bad.model, &p); err == nil || !strings.Contains(err.Error(), bad.want) {
+		if _, err := kernel.DecodeModel(bad.model, &p); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%v, want %q", err, bad.want)
 		}
 	}
-	if _, err := DecodeModel(good, &all); err == nil || !strings.Contains(err.Error(), "all are trained on") {
+	if _, err := kernel.DecodeModel(good, &all); err == nil || !strings.Contains(err.Error(), "all are trained on") {
 		t.Errorf("a choice where there is none: %v", err)
 	}
 	one, empty := NewUser(&p, model.Ratings{Items: []int32{2}, Values: []float32{3}}), NewUser(&p, model.Ratings{})
 	step := complete(t, p, 0)[1]
-	plan := &protocol.Plan{Round: 2, Phase: step.Phase, Releases: step.Releases, Broadcast: p.unchosen().Encode()}
-	for _, u := range []*User{one, empty} {
+	plan := &protocol.Plan{Round: 2, Phase: step.Phase, Releases: step.Releases, Broadcast: p.Unchosen().Encode()}
+	for _, u := range []*user.User{one, empty} {
 		if _, err := u.Contribute(plan, simulated.New(5, "client"), serial{}); err == nil || !strings.Contains(err.Error(), "does not say which items") {
 			t.Errorf("statistics before items are chosen: %v", err)
 		}
@@ -346,7 +349,7 @@ func TestTopItemsAreChecked(t *testing.T) {
 	} {
 		p := full(10, 2)
 		p.TopItems, p.Listed = c.top, c.listed
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d, %v: %v, want %q", c.top, c.listed, err, c.want)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 // that sum gradients have nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params
-	if !p.Encodes() || !p.Solver.secondOrder() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
+	if !p.Encodes() || !p.Solver.SecondOrder() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
 		return nil, nil
 	}
-	e, err := p.newEncoder()
+	e, err := p.NewEncoder()
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	c.Epochs = float64(p.Rounds*p.Encoder.Steps) / batches
 	ratings := float64(x.setup.Ratings.Len())
 	taken := float64(p.Rounds * p.Resample) // times that a rating is in the statistics
-	if p.batched() {
+	if p.Batched() {
 		taken *= p.SamplingRate
 	}
 	cost := encoder.Cost{Examples: ratings * taken, Items: float64(p.Items), Rank: float64(p.Rank), Pass: c.Pass, Epochs: c.Epochs,

@@ -11,6 +11,11 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -25,21 +30,21 @@ func (serial) Each(n int, f func(int)) {
 }
 
 // plain are settings of the simplest run, without bias, mean and counts.
-func plain(items, rank int) Params {
-	return Params{
-		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: Explicit, Seed: 1, Split: BudgetSplit{WeightCounts: 0.2, Gramian: 0.5},
-		StatisticsParams: StatisticsParams{Gramian: PerItem, ClipUser: 1, ClipRating: 2, Rounds: 2, Resample: 1},
-		WeighingParams:   WeighingParams{Budgeting: Weights}, UserParams: UserParams{UserRidge: 0.5},
-		SolverParams: SolverParams{Solver: ALS, ItemRidge: 0.1, StartSpread: 0.5},
+func plain(items, rank int) kernel.Params {
+	return kernel.Params{
+		Items: items, Rank: rank, Min: 1, Max: 5, Feedback: kernel.Explicit, Seed: 1, Split: kernel.BudgetSplit{WeightCounts: 0.2, Gramian: 0.5},
+		StatisticsParams: kernel.StatisticsParams{Gramian: kernel.PerItem, ClipUser: 1, ClipRating: 2, Rounds: 2, Resample: 1},
+		WeighingParams:   kernel.WeighingParams{Budgeting: kernel.Weights}, UserParams: kernel.UserParams{UserRidge: 0.5},
+		SolverParams: kernel.SolverParams{Solver: solver.ALS, ItemRidge: 0.1, StartSpread: 0.5},
 	}
 }
 
 // full are settings in which everything is released.
-func full(items, rank int) Params {
+func full(items, rank int) kernel.Params {
 	p := plain(items, rank)
-	p.Gramian, p.Bias, p.Exponent, p.CountCap, p.MeanCap = One, true, 0.25, 7, 5
+	p.Gramian, p.Bias, p.Exponent, p.CountCap, p.MeanCap = kernel.One, true, 0.25, 7, 5
 	p.ClipBias, p.BiasRidge, p.UserBiasRidge, p.ItemPrior = 1.5, 2, 2, 1
-	p.Split = BudgetSplit{Counts: 0.05, Mean: 0.05, Bias: 0.4, WeightCounts: 0.2, Gramian: 0.1}
+	p.Split = kernel.BudgetSplit{Counts: 0.05, Mean: 0.05, Bias: 0.4, WeightCounts: 0.2, Gramian: 0.1}
 	return p
 }
 
@@ -62,54 +67,54 @@ func someFeatures(items int) *dataset.ItemFeatures {
 }
 
 // kinds are settings of every kind of run.
-func kinds(items, rank int) map[string]Params {
+func kinds(items, rank int) map[string]kernel.Params {
 	uniform := plain(items, rank)
-	uniform.Budgeting, uniform.PerUser = UniformSample, 4
+	uniform.Budgeting, uniform.PerUser = kernel.UniformSample, 4
 	tail := full(items, rank)
-	tail.Budgeting, tail.PerUser, tail.Exponent = TailSample, 4, 0
+	tail.Budgeting, tail.PerUser, tail.Exponent = kernel.TailSample, 4, 0
 	implicit := plain(items, rank)
-	implicit.Feedback, implicit.Unobserved = Implicit, 0.1
+	implicit.Feedback, implicit.Unobserved = kernel.Implicit, 0.1
 	implicitOne := implicit
-	implicitOne.Gramian = One
+	implicitOne.Gramian = kernel.One
 	cmf := full(items, rank)
-	cmf.Solver, cmf.Features = CMF, someFeatures(items)
-	cmf.CMF = CMFParams{FeatureWeight: 0.5, FeatureRidge: 1, Unobserved: 0.05, Sweeps: 2}
+	cmf.Solver, cmf.Features = solver.CMF, someFeatures(items)
+	cmf.CMF = kernel.CMFParams{FeatureWeight: 0.5, FeatureRidge: 1, Unobserved: 0.05, Sweeps: 2}
 	perItem := full(items, rank)
-	perItem.Gramian = PerItem
+	perItem.Gramian = kernel.PerItem
 	encoded := full(items, rank)
-	encoded.Solver, encoded.Features = Encoded, someFeatures(items)
+	encoded.Solver, encoded.Features = solver.Encoded, someFeatures(items)
 	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Decay: encoder.Linear, Steps: 12, Batch: items/2 + 1, WarmStart: true, Ridge: 1e-3}
 	ids := encoded
 	ids.Features, ids.Encoder.Dense, ids.Encoder.WarmStart, ids.Resample = nil, false, false, 4
 	encodedConvex := encoded
-	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = Convex, Logistic, PerItem, 3
+	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = solver.Convex, kernel.Logistic, kernel.PerItem, 3
 	pooled := full(items, rank)
-	pooled.Solver, pooled.Features, pooled.Pool = Pooled, someFeatures(items), PoolParams{Iterations: 3, Decay: 0.5}
+	pooled.Solver, pooled.Features, pooled.Pool = solver.Pooled, someFeatures(items), kernel.PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
 	global := full(items, rank)
-	global.Normalise, global.Headroom, global.CountMargin = GlobalNorm, 0.25, 2
+	global.Normalise, global.Headroom, global.CountMargin = kernel.GlobalNorm, 0.25, 2
 	tasteful := pooled
-	tasteful.UserFeatures = NewUserFeatures(tasteful.Features, 0.7)
+	tasteful.UserFeatures = kernel.NewUserFeatures(tasteful.Features, 0.7)
 	tastefulConvex := encodedConvex
 	tastefulConvex.UserFeatures = tasteful.UserFeatures
 	normed, normedPooled := perItem, tasteful
 	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
 	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
 	descent := plain(items, rank)
-	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Split.Gramian = Gradient, "", 0, 0, 0
-	descent.Resample, descent.ItemPrior, descent.Descent = 3, 0.5, DescentParams{Clip: 0.5, Radius: 2, Rate: 1}
+	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Split.Gramian = solver.Gradient, "", 0, 0, 0
+	descent.Resample, descent.ItemPrior, descent.Descent = 3, 0.5, kernel.DescentParams{Clip: 0.5, Radius: 2, Rate: 1}
 	descentAfterAll := full(items, rank)
-	descentAfterAll.Solver, descentAfterAll.Descent, descentAfterAll.NormItems = Gradient, descent.Descent, 0.3
-	descentAfterAll.Budgeting, descentAfterAll.PerUser, descentAfterAll.Exponent = TailSample, 4, 0
+	descentAfterAll.Solver, descentAfterAll.Descent, descentAfterAll.NormItems = solver.Gradient, descent.Descent, 0.3
+	descentAfterAll.Budgeting, descentAfterAll.PerUser, descentAfterAll.Exponent = kernel.TailSample, 4, 0
 	byEncoder := tasteful
-	byEncoder.Solver, byEncoder.Pool, byEncoder.Encoder, byEncoder.Resample = EncoderGradient, PoolParams{}, encoded.Encoder, 3
-	byEncoder.BiasRidge, byEncoder.Descent = 2, DescentParams{Clip: 0.4}
+	byEncoder.Solver, byEncoder.Pool, byEncoder.Encoder, byEncoder.Resample = solver.EncoderGradient, kernel.PoolParams{}, encoded.Encoder, 3
+	byEncoder.BiasRidge, byEncoder.Descent = 2, kernel.DescentParams{Clip: 0.4}
 	byIDs := descent
-	byIDs.Solver, byIDs.Encoder, byIDs.Resample, byIDs.Budgeting, byIDs.PerUser = EncoderGradient, ids.Encoder, 2, UniformSample, 4
+	byIDs.Solver, byIDs.Encoder, byIDs.Resample, byIDs.Budgeting, byIDs.PerUser = solver.EncoderGradient, ids.Encoder, 2, kernel.UniformSample, 4
 	joint := byEncoder
-	joint.Solver, joint.Resample, joint.Descent.UserRate = Joint, 1, 0.5
+	joint.Solver, joint.Resample, joint.Descent.UserRate = solver.Joint, 1, 0.5
 	jointSample := joint
-	jointSample.Bias, jointSample.UserFeatures, jointSample.Budgeting, jointSample.PerUser, jointSample.Exponent = false, nil, UniformSample, 4, 0
+	jointSample.Bias, jointSample.UserFeatures, jointSample.Budgeting, jointSample.PerUser, jointSample.Exponent = false, nil, kernel.UniformSample, 4, 0
 	refinedPooled, refinedConvex := normedPooled, tastefulConvex
 	refinedPooled.BiasRounds, refinedPooled.Pool.Strength = 3, 50
 	refinedConvex.BiasRounds = 2
@@ -118,12 +123,12 @@ func kinds(items, rank int) map[string]Params {
 	weighed := tasteful
 	weighed.Popularity = 0.2
 	variational := weighed
-	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = Variational, PerItem, 1, 0
+	variational.Solver, variational.Gramian, variational.ClipUser, variational.UserRidge = solver.Variational, kernel.PerItem, 1, 0
 	bounded := variational
 	bounded.PerUser, bounded.NormItems = 4, 0.8
 	single, singleImplicit, singlePopular := normedPooled, implicit, popular
 	single.Single, singleImplicit.Single, singlePopular.Single = true, true, true
-	out := map[string]Params{
+	out := map[string]kernel.Params{
 		"single": single, "single, implicit": singleImplicit, "single, popularity": singlePopular,
 		"gradients": descent, "gradients, after all stages": descentAfterAll, "gradients of an encoder": byEncoder, "gradients of ids": byIDs,
 		"joint": joint, "joint, of samples": jointSample,
@@ -136,10 +141,10 @@ func kinds(items, rank int) map[string]Params {
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
 		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,
 	}
-	for _, loss := range []Loss{Squared, Huber, Logistic} {
-		for _, form := range []GramianForm{PerItem, One} {
+	for _, loss := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
+		for _, form := range []kernel.GramianForm{kernel.PerItem, kernel.One} {
 			p := full(items, rank)
-			p.Solver, p.Loss, p.LossWidth, p.Gramian = Convex, loss, 0.7, form
+			p.Solver, p.Loss, p.LossWidth, p.Gramian = solver.Convex, loss, 0.7, form
 			out[fmt.Sprintf("convex %s %s", loss, form)] = p
 		}
 	}
@@ -158,9 +163,9 @@ func kindNames() []string {
 
 // complete sets scale, width and noise: variance v of every coordinate in the units of the
 // contributions, none if it is 0.
-func complete(t testing.TB, p Params, v float64) []Step {
+func complete(t testing.TB, p kernel.Params, v float64) []kernel.Step {
 	t.Helper()
-	steps, err := p.Steps()
+	steps, err := stage.Steps(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +180,9 @@ func complete(t testing.TB, p Params, v float64) []Step {
 	return steps
 }
 
-func newStrategy(t testing.TB, p Params, clients int, variance float64) *Strategy {
+func newStrategy(t testing.TB, p kernel.Params, clients int, variance float64) *serving.Strategy {
 	t.Helper()
-	s, err := New(StrategyParams{Params: p, Session: protocol.SessionID{7}, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.5}, Steps: complete(t, p, variance)})
+	s, err := New(serving.StrategyParams{Params: p, Session: protocol.SessionID{7}, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.5}, Steps: complete(t, p, variance)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +190,7 @@ func newStrategy(t testing.TB, p Params, clients int, variance float64) *Strateg
 }
 
 // start is where settings start.
-func start(p Params) *Model {
+func start(p kernel.Params) *kernel.Model {
 	m, err := p.Start()
 	if err != nil {
 		panic(err)
@@ -213,7 +218,7 @@ func spread(v protocol.Vector, n int) []float64 {
 }
 
 // contribute has a user answer a plan.
-func contribute(t testing.TB, u *User, plan *protocol.Plan, party int) []protocol.Vector {
+func contribute(t testing.TB, u *user.User, plan *protocol.Plan, party int) []protocol.Vector {
 	t.Helper()
 	v, err := u.Contribute(plan, simulated.New(5, fmt.Sprint("client/", party)), serial{})
 	if err != nil {
@@ -224,7 +229,7 @@ func contribute(t testing.TB, u *User, plan *protocol.Plan, party int) []protoco
 
 // round sums what users contribute to the next plan, of all but those it is told to lose, and has the
 // strategy absorb it. It reports false when the strategy is done.
-func round(t testing.TB, s *Strategy, users []*User, lost func(i int) bool) bool {
+func round(t testing.TB, s *serving.Strategy, users []*user.User, lost func(i int) bool) bool {
 	t.Helper()
 	plan, done, err := s.Next()
 	if err != nil {
@@ -256,16 +261,16 @@ func round(t testing.TB, s *Strategy, users []*User, lost func(i int) bool) bool
 }
 
 // train runs a whole schedule.
-func train(t testing.TB, s *Strategy, users []*User) {
+func train(t testing.TB, s *serving.Strategy, users []*user.User) {
 	t.Helper()
 	for round(t, s, users, nil) {
 	}
 }
 
 // people are users with random ratings of the items, each rated with the given chance.
-func people(p *Params, n int, chance float64, seed uint64) ([]*User, []model.Ratings) {
+func people(p *kernel.Params, n int, chance float64, seed uint64) ([]*user.User, []model.Ratings) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	users, rows := make([]*User, n), make([]model.Ratings, n)
+	users, rows := make([]*user.User, n), make([]model.Ratings, n)
 	for i := range users {
 		for j := range p.Items {
 			if rng.Float64() < chance {
@@ -281,84 +286,86 @@ func people(p *Params, n int, chance float64, seed uint64) ([]*User, []model.Rat
 // Every problem is reported at once.
 func TestValidate(t *testing.T) {
 	for name, p := range kinds(10, 2) {
-		if err := p.Validate(); err != nil {
+		if err := stage.Validate(p); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	inf, nan := math.Inf(1), math.NaN()
 	for _, c := range []struct {
-		change func(p *Params)
+		change func(p *kernel.Params)
 		want   string
 	}{
-		{func(p *Params) { p.Items = 0 }, "items is 0"},
-		{func(p *Params) { p.Rank = 0 }, "rank is 0"},
-		{func(p *Params) { p.Items, p.Rank = 1<<24, 100 }, "lower the rank"},
-		{func(p *Params) { p.Min = 5 }, "the rating scale is 5 to 5"},
-		{func(p *Params) { p.Max = inf }, "the rating scale"},
-		{func(p *Params) { p.Feedback = "x" }, `feedback is "x"`},
-		{func(p *Params) { p.Feedback, p.Unobserved = Implicit, 1 }, "no rating scale"},
-		{func(p *Params) { p.Feedback, p.Bias, p.MeanCap = Implicit, false, 0 }, "unobserved is 0"},
-		{func(p *Params) { p.Drift = nan }, "drift is NaN"},
-		{func(p *Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved, p.Drift = Implicit, false, 0, 1, 0.2 }, "drift of ratings is followed with explicit"},
-		{func(p *Params) { p.Feedback, p.Solver, p.Loss = Implicit, Convex, Squared }, "solver convex is for explicit"},
-		{func(p *Params) { p.Solver = nil }, "no solver"},
-		{func(p *Params) { p.Solver = CMF }, "needs features"},
-		{func(p *Params) { p.Solver, p.CMF.Unobserved = CMF, 1 }, "cmf.unobserved is 1"},
-		{func(p *Params) { p.Solver = CMF }, "feature-weight is 0"},
-		{func(p *Params) { p.Solver = CMF }, "feature-ridge is 0"},
-		{func(p *Params) { p.Solver = CMF }, "sweeps is 0"},
-		{func(p *Params) { p.Features = someFeatures(9) }, "the features are of 9 items; there are 10"},
-		{func(p *Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[0].Start[3] = 90 }, "are not rows of 10 items"},
-		{func(p *Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Value[2] = 3 }, "value 3 of 3"},
-		{func(p *Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Weight[2] = inf }, "weights are positive"},
-		{func(p *Params) { p.Solver, p.Loss = Convex, "x" }, `loss is "x"`},
-		{func(p *Params) { p.Solver, p.Loss = Convex, Huber }, "loss-width is 0"},
-		{func(p *Params) { p.Gramian = "x" }, `gramian is "x"`},
-		{func(p *Params) { p.Budgeting = "x" }, `budgeting is "x"`},
-		{func(p *Params) { p.Budgeting = UniformSample }, "per-user is 0"},
-		{func(p *Params) { p.Exponent = nan }, "exponent is NaN"},
-		{func(p *Params) { p.CountCap = 0 }, "count-cap is 0"},
-		{func(p *Params) { p.MeanCap = -1 }, "mean-cap is -1"},
-		{func(p *Params) { p.ClipUser = nan }, "clip-user is NaN"},
-		{func(p *Params) { p.ClipRating = inf }, "clip-rating is +Inf"},
-		{func(p *Params) { p.ClipBias = 0 }, "clip-bias is 0"},
-		{func(p *Params) { p.UserRidge = 0 }, "user-ridge is 0"},
-		{func(p *Params) { p.UserBiasRidge = -1 }, "user-bias-ridge is -1"},
-		{func(p *Params) { p.BiasRidge = 0 }, "bias-ridge is 0"},
-		{func(p *Params) { p.ItemRidge = -1 }, "item-ridge is -1"},
-		{func(p *Params) { p.ItemRidge, p.ItemPrior = 0, 0 }, "one must be positive"},
-		{func(p *Params) { p.ItemPrior = nan }, "item-prior is NaN"},
-		{func(p *Params) { p.StartSpread = 0 }, "start-spread is 0"},
-		{func(p *Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
-		{func(p *Params) { p.Rounds = -1 }, "rounds is -1"},
-		{func(p *Params) { p.Rounds = 100_001 }, "100001 rounds of 1 sums are too many; there are at most 100000"},
-		{func(p *Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = 8334, 12 }, "8334 rounds of 12 sums are too many"},
-		{func(p *Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = math.MaxInt, 12 }, "of 12 sums are too many"},
-		{func(p *Params) { p.Resample = 2 }, "a closed form takes"},
-		{func(p *Params) { p.Resample = 0 }, "resample is 0"},
-		{func(p *Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
-		{func(p *Params) { p.Solver = Encoded }, "rate is 0"},
-		{func(p *Params) { p.Split.Counts = 0 }, "the share of counts is 0"},
-		{func(p *Params) { p.Split.Mean = nan }, "the share of mean is NaN"},
-		{func(p *Params) { p.Split.Bias = 1 }, "the share of bias is 1"},
-		{func(p *Params) { p.Split.Gramian = 0 }, "the share of gramian is 0"},
-		{func(p *Params) { p.Split.WeightCounts = 0 }, "the share of weight-counts is 0"},
-		{func(p *Params) { p.Split.Counts, p.Split.Bias = 0.5, 0.5 }, "the statistics need some"},
+		{func(p *kernel.Params) { p.Items = 0 }, "items is 0"},
+		{func(p *kernel.Params) { p.Rank = 0 }, "rank is 0"},
+		{func(p *kernel.Params) { p.Items, p.Rank = 1<<24, 100 }, "lower the rank"},
+		{func(p *kernel.Params) { p.Min = 5 }, "the rating scale is 5 to 5"},
+		{func(p *kernel.Params) { p.Max = inf }, "the rating scale"},
+		{func(p *kernel.Params) { p.Feedback = "x" }, `feedback is "x"`},
+		{func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 1 }, "no rating scale"},
+		{func(p *kernel.Params) { p.Feedback, p.Bias, p.MeanCap = kernel.Implicit, false, 0 }, "unobserved is 0"},
+		{func(p *kernel.Params) { p.Drift = nan }, "drift is NaN"},
+		{func(p *kernel.Params) {
+			p.Feedback, p.Bias, p.MeanCap, p.Unobserved, p.Drift = kernel.Implicit, false, 0, 1, 0.2
+		}, "drift of ratings is followed with explicit"},
+		{func(p *kernel.Params) { p.Feedback, p.Solver, p.Loss = kernel.Implicit, solver.Convex, kernel.Squared }, "solver convex is for explicit"},
+		{func(p *kernel.Params) { p.Solver = nil }, "no solver"},
+		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},
+		{func(p *kernel.Params) { p.Solver, p.CMF.Unobserved = solver.CMF, 1 }, "cmf.unobserved is 1"},
+		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-weight is 0"},
+		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-ridge is 0"},
+		{func(p *kernel.Params) { p.Solver = solver.CMF }, "sweeps is 0"},
+		{func(p *kernel.Params) { p.Features = someFeatures(9) }, "the features are of 9 items; there are 10"},
+		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[0].Start[3] = 90 }, "are not rows of 10 items"},
+		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Value[2] = 3 }, "value 3 of 3"},
+		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Weight[2] = inf }, "weights are positive"},
+		{func(p *kernel.Params) { p.Solver, p.Loss = solver.Convex, "x" }, `loss is "x"`},
+		{func(p *kernel.Params) { p.Solver, p.Loss = solver.Convex, kernel.Huber }, "loss-width is 0"},
+		{func(p *kernel.Params) { p.Gramian = "x" }, `gramian is "x"`},
+		{func(p *kernel.Params) { p.Budgeting = "x" }, `budgeting is "x"`},
+		{func(p *kernel.Params) { p.Budgeting = kernel.UniformSample }, "per-user is 0"},
+		{func(p *kernel.Params) { p.Exponent = nan }, "exponent is NaN"},
+		{func(p *kernel.Params) { p.CountCap = 0 }, "count-cap is 0"},
+		{func(p *kernel.Params) { p.MeanCap = -1 }, "mean-cap is -1"},
+		{func(p *kernel.Params) { p.ClipUser = nan }, "clip-user is NaN"},
+		{func(p *kernel.Params) { p.ClipRating = inf }, "clip-rating is +Inf"},
+		{func(p *kernel.Params) { p.ClipBias = 0 }, "clip-bias is 0"},
+		{func(p *kernel.Params) { p.UserRidge = 0 }, "user-ridge is 0"},
+		{func(p *kernel.Params) { p.UserBiasRidge = -1 }, "user-bias-ridge is -1"},
+		{func(p *kernel.Params) { p.BiasRidge = 0 }, "bias-ridge is 0"},
+		{func(p *kernel.Params) { p.ItemRidge = -1 }, "item-ridge is -1"},
+		{func(p *kernel.Params) { p.ItemRidge, p.ItemPrior = 0, 0 }, "one must be positive"},
+		{func(p *kernel.Params) { p.ItemPrior = nan }, "item-prior is NaN"},
+		{func(p *kernel.Params) { p.StartSpread = 0 }, "start-spread is 0"},
+		{func(p *kernel.Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
+		{func(p *kernel.Params) { p.Rounds = -1 }, "rounds is -1"},
+		{func(p *kernel.Params) { p.Rounds = 100_001 }, "100001 rounds of 1 sums are too many; there are at most 100000"},
+		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = 8334, 12 }, "8334 rounds of 12 sums are too many"},
+		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = math.MaxInt, 12 }, "of 12 sums are too many"},
+		{func(p *kernel.Params) { p.Resample = 2 }, "a closed form takes"},
+		{func(p *kernel.Params) { p.Resample = 0 }, "resample is 0"},
+		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
+		{func(p *kernel.Params) { p.Solver = solver.Encoded }, "rate is 0"},
+		{func(p *kernel.Params) { p.Split.Counts = 0 }, "the share of counts is 0"},
+		{func(p *kernel.Params) { p.Split.Mean = nan }, "the share of mean is NaN"},
+		{func(p *kernel.Params) { p.Split.Bias = 1 }, "the share of bias is 1"},
+		{func(p *kernel.Params) { p.Split.Gramian = 0 }, "the share of gramian is 0"},
+		{func(p *kernel.Params) { p.Split.WeightCounts = 0 }, "the share of weight-counts is 0"},
+		{func(p *kernel.Params) { p.Split.Counts, p.Split.Bias = 0.5, 0.5 }, "the statistics need some"},
 	} {
 		p := full(10, 2)
 		c.change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want an error with %q, got %v", c.want, err)
 		}
-		if _, err := p.Steps(); err == nil {
+		if _, err := stage.Steps(p); err == nil {
 			t.Errorf("%q: Steps accepts the settings", c.want)
 		}
 	}
 	p := full(0, 0)
-	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "items is 0") || !strings.Contains(err.Error(), "rank is 0") {
+	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "items is 0") || !strings.Contains(err.Error(), "rank is 0") {
 		t.Errorf("not every problem is reported: %v", err)
 	}
 }
 
-func (p *Params) descends() bool { return !p.Solver.secondOrder() }
-func (p *Params) byUser() bool   { return p.Solver.byUser() }
+func descends(p *kernel.Params) bool { return !p.Solver.SecondOrder() }
+func byUser(p *kernel.Params) bool   { return p.Solver.ByUser() }

@@ -15,6 +15,11 @@ import (
 
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -22,7 +27,7 @@ import (
 
 // begin gives a user that takes steps an embedding and a bias to take the next one from. A sample
 // of ratings that was drawn stays.
-func begin(t *testing.T, u *User, embedding []float64, bias float64) {
+func begin(t *testing.T, u *user.User, embedding []float64, bias float64) {
 	t.Helper()
 	var b []byte
 	for _, x := range append(slices.Clone(embedding), bias) {
@@ -39,9 +44,9 @@ func begin(t *testing.T, u *User, embedding []float64, bias float64) {
 }
 
 // gradientPlan is a plan of the first sum of gradients, at parameters other than the start's.
-func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
+func gradientPlan(t *testing.T, p *kernel.Params) (*protocol.Plan, *kernel.Model) {
 	t.Helper()
-	m, err := DecodeModel(ordinary(t, *p), p)
+	m, err := kernel.DecodeModel(ordinary(t, *p), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +57,7 @@ func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
 	m.Mean = 3.3
 	steps := complete(t, *p, 0)
 	for i, s := range steps {
-		if s.Phase == Statistics {
+		if s.Phase == kernel.Statistics {
 			return &protocol.Plan{Round: uint64(i + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 10}, Releases: s.Releases, Broadcast: m.Encode()}, m
 		}
 	}
@@ -67,13 +72,13 @@ func gradientPlan(t *testing.T, p *Params) (*protocol.Plan, *Model) {
 func TestGradientsAgainstDifferences(t *testing.T) {
 	for _, name := range []string{"gradients", "gradients, after all stages", "gradients of an encoder", "gradients of ids"} {
 		p := kinds(12, 3)[name]
-		p.Budgeting, p.Exponent, p.NormItems = Weights, 0, 0
+		p.Budgeting, p.Exponent, p.NormItems = kernel.Weights, 0, 0
 		p.Descent.Clip = 1e6
 		_, rows := people(&p, 6, 0.5, 9)
 		for i, r := range rows {
 			plan, m := gradientPlan(t, &p)
-			u, own := p.FitUser(m, r)
-			e, err := p.newEncoder()
+			u, own := user.Fit(&p, m, r)
+			e, err := p.NewEncoder()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +88,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 					copy(e.Theta(), theta)
 					e.Embed(v, serial{})
 					for k, j := range r.Items {
-						x := m.Mean + own + floats.Dot(u[:3], v[j*3:(j+1)*3]) + p.UserFeatures.of(u[3:], int(j)) - float64(r.Values[k])
+						x := m.Mean + own + floats.Dot(u[:3], v[j*3:(j+1)*3]) + p.UserFeatures.Of(u[3:], int(j)) - float64(r.Values[k])
 						if m.Bias != nil {
 							x += m.Bias[j]
 						}
@@ -105,7 +110,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 			plan, _ = gradientPlan(t, &p)
 			want := make([]float64, len(m.Theta))
 			for k := range r.Items {
-				if p.byUser() {
+				if byUser(&p) {
 					want = clipped(differences(-1), 0.01)
 					break
 				}
@@ -131,7 +136,7 @@ func clipped(x []float64, bound float64) []float64 {
 func TestDescentReachesTheClosedForm(t *testing.T) {
 	p := kinds(10, 2)["gradients"]
 	p.Rounds, p.Resample, p.ItemPrior = 1, 3000, 1
-	p.Descent = DescentParams{Clip: 20, Radius: 50, Rate: 1}
+	p.Descent = kernel.DescentParams{Clip: 20, Radius: 50, Rate: 1}
 	als := plain(10, 2)
 	als.Rounds, als.ClipUser, als.ClipRating, als.ItemPrior = 1, 1e3, 1e3, 1
 	users, rows := people(&p, 40, 0.6, 5)
@@ -140,7 +145,7 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	train(t, s, users)
 	closed := newStrategy(t, als, 40, 0)
 	copy(closed.Current().Items, start(p).Items)
-	var others []*User
+	var others []*user.User
 	for _, r := range rows {
 		others = append(others, NewUser(&als, r))
 	}
@@ -157,17 +162,17 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 func TestStepOfAnItem(t *testing.T) {
 	p := kinds(2, 2)["gradients"]
 	p.ItemRidge, p.ItemPrior, p.Resample = 0.1, 2, 4
-	p.Descent = DescentParams{Clip: 0.5, Radius: 0.7, Rate: 3}
+	p.Descent = kernel.DescentParams{Clip: 0.5, Radius: 0.7, Rate: 3}
 	s := newStrategy(t, p, 10, 0)
-	copy(s.encoder.Theta(), []float64{0.6, 0, 0, 0.7})
-	s.round = 3
-	s.weight = []float64{0.4, 1.6} // 4 and 16 of 10 clients: w̃ = 10/20
-	s.descendItems(absorbed{values: map[string][]float64{Gradients: {3, -4, 0, -500}}, noise: map[string]float64{Gradients: 2}, users: 5}, serial{})
+	copy(s.Encoder.Theta(), []float64{0.6, 0, 0, 0.7})
+	s.Round = 3
+	s.Weight = []float64{0.4, 1.6} // 4 and 16 of 10 clients: w̃ = 10/20
+	solver.DescendItems(s, serving.Absorbed{Values: map[string][]float64{kernel.Gradients: {3, -4, 0, -500}}, Noise: map[string]float64{kernel.Gradients: 2}, Users: 5}, serial{})
 	ridge := 0.1*4 + 2*0.5
 	g := math.Sqrt(math.Pow(0.5*4+ridge*0.7, 2) + 2*16) // noise of deviation 4 in what 10 clients make
 	eta := 3 * 0.7 / (g * math.Sqrt(3))
 	want := clipped([]float64{0.6 - eta*(6+ridge*0.6), 0 + eta*8}, 0.7)
-	fixture.Near(t, "items", s.encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
+	fixture.Near(t, "items", s.Encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
 }
 
 // Within an outer step users are fitted to the same items, whichever of its sums they take part in,
@@ -180,7 +185,7 @@ func TestUsersStayWithinAnOuterStep(t *testing.T) {
 		var fits [][]float64
 		var shown [][]byte
 		for round(t, s, users, nil) {
-			if s.sums() >= 0 {
+			if s.Sums() >= 0 {
 				fits, shown = append(fits, slices.Clone(users[3].Embedding())), append(shown, s.Model())
 			}
 		}
@@ -203,9 +208,9 @@ func TestUsersOwnStep(t *testing.T) {
 	plan, m := gradientPlan(t, &p)
 	for i, r := range rows {
 		user := NewUser(&p, r)
-		begin(t, user, slices.Repeat([]float64{0.2}, p.width()), -0.1)
+		begin(t, user, slices.Repeat([]float64{0.2}, p.Width()), -0.1)
 		objective := func(x []float64) float64 {
-			u, own := x[:p.width()], x[p.width()]
+			u, own := x[:p.Width()], x[p.Width()]
 			sum := p.UserRidge/2*floats.Dot(u, u) + p.UserBiasRidge/2*own*own
 			for k, j := range r.Items {
 				sum += loss(&p, m.Predict(u, own, int(j)), float64(r.Values[k]))
@@ -243,7 +248,7 @@ func TestSnapshotOfSteps(t *testing.T) {
 			t.Errorf("%s: gone on with, the user is another", name)
 		}
 		nan := slices.Clone(b)
-		copy(nan, appendFloats(nil, math.NaN()))
+		copy(nan, kernel.AppendFloats(nil, math.NaN()))
 		for what, bad := range map[string][]byte{"a user's parameters have": b[:9], "numbers are finite": nan, "places of ratings": append(slices.Clone(b), 1)} {
 			if err := NewUser(&p, rows[0]).Resume(bad, simulated.New(5, "client/0")); err == nil || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %d bytes: %v; %q was expected", name, len(bad), err, what)
@@ -265,11 +270,11 @@ func TestParametersOfABroadcast(t *testing.T) {
 	q := plain(12, 2)
 	n := start(q)
 	n.Theta = []float64{1}
-	if _, err := DecodeModel(n.Encode(), &q); err == nil || !strings.Contains(err.Error(), "the solver als has neither") {
+	if _, err := kernel.DecodeModel(n.Encode(), &q); err == nil || !strings.Contains(err.Error(), "the solver als has neither") {
 		t.Errorf("parameters without gradients: %v", err)
 	}
 	m.Theta = []float64{1}
-	if _, err := DecodeModel(m.Encode(), &p); err == nil || !strings.Contains(err.Error(), "bytes") {
+	if _, err := kernel.DecodeModel(m.Encode(), &p); err == nil || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("too few parameters: %v", err)
 	}
 }
@@ -278,19 +283,19 @@ func TestParametersOfABroadcast(t *testing.T) {
 func TestDescentRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
-		change     func(*Params)
+		change     func(*kernel.Params)
 	}{
-		{"gradients", "clip is 0", func(p *Params) { p.Descent.Clip = 0 }},
-		{"gradients", "radius is -1", func(p *Params) { p.Descent.Radius = -1 }},
-		{"gradients", "rate is NaN", func(p *Params) { p.Descent.Rate = math.NaN() }},
-		{"gradients", "explicit feedback", func(p *Params) { p.Feedback, p.Unobserved = Implicit, 0.1 }},
-		{"joint", "user-rate is 0", func(p *Params) { p.Descent.UserRate = 0 }},
-		{"joint", "takes one sum", func(p *Params) { p.Resample = 2 }},
-		{"gradients of an encoder", "has at most 1073741824", func(p *Params) { p.Encoder.Dim = 1 << 29 }},
+		{"gradients", "clip is 0", func(p *kernel.Params) { p.Descent.Clip = 0 }},
+		{"gradients", "radius is -1", func(p *kernel.Params) { p.Descent.Radius = -1 }},
+		{"gradients", "rate is NaN", func(p *kernel.Params) { p.Descent.Rate = math.NaN() }},
+		{"gradients", "explicit feedback", func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 0.1 }},
+		{"joint", "user-rate is 0", func(p *kernel.Params) { p.Descent.UserRate = 0 }},
+		{"joint", "takes one sum", func(p *kernel.Params) { p.Resample = 2 }},
+		{"gradients of an encoder", "has at most 1073741824", func(p *kernel.Params) { p.Encoder.Dim = 1 << 29 }},
 	} {
 		p := kinds(12, 2)[c.name]
 		c.change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; %q was expected", c.name, err, c.want)
 		}
 	}

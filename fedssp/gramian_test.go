@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -56,16 +58,16 @@ func TestProjectionComesBeforeTheRidge(t *testing.T) {
 	p := plain(1, 2)
 	p.ItemRidge = 0.5
 	for _, one := range []bool{false, true} {
-		y := &system{p: &p, typical: 1, weight: []float64{1}, b: []float64{1, 0}}
+		y := &serving.Equations{Params: &p, Typical: 1, Weight: []float64{1}, B: []float64{1, 0}}
 		v := make([]float64, 2)
 		if one {
-			p.Gramian = One
-			y.gramian, y.share = []float64{1, 2, 2, 1}, []float64{1}
-			y.solveOne(v, serial{})
+			p.Gramian = kernel.One
+			y.Gramian, y.Share = []float64{1, 2, 2, 1}, []float64{1}
+			y.SolveOne(v, serial{})
 		} else {
-			y.items = make([]float64, 3)
-			dense.Pack(y.items, []float64{1, 2, 2, 1}, 2)
-			y.solve(v, serial{})
+			y.Items = make([]float64, 3)
+			dense.Pack(y.Items, []float64{1, 2, 2, 1}, 2)
+			y.Solve(v, serial{})
 		}
 		fixture.Near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
 	}
@@ -80,11 +82,11 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 	for _, one := range []bool{false, true} {
 		p := plain(3, d)
 		p.ItemRidge, p.ItemPrior = 0, 2.5
-		y := &system{p: &p, typical: 0.2, weight: []float64{3, 0.5, 8}, b: make([]float64, 3*d)}
+		y := &serving.Equations{Params: &p, Typical: 0.2, Weight: []float64{3, 0.5, 8}, B: make([]float64, 3*d)}
 		const sigma2 = 0.9
-		y.rho = sigma2 / y.typical
-		for i := range y.b {
-			y.b[i] = rng.NormFloat64()
+		y.Rho = sigma2 / y.Typical
+		for i := range y.B {
+			y.B[i] = rng.NormFloat64()
 		}
 		gram := mat.NewDense(d, d, nil)
 		for range 6 {
@@ -95,23 +97,23 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 			gram.RankOne(gram, 1, u, u)
 		}
 		if one {
-			p.Gramian = One
-			y.gramian, y.share = gram.RawMatrix().Data, y.weight
+			p.Gramian = kernel.One
+			y.Gramian, y.Share = gram.RawMatrix().Data, y.Weight
 		} else {
-			y.items = make([]float64, 3*p.packed())
+			y.Items = make([]float64, 3*p.Packed())
 			for j := range 3 {
 				var a mat.Dense
-				a.Scale(y.weight[j], gram)
-				dense.Pack(y.items[j*p.packed():(j+1)*p.packed()], a.RawMatrix().Data, d)
+				a.Scale(y.Weight[j], gram)
+				dense.Pack(y.Items[j*p.Packed():(j+1)*p.Packed()], a.RawMatrix().Data, d)
 			}
 		}
 		v, again := make([]float64, 3*d), make([]float64, 3*d)
-		y.solve(v, serial{})
+		y.Solve(v, serial{})
 		var want []float64
 		for j := range 3 {
 			var a, s, inverse, left mat.Dense
-			a.Scale(y.weight[j], gram)
-			s.Scale(y.typical, &a)
+			a.Scale(y.Weight[j], gram)
+			s.Scale(y.Typical, &a)
 			for i := range d {
 				s.Set(i, i, s.At(i, i)+sigma2)
 			}
@@ -125,7 +127,7 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 				left.Set(i, i, left.At(i, i)+p.ItemPrior)
 			}
 			var right, x mat.VecDense
-			right.MulVec(&ai, mat.NewVecDense(d, y.b[j*d:(j+1)*d]))
+			right.MulVec(&ai, mat.NewVecDense(d, y.B[j*d:(j+1)*d]))
 			if err := x.SolveVec(&left, &right); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +135,7 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 		}
 		fixture.Near(t, fmt.Sprint("item by item, one Gramian ", one), v, want, 1e-9)
 		if one {
-			y.solveOne(again, serial{})
+			y.SolveOne(again, serial{})
 			fixture.Near(t, "in the eigenbasis", again, want, 1e-9)
 		}
 	}

@@ -7,6 +7,11 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -16,7 +21,7 @@ import (
 // for the items from noisy sums.
 type instance struct {
 	setup  *algorithm.Setup
-	params Params
+	params kernel.Params
 }
 
 func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
@@ -24,15 +29,15 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		return nil, config.Errorf("features: %s factors features of the items beside the ratings, and there are none", f.about.Name)
 	}
 	x := &instance{setup: s, params: paramsOf(s)}
-	if err := x.params.list(s); err != nil {
+	if err := list(&x.params, s); err != nil {
 		return nil, err
 	}
-	steps, err := x.params.Steps()
+	steps, err := stage.Steps(x.params)
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
-	if x.params.Solver.byUser() {
-		if x.params.shape, err = x.params.newEncoder(); err != nil {
+	if x.params.Solver.ByUser() {
+		if x.params.Shape, err = x.params.NewEncoder(); err != nil {
 			return nil, config.Wrap(err)
 		}
 	}
@@ -44,11 +49,11 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final model is broadcast too
 	for _, r := range s.Schedule.All() {
-		r.Scale = algorithm.Scale(*r) * sideOf(&x.params).finer(&x.params)
+		r.Scale = algorithm.Scale(*r) * solver.Of(&x.params).Finer(&x.params)
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
 	if s.Private() {
-		x.params.sampled(s.Schedule)
+		stage.Sampled(&x.params, s.Schedule)
 	}
 	return x, s.CalibrateSplit(shares)
 }
@@ -69,18 +74,18 @@ func merged(s protocol.Schedule, shares [][]float64) (protocol.Schedule, [][]flo
 
 // Strategy returns the server's side, with a step for each round.
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	var steps []Step
+	var steps []kernel.Step
 	for _, s := range x.setup.Schedule {
 		for range s.Rounds {
-			steps = append(steps, Step{Phase: s.Phase, Releases: s.Releases})
+			steps = append(steps, kernel.Step{Phase: s.Phase, Releases: s.Releases})
 		}
 	}
-	return New(StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
+	return New(serving.StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	kept := model.NewRowArena(x.setup.Data.Users, x.width())
-	return &parties{instance: x, kept: kept, users: newUsers(&x.params, clientStageOf, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
+	return &parties{instance: x, kept: kept, users: user.New(&x.params, stage.ClientSideOf, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
@@ -90,7 +95,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	}
 	r := l.Row(user)
 	t := NewUser(&x.params, r)
-	t.timed = which.Timed
+	t.Timed = which.Timed
 	id := l.IDs(user, which)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
 		u := model.NewMatrix(1, x.width())
@@ -106,7 +111,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 // Shared returns the embeddings of all items and, for a model with biases, the item biases and the
 // mean.
 func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
-	m, err := DecodeModel(shared, &x.params)
+	m, err := kernel.DecodeModel(shared, &x.params)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +144,9 @@ func (x *instance) Baselines() []algorithm.Baseline {
 // itemBias is the baseline that spends the whole budget on a private bias of every item or, without
 // a scale of ratings, on the popularity of items by private counts.
 func (x *instance) itemBias() algorithm.Baseline {
-	s := settingsOf(x.setup.Config)
-	b := algorithm.Baseline{Name: "private_item_bias", Note: "item biases, learned with the whole budget", Itself: !s.items()}
-	if s.implicit() {
+	s := settings.Of(x.setup.Config)
+	b := algorithm.Baseline{Name: "private_item_bias", Note: "item biases, learned with the whole budget", Itself: !s.Items()}
+	if s.Implicit() {
 		b.Name, b.Note = "private_popularity", "one list for all users, by private counts for the same budget"
 	}
 	b.Vary = func(c *config.Config) {
@@ -158,7 +163,7 @@ func (x *instance) itemBias() algorithm.Baseline {
 // biasOnlyName is the name of the algorithm that learns biases alone.
 func biasOnlyName() string {
 	for _, a := range algorithm.All() {
-		if f, ok := a.(*family); ok && !f.form.learnsItems {
+		if f, ok := a.(*family); ok && !f.form.LearnsItems {
 			return f.about.Name
 		}
 	}
@@ -167,7 +172,7 @@ func biasOnlyName() string {
 
 // Lost describes the effect of a lost round. One round releases the weight of each item's ratings.
 func (x *instance) Lost(step protocol.Step) string {
-	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == WeightCounts }) {
+	if slices.ContainsFunc(step.Releases, func(r protocol.Release) bool { return r.Name == kernel.WeightCounts }) {
 		if x.params.BiasRounds > 1 {
 			return "a round that tells how much each item was rated was skipped: less is known of items, and nothing if all of them are"
 		}
@@ -178,24 +183,24 @@ func (x *instance) Lost(step protocol.Step) string {
 
 // Forms returns the key and the values of the two forms of second-order statistics.
 func (x *instance) Forms() (*config.Key, []string) {
-	if !bySums(settingsOf(x.setup.Config)) {
+	if !settings.BySums(settings.Of(x.setup.Config)) {
 		return nil, nil
 	}
-	return keys.gramian.Key, []string{string(PerItem), string(One)}
+	return settings.Keys.Gramian.Key, []string{string(kernel.PerItem), string(kernel.One)}
 }
 
 // width is the length of embeddings, including users' weights of features and the matching features
 // of items.
-func (x *instance) width() int { return x.params.width() }
+func (x *instance) width() int { return x.params.Width() }
 
 // matrices returns the matrices of the shared model.
-func (x *instance) matrices(m *Model) []model.Named {
+func (x *instance) matrices(m *kernel.Model) []model.Named {
 	items := model.NewMatrix(x.params.Items, x.width())
 	copy(items.Data(), m.Extended(&x.params))
 	list := []model.Named{{Name: "item_embeddings", Matrix: items}}
-	if x.params.Bias || x.params.popularity() {
+	if x.params.Bias || x.params.OnlyPopularity() {
 		bias := model.NewMatrix(x.params.Items, 1)
-		copy(bias.Data(), m.biasesOf(x.params.Items)) // zeros if the biases were skipped
+		copy(bias.Data(), m.BiasesOf(x.params.Items)) // zeros if the biases were skipped
 		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
 	}
 	return list
@@ -210,8 +215,8 @@ func column(x []float64) *model.Matrix {
 
 // predictor predicts from a model and the users that clients fitted to it.
 type predictor struct {
-	*Model
-	params *Params
+	*kernel.Model
+	params *kernel.Params
 	users  *model.Matrix
 	bias   []float64
 	drifts []*user.Drift // for each user; nil: no times are known
@@ -219,7 +224,7 @@ type predictor struct {
 
 // Score predicts for a user whom training has not seen, after fitting the user to the history.
 func (m *predictor) Score(_ int, history []int32, values []float32, out []float64) {
-	u, bias := m.params.FitUser(m.Model, model.Ratings{Items: history, Values: values})
+	u, bias := user.Fit(m.params, m.Model, model.Ratings{Items: history, Values: values})
 	for j := range out {
 		out[j] = m.Model.Predict(u, bias, j)
 	}
@@ -241,7 +246,7 @@ func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
 }
 
 // predictor predicts from a model, without users yet.
-func (x *instance) predictor(m *Model) *predictor {
+func (x *instance) predictor(m *kernel.Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
 }
 
@@ -272,7 +277,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 		run.Each(len(part.Users), func(i int) {
 			at := int(part.Users[i])
 			rows.Lend(at, func(items []int32, values []float32) {
-				u, bias := x.params.FitUser(m.Model, model.Ratings{Items: items, Values: values})
+				u, bias := user.Fit(&x.params, m.Model, model.Ratings{Items: items, Values: values})
 				copy(m.users.Row(at), u)
 				m.bias[at] = bias
 			})
@@ -281,11 +286,11 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 }
 
 // fitted makes every client fit its user to a model.
-func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
+func (x *instance) fitted(m *kernel.Model, run protocol.Runner) *predictor {
 	out := x.predictor(m).hold(model.NewMatrix(x.setup.Data.Users, x.width()))
 	run.Each(x.setup.Data.Users, func(u int) {
 		x.setup.Lend(u, func(r model.Ratings) {
-			e, bias := x.params.FitUser(m, r)
+			e, bias := user.Fit(&x.params, m, r)
 			copy(out.users.Row(u), e)
 			out.bias[u] = bias
 			out.follow(u, r)
@@ -298,7 +303,7 @@ func (x *instance) fitted(m *Model, run protocol.Runner) *predictor {
 type parties struct {
 	*instance
 	kept  *model.RowArena // where users keep embeddings
-	users []User
+	users []user.User
 }
 
 func (p *parties) Trainers() []algorithm.Trainer {
@@ -311,7 +316,7 @@ func (p *parties) Trainers() []algorithm.Trainer {
 
 // Interim fits users to the model. It gives the result of a run that ends here.
 func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
-	m, err := DecodeModel(shared, &p.params)
+	m, err := kernel.DecodeModel(shared, &p.params)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +346,7 @@ func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
 // are valid until hear returns.
 func (f fitting) one(at int, hear func(*predictor, model.Ratings)) {
 	f.setup.Lend(at, func(r model.Ratings) {
-		u, bias := f.instance.params.FitUser(f.Model, r)
+		u, bias := user.Fit(&f.instance.params, f.Model, r)
 		out := f.instance.predictor(f.Model).hold(model.NewMatrix(1, len(u)))
 		copy(out.users.Row(0), u)
 		out.bias[0] = bias
@@ -351,7 +356,7 @@ func (f fitting) one(at int, hear func(*predictor, model.Ratings)) {
 
 // Final takes users as their clients hold them after the last fit.
 func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
-	m, err := DecodeModel(shared, &p.params)
+	m, err := kernel.DecodeModel(shared, &p.params)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -15,7 +17,7 @@ import (
 // The model of a deployment comes with what predictions are made of.
 func TestSharedModelOfStatistics(t *testing.T) {
 	e := opened.Joined(t, opened.Experiment(t, "algorithm=ssp-c rank=2"))
-	m := &Model{Mean: 3.25, Bias: make([]float64, 400), Items: make([]float64, 800)}
+	m := &kernel.Model{Mean: 3.25, Bias: make([]float64, 400), Items: make([]float64, 800)}
 	m.Bias[7], m.Items[15] = 0.5, -1.5
 	shared, err := e.Instance().Shared(m.Encode())
 	if err != nil || len(shared) != 3 {
@@ -87,7 +89,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	rows, fitted := e.Held.Test.History.ByUser(), 0
 	for _, u := range e.Held.Test.Users {
 		items, values := rows.Row(int(u))
-		want, _ := ssp(e).FitUser(start, model.Ratings{Items: items, Values: values})
+		want, _ := user.Fit(ssp(e), start, model.Ratings{Items: items, Values: values})
 		got := m.Matrices[len(m.Matrices)-1]
 		if got.Name != "user_embeddings" || !slices.Equal(got.Row(int(u)), want) {
 			t.Errorf("%s of user %d is %v, want %v", got.Name, u, got.Row(int(u)), want)

@@ -7,30 +7,33 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	s := settingsOf(c)
-	width, err := s.savedWidth(set, files.Features())
+	s := settings.Of(c)
+	width, err := savedWidth(s, set, files.Features())
 	if err != nil {
 		return nil, err
 	}
-	if _, missing := files.Matrix("item_embeddings", set.Items, width); missing != nil && s.weighsPopularity() {
+	if _, missing := files.Matrix("item_embeddings", set.Items, width); missing != nil && s.WeighsPopularity() {
 		width-- // a run from before popularity was weighed
 	}
-	m := saved{lastUnknown: s.implicit() && s.ofSomeItems()}
+	m := saved{lastUnknown: s.Implicit() && s.OfSomeItems()}
 	read := func(name string, rows, cols int) *model.Matrix {
 		x, readErr := files.Matrix(name, rows, cols)
 		err = errors.Join(err, readErr)
 		return x
 	}
 	m.items, m.users = read("item_embeddings", set.Items, width), read("user_embeddings", set.Users, width)
-	if s.biases() || files.Has("item_bias") {
+	if s.Biases() || files.Has("item_bias") {
 		m.itemBias = read("item_bias", set.Items, 1)
 	}
-	if s.biases() || files.Has("user_bias") {
+	if s.Biases() || files.Has("user_bias") {
 		m.userBias = read("user_bias", set.Users, 1)
 	}
 	if err != nil {
@@ -40,30 +43,30 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		return nil, errors.New("summary.json: there is no mean, which predictions of this model are on top of")
 	}
 	m.mean = *files.Mean()
-	if s.solver() == namedConvex && lossKey.Is(c, string(Logistic)) {
+	if s.Solver() == settings.NamedConvex && settings.LossKey.Is(c, string(kernel.Logistic)) {
 		if m.logistic, err = m.logits(set, width); err != nil {
 			return nil, err
 		}
 	}
 	out := &algorithm.Saved{Items: m.items, Popularity: m.popularity(), Score: m.score}
-	if s.drifts() {
+	if s.Drifts() {
 		out.Drift = func(r model.Ratings, predicted []float64) func(times, to []float64) {
-			return user.DriftOf(r, predicted, keys.userDrift.Chosen(c)).Add
+			return user.DriftOf(r, predicted, settings.Keys.UserDrift.Chosen(c)).Add
 		}
 	}
 	return out, nil
 }
 
 // savedWidth is the length of the embeddings of a run, with features that were agreed on, or nil.
-func (s settings) savedWidth(set *dataset.Set, f *dataset.ItemFeatures) (int, error) {
-	rank := int(algorithm.Rank.Or(s.Config, s.rank()))
-	if !s.items() {
+func savedWidth(s settings.Settings, set *dataset.Set, f *dataset.ItemFeatures) (int, error) {
+	rank := int(algorithm.Rank.Or(s.Config, s.Rank()))
+	if !s.Items() {
 		rank = 1
 	}
-	if s.weighsPopularity() {
+	if s.WeighsPopularity() {
 		rank++
 	}
-	if !s.weighsFeatures() {
+	if !s.WeighsFeatures() {
 		return rank, nil
 	}
 	if f == nil {
@@ -72,7 +75,7 @@ func (s settings) savedWidth(set *dataset.Set, f *dataset.ItemFeatures) (int, er
 			return 0, err
 		}
 	}
-	return rank + s.userFeatures(f).Width(), nil
+	return rank + s.UserFeatures(f).Width(), nil
 }
 
 // saved is a model that was read. With biases, each bias matrix has one number in each row.
@@ -80,17 +83,17 @@ type saved struct {
 	users, items       *model.Matrix
 	userBias, itemBias *model.Matrix // nil in a model without biases
 	mean               float64
-	logistic           *Model // the model if its predictions are logits, else nil
-	lastUnknown        bool   // an item without an embedding was not trained on, and comes last
+	logistic           *kernel.Model // the model if its predictions are logits, else nil
+	lastUnknown        bool          // an item without an embedding was not trained on, and comes last
 }
 
 // logits assembles a model whose predictions are logits.
-func (m *saved) logits(set *dataset.Set, width int) (*Model, error) {
-	l := &Model{Mean: m.mean, Items: m.items.Data()}
+func (m *saved) logits(set *dataset.Set, width int) (*kernel.Model, error) {
+	l := &kernel.Model{Mean: m.mean, Items: m.items.Data()}
 	if m.itemBias != nil {
 		l.Bias = m.itemBias.Data()
 	}
-	return DecodeModel(l.Encode(), &Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: SolverParams{Solver: Convex, Loss: Logistic}})
+	return kernel.DecodeModel(l.Encode(), &kernel.Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: kernel.SolverParams{Solver: solver.Convex, Loss: kernel.Logistic}})
 }
 
 // popularity returns the predictions for a user of whom nothing is known: mean and item biases. It is
@@ -117,7 +120,7 @@ func (m *saved) score(user int, out []float64) {
 			out[j] = m.logistic.Predict(u, own, j)
 			continue
 		}
-		if m.lastUnknown && nothing(m.items.Row(j)) {
+		if m.lastUnknown && kernel.Nothing(m.items.Row(j)) {
 			out[j] = math.NaN()
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -30,26 +32,26 @@ func TestFitAgainstWholeProducts(t *testing.T) {
 		for i := range 30 {
 			_, rows := people(&p, 1, float64(i)/30, uint64(i))
 			t.Run(fmt.Sprint(kind, "/", i), func(t *testing.T) {
-				w := newWorkspace(&p)
-				defer w.free()
-				w.gather(&p, m, rows[0])
-				gram, want := make([]float64, w.width*w.width), make([]float64, w.width)
-				if p.Feedback == Implicit {
-					dense.Unpack(gram, m.packedGramian(), p.Rank, p.Unobserved)
+				w := user.NewWorkspace(&p)
+				defer w.Free()
+				w.Gather(&p, m, rows[0])
+				gram, want := make([]float64, w.Width*w.Width), make([]float64, w.Width)
+				if p.Feedback == kernel.Implicit {
+					dense.Unpack(gram, m.PackedGramian(), p.Rank, p.Unobserved)
 				}
-				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.value), Cols: w.width, Stride: w.width, Data: w.rows}, 1, dense.Upper(gram, w.width))
-				for k, y := range w.value {
-					dense.Axpy(want, y-w.offset[k], w.rows[k*w.width:(k+1)*w.width])
+				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: len(w.Value), Cols: w.Width, Stride: w.Width, Data: w.Rows}, 1, dense.Upper(gram, w.Width))
+				for k, y := range w.Value {
+					dense.Axpy(want, y-w.Offset[k], w.Rows[k*w.Width:(k+1)*w.Width])
 				}
-				for k := range w.width {
-					gram[k*w.width+k] += w.ridge(&p, k)
+				for k := range w.Width {
+					gram[k*w.Width+k] += w.Ridge(&p, k)
 				}
-				if len(w.value) > 0 && !plainSolve(gram, want, w.width) {
+				if len(w.Value) > 0 && !plainSolve(gram, want, w.Width) {
 					t.Fatal("the fit has no solution")
 				}
-				w.fit(&p, m)
-				if !slices.Equal(w.beta, want) {
-					t.Errorf("beta is %v, want %v", w.beta, want)
+				w.Fit(&p, m)
+				if !slices.Equal(w.Beta, want) {
+					t.Errorf("beta is %v, want %v", w.Beta, want)
 				}
 			})
 		}

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -21,8 +26,8 @@ func TestNormOfBiases(t *testing.T) {
 		p.MeanCap, p.Exponent, p.NormBias = 0, 0, bound
 		u := NewUser(&p, model.Ratings{Items: []int32{0, 1}, Values: []float32{5, 5}})
 		s := newStrategy(t, p, 1, 0)
-		plan, sums := summed(t, s, []*User{u})
-		if plan.Phase != BiasStage {
+		plan, sums := summed(t, s, []*user.User{u})
+		if plan.Phase != kernel.BiasStage {
 			t.Fatal(plan.Phase)
 		}
 		each := want * math.Sqrt(0.5)
@@ -40,7 +45,7 @@ func TestNormOfBiases(t *testing.T) {
 // the bound.
 func TestNormOfItems(t *testing.T) {
 	for name, p := range kinds(12, 3) {
-		if p.popularity() || p.Solver == Variational { // has no such bound
+		if p.OnlyPopularity() || p.Solver == solver.Variational { // has no such bound
 			continue
 		}
 		free := p
@@ -52,18 +57,18 @@ func TestNormOfItems(t *testing.T) {
 		scaledDown := 0
 		for i, row := range rows {
 			for step := range held {
-				if held[step].Phase != Statistics {
+				if held[step].Phase != kernel.Statistics {
 					continue
 				}
-				plan := func(s Step) *protocol.Plan {
+				plan := func(s kernel.Step) *protocol.Plan {
 					return &protocol.Plan{Round: uint64(step + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 40}, Releases: s.Releases, Broadcast: broadcast}
 				}
 				one, other := NewUser(&p, row), NewUser(&free, row)
-				if p.Solver == Joint { // it begins at zero, and says nothing there
+				if p.Solver == solver.Joint { // it begins at zero, and says nothing there
 					contribute(t, one, plan(held[step]), i) // draws the sample, if there is one
 					contribute(t, other, plan(before[step]), i)
-					begin(t, one, slices.Repeat([]float64{1}, p.width()), 0)
-					begin(t, other, slices.Repeat([]float64{1}, p.width()), 0)
+					begin(t, one, slices.Repeat([]float64{1}, p.Width()), 0)
+					begin(t, other, slices.Repeat([]float64{1}, p.Width()), 0)
 				}
 				got, want := contribute(t, one, plan(held[step]), i), contribute(t, other, plan(before[step]), i)
 				last := len(got) - 1
@@ -75,7 +80,7 @@ func TestNormOfItems(t *testing.T) {
 				}
 				for k, r := range held[step].Releases {
 					times := by
-					if r.Name == WeightCounts {
+					if r.Name == kernel.WeightCounts {
 						times = 1
 					}
 					fixture.Near(t, name+", "+r.Name, spread(got[k], r.Len), dense.Scaled(spread(want[k], r.Len), times), 1e-9)
@@ -89,13 +94,13 @@ func TestNormOfItems(t *testing.T) {
 }
 
 // ordinary is an ordinary model of the settings: what they start with.
-func ordinary(t *testing.T, p Params) []byte {
+func ordinary(t *testing.T, p kernel.Params) []byte {
 	t.Helper()
 	m, err := p.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.withCounts() {
+	if p.WithCounts() {
 		m.Counts = make([]float64, p.Items)
 		for j := range m.Counts {
 			m.Counts[j] = float64(j + 1)
@@ -104,8 +109,8 @@ func ordinary(t *testing.T, p Params) []byte {
 	if p.Bias {
 		m.Bias = make([]float64, p.Items)
 	}
-	if p.descends() {
-		e, err := p.newEncoder()
+	if descends(&p) {
+		e, err := p.NewEncoder()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +123,7 @@ func ordinary(t *testing.T, p Params) []byte {
 func TestGrowth(t *testing.T) {
 	p := plain(5, 2)
 	p.Rounds, p.Growth = 3, 2
-	steps, err := p.Steps()
+	steps, err := stage.Steps(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +135,7 @@ func TestGrowth(t *testing.T) {
 		}
 		fixture.Near(t, "share", []float64{sum}, []float64{want * 0.8}, 1e-12)
 	}
-	if p.Growth = 11; p.Validate() == nil {
+	if p.Growth = 11; stage.Validate(p) == nil {
 		t.Error("a growth of 11 was taken")
 	}
 }
@@ -142,11 +147,11 @@ func TestPrecision(t *testing.T) {
 	p := kinds(1, 1)["pooled"]
 	p.Features, p.Rounds = nil, 2
 	s := newStrategy(t, p, 10, 1)
-	at := func(x float64) *system { return &system{b: []float64{x}, gramian: []float64{x}} }
-	s.solving.(*kept).remember(s, at(8), 2)
+	at := func(x float64) *serving.Equations { return &serving.Equations{B: []float64{x}, Gramian: []float64{x}} }
+	s.Solving.(*solver.Kept).Remember(s, at(8), 2)
 	y := at(2)
-	variance := s.solving.(*kept).remember(s, y, 1)
-	fixture.Near(t, "mean", append(y.b, y.gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
+	variance := s.Solving.(*solver.Kept).Remember(s, y, 1)
+	fixture.Near(t, "mean", append(y.B, y.Gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
 	fixture.Near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
 }
 
@@ -161,15 +166,15 @@ func TestRefinedBiases(t *testing.T) {
 		p.MeanCap, p.Exponent, p.NormBias, p.BiasRounds, p.UserBiasRidge = 0, 0, bound, 2, 2
 		u := NewUser(&p, model.Ratings{Items: []int32{0, 1}, Values: []float32{5, 5}})
 		s := newStrategy(t, p, 1, 0)
-		summed(t, s, []*User{u})
+		summed(t, s, []*user.User{u})
 		s.Current().Bias = []float64{1, 1}
-		plan, sums := summed(t, s, []*User{u})
-		if plan.Phase != Refine {
+		plan, sums := summed(t, s, []*user.User{u})
+		if plan.Phase != kernel.Refine {
 			t.Fatal(plan.Phase)
 		}
 		each := want * math.Sqrt(0.5)
 		fixture.Near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
-		if declared := 0.85 * p.biasBound(); plan.Releases[0].L2 != declared {
+		if declared := 0.85 * p.BiasBound(); plan.Releases[0].L2 != declared {
 			t.Errorf("with a bound of %v the release declares %v, want %v", bound, plan.Releases[0].L2, declared)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
@@ -19,14 +21,14 @@ func TestOthersAreEmbedded(t *testing.T) {
 		users, _ := people(&p, 60, 0.4, 5)
 		s := newStrategy(t, p, 60, 1e-4)
 		train(t, s, users)
-		embedded, biased := p.speaks()
-		if (s.Current().rest != nil) != embedded || (s.Current().restBias != nil) != biased {
-			t.Errorf("%s: others have embeddings: %v, want %v; biases: %v, want %v", name, s.Current().rest != nil, embedded, s.Current().restBias != nil, biased)
+		embedded, biased := p.Speaks()
+		if (s.Current().Rest != nil) != embedded || (s.Current().RestBias != nil) != biased {
+			t.Errorf("%s: others have embeddings: %v, want %v; biases: %v, want %v", name, s.Current().Rest != nil, embedded, s.Current().RestBias != nil, biased)
 		}
-		if n := len(s.Current().rest); embedded && n != (items-top)*p.Rank {
+		if n := len(s.Current().Rest); embedded && n != (items-top)*p.Rank {
 			t.Errorf("%s: %d numbers of %d other items of rank %d", name, n, items-top, p.Rank)
 		}
-		if embedded && nothing(s.Current().rest) {
+		if embedded && kernel.Nothing(s.Current().Rest) {
 			t.Errorf("%s: nothing is said of others", name)
 		}
 	}
@@ -51,7 +53,7 @@ func TestOthersAreAsTheirTwins(t *testing.T) {
 		users, _ := people(&p, 40, 0.5, 9)
 		s := newStrategy(t, p, 40, 0)
 		train(t, s, users)
-		fixture.Near(t, name, s.Current().rest, s.Current().Items, 1e-12)
+		fixture.Near(t, name, s.Current().Rest, s.Current().Items, 1e-12)
 	}
 }
 
@@ -62,19 +64,19 @@ func TestOthersOfCMFSolveForTheirFeatures(t *testing.T) {
 	users, _ := people(&p, 60, 0.4, 5)
 	s := newStrategy(t, p, 60, 1e-4)
 	train(t, s, users)
-	_, typical := s.weights()
+	_, typical := s.Weights()
 	ridge := (p.ItemRidge + p.ItemPrior) * typical
-	for i := range s.chosen.others {
-		v := s.Current().rest[i*3 : (i+1)*3]
+	for i := range s.Chosen.Others {
+		v := s.Current().Rest[i*3 : (i+1)*3]
 		gradient, feature := make([]float64, 3), 0
-		for _, cat := range s.chosen.rest.Categories {
+		for _, cat := range s.Chosen.Rest.Categories {
 			of := make(map[int32]float64)
 			values, weights := cat.Features(i)
 			for k, value := range values {
 				of[value] = weights[k]
 			}
 			for value := range cat.Values {
-				f := s.solving.(*collective).f[feature*3 : (feature+1)*3]
+				f := s.Solving.(*solver.Collective).F[feature*3 : (feature+1)*3]
 				feature++
 				weight := p.CMF.Unobserved
 				target, has := of[int32(value)]
@@ -104,7 +106,7 @@ func TestUnknownItemsComeLast(t *testing.T) {
 		users, _ := people(&p, 40, 0.4, 5)
 		s := newStrategy(t, p, 40, 0)
 		train(t, s, users)
-		m, err := DecodeModel(s.Model(), &p)
+		m, err := kernel.DecodeModel(s.Model(), &p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +117,7 @@ func TestUnknownItemsComeLast(t *testing.T) {
 		scores := make([]float64, items)
 		read.score(0, scores)
 		for j := range items {
-			x, trained := m.Predict(u, 0, j), m.chosen.place[j] >= 0
+			x, trained := m.Predict(u, 0, j), m.Chosen.Place[j] >= 0
 			switch {
 			case trained && (math.IsNaN(x) || x == m.Mean):
 				t.Errorf("%s: item %d, which is trained on, is predicted at %v", name, j, x)

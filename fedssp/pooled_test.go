@@ -9,7 +9,12 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -23,7 +28,7 @@ func TestDesign(t *testing.T) {
 		{Name: "one", Values: []string{"a", "b"}, Start: []int32{0, 1, 2, 3}, Value: []int32{0, 1, 0}, Weight: []float64{2, 1, 1}},
 		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
 	}}
-	d := p.design([]float64{1, math.E, math.E * math.E}, 0.5)
+	d := serving.Design(&p, []float64{1, math.E, math.E * math.E}, 0.5)
 	if err := d.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +77,7 @@ func TestDesignKeepsTheCommonest(t *testing.T) {
 		}
 	}
 	p.Features = &dataset.ItemFeatures{Items: n, Categories: []dataset.Category{cat}}
-	columns, _ := commonest(p.Features, mostColumns)
+	columns, _ := kernel.Commonest(p.Features, mostColumns)
 	kept := 0
 	for v, c := range columns[0] {
 		if c >= 0 {
@@ -94,9 +99,9 @@ func TestPooledStep(t *testing.T) {
 	p := kinds(m, d)["pooled"]
 	users, _ := people(&p, n, 0.5, 5)
 	s := newStrategy(t, p, n, 0) // noise is set below: what it is made of is not the point here
-	for i := range s.params.Steps {
-		for k := range s.params.Steps[i].Releases {
-			s.params.Steps[i].Releases[k].Noise = protocol.Noise{Kind: protocol.Split, Variance: dense.Sqr(deviation * s.params.Steps[i].Releases[k].Scale)}
+	for i := range s.Params.Steps {
+		for k := range s.Params.Steps[i].Releases {
+			s.Params.Steps[i].Releases[k].Noise = protocol.Noise{Kind: protocol.Split, Variance: dense.Sqr(deviation * s.Params.Steps[i].Releases[k].Scale)}
 		}
 	}
 	round(t, s, users, nil)
@@ -137,7 +142,7 @@ func TestPooledStep(t *testing.T) {
 		eig.VectorsTo(&q)
 		turned.Mul(moments, &q)
 		total := 0.0
-		for _, c := range s.weight {
+		for _, c := range s.Weight {
 			total += n * c
 		}
 		typical := n / total
@@ -145,13 +150,13 @@ func TestPooledStep(t *testing.T) {
 		for k, a := range eig.Values(nil) {
 			x := posterior.Measurements{}
 			for j := range m {
-				h := a / seen * n * s.weight[j]
+				h := a / seen * n * s.Weight[j]
 				x.Value = append(x.Value, turned.At(j, k)/seen)
 				x.Gain = append(x.Gain, h)
 				// A scale of 1 to 5: residuals of 4/4.5 stars.
 				x.Variance = append(x.Variance, variance/seen/seen+typical*(4/4.5)*(4/4.5)*h)
 			}
-			design := s.params.design(dense.Scaled(s.weight, n), typical)
+			design := serving.Design(&s.Params.Params, dense.Scaled(s.Weight, n), typical)
 			got, _, err := posterior.Estimate(design, x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +171,7 @@ func TestPooledStep(t *testing.T) {
 }
 
 // summed is a plan and what the users' vectors for it add up to.
-func summed(t *testing.T, s *Strategy, users []*User) (*protocol.Plan, protocol.Sums) {
+func summed(t *testing.T, s *serving.Strategy, users []*user.User) (*protocol.Plan, protocol.Sums) {
 	t.Helper()
 	plan, done, err := s.Next()
 	if err != nil || done {
@@ -201,11 +206,11 @@ func TestPooledBiases(t *testing.T) {
 	}
 	var x posterior.Measurements
 	x.Value, x.Gain = sums.Values[0], sums.Values[1]
-	own, counts := deviation(plan.Releases[0]), deviation(plan.Releases[1])
+	own, counts := serving.Deviation(plan.Releases[0]), serving.Deviation(plan.Releases[1])
 	for _, c := range x.Gain {
 		x.Variance = append(x.Variance, own*own+counts*counts*.4*.4+c*n/total*(4/4.5)*(4/4.5))
 	}
-	got, _, err := posterior.Estimate(s.params.design(x.Gain, n/total), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
+	got, _, err := posterior.Estimate(serving.Design(&s.Params.Params, x.Gain, n/total), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,17 +218,17 @@ func TestPooledBiases(t *testing.T) {
 }
 
 func TestPooledRefusals(t *testing.T) {
-	for want, change := range map[string]func(*Params){
-		"needs gramian one":      func(p *Params) { p.Gramian = PerItem },
-		"pool-iterations is -1":  func(p *Params) { p.Pool.Iterations = -1 },
-		"pool-iterations is 0":   func(p *Params) { p.Pool.Iterations = 0 },
-		"decay is 1":             func(p *Params) { p.Pool.Decay = 1 },
-		"decay is NaN":           func(p *Params) { p.Pool.Decay = math.NaN() },
-		"clip-bias is 0; it mus": func(p *Params) { p.ClipBias = 0 },
+	for want, change := range map[string]func(*kernel.Params){
+		"needs gramian one":      func(p *kernel.Params) { p.Gramian = kernel.PerItem },
+		"pool-iterations is -1":  func(p *kernel.Params) { p.Pool.Iterations = -1 },
+		"pool-iterations is 0":   func(p *kernel.Params) { p.Pool.Iterations = 0 },
+		"decay is 1":             func(p *kernel.Params) { p.Pool.Decay = 1 },
+		"decay is NaN":           func(p *kernel.Params) { p.Pool.Decay = math.NaN() },
+		"clip-bias is 0; it mus": func(p *kernel.Params) { p.ClipBias = 0 },
 	} {
 		p := kinds(6, 2)["pooled"]
 		change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
@@ -248,11 +253,11 @@ func TestPooledRestoreRefuses(t *testing.T) {
 	if err = fresh.Restore(append(state[:len(state)-8:len(state)-8], 0, 0, 0, 0, 0, 0, 0xf8, 0x7f)); err == nil || !strings.Contains(err.Error(), "hold NaN") {
 		t.Errorf("NaN: %v", err)
 	}
-	if fresh.round != 0 || fresh.solving.(*kept).weight != 0 {
+	if fresh.Round != 0 || fresh.Solving.(*solver.Kept).Weight != 0 {
 		t.Error("a refused state changed the strategy")
 	}
-	if err = fresh.Restore(state); err != nil || fresh.solving.(*kept).weight != 1 {
-		t.Errorf("the state itself: %v, weight %v", err, fresh.solving.(*kept).weight)
+	if err = fresh.Restore(state); err != nil || fresh.Solving.(*solver.Kept).Weight != 1 {
+		t.Errorf("the state itself: %v, weight %v", err, fresh.Solving.(*solver.Kept).Weight)
 	}
 }
 
@@ -260,7 +265,7 @@ func TestPooledRestoreRefuses(t *testing.T) {
 // without noise, leaves the others their places. By hand: logarithms 0, 0, 1 and 3 of weights at
 // least 1, of mean 1 and deviation √1.5.
 func TestLogarithmsOfNothing(t *testing.T) {
-	got := standardLogs([]float64{0, 1, math.E, math.E * math.E * math.E}, 1)
+	got := serving.StandardLogs([]float64{0, 1, math.E, math.E * math.E * math.E}, 1)
 	far := 1 / math.Sqrt(1.5)
 	fixture.Near(t, "logarithms", got, []float64{-far, -far, 0, 2 * far}, 1e-12)
 }

@@ -10,12 +10,16 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // record returns a user's ratings of the kind numbered k: random ratings and adversarial ones.
-func record(p *Params, rng *rand.Rand, k int) model.Ratings {
+func record(p *kernel.Params, rng *rand.Rand, k int) model.Ratings {
 	var r model.Ratings
 	rate := func(j int, x float32) {
 		r.Items, r.Values = append(r.Items, int32(j)), append(r.Values, x)
@@ -51,7 +55,7 @@ func record(p *Params, rng *rand.Rand, k int) model.Ratings {
 
 // hostile returns a model of the kind numbered k: an honest model and models that a server might
 // send to raise a user's norm.
-func hostile(p *Params, rng *rand.Rand, k int) *Model {
+func hostile(p *kernel.Params, rng *rand.Rand, k int) *kernel.Model {
 	m := start(*p)
 	m.Counts, m.Bias = make([]float64, p.Items), make([]float64, p.Items)
 	for j := range m.Counts {
@@ -65,8 +69,8 @@ func hostile(p *Params, rng *rand.Rand, k int) *Model {
 			}
 		}
 	}
-	if p.descends() {
-		e, err := p.newEncoder()
+	if descends(p) {
+		e, err := p.NewEncoder()
 		if err != nil {
 			panic(err)
 		}
@@ -94,20 +98,20 @@ func hostile(p *Params, rng *rand.Rand, k int) *Model {
 		fill(m.Counts, 1)
 		m.Mean = math.NaN()
 	}
-	if p.Feedback == Implicit {
+	if p.Feedback == kernel.Implicit {
 		m.Bias = nil
 	}
-	if p.popularWidth() > 0 && k%2 == 0 {
+	if p.PopularWidth() > 0 && k%2 == 0 {
 		m.Popularity = make([]float64, p.Items)
 		fill(m.Popularity, 0.5)
 	}
-	if p.Solver == Variational && k%3 > 0 {
-		m.Covariance, m.Variances = make([]float64, p.Items*p.packedJoint()), variancesOf([]float64{0.5, 0.2, 1e-6, 9})
+	if p.Solver == solver.Variational && k%3 > 0 {
+		m.Covariance, m.Variances = make([]float64, p.Items*p.PackedJoint()), kernel.VariancesOf([]float64{0.5, 0.2, 1e-6, 9})
 		fill(m.Covariance, []float64{0, 0.1, 1}[rng.IntN(3)])
 		if k%4 == 0 {
-			x := m.Variances.list()
+			x := m.Variances.List()
 			fill(x, 0.5)
-			m.Variances = variancesOf(x)
+			m.Variances = kernel.VariancesOf(x)
 		}
 	}
 	return m
@@ -139,23 +143,23 @@ func TestSensitivity(t *testing.T) {
 			for release, share := range worst {
 				least := 0.99
 				switch {
-				case release == Mean && p.MeanCap > 1:
+				case release == kernel.Mean && p.MeanCap > 1:
 					least = 0.99 // all ratings at an end of the scale
-				case (release == Gramian || release == Gramians) && p.NormItems > 0:
+				case (release == kernel.Gramian || release == kernel.Gramians) && p.NormItems > 0:
 					least = 0.8 // a u that is long comes with residuals that are, and is scaled down with them
-				case p.bounded() && p.Solver == Variational && (release == SecondMoments || release == FirstMoments):
+				case p.Bounded() && p.Solver == solver.Variational && (release == kernel.SecondMoments || release == kernel.FirstMoments):
 					least = 0.99 // measured, and scaled down to it
-				case p.Solver == Variational && (release == SecondMoments || release == FirstMoments):
+				case p.Solver == solver.Variational && (release == kernel.SecondMoments || release == kernel.FirstMoments):
 					least = 0.24 // of a user as precise as others; up to four times that is left for others
-				case release == Scales && p.bounded():
+				case release == kernel.Scales && p.Bounded():
 					least = 0.5 // each in units of its own
-				case release == Scales:
+				case release == kernel.Scales:
 					least = 0.15 // all of them are not at their largest at once
-				case p.Solver == Variational && release == Gramian:
+				case p.Solver == solver.Variational && release == kernel.Gramian:
 					least = 0.6 // the rest of the bound is of the 1 and the means beside u
-				case release == Hessians && p.Loss == Huber:
+				case release == kernel.Hessians && p.Loss == kernel.Huber:
 					least = 0.3 // half the items are beyond the width
-				case (release == Hessians || release == Gradients) && p.Loss == Logistic:
+				case (release == kernel.Hessians || release == kernel.Gradients) && p.Loss == kernel.Logistic:
 					least = 0.3 // ℓ″ is 1/4 where ℓ′ is 1/2; predictions are not both at once
 				}
 				if share < least {
@@ -212,16 +216,16 @@ func TestContributionsAreTaken(t *testing.T) {
 		for range 100 {
 			p := kinds(8, 1)[name]
 			p.ClipUser, p.UserRidge = 0.1+rng.Float64(), 1e-4
-			if p.Solver == Convex && p.Loss == Huber {
+			if p.Solver == solver.Convex && p.Loss == kernel.Huber {
 				p.LossWidth = 0.1 + rng.Float64()
 			}
-			if p.descends() {
+			if descends(&p) {
 				p.Descent.Clip = 0.1 + rng.Float64()
 			}
 			if p.MeanCap > 0 {
 				p.MeanCap = 1
 			}
-			if p.Feedback == Explicit {
+			if p.Feedback == kernel.Explicit {
 				low, high := float64(rng.IntN(30))/10, float64(35+rng.IntN(60))/10
 				p.Min, p.Max = min(low, float64(float32(low))), max(high, float64(float32(high))) // ratings are float32
 				p.ClipRating, p.ClipBias = 0.1+rng.Float64(), 0.1+rng.Float64()
@@ -319,7 +323,7 @@ func TestUserChecksRatings(t *testing.T) {
 func TestStepsShares(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(20, 3)[name]
-		steps, err := p.Steps()
+		steps, err := stage.Steps(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +336,7 @@ func TestStepsShares(t *testing.T) {
 				if !(x > 0) {
 					t.Errorf("%s: release %q has a share of %v", name, s.Releases[i].Name, x)
 				}
-				if r := s.Releases[i]; r.Len != p.length(r.Name) || r.MaxNonZero > r.Len {
+				if r := s.Releases[i]; r.Len != stage.Length(&p, r.Name) || r.MaxNonZero > r.Len {
 					t.Errorf("%s: release %+v", name, r)
 				}
 				sum += x
@@ -345,7 +349,7 @@ func TestStepsShares(t *testing.T) {
 	// By hand: full has 0.05 counts, 0.05 mean, 0.4 bias of which 0.2 for weight counts, and 0.5 in
 	// two rounds, 0.1 of each for the Gramian.
 	p := full(20, 3)
-	steps, _ := p.Steps()
+	steps, _ := stage.Steps(p)
 	var got []float64
 	phases := ""
 	for _, s := range steps {
@@ -358,16 +362,16 @@ func TestStepsShares(t *testing.T) {
 	// Plain has 0.2 for weight counts, once, and halves of 0.8 in two rounds, half of each for the
 	// Gramians.
 	q := plain(20, 3)
-	steps, _ = q.Steps()
+	steps, _ = stage.Steps(q)
 	fixture.Near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
 	// Biases only: what the statistics would have had goes to the others.
 	p.Rounds = 0
-	steps, _ = p.Steps()
+	steps, _ = stage.Steps(p)
 	p.ClipUser, p.ClipRating, p.ItemRidge, p.ItemPrior = 0, 0, 0, 0 // need not be set
 	users, rows := people(&p, 20, 0.5, 5)
 	s := newStrategy(t, p, 20, 0.01)
 	train(t, s, users)
-	if u, own := p.FitUser(s.Current(), rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
+	if u, own := user.Fit(&p, s.Current(), rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
 		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
 	}
 	fixture.Near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)

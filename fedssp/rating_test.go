@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -21,12 +23,12 @@ import (
 func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(30, 3)[name]
-		if p.Feedback == Implicit || p.Budgeting == UniformSample || p.Budgeting == TailSample || p.Solver == Variational {
+		if p.Feedback == kernel.Implicit || p.Budgeting == kernel.UniformSample || p.Budgeting == kernel.TailSample || p.Solver == solver.Variational {
 			// values do not matter; or the sent ratings are another draw; or there is no noise, and
 			// no user is protected
 			continue
 		}
-		if p.byUser() {
+		if byUser(&p) {
 			continue // one gradient of all ratings, clipped as a whole: each of them moves all of it
 		}
 		steps := complete(t, p, 0)
@@ -36,8 +38,8 @@ func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 		for j := range m.Counts {
 			m.Counts[j] = float64(10 + j)
 		}
-		if p.descends() {
-			e, err := p.newEncoder()
+		if descends(&p) {
+			e, err := p.NewEncoder()
 			if err != nil {
 				t.Fatal(err)
 			}

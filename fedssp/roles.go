@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -11,16 +15,18 @@ import (
 // NewUser returns the trainer of a user with the given ratings, which it keeps and does not change.
 // A user may have none. Items must ascend and be within the settings, and values be on the scale.
 // For other ratings Contribute returns an error, to the owner only.
-func NewUser(p *Params, r model.UserRatings) *User { return &NewUsers(p, 1, model.Alone(r))[0] }
+func NewUser(p *kernel.Params, r model.UserRatings) *user.User {
+	return &NewUsers(p, 1, model.Alone(r))[0]
+}
 
 // NewUsers returns the trainers of many users of one process.
-func NewUsers(p *Params, n int, all model.RatingsByUser) []User {
-	return newUsers(p, clientStageOf, n, all, model.NewRowArena(n, p.width()))
+func NewUsers(p *kernel.Params, n int, all model.RatingsByUser) []user.User {
+	return user.New(p, stage.ClientSideOf, n, all, model.NewRowArena(n, p.Width()))
 }
 
 // New returns a strategy with the model at its start.
-func New(p StrategyParams) (*Strategy, error) {
-	want, err := p.Params.Steps()
+func New(p serving.StrategyParams) (*serving.Strategy, error) {
+	want, err := stage.Steps(p.Params)
 	errs := []error{err, p.Cohort.Validate()}
 	if err == nil {
 		errs = append(errs, checkSteps(p.Steps, want))
@@ -28,11 +34,11 @@ func New(p StrategyParams) (*Strategy, error) {
 	if err = errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("fedssp: %w", err)
 	}
-	return newServer(p, serverStages)
+	return serving.New(p, stage.ServerSides)
 }
 
 // checkSteps checks that the steps match the settings' schedule, and are complete.
-func checkSteps(got, want []Step) error {
+func checkSteps(got, want []kernel.Step) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("there are %d steps; the settings make %d", len(got), len(want))
 	}

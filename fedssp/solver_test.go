@@ -13,17 +13,21 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // loss is ℓ in plain formulas.
-func loss(p *Params, s, y float64) float64 {
+func loss(p *kernel.Params, s, y float64) float64 {
 	switch r := math.Abs(s - y); {
-	case p.Loss == Logistic:
+	case p.Loss == kernel.Logistic:
 		q := 1 / (1 + math.Exp(-s))
 		return -y*math.Log(q) - (1-y)*math.Log(1-q)
-	case p.Loss == Huber && r > p.LossWidth:
+	case p.Loss == kernel.Huber && r > p.LossWidth:
 		return p.LossWidth*r - p.LossWidth*p.LossWidth/2
 	default:
 		return r * r / 2
@@ -32,20 +36,20 @@ func loss(p *Params, s, y float64) float64 {
 
 // ℓ, ℓ′ and ℓ″ against the plain formula and its finite differences, away from Huber's corners.
 func TestDerivatives(t *testing.T) {
-	for _, l := range []Loss{Squared, Huber, Logistic} {
+	for _, l := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
 		p := kinds(5, 2)[fmt.Sprintf("convex %s one", l)]
 		for _, s := range []float64{-3, -0.4, 0.1, 0.5, 2} {
 			const y = 0.25
-			value, first, second := p.derivatives(s, y)
+			value, first, second := p.Derivatives(s, y)
 			f := func(x float64) float64 { return loss(&p, x, y) }
-			df := func(x float64) float64 { _, d, _ := p.derivatives(x, y); return d }
+			df := func(x float64) float64 { _, d, _ := p.Derivatives(x, y); return d }
 			fixture.Near(t, fmt.Sprint(l, " at ", s), []float64{value, first, second},
 				[]float64{f(s), fd.Derivative(f, s, &fd.Settings{Formula: fd.Central}), fd.Derivative(df, s, &fd.Settings{Formula: fd.Central})}, 1e-6)
 		}
 		// Far out nothing overflows.
 		for _, s := range []float64{-1e4, 1e4, 1e300, -1e300} {
-			_, first, second := p.derivatives(s, 1)
-			if math.IsNaN(first) || math.IsNaN(second) || l != Squared && math.Abs(first) > p.slopeBound() || second > p.curvatureBound() {
+			_, first, second := p.Derivatives(s, 1)
+			if math.IsNaN(first) || math.IsNaN(second) || l != kernel.Squared && math.Abs(first) > p.SlopeBound() || second > p.CurvatureBound() {
 				t.Errorf("%s at %g: slope %v, curvature %v", l, s, first, second)
 			}
 		}
@@ -55,7 +59,7 @@ func TestDerivatives(t *testing.T) {
 // On the client a convex loss is minimised: finite differences of the objective, in plain formulas,
 // vanish at what the fit returns.
 func TestUserMinimisesTheLoss(t *testing.T) {
-	for _, l := range []Loss{Squared, Huber, Logistic} {
+	for _, l := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
 		p := kinds(20, 3)[fmt.Sprintf("convex %s one", l)]
 		_, rows := people(&p, 6, 0.6, 9)
 		m := start(p)
@@ -70,7 +74,7 @@ func TestUserMinimisesTheLoss(t *testing.T) {
 				sum := p.UserRidge/2*(u[0]*u[0]+u[1]*u[1]+u[2]*u[2]) + p.UserBiasRidge/2*own*own
 				for k, j := range r.Items {
 					s, y := m.Mean+m.Bias[j], float64(r.Values[k])
-					if l == Logistic {
+					if l == kernel.Logistic {
 						q := (s - 1) / 4
 						s, y = math.Log(q/(1-q)), (y-1)/4
 					}
@@ -82,7 +86,7 @@ func TestUserMinimisesTheLoss(t *testing.T) {
 				}
 				return sum
 			}
-			u, own := p.FitUser(m, r)
+			u, own := user.Fit(&p, m, r)
 			slope := fd.Gradient(nil, objective, append(u, own), &fd.Settings{Formula: fd.Central})
 			for a, g := range slope {
 				if math.Abs(g) > 1e-5 {
@@ -96,17 +100,17 @@ func TestUserMinimisesTheLoss(t *testing.T) {
 // With the squared loss the Newton step from anywhere is the ALS step, as long as no residual is
 // clipped: both minimise the same quadratic.
 func TestConvexSquaredIsALS(t *testing.T) {
-	for _, form := range []GramianForm{PerItem, One} {
+	for _, form := range []kernel.GramianForm{kernel.PerItem, kernel.One} {
 		a := full(15, 2)
 		a.Gramian, a.ClipRating, a.ClipUser = form, 100, 100
-		if form == One {
+		if form == kernel.One {
 			a.Rounds = 1 // its Gramian is not the gradient's, and the forms part after a step from zero
 			a.StartSpread = 1e-9
 		}
 		b := a
-		b.Solver, b.Loss = Convex, Squared
+		b.Solver, b.Loss = solver.Convex, kernel.Squared
 		users, rows := people(&a, 30, 0.4, 5)
-		var convex []*User
+		var convex []*user.User
 		for _, r := range rows {
 			convex = append(convex, NewUser(&b, r))
 		}
@@ -120,7 +124,7 @@ func TestConvexSquaredIsALS(t *testing.T) {
 // Users' contributions to the convex solver are compared with plain loops over their ratings; the
 // derivatives are tested above.
 func TestHessiansAndGradients(t *testing.T) {
-	for _, l := range []Loss{Squared, Huber, Logistic} {
+	for _, l := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
 		p := kinds(10, 3)[fmt.Sprintf("convex %s per-item", l)]
 		users, rows := people(&p, 8, 0.5, 13)
 		s := newStrategy(t, p, 8, 0)
@@ -133,7 +137,7 @@ func TestHessiansAndGradients(t *testing.T) {
 		}
 		for i, one := range users {
 			v := contribute(t, one, plan, i)
-			u, own := p.FitUser(m, rows[i])
+			u, own := user.Fit(&p, m, rows[i])
 			if norm := math.Sqrt(u[0]*u[0] + u[1]*u[1] + u[2]*u[2]); norm > p.ClipUser {
 				for a := range u {
 					u[a] *= p.ClipUser / norm
@@ -143,7 +147,7 @@ func TestHessiansAndGradients(t *testing.T) {
 			hessians, gradients := make([]float64, 10*6), make([]float64, 10*3)
 			for k, j := range rows[i].Items {
 				s, y := m.Mean+m.Bias[j], float64(rows[i].Values[k])
-				if l == Logistic {
+				if l == kernel.Logistic {
 					q := math.Max(0.01, math.Min(0.99, (s-1)/4))
 					s, y = math.Log(q/(1-q)), (y-1)/4
 				}
@@ -151,8 +155,8 @@ func TestHessiansAndGradients(t *testing.T) {
 				for a := range u {
 					s += u[a] * m.Items[int(j)*3+a]
 				}
-				_, first, second := p.derivatives(s, y) // tested above
-				if l == Squared {
+				_, first, second := p.Derivatives(s, y) // tested above
+				if l == kernel.Squared {
 					first = math.Max(-p.ClipRating, math.Min(p.ClipRating, first))
 				}
 				at := 0
@@ -191,18 +195,18 @@ func TestCollectiveStep(t *testing.T) {
 			u := mat.NewVecDense(d, []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()})
 			gram.RankOne(gram, 1, u, u)
 		}
-		y := &system{p: &p, typical: 0.3, weight: []float64{1, 2, 3, 4, 5, 6, 7}, b: make([]float64, m*d)}
-		for i := range y.b {
-			y.b[i] = rng.NormFloat64()
+		y := &serving.Equations{Params: &p, Typical: 0.3, Weight: []float64{1, 2, 3, 4, 5, 6, 7}, B: make([]float64, m*d)}
+		for i := range y.B {
+			y.B[i] = rng.NormFloat64()
 		}
 		if one {
-			y.gramian, y.share = gram.RawMatrix().Data, y.weight
+			y.Gramian, y.Share = gram.RawMatrix().Data, y.Weight
 		} else {
-			y.items = make([]float64, m*6)
+			y.Items = make([]float64, m*6)
 			for j := range m {
 				var a mat.Dense
-				a.Scale(y.weight[j], gram)
-				dense.Pack(y.items[6*j:6*j+6], a.RawMatrix().Data, d)
+				a.Scale(y.Weight[j], gram)
+				dense.Pack(y.Items[6*j:6*j+6], a.RawMatrix().Data, d)
 			}
 		}
 		// S and which entries it has.
@@ -241,18 +245,18 @@ func TestCollectiveStep(t *testing.T) {
 		}
 		var want []float64
 		for j := range m {
-			a, b := mat.NewDense(d, d, nil), mat.NewVecDense(d, append([]float64(nil), y.b[j*d:(j+1)*d]...))
-			a.Scale(y.weight[j], gram)
+			a, b := mat.NewDense(d, d, nil), mat.NewVecDense(d, append([]float64(nil), y.B[j*d:(j+1)*d]...))
+			a.Scale(y.Weight[j], gram)
 			for k := range features {
 				a.RankOne(a, p.CMF.FeatureWeight*entry(k, j), f.RowView(k), f.RowView(k))
 				b.AddScaledVec(b, p.CMF.FeatureWeight*s.At(k, j), f.RowView(k))
 			}
-			ridge(a, p.ItemRidge*y.weight[j]+p.ItemPrior*y.typical)
+			ridge(a, p.ItemRidge*y.Weight[j]+p.ItemPrior*y.Typical)
 			want = append(want, solve(a, b)...)
 		}
-		c := newCollective(&p)
+		c := solver.NewCollective(&p)
 		got := append([]float64(nil), v.RawMatrix().Data...)
-		c.alternate(y, got, serial{})
+		c.Alternate(y, got, serial{})
 		fixture.Near(t, fmt.Sprint("items, one Gramian ", one), got, want, 1e-9)
 	}
 }
@@ -273,18 +277,18 @@ func TestCollectiveStartsFromFeatures(t *testing.T) {
 // An encoder of ids only, linear and without a ridge of its own, is V itself: enough gradient steps
 // end where the closed form does, with noise and with one Gramian as without.
 func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
-	for _, form := range []GramianForm{PerItem, One} {
+	for _, form := range []kernel.GramianForm{kernel.PerItem, kernel.One} {
 		for _, variance := range []float64{0, 0.5} {
 			p := full(12, 2)
 			p.Gramian, p.ItemPrior, p.Rounds = form, 5, 1
 			users, rows := people(&p, 40, 0.5, 5)
 			closed := newStrategy(t, p, 40, variance)
 			e := p
-			e.Solver = Encoded
+			e.Solver = solver.Encoded
 			e.Encoder = encoder.Settings{StartNorm: 0.5, Optimiser: encoder.SGD, Rate: 4, Decay: encoder.Constant, Steps: 3000}
 			fitted := newStrategy(t, e, 40, variance)
 			closed.Current().Items = append([]float64(nil), fitted.Current().Items...) // one start for both
-			others := make([]*User, len(users))
+			others := make([]*user.User, len(users))
 			for i, r := range rows {
 				others[i] = NewUser(&e, r)
 			}
@@ -299,11 +303,11 @@ func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
 // embeddings, and a run that takes four is the run that takes one.
 func TestResamplingKeepsTheOuterStep(t *testing.T) {
 	one := kinds(12, 2)["encoder"]
-	one.Gramian = PerItem
+	one.Gramian = kernel.PerItem
 	four := one
 	four.Resample = 4
 	users, rows := people(&one, 15, 0.4, 5)
-	others := make([]*User, len(users))
+	others := make([]*user.User, len(users))
 	for i, r := range rows {
 		others[i] = NewUser(&four, r)
 	}
@@ -313,7 +317,7 @@ func TestResamplingKeepsTheOuterStep(t *testing.T) {
 	if !bytes.Equal(a.Model(), b.Model()) {
 		t.Error("the models differ")
 	}
-	if n := len(b.params.Steps) - len(a.params.Steps); n != 6 {
+	if n := len(b.Params.Steps) - len(a.Params.Steps); n != 6 {
 		t.Errorf("%d more rounds; 6 were expected", n)
 	}
 }
@@ -326,8 +330,8 @@ func TestOuterSteps(t *testing.T) {
 		step  int
 		index int
 	}{{3, 0, 0}, {6, 0, 3}, {7, 1, 0}, {10, 1, 3}} {
-		s.round = c.round
-		if step, part := s.outer(); step != c.step || part != (encoder.Part{Index: c.index, Of: 4}) {
+		s.Round = c.round
+		if step, part := s.Outer(); step != c.step || part != (encoder.Part{Index: c.index, Of: 4}) {
 			t.Errorf("round %d is part %+v of outer step %d; want %d of %d", c.round, part, step, c.index, c.step)
 		}
 	}
@@ -347,12 +351,12 @@ func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Skip(plan, fmt.Errorf("too few"))
-	after, err := DecodeModel(s.Model(), &p)
+	after, err := kernel.DecodeModel(s.Model(), &p)
 	if err != nil || bytes.Equal(before, s.Model()) {
 		t.Fatalf("V stayed (%v)", err)
 	}
 	want := make([]float64, 24)
-	s.encoder.Embed(want, protocol.Workers(1))
+	s.Encoder.Embed(want, protocol.Workers(1))
 	fixture.Near(t, "V", after.Items, want, 0)
 }
 

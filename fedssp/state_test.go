@@ -11,6 +11,10 @@ import (
 
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -71,7 +75,7 @@ func TestRestoreContinuesExactly(t *testing.T) {
 }
 
 // snapshots returns the snapshots of all users.
-func snapshots(t testing.TB, users []*User) [][]byte {
+func snapshots(t testing.TB, users []*user.User) [][]byte {
 	out := make([][]byte, len(users))
 	for i, u := range users {
 		var err error
@@ -83,7 +87,7 @@ func snapshots(t testing.TB, users []*User) [][]byte {
 }
 
 // trained is a strategy in the middle of a run and its state.
-func trained(t testing.TB) (*Strategy, []byte) {
+func trained(t testing.TB) (*serving.Strategy, []byte) {
 	p := full(6, 2)
 	users, _ := people(&p, 10, 0.5, 5)
 	s := newStrategy(t, p, 10, 0.01)
@@ -149,17 +153,17 @@ func TestRestoreRefuses(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	p := full(6, 2)
 	for _, c := range []struct {
-		change func(s *StrategyParams)
+		change func(s *serving.StrategyParams)
 		want   string
 	}{
-		{func(s *StrategyParams) { s.Rank = 0 }, "rank is 0"},
-		{func(s *StrategyParams) { s.Cohort.Clients = 0 }, "clients is 0"},
-		{func(s *StrategyParams) { s.Steps = s.Steps[1:] }, "there are 3 steps; the settings make 4"},
-		{func(s *StrategyParams) { s.Steps[1].Phase = "x" }, `step 2 is "x"`},
-		{func(s *StrategyParams) { s.Steps[1].Releases[0].L2 = 9 }, `release "bias" has other bounds`},
-		{func(s *StrategyParams) { s.Steps[3].Releases[0].Scale = 0 }, "scale is 0"},
+		{func(s *serving.StrategyParams) { s.Rank = 0 }, "rank is 0"},
+		{func(s *serving.StrategyParams) { s.Cohort.Clients = 0 }, "clients is 0"},
+		{func(s *serving.StrategyParams) { s.Steps = s.Steps[1:] }, "there are 3 steps; the settings make 4"},
+		{func(s *serving.StrategyParams) { s.Steps[1].Phase = "x" }, `step 2 is "x"`},
+		{func(s *serving.StrategyParams) { s.Steps[1].Releases[0].L2 = 9 }, `release "bias" has other bounds`},
+		{func(s *serving.StrategyParams) { s.Steps[3].Releases[0].Scale = 0 }, "scale is 0"},
 	} {
-		s := StrategyParams{Params: p, Cohort: protocol.Cohort{Clients: 10}, Steps: complete(t, p, 1)}
+		s := serving.StrategyParams{Params: p, Cohort: protocol.Cohort{Clients: 10}, Steps: complete(t, p, 1)}
 		c.change(&s)
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want an error with %q, got %v", c.want, err)
@@ -176,24 +180,24 @@ func TestModelRoundTrip(t *testing.T) {
 			m.Mean, m.Bias, m.Counts = 3.25, []float64{1, -1, 0.5, 0, 2, 0, 0, 1, -2}, make([]float64, 9)
 			m.Counts[4] = 17
 		}
-		got, err := DecodeModel(m.Encode(), &p)
+		got, err := kernel.DecodeModel(m.Encode(), &p)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !bytes.Equal(got.Encode(), m.Encode()) {
 			t.Errorf("%s: the model is another", name)
 		}
-		v, err := openBroadcast(m.Encode(), &p)
+		v, err := kernel.OpenBroadcast(m.Encode(), &p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		row := make([]float64, p.Rank)
 		for j := range 9 {
-			fixture.Near(t, name+": row", v.row(j, row), m.Items[3*j:3*j+3], 0)
-			fixture.Near(t, name+": bias", []float64{v.itemBias(j), v.centre()}, []float64{m.itemBias(j), m.Mean}, 0)
+			fixture.Near(t, name+": row", v.Row(j, row), m.Items[3*j:3*j+3], 0)
+			fixture.Near(t, name+": bias", []float64{v.ItemBias(j), v.Centre()}, []float64{m.ItemBias(j), m.Mean}, 0)
 		}
-		if v.counted() && v.count(4) != 17 {
-			t.Errorf("%s: a count of %v", name, v.count(4))
+		if v.Counted() && v.Count(4) != 17 {
+			t.Errorf("%s: a count of %v", name, v.Count(4))
 		}
 	}
 }
@@ -207,8 +211,8 @@ func TestPredict(t *testing.T) {
 	if got := m.Predict([]float64{1, 2}, -0.25, 1); got != 4.25 {
 		t.Errorf("predicts %v; want 4.25", got)
 	}
-	p.Solver, p.Loss = Convex, Logistic
-	l, err := DecodeModel(m.Encode(), &p)
+	p.Solver, p.Loss = solver.Convex, kernel.Logistic
+	l, err := kernel.DecodeModel(m.Encode(), &p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +230,8 @@ func FuzzDecodeModel(f *testing.F) {
 	f.Add(m.Encode())
 	f.Add([]byte(ofModels))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, p := range []*Params{&p, &implicit} {
-			if m, err := DecodeModel(b, p); err == nil && !bytes.Equal(m.Encode(), b) {
+		for _, p := range []*kernel.Params{&p, &implicit} {
+			if m, err := kernel.DecodeModel(b, p); err == nil && !bytes.Equal(m.Encode(), b) {
 				t.Errorf("%x is decoded and encoded as something else", b)
 			}
 		}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -20,19 +23,19 @@ func TestExtended(t *testing.T) {
 		{Name: "two", Values: []string{"c", "d"}, Start: []int32{0, 2, 2, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 3, 4}},
 	}}
 	p := plain(3, 1)
-	p.Features, p.UserFeatures = f, NewUserFeatures(f, 2)
-	if err := p.Validate(); err != nil {
+	p.Features, p.UserFeatures = f, kernel.NewUserFeatures(f, 2)
+	if err := stage.Validate(p); err != nil {
 		t.Fatal(err)
 	}
 	m := start(p)
 	copy(m.Items, []float64{7, 8, 9})
 	half := math.Sqrt(0.5)
 	fixture.Near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
-	if NewUserFeatures(nil, 1) != nil || NewUserFeatures(nil, 1).Width() != 0 || NewUserFeatures(f, 0) != nil {
+	if kernel.NewUserFeatures(nil, 1) != nil || kernel.NewUserFeatures(nil, 1).Width() != 0 || kernel.NewUserFeatures(f, 0) != nil {
 		t.Error("there are tastes for no features, or of no weight")
 	}
 	alone := &dataset.ItemFeatures{Items: 1, Categories: []dataset.Category{{Values: []string{"a"}, Start: []int32{0, 1}, Value: []int32{0}, Weight: []float64{1}}}}
-	if NewUserFeatures(alone, 1) != nil {
+	if kernel.NewUserFeatures(alone, 1) != nil {
 		t.Error("there are tastes for a feature of one item")
 	}
 }
@@ -82,7 +85,7 @@ func TestTasteFit(t *testing.T) {
 	if err := want.SolveVec(&gram, &right); err != nil {
 		t.Fatal(err)
 	}
-	u, bias := p.FitUser(shared, r)
+	u, bias := user.Fit(&p, shared, r)
 	fixture.Near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
 	fixture.Near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
 	for j := range m {
@@ -93,7 +96,7 @@ func TestTasteFit(t *testing.T) {
 		fixture.Near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
 	}
 	s := newStrategy(t, p, 1, 0)
-	*s.Current(), s.round = *shared, uint64(len(s.params.Steps)-1)
+	*s.Current(), s.Round = *shared, uint64(len(s.Params.Steps)-1)
 	plan, _, err := s.Next()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +108,7 @@ func TestTasteFit(t *testing.T) {
 	}
 	fixture.Near(t, "embedding", one.Embedding(), u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
-	clipUser(clipped, p.ClipUser)
+	user.ClipUser(clipped, p.ClipUser)
 	moments := spread(vectors[1], m*d)
 	for _, j := range r.Items {
 		k := 0
@@ -122,14 +125,14 @@ func TestTasteFit(t *testing.T) {
 }
 
 func TestUserFeaturesRefusals(t *testing.T) {
-	for want, change := range map[string]func(*Params){
-		"as large as +Inf":      func(p *Params) { p.UserFeatures = NewUserFeatures(p.Features, math.Inf(1)) },
-		"for explicit feedback": func(p *Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved = Implicit, false, 0, 1 },
-		"features of 7 items":   func(p *Params) { p.UserFeatures = NewUserFeatures(someFeatures(7), 1) },
+	for want, change := range map[string]func(*kernel.Params){
+		"as large as +Inf":      func(p *kernel.Params) { p.UserFeatures = kernel.NewUserFeatures(p.Features, math.Inf(1)) },
+		"for explicit feedback": func(p *kernel.Params) { p.Feedback, p.Bias, p.MeanCap, p.Unobserved = kernel.Implicit, false, 0, 1 },
+		"features of 7 items":   func(p *kernel.Params) { p.UserFeatures = kernel.NewUserFeatures(someFeatures(7), 1) },
 	} {
 		p := kinds(10, 2)["pooled, with tastes"]
 		change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -13,11 +15,11 @@ import (
 // 5·12/100 = 0.6 too, and the mean is halfway. Without noise the mean is the measured one; with
 // noise alone it is nearly the typical mean.
 func TestMeanIsHeldToTheUsual(t *testing.T) {
-	p := &Params{Min: 0, Max: 10}
+	p := &kernel.Params{Min: 0, Max: 10}
 	for _, x := range []struct{ sum, count, noise, want float64 }{
 		{20, 100, 12, 6.25}, {20, 100, 0, 6}, {0, 0, 0, 6.5}, {-50, 3, 50, 6.5 - 6.5*0.36/(0.36+25)},
 	} {
-		if got := p.heldMean(x.sum, x.count, x.noise); math.Abs(got-x.want) > 1e-12 {
+		if got := serving.HeldMean(p, x.sum, x.count, x.noise); math.Abs(got-x.want) > 1e-12 {
 			t.Errorf("the mean of %+v is %v", x, got)
 		}
 	}
@@ -26,14 +28,14 @@ func TestMeanIsHeldToTheUsual(t *testing.T) {
 // Means of two measurements by the inverse of their variances, by hand: of deviations 2 and 1 the
 // second weighs 4/5, and the mean's variance is 4/5, as 1/(1/4 + 1).
 func TestMeasurementsAreAveraged(t *testing.T) {
-	x, noise := averaged([]float64{1}, 2, []float64{4}, 1)
+	x, noise := serving.Averaged([]float64{1}, 2, []float64{4}, 1)
 	if math.Abs(x[0]-3.4) > 1e-15 || math.Abs(noise-math.Sqrt(0.8)) > 1e-15 {
 		t.Errorf("averaged to %v with noise of %v", x, noise)
 	}
-	if x, noise = averaged([]float64{1}, 0, []float64{4}, 0); x[0] != 2.5 || noise != 0 {
+	if x, noise = serving.Averaged([]float64{1}, 0, []float64{4}, 0); x[0] != 2.5 || noise != 0 {
 		t.Errorf("without noise averaged to %v with noise of %v", x, noise)
 	}
-	if x, noise = averaged(nil, 0, []float64{4}, 3); x[0] != 4 || noise != 3 {
+	if x, noise = serving.Averaged(nil, 0, []float64{4}, 3); x[0] != 4 || noise != 3 {
 		t.Errorf("the first alone became %v with noise of %v", x, noise)
 	}
 }
@@ -53,12 +55,12 @@ func TestWeightsAreShrunk(t *testing.T) {
 		released[j] = truth[j] + noise*rng.NormFloat64()
 		users += truth[j] / 6
 	}
-	k := shrink(released, noise, users)
+	k := serving.Shrink(released, noise, users)
 	var before, after, stated float64
 	for j, c := range truth {
 		before += dense.Sqr(max(released[j], 0) - c)
-		after += dense.Sqr(k.mean[j] - c)
-		stated += k.variance[j]
+		after += dense.Sqr(k.Mean[j] - c)
+		stated += k.Variance[j]
 	}
 	if after > 0.62*before {
 		t.Errorf("a mean square of %v of the %v before", after/m, before/m)
@@ -66,7 +68,7 @@ func TestWeightsAreShrunk(t *testing.T) {
 	if stated < 0.7*after || stated > 1.4*after {
 		t.Errorf("errors of %v are said to be %v", after/m, stated/m)
 	}
-	if k = shrink([]float64{-1, 2}, 0, 1); k.mean[0] != 0 || k.mean[1] != 2 || k.variance[1] != 0 {
+	if k = serving.Shrink([]float64{-1, 2}, 0, 1); k.Mean[0] != 0 || k.Mean[1] != 2 || k.Variance[1] != 0 {
 		t.Errorf("without noise weights are %+v", k)
 	}
 }

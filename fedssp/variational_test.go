@@ -10,18 +10,22 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 )
 
 // uncertain is a model of the variational solver with random posteriors of items.
-func uncertain(p *Params, seed uint64) *Model {
+func uncertain(p *kernel.Params, seed uint64) *kernel.Model {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	m := start(*p)
-	e := p.joint()
+	e := p.Joint()
 	m.Bias, m.Popularity = make([]float64, p.Items), make([]float64, p.Items)
-	m.Covariance = make([]float64, p.Items*p.packedJoint())
+	m.Covariance = make([]float64, p.Items*p.PackedJoint())
 	for j := range p.Items {
 		m.Bias[j], m.Popularity[j] = 0.5*rng.NormFloat64(), 0.2*rng.NormFloat64()
 		var c mat.SymDense
@@ -38,9 +42,9 @@ func uncertain(p *Params, seed uint64) *Model {
 				full[a*e+b] = c.At(a, b)
 			}
 		}
-		dense.Pack(m.Covariance[j*p.packedJoint():(j+1)*p.packedJoint()], full, e)
+		dense.Pack(m.Covariance[j*p.PackedJoint():(j+1)*p.PackedJoint()], full, e)
 	}
-	m.Variances = &Variances{Residual: 0.7, UserBias: 0.3, Features: 0.5, Popularity: 2}
+	m.Variances = &kernel.Variances{Residual: 0.7, UserBias: 0.3, Features: 0.5, Popularity: 2}
 	return m
 }
 
@@ -50,21 +54,21 @@ func uncertain(p *Params, seed uint64) *Model {
 func TestPosteriorOfAUser(t *testing.T) {
 	p := kinds(25, 3)["variational"]
 	users, rows := people(&p, 1, 0.6, 3)
-	m, d, e := uncertain(&p, 1), p.Rank, p.joint()
-	broadcast, err := openBroadcast(m.Encode(), &p)
+	m, d, e := uncertain(&p, 1), p.Rank, p.Joint()
+	broadcast, err := kernel.OpenBroadcast(m.Encode(), &p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := contribution{User: users[0], params: &p, ratings: users[0].ratings(nil), model: broadcast}
-	c.fitVariational()
-	w, n := c.work, c.work.width
+	c := user.Contribution{User: users[0], Params: &p, Ratings: users[0].Ratings(nil), Model: broadcast}
+	solver.FitVariational(&c)
+	w, n := c.Work, c.Work.Width
 
-	cov := func(j, a, b int) float64 { return m.jointCovariance(&p, j, max(a, b), min(a, b)) }
+	cov := func(j, a, b int) float64 { return m.JointCovariance(&p, j, max(a, b), min(a, b)) }
 	h := func(j int) []float64 {
 		row := make([]float64, n)
 		copy(row, m.Items[j*d:(j+1)*d])
 		row[d], row[d+1] = 1, m.Popularity[j]
-		p.UserFeatures.row(j, row[d+2:])
+		p.UserFeatures.Row(j, row[d+2:])
 		return row
 	}
 	prior := slices.Repeat([]float64{m.Variances.Features}, n)
@@ -134,17 +138,17 @@ func TestPosteriorOfAUser(t *testing.T) {
 	precision := (ratings + 50) / (residuals()/0.7 + 50)
 	solve(precision)
 
-	fixture.Near(t, "means", w.beta, mean.RawVector().Data, 1e-9)
+	fixture.Near(t, "means", w.Beta, mean.RawVector().Data, 1e-9)
 	for a := range n {
 		for b := range n {
-			fixture.Near(t, "covariance", []float64{fitsOf(w).covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
+			fixture.Near(t, "covariance", []float64{solver.FitsOf(w).Covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
 		}
 	}
-	fixture.Near(t, "precision and residuals", []float64{fitsOf(w).precision, fitsOf(w).residuals}, []float64{precision, precision * residuals()}, 1e-9)
+	fixture.Near(t, "precision and residuals", []float64{solver.FitsOf(w).Precision, solver.FitsOf(w).Residuals}, []float64{precision, precision * residuals()}, 1e-9)
 
 	// E[(y - μ - own)·g] is the product of means less the covariance of own and g, which has none
 	// with the 1.
-	first := c.firstMoments(1)
+	first := solver.FirstMoments(&c, 1)
 	for k, item := range rows[0].Items {
 		j := int(item)
 		row := h(j)
@@ -173,7 +177,7 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	p := kinds(12, 3)["variational"]
 	s := newStrategy(t, p, 9, 0)
 	*s.Current() = *uncertain(&p, 2)
-	d, e := p.Rank, p.joint()
+	d, e := p.Rank, p.Joint()
 	rng := rand.New(rand.NewPCG(4, 4))
 	second := make([]float64, d*d) // of users: Σ u uᵀ
 	for range 9 {
@@ -184,11 +188,11 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 			}
 		}
 	}
-	metric := func(m *Model, j, k int, s []float64) (x, c float64) {
+	metric := func(m *kernel.Model, j, k int, s []float64) (x, c float64) {
 		for a := range d {
 			for b := range d {
 				x += m.Items[j*d+a] * s[a*d+b] * m.Items[k*d+b]
-				c += s[a*d+b] * m.jointCovariance(&p, j, max(a, b), min(a, b))
+				c += s[a*d+b] * m.JointCovariance(&p, j, max(a, b), min(a, b))
 			}
 		}
 		return x, c
@@ -203,10 +207,10 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	}
 	before := *s.Current()
 	before.Items, before.Covariance = slices.Clone(s.Current().Items), slices.Clone(s.Current().Covariance)
-	packed := make([]float64, p.packed())
+	packed := make([]float64, p.Packed())
 	dense.Pack(packed, second, d)
-	prior := &itemPrior{mean: make([]float64, p.Items*e), variance: make([]float64, e)}
-	s.turn(prior, packed, 9, serial{})
+	prior := &solver.ItemPrior{Mean: make([]float64, p.Items*e), Variance: make([]float64, e)}
+	solver.Turn(s, prior, packed, 9, serial{})
 	var off float64
 	for j := range p.Items {
 		for k := range p.Items {
@@ -214,8 +218,8 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 			gotX, gotC := metric(s.Current(), j, k, unit)
 			fixture.Near(t, "metric", []float64{gotX, gotC}, []float64{x, c}, 1e-9)
 		}
-		fixture.Near(t, "variance of the bias", []float64{s.Current().jointCovariance(&p, j, d, d)}, []float64{before.jointCovariance(&p, j, d, d)}, 1e-12)
-		off += s.Current().Items[j*d]*s.Current().Items[j*d+1] + s.Current().jointCovariance(&p, j, 1, 0)
+		fixture.Near(t, "variance of the bias", []float64{s.Current().JointCovariance(&p, j, d, d)}, []float64{before.JointCovariance(&p, j, d, d)}, 1e-12)
+		off += s.Current().Items[j*d]*s.Current().Items[j*d+1] + s.Current().JointCovariance(&p, j, 1, 0)
 	}
 	fixture.Near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
 }
@@ -252,14 +256,14 @@ func TestVariationalLearnsMore(t *testing.T) {
 		if name == "pooled" {
 			p.UserRidge = 0.64 / 0.16
 		}
-		list := make([]*User, users)
+		list := make([]*user.User, users)
 		for i := range list {
 			list[i] = NewUser(&p, rows[i])
 		}
 		s := newStrategy(t, p, users, 0)
 		train(t, s, list)
 		for i := range users {
-			e, bias := p.FitUser(s.Current(), rows[i])
+			e, bias := user.Fit(&p, s.Current(), rows[i])
 			for j := range items {
 				if !slices.Contains(rows[i].Items, int32(j)) {
 					missed[name] += dense.Sqr(s.Current().Predict(e, bias, j) - truth(i, j))
@@ -286,7 +290,7 @@ func TestPosteriorsRefused(t *testing.T) {
 		e, err := opened.Try(t, "algorithm=ssp-c statistics.posteriors=yes "+set)
 		switch {
 		case want == "-":
-			if err != nil || posteriorsKey.Of(e.Config) != "yes" {
+			if err != nil || settings.PosteriorsKey.Of(e.Config) != "yes" {
 				t.Errorf("%s: %v", set, err)
 			}
 		case err == nil || !strings.Contains(err.Error(), want):
@@ -296,7 +300,7 @@ func TestPosteriorsRefused(t *testing.T) {
 			continue
 		}
 		e, err = opened.Try(t, "algorithm=ssp-c "+set)
-		if err != nil || posteriorsKey.Of(e.Config) == "yes" {
+		if err != nil || settings.PosteriorsKey.Of(e.Config) == "yes" {
 			t.Errorf("%s, left open: %v", set, err)
 		}
 	}

@@ -11,11 +11,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/stage"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // weighed are pooled settings whose items are chosen by weights.
-func weighed(items, rank, top int) Params { return chosenKinds(items, rank, top)["by weights, pooled"] }
+func weighed(items, rank, top int) kernel.Params {
+	return chosenKinds(items, rank, top)["by weights, pooled"]
+}
 
 // Statistics cover the items with the largest released weights, noise included; among equals the
 // lower item comes first. All items keep the bias that the same sums gave, and nothing is released
@@ -27,7 +33,7 @@ func TestItemsAreChosenByReleasedWeights(t *testing.T) {
 	all.TopItems, all.ByWeights = 0, false
 	s, whole := newStrategy(t, p, 10, 1), newStrategy(t, all, 10, 1)
 	released := protocol.Sums{Values: [][]float64{{3, -2, 0.5, 4, 1, -6}, {4, -2, 4, 4, 1, 9}}, Survivors: 10}
-	for _, x := range []*Strategy{s, whole} {
+	for _, x := range []*serving.Strategy{s, whole} {
 		plan, _, err := x.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -39,25 +45,25 @@ func TestItemsAreChosenByReleasedWeights(t *testing.T) {
 				t.Errorf("release %q is of %d items, want all 6", r.Name, r.Len)
 			}
 		}
-		if plan.Phase != BiasStage || !slices.Equal(names, []string{Bias, WeightCounts}) {
+		if plan.Phase != kernel.BiasStage || !slices.Equal(names, []string{kernel.Bias, kernel.WeightCounts}) {
 			t.Fatalf("the first round is %q with %v", plan.Phase, names)
 		}
 		if err = x.Absorb(plan, released, serial{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := []int32{0, 2, 5}; !slices.Equal(s.chosen.items, want) {
-		t.Fatalf("items %v are chosen, want %v", s.chosen.items, want)
+	if want := []int32{0, 2, 5}; !slices.Equal(s.Chosen.Items, want) {
+		t.Fatalf("items %v are chosen, want %v", s.Chosen.Items, want)
 	}
-	if !slices.Equal(s.Current().biasesOf(6), whole.Current().Bias) {
-		t.Errorf("biases are %v; those of a run over all items are %v", s.Current().biasesOf(6), whole.Current().Bias)
+	if !slices.Equal(s.Current().BiasesOf(6), whole.Current().Bias) {
+		t.Errorf("biases are %v; those of a run over all items are %v", s.Current().BiasesOf(6), whole.Current().Bias)
 	}
 	plan, _, err := s.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range plan.Releases {
-		if want := map[string]int{Gramian: 3, Moments: 6}[r.Name]; r.Len != want {
+		if want := map[string]int{kernel.Gramian: 3, kernel.Moments: 6}[r.Name]; r.Len != want {
 			t.Errorf("release %q has %d coordinates, want %d", r.Name, r.Len, want)
 		}
 	}
@@ -72,32 +78,32 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 		p := chosenKinds(items, 2, top)[name]
 		all := p
 		all.TopItems, all.ByWeights = 0, false
-		c, err := p.over(list)
+		c, err := p.Over(list)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(3, 5))
-		some, whole := start(*c.inner), start(all)
-		some.chosen, some.weighed, some.Mean, whole.Mean = c, p.UserFeatures, 3.5, 3.5
+		some, whole := start(*c.Inner), start(all)
+		some.Chosen, some.Weighed, some.Mean, whole.Mean = c, p.UserFeatures, 3.5, 3.5
 		whole.Bias = make([]float64, items)
 		clear(whole.Items)
 		for j := range whole.Bias {
 			whole.Bias[j] = rng.NormFloat64() / 2
-			if at := c.place[j]; at >= 0 {
+			if at := c.Place[j]; at >= 0 {
 				copy(whole.Items[2*j:2*j+2], some.Items[2*at:2*at+2])
 			}
 		}
-		some.Bias, some.restBias = c.pick(whole.Bias), picked(whole.Bias, c.others)
+		some.Bias, some.RestBias = c.Pick(whole.Bias), kernel.Picked(whole.Bias, c.Others)
 		steps, stepsOfAll := complete(t, p, 0), complete(t, all, 0)
 		last := len(steps) - 1
 		for k := range 40 {
 			r := record(&p, rng, k)
 			a, b := NewUser(&p, r), NewUser(&all, r)
-			got := contribute(t, a, &protocol.Plan{Round: 9, Phase: Statistics, Releases: steps[last].Releases, Broadcast: some.Encode()}, k)
-			want := contribute(t, b, &protocol.Plan{Round: 9, Phase: Statistics, Releases: stepsOfAll[last].Releases, Broadcast: whole.Encode()}, k)
+			got := contribute(t, a, &protocol.Plan{Round: 9, Phase: kernel.Statistics, Releases: steps[last].Releases, Broadcast: some.Encode()}, k)
+			want := contribute(t, b, &protocol.Plan{Round: 9, Phase: kernel.Statistics, Releases: stepsOfAll[last].Releases, Broadcast: whole.Encode()}, k)
 			for i, rel := range steps[last].Releases {
 				x, y := spread(got[i], rel.Len), spread(want[i], stepsOfAll[last].Releases[i].Len)
-				if rel.Name != Gramian {
+				if rel.Name != kernel.Gramian {
 					width := rel.Len / top
 					var rows []float64
 					for _, j := range list {
@@ -109,8 +115,8 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 					t.Fatalf("%s: user %d, release %q: %v, want %v", name, k, rel.Name, x, y)
 				}
 			}
-			u, own := p.FitUser(some, r)
-			v, ownOfAll := all.FitUser(whole, r)
+			u, own := user.Fit(&p, some, r)
+			v, ownOfAll := user.Fit(&all, whole, r)
 			if !slices.Equal(u, v) || own != ownOfAll {
 				t.Fatalf("%s: user %d is fitted otherwise", name, k)
 			}
@@ -139,7 +145,7 @@ func TestLostWeights(t *testing.T) {
 		}
 		s.Skip(plan, errors.New("nobody came"))
 	}
-	again := func() *Strategy {
+	again := func() *serving.Strategy {
 		t.Helper()
 		state, err := s.Save()
 		if err != nil {
@@ -156,36 +162,36 @@ func TestLostWeights(t *testing.T) {
 		t.Errorf("after the round of the mean, of a server that was restarted: %v", err)
 	}
 	skip()
-	if _, _, err := again().Next(); !errors.Is(err, ErrNotCounted) {
+	if _, _, err := again().Next(); !errors.Is(err, kernel.ErrNotCounted) {
 		t.Errorf("after the round of weights, of a server that was restarted: %v", err)
 	}
-	if _, _, err := s.Next(); !errors.Is(err, ErrNotCounted) {
+	if _, _, err := s.Next(); !errors.Is(err, kernel.ErrNotCounted) {
 		t.Errorf("after the round of weights: %v", err)
 	}
 }
 
 func TestChoiceByWeightsIsChecked(t *testing.T) {
 	for _, c := range []struct {
-		change func(*Params)
+		change func(*kernel.Params)
 		want   string
 	}{
-		{func(p *Params) { p.TopItems = 0 }, "top-items must say how many"},
-		{func(p *Params) { p.Listed = []int32{1, 2, 3} }, "no list which"},
-		{func(p *Params) { p.Rounds = 0 }, "rounds after it"},
-		{func(p *Params) { p.Bias = false }, "must be a bias stage"},
-		{func(p *Params) { p.BiasRounds = 2 }, "bias-rounds must be 1"},
-		{func(p *Params) { p.Exponent, p.Split.Counts = 0.5, 0.1 }, "choose by them"},
+		{func(p *kernel.Params) { p.TopItems = 0 }, "top-items must say how many"},
+		{func(p *kernel.Params) { p.Listed = []int32{1, 2, 3} }, "no list which"},
+		{func(p *kernel.Params) { p.Rounds = 0 }, "rounds after it"},
+		{func(p *kernel.Params) { p.Bias = false }, "must be a bias stage"},
+		{func(p *kernel.Params) { p.BiasRounds = 2 }, "bias-rounds must be 1"},
+		{func(p *kernel.Params) { p.Exponent, p.Split.Counts = 0.5, 0.1 }, "choose by them"},
 	} {
 		p := weighed(10, 2, 3)
 		c.change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
 	for _, name := range []string{"gradients", "variational"} {
 		p := kinds(10, 2)[name]
 		p.Single = true
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "must be in double precision") {
+		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "must be in double precision") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -193,17 +199,17 @@ func TestChoiceByWeightsIsChecked(t *testing.T) {
 
 // singleExample is a model of 9 items; items 1, 4 and 8 have embeddings of rank 2. Γ of biases is
 // 127/64, so that a step is 1/64.
-func singleExample(t *testing.T) (Params, *Model) {
+func singleExample(t *testing.T) (kernel.Params, *kernel.Model) {
 	t.Helper()
 	p := weighed(9, 2, 3)
 	p.Single, p.ClipBias, p.Features, p.UserFeatures = true, 127./64, nil, nil
-	c, err := p.over([]int32{1, 4, 8})
+	c, err := p.Over([]int32{1, 4, 8})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := start(*c.inner)
-	m.chosen, m.Mean, m.Bias, m.Items = c, 3.25, []float64{0.5, -1, 0.25}, []float64{1, -2, 0.125, 3, -0.5, 8}
-	m.restBias = []float64{0, 127. / 64, -127. / 64, 1, -1. / 64, 1. / 64}
+	m := start(*c.Inner)
+	m.Chosen, m.Mean, m.Bias, m.Items = c, 3.25, []float64{0.5, -1, 0.25}, []float64{1, -2, 0.125, 3, -0.5, 8}
+	m.RestBias = []float64{0, 127. / 64, -127. / 64, 1, -1. / 64, 1. / 64}
 	return p, m
 }
 
@@ -218,20 +224,20 @@ func TestSinglePrecisionBytes(t *testing.T) {
 	if got := m.Encode(); !bytes.Equal(got, want) {
 		t.Errorf("the model is\n%x, want\n%x", got, want)
 	}
-	got, err := DecodeModel(want, &p)
+	got, err := kernel.DecodeModel(want, &p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got.Items, m.Items) || !slices.Equal(got.Bias, m.Bias) || !slices.Equal(got.restBias, m.restBias) || got.Mean != m.Mean || !slices.Equal(got.chosen.items, m.chosen.items) {
+	if !slices.Equal(got.Items, m.Items) || !slices.Equal(got.Bias, m.Bias) || !slices.Equal(got.RestBias, m.RestBias) || got.Mean != m.Mean || !slices.Equal(got.Chosen.Items, m.Chosen.Items) {
 		t.Errorf("decoded it is %+v", got)
 	}
-	v, err := openBroadcast(want, &p)
+	v, err := kernel.OpenBroadcast(want, &p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := make([]float64, 2)
 	for j, b := range []float64{0, 0.5, 127. / 64, -127. / 64, -1, 1, -1. / 64, 1. / 64, 0.25} {
-		if got := v.itemBias(j); got != b {
+		if got := v.ItemBias(j); got != b {
 			t.Errorf("a client reads a bias of %v of item %d, want %v", got, j, b)
 		}
 		at := slices.Index([]int{1, 4, 8}, j)
@@ -239,7 +245,7 @@ func TestSinglePrecisionBytes(t *testing.T) {
 		if at >= 0 {
 			want = m.Items[2*at : 2*at+2]
 		}
-		if got := v.row(j, row); !slices.Equal(got, want) {
+		if got := v.Row(j, row); !slices.Equal(got, want) {
 			t.Errorf("a client reads %v of item %d, want %v", got, j, want)
 		}
 	}
@@ -260,7 +266,7 @@ func TestModelsInSinglePrecisionAreRefused(t *testing.T) {
 	wide.Single = false
 	for _, bad := range []struct {
 		model []byte
-		p     *Params
+		p     *kernel.Params
 		want  string
 	}{
 		{good, &wide, "model/v1"},
@@ -272,7 +278,7 @@ func TestModelsInSinglePrecisionAreRefused(t *testing.T) {
 		{zero, &p, "all zero"},
 		{good[:5], &p, "must begin with"},
 	} {
-		if _, err := DecodeModel(bad.model, bad.p); err == nil || !strings.Contains(err.Error(), bad.want) {
+		if _, err := kernel.DecodeModel(bad.model, bad.p); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%v, want %q", err, bad.want)
 		}
 	}
@@ -282,23 +288,23 @@ func TestModelsInSinglePrecisionAreRefused(t *testing.T) {
 func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 	for _, name := range chosenNames() {
 		p := chosenKinds(12, 2, 5)[name]
-		if p.Bias && p.problemOfWeights() == "" {
+		if p.Bias && stage.ProblemOfWeights(&p) == "" {
 			p.ClipBias = 1.7 // of which a step is no round number
 		}
 		p.Single = true
 		users, _ := people(&p, 15, 0.4, 5)
 		s := newStrategy(t, p, 15, 0.01)
 		for more := true; more; more = round(t, s, users, nil) {
-			m, err := DecodeModel(s.Model(), &p)
+			m, err := kernel.DecodeModel(s.Model(), &p)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for part, x := range map[string][2][]float64{
 				"items": {m.Items, s.Current().Items}, "biases": {m.Bias, s.Current().Bias}, "counts": {m.Counts, s.Current().Counts},
-				"others": {m.rest, s.Current().rest}, "biases of others": {m.restBias, s.Current().restBias}, "gramian": {m.Gramian, s.Current().Gramian}, "mean": {{m.Mean}, {s.Current().Mean}},
+				"others": {m.Rest, s.Current().Rest}, "biases of others": {m.RestBias, s.Current().RestBias}, "gramian": {m.Gramian, s.Current().Gramian}, "mean": {{m.Mean}, {s.Current().Mean}},
 			} {
 				if !slices.Equal(x[0], x[1]) {
-					t.Errorf("%s: after %d rounds clients have %s %v, the server %v", name, s.round, part, x[0], x[1])
+					t.Errorf("%s: after %d rounds clients have %s %v, the server %v", name, s.Round, part, x[0], x[1])
 				}
 			}
 		}
@@ -309,20 +315,20 @@ func TestServerAndClientsHaveTheSameModel(t *testing.T) {
 // by at most half a step.
 func TestRoundingToSinglePrecision(t *testing.T) {
 	_, m := singleExample(t)
-	m.scale.step = 3.9375 / 127
+	m.Scale.Step = 3.9375 / 127
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		x, b := math.Exp(10*rng.NormFloat64()), 3.9375*(2*rng.Float64()-1)
-		m.Items[0], m.Items[1], m.restBias[0] = x, 1e300, b
-		m.round()
-		if math.Abs(m.Items[0]-x) > x/(1<<24) || m.Items[1] != math.MaxFloat32 || math.Abs(m.restBias[0]-b) > m.scale.step/2*(1+1e-12) {
-			t.Fatalf("%v and %v are rounded to %v and %v", x, b, m.Items[0], m.restBias[0])
+		m.Items[0], m.Items[1], m.RestBias[0] = x, 1e300, b
+		m.Round()
+		if math.Abs(m.Items[0]-x) > x/(1<<24) || m.Items[1] != math.MaxFloat32 || math.Abs(m.RestBias[0]-b) > m.Scale.Step/2*(1+1e-12) {
+			t.Fatalf("%v and %v are rounded to %v and %v", x, b, m.Items[0], m.RestBias[0])
 		}
 	}
-	if got := m.scale.steps(math.NaN()); got != 0 {
+	if got := m.Scale.Steps(math.NaN()); got != 0 {
 		t.Errorf("no number is %d steps", got)
 	}
-	if got := fmt.Sprint(m.scale.steps(1e9), m.scale.steps(-1e9)); got != "127 -128" {
+	if got := fmt.Sprint(m.Scale.Steps(1e9), m.Scale.Steps(-1e9)); got != "127 -128" {
 		t.Errorf("the farthest are %s steps", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
@@ -48,7 +48,7 @@ type noting struct {
 
 func (n noting) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
 	list, err := n.Trainer.Contribute(p, src, run)
-	if p.Phase == fedssp.Statistics {
+	if p.Phase == kernel.Statistics {
 		*n.gave = append(*n.gave, something(list))
 	}
 	return list, err

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
@@ -31,7 +31,7 @@ type Set struct {
 // shortened to norm 1, larger labels clipped to ±1, and solutions of norm above 1 shortened.
 type Options struct {
 	Exponent  float64           // μ of ω_i ∝ n_i^-μ, at least 0
-	Normalise fedssp.Normaliser // how a user's weights are brought to Σ w² <= 1
+	Normalise kernel.Normaliser // how a user's weights are brought to Σ w² <= 1
 	Headroom  float64           // of GlobalNorm, positive: 1 over an average user's Σ w²
 
 	// Counts holds n_i by task, if they are public and not from users' data. nil: they are
@@ -51,7 +51,7 @@ type Options struct {
 // DefaultOptions returns the paper's options: weights of n^-1/2 that each user normalises.
 // Counts are released.
 func DefaultOptions(b dp.Budget) Options {
-	return Options{Exponent: 0.5, Normalise: fedssp.PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
+	return Options{Exponent: 0.5, Normalise: kernel.PerUserNorm, Headroom: 1, CountShare: 0.1, CountCap: 20, Steps: 100, Clip: 0.5, Budget: b}
 }
 
 // Regressions holds fitted tasks.
@@ -244,7 +244,7 @@ func newTasksRun(t *Set, o Options, steps int, sensitivity float64, src entropy.
 		}
 	}
 	headroom := 1.
-	if o.Normalise == fedssp.GlobalNorm {
+	if o.Normalise == kernel.GlobalNorm {
 		headroom = o.Headroom
 	}
 	r.scale = user.GlobalScale(func(i int) float64 { return r.counts[i] }, t.Count, len(t.Rows), o.Exponent, headroom)
@@ -258,7 +258,7 @@ func newTasksRun(t *Set, o Options, steps int, sensitivity float64, src entropy.
 		w := make([]float64, len(of))
 		switch {
 		case len(w) == 0:
-		case o.Normalise == fedssp.GlobalNorm:
+		case o.Normalise == kernel.GlobalNorm:
 			user.WeighGlobally(w, of, o.Exponent, r.scale)
 		default:
 			user.Weigh(w, of, o.Exponent)
@@ -407,10 +407,10 @@ func (o Options) validate(t *Set) error {
 	if !(o.Exponent >= 0 && o.Exponent <= 2) {
 		bad("exponent is %v; it must be from 0 to 2", o.Exponent)
 	}
-	if o.Normalise != fedssp.PerUserNorm && o.Normalise != fedssp.GlobalNorm {
-		bad("normalise is %q; it must be %s or %s", o.Normalise, fedssp.PerUserNorm, fedssp.GlobalNorm)
+	if o.Normalise != kernel.PerUserNorm && o.Normalise != kernel.GlobalNorm {
+		bad("normalise is %q; it must be %s or %s", o.Normalise, kernel.PerUserNorm, kernel.GlobalNorm)
 	}
-	if o.Normalise == fedssp.GlobalNorm && (!(o.Headroom > 0) || math.IsInf(o.Headroom, 1)) {
+	if o.Normalise == kernel.GlobalNorm && (!(o.Headroom > 0) || math.IsInf(o.Headroom, 1)) {
 		bad("headroom is %v; it must be positive and finite", o.Headroom)
 	}
 	if o.Counts != nil {

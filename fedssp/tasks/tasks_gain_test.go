@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
@@ -129,7 +129,7 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 			return mean
 		}
 		o := DefaultOptions(pld(200))
-		o.Normalise, o.Headroom = fedssp.GlobalNorm, 8 // weights of hardly any user are scaled back
+		o.Normalise, o.Headroom = kernel.GlobalNorm, 8 // weights of hardly any user are scaled back
 		o.Counts = r.n                                 // Assumption 4.1: public
 		var risk [2]float64
 		for k, mu := range []float64{0, 0.5} {
@@ -177,7 +177,7 @@ func TestTaskBoundsOfDescent(t *testing.T) {
 	x := newTaskData(t, 1, 10_000, 1)
 	r := newTaskRisk(t, x)
 	o := DefaultOptions(pld(20))
-	o.Normalise, o.Headroom, o.Counts, o.Steps = fedssp.GlobalNorm, 8, r.n, 60
+	o.Normalise, o.Headroom, o.Counts, o.Steps = kernel.GlobalNorm, 8, r.n, 60
 	var risk [3]float64
 	for k, mu := range []float64{0, 0.25, 0.5} {
 		o.Exponent = mu

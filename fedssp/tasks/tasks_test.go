@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
@@ -95,7 +95,7 @@ func TestTasksSensitivity(t *testing.T) {
 		o.Exponent, o.Clip, o.CountCap = 2*rng.Float64(), 0.1+rng.Float64(), 1+9*rng.Float64()
 		o.Headroom = math.Exp(rng.NormFloat64())
 		if unit%4 > 1 {
-			o.Normalise = fedssp.GlobalNorm
+			o.Normalise = kernel.GlobalNorm
 		}
 		if unit%3 > 0 {
 			for range m {
@@ -239,7 +239,7 @@ func TestTasksRefuse(t *testing.T) {
 		"labels must be finite":     func(p *Set, _ *Options) { p.Rows[0].Values[1] = float32(math.Inf(1)) },
 		"exponent is -1":            func(_ *Set, o *Options) { o.Exponent = -1 },
 		"must be user or global":    func(_ *Set, o *Options) { o.Normalise = "" },
-		"headroom is 0":             func(_ *Set, o *Options) { o.Normalise, o.Headroom = fedssp.GlobalNorm, 0 },
+		"headroom is 0":             func(_ *Set, o *Options) { o.Normalise, o.Headroom = kernel.GlobalNorm, 0 },
 		"each of the 2 tasks needs": func(_ *Set, o *Options) { o.Counts = []float64{1} },
 		"share of counts is 1":      func(_ *Set, o *Options) { o.CountShare = 1 },
 		"cap of counts is 0.5":      func(_ *Set, o *Options) { o.CountCap = 0.5 },

@@ -1,6 +1,10 @@
-// Package user has what a client computes from its own user's ratings and no other party sees: the
-// weights that divide a user's sensitivity among its ratings, samples of ratings, and the drift of
-// ratings over time. It knows no settings of a run and imports nothing of the server's side.
+// Package user has what a client computes from its own user's ratings: the fit of embedding and
+// bias to a broadcast model, the weights that divide a user's sensitivity among its ratings, samples
+// and batches, the additions to sums with their bounds, and the drift of ratings over time. [User] is
+// the client's role in a run.
+//
+// It imports kernel, and never configuration or the server's side. Stages and solvers reach it
+// through two small interfaces, [Stage] and [Solver].
 package user
 
 import (
@@ -75,6 +79,7 @@ func GlobalScale(counts func(j int) float64, items, users int, exponent, headroo
 	return math.Sqrt(float64(users) / headroom / sum)
 }
 
+// ClampCount brings a broadcast count into the range of true counts; NaN counts as 1.
 func ClampCount(n float64) float64 {
 	if math.IsNaN(n) {
 		return leastCount

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedssp"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
@@ -28,7 +28,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"a sensitivity stated at half", lfl, 300, Stated, mutant{plan: scaled(func(protocol.Release) float64 { return 1. / 4 })}},
 		{"noise of the survivors only", lfl + "tolerance=0.5 dropout=0.9 dropout-at=masked-input", 300, Stated, mutant{plan: untold, survivors: everybody}},
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
-		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 150, Stated, mutant{claim: without(fedssp.Bias)}},
+		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 150, Stated, mutant{claim: without(kernel.Bias)}},
 		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 150, Stated, mutant{plan: scaled(unitRatings)}},
 		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 500, Stated, mutant{plan: everyBatch}},
 		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 200, Stated, mutant{claim: oneTurn}},
@@ -114,7 +114,7 @@ func twice(e *experiment.Experiment) (float64, error) {
 // unitRatings is how much noise the multi-task paper's public code adds to moments, over what
 // they need: as if centred ratings were from -1 to 1 (docs/divergence.md).
 func unitRatings(r protocol.Release) float64 {
-	if r.Name != fedssp.Moments {
+	if r.Name != kernel.Moments {
 		return 1
 	}
 	const clipUser = 1 // Γ_u, the default

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/fedssp"
+	fedsspuser "github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/agreement"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
@@ -71,7 +71,7 @@ func TestDevicesOfStatisticsAsSimulated(t *testing.T) {
 				checkCounts(t, party, len(items), 0)
 				f := opened.Federation(t, sim)
 				checkSame(t, "user "+id, e, party, sim, f.Trainers[user], sim.Schedule.Rounds())
-				trained := f.Trainers[user].(*fedssp.User)
+				trained := f.Trainers[user].(*fedsspuser.User)
 				u := model.NewMatrix(1, len(trained.Embedding()))
 				copy(u.Row(0), trained.Embedding())
 				want := []model.Embeddings{model.NewEmbeddings("user_embeddings", u, []string{id})}

@@ -133,9 +133,39 @@ var rules = []rule{
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
-		name: "kernels of statistics know no settings", from: []string{"fedssp/user", "fedssp/tasks", "fedssp/encoder", "fedssp/posterior"},
-		forbid: []string{"config", "algorithm/...", "fedssp"},
+		name: "numerics of statistics know no settings", from: []string{"fedssp/encoder", "fedssp/posterior"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/kernel", "fedssp/user", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
 		why:    "arithmetic that a proof rests on depends on its arguments alone",
+	},
+	{
+		name: "the kernel of statistics knows no configuration", from: []string{"fedssp/kernel"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/user", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		why:    "both sides compute with the same numbers, wherever these are from",
+	},
+	{
+		name: "a client's computation knows neither configuration nor server", from: []string{"fedssp/user", "fedssp/tasks"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		why:    "bounds hold whatever the server does, and depend on the numbers of the settings alone",
+	},
+	{
+		name: "a server's computation knows neither configuration nor client", from: []string{"fedssp/serving"},
+		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/user", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
+		why:    "the server sees sums only",
+	},
+	{
+		name: "keys of statistics know no computation", from: []string{"fedssp/settings"},
+		forbid: []string{"fedssp", "fedssp/user", "fedssp/serving", "fedssp/solver", "fedssp/stage"},
+		why:    "a default follows from other settings and public facts",
+	},
+	{
+		name: "solvers know no stage", from: []string{"fedssp/solver"},
+		forbid: []string{"fedssp", "fedssp/stage"},
+		why:    "the stage of statistics asks the solver",
+	},
+	{
+		name: "stages know no algorithm", from: []string{"fedssp/stage"},
+		forbid: []string{"fedssp"},
+		why:    "an algorithm is a list of stages",
 	},
 	{
 		name: "families know nothing of one another, of regressions neither", from: []string{"fedcond/..."},

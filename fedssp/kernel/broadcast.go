@@ -1,0 +1,242 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/model"
+)
+
+// Broadcast is an encoded model, read in place. A client decodes only the rows that its ratings
+// touch.
+type Broadcast struct {
+	Params                                          *Params // settings of the items that are trained on
+	mean, counts, Bias, items, gram, Theta, popular []byte  // counts, bias, gram, theta, popular nil: none
+	Covariance, Spread                              []byte  // nil: none
+	Chosen                                          *Choice // nil: all items are, or the choice is still open
+	Unchosen                                        bool    // the choice of items is still open
+	rest, restBias                                  []byte  // nil: none
+}
+
+// TrainedOn returns a user's ratings of the items that are trained on, with item numbers among
+// those items, and the places of these ratings among all. If weights choose the items, all ratings
+// are fitted.
+func (v Broadcast) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
+	if v.Chosen != nil && !v.Chosen.Late {
+		return v.Chosen.Of(r)
+	}
+	return r, nil
+}
+
+// OpenBroadcast checks form and lengths, but no number. A client looks only at numbers that its
+// user's ratings touch, so an error about a number would tell what the user rated. Bad numbers are
+// neutralised instead.
+func OpenBroadcast(b []byte, p *Params) (Broadcast, error) {
+	domain, head := modelDomain, p.head()
+	if p.Single {
+		domain = singleDomain
+	}
+	if len(b) < head || string(b[:len(domain)]) != domain {
+		return Broadcast{}, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", domain)
+	}
+	flags := uint16(b[len(domain)]) | hasItems
+	if p.Single {
+		flags = binary.LittleEndian.Uint16(b[len(domain):])
+	}
+	chosen := flags&hasChoice != 0
+	switch {
+	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
+		return Broadcast{}, errors.New("fedssp: the model is of some of the items; all are trained on")
+	case p.Chooses() && !chosen && flags&^hasItems == 0:
+		return openUnchosen(b, p)
+	case p.TopItems > 0 && !chosen:
+		return Broadcast{}, errors.New("fedssp: the model does not say which items are trained on")
+	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
+		return Broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
+	}
+	if flags&hasPopularity != 0 && p.PopularWidth() == 0 {
+		return Broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
+	}
+	if flags&hasSolver != 0 && p.Solver.Numbers(p) == 0 {
+		return Broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
+	}
+	if flags >= 2*hasItems {
+		return Broadcast{}, fmt.Errorf("fedssp: the model has flags %#x; the last known is %#x", flags, hasItems)
+	}
+	v := Broadcast{Params: p}
+	rest, need := b[head:], head
+	take := func(present bool, n int, dst *[]byte) {
+		if !present {
+			return
+		}
+		need += n
+		if len(rest) >= n {
+			*dst, rest = rest[:n:n], rest[n:]
+		} else {
+			rest = nil
+		}
+	}
+	items, others, choice := p.Trained(), p.Items-p.Trained(), []byte(nil)
+	each := p.bytesEach()
+	take(true, 8, &v.mean)
+	take(chosen, p.choiceSize(), &choice)
+	take(flags&hasCounts != 0, each*items, &v.counts)
+	take(flags&hasBias != 0, each*items, &v.Bias)
+	take(flags&hasItems != 0, each*items*p.Rank, &v.items)
+	take(flags&hasGramian != 0, 8*p.Packed(), &v.gram)
+	take(flags&hasRestBias != 0, p.bytesOfOther()*others, &v.restBias)
+	take(flags&hasRest != 0, each*others*p.Rank, &v.rest)
+	take(flags&hasPopularity != 0, each*items, &v.popular)
+	if flags&hasSolver != 0 {
+		p.Solver.Open(p, &v, func(n int, dst *[]byte) { take(true, 8*n, dst) })
+	}
+	if len(b) != need {
+		return Broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
+	}
+	if chosen {
+		var err error
+		if v.Chosen, err = p.chosenBy(choice); err != nil {
+			return Broadcast{}, err
+		}
+		if !v.Chosen.Late {
+			v.Params = v.Chosen.Inner
+		}
+	}
+	return v, nil
+}
+
+// openUnchosen opens a model that the server made before it chose the items.
+func openUnchosen(b []byte, p *Params) (Broadcast, error) {
+	head := p.head()
+	if len(b) != head+8 {
+		return Broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
+	}
+	return Broadcast{Params: p, Unchosen: true, mean: b[head:]}, nil
+}
+
+// Farthest is the largest magnitude of a coordinate that a client accepts: sums of its squares stay
+// far from overflow. The exponent reach is biased: from it on a float64 is at least as large, or is
+// no number.
+const (
+	Farthest = 1 << 20
+	reach    = 1023 + 20
+)
+
+// tame makes a broadcast number safe to compute with: at most bound in magnitude, and 0 for NaN.
+func tame(x, bound float64) float64 {
+	if math.Abs(x) <= bound {
+		return x
+	}
+	if math.IsNaN(x) {
+		return 0
+	}
+	return math.Copysign(bound, x)
+}
+
+func (v Broadcast) Centre() float64 {
+	x := FloatAt(v.mean, 0)
+	if v.Params.Feedback == Implicit {
+		return 0
+	}
+	if math.IsNaN(x) {
+		return v.Params.Middle()
+	}
+	return min(max(x, v.Params.Min), v.Params.Max)
+}
+
+func (v Broadcast) Counted() bool       { return v.counts != nil }
+func (v Broadcast) Count(j int) float64 { return v.number(v.counts, j) }
+
+// Place returns an item's place among the items that are trained on, and true; for another item its
+// Place among the others, and false.
+func (v Broadcast) Place(j int) (at int, trainedOn bool) {
+	if v.Chosen == nil || !v.Chosen.Late {
+		return j, true
+	}
+	if at = int(v.Chosen.Place[j]); at < 0 {
+		return ^at, false
+	}
+	return at, true
+}
+
+func (v Broadcast) ItemBias(j int) float64 {
+	at, trainedOn := v.Place(j)
+	x := 0.
+	switch {
+	case trainedOn && v.Bias != nil:
+		x = v.number(v.Bias, at)
+	case !trainedOn && v.restBias != nil:
+		x = v.otherBias(at)
+	}
+	return tame(x, v.Params.Max-v.Params.Min)
+}
+
+func (v Broadcast) AddCovariance(j int, dst []float64) {
+	if v.Covariance == nil {
+		return
+	}
+	for i := range dst {
+		dst[i] += tame(FloatAt(v.Covariance, j*len(dst)+i), Farthest)
+	}
+}
+
+// VariancesNow returns the broadcast variances, or the start's where a broadcast one is not a positive
+// number.
+func (v Broadcast) VariancesNow(p *Params) Variances {
+	x := Numbers(v.Spread)
+	for _, y := range x {
+		if !(y > 0 && y <= Farthest) {
+			x = nil
+			break
+		}
+	}
+	if x == nil {
+		return p.startVariances()
+	}
+	return *VariancesOf(x)
+}
+
+func (v Broadcast) PopularityOf(j int) float64 {
+	if v.popular == nil {
+		return 0
+	}
+	return tame(v.number(v.popular, j), Farthest)
+}
+
+func (v Broadcast) Row(j int, dst []float64) []float64 {
+	at, trainedOn := v.Place(j)
+	rows := v.items
+	if !trainedOn {
+		rows = v.rest
+	}
+	switch {
+	case rows == nil:
+		clear(dst)
+		return dst
+	case v.Params.Single:
+		return singleRow(rows[4*at*len(dst):], dst)
+	}
+	rows = rows[8*at*len(dst):][:8*len(dst)]
+	for i := range dst {
+		bits := binary.LittleEndian.Uint64(rows[8*i:])
+		dst[i] = math.Float64frombits(bits)
+		if bits>>52&0x7ff >= reach {
+			dst[i] = tame(dst[i], Farthest)
+		}
+	}
+	return dst
+}
+
+// PackedGramian returns the Gramian as the server sent it, unchecked. It influences u only, which
+// is zero if it cannot be computed, and is clipped.
+func (v Broadcast) PackedGramian() []float64 { return Numbers(v.gram) }
+
+// Parameters fills dst with the parameters that gradients are taken at, beginning at a place.
+func (v Broadcast) Parameters(from int, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(FloatAt(v.Theta, from+i), Farthest)
+	}
+	return dst
+}

@@ -1,0 +1,387 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Model is the shared part. The server broadcasts it, and a run ends with it.
+type Model struct {
+	Mean   float64   // μ, on the rating scale
+	Counts []float64 // n̂, private counts, one per item; nil: none were released
+	Bias   []float64 // b_j in rating units, one per item; nil: none were released
+	Items  []float64 // V, m x d, row by row
+	// Gramian is svec of Σ_j v_j v_jᵀ. Clients need it with implicit feedback; nil otherwise.
+	Gramian []float64
+	// Theta holds the parameters that gradients are taken at, for solvers that take them; nil in a
+	// final model. Users are fitted to Items, which stay within an outer step.
+	Theta []float64
+	// Popularity is a feature that clients weigh for their users besides public features. It is the
+	// standardised logarithm of an item's released weight times Params.Popularity, one number per
+	// item; nil: no weights were released, or clients do not weigh them.
+	Popularity []float64
+
+	// Covariance is the packed posterior covariance of [v_j, b_j], item by item. Variances holds
+	// the variances of priors and residuals. Both belong to the variational solver; nil for
+	// another, and at the start.
+	Covariance []float64
+	Variances  *Variances
+
+	Scale   scale
+	Weighed *UserFeatures
+	popular int // Params.popularWidth
+
+	// If only some items are trained on, all fields above cover those, in their order.
+	Chosen   *Choice   // nil: all items are
+	Unchosen bool      // the choice is still open: there is no item
+	Rest     []float64 // embeddings of the others, nil: none
+	RestBias []float64 // biases of the others, nil: none
+}
+
+// scale relates predictions to the rating scale.
+type scale struct {
+	min, max float64
+	Logistic bool
+	ranked   bool // predictions are scores: only their order counts
+	Single   bool // Params.Single
+	Step     float64
+}
+
+// Start is the model before the first round. Its mean is the middle of the scale. V is the
+// start of an encoder, or random around zero by the seed. With CMF v_j is the mean of such vectors
+// over the item's features, so that users begin with weights of features. The baseline without
+// cooperation fits users to this model. Without rounds V is zero, and users have biases only.
+func (p *Params) Start() (*Model, error) {
+	m := &Model{Mean: p.Middle(), Items: make([]float64, p.Items*p.Rank), Scale: p.Scale(), Weighed: p.UserFeatures, popular: p.PopularWidth()}
+	if p.Feedback == Implicit {
+		m.Mean = 0
+	}
+	switch {
+	case p.Rounds == 0: // only biases of items are learned
+	case p.Encodes():
+		e, err := p.NewEncoder()
+		if err != nil {
+			return nil, err
+		}
+		e.Embed(m.Items, protocol.Workers(1))
+	default:
+		rng := entropy.Public(p.Seed, "fedssp/start")
+		draw := func() float64 { return p.StartSpread * rng.NormFloat64() }
+		for i := range m.Items {
+			m.Items[i] = draw()
+		}
+		p.Solver.Start(p, m.Items, draw)
+	}
+	if p.Single {
+		m.Round()
+	}
+	m.Complete(p)
+	return m, nil
+}
+
+// Scale returns what relates predictions to the rating scale.
+func (p *Params) Scale() scale {
+	return scale{min: p.Min, max: p.Max, Logistic: p.Logistic(), ranked: p.Feedback == Implicit, Single: p.Single, Step: p.ClipBias / mostSteps}
+}
+
+// Unchosen is the model before the items to train on are chosen.
+func (p *Params) Unchosen() *Model {
+	m := &Model{Mean: p.Middle(), Scale: p.Scale(), Weighed: p.UserFeatures, Unchosen: true}
+	if p.Feedback == Implicit {
+		m.Mean = 0
+	}
+	return m
+}
+
+// Training is the model that clients train with in a phase. It leaves out predictions for other
+// items. In single precision it has no V before a phase that fits users to V.
+func (m *Model) Training(phase string) *Model {
+	out := *m
+	out.Rest = nil
+	if !m.late() { // such a model fits users to all of their ratings
+		out.RestBias = nil
+	}
+	if m.Scale.Single && phase != Statistics {
+		out.Items = nil
+	}
+	return &out
+}
+
+// Complete computes the fields that follow from the items.
+func (m *Model) Complete(p *Params) {
+	if p.Feedback != Implicit {
+		return
+	}
+	d := p.Rank
+	gram := make([]float64, d*d)
+	for j := range p.Items {
+		row := m.Items[j*d : (j+1)*d]
+		for a, x := range row {
+			dense.Axpy(gram[a*d:a*d+a+1], x, row[:a+1])
+		}
+	}
+	m.Gramian = make([]float64, p.Packed())
+	dense.Pack(m.Gramian, gram, d)
+}
+
+// Offset is the part of a prediction for item j that does not depend on the user: μ + b_j, or its
+// logit if predictions are logits.
+func (s scale) Offset(mean, bias float64) float64 {
+	x := mean + bias
+	if !s.Logistic {
+		return x
+	}
+	share := min(max((x-s.min)/(s.max-s.min), 0.01), 0.99)
+	return math.Log(share / (1 - share))
+}
+
+// Predict returns a user's rating of the item: μ + b_j + b_u + <u, v_j> + <t, x_j>, not clipped to
+// the scale. u is the embedding that [user.Fit] returns, bias the user's own. With a logistic
+// loss it is the logit's place on the scale. With implicit feedback it is a score. An item that was
+// not trained on, and has no features that were, scores NaN, which comes last.
+func (m *Model) Predict(u []float64, bias float64, item int) float64 {
+	d := len(u) - m.popular - m.Weighed.Width()
+	row, own := m.item(item, d)
+	x := bias
+	switch {
+	case row != nil && (m.Chosen == nil || !m.Scale.ranked || m.Chosen.Place[item] >= 0 || !Nothing(row)):
+		x += dense.Dot(u[:d], row)
+	case m.Scale.ranked:
+		return math.NaN()
+	}
+	x += m.Weighed.Of(u[d+m.popular:], item)
+	if m.popular > 0 {
+		x += u[d] * m.PopularityOf(item)
+	}
+	x += m.Scale.Offset(m.Mean, own)
+	if m.Scale.Logistic {
+		return m.Scale.min + (m.Scale.max-m.Scale.min)*Sigmoid(x)
+	}
+	return x
+}
+
+// Sigmoid is the logistic function.
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// modelDomain begins an encoded model and ends in the version of the form. Models in single
+// precision have another domain: see single.go.
+//
+//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
+//	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
+//
+// Numbers are little-endian float64, so that a client reads the rows it needs in place. If m of M
+// items are trained on, the form is
+//
+//	model = domain ‖ flags (1) ‖ mean                       until the items are chosen, and then
+//	model = domain ‖ flags (1) ‖ mean ‖ choice (m·4 bytes) ‖ counts ‖ bias ‖ items ‖ gramian ‖
+//	        bias of the others (M-m, if any) ‖ the others ((M-m)·d, if any)
+const modelDomain = "fedsim/fedssp/model/v1\n"
+
+const (
+	hasCounts = 1 << iota
+	hasBias
+	hasGramian
+	hasChoice
+	hasRestBias
+	hasRest
+	hasPopularity
+	hasSolver // the solver's own part: parameters that gradients are taken at, or posteriors of the variational solver
+	hasItems  // of the form in single precision, whose flags have two bytes
+)
+
+// Encode returns the model in its broadcast form.
+func (m *Model) Encode() []byte {
+	flags := m.flags()
+	if m.Scale.Single {
+		return m.encodeSingle(flags)
+	}
+	var solver []float64
+	if flags&hasSolver != 0 {
+		if solver = m.Theta; m.Variances != nil {
+			solver = slices.Concat(m.Covariance, m.Variances.List())
+		}
+	}
+	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.RestBias)+len(m.Rest)+len(m.Popularity)+len(solver)))
+	b = append(append(b, modelDomain...), byte(flags))
+	b = AppendFloats(b, m.Mean)
+	if m.Chosen != nil {
+		b = m.Chosen.append(b)
+	}
+	b = AppendFloats(b, m.Counts...)
+	b = AppendFloats(b, m.Bias...)
+	b = AppendFloats(b, m.Items...)
+	b = AppendFloats(b, m.Gramian...)
+	b = AppendFloats(b, m.RestBias...)
+	b = AppendFloats(b, m.Rest...)
+	b = AppendFloats(b, m.Popularity...)
+	return AppendFloats(b, solver...)
+}
+
+// flags says which parts the model has.
+func (m *Model) flags() (flags uint16) {
+	if m.Counts != nil {
+		flags |= hasCounts
+	}
+	if m.Bias != nil {
+		flags |= hasBias
+	}
+	if m.Gramian != nil {
+		flags |= hasGramian
+	}
+	if m.Chosen != nil {
+		flags |= hasChoice
+	}
+	if m.RestBias != nil {
+		flags |= hasRestBias
+	}
+	if m.Rest != nil {
+		flags |= hasRest
+	}
+	if m.Popularity != nil {
+		flags |= hasPopularity
+	}
+	if m.Theta != nil || m.Variances != nil {
+		flags |= hasSolver
+	}
+	return flags
+}
+
+// AppendFloats appends each number as a little-endian float64.
+func AppendFloats(b []byte, x ...float64) []byte {
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+// FloatAt returns the i-th little-endian float64 of b.
+func FloatAt(b []byte, i int) float64 {
+	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+}
+
+// DecodeModel reads a model of the given settings. It returns an error for another version or
+// shape, and for a number that is not finite.
+func DecodeModel(b []byte, p *Params) (*Model, error) {
+	v, err := OpenBroadcast(b, p)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		Mean: FloatAt(v.mean, 0), Counts: v.all(v.counts), Bias: v.all(v.Bias), Items: v.all(v.items), Gramian: Numbers(v.gram), Theta: Numbers(v.Theta), Popularity: v.all(v.popular),
+		Scale: p.Scale(), Weighed: p.UserFeatures, popular: p.PopularWidth(),
+		Chosen: v.Chosen, Unchosen: v.Unchosen, RestBias: v.otherBiases(), Rest: v.all(v.rest),
+	}
+	switch {
+	case p.Single && !m.Unchosen && m.Items == nil:
+		m.Items = make([]float64, p.Trained()*p.Rank)
+	case p.Single && m.Items != nil && Nothing(m.Items):
+		return nil, errors.New("fedssp: the model's items are all zero; in single precision they are left out then")
+	}
+	if x := Numbers(v.Spread); x != nil {
+		m.Covariance, m.Variances = Numbers(v.Covariance), VariancesOf(x)
+	}
+	for _, part := range []struct {
+		name   string
+		values []float64
+	}{
+		{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.RestBias}, {"other items", m.Rest},
+		{"popularity", m.Popularity}, {"parameters", m.Theta}, {"covariance", m.Covariance}, {"variances", m.Variances.List()},
+	} {
+		for i, x := range part.values {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
+			}
+		}
+	}
+	return m, nil
+}
+
+// Numbers decodes all numbers; nil for nil.
+func Numbers(b []byte) []float64 {
+	if b == nil {
+		return nil
+	}
+	x := make([]float64, len(b)/8)
+	for i := range x {
+		x[i] = FloatAt(b, i)
+	}
+	return x
+}
+
+// Shared is a model that a client reads, decoded or in place.
+type Shared interface {
+	Centre() float64                    // μ
+	Count(j int) float64                // n̂_j
+	Counted() bool                      // whether there are counts
+	ItemBias(j int) float64             // b_j, 0 if there are none
+	PopularityOf(j int) float64         // 0 if there is none
+	Row(j int, dst []float64) []float64 // v_j, in dst or in place
+	PackedGramian() []float64
+	AddCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one
+	VariancesNow(p *Params) Variances
+}
+
+func (m *Model) Centre() float64          { return m.Mean }
+func (m *Model) Counted() bool            { return m.Counts != nil }
+func (m *Model) Count(j int) float64      { return m.Counts[j] }
+func (m *Model) PackedGramian() []float64 { return m.Gramian }
+
+func (m *Model) Row(j int, dst []float64) []float64 {
+	switch {
+	case m.late():
+		row, _ := m.item(j, len(dst))
+		if row == nil {
+			clear(dst)
+			return dst
+		}
+		return row
+	default:
+		return m.Items[j*len(dst) : (j+1)*len(dst)]
+	}
+}
+
+// late reports whether weights chose the items, so that items keep their numbers in the catalogue.
+func (m *Model) late() bool { return m.Chosen != nil && m.Chosen.Late }
+
+func (m *Model) ItemBias(j int) float64 {
+	switch {
+	case m.late():
+		_, bias := m.item(j, 0)
+		return bias
+	case m.Bias == nil:
+		return 0
+	default:
+		return m.Bias[j]
+	}
+}
+
+func (m *Model) AddCovariance(j int, dst []float64) {
+	if m.Covariance != nil {
+		dense.Axpy(dst, 1, m.Covariance[j*len(dst):(j+1)*len(dst)])
+	}
+}
+
+func (m *Model) VariancesNow(p *Params) Variances {
+	if m.Variances == nil {
+		return p.startVariances()
+	}
+	return *m.Variances
+}
+
+func (m *Model) PopularityOf(j int) float64 {
+	if m.Popularity == nil {
+		return 0
+	}
+	return m.Popularity[j]
+}
+
+// ErrNotCounted is returned for the round after a lost round of item counts.
+var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so the items to train on are unknown; only that round is spent. " +
+	"Run it again, name the items in a public list (statistics.items-file), or train on all of them (statistics.top-items 0)")

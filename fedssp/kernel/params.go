@@ -1,0 +1,265 @@
+// Package kernel holds what client and server of a run of sufficient statistics share. Settings
+// ([Params]) come with the bounds that follow from them, the model with its bytes. The choice of
+// items to train on, public features that clients weigh, and the names of phases and releases stand
+// here too. The package predicts with a model, and neither fits a user nor solves for items.
+//
+// It never imports keys, configuration or algorithms, nor another room of fedssp except encoder.
+package kernel
+
+import (
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+)
+
+// Feedback says what a rating means.
+type Feedback string
+
+const (
+	// Explicit is a value on a scale. Items without a rating are unknown.
+	Explicit Feedback = "explicit"
+	// Implicit means that the item was consumed (Hu, Koren, Volinsky 2008). The target is 1,
+	// whatever the value, and 0 with a small weight for items that were not consumed.
+	Implicit Feedback = "implicit"
+)
+
+// Params holds the public settings of a run. All clients and the server have the same.
+type Params struct {
+	Items, Rank int     // m and d
+	Min, Max    float64 // the rating scale
+	Feedback    Feedback
+	// Single broadcasts models in single precision, with one byte for each bias of an item that is
+	// not trained on: see single.go.
+	Single   bool
+	Features *dataset.ItemFeatures // public; nil: items are known by their ids only
+	Seed     uint64                // public; draws the start of V and the encoder's batches
+	Split    BudgetSplit
+
+	CountsParams
+	MeanParams
+	BiasParams
+	StatisticsParams
+	WeighingParams
+	SelectionParams
+	UserParams
+	SolverParams
+
+	Cache *ChoiceCache     // cache of the last choice, shared by all users of the same settings; nil: no cache
+	Shape *encoder.Encoder // shared by the clients of a simulation; nil: each makes its own if it needs one
+}
+
+// BudgetSplit divides the run's μ². Counts, Mean and Bias are shares of the whole. The statistics
+// of all rounds share the rest, each Growth times the round before. The share of a release that
+// does not take place goes to the others in proportion.
+type BudgetSplit struct {
+	Counts, Mean, Bias float64
+	// WeightCounts is the part of the stage that releases them: bias, or without bias the
+	// statistics.
+	WeightCounts float64
+	// Gramian is the part of a sum's μ² for second-order statistics. Moments or gradients have the
+	// rest.
+	Gramian float64
+}
+
+// BiasParams holds the settings of item biases.
+type BiasParams struct {
+	// Bias releases item biases first. Each user then has a bias of its own, which stays with its
+	// client. Explicit feedback only.
+	Bias     bool
+	ClipBias float64 // Γ of the residuals
+	// NormBias bounds the norm of everything a user adds to the sums of biases. A longer vector is
+	// scaled down as a whole, together with the user's part of the divisor, so the user's ratings
+	// weigh less and mean the same. With 0 the clipping of single ratings is the only bound.
+	NormBias float64
+	// BiasRounds counts the sums that biases are learned from; 0 is 1. A later sum takes the
+	// residuals that earlier biases and the users' fits leave. Residuals are smaller than ratings,
+	// and so is the noise. An item's bias follows from all sums together.
+	BiasRounds int
+	// BiasRidge pulls b_j to zero with the weight of so many ratings, however many ratings the item
+	// has. It is 1/τ² for a prior deviation of τ and residuals of about 1.
+	BiasRidge float64
+	// UserBiasRidge is the client's ridge on its user's bias, in ratings.
+	UserBiasRidge float64
+}
+
+// CMFParams holds the settings of collective factorization (DP-CMF). The features S of items are
+// factored beside the ratings, S_jk ≈ <f_k, v_j>. S is public, so its statistics are exact.
+type CMFParams struct {
+	// FeatureWeight is α, the weight of an entry of S beside the summed weights of an item's
+	// ratings.
+	FeatureWeight float64
+	// FeatureRidge is λ', the ridge on feature embeddings.
+	FeatureRidge float64
+	// Unobserved is the weight of a feature that an item does not have. A feature that it has
+	// weighs 1.
+	Unobserved float64
+	// Sweeps is the number of times that features and items are solved for in turn, on the same
+	// statistics. Sweeps cost no privacy.
+	Sweeps int
+}
+
+// CountsParams holds the settings of private counts. A count is the number of users who rated an
+// item. Counts serve weights, samples and the choice of items.
+type CountsParams struct {
+	CountCap    int     // θ_c, the most items that a user counts; of releases that need counts only
+	CountMargin float64 // added to the counts, in deviations of their noise; at least 0
+}
+
+// DescentParams holds the settings of the solvers that take gradients.
+type DescentParams struct {
+	// Clip is Γ, the largest norm of a gradient of half the squared error. [solver.Gradient] clips each
+	// rating's gradient by its item; the other solvers clip the gradient of all of a user's ratings
+	// by the encoder's parameters.
+	Clip float64
+	// Radius is the largest norm of an item, Rate multiplies the steps of items; [solver.Gradient] only.
+	Radius, Rate float64
+	// UserRate is the length of a user's own step, as a fraction of a step against the mean
+	// gradient of its ratings; [solver.Joint] only.
+	UserRate float64
+}
+
+// Encodes reports whether items are the output of an encoder.
+func (p *Params) Encodes() bool {
+	return p.Rounds > 0 && p.Solver.Encodes(p)
+}
+
+// Learned reports whether priors are learned from the statistics.
+func (p *Params) Learned() bool {
+	return p.Solver.Learns() || p.Pool.Iterations != 0
+}
+
+// Middle is every prediction before the first release.
+func (p *Params) Middle() float64 { return (p.Min + p.Max) / 2 }
+
+// Logistic reports whether predictions are logits.
+func (p *Params) Logistic() bool { return p.Solver.Logistic(p) }
+
+// Packed is the length of a packed d x d matrix.
+func (p *Params) Packed() int { return p.Rank * (p.Rank + 1) / 2 }
+
+// MeanParams holds the settings of the private mean of ratings.
+type MeanParams struct {
+	// MeanCap is k, the most ratings of a user that enter the mean. 0: nothing is released, and the
+	// middle of the scale is used. Explicit feedback only.
+	MeanCap int
+}
+
+// PoolParams holds the settings of learned priors (package posterior). An item's bias and embedding
+// before its ratings follow from its features and from how often it is rated. The statistics say
+// how far to trust that. All of it is post-processing.
+type PoolParams struct {
+	// Iterations counts the iterations of EM that learn the priors; at least 1.
+	Iterations int
+	// Strength is the weight of public typical values in the learned priors of biases, in items; 0:
+	// none. If it is positive, typical values also hold the mean and the law of items' weights
+	// (usual.go).
+	Strength float64
+	// Decay is ρ, from 0 to below 1. Statistics of an outer step weigh 1, those one step older ρ,
+	// two steps older ρ², apart from the weights for their noise. Users' embeddings settle after a
+	// few steps, and the noise of earlier releases averages out. Pooled solver only.
+	Decay float64
+}
+
+// SolverParams holds the settings of solvers: common ones, and each solver's own.
+type SolverParams struct {
+	Solver Solver
+	// ItemRidge is λ_v, added to A_j in proportion to c_j, as if to every rating.
+	ItemRidge float64
+	// ItemPrior pulls each coordinate of v_j to zero with the weight of so many ratings, however
+	// many ratings the item has. If the statistics are noisy, the discount for noise pulls as well.
+	// It is 1/τ² for a prior deviation of τ and residuals of about 1.
+	ItemPrior float64
+	// StartSpread is the standard deviation of the coordinates of V at the start. An encoder has a
+	// start norm of its own.
+	StartSpread float64
+	Loss        Loss // Convex only
+	LossWidth   float64
+	CMF         CMFParams
+	Descent     DescentParams    // of the solvers that take gradients
+	Pool        PoolParams       // Pool.Iterations > 0: priors of biases are learned; with Pooled, priors of items too
+	Encoder     encoder.Settings // of the solvers with an encoder, see Encodes
+}
+
+// GramianForm names a form of second-order statistics.
+type GramianForm string
+
+const (
+	// PerItem releases Σ w u uᵀ over the users who rated an item, for each item.
+	PerItem GramianForm = "per-item"
+	// One releases a single Σ u uᵀ over all users. Item j's sum is taken as c_j times the mean of u
+	// uᵀ, where c_j is the sum of the item's weights. Ours: users send far less, and fewer numbers
+	// need noise.
+	One GramianForm = "one"
+)
+
+// StatisticsParams holds the settings of the sums that the solver asks for.
+type StatisticsParams struct {
+	Gramian GramianForm
+	// ClipUser is Γ_u, ClipRating is Γ_y in rating units.
+	ClipUser, ClipRating float64
+	// NormItems bounds the norm of everything a user adds to moments or gradients. A longer vector
+	// is scaled down as a whole, and second-order statistics with it. 0: the clipping of single
+	// ratings is the only bound.
+	NormItems float64
+	// Unobserved is the weight of an item that the user did not rate, beside 1 for a rated item;
+	// implicit feedback only.
+	Unobserved float64
+
+	// Rounds is T, the number of outer steps. 0 with Bias learns only biases; 0 with implicit
+	// feedback learns only how popular items are. Resample is the number of secure sums in each
+	// outer step, each with fresh noise: 1 gives SSP-c, and as many as the encoder's gradient steps
+	// give SSP-i. Users keep their embeddings within an outer step. Closed forms take one sum.
+	Rounds, Resample int
+	// SamplingRate is q, the probability that a user is in the batch of a sum of statistics, by its
+	// own secret coin. 0 or 1: all users are (am-ssp paper, Algorithm 4, which samples examples).
+	SamplingRate float64
+	// Growth is the ratio of a sum's μ² for statistics to the sum before's; 0 means 1.
+	Growth float64
+}
+
+// UserParams holds the settings of everything that stays with the client.
+type UserParams struct {
+	UserRidge float64 // added to the diagonal for u; a rating adds ‖v_j‖²
+	// variance of the drift of a user's ratings over time, relative to a rating's; 0: no drift. See
+	// drift.go
+	Drift        float64
+	UserFeatures *UserFeatures // public features that clients weigh for themselves; nil: none. Explicit feedback only
+	Popularity   float64       // how strongly users' taste for popular items varies; 0: not at all. With Bias only
+}
+
+// Held reports whether typical values hold the priors.
+func (c PoolParams) Held() bool { return c.Iterations > 0 && c.Strength > 0 }
+
+// Budgeting says how a user's sensitivity is divided among its ratings.
+type Budgeting string
+
+const (
+	// Weights uses every rating, with w_j ∝ n̂_j^-Exponent and Σ w_j² = 1.
+	Weights Budgeting = "weights"
+	// UniformSample uses at most PerUser ratings, all equally likely, with w = 1/√PerUser.
+	UniformSample Budgeting = "uniform"
+	// TailSample uses at most PerUser ratings, of the rarest items by the private counts.
+	TailSample Budgeting = "tail"
+)
+
+// Normaliser says how weights are brought to Σ w² <= 1 of a user.
+type Normaliser string
+
+const (
+	// PerUserNorm scales each user's weights so that Σ w² is 1, as in am-ssp E.1.4.
+	PerUserNorm Normaliser = "user"
+	// GlobalNorm uses one scale for all users: Σ w² of an average user is 1/Headroom. The weights
+	// of a user beyond 1 are scaled back. These are equations (11) and (12) of the multi-task
+	// paper, with β = 1 and c(n) = Headroom.
+	GlobalNorm Normaliser = "global"
+)
+
+// WeighingParams sets how a user's sensitivity is divided among its ratings.
+type WeighingParams struct {
+	Budgeting Budgeting
+	Exponent  float64    // of the weights, 0 (equal) to 2
+	Normalise Normaliser // "" is PerUserNorm
+	Headroom  float64    // c(n) of GlobalNorm, positive; else 0
+	// PerUser is the most ratings in a user's sample. With the variational solver it is the number
+	// of a user's ratings that count in full, and positive if there is noise; else 0.
+	PerUser int
+}

@@ -1,0 +1,53 @@
+package kernel
+
+// ModelSize is the largest length in bytes of the model that comes with the plans of a phase. Its
+// parts besides V grow as phases release them.
+func (p *Params) ModelSize(phase string) int {
+	head := p.head() + 8 // and the mean
+	if p.Chooses() && (phase == Prepare || phase == BiasStage && p.ByWeights) {
+		return head
+	}
+	items, later := p.Trained(), phase == Statistics || phase == Refine
+	n := 0 // of numbers of items
+	if !p.Single || phase == Statistics && p.Rounds > 0 {
+		n += items * p.Rank
+	}
+	if phase != Prepare && p.WithCounts() {
+		n += items
+	}
+	if later && p.Bias || phase == Statistics && p.OnlyPopularity() {
+		n += items
+	}
+	if later {
+		n += items * p.PopularWidth()
+	}
+	doubles := 0
+	if phase == Statistics {
+		doubles += p.Solver.Numbers(p)
+	}
+	if p.Feedback == Implicit {
+		doubles += p.Packed()
+	}
+	size := head + p.bytesEach()*n + 8*doubles
+	if p.TopItems > 0 {
+		size += p.choiceSize()
+	}
+	if p.ByWeights {
+		size += p.bytesOfOther() * (p.Items - items)
+	}
+	return size
+}
+
+// FinalSize is the length of the model that a run ends with: as in the phase Statistics, with the
+// predictions of features for items that were not trained on.
+func (p *Params) FinalSize() int {
+	size, others := p.ModelSize(Statistics), p.Items-p.Trained()
+	items, biases := p.Speaks()
+	if items {
+		size += p.bytesEach() * others * p.Rank
+	}
+	if biases && !p.ByWeights {
+		size += p.bytesOfOther() * others
+	}
+	return size
+}

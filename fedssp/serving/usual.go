@@ -1,0 +1,114 @@
+package serving
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/dense"
+)
+
+// This file holds public typical values of ratings: their mean, how much items differ, and the law
+// of items' weights. If few users share a small budget, noise hides even the data that priors are
+// learned from, and typical values help. They are as strong as [kernel.PoolParams.Strength]; with more
+// users or budget the released sums outweigh them.
+
+// These constants are fractions of the rating scale: the typical mean and its deviation, the
+// deviation of items' biases, and the effect of a feature. Films, books and products have means of
+// 0.63 to 0.8.
+const (
+	usualMean        = 0.65
+	usualMeanSpread  = 0.06
+	usualOwn         = 1. / 9
+	usualFeatures    = 1. / 56
+	usualWeightRatio = 1.2 // the standard deviation of log c_j, to begin with
+)
+
+// HeldMean is the posterior mean of μ, given the sum of ratings' places on the scale and their
+// number, both with noise of the given deviation.
+func HeldMean(p *kernel.Params, sum, count, noise float64) float64 {
+	width := p.Max - p.Min
+	count = max(count, noise)
+	if count == 0 {
+		return p.Min + usualMean*width
+	}
+	measured := p.Middle() + width/2*dense.Clamp(sum/count, 1)
+	prior, variance := dense.Sqr(usualMeanSpread*width), dense.Sqr(width/2*noise/count)
+	return p.Min + usualMean*width + prior/(prior+variance)*(measured-p.Min-usualMean*width)
+}
+
+// known is the posterior of the weights c_j of all items: mean and variance, and the exponential of
+// the mean logarithm.
+type known struct{ Mean, Variance, Middle []float64 }
+
+// Weights are taken to lie on a grid of logarithms, so many steps wide around their mean's.
+const (
+	weightSteps = 80
+	weightBelow = 4.
+	weightAbove = 3.5
+)
+
+// Shrink returns the posterior of weights c_j that were released with normal noise of the given
+// deviation. Their logarithms have a normal prior with the known total, and with a deviation that
+// EM learns. A few items have most of the ratings, and for most others the noise exceeds the
+// weight. Division by such a weight, or by a floor, turns their biases into noise. Every user has a
+// total weight of at least 1.
+func Shrink(released []float64, noise, users float64) known {
+	m := len(released)
+	k := known{Mean: make([]float64, m), Variance: make([]float64, m), Middle: make([]float64, m)}
+	if noise == 0 {
+		for j, c := range released {
+			k.Mean[j], k.Middle[j] = max(c, 0), max(c, 0)
+		}
+		return k
+	}
+	var total float64
+	for _, c := range released {
+		total += c
+	}
+	mean := max(total, users) / float64(m)
+	logs, grid, mass := make([]float64, weightSteps), make([]float64, weightSteps), make([]float64, weightSteps)
+	for g := range grid {
+		logs[g] = math.Log(mean) - weightBelow + (weightBelow+weightAbove)*(float64(g)+0.5)/weightSteps
+		grid[g] = math.Exp(logs[g])
+	}
+	deviation := usualWeightRatio
+	// moments returns the posterior moments of an item: of c_j, c_j², log c_j and its square.
+	moments := func(c float64) (x [4]float64) {
+		centre := math.Log(mean) - dense.Sqr(deviation)/2
+		best := math.Inf(-1)
+		for g := range grid {
+			mass[g] = -dense.Sqr((logs[g]-centre)/deviation)/2 - dense.Sqr((c-grid[g])/noise)/2
+			best = max(best, mass[g])
+		}
+		var all float64
+		for g, l := range mass {
+			w := math.Exp(l - best)
+			all += w
+			x[0] += w * grid[g]
+			x[1] += w * dense.Sqr(grid[g])
+			x[2] += w * logs[g]
+			x[3] += w * dense.Sqr(logs[g])
+		}
+		for i := range x {
+			x[i] /= all
+		}
+		return x
+	}
+	for range PriorSteps {
+		var first, second float64
+		for _, c := range released {
+			x := moments(c)
+			first += x[2] / float64(m)
+			second += x[3] / float64(m)
+		}
+		deviation = math.Sqrt(max(second-dense.Sqr(first), dense.Sqr(leastRatio)))
+	}
+	for j, c := range released {
+		x := moments(c)
+		k.Mean[j], k.Variance[j], k.Middle[j] = x[0], max(x[1]-dense.Sqr(x[0]), 0), math.Exp(x[2])
+	}
+	return k
+}
+
+// leastRatio keeps the law of weights from becoming a point, from where EM could not leave.
+const leastRatio = 0.3

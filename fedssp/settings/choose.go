@@ -1,0 +1,175 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+)
+
+// declareChoice declares the keys that choose the items to train on: see chosen.go.
+func declareChoice() {
+	Keys.TopItems = config.DeclareNumber(config.Key{
+		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), When: BySums.When(),
+		Help: "Number of items that are trained on, or a share of them below 1; 0 trains on all. Private counts or weights choose the items with most ratings. The others are scored by their biases and features, or last.",
+		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
+			if f == nil {
+				return config.Auto
+			}
+			return config.Fixed(Settings{c}.most(f))
+		},
+		Check: func(c config.Config) string {
+			switch v := Keys.TopItems.Value(c); {
+			case v >= 1 && v != math.Trunc(v):
+				return fmt.Sprintf("%v is neither a share below 1 nor a whole number of items", v)
+			case v > 0 && !Keys.ItemsFile.Is(c, ""):
+				return "there is a statistics.items-file, which names the items; leave one of the two out"
+			default:
+				return ""
+			}
+		},
+	})
+	Keys.ChooseBy = config.DeclareText(config.Key{
+		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{ByCounts, ByWeights},
+		When: condition(Settings.chooses).When(),
+		Help: "How items to train on are chosen: by private counts before all else, or by the weights that come with biases of all items. With weights the other items keep their biases.",
+		ChooseWord: func(c config.Config, f *config.Facts) string {
+			if f == nil {
+				return "auto"
+			}
+			if s := (Settings{c}); s.wide(f) && s.problemOfWeights() == "" {
+				return ByWeights
+			}
+			return ByCounts
+		},
+		Check: func(c config.Config) string {
+			if s := (Settings{c}); Keys.ChooseBy.Is(c, ByWeights) && s.chooses() {
+				return s.problemOfWeights()
+			}
+			return ""
+		},
+	})
+	Keys.Broadcast = config.DeclareText(config.Key{
+		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue (more than 20000 items), else double", Words: []string{Double, Single},
+		When: condition(Settings.Broadcasts).When(),
+		Help: "Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
+		ChooseWord: func(c config.Config, f *config.Facts) string {
+			switch {
+			case f == nil:
+				return "auto"
+			case f.Items > wideFrom:
+				return Single
+			default:
+				return Double
+			}
+		},
+	})
+	Keys.ItemsFile = config.DeclareText(config.Key{
+		Name: "statistics.items-file", Kind: config.Text, Default: "", Scope: config.Simulated, When: BySums.When(),
+		Help: "A public list of the items that are trained on, one id a line, in place of private counts. In a deployment the catalogue is such a list.",
+	})
+}
+
+// chooses reports whether private counts or weights choose the items that are trained on.
+func (s Settings) chooses() bool {
+	return s.Items() && !s.Descends() && Keys.TopItems.Value(s.Config) > 0
+}
+
+// These words name how items are chosen, and the precision of models.
+const (
+	ByCounts  = "counts"
+	ByWeights = "weights"
+	Double    = "double"
+	Single    = "single"
+)
+
+// wideFrom is the number of items above which a catalogue is wide. Then bytes, not time, limit a
+// run, and most items have too few ratings to learn an embedding from.
+const wideFrom = 20_000
+
+func (s Settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
+
+// choosesByWeights reports whether weights choose the items, before and after every auto is
+// replaced.
+func (s Settings) choosesByWeights(f *config.Facts) bool {
+	some := s.most(f) > 0
+	if Keys.TopItems.Of(s.Config).Given {
+		some = s.chooses()
+	}
+	return some && (Keys.ChooseBy.Is(s.Config, ByWeights) || Keys.ChooseBy.Is(s.Config, "auto") && s.wide(f) && s.problemOfWeights() == "")
+}
+
+// UsersOfBiases is the number of users that the share of biases is computed from. If weights choose
+// items of a wide catalogue without features, it is as if the catalogue were not wide, with as many
+// users for each item.
+func (s Settings) UsersOfBiases(f *config.Facts) float64 {
+	if !s.choosesByWeights(f) || !s.featureless() {
+		return float64(f.Users)
+	}
+	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
+}
+
+// Broadcasts reports whether models may have single precision. Models that gradients are taken at
+// may not, nor may posteriors.
+func (s Settings) Broadcasts() bool { return !s.Descends() && !s.variational() }
+
+// problemOfWeights says why weights cannot choose the items; "" if they can.
+func (s Settings) problemOfWeights() string {
+	switch {
+	case !s.Biases():
+		return "no biases come first, which weights are released with; choose by " + ByCounts
+	case Keys.BiasRounds.Or(s.Config, 1) > 1:
+		return "biases are refined in a second sum; statistics.bias-rounds must be 1"
+	case Keys.budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts():
+		return "private counts are released for weights or samples; choose by " + ByCounts
+	default:
+		return ""
+	}
+}
+
+// choosesByCounts reports whether counts are released to choose items by.
+func (s Settings) choosesByCounts() bool {
+	return s.chooses() && !Keys.ChooseBy.Is(s.Config, ByWeights)
+}
+
+// These constants set the number of items of a wide catalogue that are trained on. It is ε·users/6,
+// because few items beyond have more than noise in the statistics. The maximum keeps a client's
+// upload below 3 MB in a run of 160,000 items.
+const (
+	mostItems  = 5000
+	leastItems = 1000
+	eachItem   = 6
+)
+
+// rankedItems is the number of items that rankings train on in a wide catalogue, if counts choose
+// them and each item is solved for by itself. With more items most have only noise
+// (docs/results.md, "Wide catalogues").
+const rankedItems = 2000
+
+// most is the default number of items that are trained on.
+func (s Settings) most(f *config.Facts) float64 {
+	switch solver := s.Solver(); {
+	case s.wide(f) && s.Private() && s.Implicit() && s.Items() && (solver == NamedALS || solver == NamedCMF) && Keys.ItemsFile.Is(s.Config, "") && !Keys.ChooseBy.Is(s.Config, ByWeights):
+		return rankedItems
+	case !s.wide(f), !s.Private(), !s.pooled(), s.variational(), s.problemOfWeights() != "", Keys.ChooseBy.Is(s.Config, ByCounts), !Keys.ItemsFile.Is(s.Config, ""), Keys.PopularityWeight.Or(s.Config, 0) > 0:
+		return 0
+	}
+	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)
+}
+
+// OfSomeItems reports whether only some items are trained on.
+func (s Settings) OfSomeItems() bool { return s.chooses() || !Keys.ItemsFile.Is(s.Config, "") }
+
+// TopItems is the number of items that private counts choose; 0: all.
+func (s Settings) TopItems(items int) int {
+	if !s.chooses() {
+		return 0
+	}
+	v := Keys.TopItems.Value(s.Config)
+	if v < 1 {
+		v = max(1, math.Round(v*float64(items)))
+	}
+	return int(min(v, math.MaxInt32))
+}

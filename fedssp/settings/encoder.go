@@ -1,0 +1,154 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+)
+
+// encoderSteps is the number of gradient steps an encoder takes in an outer step: few, if each has
+// fresh noise.
+func (s Settings) encoderSteps() float64 {
+	if s.form().Resampled {
+		return Keys.steps.Or(s.Config, Keys.Resample.Or(s.Config, 10))
+	}
+	return Keys.steps.Or(s.Config, 100)
+}
+
+// nearStart reports whether V stays near its public start and is not pulled to zero. At the start
+// users find weights of features at no cost. It needs a run without biases; in rankings a user's
+// few ratings say too little.
+func (s Settings) nearStart(f *config.Facts) bool {
+	return s.encodes() && !s.Descends() && s.Scarce(f) && !s.Biases() && !s.featureless() && !s.Implicit()
+}
+
+// declareEncoder declares the keys of the public encoder of items: see [encoder.Settings].
+func declareEncoder() {
+	plain := func(name, standard string, when condition, words []string, help string) config.TextKey {
+		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: when.When(), Help: help})
+	}
+	Keys.dim = config.DeclareNumber(config.Key{
+		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
+	})
+	Keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+		func(s Settings, _ *config.Facts) string { return yesIf(s.form().Dense) })
+	Keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
+		func(s Settings, f *config.Facts) string {
+			if s.form().Dense {
+				return no
+			}
+			if f == nil {
+				return "auto"
+			}
+			return yesIf(!s.nearStart(f))
+		})
+	Keys.startNorm = Number("encoder.start-norm", config.Positive(), encoded, "0.3; 2 where little can be learned; 0.1 of am-dpsgd and dp-sgd-mf", "Typical norm of an item at the start.",
+		ByFacts(func(s Settings, f *config.Facts) float64 {
+			if s.byUser() {
+				return 0.1
+			}
+			return Either(s.nearStart(f), 2, 0.3)
+		}))
+	Keys.Optimiser = config.DeclareText(config.Key{
+		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: []string{exact, string(encoder.Adam), string(encoder.SGD)},
+		When: condition(func(s Settings) bool { return s.encodes() || s.pooled() }).When(),
+		Help: "How the encoder is fitted: exact solves for its best parameters.",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			switch s := Of(c); {
+			case s.pooled():
+				return exact
+			case s.encodes():
+				return string(encoder.Adam)
+			default:
+				return "auto"
+			}
+		},
+		Check: checkOptimiser,
+	})
+	Keys.rate = Number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned; 0.01 of am-dpsgd and dp-sgd-mf", "Learning rate of the encoder.",
+		ByFacts(func(s Settings, f *config.Facts) float64 { // fewer steps are longer
+			if s.byUser() {
+				return 0.01
+			}
+			return Either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
+		}))
+	Keys.rateDecay = plain("decay", string(encoder.Cosine), encoded, []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
+	Keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", Always(Settings.encoderSteps))
+	Keys.batch = config.DeclareNumber(config.Key{
+		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: inPasses.When(), Help: "Most items of a gradient step; 0 takes all.",
+	})
+	Keys.warmStart = plain("warm-start", yes, inPasses, []string{yes, no}, "Whether a round begins where the last one ended.")
+	Keys.ridge = config.DeclareNumber(config.Key{
+		Name: "encoder.ridge", Kind: config.Real, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Ridge of the encoder's parameters.",
+	})
+}
+
+func checkDim(c config.Config) string {
+	s := Of(c)
+	rank := int(algorithm.Rank.Or(c, s.Rank()))
+	if dim := Keys.dim.Int(c); dim > 0 && Keys.dense.Chosen(c) == no && dim != rank {
+		return fmt.Sprintf("%d is not the rank %d: embeddings of features are added up where encoder.dense is no", dim, rank)
+	}
+	return ""
+}
+
+func checkOptimiser(c config.Config) string {
+	f := Of(c).form()
+	if !Keys.Optimiser.Is(c, exact) || f.Name == "" {
+		return ""
+	}
+	switch {
+	case !f.has(NamedPooled):
+		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
+	case Keys.Gramian.Is(c, string(kernel.PerItem)) && !Of(c).variational():
+		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, kernel.One)
+	case Keys.Resample.Or(c, 1) > 1:
+		return fmt.Sprintf("%s solves for a round's statistics once; statistics.resample must be 1", exact)
+	default:
+		return ""
+	}
+}
+
+// listed joins words as a sentence lists them.
+func listed(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " and " + words[n]
+	}
+	return strings.Join(words, "")
+}
+
+// pooledNames lists the algorithms whose encoder may be solved for.
+func pooledNames() []string {
+	var names []string
+	for _, a := range algorithm.All() {
+		if f, ok := a.(Formed); ok && f.FormOf().has(NamedPooled) {
+			names = append(names, f.FormOf().Name)
+		}
+	}
+	return names
+}
+
+// EncoderOf returns the settings of the encoder in a configuration in which nothing is open.
+func EncoderOf(c config.Config) encoder.Settings {
+	return encoder.Settings{
+		Dim: Keys.dim.Int(c), Dense: Keys.dense.Chosen(c) == yes, IDs: Keys.ids.Is(c, yes), StartNorm: Keys.startNorm.Value(c),
+		Optimiser: encoder.Optimiser(Keys.Optimiser.Of(c)), Rate: Keys.rate.Value(c), Decay: encoder.Decay(Keys.rateDecay.Of(c)), Steps: Keys.steps.Int(c),
+		Batch: Keys.batch.Int(c), WarmStart: Keys.warmStart.Is(c, yes), Ridge: Keys.ridge.Value(c),
+	}
+}
+
+// EncoderKeys lists the keys of an encoder, passKeys the keys of an encoder that takes gradient
+// steps on statistics.
+func EncoderKeys() []*config.Key {
+	return []*config.Key{Keys.dim.Key, Keys.dense.Key, Keys.ids.Key, Keys.startNorm.Key, Keys.Optimiser.Key, Keys.rate.Key, Keys.rateDecay.Key, Keys.ridge.Key}
+}
+
+// PassKeys lists the keys of an encoder that takes gradient steps on statistics.
+func PassKeys() []*config.Key {
+	return []*config.Key{Keys.steps.Key, Keys.batch.Key, Keys.warmStart.Key}
+}

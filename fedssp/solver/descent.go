@@ -1,0 +1,107 @@
+package solver
+
+import (
+	"errors"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/encoder"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// This file holds the part of users in the solvers that take gradients. A plan brings V, which
+// users are fitted to, and the parameters that the gradient is taken at. Within an outer step the
+// parameters move from sum to sum and V stays. So a client fits its user anew and gets the same u
+// without keeping it.
+//
+// The bound on a user's addition is enforced last, whatever was broadcast. [Gradient] clips the
+// gradient of each rating to Γ and multiplies it by the rating's weight. Rows of different items
+// stand at different coordinates and Σ_j w_j² <= 1 (weights.go). So the norm of the whole is √(Σ
+// w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
+// gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
+
+func checkDescent(x kernel.DescentParams, p *kernel.Params, e *settings.Problems) {
+	e.Within(clipGradientKey, x.Clip)
+	if f, s := p.Solver.Encoder(p); p.Items >= 1 && p.Rank >= 1 {
+		if n := encoder.Parameters(f, p.Items, p.Rank, s); n > protocol.MaxLen {
+			e.Add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
+		}
+	}
+}
+
+// descending is a solver that takes steps against sums of gradients.
+type descending struct{ plainSolver }
+
+var clipGradientKey config.NumberKey
+
+func init() {
+	clipGradientKey = settings.Number("gradient.clip", settings.Clips(), settings.Settings.Descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
+		settings.Always(func(s settings.Settings) float64 { return settings.Either(s.Private(), 0.5, 1) }))
+}
+
+// Read makes one schedule of steps for the whole run.
+func (descending) Read(p *kernel.Params, s settings.Settings) {
+	p.Descent.Clip, p.Encoder = clipGradientKey.Value(s.Config), settings.EncoderOf(s.Config)
+	p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true
+}
+
+func (descending) Encodes(*kernel.Params) bool    { return true }
+func (descending) Speaks(*kernel.Params) bool     { return true }
+func (descending) Exact() bool                    { return true }
+func (descending) SecondOrder() bool              { return false }
+func (descending) Bound(p *kernel.Params) float64 { return p.Descent.Clip }
+
+func (descending) check(p *kernel.Params, e *settings.Problems) {
+	checkExplicit(p, e)
+	checkUserRidge(p, e)
+	if p.Rounds > 0 {
+		checkDescent(p.Descent, p, e)
+	}
+}
+
+func (descending) Numbers(p *kernel.Params) int { return p.Parameters() }
+
+func (descending) Open(p *kernel.Params, v *kernel.Broadcast, take func(int, *[]byte)) {
+	take(p.Parameters(), &v.Theta)
+}
+
+func (descending) Planned(s *serving.Strategy, m *kernel.Model) { m.Theta = s.Encoder.Theta() }
+
+// Settle moves V to the parameters, which V does not follow within an outer step.
+func (descending) Settle(s *serving.Strategy, m *kernel.Model) {
+	if s.Encoded {
+		m.Items = make([]float64, len(m.Items))
+		s.Encoder.Embed(m.Items, protocol.Workers(1))
+	}
+}
+
+// gradientAt prepares the user's gradient: the parameters it is taken at, the user's ratings, and
+// u, which the given function fits. It returns false if the gradient is zero.
+func gradientAt(c *user.Contribution, fit func(w *user.Workspace)) (bool, error) {
+	if err := c.Weigh(); err != nil {
+		return false, err
+	}
+	if in, err := c.InBatch(); err != nil || !in {
+		return false, err
+	}
+	if c.Model.Theta == nil {
+		return false, errors.New("the model has no parameters to take the gradient at")
+	}
+	c.Work = user.NewWorkspace(c.Params)
+	c.Work.Gather(c.Params, c.Model, c.Ratings)
+	fit(c.Work)
+	c.Keep(c.Work)
+	user.ClipUser(c.Embedding(), kernel.Farthest) // lest later sums overflow; the bound does not need it
+	return true, nil
+}
+
+// residual is the prediction of the chosen rating i, by an item of embedding v, less the rating,
+// times its weight.
+func residual(c *user.Contribution, i int, v []float64) float64 {
+	k, w := c.Chosen[i], c.Work
+	return c.Weights[i] * (w.Offset[k] + w.Own(k, c.Params.Rank) + dense.Dot(c.Embedding(), v) - w.Value[k])
+}

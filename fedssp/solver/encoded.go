@@ -1,0 +1,38 @@
+package solver
+
+import (
+	"slices"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Encoded is the solver in which a public encoder computes v_j from the item's features or its id.
+// The encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
+var Encoded kernel.Solver = encoderSolver{}
+
+type encoderSolver struct{ closed }
+
+func (encoderSolver) String() string { return settings.NamedEncoded }
+
+func (x encoderSolver) Keys() []*config.Key {
+	return slices.Concat(x.closed.keys(), settings.EncoderKeys(), settings.PassKeys(), []*config.Key{settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key})
+}
+
+func (encoderSolver) Read(p *kernel.Params, s settings.Settings) {
+	p.Encoder = settings.EncoderOf(s.Config)
+}
+
+func (encoderSolver) Encodes(*kernel.Params) bool { return true }
+func (encoderSolver) Speaks(*kernel.Params) bool  { return true }
+func (encoderSolver) Begin(*kernel.Params) serving.Solving {
+	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+		if s.Weight == nil {
+			return nil
+		}
+		return s.FitEncoder(s.Equations(r, s.Times(r), kernel.Gramians, kernel.Moments), run)
+	}}
+}

@@ -1,0 +1,227 @@
+package solver
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/posterior"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Pooled is the solver that predicts v_j from features and weight of the item and adds an offset of
+// the item's own. Each part is trusted as far as the statistics support it (package posterior).
+// Ours; with one Gramian only.
+var Pooled kernel.Solver = pooled{}
+
+type pooled struct{ closed }
+
+func (pooled) String() string { return settings.NamedPooled }
+
+func (x pooled) Keys() []*config.Key {
+	return append(x.closed.keys(), decayKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
+}
+
+var decayKey config.NumberKey
+
+func init() {
+	decayKey = settings.Number("statistics.decay", config.Below(0, 1), func(s settings.Settings) bool { return s.Solver() == settings.NamedPooled }, "0.5; 0.8 of many rounds",
+		"Weight of an earlier round's statistics, relative to the round after it.", settings.Always(func(s settings.Settings) float64 { return settings.Either(s.ManySteps(), 0.8, 0.5) }))
+}
+
+func (pooled) Read(p *kernel.Params, s settings.Settings) { p.Pool.Decay = decayKey.Value(s.Config) }
+
+func (pooled) Learns() bool               { return true }
+func (pooled) Speaks(*kernel.Params) bool { return true }
+
+func (pooled) Check(p *kernel.Params, e *settings.Problems) {
+	if p.Gramian != kernel.One {
+		e.Add("solver %s needs gramian %s", Pooled, kernel.One)
+	}
+	checkUserRidge(p, e)
+	checkClips(p, e, true)
+	checkStart(p, e)
+}
+
+func (pooled) Begin(*kernel.Params) serving.Solving { return &Kept{} }
+
+// CheckPool adds errors about the settings of learned priors.
+func CheckPool(c kernel.PoolParams, e *settings.Problems) {
+	e.AtLeast("pool-iterations", c.Iterations, 1)
+	e.Within(settings.Keys.PriorStrength, c.Strength)
+	e.Within(decayKey, c.Decay)
+}
+
+// PooledBiases returns the posterior means of item biases. The measured b_j is c_j times the bias,
+// with the scatter of ratings and the noise of both releases: c_j is noisy as well, and its noise
+// is multiplied by the bias.
+func PooledBiases(s *serving.Strategy, moments []float64, noise float64) ([]float64, error) {
+	p, n := &s.Params.Params, s.Params.Total()
+	c, typical := s.Weights()
+	x := posterior.Measurements{Value: moments, Gain: dense.Scaled(s.Weight, n), Variance: make([]float64, p.Items)}
+	scatter := dense.Sqr(p.Residual(p.ClipBias)) * typical
+	var d posterior.Design
+	var start posterior.Prior
+	if p.Pool.Held() {
+		k := serving.Shrink(x.Gain, s.WeightNoise*n, n)
+		x.Gain = k.Mean
+		d = serving.Design(p, k.Middle, 1e-9)
+		start = serving.UsualPrior(p, d)
+		for j := range x.Variance {
+			x.Variance[j] = dense.Sqr(noise) + dense.Sqr(start.Own)*k.Variance[j] + scatter*k.Mean[j]
+		}
+	} else {
+		d = serving.Design(p, c, typical)
+		start = serving.Prior(d)
+		for j := range x.Variance {
+			x.Variance[j] = dense.Sqr(noise) + dense.Sqr(s.WeightNoise*n*serving.StartOwn) + scatter*c[j]
+		}
+	}
+	b, effects, _, err := posterior.EstimateEffects(d, x, start, p.Pool.Iterations)
+	if err != nil {
+		return nil, fmt.Errorf("fedssp: biases: %w", err)
+	}
+	if s.Chosen != nil {
+		s.Current().RestBias = dense.ClampAll(s.DesignOfOthers().Predict(effects), p.ClipBias)
+	}
+	return dense.ClampAll(b, p.ClipBias), nil
+}
+
+// Kept holds the statistics of the outer steps so far; older ones weigh less.
+type Kept struct {
+	Weight   float64   // Σ precision·ρ^age; 0: nothing is kept
+	variance float64   // of the noise in a coordinate of moments
+	moments  []float64 // m x d
+	gramian  []float64 // d x d
+}
+
+// Remember adds the statistics of a step to those kept, replaces them by the mean of all, and
+// returns the variance of the noise in a coordinate of moments.
+func (k *Kept) Remember(s *serving.Strategy, y *serving.Equations, noise float64) float64 {
+	rho, precision := s.Params.Pool.Decay, precision(s, noise)
+	if k.Weight == 0 {
+		k.moments, k.gramian = make([]float64, len(y.B)), make([]float64, len(y.Gramian))
+	}
+	k.Weight = precision + rho*k.Weight
+	k.variance = dense.Sqr(precision*noise) + dense.Sqr(rho)*k.variance
+	for i, x := range y.B {
+		k.moments[i] = precision*x + rho*k.moments[i]
+		y.B[i] = k.moments[i] / k.Weight
+	}
+	for i, x := range y.Gramian {
+		k.gramian[i] = precision*x + rho*k.gramian[i]
+		y.Gramian[i] = k.gramian[i] / k.Weight
+	}
+	return k.variance / dense.Sqr(k.Weight)
+}
+
+// precision is the weight of a step's statistics: the inverse variance of the noise in a coordinate
+// of moments, relative to the last step without dropouts. It is not 1 if budgets grow from step to
+// step, or if a step had dropouts.
+func precision(s *serving.Strategy, noise float64) float64 {
+	last := s.Params.Steps[len(s.Params.Steps)-1]
+	for _, r := range last.Releases {
+		if r.Name == kernel.Moments && noise > 0 {
+			return dense.Sqr(serving.Deviation(r) / noise)
+		}
+	}
+	return 1
+}
+
+// Solve sets V to posterior means. In the eigenbasis of the single Gramian every coordinate of v_j
+// has a measurement of its own. It is the coordinate times c_j and an eigenvalue, with the scatter
+// of ratings, which the eigenvalue also scales, and noise of one size. Each coordinate has a prior
+// of its own.
+func (k *Kept) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+	if s.Weight == nil {
+		return nil
+	}
+	p, d, m, n := &s.Params.Params, s.Params.Rank, s.Params.Items, s.Times(r)
+	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
+	variance := k.Remember(s, y, r.Noise[kernel.Moments]*n)
+	e := dense.NewEigen(d)
+	e.Decompose(y.Gramian)
+	design, raw := serving.Design(p, y.Weight, y.Typical), dense.Scaled(s.Weight, s.Params.Total())
+	scatter := dense.Sqr(p.Residual(p.TargetBound())) * y.Typical
+	turned := make([]float64, m*d)
+	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.B), dense.Square(e.Vectors, d), 0, rows(turned))
+	effects, errs := make([][]float64, d), make([]error, d)
+	run.Each(d, func(k int) {
+		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
+		for j := range m {
+			x.Value[j] = turned[j*d+k]
+			// The weight is used as released: a floor would turn unknown weights into noise.
+			x.Gain[j] = max(y.Share[j]-y.Weight[j]+raw[j], 0) * e.Values[k]
+			x.Variance[j] = variance + scatter*x.Gain[j]
+		}
+		v, of, _, err := posterior.EstimateEffects(design, x, serving.ItemsPrior(p, design), p.Pool.Iterations)
+		if errs[k] = err; err != nil {
+			return
+		}
+		effects[k] = of
+		for j, value := range v {
+			turned[j*d+k] = value
+		}
+	})
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("fedssp: embeddings: %w", err)
+		}
+	}
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.Square(e.Vectors, d), 0, rows(s.Current().Items))
+	if s.Chosen != nil && s.Chosen.Rest != nil {
+		s.Current().Rest = predictOthers(s.DesignOfOthers(), effects, dense.Square(e.Vectors, d))
+	}
+	s.Current().Complete(p)
+	return nil
+}
+
+// predictOthers returns the embeddings that the effects of each coordinate of a basis predict,
+// rotated back from that basis.
+func predictOthers(design posterior.Design, effects [][]float64, basis blas64.General) []float64 {
+	n, d := design.Items(), len(effects)
+	turned, out := make([]float64, n*d), make([]float64, n*d)
+	for k, of := range effects {
+		for j, x := range design.Predict(of) {
+			turned[j*d+k] = x
+		}
+	}
+	rows := func(x []float64) blas64.General { return blas64.General{Rows: n, Cols: d, Stride: d, Data: x} }
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), basis, 0, rows(out))
+	return out
+}
+
+// Save appends weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0).
+func (k *Kept) Save(b []byte) []byte {
+	return kernel.AppendFloats(kernel.AppendFloats(kernel.AppendFloats(b, k.Weight, k.variance), k.moments...), k.gramian...)
+}
+
+func (*Kept) Restore(p *kernel.Params, b []byte) (serving.Solving, []byte, error) {
+	m, d := p.Items, p.Rank
+	end := 16
+	if len(b) >= 8 && kernel.FloatAt(b, 0) != 0 {
+		end += 8 * (m*d + d*d)
+	}
+	if len(b) < end {
+		return nil, nil, fmt.Errorf("fedssp: the state has %d bytes of earlier statistics and more; there must be %d", len(b), end)
+	}
+	x := kernel.Numbers(b[:end])
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) || i < 2 && v < 0 {
+			return nil, nil, fmt.Errorf("fedssp: the state's earlier statistics hold %v at place %d; they are finite, and weight and variance not negative", v, i)
+		}
+	}
+	k := &Kept{Weight: x[0], variance: x[1]}
+	if k.Weight != 0 {
+		k.moments, k.gramian = x[2:2+m*d], x[2+m*d:]
+	}
+	return k, b[end:], nil
+}

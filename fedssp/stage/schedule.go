@@ -1,0 +1,83 @@
+package stage
+
+import (
+	"slices"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Undone scales sums over batches to all users: every statistic and its noise by 1/q. Weight counts
+// cover all users already and stay.
+func Undone(p *kernel.Params, r serving.Absorbed) serving.Absorbed {
+	if !p.Batched() {
+		return r
+	}
+	for name, x := range r.Values {
+		if name != kernel.WeightCounts {
+			r.Values[name], r.Noise[name] = dense.Scaled(x, 1/p.SamplingRate), r.Noise[name]/p.SamplingRate
+		}
+	}
+	return r
+}
+
+// Sampled marks the releases that the coin decides on as sampled. Weight counts cover all users and
+// stay.
+func Sampled(p *kernel.Params, steps []protocol.Step) {
+	for i := range steps {
+		if !p.Batched() || steps[i].Phase != kernel.Statistics {
+			continue
+		}
+		for k := range steps[i].Releases {
+			if r := &steps[i].Releases[k]; kernel.InStatistics(r.Name) {
+				r.Noise.SamplingRate = p.SamplingRate
+			}
+		}
+	}
+}
+
+// Steps returns the schedule: at most one preparation, then the steps that each stage adds. Bounds
+// of the releases hold by construction. Scale, width and noise are left to be set. An error lists
+// the faults of the settings.
+func Steps(p kernel.Params) ([]kernel.Step, error) {
+	if err := Validate(p); err != nil {
+		return nil, err
+	}
+	to := &schedule{prepare: kernel.Step{Phase: kernel.Prepare}}
+	for _, x := range All {
+		x.ask(&p, to)
+	}
+	steps := to.steps
+	if to.prepare.Releases != nil {
+		steps = slices.Insert(steps, 0, to.prepare)
+	}
+	normalise(steps)
+	return steps, nil
+}
+
+// schedule collects the releases of stages: those in the preparation, which comes first, and those
+// in steps of their own.
+type schedule struct {
+	prepare kernel.Step
+	steps   []kernel.Step
+}
+
+// normalise makes the shares of all releases add up to 1.
+func normalise(steps []kernel.Step) {
+	var sum float64
+	for _, s := range steps {
+		for _, x := range s.Shares {
+			sum += x
+		}
+	}
+	for _, s := range steps {
+		for i := range s.Shares {
+			s.Shares[i] /= sum
+		}
+	}
+}
+
+// Length counts the coordinates of the release of a name; 0: there is no such release.
+func Length(p *kernel.Params, name string) int { return stageOf(name).Length(p, name) }

@@ -1,0 +1,149 @@
+package stage
+
+import (
+	"errors"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// checkTop checks the settings that choose items.
+func checkTop(p *kernel.Params, e *settings.Problems) {
+	if p.ByWeights && ProblemOfWeights(p) != "" {
+		e.Add("items are to be chosen by weights: %s", ProblemOfWeights(p))
+	}
+	if p.TopItems == 0 && p.Listed == nil {
+		return
+	}
+	if p.TopItems < 1 || p.TopItems >= p.Items {
+		e.Add("top-items are %d of %d items; there must be from 1 to %d, or 0 to train on all", p.TopItems, p.Items, p.Items-1)
+		return
+	}
+	if !p.TakesSome() {
+		e.Add("top-items are %d, and gradients, posteriors and weights of popularity are of all items; there must be 0", p.TopItems)
+	}
+	if p.Listed != nil {
+		if err := p.CheckChoice(p.Listed); err != nil {
+			e.Add("%w", err)
+		}
+	}
+}
+
+// ProblemOfWeights says why weights cannot choose the items; "" if they can.
+func ProblemOfWeights(p *kernel.Params) string {
+	switch {
+	case !p.Chooses():
+		return "top-items must say how many, and no list which"
+	case !p.Bias || p.Rounds == 0:
+		return "there must be a bias stage, which releases them, and rounds after it"
+	case p.BiasRounds > 1:
+		return "bias-rounds must be 1"
+	case p.WithCounts():
+		return "counts are released for weights or samples; choose by them"
+	default:
+		return ""
+	}
+}
+
+// Validate reports everything that makes the settings unusable.
+func Validate(p kernel.Params) error {
+	var e settings.Problems
+	if p.Solver == nil {
+		return errors.New("there is no solver; name one")
+	}
+	e.AtLeast("items", p.Items, 1)
+	e.AtLeast("rank", p.Rank, 1)
+	checkTop(&p, &e)
+	if p.Single && p.Solver.Exact() {
+		e.Add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
+	}
+	if p.Items >= 1 && p.Rank >= 1 && float64(p.Trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
+		e.Add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Trained(), p.Rank, protocol.MaxLen)
+	}
+	if !(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0) {
+		e.Add("the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
+	}
+	checkForm(&p, &e)
+	checkBudgeting(&p, &e)
+	checkUserFeatures(&p, &e)
+	e.Within(settings.Keys.PopularityWeight, p.Popularity)
+	e.Within(settings.Keys.UserDrift, p.Drift)
+	if p.Drift > 0 && p.Feedback == kernel.Implicit {
+		e.Add("the drift of ratings is followed with explicit feedback")
+	}
+	if p.Popularity > 0 && !p.Bias {
+		e.Add("popularity is %v without a bias stage, which releases it", p.Popularity)
+	}
+	for _, x := range All {
+		x.check(&p, &e)
+	}
+	check(p.Split, &p, &e)
+	return errors.Join(e...)
+}
+
+// checkForm checks what is learned from which statistics.
+func checkForm(p *kernel.Params, e *settings.Problems) {
+	switch p.Feedback {
+	case kernel.Explicit:
+	case kernel.Implicit:
+		if p.Bias || p.MeanCap > 0 {
+			e.Add("implicit feedback has no rating scale: the bias stage and the mean must be off")
+		}
+	default:
+		e.Add("feedback is %q; it must be %s or %s", p.Feedback, kernel.Explicit, kernel.Implicit)
+	}
+	if p.Learned() {
+		solver.CheckPool(p.Pool, e)
+	}
+	if f := p.Features; f != nil {
+		if f.Items != p.Items {
+			e.Add("the features are of %d items; there are %d", f.Items, p.Items)
+		}
+	}
+}
+
+// check checks that a share is left for the statistics.
+func check(s kernel.BudgetSplit, p *kernel.Params, e *settings.Problems) {
+	if sum := s.Counts + s.Mean + s.Bias; !(sum < 1) && p.Rounds > 0 {
+		e.Add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	}
+}
+
+// checkUserFeatures checks the settings of the features that a client weighs.
+func checkUserFeatures(p *kernel.Params, e *settings.Problems) {
+	if p.UserFeatures == nil {
+		return
+	}
+	if p.Feedback == kernel.Implicit {
+		e.Add("weights of public features are for explicit feedback")
+	}
+	if n := len(p.UserFeatures.Start) - 1; n != p.Items {
+		e.Add("the weights are of features of %d items; there are %d", n, p.Items)
+	}
+	if x := floats.Norm(p.UserFeatures.Value, math.Inf(1)); !(x > 0) || math.IsInf(x, 1) {
+		e.Add("the features that users weigh are as large as %v; they must be finite, and not all zero", x)
+	}
+}
+
+func checkBudgeting(p *kernel.Params, e *settings.Problems) {
+	switch p.Budgeting {
+	case kernel.Weights:
+		e.Within(settings.Keys.Exponent, p.Exponent)
+		switch p.Normalise {
+		case kernel.PerUserNorm, "":
+		case kernel.GlobalNorm:
+			e.Within(settings.Keys.Headroom, p.Headroom)
+		default:
+			e.Add("normalise is %q; it must be %s or %s", p.Normalise, kernel.PerUserNorm, kernel.GlobalNorm)
+		}
+	case kernel.UniformSample, kernel.TailSample:
+		e.Within(settings.Keys.PerUser, float64(p.PerUser))
+	default:
+		e.Add("budgeting is %q; it must be %s, %s or %s", p.Budgeting, kernel.Weights, kernel.UniformSample, kernel.TailSample)
+	}
+}

@@ -1,0 +1,276 @@
+package user
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Solver is the client's computation.
+type Solver interface {
+	// Fit sets w.beta to the user's own solution for a broadcast model.
+	Fit(w *Workspace, p *kernel.Params, m kernel.Shared)
+	// Contribute computes one release of a sum.
+	Contribute(c *Contribution, release string) (protocol.Vector, error)
+	// Keeps counts the numbers that a client keeps from sum to sum.
+	Keeps(*kernel.Params) int
+}
+
+// solverOf returns the client's part of the settings' solver.
+func solverOf(p *kernel.Params) Solver { return p.Solver.(Solver) }
+
+// User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
+type User struct {
+	*crowd
+	chosen   []int   // places of the sampled ratings among all; nil: not drawn yet, or all take part
+	scale    float64 // of weights with [kernel.GlobalNorm]; 0: not computed yet
+	u        []float64
+	bias     float64
+	at       int32 // its place among users
+	finished bool
+}
+
+// Stage is the client's part of a stage of releases.
+type Stage interface {
+	// Length counts the coordinates of the release of a name; 0: the settings have no release of
+	// that name.
+	Length(p *kernel.Params, release string) int
+	// BeforeChoice reports whether the stage covers the whole catalogue, and may come before the
+	// items to train on are chosen.
+	BeforeChoice(*kernel.Params) bool
+	// Contribute computes a client's addition to a sum.
+	Contribute(*Contribution, protocol.Release) (protocol.Vector, error)
+}
+
+// crowd is the common state of the users of one process.
+type crowd struct {
+	Params *kernel.Params
+	stage  func(release string) Stage // finds the stage of a release
+	all    model.RatingsByUser
+	kept   *model.RowArena // holds u of each user
+	Timed  bool            // made up for timing: in every batch
+}
+
+// New returns the trainers of n users of one process. They keep their embeddings in kept.
+// stage finds the stage of a release.
+func New(p *kernel.Params, stage func(release string) Stage, n int, all model.RatingsByUser, kept *model.RowArena) []User {
+	shared, list := &crowd{Params: p, stage: stage, all: all, kept: kept}, make([]User, n)
+	for i := range list {
+		list[i] = User{crowd: shared, at: int32(i)}
+	}
+	return list
+}
+
+// Ratings returns the user's ratings, which may lie in the buffer.
+func (t *User) Ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(int(t.at), in) }
+
+// read returns the ratings, and an error if they are invalid.
+func (t *User) read(in *model.Buffer) (model.Ratings, error) {
+	r := t.Ratings(in)
+	return r, checkRatings(t.Params, r)
+}
+
+// checkRatings returns an error if a user's ratings are invalid. The error is logged, so it says
+// nothing about their values.
+func checkRatings(p *kernel.Params, r model.Ratings) error {
+	if len(r.Items) != len(r.Values) {
+		return errors.New("fedssp: there are not as many items as values; each rating is one of each")
+	}
+	last := int32(-1)
+	for k, j := range r.Items {
+		if j <= last || int(j) >= p.Items {
+			return fmt.Errorf("fedssp: the items of ratings do not ascend, or one is not below %d", p.Items)
+		}
+		last = j
+		if x := float64(r.Values[k]); p.Feedback == kernel.Explicit && !(x >= p.Min && x <= p.Max) {
+			return fmt.Errorf("fedssp: a rating is outside of the scale; ratings are from %v to %v", p.Min, p.Max)
+		}
+	}
+	return nil
+}
+
+// Embedding is u, followed by the user's weights of public features, after the last fit; nil before
+// the first. Not a copy.
+func (t *User) Embedding() []float64 { return t.u }
+
+// Bias is the user's own bias after the last fit.
+func (t *User) Bias() float64 { return t.bias }
+
+// Finished reports whether the user was fitted to the final model.
+func (t *User) Finished() bool { return t.finished }
+
+// Contribute returns a vector for each release of the plan, by name. An error does not depend on
+// the ratings, unless they are off the scale.
+func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	if p.OwnNoise() {
+		return nil, errors.New("fedssp: the plan asks users for noise of their own, and these users add none; the ledger would be charged for missing noise")
+	}
+	m, err := kernel.OpenBroadcast(p.Broadcast, t.Params)
+	if err != nil {
+		return nil, err
+	}
+	memory := model.Borrow()
+	defer memory.Return()
+	all, err := t.read(memory)
+	if err != nil {
+		return nil, err
+	}
+	c := Contribution{User: t, Params: m.Params, All: all, Model: m, Source: src, Round: p.Round, Phase: p.Phase, clients: p.Cohort.Clients}
+	c.Ratings, c.from = m.TrainedOn(all)
+	defer c.free()
+	vectors := make([]protocol.Vector, len(p.Releases))
+	for i, r := range p.Releases {
+		if vectors[i], err = c.vector(r); err != nil {
+			return nil, fmt.Errorf("fedssp: release %q: %w", r.Name, err)
+		}
+	}
+	return vectors, nil
+}
+
+// Finish fits the user to the final model.
+func (t *User) Finish(final []byte, _ protocol.Runner) error {
+	m, err := kernel.OpenBroadcast(final, t.Params)
+	if err != nil {
+		return err
+	}
+	memory := model.Borrow()
+	defer memory.Return()
+	all, err := t.read(memory)
+	if err != nil {
+		return err
+	}
+	if m.Unchosen {
+		return kernel.ErrNotCounted
+	}
+	w := NewWorkspace(m.Params)
+	defer w.Free()
+	ratings, _ := m.TrainedOn(all)
+	w.Gather(m.Params, m, ratings)
+	w.Fit(m.Params, m)
+	t.Keep(w)
+	t.finished = true
+	return nil
+}
+
+// Snapshot returns the user's own parameters, if it takes steps, and the sample of ratings, if
+// there is one. Fitted numbers are not saved: every round fits anew.
+func (t *User) Snapshot() ([]byte, error) {
+	keeps := solverOf(t.Params).Keeps(t.Params)
+	if t.chosen == nil && (keeps == 0 || t.u == nil) {
+		return nil, nil
+	}
+	b := make([]byte, 0, 8*keeps+4*len(t.chosen))
+	if keeps > 0 {
+		b = kernel.AppendFloats(kernel.AppendFloats(b, t.u...), make([]float64, t.Params.Width()-len(t.u))...)
+		b = kernel.AppendFloats(b, t.bias)
+	}
+	for _, k := range t.chosen {
+		b = binary.LittleEndian.AppendUint32(b, uint32(k))
+	}
+	return b, nil
+}
+
+// Resume reads a snapshot.
+func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
+	if snapshot == nil {
+		return nil
+	}
+	size := 8 * solverOf(t.Params).Keeps(t.Params)
+	if len(snapshot) < size {
+		return fmt.Errorf("fedssp: a snapshot of %d bytes; a user's parameters have %d", len(snapshot), size)
+	}
+	steps := kernel.Numbers(snapshot[:size])
+	for _, x := range steps {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("fedssp: a snapshot holds the number %v; numbers are finite", x)
+		}
+	}
+	snapshot = snapshot[size:]
+	memory := model.Borrow()
+	defer memory.Return()
+	n, ratings := len(snapshot)/4, len(t.Ratings(memory).Items)
+	if len(snapshot)%4 != 0 || n > ratings || n > t.Params.PerUser {
+		return fmt.Errorf("fedssp: a snapshot of %d bytes of places of ratings; there are %d ratings, and at most %d count", len(snapshot), ratings, t.Params.PerUser)
+	}
+	chosen := make([]int, n)
+	for i := range chosen {
+		k := binary.LittleEndian.Uint32(snapshot[4*i:])
+		if int64(k) >= int64(ratings) || slices.Contains(chosen[:i], int(k)) {
+			return fmt.Errorf("fedssp: a snapshot with the rating at place %d, of %d different ones", k, ratings)
+		}
+		chosen[i] = int(k)
+	}
+	if size > 0 {
+		t.u, t.bias = steps[:len(steps)-1], steps[len(steps)-1]
+	}
+	if t.Params.Budgeting != kernel.Weights {
+		t.chosen = chosen
+	}
+	return nil
+}
+
+// Keep stores the solution in the workspace as the user's own.
+func (t *User) Keep(w *Workspace) {
+	if t.u == nil {
+		t.u = t.kept.Row(int(t.at))
+	}
+	t.u = w.embedding(t.Params, t.u[:0])
+	t.bias = w.bias(t.Params)
+}
+
+// Contribution computes a user's releases of one round, each when it is asked for.
+type Contribution struct {
+	*User
+	Params  *kernel.Params // of the items that are trained on
+	All     model.Ratings  // all ratings of the user
+	Ratings model.Ratings  // the ratings of those items, by their places among them
+	from    []int          // places of these ratings among all; nil: all
+	Chosen  []int          // the ratings that take part
+	Model   kernel.Broadcast
+	Source  entropy.Source
+	Round   uint64
+	Phase   string
+	clients int
+
+	batch   coin
+	Work    *Workspace
+	Weights []float64 // of the chosen ratings; nil: not computed yet
+	slopes  []float64 // of moments or gradients: the factors of u; nil: not computed yet
+	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
+}
+
+func (c *Contribution) free() {
+	if c.Work != nil {
+		c.Work.Free()
+	}
+}
+
+// vector computes one release.
+func (c *Contribution) vector(r protocol.Release) (protocol.Vector, error) {
+	of := c.stage(r.Name)
+	if want := of.Length(c.User.Params, r.Name); want == 0 {
+		return protocol.Vector{}, errors.New("no such release is known")
+	} else if r.Len != want {
+		return protocol.Vector{}, fmt.Errorf("it has %d coordinates; it must have %d", r.Len, want)
+	}
+	if err := c.asSampled(r); err != nil {
+		return protocol.Vector{}, err
+	}
+	ratings := c.Ratings
+	if of.BeforeChoice(c.Params) {
+		ratings = c.All
+	} else if c.Model.Unchosen {
+		return protocol.Vector{}, errors.New("the model does not say which items are trained on")
+	}
+	if len(ratings.Items) == 0 {
+		return protocol.Vector{Index: []uint32{}}, nil
+	}
+	return of.Contribute(c, r)
+}

@@ -1,0 +1,127 @@
+package user
+
+import (
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/dense"
+)
+
+// Weigh chooses the ratings that take part, once, and gives them weights.
+func (c *Contribution) Weigh() error {
+	if c.Weights != nil {
+		return nil
+	}
+	p, n := c.Params, len(c.Ratings.Items)
+	var counts []float64
+	if c.Model.Counted() && p.WithCounts() {
+		counts = make([]float64, n)
+		for k, j := range c.Ratings.Items {
+			counts[k] = c.Model.Count(int(j))
+		}
+	}
+	if err := c.choose(counts); err != nil {
+		return err
+	}
+	c.Weights = make([]float64, len(c.Chosen))
+	switch {
+	case p.Budgeting != kernel.Weights:
+		for k := range c.Weights {
+			c.Weights[k] = 1 / math.Sqrt(float64(p.PerUser))
+		}
+	case p.Normalise == kernel.GlobalNorm && counts != nil:
+		if c.scale == 0 { // counts are released once
+			c.scale = GlobalScale(c.Model.Count, p.Items, c.clients, p.Exponent, p.Headroom)
+		}
+		WeighGlobally(c.Weights, counts, p.Exponent, c.scale)
+	default:
+		Weigh(c.Weights, counts, p.Exponent)
+	}
+	if p.Bias && p.NormBias > 0 {
+		Restrain(c.Weights, dense.Norm(c.Biases().Value), p.BiasBound())
+	}
+	return nil
+}
+
+// Restrain scales x so that the given norm, of x or a multiple of x, falls to the bound, and
+// returns the factor; 1 if the norm is within the bound. The factor is a little less than
+// necessary, lest rounding passes the bound.
+func Restrain(x []float64, norm, bound float64) float64 {
+	const less = 1 - 1e-15
+	if norm <= bound {
+		return 1
+	}
+	by := bound / norm * less
+	for i := range x {
+		x[i] *= by
+	}
+	return by
+}
+
+// choose selects the ratings that take part: all of them or, if ratings are budgeted, the sample
+// that was drawn for all of a run's sums.
+func (c *Contribution) choose(counts []float64) error {
+	p, n := c.Params, len(c.Ratings.Items)
+	if p.Budgeting == kernel.Weights {
+		c.Chosen = make([]int, n)
+		for k := range c.Chosen {
+			c.Chosen[k] = k
+		}
+		return nil
+	}
+	if c.User.chosen == nil {
+		random := c.Source.Stream("sample-ratings", c.Round)
+		var places []int
+		var err error
+		if p.Budgeting == kernel.TailSample {
+			places, err = SampleTail(n, p.PerUser, counts, random)
+		} else {
+			places, err = Sample(n, p.PerUser, random)
+		}
+		if err != nil {
+			return err
+		}
+		c.User.chosen = c.own(places)
+	}
+	c.Chosen = c.among(c.User.chosen)
+	return nil
+}
+
+// own maps places among the ratings of items that are trained on to places among all of the user's
+// ratings.
+func (c *Contribution) own(places []int) []int {
+	if c.from == nil {
+		return places
+	}
+	out := make([]int, len(places))
+	for i, k := range places {
+		out[i] = c.from[k]
+	}
+	return out
+}
+
+// among maps places among all of the user's ratings to places among the ratings of items that are
+// trained on. It leaves out ratings of items that were trained on when the sample was drawn, and no
+// longer are.
+func (c *Contribution) among(own []int) []int {
+	if c.from == nil {
+		return own
+	}
+	var out []int
+	for _, k := range own {
+		if i, in := slices.BinarySearch(c.from, k); in {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Items lists the items of the chosen ratings.
+func (c *Contribution) Items() []uint32 {
+	items := make([]uint32, len(c.Chosen))
+	for i, k := range c.Chosen {
+		items[i] = uint32(c.Ratings.Items[k])
+	}
+	return items
+}
