@@ -74,6 +74,7 @@ var effects = []struct {
 	{"eval.buckets=4", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"eval.relevant=3", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"eval.users=7", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"eval.negatives=9", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},

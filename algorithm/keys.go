@@ -21,7 +21,7 @@ var (
 	Columns, Duplicates, Separator, NoHeader, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
-	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
+	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalNegatives, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
 	Seed, SplitSeed config.SeedKey
 )
 
@@ -313,6 +313,11 @@ func declareEval() {
 		Help: "How many users such lists are made for at the most, evenly spread, with explicit feedback. 0 takes all.",
 		When: lists,
 	})
+	EvalNegatives = config.DeclareNumber(config.Key{
+		Name: "eval.negatives", Kind: config.Whole, Default: "0", Range: config.Between(0, 1000), Scope: config.Simulated,
+		Help: "Also ranks each relevant item among itself and so many items drawn at random, as many papers do with 99. Such figures compare with such papers only. 0 does not.",
+		When: func(c config.Config) bool { return !EvalTopK.Is(c, noLists) },
+	})
 }
 
 const (
@@ -381,7 +386,7 @@ func Federated() []*config.Key {
 func (a *About) common() []*config.Key {
 	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Unit.Key, Noise.Key,
 		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
-		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalBuckets.Key}
+		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalNegatives.Key, EvalBuckets.Key}
 	if a.Private {
 		list = append(list, Delta.Key, Accountant.Key)
 	}

@@ -220,6 +220,7 @@ var refusals = []struct {
 	{"eval.buckets=11", "eval.buckets", "from 1 to 10"},
 	{"eval.relevant=-1", "eval.relevant", "at least 0"},
 	{"eval.users=-1", "eval.users", "at least 0"},
+	{"eval.negatives=1001", "eval.negatives", "from 0 to 1000"},
 	{"split.positive=-1", "split.positive", "at least 0"},
 	{"algorithm=ssp-c unit=rating", "unit", "theorem 1 of the am-ssp paper takes u_i as given"},
 	{"algorithm=ssp-c secagg=none", "secagg", "only a party that is alone"},

@@ -20,30 +20,31 @@ import (
 
 // Summary is summary.json: the results of a run.
 type Summary struct {
-	Algorithm          string             `json:"algorithm"`
-	Data               string             `json:"data"`
-	Notices            []dataset.Notice   `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
-	Secagg             string             `json:"secagg"`
-	Noise              string             `json:"noise"`
-	Rounds             int                `json:"rounds"`
-	SkippedRounds      int                `json:"skipped_rounds"`
-	Lost               []string           `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
-	DroppedPerRound    float64            `json:"dropped_per_round"`
-	*RatingSummary                        // with explicit feedback
-	*RankingMetrics                       // with implicit feedback
-	Ranking            *RankingSummary    `json:"ranking,omitempty"`     // lists of recommendations
-	SharedRMSE         *float64           `json:"shared_rmse,omitempty"` // before parties fine-tune, if they do
-	Mean               *float64           `json:"mean,omitempty"`        // the mean under the predictions, if there is one
-	Baselines          Baselines          `json:"baselines"`
-	Privacy            dp.Statement       `json:"privacy"`
-	BytesUpPerClient   map[string]int64   `json:"bytes_up_per_client"`
-	BytesDownPerClient map[string]int64   `json:"bytes_down_per_client"`
-	Seconds            map[string]float64 `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
-	PeakMemory         uint64             `json:"peak_memory_bytes"`
-	Settings           map[string]string  `json:"settings"`                  // keys that have an effect, except paths
-	Asked              map[string]string  `json:"asked"`                     // settings that the user gave, and that no rule chose
-	ValidationRMSE     *float64           `json:"validation_rmse,omitempty"` // if there is a validation part
-	ValidationRecall   *float64           `json:"validation_recall@20,omitempty"`
+	Algorithm          string               `json:"algorithm"`
+	Data               string               `json:"data"`
+	Notices            []dataset.Notice     `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
+	Secagg             string               `json:"secagg"`
+	Noise              string               `json:"noise"`
+	Rounds             int                  `json:"rounds"`
+	SkippedRounds      int                  `json:"skipped_rounds"`
+	Lost               []string             `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
+	DroppedPerRound    float64              `json:"dropped_per_round"`
+	*RatingSummary                          // with explicit feedback
+	*RankingMetrics                         // with implicit feedback
+	Ranking            *RankingSummary      `json:"ranking,omitempty"`     // lists of recommendations
+	Sampled            *eval.SampledQuality `json:"sampled,omitempty"`     // rankings among sampled items, if asked for
+	SharedRMSE         *float64             `json:"shared_rmse,omitempty"` // before parties fine-tune, if they do
+	Mean               *float64             `json:"mean,omitempty"`        // the mean under the predictions, if there is one
+	Baselines          Baselines            `json:"baselines"`
+	Privacy            dp.Statement         `json:"privacy"`
+	BytesUpPerClient   map[string]int64     `json:"bytes_up_per_client"`
+	BytesDownPerClient map[string]int64     `json:"bytes_down_per_client"`
+	Seconds            map[string]float64   `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
+	PeakMemory         uint64               `json:"peak_memory_bytes"`
+	Settings           map[string]string    `json:"settings"`                  // keys that have an effect, except paths
+	Asked              map[string]string    `json:"asked"`                     // settings that the user gave, and that no rule chose
+	ValidationRMSE     *float64             `json:"validation_rmse,omitempty"` // if there is a validation part
+	ValidationRecall   *float64             `json:"validation_recall@20,omitempty"`
 }
 
 // RatingSummary is the part of Summary about ratings.
@@ -353,7 +354,14 @@ func (p *printer) lists() {
 	p.line("\nlists       top %d of the items that a user has not rated; %s", m.K, who)
 	p.line("            recall %.4f, precision %.4f, NDCG %.4f, MAP %.4f, MRR %.4f, hit rate %.4f", m.Recall, m.Precision, m.NDCG, m.MAP, m.MRR, m.Hit)
 	p.line("            coverage %.1f%% of the items, novelty %.2f bits, mean popularity %.1f ratings", 100*m.ItemCoverage, m.Novelty, m.AveragePopularity)
+	if x := p.s.Sampled; x != nil {
+		p.line("            among %d sampled items (for papers that sample): hit rate %.4f, NDCG %.4f", x.Negatives, x.Values[at("sampled_hit", m.K)], x.Values[at("sampled_ndcg", m.K)])
+		p.line("            the same, corrected for sampling: hit rate %.4f, NDCG %.4f", x.Values[at("corrected_hit", m.K)], x.Values[at("corrected_ndcg", m.K)])
+	}
 }
+
+// at names a metric of lists of k items.
+func at(metric string, k int) string { return fmt.Sprintf("%s@%d", metric, k) }
 
 func (p *printer) cost() {
 	s := p.s

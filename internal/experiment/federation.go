@@ -89,18 +89,34 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 // MeasureLists is the quality of the lists of recommendations that the configuration asks
 // for; nil where it asks for none, where no user wants anything of the test part, and of a regression, which has one item.
 func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval.ListQuality, error) {
-	if e.Data.Profile != nil {
-		return nil, nil
-	}
-	cutoffs, err := algorithm.Cutoffs(e.Config)
-	if err != nil {
+	params, err := e.lists()
+	if err != nil || params.Cutoffs == nil {
 		return nil, err
 	}
-	q := e.Test.Lists(p, eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(e.Config) + e.Data.Shift, MostUsers: algorithm.EvalUsers.Int(e.Config)}, run)
+	q := e.Test.Lists(p, params, run)
 	if q != nil && q.Relevant != nil {
 		q.Relevant = new(algorithm.EvalRelevant.Value(e.Config)) // on the scale of the data
 	}
 	return q, nil
+}
+
+// lists returns which lists the configuration asks for; none for a regression, which has one item.
+func (e *Experiment) lists() (eval.ListParams, error) {
+	if e.Data.Profile != nil {
+		return eval.ListParams{}, nil
+	}
+	cutoffs, err := algorithm.Cutoffs(e.Config)
+	return eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(e.Config) + e.Data.Shift, MostUsers: algorithm.EvalUsers.Int(e.Config)}, err
+}
+
+// MeasureSampled returns the quality of rankings among sampled items, if the configuration asks for
+// it; otherwise nil, as where [Experiment.MeasureLists] returns nil.
+func (e *Experiment) MeasureSampled(p model.Predictor, run protocol.Runner) (*eval.SampledQuality, error) {
+	params, err := e.lists()
+	if err != nil {
+		return nil, err
+	}
+	return e.Test.Sampled(p, eval.SampledParams{ListParams: params, Negatives: algorithm.EvalNegatives.Int(e.Config), Seed: algorithm.Seed.Of(e.Config)}, run), nil
 }
 
 // Final is the model that the run ends with, after stage 3.

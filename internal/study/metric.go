@@ -78,7 +78,7 @@ func betterOf(metric string) betterIf {
 	switch base {
 	case "rmse", "mse", "mae":
 		return lower
-	case "recall", "full_recall", "precision", "ndcg", "map", "mrr", "hit":
+	case "sampled_hit", "sampled_ndcg", "corrected_hit", "corrected_ndcg", "recall", "full_recall", "precision", "ndcg", "map", "mrr", "hit":
 		return higher
 	}
 	return neither
@@ -89,6 +89,7 @@ var labels = map[string]string{
 	"algorithm": "Algorithm", "data": "Data", "seed": "Seed", "runs": "Runs", "unit": "Unit", "delta": "δ",
 	"epsilon": "ε", "epsilon_achieved": "ε reached", "rmse": "RMSE", "mse": "MSE", "mae": "MAE",
 	"recall": "Recall", "full_recall": "Recall (of all)", "precision": "Precision", "ndcg": "NDCG", "map": "MAP", "mrr": "MRR", "hit": "HR",
+	"sampled_hit": "HR (sampled)", "sampled_ndcg": "NDCG (sampled)", "corrected_hit": "HR (corrected)", "corrected_ndcg": "NDCG (corrected)",
 }
 
 // labelOf returns what a paper calls a key or a metric: NDCG@10 for ranking.ndcg@10.

@@ -86,6 +86,9 @@ func (j *job) train(ctx context.Context) error {
 		return err
 	}
 	r.SetLists(lists)
+	if r.Sampled, err = j.e.MeasureSampled(r.Model, run); err != nil {
+		return err
+	}
 	r.PeakMemory = results.PeakMemory()
 	j.clock.lap("lists")
 	return nil
