@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // Against two normal laws whose ε is known the bound is above it in at most 5% of trials; the
-// threshold lets 23 of 300 pass, which 5% exceeds in 2% of seeds. The seed is fixed.
+// threshold lets 23 of 300 pass, or 9 of 100, which 5% exceeds in 2% and 3% of seeds. The seed is fixed.
 func TestBoundIsRarelyTooHigh(t *testing.T) {
 	t.Parallel()
-	const trials, n, mu, delta = 300, 100, 1., 1e-5
+	const n, mu, delta = 100, 1., 1e-5
+	trials, most := effort.Of(100, 300, 300), effort.Of(9, 23, 23)
 	truth := dp.GaussianEpsilon(mu, delta)
-	r := rand.New(rand.NewPCG(1, 2))
-	draw := func() *half {
+	draw := func(r *rand.Rand) *half {
 		var h half
 		for range n {
 			h[0], h[1] = append(h[0], r.NormFloat64()), append(h[1], mu+r.NormFloat64())
@@ -23,9 +24,9 @@ func TestBoundIsRarelyTooHigh(t *testing.T) {
 		return &h
 	}
 	for name, price := range map[string]price{"curve": curve(delta), "event": event(delta)} {
-		high, useful := 0, 0
+		high, useful, r := 0, 0, rand.New(rand.NewPCG(1, 2))
 		for range trials {
-			first, second := draw(), draw()
+			first, second := draw(r), draw(r)
 			threshold, _ := first.choose(price)
 			switch b := second.measure(threshold, price, tail).Epsilon; {
 			case b > truth:
@@ -35,7 +36,7 @@ func TestBoundIsRarelyTooHigh(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d too high, %d others above 0", name, high, trials, useful)
-		if high > 23 {
+		if high > most {
 			t.Errorf("%s: %d of %d bounds are above the true %.4g", name, high, trials, truth)
 		}
 		if useful < trials/2 {
