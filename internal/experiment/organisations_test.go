@@ -66,7 +66,7 @@ func TestDeltaTellsNothingOfRatings(t *testing.T) {
 		{User: "c", Item: "y", Value: 5}, {User: "c", Item: "z", Value: 1}, {User: "c", Item: "x", Value: 2}, {User: "a", Item: "z", Value: 3},
 	}
 	refusal := func(ratings []read.Rating, delta string) string {
-		c, err := config.Resolve(opened.Settings("algorithm=vfl-sgdmf parties=2 split.test=0.4 rating-min=1 rating-max=5 epsilon=5 delta=" + delta))
+		c, err := config.Resolve(opened.Settings("algorithm=vfl-sgdmf parties=2 split.test=0.4 rating-min=1 rating-max=5 epsilon=5 accountant=rdp delta=" + delta))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ var repeatable = []string{
 	"algorithm=vfl-sgdmf unit=user item-steps=7 accountant=rdp", "algorithm=vfl-sgdmf unit=user parties=12 local-steps=2 accountant=rdp",
 	"algorithm=vfl-sgdmf clipping=both clip-norm=2 epsilon=1 rank=2 accountant=rdp", "algorithm=vfl-sgdmf accountant=rdp model.user-rate=0.01",
 	"algorithm=vfl-sgdmf partition=category parties=3 accountant=rdp",
-	"algorithm=hfl-sgdmf", "algorithm=hfl-sgdmf parties=1 sampling-rate=1",
+	"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf parties=1 sampling-rate=1",
 	"algorithm=hfl-sgdmf train=both clipping=gradient dropout=0.2 accountant=rdp",
 	"algorithm=hfl-synsgd accountant=rdp", "algorithm=hfl-synsgd train=items clip-ratings=3 accountant=rdp",
 	"algorithm=dpals", "algorithm=dpals statistics.budgeting=tail noise=replace", "algorithm=ada-dpals accountant=gdp-skellam", "algorithm=dp-cmf epsilon=1",

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -30,15 +32,22 @@ func TestGroupsOfFlags(t *testing.T) {
 	}
 }
 
-// Each algorithm and each key is explained, without an empty line of what there is.
+// Each algorithm and each key is explained, without an empty line of what there is. The command line is parsed for one of them.
 func TestExplainAll(t *testing.T) {
+	whole, _ := called(t, []string{"explain", "ssp-c"})
 	names := algorithm.Names()
 	for _, k := range config.Keys() {
 		names = append(names, k.Name)
 	}
 	for _, name := range names {
-		printed, _ := called(t, []string{"explain", name})
-		out := string(printed)
+		var printed bytes.Buffer
+		if err := (&explainCmd{Name: name}).Run(streams{out: &printed, err: io.Discard}); err != nil {
+			t.Errorf("explain %s: %v", name, err)
+		}
+		out := printed.String()
+		if name == "ssp-c" && out != string(whole) {
+			t.Errorf("explain %s by the command line:\n%s\nwant\n%s", name, whole, out)
+		}
 		if !strings.HasPrefix(out, name+"\n") || strings.Contains(out, ": \n") || strings.Contains(out, "NaN") {
 			t.Errorf("explain %s:\n%s", name, out)
 		}

@@ -123,6 +123,9 @@ var goldenPlan = filepath.Join("testdata", "golden-plan.json")
 
 const goldenPlanRun = "ssp-c-real"
 
+// costly holds runs that take seconds and whose code other runs take too: mlp-cond-dp, hfl-sgdmf.
+var costly = map[string]bool{"mlp-switch-cond-dp": true, "vfl-sgdmf": true}
+
 func TestGolden(t *testing.T) {
 	dir := t.TempDir()
 	goldenData(t, filepath.Join(dir, "films"))
@@ -134,6 +137,9 @@ func TestGolden(t *testing.T) {
 				t.Parallel()
 				if !*updateGolden && g.name != goldenPlanRun && !slices.Contains(algorithm.Names(), g.name) {
 					effort.LongOnly(t, "one run of each algorithm stands for the others")
+				}
+				if costly[g.name] && !*updateGolden {
+					effort.NotShort(t, "another algorithm of its family stands for it")
 				}
 				var plan []byte
 				got[i], plan = goldenRun(t, dir, g.name, g.flags)
