@@ -20,29 +20,6 @@ var (
 	biasesOnly = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Ranking{}}
 )
 
-// family is an algorithm of this package. In each algorithm users send sufficient statistics; the
-// form holds the differences.
-type family struct {
-	about  algorithm.About
-	stages []stage.Stage // the releases of a run are among them
-	form   settings.Form
-}
-
-func (f *family) About() *algorithm.About { return &f.about }
-
-func (f *family) FormOf() *settings.Form { return &f.form }
-
-// solverNamed returns the algorithm's solver of a name; without embeddings any solver, which is
-// never asked.
-func (f *family) solverNamed(name string) kernel.Solver {
-	for _, x := range f.form.Solvers {
-		if x.String() == name {
-			return x
-		}
-	}
-	return solver.ALS
-}
-
 func init() {
 	declareCentral()
 	for _, f := range []*family{

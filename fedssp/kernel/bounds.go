@@ -1,5 +1,11 @@
 package kernel
 
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/fedssp/encoder"
+)
+
 // Batched reports whether statistics cover a random batch of the users.
 func (p *Params) Batched() bool { return p.SamplingRate > 0 && p.SamplingRate < 1 }
 
@@ -112,3 +118,22 @@ func (p *Params) PackedJoint() int { return p.Joint() * (p.Joint() + 1) / 2 }
 // Bounded reports whether all of a user's moments together are bounded, as noise needs them to be.
 // Without noise each rating is bounded.
 func (p *Params) Bounded() bool { return p.PerUser > 0 }
+
+// Parameters counts the numbers of an encoder's gradient.
+func (p *Params) Parameters() int {
+	f, s := p.Solver.Encoder(p)
+	return int(encoder.Parameters(f, p.Items, p.Rank, s))
+}
+
+// NewEncoder returns the encoder of the solver at its start, which the seed draws.
+func (p *Params) NewEncoder() (*encoder.Encoder, error) {
+	features, settings := p.Solver.Encoder(p)
+	e, err := encoder.New(features, p.Items, p.Rank, settings, p.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("fedssp: %w", err)
+	}
+	return e, nil
+}
+
+// ItemsBound is the largest norm of a user's addition to moments or gradients.
+func (p *Params) ItemsBound() float64 { return atMost(p.NormItems, p.Solver.Bound(p)) }

@@ -240,3 +240,49 @@ func (v Broadcast) Parameters(from int, dst []float64) []float64 {
 	}
 	return dst
 }
+
+// number decodes one number of items, all decodes all of them; nil for nil.
+func (v Broadcast) number(b []byte, i int) float64 {
+	if v.Params.Single {
+		return singleAt(b, i)
+	}
+	return FloatAt(b, i)
+}
+
+func (v Broadcast) all(b []byte) []float64 {
+	if b == nil || !v.Params.Single {
+		return Numbers(b)
+	}
+	x := make([]float64, len(b)/4)
+	for i := range x {
+		x[i] = singleAt(b, i)
+	}
+	return x
+}
+
+// otherBias is the bias of an item that is not trained on, by its place among such items.
+func (v Broadcast) otherBias(at int) float64 {
+	if v.Params.Single {
+		return float64(int8(v.restBias[at])) * v.Params.Scale().Step
+	}
+	return FloatAt(v.restBias, at)
+}
+
+func (v Broadcast) otherBiases() []float64 {
+	if v.restBias == nil {
+		return nil
+	}
+	x := make([]float64, len(v.restBias)/v.Params.bytesOfOther())
+	for i := range x {
+		x[i] = v.otherBias(i)
+	}
+	return x
+}
+
+// singleRow reads a row, and tames numbers that are not finite or absurdly large.
+func singleRow(b []byte, dst []float64) []float64 {
+	for i := range dst {
+		dst[i] = tame(singleAt(b, i), Farthest)
+	}
+	return dst
+}

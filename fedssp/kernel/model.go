@@ -1,9 +1,7 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -11,6 +9,42 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
+
+// item returns the embedding and bias of an item of the catalogue. The embedding is nil if there is
+// none.
+func (m *Model) item(j, d int) (row []float64, bias float64) {
+	if m.Unchosen {
+		return nil, 0
+	}
+	at, rows, biases := j, m.Items, m.Bias
+	if m.Chosen != nil {
+		if at = int(m.Chosen.Place[j]); at < 0 {
+			at, rows, biases = ^at, m.Rest, m.RestBias // a choice by weights has biases of all items
+		}
+	}
+	if biases != nil {
+		bias = biases[at]
+	}
+	if rows == nil {
+		return nil, bias
+	}
+	return rows[at*d : (at+1)*d], bias
+}
+
+// Nothing reports whether an embedding says nothing about its item: it is empty, or all its numbers
+// are zero because its features were never trained on.
+func Nothing(row []float64) bool {
+	return !slices.ContainsFunc(row, func(x float64) bool { return x != 0 })
+}
+
+// BiasesOf returns the biases of the whole catalogue.
+func (m *Model) BiasesOf(items int) []float64 {
+	out := make([]float64, items)
+	for j := range out {
+		_, out[j] = m.item(j, 0)
+	}
+	return out
+}
 
 // Model is the shared part. The server broadcasts it, and a run ends with it.
 type Model struct {
@@ -167,154 +201,6 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 	return x
 }
 
-// Sigmoid is the logistic function.
-func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// modelDomain begins an encoded model and ends in the version of the form. Models in single
-// precision have another domain: see single.go.
-//
-//	model = domain ‖ flags (1) ‖ mean ‖ counts (m, if any) ‖ bias (m, if any) ‖ items (m·d) ‖ gramian (d(d+1)/2, if any) ‖
-//	        popularity (m, if any) ‖ of the solver: parameters, or covariance (m·(d+1)(d+2)/2) ‖ variances (4), if any
-//
-// Numbers are little-endian float64, so that a client reads the rows it needs in place. If m of M
-// items are trained on, the form is
-//
-//	model = domain ‖ flags (1) ‖ mean                       until the items are chosen, and then
-//	model = domain ‖ flags (1) ‖ mean ‖ choice (m·4 bytes) ‖ counts ‖ bias ‖ items ‖ gramian ‖
-//	        bias of the others (M-m, if any) ‖ the others ((M-m)·d, if any)
-const modelDomain = "fedsim/fedssp/model/v1\n"
-
-const (
-	hasCounts = 1 << iota
-	hasBias
-	hasGramian
-	hasChoice
-	hasRestBias
-	hasRest
-	hasPopularity
-	hasSolver // the solver's own part: parameters that gradients are taken at, or posteriors of the variational solver
-	hasItems  // of the form in single precision, whose flags have two bytes
-)
-
-// Encode returns the model in its broadcast form.
-func (m *Model) Encode() []byte {
-	flags := m.flags()
-	if m.Scale.Single {
-		return m.encodeSingle(flags)
-	}
-	var solver []float64
-	if flags&hasSolver != 0 {
-		if solver = m.Theta; m.Variances != nil {
-			solver = slices.Concat(m.Covariance, m.Variances.List())
-		}
-	}
-	b := make([]byte, 0, len(modelDomain)+1+8*(1+len(m.Counts)+len(m.Bias)+2*len(m.Items)+len(m.Gramian)+len(m.RestBias)+len(m.Rest)+len(m.Popularity)+len(solver)))
-	b = append(append(b, modelDomain...), byte(flags))
-	b = AppendFloats(b, m.Mean)
-	if m.Chosen != nil {
-		b = m.Chosen.append(b)
-	}
-	b = AppendFloats(b, m.Counts...)
-	b = AppendFloats(b, m.Bias...)
-	b = AppendFloats(b, m.Items...)
-	b = AppendFloats(b, m.Gramian...)
-	b = AppendFloats(b, m.RestBias...)
-	b = AppendFloats(b, m.Rest...)
-	b = AppendFloats(b, m.Popularity...)
-	return AppendFloats(b, solver...)
-}
-
-// flags says which parts the model has.
-func (m *Model) flags() (flags uint16) {
-	if m.Counts != nil {
-		flags |= hasCounts
-	}
-	if m.Bias != nil {
-		flags |= hasBias
-	}
-	if m.Gramian != nil {
-		flags |= hasGramian
-	}
-	if m.Chosen != nil {
-		flags |= hasChoice
-	}
-	if m.RestBias != nil {
-		flags |= hasRestBias
-	}
-	if m.Rest != nil {
-		flags |= hasRest
-	}
-	if m.Popularity != nil {
-		flags |= hasPopularity
-	}
-	if m.Theta != nil || m.Variances != nil {
-		flags |= hasSolver
-	}
-	return flags
-}
-
-// AppendFloats appends each number as a little-endian float64.
-func AppendFloats(b []byte, x ...float64) []byte {
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	return b
-}
-
-// FloatAt returns the i-th little-endian float64 of b.
-func FloatAt(b []byte, i int) float64 {
-	return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
-}
-
-// DecodeModel reads a model of the given settings. It returns an error for another version or
-// shape, and for a number that is not finite.
-func DecodeModel(b []byte, p *Params) (*Model, error) {
-	v, err := OpenBroadcast(b, p)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{
-		Mean: FloatAt(v.mean, 0), Counts: v.all(v.counts), Bias: v.all(v.Bias), Items: v.all(v.items), Gramian: Numbers(v.gram), Theta: Numbers(v.Theta), Popularity: v.all(v.popular),
-		Scale: p.Scale(), Weighed: p.UserFeatures, popular: p.PopularWidth(),
-		Chosen: v.Chosen, Unchosen: v.Unchosen, RestBias: v.otherBiases(), Rest: v.all(v.rest),
-	}
-	switch {
-	case p.Single && !m.Unchosen && m.Items == nil:
-		m.Items = make([]float64, p.Trained()*p.Rank)
-	case p.Single && m.Items != nil && Nothing(m.Items):
-		return nil, errors.New("fedssp: the model's items are all zero; in single precision they are left out then")
-	}
-	if x := Numbers(v.Spread); x != nil {
-		m.Covariance, m.Variances = Numbers(v.Covariance), VariancesOf(x)
-	}
-	for _, part := range []struct {
-		name   string
-		values []float64
-	}{
-		{"mean", []float64{m.Mean}}, {"counts", m.Counts}, {"bias", m.Bias}, {"items", m.Items}, {"gramian", m.Gramian}, {"other biases", m.RestBias}, {"other items", m.Rest},
-		{"popularity", m.Popularity}, {"parameters", m.Theta}, {"covariance", m.Covariance}, {"variances", m.Variances.List()},
-	} {
-		for i, x := range part.values {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return nil, fmt.Errorf("fedssp: the model's %s hold %v at place %d; numbers are finite", part.name, x, i)
-			}
-		}
-	}
-	return m, nil
-}
-
-// Numbers decodes all numbers; nil for nil.
-func Numbers(b []byte) []float64 {
-	if b == nil {
-		return nil
-	}
-	x := make([]float64, len(b)/8)
-	for i := range x {
-		x[i] = FloatAt(b, i)
-	}
-	return x
-}
-
 // Shared is a model that a client reads, decoded or in place.
 type Shared interface {
 	Centre() float64                    // μ
@@ -385,3 +271,64 @@ func (m *Model) PopularityOf(j int) float64 {
 // ErrNotCounted is returned for the round after a lost round of item counts.
 var ErrNotCounted = errors.New("fedssp: the round that counts the items was skipped, so the items to train on are unknown; only that round is spent. " +
 	"Run it again, name the items in a public list (statistics.items-file), or train on all of them (statistics.top-items 0)")
+
+// Steps is a bias in steps; 0 for NaN.
+func (s scale) Steps(x float64) int8 {
+	n := math.Round(x / s.Step)
+	if math.IsNaN(n) {
+		return 0
+	}
+	return int8(min(max(n, -mostSteps-1), mostSteps))
+}
+
+// Round rounds the numbers of the model as its form in single precision holds them.
+func (m *Model) Round() {
+	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.Rest, m.Popularity} {
+		for i, x := range part {
+			part[i] = float64(float32(dense.Clamp(x, math.MaxFloat32)))
+		}
+	}
+	for i, x := range m.RestBias {
+		m.RestBias[i] = float64(m.Scale.Steps(x)) * m.Scale.Step
+	}
+}
+
+// Extended returns the shared embeddings, each followed by the features that clients weigh: m x (d
+// + the widths of popularity and UserFeatures), row by row. The product <Extended_j, [u_i, t_i]> is a
+// prediction less the terms of item or user alone.
+func (m *Model) Extended(p *Params) []float64 {
+	d, width := p.Rank, p.Rank+p.ownWidth()
+	out := make([]float64, p.Items*width)
+	for j := range p.Items {
+		row := out[j*width : (j+1)*width]
+		known, _ := m.item(j, d)
+		copy(row, known)
+		if p.PopularWidth() > 0 {
+			row[d] = m.PopularityOf(j)
+		}
+		if p.UserFeatures != nil {
+			p.UserFeatures.Row(j, row[d+p.PopularWidth():])
+		}
+	}
+	return out
+}
+
+// JointMean is coordinate k of the posterior mean of [v_j, b_j].
+func (m *Model) JointMean(p *Params, j, k int) float64 {
+	if k == p.Rank {
+		return m.ItemBias(j)
+	}
+	return m.Items[j*p.Rank+k]
+}
+
+// JointCovariance is the covariance of coordinates a >= b. At the start items are certain.
+func (m *Model) JointCovariance(p *Params, j, a, b int) float64 {
+	if m.Covariance == nil {
+		return 0
+	}
+	x := m.Covariance[j*p.PackedJoint()+a*(a+1)/2+b]
+	if a != b {
+		x /= math.Sqrt2
+	}
+	return x
+}

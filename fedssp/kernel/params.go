@@ -7,6 +7,9 @@
 package kernel
 
 import (
+	"fmt"
+	"sync"
+
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
 )
@@ -28,7 +31,7 @@ type Params struct {
 	Min, Max    float64 // the rating scale
 	Feedback    Feedback
 	// Single broadcasts models in single precision, with one byte for each bias of an item that is
-	// not trained on: see single.go.
+	// not trained on: see wire.go.
 	Single   bool
 	Features *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Seed     uint64                // public; draws the start of V and the encoder's batches
@@ -58,6 +61,20 @@ type BudgetSplit struct {
 	// Gramian is the part of a sum's μ² for second-order statistics. Moments or gradients have the
 	// rest.
 	Gramian float64
+}
+
+// SelectionParams selects the items that are trained on.
+type SelectionParams struct {
+	// TopItems is the number of items with the largest private counts that are trained on; 0: all
+	// items are.
+	TopItems int
+	// Listed holds the items that are trained on, ascending, if a public list names them. TopItems
+	// is then their number, and no counts are used.
+	Listed []int32
+	// ByWeights chooses the items by the weights that come with the biases of all items, and not by
+	// counts before them. The other items keep their biases. Only statistics are limited to the
+	// chosen items; the rest covers the whole catalogue.
+	ByWeights bool
 }
 
 // BiasParams holds the settings of item biases.
@@ -151,7 +168,7 @@ type PoolParams struct {
 	Iterations int
 	// Strength is the weight of public typical values in the learned priors of biases, in items; 0:
 	// none. If it is positive, typical values also hold the mean and the law of items' weights
-	// (usual.go).
+	// (serving/usual.go).
 	Strength float64
 	// Decay is ρ, from 0 to below 1. Statistics of an outer step weigh 1, those one step older ρ,
 	// two steps older ρ², apart from the weights for their noise. Users' embeddings settle after a
@@ -220,7 +237,7 @@ type StatisticsParams struct {
 type UserParams struct {
 	UserRidge float64 // added to the diagonal for u; a rating adds ‖v_j‖²
 	// variance of the drift of a user's ratings over time, relative to a rating's; 0: no drift. See
-	// drift.go
+	// user/drift.go
 	Drift        float64
 	UserFeatures *UserFeatures // public features that clients weigh for themselves; nil: none. Explicit feedback only
 	Popularity   float64       // how strongly users' taste for popular items varies; 0: not at all. With Bias only
@@ -262,4 +279,66 @@ type WeighingParams struct {
 	// PerUser is the most ratings in a user's sample. With the variational solver it is the number
 	// of a user's ratings that count in full, and positive if there is noise; else 0.
 	PerUser int
+}
+
+// Loss is ℓ of the Convex solver, a function of a residual in rating units or, for Logistic, of a
+// logit.
+type Loss string
+
+const (
+	// Squared is r²/2.
+	Squared Loss = "squared"
+	// Huber is r²/2 up to LossWidth, and linear beyond.
+	Huber Loss = "huber"
+	// Logistic is the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
+	Logistic Loss = "logistic"
+)
+
+// Solver computes the items from the statistics. The interface has what models and bounds
+// depend on. String is its name in errors and settings.
+type Solver interface {
+	fmt.Stringer
+	// Encodes reports whether items are the output of an encoder. Encoder returns the features and
+	// settings of that encoder.
+	Encodes(*Params) bool
+	Encoder(*Params) (*dataset.ItemFeatures, encoder.Settings)
+	// Learns reports whether priors are always learned from the statistics.
+	Learns() bool
+	// Speaks reports whether features predict items that are not trained on.
+	Speaks(*Params) bool
+	// Exact reports whether the solver needs all items, and broadcasts in double precision.
+	Exact() bool
+	// Logistic reports whether predictions are logits.
+	Logistic(*Params) bool
+	// Bound is the largest norm of a user's addition to moments or gradients.
+	Bound(*Params) float64
+	// SecondOrder reports whether there are second-order statistics. byUser reports whether a
+	// user's gradient is clipped as a whole.
+	SecondOrder() bool
+	ByUser() bool
+	// Start improves the start of V, which is drawn at random.
+	Start(p *Params, v []float64, draw func() float64)
+	// Open reads the solver's part of a broadcast beside the items. numbers counts the numbers of
+	// that part.
+	Open(p *Params, v *Broadcast, take func(n int, dst *[]byte))
+	Numbers(*Params) int
+}
+
+// Choice holds the items that are trained on, and the others.
+type Choice struct {
+	Items  []int32 // ascending
+	Others []int32 // the rest of the catalogue, ascending
+	// for each item of the catalogue: its place among items, or ^ its place among the others
+	Place []int32
+	Inner *Params               // the settings over items alone
+	Rest  *dataset.ItemFeatures // of the others; nil: none
+	Late  bool                  // chosen by weights: items keep their numbers in the catalogue
+}
+
+// ChoiceCache caches the last choice that was read. Its consequences are the same for all users and
+// rounds.
+type ChoiceCache struct {
+	mu   sync.Mutex
+	read []byte
+	is   *Choice
 }

@@ -1,5 +1,37 @@
 package kernel
 
+// choiceSize is the length in bytes of a broadcast choice.
+func (p *Params) choiceSize() int {
+	if p.Single {
+		return (p.Items + 7) / 8
+	}
+	return choiceBytes * p.TopItems
+}
+
+// head is the length of a model before its numbers.
+func (p *Params) head() int {
+	if p.Single {
+		return len(singleDomain) + 2
+	}
+	return len(modelDomain) + 1
+}
+
+// bytesEach is the size of a number of an item, bytesOfOther the size of the bias of an item that
+// is not trained on.
+func (p *Params) bytesEach() int {
+	if p.Single {
+		return 4
+	}
+	return 8
+}
+
+func (p *Params) bytesOfOther() int {
+	if p.Single {
+		return 1
+	}
+	return 8
+}
+
 // ModelSize is the largest length in bytes of the model that comes with the plans of a phase. Its
 // parts besides V grow as phases release them.
 func (p *Params) ModelSize(phase string) int {

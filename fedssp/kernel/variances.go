@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"math"
-
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
@@ -33,24 +31,4 @@ func VariancesOf(x []float64) *Variances { return &Variances{x[0], x[1], x[2], x
 func (p *Params) startVariances() Variances {
 	s := dense.Sqr((p.Max - p.Min) / 4)
 	return Variances{Residual: 0.8 * s, UserBias: 0.2 * s, Features: 1, Popularity: 1}
-}
-
-// JointMean is coordinate k of the posterior mean of [v_j, b_j].
-func (m *Model) JointMean(p *Params, j, k int) float64 {
-	if k == p.Rank {
-		return m.ItemBias(j)
-	}
-	return m.Items[j*p.Rank+k]
-}
-
-// JointCovariance is the covariance of coordinates a >= b. At the start items are certain.
-func (m *Model) JointCovariance(p *Params, j, a, b int) float64 {
-	if m.Covariance == nil {
-		return 0
-	}
-	x := m.Covariance[j*p.PackedJoint()+a*(a+1)/2+b]
-	if a != b {
-		x /= math.Sqrt2
-	}
-	return x
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/posterior"
 )
 
-// PriorSteps is the number of EM iterations that learn priors. They settle in fewer.
-const PriorSteps = 20
-
 // EM begins with these priors, in rating units: near the largest plausible size of a bias or a
 // coordinate. The result hardly depends on them.
 const (

@@ -7,6 +7,9 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
+// PriorSteps is the number of EM iterations that learn priors. They settle in fewer.
+const PriorSteps = 20
+
 // This file holds public typical values of ratings: their mean, how much items differ, and the law
 // of items' weights. If few users share a small budget, noise hides even the data that priors are
 // learned from, and typical values help. They are as strong as [kernel.PoolParams.Strength]; with more

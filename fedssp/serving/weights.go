@@ -29,13 +29,6 @@ func Averaged(first []float64, noise1 float64, second []float64, noise2 float64)
 	return out, math.Hypot((1-share)*noise1, share*noise2)
 }
 
-// left holds the sums for biases of the rounds so far, scaled to N clients. Each comes with the
-// biases that were subtracted before it. nil: none.
-type left struct {
-	Sums  []float64
-	Noise float64
-}
-
 // Weights returns c_j of all N clients, at least the deviation of its noise, because less cannot be
 // told from zero. typical is w̃. A sample's weights are all equal. Other weights of a user are
 // about 1/√n and add up to about √n, at least 1, so 1 over their sum is about one weight.

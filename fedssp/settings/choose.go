@@ -6,10 +6,9 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
-// declareChoice declares the keys that choose the items to train on: see chosen.go.
+// declareChoice declares the keys that choose the items to train on: see kernel/choice.go.
 func declareChoice() {
 	Keys.TopItems = config.DeclareNumber(config.Key{
 		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), When: BySums.When(),
@@ -72,25 +71,6 @@ func declareChoice() {
 	})
 }
 
-// chooses reports whether private counts or weights choose the items that are trained on.
-func (s Settings) chooses() bool {
-	return s.Items() && !s.Descends() && Keys.TopItems.Value(s.Config) > 0
-}
-
-// These words name how items are chosen, and the precision of models.
-const (
-	ByCounts  = "counts"
-	ByWeights = "weights"
-	Double    = "double"
-	Single    = "single"
-)
-
-// wideFrom is the number of items above which a catalogue is wide. Then bytes, not time, limit a
-// run, and most items have too few ratings to learn an embedding from.
-const wideFrom = 20_000
-
-func (s Settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
-
 // choosesByWeights reports whether weights choose the items, before and after every auto is
 // replaced.
 func (s Settings) choosesByWeights(f *config.Facts) bool {
@@ -109,29 +89,6 @@ func (s Settings) UsersOfBiases(f *config.Facts) float64 {
 		return float64(f.Users)
 	}
 	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
-}
-
-// Broadcasts reports whether models may have single precision. Models that gradients are taken at
-// may not, nor may posteriors.
-func (s Settings) Broadcasts() bool { return !s.Descends() && !s.variational() }
-
-// problemOfWeights says why weights cannot choose the items; "" if they can.
-func (s Settings) problemOfWeights() string {
-	switch {
-	case !s.Biases():
-		return "no biases come first, which weights are released with; choose by " + ByCounts
-	case Keys.BiasRounds.Or(s.Config, 1) > 1:
-		return "biases are refined in a second sum; statistics.bias-rounds must be 1"
-	case Keys.budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts():
-		return "private counts are released for weights or samples; choose by " + ByCounts
-	default:
-		return ""
-	}
-}
-
-// choosesByCounts reports whether counts are released to choose items by.
-func (s Settings) choosesByCounts() bool {
-	return s.chooses() && !Keys.ChooseBy.Is(s.Config, ByWeights)
 }
 
 // These constants set the number of items of a wide catalogue that are trained on. It is ε·users/6,
@@ -158,9 +115,6 @@ func (s Settings) most(f *config.Facts) float64 {
 	}
 	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)
 }
-
-// OfSomeItems reports whether only some items are trained on.
-func (s Settings) OfSomeItems() bool { return s.chooses() || !Keys.ItemsFile.Is(s.Config, "") }
 
 // TopItems is the number of items that private counts choose; 0: all.
 func (s Settings) TopItems(items int) int {

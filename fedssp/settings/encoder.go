@@ -11,22 +11,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
-// encoderSteps is the number of gradient steps an encoder takes in an outer step: few, if each has
-// fresh noise.
-func (s Settings) encoderSteps() float64 {
-	if s.form().Resampled {
-		return Keys.steps.Or(s.Config, Keys.Resample.Or(s.Config, 10))
-	}
-	return Keys.steps.Or(s.Config, 100)
-}
-
-// nearStart reports whether V stays near its public start and is not pulled to zero. At the start
-// users find weights of features at no cost. It needs a run without biases; in rankings a user's
-// few ratings say too little.
-func (s Settings) nearStart(f *config.Facts) bool {
-	return s.encodes() && !s.Descends() && s.Scarce(f) && !s.Biases() && !s.featureless() && !s.Implicit()
-}
-
 // declareEncoder declares the keys of the public encoder of items: see [encoder.Settings].
 func declareEncoder() {
 	plain := func(name, standard string, when condition, words []string, help string) config.TextKey {

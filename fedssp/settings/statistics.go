@@ -28,9 +28,6 @@ func declareBatches() {
 	})
 }
 
-// batched reports whether each sum covers a random batch of the users.
-func (s Settings) batched() bool { return s.Items() && Keys.SamplingRate.Value(s.Config) < 1 }
-
 var (
 	LossKey      config.TextKey
 	LossWidthKey config.NumberKey

@@ -20,7 +20,7 @@ import (
 //
 // The bound on a user's addition is enforced last, whatever was broadcast. [Gradient] clips the
 // gradient of each rating to Γ and multiplies it by the rating's weight. Rows of different items
-// stand at different coordinates and Σ_j w_j² <= 1 (weights.go). So the norm of the whole is √(Σ
+// stand at different coordinates and Σ_j w_j² <= 1 (user/weights.go). So the norm of the whole is √(Σ
 // w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
 // gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
 

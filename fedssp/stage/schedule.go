@@ -5,6 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
+	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -57,13 +58,6 @@ func Steps(p kernel.Params) ([]kernel.Step, error) {
 	return steps, nil
 }
 
-// schedule collects the releases of stages: those in the preparation, which comes first, and those
-// in steps of their own.
-type schedule struct {
-	prepare kernel.Step
-	steps   []kernel.Step
-}
-
 // normalise makes the shares of all releases add up to 1.
 func normalise(steps []kernel.Step) {
 	var sum float64
@@ -81,3 +75,29 @@ func normalise(steps []kernel.Step) {
 
 // Length counts the coordinates of the release of a name; 0: there is no such release.
 func Length(p *kernel.Params, name string) int { return stageOf(name).Length(p, name) }
+
+// All lists everything a run may release, in the order of the releases. The settings choose
+// among them.
+var All = []Stage{Counting{}, Averaging{}, Biasing{}, Ranking{}, Statistics{}}
+
+// ServerSides lists the server's parts of all stages.
+var ServerSides = func() (list []serving.Stage) {
+	for _, x := range All {
+		list = append(list, x)
+	}
+	return list
+}()
+
+// ClientSideOf returns the client's part of the stage of a release.
+func ClientSideOf(release string) user.Stage { return stageOf(release) }
+
+// stageOf returns the stage of a release. The last stage refuses an unknown name, because its
+// solver has no such release.
+func stageOf(release string) Stage {
+	for _, x := range All {
+		if x.answers(release) {
+			return x
+		}
+	}
+	return Statistics{}
+}

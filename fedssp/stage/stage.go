@@ -13,6 +13,13 @@ import (
 	"github.com/fedsim/fedsim/fedssp/user"
 )
 
+// schedule collects the releases of stages: those in the preparation, which comes first, and those
+// in steps of their own.
+type schedule struct {
+	prepare kernel.Step
+	steps   []kernel.Step
+}
+
 // Stage is one kind of release with everything that belongs to it. Each stage has one file: its
 // settings and their ranges, the bound of its releases and the proof, the client's computation, and
 // the server's use of the sum. [All] lists them.
@@ -29,30 +36,4 @@ type Stage interface {
 	answers(release string) bool
 	user.Stage
 	serving.Stage
-}
-
-// All lists everything a run may release, in the order of the releases. The settings choose
-// among them.
-var All = []Stage{Counting{}, Averaging{}, Biasing{}, Ranking{}, Statistics{}}
-
-// ServerSides lists the server's parts of all stages.
-var ServerSides = func() (list []serving.Stage) {
-	for _, x := range All {
-		list = append(list, x)
-	}
-	return list
-}()
-
-// ClientSideOf returns the client's part of the stage of a release.
-func ClientSideOf(release string) user.Stage { return stageOf(release) }
-
-// stageOf returns the stage of a release. The last stage refuses an unknown name, because its
-// solver has no such release.
-func stageOf(release string) Stage {
-	for _, x := range All {
-		if x.answers(release) {
-			return x
-		}
-	}
-	return Statistics{}
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// coin says whether a user is in the batch of a round. One toss serves all releases of the
-// round.
-type coin int8
-
-const (
-	untossed coin = iota
-	in
-	out
-)
-
 // InBatch tosses the coin of the round, once, from the user's own secret randomness. A user
 // outside the batch sends zeros and noise, as a user without ratings does, so that no other party
 // can tell.

@@ -6,7 +6,23 @@ import (
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/protocol"
 )
+
+// Biases is w_j·(y - μ - b_i) with the residual clipped. b_i is the user's shrunken mean residual.
+func (c *Contribution) Biases() protocol.Vector {
+	p, centre := c.Params, c.Model.Centre()
+	var sum float64
+	for _, y := range c.Ratings.Values {
+		sum += float64(y) - centre
+	}
+	own := sum / (float64(len(c.Ratings.Values)) + p.UserBiasRidge)
+	v := protocol.Vector{Index: c.Items(), Value: make([]float64, len(c.Chosen))}
+	for i, k := range c.Chosen {
+		v.Value[i] = c.Weights[i] * dense.Clamp(float64(c.Ratings.Values[k])-centre-own, p.ClipBias)
+	}
+	return v
+}
 
 // Weigh chooses the ratings that take part, once, and gives them weights.
 func (c *Contribution) Weigh() error {

@@ -140,23 +140,3 @@ func AppendFeatures(column []int, value []float64, cat *dataset.Category, column
 	}
 	return column, value
 }
-
-// Extended returns the shared embeddings, each followed by the features that clients weigh: m x (d
-// + the widths of popularity and UserFeatures), row by row. The product <Extended_j, [u_i, t_i]> is a
-// prediction less the terms of item or user alone.
-func (m *Model) Extended(p *Params) []float64 {
-	d, width := p.Rank, p.Rank+p.ownWidth()
-	out := make([]float64, p.Items*width)
-	for j := range p.Items {
-		row := out[j*width : (j+1)*width]
-		known, _ := m.item(j, d)
-		copy(row, known)
-		if p.PopularWidth() > 0 {
-			row[d] = m.PopularityOf(j)
-		}
-		if p.UserFeatures != nil {
-			p.UserFeatures.Row(j, row[d+p.PopularWidth():])
-		}
-	}
-	return out
-}

@@ -1,0 +1,48 @@
+package kernel
+
+import (
+	"math"
+)
+
+// Sigmoid is the logistic function.
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// Derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y. Both are in rating units; for
+// Logistic s is a logit and y ranges from 0 to 1.
+func (p *Params) Derivatives(s, y float64) (value, first, second float64) {
+	switch p.Loss {
+	case Huber:
+		r, width := s-y, p.LossWidth
+		if a := math.Abs(r); a > width {
+			return width*a - width*width/2, math.Copysign(width, r), 0
+		}
+		return r * r / 2, r, 1
+	case Logistic:
+		q := Sigmoid(s)
+		// The value is log(1 + e^s) - y·s, computed without overflow.
+		return max(s, 0) + math.Log1p(math.Exp(-math.Abs(s))) - y*s, q - y, q * (1 - q)
+	default:
+		r := s - y
+		return r * r / 2, r, 1
+	}
+}
+
+// SlopeBound is the largest |ℓ′| that a client contributes. Residuals of Squared are clipped to it.
+func (p *Params) SlopeBound() float64 {
+	switch p.Loss {
+	case Huber:
+		return p.LossWidth
+	case Logistic:
+		return 1
+	default:
+		return p.ClipRating
+	}
+}
+
+// CurvatureBound is the largest ℓ″.
+func (p *Params) CurvatureBound() float64 {
+	if p.Loss == Logistic {
+		return 0.25
+	}
+	return 1
+}

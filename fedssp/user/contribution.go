@@ -1,0 +1,130 @@
+package user
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// coin says whether a user is in the batch of a round. One toss serves all releases of the
+// round.
+type coin int8
+
+const (
+	untossed coin = iota
+	in
+	out
+)
+
+// Solver is the client's computation.
+type Solver interface {
+	// Fit sets w.beta to the user's own solution for a broadcast model.
+	Fit(w *Workspace, p *kernel.Params, m kernel.Shared)
+	// Contribute computes one release of a sum.
+	Contribute(c *Contribution, release string) (protocol.Vector, error)
+	// Keeps counts the numbers that a client keeps from sum to sum.
+	Keeps(*kernel.Params) int
+}
+
+// solverOf returns the client's part of the settings' solver.
+func solverOf(p *kernel.Params) Solver { return p.Solver.(Solver) }
+
+// User is one user's side: a client.Trainer. Its ratings, embedding and bias stay with the client.
+type User struct {
+	*crowd
+	chosen   []int   // places of the sampled ratings among all; nil: not drawn yet, or all take part
+	scale    float64 // of weights with [kernel.GlobalNorm]; 0: not computed yet
+	u        []float64
+	bias     float64
+	at       int32 // its place among users
+	finished bool
+}
+
+// Stage is the client's part of a stage of releases.
+type Stage interface {
+	// Length counts the coordinates of the release of a name; 0: the settings have no release of
+	// that name.
+	Length(p *kernel.Params, release string) int
+	// BeforeChoice reports whether the stage covers the whole catalogue, and may come before the
+	// items to train on are chosen.
+	BeforeChoice(*kernel.Params) bool
+	// Contribute computes a client's addition to a sum.
+	Contribute(*Contribution, protocol.Release) (protocol.Vector, error)
+}
+
+// crowd is the common state of the users of one process.
+type crowd struct {
+	Params *kernel.Params
+	stage  func(release string) Stage // finds the stage of a release
+	all    model.RatingsByUser
+	kept   *model.RowArena // holds u of each user
+	Timed  bool            // made up for timing: in every batch
+}
+
+// Ratings returns the user's ratings, which may lie in the buffer.
+func (t *User) Ratings(in *model.Buffer) model.Ratings { return t.all.RatingsOf(int(t.at), in) }
+
+// read returns the ratings, and an error if they are invalid.
+func (t *User) read(in *model.Buffer) (model.Ratings, error) {
+	r := t.Ratings(in)
+	return r, checkRatings(t.Params, r)
+}
+
+// checkRatings returns an error if a user's ratings are invalid. The error is logged, so it says
+// nothing about their values.
+func checkRatings(p *kernel.Params, r model.Ratings) error {
+	if len(r.Items) != len(r.Values) {
+		return errors.New("fedssp: there are not as many items as values; each rating is one of each")
+	}
+	last := int32(-1)
+	for k, j := range r.Items {
+		if j <= last || int(j) >= p.Items {
+			return fmt.Errorf("fedssp: the items of ratings do not ascend, or one is not below %d", p.Items)
+		}
+		last = j
+		if x := float64(r.Values[k]); p.Feedback == kernel.Explicit && !(x >= p.Min && x <= p.Max) {
+			return fmt.Errorf("fedssp: a rating is outside of the scale; ratings are from %v to %v", p.Min, p.Max)
+		}
+	}
+	return nil
+}
+
+// Keep stores the solution in the workspace as the user's own.
+func (t *User) Keep(w *Workspace) {
+	if t.u == nil {
+		t.u = t.kept.Row(int(t.at))
+	}
+	t.u = w.embedding(t.Params, t.u[:0])
+	t.bias = w.bias(t.Params)
+}
+
+// Contribution computes a user's releases of one round, each when it is asked for.
+type Contribution struct {
+	*User
+	Params  *kernel.Params // of the items that are trained on
+	All     model.Ratings  // all ratings of the user
+	Ratings model.Ratings  // the ratings of those items, by their places among them
+	from    []int          // places of these ratings among all; nil: all
+	Chosen  []int          // the ratings that take part
+	Model   kernel.Broadcast
+	Source  entropy.Source
+	Round   uint64
+	Phase   string
+	clients int
+
+	batch   coin
+	Work    *Workspace
+	Weights []float64 // of the chosen ratings; nil: not computed yet
+	slopes  []float64 // of moments or gradients: the factors of u; nil: not computed yet
+	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
+}
+
+func (c *Contribution) free() {
+	if c.Work != nil {
+		c.Work.Free()
+	}
+}
