@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -12,7 +13,7 @@ import (
 // PrintBrief writes what decides whether to run the experiment, on one screen: clients, releases by name, traffic,
 // memory and privacy. [Forecast.Print] has every release, message and bound.
 func (f *Forecast) PrintBrief(w io.Writer) error {
-	var p forecastPrinter
+	p := forecastPrinter{width: screen.Width(w)}
 	mark := p.opening(f)
 	p.releases(f.Releases)
 	if b := f.Bytes; b != nil {
@@ -23,9 +24,7 @@ func (f *Forecast) PrintBrief(w io.Writer) error {
 		p.head("memory", "about %s for the sums of the aggregator", units.Bytes(f.Memory.Total))
 	}
 	p.closing(f, mark)
-	p.line("\nnext: fedsim run with the same settings; --verbose shows every release, message and bound")
-	_, err := io.WriteString(w, p.String())
-	return err
+	return screen.Print(w, p.String())
 }
 
 // releases writes a line for each name of a release: rounds, length and noise.

@@ -44,6 +44,7 @@ type Forecast struct {
 
 	releases     []dp.Event
 	samplerError float64
+	observers    string // the parties that Privacy protects a unit from
 }
 
 // DataForecast describes the data of the run.
@@ -193,7 +194,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		return nil, err
 	}
 	f := &Forecast{
-		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), releases: e.Privacy.Run, samplerError: e.Privacy.Budget.SamplerError,
+		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), releases: e.Privacy.Run, samplerError: e.Privacy.Budget.SamplerError, observers: e.Observers(),
 		Data: DataForecast{
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -13,7 +14,7 @@ import (
 // Print writes the forecast for people: a line or a block for each part of it, with its name in
 // front.
 func (f *Forecast) Print(w io.Writer) error {
-	var p forecastPrinter
+	p := forecastPrinter{width: screen.Width(w)}
 	mark := p.opening(f)
 	for _, r := range f.Releases {
 		p.release(r)
@@ -36,8 +37,7 @@ func (f *Forecast) Print(w io.Writer) error {
 		p.line("")
 	}
 	p.closing(f, mark)
-	_, err := io.WriteString(w, p.String())
-	return err
+	return screen.Print(w, p.String())
 }
 
 // opening writes what is trained, on which data and by how many clients. It returns the mark of figures that the
@@ -91,7 +91,8 @@ func (p *forecastPrinter) closing(f *Forecast, mark string) {
 		p.row("", "by training on %s and %s of the users, which took %s here", units.Grouped(int64(first.Users)), units.Grouped(int64(last.Users)), seconds(x.Took))
 		p.line("")
 	}
-	p.head("privacy", "%s", f.Privacy)
+	p.head("privacy", "%s", f.Privacy.Words(f.observers))
+	p.head("statement", "%s", f.Privacy)
 	if line := f.Privacy.ReplacementLine(f.releases, f.samplerError); line != "" {
 		p.line("  %s", line)
 	}
@@ -103,8 +104,16 @@ func (p *forecastPrinter) closing(f *Forecast, mark string) {
 // seconds formats seconds for people.
 func seconds(s float64) string { return fmt.Sprintf("%.3g s", s) }
 
-// forecastPrinter collects the text.
-type forecastPrinter struct{ strings.Builder }
+// forecastPrinter collects the text for a screen of a width in characters.
+type forecastPrinter struct {
+	strings.Builder
+	width int
+}
+
+// table writes rows below an empty line; the first column has names.
+func (p *forecastPrinter) table(rows [][]string) {
+	p.WriteString("\n" + screen.Table(rows, 1, p.width))
+}
 
 // line ends at its last word.
 func (p *forecastPrinter) line(format string, args ...any) {
@@ -134,8 +143,7 @@ func (p *forecastPrinter) graph(g *GraphForecast) {
 	}
 	p.row("graph", "%s, n = %s clients, k = %s neighbours of each", shape, units.Grouped(int64(g.Clients)), units.Grouped(int64(g.Degree)))
 	p.row("threshold", "t = %s neighbours restore a client's secret", units.Grouped(int64(g.Threshold)))
-	p.line("\n  %-26s  %21s  %21s", "", "in a round", "in the run")
-	p.line("  %-26s  %9s   %9s  %9s   %9s", "chance that", "at most", "limit", "at most", "limit")
+	rows := [][]string{{"  chance that", "in a round", "limit", "in the run", "limit"}}
 	for _, c := range []struct {
 		what string
 		Chance
@@ -144,8 +152,9 @@ func (p *forecastPrinter) graph(g *GraphForecast) {
 		{"the graph is cut", g.Cut},
 		{"a round is lost", g.Starved},
 	} {
-		p.line("  %-26s  %9.2g < %9.2g  %9.2g < %9.2g", c.what, c.Round, c.RoundLimit, c.Run, c.RunLimit)
+		rows = append(rows, []string{"  " + c.what, fmt.Sprintf("%.2g", c.Round), fmt.Sprintf("< %.2g", c.RoundLimit), fmt.Sprintf("%.2g", c.Run), fmt.Sprintf("< %.2g", c.RunLimit)})
 	}
+	p.table(rows)
 }
 
 func (p *forecastPrinter) release(r ReleaseForecast) {
@@ -221,21 +230,19 @@ func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
 
 func (p *forecastPrinter) forms(forms []FormForecast) {
 	p.block("gramian", "forms of the second-order statistics, and what a client would send and get")
-	row := func(name, up, down, runUp, runDown, note string) {
-		p.row(name, "%11s  %11s  %11s  %11s  %s", up, down, runUp, runDown, note)
-	}
-	row("", "up", "down", "run up", "run down", "")
+	rows := [][]string{{"  form", "up", "down", "run up", "run down", ""}}
 	for _, f := range forms {
-		note := ""
-		if f.Chosen {
-			note = "this one"
-		}
 		if f.Refused != "" {
 			p.row(f.Gramian, "refused: %s", f.Refused)
 			continue
 		}
-		row(f.Gramian, units.Bytes(f.Round.Up), units.Bytes(f.Round.Down), units.Bytes(f.Run.Up), units.Bytes(f.Run.Down), note)
+		note := ""
+		if f.Chosen {
+			note = "this one"
+		}
+		rows = append(rows, []string{"  " + f.Gramian, units.Bytes(f.Round.Up), units.Bytes(f.Round.Down), units.Bytes(f.Run.Up), units.Bytes(f.Run.Down), note})
 	}
+	p.table(rows)
 }
 
 // counted formats a number of things, with the noun in agreement.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
@@ -208,11 +210,19 @@ func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) erro
 	p.quality()
 	p.lists()
 	p.cost()
-	if path != "" {
-		p.line("results     %s", path)
+	if path == "" {
+		return screen.Print(w, p.String())
 	}
-	_, err := io.WriteString(w, p.String())
-	return err
+	p.line("results     %s", path)
+	return screen.Print(w, p.String(), nextSteps(e, path)...)
+}
+
+// nextSteps returns commands that show more of a finished run in a folder.
+func nextSteps(e *experiment.Experiment, path string) (list [][]string) {
+	if ids := e.Data.UserIDs; e.Data.Profile == nil && len(ids) > 0 {
+		list = append(list, []string{"fedsim", "recommend", "--run", path, "--user", ids[0]})
+	}
+	return append(list, []string{"fedsim", "report", path}, []string{"fedsim", "results", filepath.Dir(path)})
 }
 
 // printer collects the text.
@@ -365,7 +375,8 @@ func at(metric string, k int) string { return fmt.Sprintf("%s@%d", metric, k) }
 
 func (p *printer) cost() {
 	s := p.s
-	p.line("\nprivacy     %s", s.Privacy)
+	p.line("\nprivacy     %s", s.Privacy.Words(p.e.Observers()))
+	p.line("statement   %s", s.Privacy)
 	if line := s.Privacy.ReplacementLine(p.e.Privacy.Run, p.e.Privacy.Budget.SamplerError); line != "" {
 		p.line("            %s", line)
 	}

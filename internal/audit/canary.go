@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
@@ -259,6 +260,5 @@ func (r *CanaryReport) Print(w io.Writer) error {
 		verdict = "it does not hold"
 	}
 	fmt.Fprintf(&b, "\nclaim: epsilon %s at delta %s (stated): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), verdict)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return screen.Print(w, b.String())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/units"
@@ -326,6 +327,5 @@ func (c *Comparison) Print(w io.Writer) error {
 	if len(c.Differences) == 0 {
 		b.WriteString("differs: nothing but noised integers\n")
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return screen.Print(w, b.String())
 }

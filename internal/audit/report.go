@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -131,8 +132,7 @@ func (r *Report) Print(w io.Writer) error {
 		verdict = "it does not hold"
 	}
 	fmt.Fprintf(&b, "claim: epsilon %s at delta %s (%s): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), r.Claim, verdict)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return screen.Print(w, b.String())
 }
 
 // number writes a claim no smaller than it is.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -68,6 +69,29 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 		}
 	}
 	return s
+}
+
+// Observers names the parties that the statement of privacy protects a unit from, for a sentence.
+func (e *Experiment) Observers() string {
+	switch trust := e.Statement(e.Privacy.Proved).Trust; {
+	case trust == dp.Shuffler:
+		return "all parties that see the messages behind the shuffler"
+	case !e.About().Federated():
+		return "all readers of the model"
+	case trust == dp.Nobody:
+		return "all parties except the user's own client"
+	}
+	switch noise := e.Schedule.Noise(); {
+	case noise.Kind == protocol.PartyNoise && (noise.Spread || e.Cohort.All() == 1):
+		return "the aggregator and the server"
+	case noise.Kind == protocol.PartyNoise:
+		return "the aggregator, the server and the other organisations"
+	case e.Cohort.Colluding() == 0:
+		return "the aggregator and the server"
+	case e.Cohort.Colluding() == 1:
+		return "the aggregator, the server and 1 colluding client"
+	}
+	return fmt.Sprintf("the aggregator, the server and up to %s colluding clients", units.Count(e.Cohort.Colluding()))
 }
 
 // Attempt is what a round showed, as far as its price depends on it.

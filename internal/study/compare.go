@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -315,8 +318,8 @@ func Wilcoxon(differences []float64) float64 {
 	return 2 * distuv.UnitNormal.Survival(math.Abs(z))
 }
 
-// String returns the comparison in words.
-func (c *Comparison) String() string {
+// Print writes the comparison in words and, of runs, what to do next.
+func (c *Comparison) Print(w io.Writer) error {
 	verdict := "The two cannot be told apart on these users."
 	switch {
 	case c.P >= 0.05:
@@ -325,16 +328,26 @@ func (c *Comparison) String() string {
 	default:
 		verdict = "A is better."
 	}
-	label, what, better := labelOf(c.Metric), fmt.Sprintf("%d users with a relevant item", c.Users), "the better list"
+	label, what, better := labelOf(c.Metric), fmt.Sprintf("%s users with a relevant item", units.Count(c.Users)), "the better list"
 	if c.Metric == rmse {
-		what, better = fmt.Sprintf("%d test ratings of %d users", c.Ratings, c.Users), "the smaller error"
+		what, better = fmt.Sprintf("%s test ratings of %s users", units.Count(c.Ratings), units.Count(c.Users)), "the smaller error"
 	}
 	text := fmt.Sprintf("A  %s  %s %.4f\nB  %s  %s %.4f\n\n", c.A, label, c.ValueA, c.B, label, c.ValueB)
 	text += fmt.Sprintf("B - A  %+.4f, 95%% interval [%+.4f, %+.4f], p = %.4g\n", c.Difference, c.Interval[0], c.Interval[1], c.P)
-	text += fmt.Sprintf("       %s: %d have %s in A and %d in B; %d resamples of users\n", what, c.BetterA, better, c.BetterB, c.Resamples)
+	text += fmt.Sprintf("       %s: %s have %s in A and %s in B; %s resamples of users\n", what, units.Count(c.BetterA), better, units.Count(c.BetterB), units.Count(c.Resamples))
 	text += fmt.Sprintf("       other tests: p = %.4g by randomisation, %.4g by Wilcoxon's signed ranks\n%s\n", c.PSwap, c.PWilcoxon, verdict)
 	if c.Passed > 0 {
 		text += fmt.Sprintf("%d rows of the file name a user or an item that the run does not have; they were passed over.\n", c.Passed)
 	}
-	return text
+	var next [][]string
+	if isFolder(c.A) && isFolder(c.B) {
+		next = [][]string{{"fedsim", "report", c.A, c.B}, {"fedsim", "overlap", c.A, c.B}}
+	}
+	return screen.Print(w, text, next...)
+}
+
+// isFolder reports whether there is a folder at a path.
+func isFolder(path string) bool {
+	i, err := os.Stat(path)
+	return err == nil && i.IsDir()
 }

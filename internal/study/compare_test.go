@@ -29,7 +29,11 @@ func TestARunAgainstItself(t *testing.T) {
 	users := [][2]userSum{{{1, 2, 1}, {1, 2, 1}}, {{2, 1, 9}, {2, 1, 9}}}
 	c := &Comparison{Metric: rmse, Resamples: 1000}
 	c.measure(users, entropy.Public(1, "test").IntN)
-	if c.P != 1 || c.Difference != 0 || !strings.Contains(c.String(), "cannot be told apart") {
+	var b strings.Builder
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if c.P != 1 || c.Difference != 0 || !strings.Contains(b.String(), "cannot be told apart") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -58,7 +62,11 @@ func TestRandomisation(t *testing.T) {
 	c.measure(users, entropy.Public(1, "test").IntN)
 	c.test(users, entropy.Public(2, "test").IntN)
 	near(t, "p", c.PSwap, 0.25, 5*math.Sqrt(0.25*0.75/40_000))
-	if c.Difference != -1 || c.BetterA != 3 || !strings.Contains(c.String(), "A is better.") {
+	var b strings.Builder
+	if err := c.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	if c.Difference != -1 || c.BetterA != 3 || !strings.Contains(b.String(), "A is better.") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -193,16 +193,3 @@ func TestDraw(t *testing.T) {
 		}
 	}
 }
-
-// The meaning of a budget, by the definition: at ε = ln 3 odds of 1 to 1 become at most 3 to 1.
-func TestWords(t *testing.T) {
-	words := runOf(t, "algorithm=ssp-c", map[string]float64{"epsilon_achieved": math.Log(3), "privacy.delta": 1e-5}).Words()
-	for _, want := range []string{"all ratings of one user", "e^ε = 3,", "δ = 1e-05", "at most 75%"} {
-		if !strings.Contains(words, want) {
-			t.Errorf("no %q in %q", want, words)
-		}
-	}
-	if words = runOf(t, "algorithm=ssp-c epsilon=inf", map[string]float64{"epsilon_achieved": math.Inf(1)}).Words(); !strings.Contains(words, "There is no noise") {
-		t.Error(words)
-	}
-}

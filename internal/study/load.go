@@ -9,12 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -30,8 +28,8 @@ type Run struct {
 	// Values holds the numbers of summary.json. Names have dots between levels; indices of a list
 	// start at 0.
 	Values map[string]float64
-	// Statement says in words what privacy the run claims.
-	Statement string
+	// Privacy is the run's statement of privacy.
+	Privacy dp.Statement
 
 	said map[string]string // requested settings; nil for a run of the version before
 }
@@ -164,7 +162,7 @@ func read(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Name: filepath.Base(path), Path: path, Config: f.Config, Manifest: f.Manifest, Statement: f.Summary.Privacy.String(), said: f.Summary.Asked, Values: make(map[string]float64)}
+	r := &Run{Name: filepath.Base(path), Path: path, Config: f.Config, Manifest: f.Manifest, Privacy: f.Summary.Privacy, said: f.Summary.Asked, Values: make(map[string]float64)}
 	b, err := os.ReadFile(filepath.Join(path, "summary.json"))
 	if err != nil {
 		return nil, err
@@ -256,39 +254,6 @@ func (r *Run) Setting(k *config.Key) string {
 
 // Algorithm is the name of the run's algorithm.
 func (r *Run) Algorithm() string { return algorithm.Name.Of(r.Config) }
-
-// Words says what the run's budget means, in plain words; "" for a run without noise.
-func (r *Run) Words() string {
-	e, delta := r.Values["epsilon_achieved"], r.Values["privacy.delta"]
-	if math.IsInf(e, 1) || e == 0 {
-		return "There is no noise: the released model may show anything about any user."
-	}
-	unit := "all ratings of one user"
-	if algorithm.Unit.Is(r.Config, string(dp.Rating)) {
-		unit = "one rating"
-	}
-	factor := fmt.Sprintf("%.3g", math.Exp(e))
-	if e > 13 { // a million or so
-		factor = fmt.Sprintf("10^%.1f", e/math.Ln10)
-	}
-	return fmt.Sprintf("Whether %s are in the data or not changes the probability of every released outcome by a factor of at most e^ε = %s, except with probability δ = %g. "+
-		"An observer who was undecided (odds of 1 to 1) can become at most %s sure.", unit, factor, delta, certainty(e))
-}
-
-// certainty is the probability 1/(1+e^-ε) in percent, rounded up but never to 100%.
-func certainty(e float64) string {
-	if e > 25 { // more digits than a person reads
-		return fmt.Sprintf("all but 1 in 10^%.0f", math.Floor(e/math.Ln10))
-	}
-	rest := 100 / (1 + math.Exp(e))
-	decimals := max(0, 1-int(math.Floor(math.Log10(rest))))
-	unit := math.Pow10(-decimals)
-	text := strconv.FormatFloat(100-math.Floor(rest/unit+1e-9)*unit, 'f', decimals, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text + "%"
-}
 
 // Primary names the metric that compares a run: the test RMSE, or Recall@20 for rankings.
 func (r *Run) Primary() string {

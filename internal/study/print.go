@@ -3,7 +3,6 @@ package study
 import (
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -11,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
-// Print writes the table for people: columns that are equal in all rows stand above it.
+// Print writes the table for people, in the width of w: columns that are equal in all rows stand above it.
 func (t *Table) Print(w io.Writer) error {
 	same, columns := t.settings()
 	rows := [][]string{slices.Concat(columns, t.Metrics)}
@@ -27,28 +28,12 @@ func (t *Table) Print(w io.Writer) error {
 		}
 		rows = append(rows, cells)
 	}
-	widths := make([]int, len(rows[0]))
-	for _, cells := range rows {
-		for i, c := range cells {
-			widths[i] = max(widths[i], len(c))
-		}
-	}
-	var text strings.Builder
+	width := screen.Width(w)
+	text := ""
 	if len(same) > 0 {
-		text.WriteString(strings.Join(same, "  ") + "\n\n")
+		text = screen.Fit(strings.Join(same, "  ")+"\n\n", width)
 	}
-	for _, cells := range rows {
-		line := ""
-		for i, c := range cells {
-			if i < len(columns) {
-				line += fmt.Sprintf("%-*s  ", widths[i], c)
-			} else {
-				line += fmt.Sprintf("%*s  ", widths[i], c)
-			}
-		}
-		text.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	_, err := io.WriteString(w, text.String())
+	_, err := io.WriteString(w, text+screen.Table(rows, len(columns), width))
 	return err
 }
 

@@ -76,6 +76,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err = listening(s.out, a.Addresses()); err != nil {
 		return err
 	}
+	log.Info().Str("next", "fednode server and fednode client, each with its invitation").Msg("ready for parties")
 	c.run(ctx, a, federation, &log)
 	log.Info().Msg("stopped")
 	return nil

@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
@@ -383,9 +384,27 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*
 	})
 	if err == nil {
 		job.Consented = func() error { return d.consented(public, at.state, log) }
-		job.Keep = func() error { return keep(party, public, at.state, job.Terms.Session, log) }
+		job.Keep = func() error {
+			told := log.With().Str("next", d.next(at)).Logger()
+			return keep(party, public, at.state, job.Terms.Session, &told)
+		}
 	}
 	return job, err
+}
+
+// next returns a command that shows the owner of a client the result of its last session.
+func (d *clientHost) next(at clientSpec) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	user := at.holding.User
+	if user == "" && d.set != nil && len(d.set.UserIDs) > 0 {
+		user = d.set.UserIDs[0]
+	}
+	words := []string{"fednode", "recommend", "--state", at.state, "--data", d.data, "--user", user}
+	if e := d.opened; e == nil || e.Data.Profile != nil || user == "" {
+		words = []string{"fednode", "status", "--state", at.state}
+	}
+	return strings.Join(screen.Quoted(words), " ")
 }
 
 // job makes a client's work in a session.

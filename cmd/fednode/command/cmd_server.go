@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,7 +18,9 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
@@ -250,18 +251,24 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if c.Format == "json" {
 		return cli.PrintJSON(w, s)
 	}
-	return s.print(w)
+	return s.print(w, e)
 }
 
-func (s *summary) print(w io.Writer) error {
-	_, err := fmt.Fprintln(w, strings.Join([]string{
-		fmt.Sprintf("%s: %d clients, %d items", s.Algorithm, s.Clients, s.Items),
-		"",
-		fmt.Sprintf("privacy     %s", s.Privacy),
-		fmt.Sprintf("secure sum  %s, mode %s, noise %s", s.Secagg, s.Mode, s.Noise),
-		fmt.Sprintf("cohort      %d clients; %d may be lost in a round and %d may collude", s.Clients, s.Lost, s.Collude),
-		fmt.Sprintf("rounds      %d attempted, %d skipped, in %.1f s", s.Rounds, s.SkippedRounds, s.Seconds),
-		fmt.Sprintf("results     %s", s.Results),
-	}, "\n"))
-	return err
+// print writes the summary for people, with commands that show more of the model.
+func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
+	text := fmt.Sprintf(`%s: %s clients, %s items
+
+privacy     %s
+statement   %s
+secure sum  %s, mode %s, noise %s
+cohort      %s clients; %s may be lost in a round and %s may collude
+rounds      %d attempted, %d skipped, in %.1f s
+results     %s
+`, s.Algorithm, units.Count(s.Clients), units.Count(s.Items), s.Privacy.Words(e.Observers()), s.Privacy, s.Secagg, s.Mode, s.Noise,
+		units.Count(s.Clients), units.Count(s.Lost), units.Count(s.Collude), s.Rounds, s.SkippedRounds, s.Seconds, s.Results)
+	next := [][]string{{"fedsim", "export", "--run", s.Results, "--to", "csv"}}
+	if e.Data.Profile == nil {
+		next = append(next, []string{"fedsim", "similar", "--run", s.Results, "--item", e.Data.ItemIDs[0]})
+	}
+	return screen.Print(w, text, next...)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/audit"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
@@ -68,7 +69,15 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(printAs(s.out, c.Format, report), report.Err())
+	return errors.Join(c.print(s, report, c.call("audit", said, "--neighbours"), c.call("plan", said)), report.Err())
+}
+
+// print prints a report and, for people, what to do next.
+func (c *auditCmd) print(s streams, report printer, next ...[]string) error {
+	if err := printAs(s.out, c.Format, report); err != nil || c.Format == "json" {
+		return err
+	}
+	return screen.Print(s.out, "", next...)
 }
 
 // neighbours compares two runs.
@@ -77,7 +86,7 @@ func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s stre
 	if err != nil {
 		return err
 	}
-	return errors.Join(printAs(s.out, c.Format, x), x.Err())
+	return errors.Join(c.print(s, x, c.call("audit", said), c.call("plan", said)), x.Err())
 }
 
 // canaries makes one run of full size.
@@ -93,5 +102,5 @@ func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s stream
 	if err != nil {
 		return err
 	}
-	return errors.Join(printAs(s.out, c.Format, r), r.Err())
+	return errors.Join(c.print(s, r, c.call("run", said)), r.Err())
 }

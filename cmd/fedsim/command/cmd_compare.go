@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"io"
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
@@ -27,9 +26,5 @@ func (c *compareCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "json" {
-		return cli.PrintJSON(s.out, r)
-	}
-	_, err = io.WriteString(s.out, r.String())
-	return err
+	return printAs(s.out, c.Format, r)
 }

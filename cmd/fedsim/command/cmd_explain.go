@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
 // explainCmd is fedsim explain.
@@ -34,8 +35,9 @@ func (c *explainCmd) Run(s streams) error {
 
 func explainKey(w io.Writer, k *config.Key) error {
 	var b strings.Builder
-	b.WriteString(k.Name + "\n" + cli.Wrapped(k.Help, "  ") + "\n")
-	row := func(name, text string) { b.WriteString(cli.Wrapped(name+": "+text, "  ")) }
+	width := screen.Width(w)
+	b.WriteString(k.Name + "\n" + screen.Wrapped(k.Help, "  ", width) + "\n")
+	row := func(name, text string) { b.WriteString(screen.Wrapped(name+": "+text, "  ", width)) }
 	row("values", k.Values())
 	row("default", k.Standard())
 	if k.Flag {
@@ -70,8 +72,9 @@ func explainKey(w io.Writer, k *config.Key) error {
 
 func explainAlgorithm(w io.Writer, a *algorithm.About) error {
 	var b strings.Builder
-	b.WriteString(a.Name + "\n" + cli.Wrapped(a.Help, "  ") + "\n")
-	row := func(name, text string) { b.WriteString(cli.Wrapped(name+": "+text, "  ")) }
+	width := screen.Width(w)
+	b.WriteString(a.Name + "\n" + screen.Wrapped(a.Help, "  ", width) + "\n")
+	row := func(name, text string) { b.WriteString(screen.Wrapped(name+": "+text, "  ", width)) }
 	if a.Paper != "" {
 		row("source", a.Paper)
 	}
@@ -87,9 +90,12 @@ func explainAlgorithm(w io.Writer, a *algorithm.About) error {
 	}
 	var c config.Config
 	algorithm.Name.Set(&c, a.Name)
-	for name, of := range map[string]func(config.Config) float64{"rounds": a.Rounds, "rank": a.Rank} {
-		if of != nil && !math.IsNaN(of(c)) {
-			row(name, fmt.Sprintf("%v unless the settings or the data ask for another number", of(c)))
+	for _, x := range []struct {
+		name string
+		of   func(config.Config) float64
+	}{{"rounds", a.Rounds}, {"rank", a.Rank}} {
+		if x.of != nil && !math.IsNaN(x.of(c)) {
+			row(x.name, fmt.Sprintf("%v unless the settings or the data ask for another number", x.of(c)))
 		}
 	}
 	used := make([]string, 0, len(a.Keys))

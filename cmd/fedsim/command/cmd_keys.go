@@ -2,12 +2,14 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
 // keysCmd is fedsim keys.
@@ -49,12 +51,13 @@ func (c *keysCmd) Run(s streams) error {
 	if len(list) == 0 {
 		return cli.Misusef("no key has %q in its name or meaning; keys with similar names: %s", c.Pattern, strings.Join(config.Nearest(c.Pattern)[:3], ", "))
 	}
+	width := screen.Width(s.out)
+	var b strings.Builder
 	for _, r := range list {
-		if _, err := fmt.Fprintf(s.out, "%s  (%s; default %s)\n%s", r.Key, r.Values, r.Default, cli.Wrapped(r.Help, "    ")); err != nil {
-			return err
-		}
+		b.WriteString(screen.Fit(fmt.Sprintf("%s  (%s; default %s)\n", r.Key, r.Values, r.Default), width) + screen.Wrapped(r.Help, "    ", width))
 	}
-	return nil
+	_, err := io.WriteString(s.out, b.String())
+	return err
 }
 
 // algorithmNamed finds an algorithm by its name, in any case of letters.

@@ -2,10 +2,12 @@ package command
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 )
@@ -26,11 +28,17 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return plan(ctx, said, c.Format, c.Calibrate, c.Verbose, s)
+	return c.plan(ctx, said, planned{format: c.Format, calibrate: c.Calibrate, verbose: c.Verbose}, s)
 }
 
-// plan says what an experiment would do, rest on and cost, without doing it.
-func plan(ctx context.Context, said []config.Setting, format string, calibrate, verbose bool, s streams) error {
+// planned says which form of a plan is printed.
+type planned struct {
+	format             string // table, json or yaml
+	calibrate, verbose bool
+}
+
+// plan prints what an experiment with these settings would do, rest on and cost. It trains nothing.
+func (f *experimentFlags) plan(ctx context.Context, said []config.Setting, how planned, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
 	e, err := open(ctx, said, s, p, experiment.OpenPacked)
@@ -38,27 +46,31 @@ func plan(ctx context.Context, said []config.Setting, format string, calibrate, 
 		return err
 	}
 	p.Clear()
-	if format == "yaml" {
+	if how.format == "yaml" {
 		_, err = s.out.Write(e.Config.YAML())
 		return err
 	}
-	f, err := forecast.New(e)
+	x, err := forecast.New(e)
 	if err != nil {
 		return err
 	}
-	if calibrate {
-		if f.Calibration, err = training.Calibrate(ctx, e); err != nil {
+	if how.calibrate {
+		if x.Calibration, err = training.Calibrate(ctx, e); err != nil {
 			return err
 		}
-		if len(f.Uncovered) > 0 {
-			f.Uncovered = append(f.Uncovered, "effort")
+		if len(x.Uncovered) > 0 {
+			x.Uncovered = append(x.Uncovered, "effort")
 		}
 	}
-	if format == "json" {
-		return cli.PrintJSON(s.out, f)
+	next := [][]string{f.call("run", said)}
+	switch {
+	case how.format == "json":
+		return cli.PrintJSON(s.out, x)
+	case how.verbose:
+		err = x.Print(s.out)
+	default:
+		err = x.PrintBrief(s.out)
+		next = append(next, f.call("plan", said, "--verbose"))
 	}
-	if verbose {
-		return f.Print(s.out)
-	}
-	return f.PrintBrief(s.out)
+	return errors.Join(err, screen.Print(s.out, "", next...))
 }

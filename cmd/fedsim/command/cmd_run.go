@@ -49,7 +49,7 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if r.DryRun {
-		return plan(ctx, said, strings.TrimSuffix(r.Format, "l"), false, false, s)
+		return r.plan(ctx, said, planned{format: strings.TrimSuffix(r.Format, "l")}, s)
 	}
 	p := newProgress(s.err)
 	defer p.Clear()

@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
@@ -157,7 +158,11 @@ func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure
 		if len(runs) == 1 {
 			word = "run"
 		}
-		fmt.Fprintf(s.out, "\n%d %s in %s; fedsim results, plot and report show more\n", len(runs), word, f.Path)
+		err = screen.Print(s.out, fmt.Sprintf("\n%d %s in %s\n", len(runs), word, f.Path),
+			[]string{"fedsim", "results", f.Path}, []string{"fedsim", "report", f.Path}, []string{"fedsim", "plot", f.Path, "--out", "quality.svg"})
+		if err != nil {
+			return err
+		}
 	}
 	return failed(f, failures)
 }

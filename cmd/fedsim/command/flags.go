@@ -110,6 +110,25 @@ func (f *experimentFlags) settings() ([]config.Setting, error) {
 	return append(list, said...), nil
 }
 
+// call returns the words of a call of another command with the same experiment file and flags.
+func (f *experimentFlags) call(verb string, said []config.Setting, more ...string) []string {
+	words := []string{"fedsim", verb}
+	if f.File != "" {
+		words = append(words, f.File)
+	}
+	for _, s := range said {
+		switch k := config.Find(s.Key); {
+		case !strings.HasPrefix(s.Origin, "--"): // from the file
+		case k == algorithm.Workers.Key: // the results do not depend on it
+		case s.Origin == "--"+s.Key && !k.Switch:
+			words = append(words, s.Origin, s.Value)
+		default:
+			words = append(words, "--set", s.Key+"="+s.Value)
+		}
+	}
+	return append(words, more...)
+}
+
 // holdsRatings reports whether the name of a file that stands for an experiment is one of data: a folder, or a file with
 // an ending that experiments do not have.
 func holdsRatings(name string) bool {

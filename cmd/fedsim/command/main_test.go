@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ML", real)
+			e.Setenv("COLUMNS", "1000") // patterns are of whole lines
 			return nil
 		},
 		Condition: func(name string) (bool, error) {

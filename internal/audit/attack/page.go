@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
 )
@@ -60,7 +61,7 @@ func (r *Report) command() string {
 		c += " --control"
 	}
 	for _, s := range r.Settings {
-		c += " --set " + page.Quoted(s)
+		c += " --set " + screen.Quoted([]string{s})[0]
 	}
 	return c
 }

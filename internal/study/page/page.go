@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/study"
 )
 
@@ -151,7 +152,7 @@ func (p Part) view() (part, error) {
 	if err != nil {
 		return x, err
 	}
-	dirs := strings.Join(quoted(p.Dirs), " ")
+	dirs := strings.Join(screen.Quoted(p.Dirs), " ")
 	for _, f := range figures {
 		command := fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)
 		f.ID = p.ID + "-" + f.ID
@@ -160,7 +161,7 @@ func (p Part) view() (part, error) {
 		x.Figures = append(x.Figures, figure{f, draw(&f), n, command})
 	}
 	for _, r := range p.Runs { // in another folder: runs are not added to the study, where they would count twice
-		x.Repeat = append(x.Repeat, fmt.Sprintf("fedsim run --from %s --out %s --name %s", Quoted(r.Path), Quoted(again(p.Dirs)), Quoted(r.Name)))
+		x.Repeat = append(x.Repeat, strings.Join(screen.Quoted([]string{"fedsim", "run", "--from", r.Path, "--out", again(p.Dirs), "--name", r.Name}), " "))
 	}
 	return x, nil
 }
@@ -198,20 +199,6 @@ func again(dirs []string) string {
 			return filepath.Join("..", name)
 		}
 	}
-}
-
-// Quoted quotes a text for a shell.
-func Quoted(text string) string { return quoted([]string{text})[0] }
-
-// quoted quotes texts for a shell.
-func quoted(list []string) []string {
-	out := slices.Clone(list)
-	for i, s := range out {
-		if strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune("/._-=:,", r) && (r < '0' || r > 'z') }) {
-			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-	}
-	return out
 }
 
 // summary describes the results of the runs, in sentences.
@@ -345,7 +332,7 @@ func statements(runs study.Runs) (list []statement) {
 			continue
 		}
 		seen[key] = true
-		list = append(list, statement{fmt.Sprintf("%s, ε = %s", r.Algorithm(), r.Setting(algorithm.Epsilon.Key)), r.Statement, r.Words()})
+		list = append(list, statement{fmt.Sprintf("%s, ε = %s", r.Algorithm(), r.Setting(algorithm.Epsilon.Key)), r.Privacy.String(), r.Privacy.Words("")})
 	}
 	return list
 }

@@ -71,7 +71,7 @@ func TestPageSaysWhatRunsCameTo(t *testing.T) {
 	text := written(t)
 	for _, want := range []string{
 		"At ε = 1, ssp-c has 0.9100, of one seed.", "At ε = 5, ssp-c has 0.9500, of one seed.", " --out again --name ", "biases, not private: 0.8800",
-		"What 2 runs came to", "e^ε = 2.72,", "e^ε = 148,", "<td>holds</td>", "fedsim plot ", "--figure learning --out learning.svg", "fedsim run --from ",
+		"What 2 runs came to", "e^ε = 2.72,", "e^ε = 149,", "<td>holds</td>", "fedsim plot ", "--figure learning --out learning.svg", "fedsim run --from ",
 		"(epsilon=5, delta=1e-05, unit=user, relation=zero-out",
 	} {
 		if !strings.Contains(text, want) {

@@ -1,0 +1,145 @@
+// Package screen fits texts to the width of the terminal that shows them.
+package screen
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// The width of a line in characters: where it is not known, and the least that COLUMNS may ask for.
+const (
+	DefaultWidth = 80
+	leastWidth   = 20
+	deep         = 8 // an indent that stands below a label
+)
+
+// Width returns how many characters a line of w holds: the number in the environment variable COLUMNS,
+// else the width of the terminal, else 80. It ignores a COLUMNS below 20.
+func Width(w io.Writer) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= leastWidth {
+		return n
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n >= leastWidth {
+			return n
+		}
+	}
+	return DefaultWidth
+}
+
+// Print writes the text, fitted to the width of w, and below it what the reader can do next: one command a
+// line, each a list of words.
+func Print(w io.Writer, text string, next ...[]string) error {
+	width := Width(w)
+	text = Fit(text, width)
+	if len(next) > 0 {
+		text += "\nnext\n" + commands(next, width)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// Wrapped breaks a text between words into lines that begin with the indent and have at most width
+// characters, if words allow it. Every line ends with a line feed.
+func Wrapped(text, indent string, width int) string {
+	return filled(strings.Fields(text), indent, indent, "", width)
+}
+
+// Fit breaks the lines of a text that are wider than width between words. The rest of a line stands below its
+// last column: columns are two spaces or more apart. A line of one column, or with a last column right of the
+// middle, continues two characters right of its beginning, or below its beginning if that is 8 characters in or more.
+func Fit(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(line) <= width {
+			b.WriteString(line + "\n")
+			continue
+		}
+		at := column(line, width)
+		head := line[:at]
+		rest := strings.Repeat(" ", utf8.RuneCountInString(head))
+		if strings.TrimSpace(head) == "" && len(head) < deep {
+			rest = head + "  "
+		}
+		b.WriteString(filled(strings.Fields(line[at:]), head, rest, "", width))
+	}
+	return b.String()
+}
+
+var gaps = regexp.MustCompile(` {2,}`)
+
+// column returns the byte at which the last column of a line begins that is not right of the middle.
+func column(line string, width int) int {
+	at := len(line) - len(strings.TrimLeft(line, " "))
+	for _, gap := range gaps.FindAllStringIndex(line, -1) {
+		if n := utf8.RuneCountInString(line[:gap[1]]); n <= max(width/2, 2) || n <= 36 && n <= width-20 {
+			at = gap[1]
+		}
+	}
+	return at
+}
+
+// filled writes words into lines: the first begins with first, the others with rest. A line that is continued ends with
+// more. A word is never broken.
+func filled(words []string, first, rest, more string, width int) string {
+	var b strings.Builder
+	at := 0
+	for k, w := range words {
+		n := utf8.RuneCountInString(w)
+		room := width
+		if k < len(words)-1 {
+			room -= utf8.RuneCountInString(more)
+		}
+		switch {
+		case k == 0:
+			b.WriteString(first)
+			at = utf8.RuneCountInString(first)
+		case at+1+n > room:
+			b.WriteString(more + "\n" + rest)
+			at = utf8.RuneCountInString(rest)
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(w)
+		at += n
+	}
+	if len(words) > 0 {
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// commands writes commands as a shell reads them: a long one continues after a backslash.
+func commands(list [][]string, width int) string {
+	var b strings.Builder
+	for _, words := range list {
+		b.WriteString(filled(Quoted(words), "  ", "    ", ` \`, width))
+	}
+	return b.String()
+}
+
+// Quoted quotes the words of a command for a shell, each only if it has to be.
+func Quoted(words []string) []string {
+	out := make([]string, len(words))
+	for i, s := range words {
+		out[i] = s
+		if s == "" || strings.ContainsFunc(s, special) {
+			out[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	return out
+}
+
+// special reports whether a shell may read a character in its own way.
+func special(r rune) bool {
+	letter := r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+	return !letter && !strings.ContainsRune("-_./=:,+@%", r)
+}
