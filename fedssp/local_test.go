@@ -23,6 +23,19 @@ func plainSolve(a, b []float64, d int) bool {
 	return ok
 }
 
+// inFours is the inner product as the sum of four parts, whatever the processor.
+func inFours(x, y []float64) float64 {
+	var sums [4]float64
+	for i := range x {
+		part := 0
+		if i < len(x)&^3 {
+			part = i % 4
+		}
+		sums[part] += x[i] * y[i]
+	}
+	return sums[0] + sums[2] + (sums[1] + sums[3])
+}
+
 // A fit equals, to the bit, a fit with rows written out and multiplied whole, with sparse tastes
 // and without.
 func TestFitAgainstWholeProducts(t *testing.T) {
@@ -35,6 +48,7 @@ func TestFitAgainstWholeProducts(t *testing.T) {
 				w := user.NewWorkspace(&p)
 				defer w.Free()
 				w.Gather(&p, m, rows[0])
+				w.Spread()
 				gram, want := make([]float64, w.Width*w.Width), make([]float64, w.Width)
 				if p.Feedback == kernel.Implicit {
 					dense.Unpack(gram, m.PackedGramian(), p.Rank, p.Unobserved)
@@ -52,6 +66,12 @@ func TestFitAgainstWholeProducts(t *testing.T) {
 				w.Fit(&p, m)
 				if !slices.Equal(w.Beta, want) {
 					t.Errorf("beta is %v, want %v", w.Beta, want)
+				}
+				for k := range w.Value {
+					row := w.Rows[k*w.Width : (k+1)*w.Width]
+					if got, want := w.Own(k, p.Rank), inFours(w.Beta[p.Rank:], row[p.Rank:]); got != want {
+						t.Errorf("the user's own part of rating %d is %v, want %v", k, got, want)
+					}
 				}
 			})
 		}

@@ -23,7 +23,7 @@ type Broadcast struct {
 // TrainedOn returns a user's ratings of the items that are trained on, with item numbers among
 // those items, and the places of these ratings among all. If weights choose the items, all ratings
 // are fitted.
-func (v Broadcast) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
+func (v *Broadcast) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
 	if v.Chosen != nil && !v.Chosen.Late {
 		return v.Chosen.Of(r)
 	}
@@ -33,13 +33,13 @@ func (v Broadcast) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
 // OpenBroadcast checks form and lengths, but no number. A client looks only at numbers that its
 // user's ratings touch, so an error about a number would tell what the user rated. Bad numbers are
 // neutralised instead.
-func OpenBroadcast(b []byte, p *Params) (Broadcast, error) {
+func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 	domain, head := modelDomain, p.head()
 	if p.Single {
 		domain = singleDomain
 	}
 	if len(b) < head || string(b[:len(domain)]) != domain {
-		return Broadcast{}, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", domain)
+		return nil, fmt.Errorf("fedssp: the model must begin with %q; it is of another algorithm or version", domain)
 	}
 	flags := uint16(b[len(domain)]) | hasItems
 	if p.Single {
@@ -48,24 +48,24 @@ func OpenBroadcast(b []byte, p *Params) (Broadcast, error) {
 	chosen := flags&hasChoice != 0
 	switch {
 	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
-		return Broadcast{}, errors.New("fedssp: the model is of some of the items; all are trained on")
+		return nil, errors.New("fedssp: the model is of some of the items; all are trained on")
 	case p.Chooses() && !chosen && flags&^hasItems == 0:
 		return openUnchosen(b, p)
 	case p.TopItems > 0 && !chosen:
-		return Broadcast{}, errors.New("fedssp: the model does not say which items are trained on")
+		return nil, errors.New("fedssp: the model does not say which items are trained on")
 	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
-		return Broadcast{}, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
+		return nil, errors.New("fedssp: a model has a Gramian of its items with implicit feedback and only then")
 	}
 	if flags&hasPopularity != 0 && p.PopularWidth() == 0 {
-		return Broadcast{}, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
+		return nil, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
 	}
 	if flags&hasSolver != 0 && p.Solver.Numbers(p) == 0 {
-		return Broadcast{}, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
+		return nil, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
 	}
 	if flags >= 2*hasItems {
-		return Broadcast{}, fmt.Errorf("fedssp: the model has flags %#x; the last known is %#x", flags, hasItems)
+		return nil, fmt.Errorf("fedssp: the model has flags %#x; the last known is %#x", flags, hasItems)
 	}
-	v := Broadcast{Params: p}
+	v := &Broadcast{Params: p}
 	rest, need := b[head:], head
 	take := func(present bool, n int, dst *[]byte) {
 		if !present {
@@ -90,15 +90,15 @@ func OpenBroadcast(b []byte, p *Params) (Broadcast, error) {
 	take(flags&hasRest != 0, each*others*p.Rank, &v.rest)
 	take(flags&hasPopularity != 0, each*items, &v.popular)
 	if flags&hasSolver != 0 {
-		p.Solver.Open(p, &v, func(n int, dst *[]byte) { take(true, 8*n, dst) })
+		p.Solver.Open(p, v, func(n int, dst *[]byte) { take(true, 8*n, dst) })
 	}
 	if len(b) != need {
-		return Broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
+		return nil, fmt.Errorf("fedssp: the model has %d bytes; %d items of rank %d need %d", len(b), items, p.Rank, need)
 	}
 	if chosen {
 		var err error
 		if v.Chosen, err = p.chosenBy(choice); err != nil {
-			return Broadcast{}, err
+			return nil, err
 		}
 		if !v.Chosen.Late {
 			v.Params = v.Chosen.Inner
@@ -108,12 +108,12 @@ func OpenBroadcast(b []byte, p *Params) (Broadcast, error) {
 }
 
 // openUnchosen opens a model that the server made before it chose the items.
-func openUnchosen(b []byte, p *Params) (Broadcast, error) {
+func openUnchosen(b []byte, p *Params) (*Broadcast, error) {
 	head := p.head()
 	if len(b) != head+8 {
-		return Broadcast{}, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
+		return nil, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
 	}
-	return Broadcast{Params: p, Unchosen: true, mean: b[head:]}, nil
+	return &Broadcast{Params: p, Unchosen: true, mean: b[head:]}, nil
 }
 
 // Farthest is the largest magnitude of a coordinate that a client accepts: sums of its squares stay
@@ -135,7 +135,7 @@ func tame(x, bound float64) float64 {
 	return math.Copysign(bound, x)
 }
 
-func (v Broadcast) Centre() float64 {
+func (v *Broadcast) Centre() float64 {
 	x := FloatAt(v.mean, 0)
 	if v.Params.Feedback == Implicit {
 		return 0
@@ -146,12 +146,12 @@ func (v Broadcast) Centre() float64 {
 	return min(max(x, v.Params.Min), v.Params.Max)
 }
 
-func (v Broadcast) Counted() bool       { return v.counts != nil }
-func (v Broadcast) Count(j int) float64 { return v.number(v.counts, j) }
+func (v *Broadcast) Counted() bool       { return v.counts != nil }
+func (v *Broadcast) Count(j int) float64 { return v.number(v.counts, j) }
 
 // Place returns an item's place among the items that are trained on, and true; for another item its
 // Place among the others, and false.
-func (v Broadcast) Place(j int) (at int, trainedOn bool) {
+func (v *Broadcast) Place(j int) (at int, trainedOn bool) {
 	if v.Chosen == nil || !v.Chosen.Late {
 		return j, true
 	}
@@ -161,7 +161,7 @@ func (v Broadcast) Place(j int) (at int, trainedOn bool) {
 	return at, true
 }
 
-func (v Broadcast) ItemBias(j int) float64 {
+func (v *Broadcast) ItemBias(j int) float64 {
 	at, trainedOn := v.Place(j)
 	x := 0.
 	switch {
@@ -173,7 +173,7 @@ func (v Broadcast) ItemBias(j int) float64 {
 	return tame(x, v.Params.Max-v.Params.Min)
 }
 
-func (v Broadcast) AddCovariance(j int, dst []float64) {
+func (v *Broadcast) AddCovariance(j int, dst []float64) {
 	if v.Covariance == nil {
 		return
 	}
@@ -184,7 +184,7 @@ func (v Broadcast) AddCovariance(j int, dst []float64) {
 
 // VariancesNow returns the broadcast variances, or the start's where a broadcast one is not a positive
 // number.
-func (v Broadcast) VariancesNow(p *Params) Variances {
+func (v *Broadcast) VariancesNow(p *Params) Variances {
 	x := Numbers(v.Spread)
 	for _, y := range x {
 		if !(y > 0 && y <= Farthest) {
@@ -198,14 +198,14 @@ func (v Broadcast) VariancesNow(p *Params) Variances {
 	return *VariancesOf(x)
 }
 
-func (v Broadcast) PopularityOf(j int) float64 {
+func (v *Broadcast) PopularityOf(j int) float64 {
 	if v.popular == nil {
 		return 0
 	}
 	return tame(v.number(v.popular, j), Farthest)
 }
 
-func (v Broadcast) Row(j int, dst []float64) []float64 {
+func (v *Broadcast) Row(j int, dst []float64) []float64 {
 	at, trainedOn := v.Place(j)
 	rows := v.items
 	if !trainedOn {
@@ -231,10 +231,10 @@ func (v Broadcast) Row(j int, dst []float64) []float64 {
 
 // PackedGramian returns the Gramian as the server sent it, unchecked. It influences u only, which
 // is zero if it cannot be computed, and is clipped.
-func (v Broadcast) PackedGramian() []float64 { return Numbers(v.gram) }
+func (v *Broadcast) PackedGramian() []float64 { return Numbers(v.gram) }
 
 // Parameters fills dst with the parameters that gradients are taken at, beginning at a place.
-func (v Broadcast) Parameters(from int, dst []float64) []float64 {
+func (v *Broadcast) Parameters(from int, dst []float64) []float64 {
 	for i := range dst {
 		dst[i] = tame(FloatAt(v.Theta, from+i), Farthest)
 	}
@@ -242,14 +242,14 @@ func (v Broadcast) Parameters(from int, dst []float64) []float64 {
 }
 
 // number decodes one number of items, all decodes all of them; nil for nil.
-func (v Broadcast) number(b []byte, i int) float64 {
+func (v *Broadcast) number(b []byte, i int) float64 {
 	if v.Params.Single {
 		return singleAt(b, i)
 	}
 	return FloatAt(b, i)
 }
 
-func (v Broadcast) all(b []byte) []float64 {
+func (v *Broadcast) all(b []byte) []float64 {
 	if b == nil || !v.Params.Single {
 		return Numbers(b)
 	}
@@ -261,14 +261,14 @@ func (v Broadcast) all(b []byte) []float64 {
 }
 
 // otherBias is the bias of an item that is not trained on, by its place among such items.
-func (v Broadcast) otherBias(at int) float64 {
+func (v *Broadcast) otherBias(at int) float64 {
 	if v.Params.Single {
 		return float64(int8(v.restBias[at])) * v.Params.Scale().Step
 	}
 	return FloatAt(v.restBias, at)
 }
 
-func (v Broadcast) otherBiases() []float64 {
+func (v *Broadcast) otherBiases() []float64 {
 	if v.restBias == nil {
 		return nil
 	}

@@ -77,8 +77,12 @@ func (t *UserFeatures) Pick(items []int32) *UserFeatures {
 	return out
 }
 
-// Columns lists the columns in which x_j is not zero, ascending.
-func (t *UserFeatures) Columns(j int) []int { return t.column[t.Start[j]:t.Start[j+1]] }
+// Features lists the columns in which x_j is not zero, ascending, and its values there.
+func (t *UserFeatures) Features(j int) (columns []int, values []float64) {
+	from, to := t.Start[j], t.Start[j+1]
+	columns = t.column[from:to]
+	return columns, t.Value[from:to][:len(columns)]
+}
 
 // Row writes x_j over zeros.
 func (t *UserFeatures) Row(j int, dst []float64) {

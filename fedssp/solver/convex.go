@@ -139,6 +139,7 @@ func newtonOf(w *user.Workspace) *newton {
 
 func (t *newton) fit(w *user.Workspace, p *kernel.Params) {
 	n := len(w.Value)
+	w.Spread()
 	t.step, t.trial, t.scaled = user.Resize(t.step, w.Width), user.Resize(t.trial, w.Width), user.Resize(t.scaled, n*w.Width)
 	now := t.objective(w, p, w.Beta)
 	for range newtonSteps {

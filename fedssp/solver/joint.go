@@ -80,6 +80,7 @@ func take(w *user.Workspace, p *kernel.Params, u []float64, bias float64) {
 // step takes a step of the user's own against the gradient of the objective of fit, divided by the
 // number of ratings. The ridge counts as so many ratings.
 func step(w *user.Workspace, p *kernel.Params) {
+	w.Spread()
 	slope := make([]float64, w.Width)
 	for i, x := range w.Beta {
 		slope[i] = w.Ridge(p, i) * x

@@ -79,10 +79,7 @@ func posteriorOf(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
 	}
 	dense.Unpack(f.joint, f.known, e, 1)
 	clear(w.Gram)
-	dense.AddOuter(w.Gram, w.Rows, p.WeightsAt(), n)
-	if p.UserFeatures != nil {
-		w.AddUserFeatures(p.UserFeatures, p.WeightsAt())
-	}
+	w.AddOuter()
 	copy(f.normal, w.Gram)
 	for a := range p.Rank {
 		for b := a; b < p.Rank; b++ {
@@ -90,9 +87,8 @@ func posteriorOf(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
 		}
 		f.right[a] = -f.joint[a*e+p.Rank]
 	}
-	for k, y := range w.Value {
-		dense.Axpy(f.right, y-w.Offset[k], w.Rows[k*n:(k+1)*n])
-	}
+	w.AddTargets(f.right)
+	w.Spread()
 	f.Precision, f.weight = 1, 0
 	for again := true; ; again = false {
 		if !fitPosterior(w, p, v) {

@@ -110,7 +110,7 @@ type Contribution struct {
 	Ratings model.Ratings  // the ratings of those items, by their places among them
 	from    []int          // places of these ratings among all; nil: all
 	Chosen  []int          // the ratings that take part
-	Model   kernel.Broadcast
+	Model   *kernel.Broadcast
 	Source  entropy.Source
 	Round   uint64
 	Phase   string

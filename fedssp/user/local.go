@@ -40,14 +40,18 @@ func Fit(p *kernel.Params, m *kernel.Model, r model.Ratings) (u []float64, bias 
 
 // Workspace is the memory of a fit. Users fit in it one after the other.
 type Workspace struct {
-	Width  int       // of a row: d, 1 with a bias of the user's, and the public features it weighs
+	Width  int       // of a row: its head, and the public features that the user weighs
 	Items  []int32   // the rated items
-	Rows   []float64 // n x width: v_j, 1 for the bias if any, popularity if weighed, x_j
+	Rows   []float64 // n x width: whole rows, after Spread
 	Offset []float64 // μ + b_j, or its logit
 	Value  []float64 // y_j; for Logistic scaled to 0..1
 	Beta   []float64 // the solution: u, the bias if there is one, weights of features
 	Gram   []float64 // width x width
 	Solver any       // memory of the solver's fit
+
+	head   int       // of a row: v_j, 1 for the bias if any, popularity if weighed
+	heads  []float64 // n x head; an item has few features, so x_j is read from tastes
+	tastes *kernel.UserFeatures
 }
 
 var workspaces = sync.Pool{New: func() any { return new(Workspace) }}
@@ -55,7 +59,8 @@ var workspaces = sync.Pool{New: func() any { return new(Workspace) }}
 // NewWorkspace takes the memory of a fit from a pool. Free gives it back.
 func NewWorkspace(p *kernel.Params) *Workspace {
 	w := workspaces.Get().(*Workspace)
-	w.Width = p.WeightsAt() + p.UserFeatures.Width()
+	w.head, w.tastes = p.WeightsAt(), p.UserFeatures
+	w.Width = w.head + w.tastes.Width()
 	w.Beta = Resize(w.Beta, w.Width)
 	w.Gram = Resize(w.Gram, w.Width*w.Width)
 	return w
@@ -63,7 +68,7 @@ func NewWorkspace(p *kernel.Params) *Workspace {
 
 // Free gives the memory back. It must not be used any more.
 func (w *Workspace) Free() {
-	w.Items = nil // owned by the user, not to be kept alive
+	w.Items, w.tastes = nil, nil // owned by others, not to be kept alive
 	workspaces.Put(w)
 }
 
@@ -77,8 +82,28 @@ func Resize(x []float64, n int) []float64 {
 	return x
 }
 
+// room returns n numbers, not cleared, in the memory of x if it is large enough.
+func room(x []float64, n int) []float64 {
+	if cap(x) < n {
+		return make([]float64, n, n+n/2)
+	}
+	return x[:n]
+}
+
 // Row is the embedding of the k-th rated item.
-func (w *Workspace) Row(k, d int) []float64 { return w.Rows[k*w.Width : k*w.Width+d : k*w.Width+d] }
+func (w *Workspace) Row(k, d int) []float64 { return w.heads[k*w.head : k*w.head+d : k*w.head+d] }
+
+// Spread writes out whole rows, for fits that multiply them as a matrix.
+func (w *Workspace) Spread() {
+	w.Rows = Resize(w.Rows, len(w.Items)*w.Width)
+	for k, item := range w.Items {
+		row := w.Rows[k*w.Width : (k+1)*w.Width]
+		copy(row, w.heads[k*w.head:(k+1)*w.head])
+		if w.tastes != nil {
+			w.tastes.Row(int(item), row[w.head:])
+		}
+	}
+}
 
 // bias is the user's bias after a fit.
 func (w *Workspace) bias(p *kernel.Params) float64 {
@@ -93,9 +118,31 @@ func (w *Workspace) embedding(p *kernel.Params, dst []float64) []float64 {
 	return append(append(dst, w.Beta[:p.Rank]...), w.Beta[p.Rank+p.BiasWidth():]...)
 }
 
-// Own is the part of the k-th prediction that follows from bias and weights, after a fit.
+// Own is the part of the k-th prediction that follows from bias and weights, after a fit. It skips
+// zeros, and adds up as [dense.Dot] of whole rows does on amd64: four sums in turn, with what is
+// left after the last four in the first.
 func (w *Workspace) Own(k, d int) float64 {
-	return dense.Dot(w.Beta[d:], w.Rows[k*w.Width+d:(k+1)*w.Width])
+	var sums [4]float64
+	fours := (w.Width - d) &^ 3
+	add := func(i int, x float64) {
+		if i < fours {
+			sums[i&3] += x
+		} else {
+			sums[0] += x
+		}
+	}
+	beta := w.Beta[d:]
+	for i, x := range w.heads[k*w.head+d : (k+1)*w.head] {
+		add(i, beta[i]*x)
+	}
+	if w.tastes != nil {
+		columns, values := w.tastes.Features(int(w.Items[k]))
+		for i, c := range columns {
+			c += w.head - d
+			add(c, beta[c]*values[i])
+		}
+	}
+	return (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
 // Residuals fits the user without V, and writes the residuals of its ratings, in stars, to dst.
@@ -119,23 +166,20 @@ func (w *Workspace) Residuals(p *kernel.Params, m kernel.Shared, r model.Ratings
 func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 	n, s := len(r.Items), p.Scale()
 	w.Items = r.Items
-	w.Rows, w.Offset, w.Value = Resize(w.Rows, n*w.Width), Resize(w.Offset, n), Resize(w.Value, n)
+	w.heads, w.Offset, w.Value = room(w.heads, n*w.head), room(w.Offset, n), room(w.Value, n)
 	centre := m.Centre()
 	for k, item := range r.Items {
 		j := int(item)
-		row := w.Rows[k*w.Width : (k+1)*w.Width]
+		row := w.heads[k*w.head : (k+1)*w.head]
 		copy(row, m.Row(j, row[:p.Rank]))
 		if p.Bias {
 			row[p.Rank] = 1
 		}
 		if p.PopularWidth() > 0 {
-			row[p.WeightsAt()-1] = m.PopularityOf(j)
-		}
-		if p.UserFeatures != nil {
-			p.UserFeatures.Row(j, row[p.WeightsAt():])
+			row[w.head-1] = m.PopularityOf(j)
 		}
 		if p.Feedback == kernel.Implicit {
-			w.Value[k] = 1
+			w.Offset[k], w.Value[k] = 0, 1
 			continue
 		}
 		w.Offset[k] = s.Offset(centre, m.ItemBias(j))
@@ -174,39 +218,63 @@ func (w *Workspace) LeastSquares(p *kernel.Params, m kernel.Shared) {
 	if p.Feedback == kernel.Implicit {
 		dense.Unpack(w.Gram, m.PackedGramian(), p.Rank, p.Unobserved)
 	}
-	head := p.WeightsAt()
-	dense.AddOuter(w.Gram, w.Rows, head, w.Width)
-	if p.UserFeatures != nil {
-		w.AddUserFeatures(p.UserFeatures, head)
-	}
+	w.AddOuter()
 	for i := range w.Width {
 		w.Gram[i*w.Width+i] += w.Ridge(p, i)
 	}
-	for k, y := range w.Value {
-		dense.Axpy(w.Beta, y-w.Offset[k], w.Rows[k*w.Width:(k+1)*w.Width])
-	}
+	w.AddTargets(w.Beta)
 	if !dense.SolveUpper(w.Gram, w.Beta, w.Width) {
 		clear(w.Beta)
 	}
 }
 
-// AddUserFeatures adds the part of Σ x xᵀ that weights of features have, the columns from head on.
-// An item has few of many features, so zeros are skipped.
-func (w *Workspace) AddUserFeatures(t *kernel.UserFeatures, head int) {
+// AddOuter adds Σ x xᵀ over rows x to the upper triangle of the Gramian. An item has few of many
+// features, so zeros are skipped.
+func (w *Workspace) AddOuter() {
+	dense.AddOuter(w.Gram, w.Width, w.heads, w.head)
+	if w.tastes == nil {
+		return
+	}
+	head, width := w.head, w.Width
 	for k, item := range w.Items {
-		row := w.Rows[k*w.Width : (k+1)*w.Width]
-		columns := t.Columns(int(item))
+		row := w.heads[k*head : (k+1)*head]
+		columns, values := w.tastes.Features(int(item))
 		for i, c := range columns {
-			at := (head + c) * w.Width
-			dense.Axpy(w.Gram[at:at+head], row[head+c], row[:head]) // below the diagonal, where a row is contiguous
-			for _, o := range columns[i:] {
-				w.Gram[at+head+o] += row[head+c] * row[head+o]
+			below := w.Gram[(head+c)*width:][:width] // of the diagonal, where the head is contiguous
+			x := values[i]
+			to := below[:len(row)]
+			for j, y := range row {
+				to[j] += x * y
+			}
+			to = below[head:]
+			for j, o := range columns[i:] {
+				to[o] += x * values[i+j]
 			}
 		}
 	}
-	for c := head; c < w.Width; c++ {
-		for i, x := range w.Gram[c*w.Width : c*w.Width+head] {
-			w.Gram[i*w.Width+c] = x
+	for c := head; c < width; c++ {
+		for i, x := range w.Gram[c*width : c*width+head] {
+			w.Gram[i*width+c] = x
+		}
+	}
+}
+
+// AddTargets adds Σ x (y - offset) over rows x to dst.
+func (w *Workspace) AddTargets(dst []float64) {
+	for k, y := range w.Value {
+		y -= w.Offset[k]
+		row := w.heads[k*w.head : (k+1)*w.head]
+		to := dst[:len(row)]
+		for i, x := range row {
+			to[i] += y * x
+		}
+		if w.tastes == nil {
+			continue
+		}
+		columns, values := w.tastes.Features(int(w.Items[k]))
+		to = dst[w.head:]
+		for i, c := range columns {
+			to[c] += y * values[i]
 		}
 	}
 }

@@ -7,12 +7,12 @@ import "gonum.org/v1/gonum/lapack/lapack64"
 // element at these sizes. Results are equal to blas64's to the last bit, since each sum is taken in
 // the same order.
 
-// AddOuter adds Σ x xᵀ over rows x of a matrix n x stride to the upper triangle of a matrix whose
-// rows are stride apart. Only the first width coordinates of a row count. It takes four rows at a
-// time, for two rows of the triangle, because reads and writes take most of the time.
-func AddOuter(a, rows []float64, width, stride int) {
-	for ; len(rows) >= 4*stride; rows = rows[4*stride:] {
-		x0, x1, x2, x3 := rows[:width], rows[stride:][:width], rows[2*stride:][:width], rows[3*stride:][:width]
+// AddOuter adds Σ x xᵀ over rows x of a matrix n x width to the upper triangle of a matrix whose
+// rows are stride apart. It takes four rows at a time, for two rows of the triangle, because reads
+// and writes take most of the time.
+func AddOuter(a []float64, stride int, rows []float64, width int) {
+	for ; len(rows) >= 4*width; rows = rows[4*width:] {
+		x0, x1, x2, x3 := rows[:width], rows[width:][:width], rows[2*width:][:width], rows[3*width:][:width]
 		for i := 0; i < width; i += 2 {
 			f0, f1, f2, f3 := x0[i], x1[i], x2[i], x3[i]
 			to := a[i*stride+i : i*stride+width]
@@ -31,7 +31,7 @@ func AddOuter(a, rows []float64, width, stride int) {
 			}
 		}
 	}
-	for ; len(rows) > 0; rows = rows[stride:] {
+	for ; len(rows) > 0; rows = rows[width:] {
 		for i, f := range rows[:width] {
 			Axpy(a[i*stride+i:i*stride+width], f, rows[i:width])
 		}

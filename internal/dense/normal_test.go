@@ -30,22 +30,22 @@ func randoms(rng *rand.Rand, n int) []float64 {
 }
 
 // Sums of outer products and solutions equal blas64's and lapack64's, bit for bit: for any number
-// of rows, and for rows with only the first coordinates in use.
+// of rows, and for rows of the sum that are further apart.
 func TestNormalEquationsAgainstBLAS(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	for n := range 14 {
 		for _, width := range []int{1, 2, 3, 7, 33, 70} {
 			for _, stride := range []int{width, width + 5} {
-				rows, start := randoms(rng, n*stride), randoms(rng, stride*stride)
+				rows, start := randoms(rng, n*width), randoms(rng, stride*stride)
 				got, want := slices.Clone(start), slices.Clone(start)
-				AddOuter(got, rows, width, stride)
-				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: n, Cols: width, Stride: stride, Data: rows}, 1,
+				AddOuter(got, stride, rows, width)
+				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: n, Cols: width, Stride: width, Data: rows}, 1,
 					blas64.Symmetric{Uplo: blas.Upper, N: width, Stride: stride, Data: want})
 				if !slices.Equal(got, want) {
 					t.Fatalf("%d rows of %d in %d: %v, want %v", n, width, stride, got, want)
 				}
 				a := make([]float64, width*width)
-				AddOuter(a, randoms(rng, width*width), width, width)
+				AddOuter(a, width, randoms(rng, width*width), width)
 				for i := range width {
 					a[i*width+i] += 0.1
 				}
