@@ -262,7 +262,7 @@ func DeploymentWarnings(c config.Config) []string {
 	if NoiseDraw.Is(c, "sum") && !Of(c).About().Clients.Organisations() {
 		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
 	}
-	for _, k := range []*config.Key{Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, Encoding.Key, Member.Key, Unrated.Key} {
+	for _, k := range []*config.Key{Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key} {
 		if !c.IsDefault(k) {
 			list = append(list, fmt.Sprintf("%s is each party's own: fednode client has --%s", k.Name, k.Name))
 		}

@@ -18,7 +18,7 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, Separator, NoHeader, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
+	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalNegatives, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -385,7 +385,7 @@ func Federated() []*config.Key {
 // for its results. An algorithm with clients needs sums and connections besides.
 func (a *About) common() []*config.Key {
 	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Unit.Key, Noise.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
 		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalNegatives.Key, EvalBuckets.Key}
 	if a.Private {
 		list = append(list, Delta.Key, Accountant.Key)

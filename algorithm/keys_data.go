@@ -108,6 +108,10 @@ func declareForm() {
 		Name: "no-header", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Scope: config.Own, Flag: true, Switch: true, Placeholder: "yes|no",
 		Help: "The first row of the data is a rating, and the columns are user, item, rating and timestamp unless columns says other places.",
 	})
+	DayFirst = config.DeclareText(config.Key{
+		Name: "day-first", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Scope: config.Own, Flag: true, Switch: true, Placeholder: "yes|no",
+		Help: "Dates with slashes, such as 05/06/2024, have the day before the month. Default: found by days above 12, else the month is first.",
+	})
 	Encoding = config.DeclareText(config.Key{
 		Name: "encoding", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
 		Help:  "Encoding of the data, such as latin1, utf-16 or gbk. Default: found by the first bytes.",
@@ -219,7 +223,7 @@ func declareSplit() {
 	})
 	SplitTime = config.DeclareText(config.Key{
 		Name: "split.time", Kind: config.Text, Default: "", Scope: config.Simulated,
-		Help:  "The moment of split.by time, as a date (2024-05-31, in UTC) or a number in the unit of the timestamps. Default: the one after which the share split.test lies.",
+		Help:  "The moment of split.by time, as a date (2024-05-31, in UTC) or a number of seconds since 1970. Default: the one after which the share split.test lies.",
 		When:  func(c config.Config) bool { return SplitBy.Is(c, string(split.Time)) },
 		Check: checkSplitTime,
 	})
@@ -322,7 +326,7 @@ func DataOptions(c config.Config) read.Options {
 	}
 	_ = read.Texts{ // which were checked with the configuration
 		Columns: Columns.Of(c), Separator: Separator.Of(c), Encoding: Encoding.Of(c), Member: Member.Of(c), Unrated: Unrated.Of(c),
-		NoHeader: NoHeader.Is(c, "yes"),
+		NoHeader: NoHeader.Is(c, "yes"), DayFirst: DayFirst.Is(c, "yes"),
 	}.Set(&o)
 	o.BadRows = read.BadRows(BadRows.Of(c))
 	if lo := RatingMin.Of(c); lo.Given {

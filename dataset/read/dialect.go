@@ -15,6 +15,8 @@ type Form struct {
 	Separator string
 	// NoHeader takes the first row for a rating. Without names of columns the columns are user, item, rating and timestamp.
 	NoHeader bool
+	// DayFirst reads dates with slashes, such as 05/06/2024, with the day before the month.
+	DayFirst bool
 	// Encoding of the text, as of [ParseEncoding].
 	Encoding string
 	// Member is the file of an archive or folder that holds the ratings.

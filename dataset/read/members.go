@@ -75,6 +75,27 @@ func soleRatings(ctx context.Context, f folder, where string, names []string, o 
 	return members{}, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s", where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(firstOf(list, mostNamed), ", "), list[0])
 }
 
+// describing are the names, without extension, of files that people call their lists of items.
+var describing = []string{"items", "movies", "books", "products", "catalog", "catalogue", "metadata"}
+
+// nameUnused adds a finding about the files beside the ratings that are not read: all of a folder or archive, and
+// of a file that was named itself the lists of items.
+func (t *table) nameUnused(s *source) {
+	used := append([]string{s.file}, s.parts...)
+	if t.format.items != nil {
+		used = append(used, t.format.items.file)
+	}
+	list := slices.DeleteFunc(s.names(), func(name string) bool {
+		stem, _, _ := strings.Cut(strings.ToLower(name), ".")
+		return isHidden(name) || slices.Contains(used, name) || s.found.What == "" && !slices.Contains(describing, stem)
+	})
+	if len(list) == 0 {
+		return
+	}
+	text := strings.Join(firstOf(list, mostNamed), ", ")
+	t.found = append(t.found, dataset.Finding{What: "not used", Found: text, Sure: dataset.Certain, Why: "beside the ratings"})
+}
+
 // hasRatings reports whether a file begins like one of ratings.
 func hasRatings(ctx context.Context, f folder, name string, o Options) bool {
 	r, size, err := f.open(name)

@@ -12,7 +12,7 @@ import (
 type Rating struct {
 	User, Item string  // ids: any text in UTF-8 that a file of ratings may hold
 	Value      float64 // stars
-	Time       float64 // of any unit; where all are 0 there are none
+	Time       float64 // seconds since 1970, or a number as of [ParseTime]; where all are 0 there are none
 }
 
 // FromRatings makes a set of ratings in memory, in any order. The set is the same as one

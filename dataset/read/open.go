@@ -143,6 +143,7 @@ func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
 	if err = t.loadItems(ctx, s, o); err != nil {
 		return nil, err
 	}
+	t.nameUnused(s)
 	if o.Test != "" {
 		if err = t.openTest(ctx, o); err != nil {
 			return nil, err

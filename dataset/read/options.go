@@ -109,12 +109,12 @@ func ParseUnrated(text string) ([]float64, error) {
 // Texts holds options for the form of a file as flags and keys spell them. "" leaves an option to what the file shows.
 type Texts struct {
 	Columns, Separator, Encoding, Member, Unrated string
-	NoHeader                                      bool
+	NoHeader, DayFirst                            bool
 }
 
 // Set parses the texts into the options. An error begins with the name of the flag that mends it.
 func (t Texts) Set(o *Options) error {
-	o.Form = Form{NoHeader: t.NoHeader, Encoding: t.Encoding, Member: t.Member}
+	o.Form = Form{NoHeader: t.NoHeader, DayFirst: t.DayFirst, Encoding: t.Encoding, Member: t.Member}
 	var err error
 	if o.Columns, err = ParseColumns(t.Columns); err != nil {
 		return fmt.Errorf("--columns: %w", err)

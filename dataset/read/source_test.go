@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,5 +161,26 @@ func TestOpenFolderOfTwo(t *testing.T) {
 	}
 	if set := open(t, filepath.Join(dir, "u.data"), Options{}); set.Len() != 1 || set.Max != 5 {
 		t.Errorf("u.data has %d ratings up to %v, want 1 up to 5", set.Len(), set.Max)
+	}
+}
+
+// Files beside the ratings that are not read are named; of a file that was named itself, only lists of items.
+func TestUnusedFilesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ratings.csv", "items.csv", "movies.csv", "tags.csv", "README.txt", ".hidden"} {
+		text := "userId,movieId,rating\n1,2,3\n"
+		if name != "ratings.csv" {
+			text = "movieId,title\n2,Two\n"
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for spec, want := range map[string]string{dir: "README.txt, items.csv, tags.csv", filepath.Join(dir, "ratings.csv"): "items.csv"} {
+		set := open(t, spec, Options{})
+		at := slices.IndexFunc(set.Findings, func(f dataset.Finding) bool { return f.What == "not used" })
+		if at < 0 || set.Findings[at].Found != want {
+			t.Errorf("%s: %v, want %s", spec, set.Findings, want)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type table struct {
 	skipped      func(*dataset.FileError)
 	unrated      []float64 // values that say that an item was not rated
 	comma        bool      // ratings have a decimal comma
+	dayFirst     bool      // [Form.DayFirst]
 	bad          badRows
 	left         tally // rows that are not rated
 	spaced       tally // ratings with spaces around an id
@@ -116,7 +117,7 @@ func openTable(ctx context.Context, in input, o Options) (*table, ratingRows, er
 	}
 	t := &table{
 		format: rows.format, file: in.path, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.found,
-		unrated: slices.Concat(o.Unrated, rows.format.unrated), comma: rows.comma, bad: badRows{skip: o.BadRows == BadRowsSkip},
+		unrated: slices.Concat(o.Unrated, rows.format.unrated), comma: rows.comma, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
 	}
 	t.notifyEncoding()
 	if err = t.scale(o); err != nil {

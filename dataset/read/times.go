@@ -33,15 +33,15 @@ func withClock(date string, separators ...string) []string {
 	return forms
 }
 
-// ParseTime reads a timestamp: a number in any unit, or a date, which is the number of seconds since 1970, in UTC where it
-// names no zone. Dates are written as 2024-05-31, 2024-05-31T18:00:00Z, 2024-05-31 18:00, 31.05.2024 or 05/31/2024. A date
+// ParseTime reads a timestamp: a number, or a date, which is the number of seconds since 1970, in UTC where it
+// names no zone. A number from 1e11 counts milliseconds, from 1e14 microseconds and from 1e17 nanoseconds, and becomes seconds. Dates are written as 2024-05-31, 2024-05-31T18:00:00Z, 2024-05-31 18:00, 31.05.2024 or 05/31/2024. A date
 // with slashes that could have the day or the month first is an error.
 func ParseTime(text string) (float64, error) {
 	at, other, err := parseTime([]byte(text))
 	if err == nil && at != other {
 		err = fmt.Errorf("timestamp %s has the day first or the month; write it as 2024-05-31", idtext.Quote([]byte(text)))
 	}
-	return at, err
+	return at / perSecond(at), err
 }
 
 // parseTime returns a time, and the time that it is with the day before the month; these differ where a date with slashes may
@@ -97,6 +97,50 @@ func parseDate(b []byte, forms []string) (float64, bool) {
 	return 0, false
 }
 
+// units lists the units of times in numbers, with the least magnitude of a time after March 1973. Seconds come
+// before: 1e11 of them are the year 5138.
+var units = []struct {
+	least, perSecond float64
+	name             string
+}{{1e17, 1e9, "nanoseconds"}, {1e14, 1e6, "microseconds"}, {1e11, 1e3, "milliseconds"}}
+
+// perSecond returns how many units of a time are a second, by the magnitude of the time.
+func perSecond(at float64) float64 {
+	for _, u := range units {
+		if math.Abs(at) >= u.least {
+			return u.perSecond
+		}
+	}
+	return 1
+}
+
+// toSeconds brings times to seconds if all of them are of a smaller unit. A time of 0 is of any unit.
+func (t *table) toSeconds() {
+	unit, smallest := 0.0, math.Inf(1)
+	for _, at := range t.times {
+		if at == 0 || math.IsNaN(at) {
+			continue
+		}
+		own := perSecond(at)
+		unit, smallest = max(unit, own), min(smallest, own)
+	}
+	if unit <= 1 {
+		return
+	}
+	if smallest < unit {
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Text: "times differ so much that they may be of several units, such as seconds and milliseconds; they are kept as numbers: write all in seconds"})
+		return
+	}
+	for k := range t.times {
+		t.times[k] /= unit
+	}
+	for _, u := range units {
+		if u.perSecond == unit {
+			t.found = append(t.found, dataset.Finding{What: "unit of times", Found: u.name, Sure: dataset.Likely, Why: "by their size; they are read as seconds"})
+		}
+	}
+}
+
 // tableTimes are the timestamps of a table that need more than a column.
 type tableTimes struct {
 	missing tally      // ratings whose time cannot be read, and need not be
@@ -143,22 +187,26 @@ func (t *table) settleTimes() error {
 	if t.times == nil {
 		return nil
 	}
+	daily := o.daily || t.dayFirst
 	switch {
+	case t.dayFirst && o.monthly && !t.maybe:
+		return fmt.Errorf("%s: day-first: the file has dates whose second number is above 12, so that the month is first; leave --day-first out, or write dates as 2024-05-31", t.file)
 	case len(o.open) == 0:
-	case o.daily && o.monthly && !t.maybe:
+	case daily && o.monthly && !t.maybe:
 		return &dataset.FileError{File: t.file, Line: o.openAt.lines[0], Err: errors.New("the date has the day first or the month, and the file has dates of both kinds; write dates as 2024-05-31")}
-	case o.daily && o.monthly:
+	case daily && o.monthly:
 		for _, d := range o.open {
 			t.times[d.rating] = math.NaN()
 		}
 		t.notify(dataset.NoticeTimes, o.openAt, "ratings have a date with slashes that may have the day first or the month, and the file has dates of both kinds; they are kept without a time: write dates as 2024-05-31")
-	case o.daily:
+	case daily:
 		for _, d := range o.open {
 			t.times[d.rating] = d.dayFirst
 		}
 	case !o.monthly:
-		t.notify(dataset.NoticeTimes, o.openAt, "dates with slashes may have the day first or the month; the month is assumed first: write dates as 2024-05-31")
+		t.notify(dataset.NoticeTimes, o.openAt, "dates with slashes may have the day first or the month; the month is assumed first: say --day-first if the day is, or write dates as 2024-05-31")
 	}
+	t.toSeconds()
 	if o.missing.count == len(t.times) {
 		t.times = nil
 	}

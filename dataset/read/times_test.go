@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,5 +128,49 @@ func TestTimesOfMemory(t *testing.T) {
 	}
 	if _, err = split.Of(set, split.Params{By: split.Time}); !errors.Is(err, split.ErrNoTimes) {
 		t.Errorf("split by time: %v, want ErrNoTimes", err)
+	}
+}
+
+// Times in milliseconds, microseconds and nanoseconds are those in seconds, and that is said. Times of several units
+// stay as they are, with a notice.
+func TestUnitsOfTimes(t *testing.T) {
+	file := func(unit string) string {
+		return ownFile(t, "t.csv", "user,item,rating,timestamp\n1,1,3,1500000000"+unit+"\n1,2,4,1600000000"+unit+"\n2,1,5,0\n")
+	}
+	want := []float64{1500000000, 1600000000, 0}
+	for unit, name := range map[string]string{"": "", "000": "milliseconds", "000000": "microseconds", "000000000": "nanoseconds"} {
+		set := open(t, file(unit), Options{Times: true})
+		if !slices.Equal(set.Times, want) {
+			t.Errorf("%s: %v, want %v", name, set.Times, want)
+		}
+		said := slices.ContainsFunc(set.Findings, func(f dataset.Finding) bool { return f.What == "unit of times" && f.Found == name })
+		if said != (name != "") {
+			t.Errorf("%s: findings %v", name, set.Findings)
+		}
+	}
+	set := open(t, ownFile(t, "t.csv", "user,item,rating,timestamp\n1,1,3,1500000000\n1,2,4,1600000000000\n"), Options{Times: true})
+	if !slices.Equal(set.Times, []float64{1500000000, 1600000000000}) || len(set.Notices) == 0 || set.Notices[len(set.Notices)-1].Kind != dataset.NoticeTimes {
+		t.Errorf("of two units: %v, %v", set.Times, set.Notices)
+	}
+	if at, err := ParseTime("1600000000000"); at != 1600000000 || err != nil {
+		t.Errorf("a moment in milliseconds is %v, %v", at, err)
+	}
+}
+
+// Dates whose day and month are both at most 12 have the month first unless the caller says otherwise. The
+// seconds are from date -u -d 2024-06-05 +%s and date -u -d 2024-05-06 +%s.
+func TestDayFirst(t *testing.T) {
+	path := ownFile(t, "t.csv", "user,item,rating,timestamp\n1,1,3,05/06/2024\n")
+	set := open(t, path, Options{Times: true, Form: Form{DayFirst: true}})
+	if !slices.Equal(set.Times, []float64{1717545600}) || len(set.Notices) > 0 && set.Notices[0].Kind == dataset.NoticeTimes {
+		t.Errorf("day first: %v, %v", set.Times, set.Notices)
+	}
+	set = open(t, path, Options{Times: true})
+	if !slices.Equal(set.Times, []float64{1714953600}) || !slices.ContainsFunc(set.Notices, func(n dataset.Notice) bool { return strings.Contains(n.Text, "--day-first") }) {
+		t.Errorf("month first: %v, %v", set.Times, set.Notices)
+	}
+	path = ownFile(t, "t.csv", "user,item,rating,timestamp\n1,1,3,05/26/2024\n")
+	if _, err := Open(t.Context(), path, Options{Times: true, Form: Form{DayFirst: true}}); err == nil || !strings.Contains(err.Error(), "leave --day-first out") {
+		t.Errorf("the month is first: %v", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 
 	"github.com/fedsim/fedsim/dataset"
 )
@@ -31,7 +30,7 @@ type compression struct {
 var compressions = []compression{
 	{"gzip", "\x1f\x8b\x08", func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }},
 	{"bzip2", "BZh91AY&SY", func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }},
-	{"xz", "\xfd7zXZ\x00", func(r io.Reader) (io.Reader, error) { return xz.NewReader(r) }},
+	{"xz", "\xfd7zXZ\x00", openXZ},
 	{"zstd", "\x28\xb5\x2f\xfd", func(r io.Reader) (io.Reader, error) {
 		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 	}},

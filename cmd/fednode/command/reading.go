@@ -13,6 +13,7 @@ type reading struct {
 	Duplicates string `enum:"last,mean,count" default:"last" help:"What to do if a user rated an item twice: keep the last, the mean, or the count (clicks, up to the top of the scale)."`
 	Separator  string `placeholder:"SEP" help:"What stands between the fields of the data: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
 	NoHeader   bool   `help:"The first row of the data is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
+	DayFirst   bool   `help:"Dates with slashes, such as 05/06/2024, have the day before the month. Default: found by days above 12, else the month is first."`
 	Encoding   string `placeholder:"NAME" help:"Encoding of the data, such as latin1, utf-16 or gbk. Default: found by the first bytes."`
 	Member     string `placeholder:"NAME" help:"The file of a folder or archive that holds the ratings."`
 	Unrated    string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out."`
@@ -20,7 +21,7 @@ type reading struct {
 
 // texts are the flags that say how the data are written.
 func (r *reading) texts() read.Texts {
-	return read.Texts{Columns: r.Columns, Separator: r.Separator, Encoding: r.Encoding, Member: r.Member, Unrated: r.Unrated, NoHeader: r.NoHeader}
+	return read.Texts{Columns: r.Columns, Separator: r.Separator, Encoding: r.Encoding, Member: r.Member, Unrated: r.Unrated, NoHeader: r.NoHeader, DayFirst: r.DayFirst}
 }
 
 // check says what is wrong with the flags.
@@ -41,6 +42,9 @@ func (r *reading) of(e *experiment.Experiment) {
 	algorithm.Unrated.Set(&e.Config, r.Unrated)
 	if r.NoHeader {
 		algorithm.NoHeader.Set(&e.Config, "yes")
+	}
+	if r.DayFirst {
+		algorithm.DayFirst.Set(&e.Config, "yes")
 	}
 	if r.Duplicates != string(read.DuplicatesLast) {
 		algorithm.Duplicates.Set(&e.Config, r.Duplicates)

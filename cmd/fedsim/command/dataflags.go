@@ -15,13 +15,14 @@ type formFlags struct {
 	Columns   string `placeholder:"user=NAME,..." help:"What the data call their columns, or their places: user=1,item=2,rating=3. As of fedsim run."`
 	Separator string `placeholder:"SEP" help:"What stands between fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
 	NoHeader  bool   `help:"The first row is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
+	DayFirst  bool   `help:"Dates with slashes, such as 05/06/2024, have the day before the month. Default: found by days above 12, else the month is first."`
 	Encoding  string `placeholder:"NAME" help:"Encoding of the text, such as latin1, utf-16 or gbk. Default: found by the first bytes."`
 	Member    string `placeholder:"NAME" help:"The file of a folder or archive that holds the ratings."`
 }
 
 // texts returns the flags as texts.
 func (f *formFlags) texts() read.Texts {
-	return read.Texts{Columns: f.Columns, Separator: f.Separator, Encoding: f.Encoding, Member: f.Member, NoHeader: f.NoHeader}
+	return read.Texts{Columns: f.Columns, Separator: f.Separator, Encoding: f.Encoding, Member: f.Member, NoHeader: f.NoHeader, DayFirst: f.DayFirst}
 }
 
 // form returns what changes a configuration to the flags; nil without flags, which leave the data to the form
@@ -31,7 +32,7 @@ func (f *formFlags) form(data string) (func(*config.Config), error) {
 		return nil, nil
 	}
 	if data == "" {
-		return nil, cli.Misusef("--columns, --separator, --no-header, --encoding and --member say how other ratings are written; say --data too")
+		return nil, cli.Misusef("--columns, --separator, --no-header, --day-first, --encoding and --member say how other ratings are written; say --data too")
 	}
 	var o read.Options
 	if err := f.texts().Set(&o); err != nil {
@@ -45,7 +46,9 @@ func (f *formFlags) set(c *config.Config) {
 	for key, text := range map[config.TextKey]string{algorithm.Columns: f.Columns, algorithm.Separator: f.Separator, algorithm.Encoding: f.Encoding, algorithm.Member: f.Member} {
 		key.Set(c, text)
 	}
-	algorithm.NoHeader.Set(c, map[bool]string{true: "yes", false: "no"}[f.NoHeader])
+	for key, on := range map[config.TextKey]bool{algorithm.NoHeader: f.NoHeader, algorithm.DayFirst: f.DayFirst} {
+		key.Set(c, map[bool]string{true: "yes", false: "no"}[on])
+	}
 }
 
 // dataFlags say how data are read by commands that have no experiment.

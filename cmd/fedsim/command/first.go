@@ -172,7 +172,7 @@ var examples = map[string][]string{
 // others stand under Training.
 var groups = map[string][]string{
 	"Data:": {
-		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "encoding", "member", "unrated", "bad-rows",
+		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
 		"features", "feedback", "public-users", "public-ids", "public-binary",
 	},
 	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "colluders"},
