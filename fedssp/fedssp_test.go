@@ -345,11 +345,11 @@ func TestValidate(t *testing.T) {
 		{func(p *kernel.Params) { p.Resample = 0 }, "resample is 0"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
 		{func(p *kernel.Params) { p.Solver = solver.Encoded }, "rate is 0"},
-		{func(p *kernel.Params) { p.Split.Counts = 0 }, "the share of counts is 0"},
-		{func(p *kernel.Params) { p.Split.Mean = nan }, "the share of mean is NaN"},
-		{func(p *kernel.Params) { p.Split.Bias = 1 }, "the share of bias is 1"},
-		{func(p *kernel.Params) { p.Split.Gramian = 0 }, "the share of gramian is 0"},
-		{func(p *kernel.Params) { p.Split.WeightCounts = 0 }, "the share of weight-counts is 0"},
+		{func(p *kernel.Params) { p.Split.Counts = 0 }, "shares.counts is 0"},
+		{func(p *kernel.Params) { p.Split.Mean = nan }, "shares.mean is NaN"},
+		{func(p *kernel.Params) { p.Split.Bias = 1 }, "shares.bias is 1"},
+		{func(p *kernel.Params) { p.Split.Gramian = 0 }, "shares.gramian is 0"},
+		{func(p *kernel.Params) { p.Split.WeightCounts = 0 }, "shares.weight-counts is 0"},
 		{func(p *kernel.Params) { p.Split.Counts, p.Split.Bias = 0.5, 0.5 }, "the statistics need some"},
 	} {
 		p := full(10, 2)

@@ -26,11 +26,9 @@ func (e *Problems) AtLeast(name string, x, least int) {
 	}
 }
 
-// Share checks the share of a release, or of a release that the settings leave out.
-func (e *Problems) Share(name string, x float64, released bool) {
-	if !(x >= 0 && x < 1) {
-		e.Add("the share of %s is %v; it must be from 0 to below 1", name, x)
-	} else if released && x == 0 {
-		e.Add("the share of %s is 0, but they are released; it must be positive", name)
+// WithinOrZero checks a setting against the range of its key, unless it is zero and not needed.
+func (e *Problems) WithinOrZero(k config.NumberKey, x float64, needed bool) {
+	if needed || x != 0 {
+		e.Within(k, x)
 	}
 }

@@ -36,16 +36,14 @@ func (Biasing) Read(p *kernel.Params, s settings.Settings) {
 }
 
 func (Biasing) check(p *kernel.Params, e *settings.Problems) {
-	e.Share("bias", p.Split.Bias, p.Bias)
-	e.Share("weight-counts", p.Split.WeightCounts, p.WeighsItems())
+	e.WithinOrZero(settings.Keys.ShareBias, p.Split.Bias, p.Bias)
+	e.WithinOrZero(settings.Keys.ShareWeightCounts, p.Split.WeightCounts, p.WeighsItems())
 	if !p.Bias {
 		return
 	}
 	e.Within(settings.Keys.ClipBias, p.ClipBias)
 	e.Within(settings.Keys.NormBias, p.NormBias)
-	if p.BiasRounds != 0 {
-		e.Within(settings.Keys.BiasRounds, float64(p.BiasRounds))
-	}
+	e.WithinOrZero(settings.Keys.BiasRounds, float64(p.BiasRounds), false)
 	if !p.Learned() {
 		e.Within(settings.Keys.BiasRidge, p.BiasRidge)
 	}

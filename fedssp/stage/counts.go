@@ -25,7 +25,7 @@ func (Counting) Read(p *kernel.Params, s settings.Settings) {
 }
 
 func (Counting) check(p *kernel.Params, e *settings.Problems) {
-	e.Share("counts", p.Split.Counts, p.ReleasesCounts())
+	e.WithinOrZero(settings.Keys.ShareCounts, p.Split.Counts, p.ReleasesCounts())
 	if p.ReleasesCounts() {
 		e.Within(settings.Keys.CountCap, float64(p.CountCap))
 		e.Within(settings.Keys.CountMargin, p.CountMargin)

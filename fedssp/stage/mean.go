@@ -24,7 +24,7 @@ func (Averaging) Read(p *kernel.Params, s settings.Settings) {
 }
 
 func (Averaging) check(p *kernel.Params, e *settings.Problems) {
-	e.Share("mean", p.Split.Mean, p.WithMean())
+	e.WithinOrZero(settings.Keys.ShareMean, p.Split.Mean, p.WithMean())
 	e.Within(settings.Keys.MeanCap, float64(p.MeanCap))
 }
 

@@ -35,7 +35,7 @@ func (Statistics) Read(p *kernel.Params, s settings.Settings) {
 const maxSums = 100_000
 
 func (Statistics) check(p *kernel.Params, e *settings.Problems) {
-	e.Share("gramian", p.Split.Gramian, p.Rounds > 0 && p.Solver.SecondOrder())
+	e.WithinOrZero(settings.Keys.ShareGramian, p.Split.Gramian, p.Rounds > 0 && p.Solver.SecondOrder())
 	if p.Rounds > 0 {
 		e.Within(settings.Keys.NormItems, p.NormItems)
 		e.Within(settings.Keys.ItemRidge, p.ItemRidge)
@@ -52,18 +52,15 @@ func (Statistics) check(p *kernel.Params, e *settings.Problems) {
 	if p.Rounds == 0 && !p.Bias && !p.OnlyPopularity() {
 		e.Add("rounds is 0 and there is no bias stage; nothing would be learned")
 	}
+	e.WithinOrZero(settings.Keys.SamplingRate, p.SamplingRate, false)
+	e.WithinOrZero(settings.Keys.Growth, p.Growth, false)
+	e.Within(settings.Keys.Resample, float64(p.Resample))
 	switch {
-	case !(p.SamplingRate >= 0 && p.SamplingRate <= 1):
-		e.Add("sampling-rate is %v; it must be from 0 to 1", p.SamplingRate)
-	case p.Resample < 1:
-		e.Add("resample is %d; it must be at least 1", p.Resample)
+	case p.Resample < 1: // reported above
 	case p.Resample > 1 && solver.Of(p).AgainstSums(p) != "":
 		e.Add("resample is %d; %s", p.Resample, solver.Of(p).AgainstSums(p))
 	case p.Rounds > maxSums/p.Resample:
 		e.Add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
-	}
-	if p.Growth != 0 {
-		e.Within(settings.Keys.Growth, p.Growth)
 	}
 }
 
