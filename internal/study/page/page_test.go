@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/pagetest"
 	"github.com/fedsim/fedsim/internal/study"
 )
 
@@ -71,7 +72,7 @@ func TestPageSaysWhatRunsCameTo(t *testing.T) {
 	text := written(t)
 	for _, want := range []string{
 		"At ε = 1, ssp-c has 0.9100, of one seed.", "At ε = 5, ssp-c has 0.9500, of one seed.", " --out again --name ", "biases, not private: 0.8800",
-		"What 2 runs came to", "e^ε = 2.72,", "e^ε = 149,", "<td>holds</td>", "fedsim plot ", "--figure learning --out learning.svg", "fedsim run --from ",
+		"What 2 runs came to", "e^ε = 2.72,", "e^ε = 149,", ">holds</td>", "fedsim plot ", "--figure learning --out learning.svg", "fedsim run --from ",
 		"(epsilon=5, delta=1e-05, unit=user, relation=zero-out",
 	} {
 		if !strings.Contains(text, want) {
@@ -84,8 +85,9 @@ func TestPageSaysWhatRunsCameTo(t *testing.T) {
 // headings, scopes of table heads, and scrolling parts that the keyboard reaches.
 func TestPageForEverybody(t *testing.T) {
 	text := written(t)
-	if !strings.Contains(text, `<html lang="en">`) {
-		t.Error("no language")
+	pagetest.Check(t, text)
+	if !strings.Contains(text, `data-head="test_rmse"`) {
+		t.Error("on a phone test_rmse has no name beside its value")
 	}
 	pictures := regexp.MustCompile(`role="img" aria-labelledby="(t-[a-z-]+)"><title id="(t-[a-z-]+)">[^<]+</title>`).FindAllStringSubmatch(text, -1)
 	if n := strings.Count(text, `role="img"`); len(pictures) != n || n < 4 {
@@ -140,7 +142,7 @@ func TestSection(t *testing.T) {
 	text := b.String()
 	for _, want := range []string{`<h2 id="s">A &lt;section&gt;</h2>`, "Found &lt;falsely&gt;", "<p>Some words.</p>", "<li>Much.</li>", "fedsim attack\n",
 		`M58.0 283.2L343.0 149.0L628.0 14.8"`, // 274 units are 4 decades and 2 log10(1.1): 2.78 of room at either end
-		">∞</text>", "<td>0.7000 (0.6900 to 0.9000)</td>", "<caption>All</caption>"} {
+		">∞</text>", ">0.7000 (0.6900 to 0.9000)</td>", "<caption>All</caption>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text[strings.Index(text, "<main>"):])
 		}
