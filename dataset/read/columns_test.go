@@ -124,7 +124,7 @@ func TestDuplicates(t *testing.T) {
 	}
 	for _, o := range []Options{{Duplicates: DuplicatesError}, {}} {
 		_, err := Open(t.Context(), clicks, o)
-		if want := `c.csv:4: user "a" has rated item "x" on line 2 already; keep one of the two, or say what duplicates are`; err == nil || !strings.HasSuffix(err.Error(), want) {
+		if want := `c.csv:4: user "a" has rated item "x" on line 2 already; keep one of the two, or choose with --duplicates last`; err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

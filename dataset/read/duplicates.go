@@ -89,7 +89,7 @@ func (t *table) unique(r dataset.Ratings, perm []int32, userIDs, itemIDs []strin
 	}
 	if t.skipped == nil {
 		p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })
-		return nil, again(p[1], p[0], "%s %q has rated %s %q on %s already; keep one of the two, or say what duplicates are")
+		return nil, again(p[1], p[0], "%s %q has rated %s %q on %s already; keep one of the two, or choose with --duplicates last")
 	}
 	for _, p := range twice {
 		t.skipped(again(p[0], p[1], "%s %q rates %s %q again on %s, which counts"))

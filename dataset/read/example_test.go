@@ -36,7 +36,7 @@ func ExampleOpen_badFile() {
 		fmt.Println("line", at.Line)
 	}
 	// Output:
-	// testdata/bad/duplicate.csv:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or say what duplicates are
+	// testdata/bad/duplicate.csv:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or choose with --duplicates last
 	// line 6
 }
 

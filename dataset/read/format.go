@@ -98,7 +98,7 @@ func isIMDb(record [][]byte) bool {
 	return len(id) >= 7 && id[0] == '0' && len(bytes.Trim(id, "0123456789")) == 0
 }
 
-const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or others that are named (columns)"
+const wantColumns = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or other names by --columns user=NAME,item=NAME,rating=NAME"
 
 // ratingsFiles are the names of the file that is looked for in a folder.
 var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet", tasteProfile.file}

@@ -128,7 +128,7 @@ func TestDigest(t *testing.T) {
 // TestOpenBadFile gives the exact message for every bad fixture.
 func TestOpenBadFile(t *testing.T) {
 	const (
-		want    = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or others that are named (columns)"
+		want    = "want the columns userId, movieId, rating (MovieLens) or user, item, rating (any CSV), or other names by --columns user=NAME,item=NAME,rating=NAME"
 		orRows  = want + ", or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)"
 		first   = "; if it is a rating, there is no header: --columns user=1,item=2,rating=3"
 		dat     = "UserID::MovieID::Rating::Timestamp"
@@ -155,7 +155,7 @@ func TestOpenBadFile(t *testing.T) {
 		"empty-user.csv":      `:3: user is empty; every row needs one`,
 		"empty-item.csv":      `:2: movieId is empty; every row needs one`,
 		// The first repetition in the file, past a blank line, not the first pair.
-		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or say what duplicates are`,
+		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or choose with --duplicates last`,
 		"bare-quote.csv":  `:2: quote inside an unquoted field; enclose the field in quotes and double those inside`,
 		"after-quote.csv": `:2: text after a closing quote; want a comma or the end of the line`,
 		"open-quote.csv":  `:3: quoted field is not closed; add the closing quote`,
@@ -165,7 +165,7 @@ func TestOpenBadFile(t *testing.T) {
 		"short.dat":         `:2: 3 fields, want 4 (` + dat + `)`,
 		"word.dat":          `:1: rating "four" is not a number; want a number from 0.5 to 5`,
 		"single-colons.dat": `:1: no header: the first line is "1:661:4:978302109"; ` + orRows,
-		"duplicate.dat":     `:4: UserID "1" has rated MovieID "661" on line 1 already; keep one of the two, or say what duplicates are`,
+		"duplicate.dat":     `:4: UserID "1" has rated MovieID "661" on line 1 already; keep one of the two, or choose with --duplicates last`,
 		"too-high.data":     `:1: rating "6" is outside the range 1 to 5; correct it, or set the scale by rating-min and rating-max`,
 		"three.data":        `:1: 3 fields, want 4 (` + tabbed + `)`,
 		"empty-item.data":   `:1: item id is empty; every row needs one`,

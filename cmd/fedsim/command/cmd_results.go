@@ -48,7 +48,7 @@ func (c *resultsCmd) Run(ctx context.Context, s streams) error {
 	case c.Over != "":
 		keys, failed := t.Over(c.Over)
 		if failed != nil {
-			return failed
+			return cli.Misusef("--over: %w", failed)
 		}
 		t = t.Means(keys)
 	}

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
 )
 
@@ -201,8 +204,26 @@ func hint(err error) string {
 	if k := config.Find(m[1]); k != nil {
 		return fmt.Sprintf("it is a key without a flag: --set %s=VALUE", k.Name)
 	}
+	if others := takers(m[1]); len(others) > 0 {
+		return fmt.Sprintf("other commands take it: %s", strings.Join(others, ", "))
+	}
 	near := config.Nearest(m[1])[:3]
 	return fmt.Sprintf("keys with similar names: %s; fedsim keys lists all", strings.Join(near, ", "))
+}
+
+// takers returns the commands that take a flag.
+func takers(flag string) (list []string) {
+	c := newCommands()
+	parser, err := cli.Program{Name: "fedsim"}.Parser(&c)
+	if err != nil {
+		return nil
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag }) {
+			list = append(list, leaf.FullPath())
+		}
+	}
+	return list
 }
 
 // values holds what a shell completes after the flags whose values are no fixed list.

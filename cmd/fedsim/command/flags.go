@@ -104,7 +104,7 @@ func (f *experimentFlags) settings() ([]config.Setting, error) {
 	}
 	for _, s := range said {
 		if isList(s) {
-			return nil, cli.Misusef("%s: run takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
+			return nil, cli.Misusef("%s: this command takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
 		}
 	}
 	return append(list, said...), nil
