@@ -9,8 +9,12 @@
 //
 // While no client is missing, rounds are set up ahead: keys for the next round
 // travel with the masked inputs of the present one, and shares with the answers to
-// unmask. A round then takes two exchanges with each client instead of four.
+// unmask. A round then takes three exchanges with each client instead of five.
 // Confirming survivors takes one more, and so does replacing noise.
+//
+// A client that has its masked input ready says that it is prepared, and waits until the
+// aggregator tells it to proceed. Clients charge their ledgers only then. So a round that
+// loses too many clients before costs nothing, and waits until they are back.
 package aggregator
 
 import (
@@ -78,8 +82,8 @@ type Config struct {
 	// Tail is how long a stage goes on once enough have answered, for the others. 0: until
 	// StageTimeout.
 	Tail time.Duration
-	// Gather is how long all rounds of a session together wait until as many clients are connected as they require.
-	// One that cannot begin costs nothing. 0: it begins at once. It goes by Presence.
+	// Gather is how long all rounds of a session together wait until as many clients are connected, and then prepared,
+	// as they require. A round costs nothing before. 0: a round begins at once, and once only. It goes by Presence.
 	Gather time.Duration
 	// Excluded are clients that the session is without from the start: those that were
 	// excluded before its aggregator was made anew.
@@ -95,37 +99,12 @@ type Aggregator struct {
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its round; an earlier or equal one is refused
 	held    *heldPlan          // waits for clients; nil: no plan does
-	waited  time.Duration      // how long plans of the session have waited
+	waited  time.Duration      // how long plans of the session have waited, with the setups that were given up
+	anew    uint32             // the setups of the latest plan that were given up
 	lines   []connection       // by client; none without Config.Presence
 	blame   blame              // of who lied in the session
 
 	verification verification
-}
-
-// round is a round in progress, or one that is set up.
-type round struct {
-	setup    protocol.Setup
-	chosen   []protocol.ClientID // whom it asks, in the order in which they are told
-	ahead    bool                // it was set up before there was a plan
-	plan     *protocol.Plan      // nil before there is one
-	sum      Sum
-	stage    protocol.Stage
-	deadline time.Time
-	tail     time.Time // when it is over; zero before enough have answered the present stage
-	wake     time.Time // that was asked for last; zero: the deadline
-	missed   []bool    // by client: it has not heard what it would have to answer
-	// verifying[c] says that client c has answered the present stage, and that its
-	// message is still to be verified.
-	verifying []bool
-	// awaited[c] is the stage that client c is expected to answer or, if it was
-	// lost, was; answered at the present stage, it is the one that follows.
-	awaited  []protocol.Stage
-	expected int
-	answered int
-	inputs   int    // answered at the stage masked-input: |U1|
-	unmasked int    // answered at the stage unmask: |U2|
-	summing  uint64 // ID of the work that sums up; 0 before
-	relayed  relayed
 }
 
 // New makes an aggregator.
@@ -198,6 +177,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 		a.blame, a.next, a.waited = newBlame(), nil, 0 // who lied in another session did not in this
 	}
 	a.stopWaiting(now)
+	a.anew = 0
 	if a.holds(p) {
 		return a.await(now, p)
 	}
@@ -208,12 +188,12 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 // still connected.
 func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	r, ahead := a.next, true
-	if r == nil || r.setup != p.Setup() || r.stage != protocol.StageMaskedInput || !a.usable(r) {
+	if r == nil || r.setup != p.Setup() || r.stage != protocol.StagePrepared || !a.usable(r) {
 		var err error
 		if r, err = a.newRound(p.Setup()); err != nil {
 			return refused(p, err)
 		}
-		ahead = false
+		ahead, r.anew = false, a.anew
 	}
 	if err := r.sum.Begin(p); err != nil {
 		return refused(p, err)
@@ -221,7 +201,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	a.session, a.last = p.Session, p.Round
 	a.round, a.next = r, nil
 	a.verification.closing = false
-	r.plan = p
+	r.plan, r.begun = p, now
 	r.begin(now.Add(a.cfg.StageTimeout))
 	var eff protocol.Effects
 	if ahead {
@@ -229,7 +209,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	} else {
 		eff.Send = make([]protocol.Envelope, len(r.chosen))
 		for i, id := range r.chosen {
-			eff.Send[i] = toClient(id, &protocol.Announce{Plan: p})
+			eff.Send[i] = toClient(id, &protocol.Announce{Plan: p, Anew: r.anew})
 		}
 	}
 	a.sent(r, eff.Send)
@@ -323,51 +303,6 @@ func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	return events
 }
 
-// admits says why a client's message is not one that the present stage waits for.
-func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
-	_, stage := m.At()
-	switch {
-	case stage != r.stage || r.plan == nil && stage == protocol.StageMaskedInput:
-		return fmt.Errorf("the stage %s is in progress", r.stage)
-	case int(from) >= len(r.awaited):
-		return errors.New("the client is not enrolled")
-	case r.stale(m):
-		return errors.New("it is of another setup of the round")
-	case r.awaited[from] != stage || r.verifying[from]:
-		return errors.New("the client has answered already, or was lost before")
-	}
-	return nil
-}
-
-// complete reports whether nobody else is waited for at the present stage: all have answered who may, or as many as
-// the round is to go on with.
-func (r *round) complete() bool { return r.answered >= min(r.expected, r.setup.Cohort.Wanted()) }
-
-// following is the stage after the present one.
-func (r *round) following() protocol.Stage {
-	return protocol.StageFlow{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
-}
-
-// close ends the present stage, of which enough clients must be left.
-func (r *round) close() error {
-	if need := r.setup.Cohort.Required(); r.answered < need {
-		return &protocol.TooFew{Round: r.setup.Round, Stage: r.stage, Left: r.answered, Required: need}
-	}
-	return r.sum.Close(r.stage)
-}
-
-// advance opens the stage after a closed one, for those who answered that.
-func (r *round) advance() {
-	r.stage = r.following()
-	r.expected, r.answered = r.answered, 0
-	r.relayed = relayed{}
-}
-
-// begin sets when the present stage ends at the latest.
-func (r *round) begin(deadline time.Time) {
-	r.deadline, r.tail, r.wake = deadline, time.Time{}, deadline
-}
-
 // closeStage ends the stage in progress, once what has come is verified: whoever has not
 // answered is lost.
 func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
@@ -379,15 +314,18 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	if waits {
 		return eff
 	}
+	eff.Events = append(eff.Events, a.dismiss(r)...)
 	for c, stage := range r.awaited {
 		if stage == r.stage {
-			eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round,
-				Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage})
+			eff.Events = append(eff.Events, lost(r, c))
 		}
 	}
 	if err := r.close(); err != nil {
 		a.next = nil
 		eff.Events = append(eff.Events, a.exclude(r.setup.Round, r.sum.Culprits())...)
+		if a.repeats(now, r, err) {
+			return a.repeat(now, eff)
+		}
 		return a.failed(eff, err)
 	}
 	switch r.stage {
@@ -423,7 +361,7 @@ func (a *Aggregator) hand(r *round) []protocol.Envelope {
 	for c, stage := range r.awaited {
 		if stage == r.following() {
 			id := protocol.ClientID(c)
-			out = append(out, toClient(id, a.withRoster(id, r.sum.Next(r.stage, id))))
+			out = append(out, toClient(id, a.withRoster(id, r.opening(id))))
 		}
 	}
 	return out

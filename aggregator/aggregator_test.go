@@ -116,7 +116,7 @@ func TestAbortMatrix(t *testing.T) {
 // Losses add up over the stages: the fourth of any four is one too many.
 func TestAbortMatrixOverStages(t *testing.T) {
 	const n, tolerance = 7, 3
-	for pattern := range 3 * 3 * 3 * 3 {
+	for pattern := range 3 * 3 * 3 * 3 * 3 {
 		lost := make(map[protocol.Stage]int)
 		left, survivors, aborts := n, n, protocol.Stages
 		p := pattern
@@ -145,6 +145,7 @@ func TestAbortMatrixOverStages(t *testing.T) {
 // that are left, from the last, are lost as are given.
 func (b *bench) round(lost map[protocol.Stage]int) (*protocol.Abort, *protocol.Result) {
 	b.t.Helper()
+	b.waits = true
 	b.command("open 1")
 	left := b.n
 	for _, stage := range b.stages() {
@@ -430,16 +431,17 @@ func TestEmptyMessages(t *testing.T) {
 // The end of each stage is reported, once and in order.
 func TestStagesAreReported(t *testing.T) {
 	b := newBench(t, 3, 0)
+	b.waits = true
 	b.command("open 1")
 	var got []string
-	for _, line := range []string{"advertise 1", "share 1", "masked-input 1", "unmask 1"} {
+	for _, line := range []string{"advertise 1", "share 1", "prepared 1", "masked-input 1", "unmask 1"} {
 		for id := range 3 {
 			for _, e := range b.command(fmt.Sprint(id, " ", line)).Events {
 				got = append(got, fmt.Sprint(e.Kind, " ", e.Round, " ", e.Stage, " after client ", id))
 			}
 		}
 	}
-	want := []string{"stage-closed 1 advertise after client 2", "stage-closed 1 share after client 2",
+	want := []string{"stage-closed 1 advertise after client 2", "stage-closed 1 share after client 2", "stage-closed 1 prepared after client 2",
 		"stage-closed 1 masked-input after client 2", "stage-closed 1 unmask after client 2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("events are %v, want %v", got, want)

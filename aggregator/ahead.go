@@ -18,15 +18,17 @@ func (a *Aggregator) openNext() {
 	}
 }
 
-// stale says whether a message is of the other setup of its round: with keys
-// or shares of that, nobody could go on in this one.
+// stale reports whether a message is of another setup of its round. No client could go on in
+// this setup with the keys or shares of another.
 func (r *round) stale(m protocol.StageMessage) bool {
 	switch m := m.(type) {
 	case *protocol.Advertise:
-		return m.Ahead != r.ahead
+		return m.Ahead != r.ahead || m.Anew != r.anew
 	case *protocol.Shares:
-		return m.Ahead != r.ahead
-	default: // nothing else is sent in a setup
+		return m.Ahead != r.ahead || m.Anew != r.anew
+	case *protocol.Prepared:
+		return m.Anew != r.anew
+	default: // nothing else is sent before clients are told to proceed
 		return false
 	}
 }
@@ -38,7 +40,7 @@ func (a *Aggregator) begin(r *round) protocol.Effects {
 	var eff protocol.Effects
 	for c, stage := range r.awaited {
 		id := protocol.ClientID(c)
-		if stage == protocol.StageMaskedInput {
+		if stage == protocol.StagePrepared {
 			delivery, _ := r.sum.Next(protocol.StageShare, id).(*protocol.Delivery)
 			eff.Send = append(eff.Send, toClient(id, &protocol.Announce{Plan: r.plan, Delivery: delivery}))
 		} else if a.next != nil && !a.blame.excluded[id] {

@@ -1,13 +1,17 @@
 package aggregator
 
 import (
+	"errors"
 	"time"
 
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// heldPlan is a plan whose round has not begun, since too few clients are connected. No client has heard of it, so
-// it has cost nothing.
+// A round waits for clients if too few are connected, or if too few of those that were told of it are prepared. No
+// client has been told to send its masked input before, so the round has cost nothing. All that was set up is given
+// up, and the same plan is announced again. Clients that have computed their inputs keep them.
+
+// heldPlan is a plan that waits.
 type heldPlan struct {
 	plan     *protocol.Plan
 	since    time.Time
@@ -48,11 +52,40 @@ func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
 		return a.release(now)
 	}
 	m := &protocol.Held{Round: p.Round, Connected: n, Required: p.Cohort.Required()}
+	wake := a.held.deadline
+	if n >= m.Required { // they were connected before, too
+		a.held.begins = now.Add(a.cfg.Grace)
+		wake = earlier(wake, a.held.begins)
+	}
 	return protocol.Effects{
 		Send:   []protocol.Envelope{toServer(m)},
-		Wake:   a.held.deadline,
+		Wake:   wake,
 		Events: []protocol.Event{{Kind: protocol.RoundHeld, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: m}},
 	}
+}
+
+// repeatable reports whether a round may still be given up at no cost, to be set up anew. Parties with noise of their
+// own are charged as soon as they train.
+func (a *Aggregator) repeatable(r *round) bool {
+	return r.stage < protocol.StageMaskedInput && !r.plan.OwnNoise() && a.cfg.Presence && a.cfg.Gather > 0
+}
+
+// repeats reports whether a round that ends by an error waits for clients instead.
+func (a *Aggregator) repeats(now time.Time, r *round, err error) bool {
+	_, few := errors.AsType[*protocol.TooFew](err)
+	_, could := a.reach(r.setup)
+	return few && a.repeatable(r) && could >= r.setup.Cohort.Required() && a.waited+now.Sub(r.begun) < a.cfg.Gather
+}
+
+// repeat gives up the setup of the round in progress, and has its plan wait. The time that the setup took counts as
+// waited, so that a session ends whatever its clients do.
+func (a *Aggregator) repeat(now time.Time, eff protocol.Effects) protocol.Effects {
+	r := a.round
+	a.waited += now.Sub(r.begun)
+	a.anew++
+	held := a.await(now, r.plan)
+	held.Events = append(eff.Events, held.Events...)
+	return held
 }
 
 // stopWaiting ends the wait of a held plan, if there is one.
@@ -110,7 +143,7 @@ func (a *Aggregator) usable(r *round) bool {
 	}
 	n := 0
 	for c, stage := range r.awaited {
-		if stage == protocol.StageMaskedInput && a.here(c) {
+		if stage == protocol.StagePrepared && a.here(c) {
 			n++
 		}
 	}

@@ -42,7 +42,7 @@ func TestRoundWaitsForClients(t *testing.T) {
 			tick 20s         ->  wake 1m0s
 			connected 2 3    -> wake 21s
 			tick 21s         -> announce(1) 0,1,2,3,4, wake 31s, round-opened
-			disconnected 2 3 ->
+			disconnected 2 3 -> wake 22s
 			open 2           -> held 2 (2 of 3), wake 1m0s, round-held`,
 		"the others decline the session": `
 			tick 5s -> wake 1m0s
@@ -145,7 +145,7 @@ func TestHeldRoundLeavesExcludedClientsOut(t *testing.T) {
 			tick 60s         -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, round-aborted`},
 		"too few are left": {[]protocol.ClientID{2, 3, 4}, `
 			open 1        -> announce(1) 0,1, wake 10s, round-opened
-			0-1 advertise 1 -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, round-aborted`},
+			0 advertise 1 -> abort 1: round 1: 1 clients left after the stage advertise, 3 required, lost 1 advertise, round-aborted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Gather: time.Minute, Excluded: c.excluded})

@@ -51,29 +51,80 @@ func (a *Aggregator) sent(r *round, list []protocol.Envelope) {
 	}
 }
 
-// pending says whether anybody may still answer the present stage, and until when that is
-// so at least for whoever may come back; zero if nobody has to.
-func (a *Aggregator) pending(r *round, now time.Time) (any bool, back time.Time) {
+// pending counts the clients that may still answer the present stage, and returns until when that
+// is so at least for the clients that may come back; zero if there are none.
+func (a *Aggregator) pending(r *round, now time.Time) (n int, back time.Time) {
+	leaves := a.leaves(r)
 	for c, stage := range r.awaited {
-		if stage != r.stage || r.missed[c] {
+		answered := leaves && stage == r.following()
+		if stage != r.stage && !answered || r.missed[c] {
 			continue
 		}
 		if a.here(c) {
-			any = true
+			if !answered {
+				n++
+			}
 			continue
 		}
 		if end := a.lines[c].lost.Add(a.cfg.Grace); a.lines[c].number > 0 && now.Before(end) {
-			any = true
+			n++
 			if back.IsZero() || end.Before(back) {
 				back = end
 			}
 		}
 	}
-	return any, back
+	return n, back
+}
+
+// leaves reports whether clients that have answered the present stage are to be there at its end: a client that was
+// prepared and is gone would not hear that it is to proceed.
+func (a *Aggregator) leaves(r *round) bool {
+	return r.stage == protocol.StagePrepared && a.repeatable(r)
+}
+
+// left reports whether a client has answered the present stage and is gone.
+func (a *Aggregator) left(r *round, c int) bool {
+	return r.awaited[c] == r.following() && (r.missed[c] || !a.here(c))
+}
+
+// standing counts the clients that have answered the present stage, and are there if they are to be.
+func (a *Aggregator) standing(r *round) int {
+	n := r.answered
+	if a.leaves(r) {
+		for c := range r.awaited {
+			if a.left(r, c) {
+				n--
+			}
+		}
+	}
+	return n
+}
+
+// dismiss loses the clients that have answered the present stage and are gone.
+func (a *Aggregator) dismiss(r *round) []protocol.Event {
+	if !a.leaves(r) {
+		return nil
+	}
+	var out []protocol.Event
+	for c := range r.awaited {
+		if a.left(r, c) {
+			r.awaited[c] = gone
+			r.expected--
+			r.answered--
+			out = append(out, lost(r, c))
+		}
+	}
+	return out
+}
+
+// lost reports that a client is lost at the present stage.
+func lost(r *round, c int) protocol.Event {
+	return protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round, Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage}
 }
 
 // settle ends the present stage if its time is over, or if enough have answered and either
-// nobody else may or the tail is over. Otherwise it asks to be woken when that can change.
+// no other client may or the tail is over, or if a round that can be repeated will not have enough.
+// Otherwise it asks to be woken when that can change.
 func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	if a.held != nil {
 		return a.release(now)
@@ -85,18 +136,20 @@ func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	if !now.Before(r.deadline) {
 		return a.closeStage(now)
 	}
-	if r.answered < r.setup.Cohort.Required() {
+	need, answered := r.setup.Cohort.Required(), a.standing(r)
+	enough := answered >= need
+	if !enough && !a.repeatable(r) {
 		return protocol.Effects{}
 	}
 	wake := r.deadline
 	if a.cfg.Presence {
-		any, back := a.pending(r, now)
-		if !any {
+		n, back := a.pending(r, now)
+		if n == 0 || answered+n < need {
 			return a.closeStage(now)
 		}
 		wake = earlier(wake, back)
 	}
-	if a.cfg.Tail > 0 {
+	if enough && a.cfg.Tail > 0 {
 		if r.tail.IsZero() {
 			r.tail = now.Add(a.cfg.Tail)
 		}

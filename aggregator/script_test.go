@@ -31,7 +31,7 @@ func (serial) Each(n int, f func(int)) {
 // stages are those of a sum that does not confirm its survivors; and of one whose
 // noise is replaced.
 var (
-	stages          = []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}
+	stages          = []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageUnmask}
 	replacingStages = append(slices.Clone(stages), protocol.StageReplace)
 )
 
@@ -58,10 +58,12 @@ type bench struct {
 	aggregator *aggregator.Aggregator
 	n, lose    int
 	replaces   bool   // plans replace noise
+	ownNoise   bool   // clients add noise of their own as they train
 	opened     uint64 // the round of the latest plan that was not refused
 	now        time.Time
 	works      []protocol.Work
 	last       protocol.Effects
+	waits      bool // clients are prepared when the script says so; else as soon as they are asked
 }
 
 func newBench(t *testing.T, n, lose int) *bench {
@@ -89,7 +91,33 @@ func (b *bench) step(in protocol.Input) protocol.Effects {
 			b.opened = e.Round
 		}
 	}
-	return b.last
+	eff := b.last
+	if !b.waits {
+		b.prepare(eff)
+	}
+	return eff
+}
+
+// prepare has the clients that are asked for their inputs say that these are ready, and checks that this only tells
+// them to proceed.
+func (b *bench) prepare(eff protocol.Effects) {
+	b.t.Helper()
+	for _, e := range eff.Send {
+		m := e.Message
+		if a, ok := m.(*protocol.Announce); ok {
+			m = protocol.Piggyback(a)
+		}
+		d, ok := m.(*protocol.Delivery)
+		if !ok {
+			continue
+		}
+		for _, out := range b.receive(e.To, &protocol.Prepared{Round: d.Round}).Send {
+			if m, ok := out.Message.(*protocol.Proceed); !ok || m.Round != d.Round {
+				b.t.Errorf("clients that are prepared for round %d are sent %v", d.Round, out.Message)
+			}
+		}
+		b.last = eff
+	}
 }
 
 func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effects {
@@ -103,7 +131,9 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //	2 share 1    client 2's message of the stage share of round 1
 //	0-2 share 1  that of clients 0, 1 and 2
 //	2 masked-input 1 + advertise 2, the same with what travels with it
+//	2 prepared 1, which a bench that does not wait adds by itself
 //	2 share 2 ahead, of the setup before there is a plan, as all that travels with others is
+//	2 share 2 anew 1, of the setup after one that was given up
 //	malformed 2 masked-input 1, the same with nothing sound in it
 //	registered 2 client 2 has come up anew
 //	connected 2 7    client 2 has a connection, the 7th of the aggregator
@@ -208,6 +238,9 @@ func (b *bench) plan(round uint64) *protocol.Plan {
 	if b.replaces {
 		p.Releases[0].Noise = protocol.Noise{Kind: protocol.TwoRound, Variance: 1}
 	}
+	if b.ownNoise {
+		p.Releases[0].Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 1}
+	}
 	return p
 }
 
@@ -239,15 +272,21 @@ func (b *bench) message(id protocol.ClientID, w []string, rider bool) protocol.S
 	b.t.Helper()
 	round := b.number(w[1])
 	ahead := rider || len(w) == 3 && w[2] == "ahead"
+	var anew uint32
+	if len(w) > 3 && w[2] == "anew" {
+		anew = uint32(b.number(w[3]))
+	}
 	var next protocol.StageMessage
 	if len(w) > 3 && w[2] == "+" {
 		next = b.message(id, w[3:], true)
 	}
 	switch w[0] {
 	case "advertise":
-		return &protocol.Advertise{Round: round, Ahead: ahead}
+		return &protocol.Advertise{Round: round, Ahead: ahead, Anew: anew}
 	case "share":
-		return &protocol.Shares{Round: round, Ahead: ahead}
+		return &protocol.Shares{Round: round, Ahead: ahead, Anew: anew}
+	case "prepared":
+		return &protocol.Prepared{Round: round, Anew: anew}
 	case "masked-input":
 		m := &protocol.MaskedInput{Round: round, Vectors: []protocol.Integers{{Index: []uint32{uint32(id)}, Value: []int64{1}}}}
 		m.Next, _ = next.(*protocol.Advertise)
@@ -331,6 +370,9 @@ func (b *bench) word(m protocol.Message) string {
 func word(m protocol.Message) string {
 	switch m := m.(type) {
 	case *protocol.Announce:
+		if m.Anew > 0 {
+			return fmt.Sprintf("announce(%d anew %d)", m.Plan.Round, m.Anew)
+		}
 		return fmt.Sprintf("announce(%d)", m.Plan.Round)
 	case *protocol.Invite:
 		return fmt.Sprintf("invite(%d)", m.Setup.Round)

@@ -35,6 +35,9 @@ func (a *Aggregator) offer(r *round, from protocol.Party, m protocol.StageMessag
 	if err := r.admits(from.Client, m); err != nil {
 		return a.concluded(r, from, m, err)
 	}
+	if _, stage := m.At(); stage == protocol.StagePrepared {
+		return a.concluded(r, from, m, nil) // the sum has no such stage
+	}
 	if verify := r.sum.Verify(from.Client, m); verify != nil {
 		r.verifying[from.Client] = true
 		a.verification.waiting = append(a.verification.waiting, unverified{r, from, m, verify})
@@ -113,7 +116,7 @@ func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effec
 	var eff protocol.Effects
 	switch r := a.round; {
 	case r == nil || r.summing != 0:
-	case a.verification.closing || r.complete() || r.relayed.asked && !r.collecting():
+	case a.verification.closing || r.complete() && !a.leaves(r) || r.relayed.asked && !r.collecting():
 		eff = a.closeStage(now)
 	default:
 		eff = a.settle(now)

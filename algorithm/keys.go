@@ -228,7 +228,7 @@ func declareFederation() {
 	})
 	SitOut = config.DeclareNumber(config.Key{
 		Name: "sit-out", Kind: config.Real, Default: "0", Range: config.Between(0, 1), Flag: true, Placeholder: "SHARE",
-		Help: "Share of the clients that, lost in one round, may sit the next out, so that it need not be set up anew with everybody: two exchanges instead of four.",
+		Help: "Share of the clients that, lost in one round, may sit the next out, so that it need not be set up anew with everybody: three exchanges instead of five.",
 		Check: func(c config.Config) string {
 			if v, most := SitOut.Value(c), Tolerance.Value(c); v > max(0, most) {
 				return fmt.Sprintf("%v is above the tolerance %v; who sits out is lost to the round", v, most)

@@ -8,7 +8,7 @@ import (
 
 // In the steady state a round is set up while the one before it is under way:
 // keys are advertised with the masked input, and shares dealt with the answer to
-// unmask. A round is then two exchanges with each client instead of four, and
+// unmask. A round is then three exchanges with each client instead of five, and
 // one more each where survivors are confirmed and where noise is replaced.
 
 // ahead makes a round to come; nil if there is none, or if it asks others than this one.
@@ -36,7 +36,7 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	}
 	// What was under way is of a round that is over, and the one before the
 	// next is no longer for this client.
-	c.round, c.next, c.working, c.last = nil, r, working{}, s.Round-1
+	c.round, c.next, c.working, c.last, c.anew = nil, r, working{}, s.Round-1, 0
 	return c.reply(r, c.advertising(r.side()))
 }
 
@@ -62,5 +62,5 @@ func (c *Shared) shareAhead(s side, m *protocol.Roster, run protocol.Runner) (*p
 	if err != nil {
 		return nil, protocol.Stages // no part in it
 	}
-	return out, protocol.StageMaskedInput
+	return out, protocol.StagePrepared
 }

@@ -31,7 +31,7 @@ func heavyAheadBench(t *testing.T, refuse protocol.Kind) *bench {
 const (
 	// toInput1 and ahead1 are round 1 up to the masked input, and all of it.
 	toInput1 = `
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> shares 1
 		delivery 1 5 -> charged 1, masked-input 1 + advertise 2`
@@ -45,15 +45,15 @@ func TestSteadyState(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.script(`
-		announce 2 delivery 5      -> entered 2, work
+		announce 2 delivery 5      -> work
 		run                        -> charged 2, masked-input 2 + advertise 3
 		survivors 2 4 + roster 3 5 -> work
 		run                        -> unmask 2 + shares 3
-		announce 3 delivery 4      -> entered 3, work
+		announce 3 delivery 4      -> work
 		run                        -> charged 3, masked-input 3 + advertise 4
 		survivors 3 4 + roster 4 4 -> work
 		run                        -> unmask 3 + shares 4
-		announce 4 delivery 4      -> entered 4, work
+		announce 4 delivery 4      -> work
 		run                        -> charged 4, masked-input 4
 		survivors 4 4 + roster 5 4 -> work
 		run                        -> unmask 4
@@ -73,7 +73,7 @@ func TestSteadyState(t *testing.T) {
 func TestSteadyStateWithConfirmation(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`
-		announce 1                 -> entered 1, work
+		announce 1                 -> work
 		run                        -> advertise 1
 		roster 1 5                 -> work
 		run                        -> shares 1
@@ -83,7 +83,7 @@ func TestSteadyStateWithConfirmation(t *testing.T) {
 		run                        -> consistency 1
 		quorum 1                   -> work
 		run                        -> unmask 1 + shares 2
-		announce 2 delivery 5      -> entered 2, work
+		announce 2 delivery 5      -> work
 		run                        -> work
 		run                        -> charged 2, masked-input 2 + advertise 3
 		survivors 2 5 + roster 3 5 -> work
@@ -98,7 +98,7 @@ func TestSteadyStateOfASumThatDrawsNoise(t *testing.T) {
 	b.script(toInput1)
 	b.script(`
 		survivors 1 5 + roster 2 5 -> unmask 1 + shares 2
-		announce 2 delivery 5      -> entered 2, work
+		announce 2 delivery 5      -> work
 		run                        -> charged 2, masked-input 2 + advertise 3`)
 }
 
@@ -108,7 +108,7 @@ func TestUnusableInputOfASetUpRound(t *testing.T) {
 	b.script(ahead1)
 	b.trainer.err = errors.New("no such row")
 	b.script(`
-		announce 2 delivery 5 -> entered 2, work
+		announce 2 delivery 5 -> work
 		run                   -> charged 2, masked-input 2 + advertise 3, input-unusable`)
 }
 
@@ -134,7 +134,7 @@ func TestOwnNoiseOfASetUpRound(t *testing.T) {
 func TestOwnNoiseOverBudgetInMidRound(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> work
 		run          -> shares 1
@@ -152,7 +152,7 @@ func TestDeliveryWithoutASetup(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(`
 		announce 1 delivery 5      -> message-ignored
-		announce 1                 -> entered 1, work
+		announce 1                 -> work
 		announce 2 delivery 5      -> message-ignored
 		run                        -> advertise 1
 		announce 2 delivery 5      -> message-ignored
@@ -167,7 +167,7 @@ func TestDeliveryWithoutASetup(t *testing.T) {
 		delivery 2 5               -> message-ignored
 		survivors 2 5              -> message-ignored
 		quorum 2                   -> message-ignored
-		announce 2 delivery 5      -> entered 2, work
+		announce 2 delivery 5      -> work
 		announce 3 delivery 5      -> message-ignored
 		run                        -> charged 2, masked-input 2 + advertise 3`)
 }
@@ -195,7 +195,7 @@ func TestDeliveryForAnotherSetup(t *testing.T) {
 			}
 			b.script("announce 2 delivery 5 -> " + c.want)
 			b.plan = newPlan
-			b.script(`announce 2 delivery 5 -> entered 2, work`)
+			b.script(`announce 2 delivery 5 -> work`)
 		})
 	}
 }
@@ -206,7 +206,7 @@ func TestOneSetupOfAnRound(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.script(`
-		announce 2 delivery 5 -> entered 2, work
+		announce 2 delivery 5 -> work
 		announce 2            -> plan-refused
 		announce 2 delivery 5 -> plan-refused
 		run                   -> charged 2, masked-input 2 + advertise 3
@@ -216,7 +216,7 @@ func TestOneSetupOfAnRound(t *testing.T) {
 	b = aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.script(`
-		announce 2            -> entered 2, work
+		announce 2            -> work
 		announce 2 delivery 5 -> plan-refused
 		run                   -> advertise 2
 		announce 2 delivery 5 -> plan-refused
@@ -233,7 +233,7 @@ func TestPlanSkipsTheSetup(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.script(`
-		announce 3            -> entered 3, work
+		announce 3            -> work
 		announce 2 delivery 5 -> plan-refused
 		roster 2 5            -> message-ignored
 		run                   -> advertise 3
@@ -241,7 +241,7 @@ func TestPlanSkipsTheSetup(t *testing.T) {
 	b = aheadBench(t, secagg.DrawClient)
 	b.script(toInput1)
 	b.script(`
-		announce 3 -> entered 3, work
+		announce 3 -> work
 		run        -> advertise 3
 		roster 2 5 -> message-ignored`)
 }
@@ -264,12 +264,12 @@ func TestBadRosterAhead(t *testing.T) {
 		b.script(`
 			roster 2 5            -> message-ignored
 			announce 2 delivery 5 -> message-ignored
-			announce 2            -> entered 2, work
+			announce 2            -> work
 			run                   -> advertise 2`)
 	}
 	b := heavyAheadBench(t, protocol.KindRoster)
 	b.script(`
-		announce 1                 -> entered 1, work
+		announce 1                 -> work
 		run                        -> advertise 1
 		roster 1 5                 -> work
 		run                        -> shares 1
@@ -283,7 +283,7 @@ func TestBadRosterAhead(t *testing.T) {
 	// By itself, the same.
 	b = heavyAheadBench(t, protocol.KindRoster)
 	b.script(`
-		announce 1    -> entered 1, work
+		announce 1    -> work
 		run           -> advertise 1
 		roster 1 5    -> work
 		run           -> shares 1
@@ -320,7 +320,7 @@ func TestSetupBesideTheRound(t *testing.T) {
 		run                        -> unmask 1
 		roster 2 5                 -> message-ignored
 		delivery 2 5               -> message-ignored
-		announce 2 delivery 5      -> entered 2, work
+		announce 2 delivery 5      -> work
 		delivery 2 5               -> message-ignored
 		run                        -> charged 2, masked-input 2 + advertise 3
 		delivery 2 5               -> message-ignored`)
@@ -332,7 +332,7 @@ func TestSetupBesideTheRound(t *testing.T) {
 		survivors 1 5 + roster 2 5 -> work
 		announce 2 delivery 5      -> message-ignored
 		run                        -> unmask 1
-		announce 2 delivery 5      -> entered 2, work`)
+		announce 2 delivery 5      -> work`)
 	// Survivors without a roster are answered without shares.
 	b = aheadBench(t, secagg.DrawClient)
 	b.script(toInput1)
@@ -345,7 +345,7 @@ func TestSetupBesideTheRound(t *testing.T) {
 	b.script(toInput1)
 	b.script(`
 		roster 2 5            -> shares 2 ahead
-		announce 2 delivery 5 -> entered 2, work
+		announce 2 delivery 5 -> work
 		survivors 1 5         -> message-ignored
 		run                   -> charged 2, masked-input 2 + advertise 3
 		survivors 1 5         -> message-ignored`)
@@ -355,7 +355,7 @@ func TestSetupBesideTheRound(t *testing.T) {
 func TestEverythingTwice(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> work
 		run          -> shares 1
@@ -381,7 +381,7 @@ func TestEverythingTwice(t *testing.T) {
 	again(round1...)
 	b.script(`run -> unmask 1 + shares 2`)
 	again(round1...)
-	b.script(`announce 2 delivery 5 -> entered 2, work`)
+	b.script(`announce 2 delivery 5 -> work`)
 	again(append(round1, "announce 2 delivery 5")...)
 	b.script(`run -> work`)
 	again(append(round1, "announce 2 delivery 5", "delivery 2 5")...)
@@ -401,7 +401,7 @@ func TestLeavingEndsTheSetup(t *testing.T) {
 		survivors 1 2         -> plan-refused
 		roster 2 5            -> message-ignored
 		announce 2 delivery 5 -> message-ignored
-		announce 2            -> entered 2, work`)
+		announce 2            -> work`)
 }
 
 // A plan whose delivery is no good uses the round up, and no budget: what is
@@ -410,7 +410,7 @@ func TestBadDeliveryIsNotCharged(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
 	b.script(`
-		announce 2 delivery 2 -> entered 2, work
+		announce 2 delivery 2 -> work
 		run                   -> plan-refused
 		delivery 2 5          -> message-ignored
 		roster 3 5            -> message-ignored
@@ -424,7 +424,7 @@ func TestBadDeliveryIsNotCharged(t *testing.T) {
 		invite 2              -> advertise 2 ahead
 		roster 2 5            -> work
 		run                   -> shares 2 ahead
-		announce 2 delivery 5 -> entered 2, work
+		announce 2 delivery 5 -> work
 		run                   -> work
 		run                   -> plan-refused
 		roster 3 5            -> message-ignored
@@ -440,7 +440,7 @@ func TestOverBudgetAhead(t *testing.T) {
 	b.ledger.left = 1
 	b.script(ahead1)
 	b.script(`
-		announce 2 delivery 5 -> entered 2, work
+		announce 2 delivery 5 -> work
 		run                   -> plan-refused`)
 	if !errors.Is(b.err(), errSpent) {
 		t.Errorf("refused for %v, want the ledger's reason", b.err())
@@ -462,5 +462,5 @@ func TestRestarted(t *testing.T) {
 		announce 3 delivery 5      -> message-ignored
 		invite 3                   -> advertise 3 ahead
 		roster 3 5                 -> shares 3 ahead
-		announce 3 delivery 5      -> entered 3, work`)
+		announce 3 delivery 5      -> work`)
 }

@@ -14,7 +14,7 @@ import (
 type history struct {
 	sent    map[string]bool // messages after the setup
 	masked  uint64          // the latest round of a masked input,
-	begun   uint64          // of a record,
+	set     uint64          // of a setup that was begun with a plan,
 	charged uint64          // and of a charge
 	broken  string
 }
@@ -24,12 +24,8 @@ type history struct {
 // there is no setup of a round that is over.
 func (h *history) observe(eff protocol.Effects) {
 	for _, r := range eff.Persist {
-		switch r := r.(type) {
-		case protocol.Entered:
-			h.expect(r.Round > h.begun, "entered %d after %d", r.Round, h.begun)
-			h.begun = r.Round
-		case protocol.Charged:
-			h.expect(r.Round == h.begun && r.Round > h.charged, "charged %d after it entered %d and charged %d", r.Round, h.begun, h.charged)
+		if r, ok := r.(protocol.Charged); ok {
+			h.expect(r.Round > h.charged, "charged %d after it charged %d", r.Round, h.charged)
 			h.charged = r.Round
 		}
 	}
@@ -37,12 +33,15 @@ func (h *history) observe(eff protocol.Effects) {
 		for m := e.Message; m != nil; m = protocol.Piggyback(m) {
 			m := m.(protocol.StageMessage)
 			round, stage := m.At()
-			if stage == protocol.StageAdvertise || stage == protocol.StageShare {
-				h.expect(round >= h.begun, "sent %s in round %d", word(m), h.begun)
-				h.expect(ahead(m) || round == h.begun, "sent %s in round %d, and not of a setup ahead", word(m), h.begun)
+			if stage < protocol.StageMaskedInput {
+				h.expect(round > h.charged, "sent %s after it charged %d", word(m), h.charged)
+				h.expect(round >= h.set, "sent %s after the setup of %d", word(m), h.set)
+				if !ahead(m) {
+					h.set = round
+				}
 				continue
 			}
-			h.expect(round == h.begun && round == h.charged, "sent %s after it entered %d and charged %d", word(m), h.begun, h.charged)
+			h.expect(round == h.charged, "sent %s after it charged %d", word(m), h.charged)
 			h.expect(!h.sent[word(m)], "sent %s twice", word(m))
 			h.sent[word(m)] = true
 			if stage == protocol.StageMaskedInput {
@@ -64,7 +63,7 @@ func (h *history) expect(holds bool, format string, args ...any) {
 func saying(d interface{ IntN(int) int }, present uint64) string {
 	i := present + uint64(d.IntN(5))/3
 	begins := present + uint64(d.IntN(8)+2)/4 // one time in four the present one again
-	switch n := d.IntN(30); {
+	switch n := d.IntN(36); {
 	case n == 0:
 		return fmt.Sprintf("announce %d", begins)
 	case n <= 2:
@@ -75,6 +74,10 @@ func saying(d interface{ IntN(int) int }, present uint64) string {
 		return fmt.Sprintf("roster %d 5", i)
 	case n <= 15:
 		return fmt.Sprintf("delivery %d 5", i)
+	case n == 30:
+		return fmt.Sprintf("announce %d anew %d", begins, 1+d.IntN(2))
+	case n > 30:
+		return fmt.Sprintf("proceed %d", i)
 	case n == 16:
 		return fmt.Sprintf("survivors %d 5", i)
 	case n <= 22:
@@ -98,14 +101,16 @@ func TestAnyOrder(t *testing.T) {
 		}}
 		h := &history{sent: make(map[string]bool)}
 		b := benchOf(t, cfg)
+		b.waits = true
 		var told []string
 		for range 300 {
-			command := saying(dice, h.begun)
+			command := saying(dice, h.set)
 			switch n := dice.IntN(100); {
 			case n == 0: // it restarts
 				told = append(told, "restart")
-				cfg.Last = h.begun
+				cfg.Last = h.charged
 				b = benchOf(t, cfg)
+				b.waits = true
 				continue
 			case n < 40 && len(b.works) > 0:
 				command = "run"
@@ -123,7 +128,7 @@ func TestAnyOrder(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"advertise", "shares", "masked-input", "+ advertise", "consistency", "unmask", "+ shares"} {
+	for _, what := range []string{"advertise", "shares", "prepared", "masked-input", "+ advertise", "consistency", "unmask", "+ shares"} {
 		if sent[what] < 100 {
 			t.Errorf("%s was sent %d times", what, sent[what])
 		}

@@ -78,6 +78,9 @@ type Sum interface {
 	// Begin takes the plan of the round, before the masked input at the latest. The
 	// stages before that may run while the previous round is under way.
 	Begin(*protocol.Plan) error
+	// Withdraw gives up a round whose masked input has not left the client, so that the round can be set up anew.
+	// The sum answers nothing more. It may be called while an answer is computed.
+	Withdraw()
 
 	Advertise() (*protocol.Advertise, error)
 	Share(*protocol.Roster, protocol.Runner) (*protocol.Shares, error)
@@ -135,19 +138,21 @@ type Config struct {
 // Client is the role of one client. Its methods are for one goroutine at a time.
 type Client struct {
 	*Shared
-	last     uint64  // the latest round taken up; an earlier or equal one is refused
+	last     uint64  // the latest round taken up; an earlier one is refused
+	given    uint64  // the latest round that the ledger was charged for; it is not taken up again
 	works    uint64  // how many computations were asked for
 	working  working // the latest, until its result is here
 	round    *round  // nil between rounds
 	next     *round  // set up ahead, without a plan as yet; nil if there is none
 	id       protocol.ClientID
+	anew     uint32 // the setups of the latest round that were given up, as it was announced
 	finished bool
 }
 
 // New makes a client.
 func New(cfg Config) *Client {
 	s := &Shared{
-		Session: cfg.Session, Noise: cfg.Noise, Rounds: cfg.Rounds, agreed: cfg.Agreed, save: cfg.Save, dense: cfg.Dense,
+		Session: cfg.Session, Noise: cfg.Noise, Rounds: cfg.Rounds, agreed: cfg.Agreed, save: cfg.Save, dense: cfg.Dense, keeps: true,
 		Trainer: func(protocol.ClientID) Trainer { return cfg.Trainer },
 		Entropy: func(protocol.ClientID) entropy.Source { return cfg.Entropy },
 		NewSum:  func(_ protocol.ClientID, s protocol.Setup) (Sum, error) { return cfg.NewSum(s) },
@@ -155,7 +160,7 @@ func New(cfg Config) *Client {
 	if cfg.Ledger != nil {
 		s.Ledger = func(protocol.ClientID) Ledger { return cfg.Ledger }
 	}
-	return &Client{Shared: s, id: cfg.ID, last: cfg.Last}
+	return &Client{Shared: s, id: cfg.ID, last: cfg.Last, given: cfg.Last}
 }
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
@@ -185,7 +190,9 @@ func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 	case *protocol.Roster:
 		return c.rostered(m)
 	case *protocol.Delivery:
-		return c.sendInput(m)
+		return c.delivered(m)
+	case *protocol.Proceed:
+		return c.proceed(m)
 	case *protocol.Survivors:
 		return c.survivors(m)
 	case *protocol.Quorum:
@@ -199,21 +206,26 @@ func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 }
 
 // announced takes up a round: the contribution is computed first, and the
-// client advertises when it is ready or, if the round was set up ahead, sends
+// client advertises when it is ready or, if the round was set up ahead, masks
 // it. A party that noises its own training is charged before it trains, since the
 // steps change what it holds and will publish whether or not the round comes
 // to a sum.
+//
+// A plan that is announced again, before the client was told to proceed, has the
+// round set up anew. The client keeps the inputs that it has computed.
 func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	p := m.Plan
-	if err := c.accept(p); err != nil {
+	if err := c.accept(m); err != nil {
 		return c.refused(p.Round, err) // and the round in progress goes on
 	}
 	r := c.next
+	if m.Delivery != nil && (c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StagePrepared) {
+		return c.ignored(protocol.StagePrepared, fmt.Errorf("round %d is not set up here", p.Round))
+	}
+	before := c.withdraw(p.Round)
 	var err error
 	if m.Delivery == nil {
 		r, err = c.newRound(p.Setup())
-	} else if c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StageMaskedInput {
-		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("round %d is not set up here", p.Round))
 	}
 	if err == nil {
 		err = r.sum.Begin(p)
@@ -221,31 +233,61 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	if err != nil {
 		return c.refused(p.Round, err)
 	}
-	r.plan = p
-	c.last, c.round, c.next = p.Round, nil, nil
-	records := []protocol.Record{protocol.Entered{Session: p.Session, Round: p.Round}}
+	r.plan, r.anew, r.delivery = p, m.Anew, m.Delivery
+	c.last, c.anew, c.round, c.next = p.Round, m.Anew, nil, nil
+	var records []protocol.Record
 	if p.OwnNoise() {
 		if records, err = c.charge(r); err != nil {
 			return c.refused(p.Round, err)
 		}
 	}
 	c.round = r
-	eff := c.preparing(r, m.Delivery)
+	if before != nil {
+		return c.again(before, r)
+	}
+	eff := c.preparing(r)
 	eff.Persist = records
 	return eff
 }
 
-// preparing has the inputs of a round computed, the setup of which a delivery ends if it was set up ahead.
-func (c *Client) preparing(r *round, d *protocol.Delivery) protocol.Effects {
+// withdraw gives up the setup of a round that is announced again, and returns it; nil if there is none.
+func (c *Client) withdraw(number uint64) *round {
+	r := c.round
+	if r == nil || r.setup.Round != number {
+		return nil
+	}
+	r.sum.Withdraw()
+	return r
+}
+
+// again continues in a new setup of a round with the inputs that the client has computed, or is computing.
+func (c *Client) again(before, r *round) protocol.Effects {
+	inputs, noise := before.inputs(), before.noise()
+	switch {
+	case !before.computed:
+		c.working.round = r
+		return protocol.Effects{}
+	case inputs == nil:
+		return c.preparing(r)
+	case r.sum.Heavy():
+		noise = nil // drawn in the setup before, and not in the inputs
+	}
+	c.working = working{}
+	return c.ready(r, contribution{inputs: inputs, shares: noise})
+}
+
+// preparing has the inputs of a round computed, for the latest setup of it.
+func (c *Client) preparing(r *round) protocol.Effects {
 	id := c.begin(r)
 	return protocol.Effects{Work: []protocol.Work{{ID: id, Do: func(run protocol.Runner) protocol.Done {
 		x, err := c.prepare(c.id, r.plan, r.sum, run)
-		return protocol.NewDone(id, err, func(time.Time) protocol.Effects { return c.ready(r, x, d) })
+		return protocol.NewDone(id, err, func(time.Time) protocol.Effects { return c.ready(c.round, x) })
 	}}}}
 }
 
 // accept says why a plan is refused, if it is.
-func (c *Client) accept(p *protocol.Plan) error {
+func (c *Client) accept(m *protocol.Announce) error {
+	p := m.Plan
 	if c.finished {
 		return errors.New("the session is over")
 	}
@@ -255,8 +297,11 @@ func (c *Client) accept(p *protocol.Plan) error {
 	if p.Session != c.Session {
 		return errors.New("the plan is of another session")
 	}
-	if p.Round <= c.last {
+	if p.Round < c.last || p.Round <= c.given || p.Round == c.last && m.Anew <= c.anew {
 		return fmt.Errorf("round %d is not later than %d, the last one taken up", p.Round, c.last)
+	}
+	if r := c.round; r != nil && r.setup.Round == p.Round && r.plan.Hash() != p.Hash() {
+		return fmt.Errorf("round %d was taken up with another plan", p.Round)
 	}
 	if !p.Setup().Chooses(c.id) {
 		return fmt.Errorf("round %d asks %d of %d clients, and this is none of them", p.Round, p.Cohort.Clients, p.Cohort.All())

@@ -13,7 +13,7 @@ import (
 )
 
 const round1 = `
-	announce 1    -> entered 1, work
+	announce 1    -> work
 	run           -> advertise 1
 	roster 1 5    -> shares 1
 	delivery 1 5  -> charged 1, masked-input 1
@@ -24,7 +24,7 @@ func TestRound(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(round1)
 	b.script(`
-		announce 2    -> entered 2, work
+		announce 2    -> work
 		run           -> advertise 2
 		roster 2 3    -> shares 2
 		delivery 2 3  -> charged 2, masked-input 2
@@ -45,7 +45,7 @@ func TestRound(t *testing.T) {
 func TestRoundOfASumThatDrawsNoise(t *testing.T) {
 	b := newBench(t, secagg.DrawSum)
 	b.script(`
-		announce 1    -> entered 1, work
+		announce 1    -> work
 		run           -> advertise 1
 		roster 1 5    -> shares 1
 		delivery 1 5  -> charged 1, masked-input 1`)
@@ -66,7 +66,7 @@ func TestChargesBeforeSending(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	events := []dp.Event{{Mechanism: dp.SkellamMechanism, Variance: 60, L2: 11, L1: 22, Count: 1}}
 	b.script(`
-		announce 1 -> entered 1, work
+		announce 1 -> work
 		run        -> advertise 1
 		roster 1 5 -> shares 1`)
 	if len(b.ledger.charges) != 0 {
@@ -94,11 +94,11 @@ func TestChargesBeforeSending(t *testing.T) {
 func TestAbandonedRoundStaysCharged(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> shares 1
 		delivery 1 5 -> charged 1, masked-input 1
-		announce 2   -> entered 2, work
+		announce 2   -> work
 		run          -> advertise 2
 		roster 2 5   -> shares 2
 		delivery 2 5 -> charged 2, masked-input 2`)
@@ -112,7 +112,7 @@ func TestOverBudget(t *testing.T) {
 	b.ledger.left = 1
 	b.script(round1)
 	b.script(`
-		announce 2   -> entered 2, work
+		announce 2   -> work
 		run          -> advertise 2
 		roster 2 5   -> shares 2
 		delivery 2 5 -> plan-refused`)
@@ -156,7 +156,7 @@ func TestNoLedger(t *testing.T) {
 	b.client = client.New(client.Config{ID: 3, Session: session, Trainer: tr, Noise: new(client.Samplers), Entropy: someEntropy,
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil }})
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> shares 1
 		delivery 1 5 -> charged 1, masked-input 1`)
@@ -200,7 +200,7 @@ func TestRefusesPlans(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, secagg.DrawClient)
 			b.script(`
-				announce 5    -> entered 5, work
+				announce 5    -> work
 				run           -> advertise 5
 				roster 5 5    -> shares 5
 				delivery 5 5  -> charged 5, masked-input 5
@@ -221,7 +221,7 @@ func TestRefusesPlans(t *testing.T) {
 				t.Errorf("the trainer was asked for %v", b.trainer.asked)
 			}
 			b.plan = newPlan
-			b.script(`announce 7 -> entered 7, work`)
+			b.script(`announce 7 -> work`)
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestRefusesPlans(t *testing.T) {
 func TestRefusedPlanLeavesTheRound(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
-		announce 2    -> entered 2, work
+		announce 2    -> work
 		announce 2    -> plan-refused
 		run           -> advertise 2
 		announce 1    -> plan-refused
@@ -247,7 +247,7 @@ func TestRefusedPlanLeavesTheRound(t *testing.T) {
 func TestTooFewSharers(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> shares 1
 		delivery 1 2 -> plan-refused`)
@@ -264,7 +264,7 @@ func TestWrongSurvivors(t *testing.T) {
 	for _, count := range []int{-1, 0, 1, 2, 6, 1 << 40} {
 		b := newBench(t, secagg.DrawClient)
 		b.script(`
-			announce 1   -> entered 1, work
+			announce 1   -> work
 			run          -> advertise 1
 			roster 1 5   -> shares 1
 			delivery 1 5 -> charged 1, masked-input 1`)
@@ -296,7 +296,7 @@ func checkTooFew(t *testing.T, err error, stage protocol.Stage, left int) {
 func TestMoreSurvivorsThanSharers(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
-		announce 1    -> entered 1, work
+		announce 1    -> work
 		run           -> advertise 1
 		roster 1 5    -> shares 1
 		delivery 1 3  -> charged 1, masked-input 1
@@ -309,7 +309,7 @@ func TestSecondSurvivors(t *testing.T) {
 	for _, draw := range []secagg.Draw{secagg.DrawClient, secagg.DrawSum} {
 		b := newBench(t, draw)
 		b.script(`
-			announce 1   -> entered 1, work
+			announce 1   -> work
 			run          -> advertise 1
 			roster 1 5   -> shares 1
 			delivery 1 5 -> charged 1, masked-input 1`)
@@ -335,7 +335,7 @@ func TestOutOfOrder(t *testing.T) {
 		roster 1 5    -> message-ignored
 		delivery 1 5  -> message-ignored
 		survivors 1 5 -> message-ignored
-		announce 1    -> entered 1, work
+		announce 1    -> work
 		roster 1 5    -> message-ignored
 		delivery 1 5  -> message-ignored
 		survivors 1 5 -> message-ignored
@@ -413,15 +413,15 @@ func TestEmptyMessages(t *testing.T) {
 func TestRoundLeftBehind(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
-		announce 1    -> entered 1, work
-		announce 2    -> entered 2, work
+		announce 1    -> work
+		announce 2    -> work
 		run           ->
 		run           -> advertise 2
 		roster 1 5    -> message-ignored
 		roster 2 5    -> shares 2
 		delivery 2 5  -> charged 2, masked-input 2
 		survivors 2 5 -> work
-		announce 4    -> entered 4, work
+		announce 4    -> work
 		run           ->
 		survivors 2 5 -> message-ignored
 		run           -> advertise 4`)
@@ -431,7 +431,7 @@ func TestRoundLeftBehind(t *testing.T) {
 }
 
 func TestFinal(t *testing.T) {
-	for _, before := range []string{"", `announce 1 -> entered 1, work`, round1} {
+	for _, before := range []string{"", `announce 1 -> work`, round1} {
 		b := newBench(t, secagg.DrawClient)
 		if before != "" {
 			b.script(before)
@@ -480,5 +480,5 @@ func TestNotAgreed(t *testing.T) {
 	if !errors.Is(b.err(), other) || len(b.ledger.charges) != 0 || len(b.trainer.asked) != 0 {
 		t.Errorf("refused for %v, after %d charges and %d contributions", b.err(), len(b.ledger.charges), len(b.trainer.asked))
 	}
-	b.script(`announce 2 -> entered 2, work`)
+	b.script(`announce 2 -> work`)
 }

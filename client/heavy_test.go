@@ -24,6 +24,8 @@ func (h *heavy) Confirms() bool { return true }
 
 func (h *heavy) Begin(*protocol.Plan) error { return nil }
 
+func (h *heavy) Withdraw() {}
+
 func unless[M any](h *heavy, k protocol.Kind, m *M) (*M, error) {
 	if h.refuse == k {
 		return nil, errLie
@@ -69,7 +71,7 @@ func heavyBench(t *testing.T, refuse protocol.Kind) *bench {
 func TestHeavySum(t *testing.T) {
 	b := heavyBench(t, protocol.Kinds)
 	b.script(`
-		announce 1    -> entered 1, work
+		announce 1    -> work
 		run           -> advertise 1
 		roster 1 5    -> work
 		roster 1 5    -> message-ignored
@@ -105,19 +107,19 @@ func TestHeavySumRefuses(t *testing.T) {
 		charges int
 	}{
 		{protocol.KindRoster, `
-			announce 1 -> entered 1, work
+			announce 1 -> work
 			run        -> advertise 1
 			roster 1 5 -> work
 			run        -> plan-refused`, 0},
 		{protocol.KindDelivery, `
-			announce 1   -> entered 1, work
+			announce 1   -> work
 			run          -> advertise 1
 			roster 1 5   -> work
 			run          -> shares 1
 			delivery 1 5 -> work
 			run          -> plan-refused`, 0},
 		{protocol.KindQuorum, `
-			announce 1    -> entered 1, work
+			announce 1    -> work
 			run           -> advertise 1
 			roster 1 5    -> work
 			run           -> shares 1
@@ -154,7 +156,7 @@ func TestComplaintsAreReported(t *testing.T) {
 		return &complaining{heavy{p: s, refuse: protocol.Kinds}}, nil
 	}})
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> work
 		run          -> shares 1

@@ -33,7 +33,7 @@ func TestUnusableInput(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.trainer.vectors = []protocol.Vector{{Index: []uint32{}}}
 	b.script(`
-		announce 1 -> entered 1, work
+		announce 1 -> work
 		run        -> advertise 1`)
 	noise := sent(b)
 	if len(noise) != 1 || noise[0].Index != nil || cmp.Equal(noise[0].Value, make([]int64, 4)) {
@@ -58,7 +58,7 @@ func TestUnusableInput(t *testing.T) {
 			b := newBench(t, secagg.DrawClient)
 			b.trainer.vectors, b.trainer.err = c.vectors, c.err
 			b.script(`
-				announce 1 -> entered 1, work
+				announce 1 -> work
 				run        -> advertise 1, input-unusable`)
 			if !errors.Is(b.err(), c.want) {
 				t.Errorf("unusable for %v, want %v", b.err(), c.want)
@@ -81,7 +81,7 @@ func TestNoiseIsAdded(t *testing.T) {
 		b := newBench(t, secagg.DrawClient)
 		b.trainer.vectors = []protocol.Vector{v}
 		b.script(`
-			announce 1 -> entered 1, work
+			announce 1 -> work
 			run        -> advertise 1`)
 		vectors[i] = sent(b)[0].Value
 	}
@@ -101,7 +101,7 @@ func TestNoiseIsAddedToBlocks(t *testing.T) {
 		b := newBench(t, secagg.DrawClient)
 		b.trainer.vectors = []protocol.Vector{v}
 		b.script(`
-			announce 1 -> entered 1, work
+			announce 1 -> work
 			run        -> advertise 1`)
 		sums[i] = sent(b)[0].Value
 	}
@@ -117,7 +117,7 @@ func TestNoiseIsAddedToBlocks(t *testing.T) {
 func TestTrainerMayReuseItsVectors(t *testing.T) {
 	b := newBench(t, secagg.DrawSum)
 	b.script(`
-		announce 1 -> entered 1, work
+		announce 1 -> work
 		run        -> advertise 1`)
 	got := sent(b)
 	b.trainer.vectors[0].Index[0], b.trainer.vectors[0].Value[0] = 0, 0.5
@@ -132,7 +132,7 @@ func TestNoEntropy(t *testing.T) {
 	b.client = client.New(client.Config{ID: 3, Session: session, Trainer: b.trainer, Ledger: b.ledger, Noise: new(client.Samplers),
 		NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawClient), nil }})
 	b.script(`
-		announce 1 -> entered 1, work
+		announce 1 -> work
 		run        -> work-failed`)
 	if !errors.Is(b.err(), entropy.ErrNone) {
 		t.Errorf("failed for %v, want ErrNone", b.err())

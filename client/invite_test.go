@@ -18,7 +18,7 @@ func TestInvited(t *testing.T) {
 		roster 3 5                 -> shares 3 ahead
 		roster 3 5                 -> message-ignored
 		delivery 3 5               -> message-ignored
-		announce 3 delivery 5      -> entered 3, work
+		announce 3 delivery 5      -> work
 		run                        -> charged 3, masked-input 3 + advertise 4
 		survivors 3 4 + roster 4 5 -> work
 		run                        -> unmask 3 + shares 4`)
@@ -29,7 +29,7 @@ func TestInvited(t *testing.T) {
 		roster 3 5            -> message-ignored
 		announce 3 delivery 5 -> message-ignored
 		run                   -> shares 3 ahead
-		announce 3 delivery 5 -> entered 3, work`)
+		announce 3 delivery 5 -> work`)
 }
 
 // One that did not get so far takes a plan up from the beginning, with other keys.
@@ -40,7 +40,7 @@ func TestInvitedInVain(t *testing.T) {
 		b := aheadBench(t, secagg.DrawClient)
 		b.script(script)
 		b.script(`
-			announce 3 -> entered 3, work
+			announce 3 -> work
 			run        -> advertise 3
 			roster 3 5 -> shares 3`)
 		b = aheadBench(t, secagg.DrawClient)
@@ -59,7 +59,7 @@ func TestInvitations(t *testing.T) {
 	b.script(`
 		invite 0   -> message-ignored
 		invite 5   -> message-ignored
-		announce 1 -> entered 1, work
+		announce 1 -> work
 		invite 1   -> message-ignored
 		invite 2   -> message-ignored
 		run        -> advertise 1
@@ -76,7 +76,7 @@ func TestInvitations(t *testing.T) {
 		announce 3 -> plan-refused
 		announce 3 delivery 5 -> plan-refused
 		roster 4 5 -> shares 4 ahead
-		announce 4 delivery 5 -> entered 4, work
+		announce 4 delivery 5 -> work
 		invite 4   -> message-ignored`)
 	if len(b.ledger.charges) != 0 {
 		t.Errorf("%d charges for setups", len(b.ledger.charges))
@@ -117,7 +117,7 @@ func TestInvitationRefused(t *testing.T) {
 func TestInvitedInMidRound(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`
-		announce 1   -> entered 1, work
+		announce 1   -> work
 		run          -> advertise 1
 		roster 1 5   -> work
 		run          -> shares 1

@@ -32,7 +32,7 @@ func TestReplace(t *testing.T) {
 	b.plan = replacing
 	b.script(`
 		answered 1 5  -> message-ignored
-		announce 1    -> entered 1, work
+		announce 1    -> work
 		answered 1 5  -> message-ignored
 		run           -> advertise 1
 		answered 1 5  -> message-ignored
@@ -48,7 +48,7 @@ func TestReplace(t *testing.T) {
 		answered 1 3  -> replacement 1
 		answered 1 3  -> message-ignored
 		answered 1 4  -> message-ignored
-		announce 2    -> entered 2, work`)
+		announce 2    -> work`)
 	if len(b.ledger.charges) != 1 || len(b.ledger.charges[0].Events) != 2 {
 		t.Errorf("charged %+v, want one round of two releases", b.ledger.charges)
 	}
@@ -82,7 +82,7 @@ func TestWrongAnswered(t *testing.T) {
 		}
 		b.script(`
 			answered 1 4 -> message-ignored
-			announce 2   -> entered 2, work`)
+			announce 2   -> work`)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestWrongAnswered(t *testing.T) {
 func TestReplaceOfAnRoundLeftBehind(t *testing.T) {
 	b := replacingBench(t)
 	b.script(`
-		announce 2   -> entered 2, work
+		announce 2   -> work
 		answered 1 4 -> message-ignored
 		run          -> advertise 2
 		answered 1 4 -> message-ignored`)
@@ -103,7 +103,7 @@ func TestHeavyReplace(t *testing.T) {
 		b := heavyBench(t, refuse)
 		b.plan = replacing
 		b.script(`
-			announce 1    -> entered 1, work
+			announce 1    -> work
 			run           -> advertise 1
 			roster 1 5    -> work
 			run           -> shares 1

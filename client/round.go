@@ -11,13 +11,17 @@ import (
 // round is a round that a client is in, or sets up. A simulation has two for each of its clients: they are small.
 type round struct {
 	setup     *protocol.Setup
-	plan      *protocol.Plan // nil before there is one
-	held      *held          // nil: nothing
+	plan      *protocol.Plan        // nil before there is one
+	held      *held                 // nil: nothing
+	delivery  *protocol.Delivery    // of a setup ahead, until the input is computed
+	masked    *protocol.MaskedInput // ready, until the client is told to proceed
 	survivors *protocol.Survivors
 	next      *round // set up with the masked input
 	sum       Sum
 	sharers   int32          // n, clients whose shares were delivered
+	anew      uint32         // as the plan was announced
 	stage     protocol.Stage // what the client sends next
+	computed  bool           // its inputs are, or have been
 	charged   bool           // the ledger has been charged for it
 	ahead     bool           // it was set up before there was a plan
 }
@@ -54,10 +58,11 @@ func (r *round) noise() *shares {
 type side struct {
 	sum   Sum
 	ahead bool
+	anew  uint32
 }
 
 // side is the client's side of the round's sum.
-func (r *round) side() side { return side{r.sum, r.ahead} }
+func (r *round) side() side { return side{r.sum, r.ahead, r.anew} }
 
 func (c *Client) newRound(s protocol.Setup) (*round, error) {
 	sum, err := c.NewSum(c.id, s)
@@ -67,12 +72,12 @@ func (c *Client) newRound(s protocol.Setup) (*round, error) {
 // advertise begins a setup, and says which of its round's it is.
 func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 	m, err := s.sum.Advertise()
-	if err != nil || m.Ahead == s.ahead {
+	if err != nil || m.Ahead == s.ahead && m.Anew == s.anew {
 		return m, err
 	}
-	return c.advertises.of(advertising{m, s.ahead}, func() *protocol.Advertise {
+	return c.advertises.of(advertising{m, s.ahead, s.anew}, func() *protocol.Advertise {
 		with := *m // what the sum answers stays as it is
-		with.Ahead = s.ahead
+		with.Ahead, with.Anew = s.ahead, s.anew
 		return &with
 	}), nil
 }
@@ -80,12 +85,12 @@ func (c *Shared) advertise(s side) (*protocol.Advertise, error) {
 // share deals secrets in it, and says the same.
 func (c *Shared) share(s side, m *protocol.Roster, run protocol.Runner) (*protocol.Shares, error) {
 	out, err := s.sum.Share(m, run)
-	if err != nil || out.Ahead == s.ahead {
+	if err != nil || out.Ahead == s.ahead && out.Anew == s.anew {
 		return out, err
 	}
-	return c.shares.of(sharing{out, s.ahead}, func() *protocol.Shares {
+	return c.shares.of(sharing{out, s.ahead, s.anew}, func() *protocol.Shares {
 		with := *out
-		with.Ahead = s.ahead
+		with.Ahead, with.Anew = s.ahead, s.anew
 		return &with
 	}), nil
 }
@@ -106,6 +111,9 @@ func (c *Client) at(number uint64, stage protocol.Stage) (*round, error) {
 // leave ends the client's part in a round. What was to follow ends with it:
 // that is set up by the answers of this one.
 func (c *Client) leave(r *round) {
+	if r != nil && r.setup.Round > c.given {
+		r.sum.Withdraw() // it may be set up anew
+	}
 	if c.round == r {
 		c.round = nil
 	}
@@ -198,44 +206,65 @@ func (c *Client) compute(r *round, f compose) protocol.Effects {
 	return start(c, r, f.run, func(x composed) protocol.Effects { return c.finish(r, x) })
 }
 
-// finish sends what was composed for the present stage. The ledger is charged
-// before a masked input leaves, and not for one that was never made.
+// finish sends what was composed for the present stage. In place of a masked input, which stays here until the
+// client is told to proceed, it says that there is one.
 func (c *Client) finish(r *round, x composed) protocol.Effects {
-	var charged []protocol.Record
-	err := x.refusal
-	if err == nil && r.stage == protocol.StageMaskedInput && !r.charged {
-		charged, err = c.charge(r)
-	}
-	if err != nil {
+	if x.refusal != nil {
 		c.leave(r)
-		return c.refused(r.setup.Round, err)
+		return c.refused(r.setup.Round, x.refusal)
 	}
+	next := c.next
 	switch r.stage {
-	case protocol.StageMaskedInput:
+	case protocol.StagePrepared:
 		if x.shares != nil {
-			r.hold(nil, x.shares)
+			r.hold(r.inputs(), x.shares)
 		}
-		c.next, r.next = r.next, nil
+		next = r.next
+		r.masked, _ = x.message.(*protocol.MaskedInput)
+		x.message = c.prepared(r.setup.Round, r.anew)
 	case protocol.StageUnmask:
 		r.held = nil // noise changes once
 	default:
 	}
 	if x.next != 0 {
-		c.next.stage = x.next
+		next.stage = x.next
 	}
-	course := protocol.StageFlow{Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
+	c.advance(r)
+	return protocol.Effects{Send: []protocol.Envelope{c.toAggregator(x.message)}}
+}
+
+// advance goes on to the stage after the present one.
+func (c *Client) advance(r *round) {
+	course := protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {
 		c.round = nil // and all that was secret with it
 	}
-	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(x.message)}, Events: c.complaints(x.message)}
+}
+
+// proceed charges the ledger, and sends the masked input that is ready. There is one for each round, whatever the
+// client is told.
+func (c *Client) proceed(m *protocol.Proceed) protocol.Effects {
+	r, err := c.at(m.Round, protocol.StageMaskedInput)
+	if err != nil {
+		return c.ignored(protocol.StageMaskedInput, err)
+	}
+	var charged []protocol.Record
+	if !r.charged {
+		if charged, err = c.charge(r); err != nil {
+			c.leave(r)
+			return c.refused(m.Round, err)
+		}
+	}
+	masked := r.masked
+	r.masked = nil
+	r.hold(nil, r.noise())
+	c.next, r.next = r.next, nil
+	c.advance(r)
+	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(masked)}, Events: c.complaints(masked)}
 }
 
 // complaints report whom the client complains of.
-func (c *Client) complaints(m protocol.Message) []protocol.Event {
-	in, ok := m.(*protocol.MaskedInput)
-	if !ok {
-		return nil
-	}
+func (c *Client) complaints(in *protocol.MaskedInput) []protocol.Event {
 	var out []protocol.Event
 	for _, x := range in.Complaints {
 		out = append(out, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round, Party: protocol.ClientParty(x.Of),
@@ -258,6 +287,6 @@ func (c *Client) charge(r *round) ([]protocol.Record, error) {
 			return nil, err
 		}
 	}
-	r.charged = true
+	r.charged, c.given = true, p.Round
 	return []protocol.Record{record}, nil
 }

@@ -90,6 +90,7 @@ type bench struct {
 	plan    func(uint64) *protocol.Plan // of an announced round
 	works   []protocol.Work             // asked for and not yet run
 	last    protocol.Effects
+	waits   bool // prepared, the client is told to proceed by the script alone; else at once
 }
 
 func newBench(t *testing.T, draw secagg.Draw) *bench {
@@ -107,9 +108,18 @@ func benchOf(t *testing.T, cfg client.Config) *bench {
 }
 
 func (b *bench) step(in protocol.Input) protocol.Effects {
-	b.last = b.client.Step(time.Time{}, in)
-	b.works = append(b.works, b.last.Work...)
-	return b.last
+	eff := b.client.Step(time.Time{}, in)
+	b.works = append(b.works, eff.Work...)
+	if b.last = eff; b.waits || len(eff.Send) == 0 {
+		return eff
+	}
+	if m, ok := eff.Send[0].Message.(*protocol.Prepared); ok {
+		went := b.receive(&protocol.Proceed{Round: m.Round})
+		eff.Persist, eff.Send = append(eff.Persist, went.Persist...), went.Send
+		eff.Events = append(went.Events, eff.Events...)
+		b.last = eff
+	}
+	return eff
 }
 
 func (b *bench) receive(m protocol.Message) protocol.Effects {
@@ -125,10 +135,13 @@ func (b *bench) receive(m protocol.Message) protocol.Effects {
 //	announce 2 delivery 5        the plan, with the shares of the setup ahead
 //	survivors 1 5 + roster 2 5   with the next round's roster
 //	invite 3                     to set up round 3
+//	announce 2 anew 1            the plan again, after a setup that was given up
+//	proceed 2                    enough clients are prepared
 //
 // Effects are given in the order in which they are carried out: charged 1,
-// KIND 1 for a message to the aggregator, "ahead" if it is of a setup ahead, and +
-// what travels with it, which is; work, and events by their words.
+// KIND 1 for a message to the aggregator, "ahead" if it is of a setup ahead, "anew 1" if one was
+// given up before, and + what travels with it, which is ahead; work, and events by their words.
+// Unless the bench waits, the client is told to proceed whenever it is prepared, which is not shown.
 func (b *bench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -147,6 +160,10 @@ func (b *bench) command(text string) protocol.Effects {
 	var n int
 	if _, err := fmt.Sscanf(text, "announce %d delivery %d", &round, &n); err == nil {
 		return b.receive(&protocol.Announce{Plan: b.plan(round), Delivery: &protocol.Delivery{Round: round, Clients: n}})
+	}
+	var anew uint32
+	if _, err := fmt.Sscanf(text, "announce %d anew %d", &round, &anew); err == nil {
+		return b.receive(&protocol.Announce{Plan: b.plan(round), Anew: anew})
 	}
 	var advertised int
 	if _, err := fmt.Sscanf(text, "survivors %d %d + roster %d %d", &round, &n, &next, &advertised); err == nil {
@@ -167,6 +184,8 @@ func (b *bench) command(text string) protocol.Effects {
 		return b.receive(&protocol.Roster{Round: round, Clients: n})
 	case "delivery":
 		return b.receive(&protocol.Delivery{Round: round, Clients: n})
+	case "proceed":
+		return b.receive(&protocol.Proceed{Round: round})
 	case "survivors":
 		return b.receive(&protocol.Survivors{Round: round, Count: n})
 	case "quorum":
@@ -203,8 +222,6 @@ func describe(t *testing.T, eff protocol.Effects) string {
 		switch r := r.(type) {
 		case protocol.Charged:
 			out = append(out, fmt.Sprint("charged ", r.Round))
-		case protocol.Entered:
-			out = append(out, fmt.Sprint("entered ", r.Round))
 		case protocol.Trained:
 			out = append(out, fmt.Sprintf("trained %d %s", r.Round, r.State))
 		}
@@ -243,6 +260,18 @@ func word(m protocol.StageMessage) string {
 	said := fmt.Sprint(m.Kind(), " ", round)
 	if ahead(m) {
 		said += " ahead"
+	}
+	var anew uint32
+	switch m := m.(type) {
+	case *protocol.Advertise:
+		anew = m.Anew
+	case *protocol.Shares:
+		anew = m.Anew
+	case *protocol.Prepared:
+		anew = m.Anew
+	}
+	if anew > 0 {
+		said += fmt.Sprint(" anew ", anew)
 	}
 	return said
 }

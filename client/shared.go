@@ -23,6 +23,7 @@ type Shared struct {
 	agreed func(*protocol.Plan) error
 	save   func() ([]byte, error)
 	dense  bool
+	keeps  bool // inputs until they are sent: a round may be set up anew
 
 	// What clients make of what they are all told is made once, as long as one is told after the other.
 	setups     latest[protocol.Setup, *protocol.Setup]
@@ -30,6 +31,7 @@ type Shared struct {
 	prices     latest[*protocol.Plan, price]
 	advertises latest[advertising, *protocol.Advertise]
 	shares     latest[sharing, *protocol.Shares]
+	prepareds  latest[protocol.Prepared, *protocol.Prepared]
 	inputs     latest[inputWith, *protocol.MaskedInput]
 	unmasks    latest[unmaskWith, *protocol.Unmask]
 }
@@ -41,6 +43,12 @@ func NewMany(s *Shared, n int) []Client {
 		list[i] = Client{Shared: s, id: protocol.ClientID(i)}
 	}
 	return list
+}
+
+// prepared says that a client has its masked input ready.
+func (c *Shared) prepared(round uint64, anew uint32) *protocol.Prepared {
+	of := protocol.Prepared{Round: round, Anew: anew}
+	return c.prepareds.of(of, func() *protocol.Prepared { return &of })
 }
 
 // price is what a plan costs.
@@ -69,10 +77,12 @@ type (
 	advertising struct {
 		of    *protocol.Advertise
 		ahead bool
+		anew  uint32
 	}
 	sharing struct {
 		of    *protocol.Shares
 		ahead bool
+		anew  uint32
 	}
 	inputWith struct {
 		of   *protocol.MaskedInput

@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// prepared is what a client will send of a round.
-type prepared struct {
+// contribution is what a client will send of a round.
+type contribution struct {
 	inputs   []protocol.Integers
 	shares   *shares // the noise in them, nil if none
 	unusable error   // why they are zero and noise
@@ -42,7 +42,7 @@ func makeDense(p *protocol.Plan, inputs []protocol.Integers) {
 }
 
 // prepare computes what the client will send: it runs as work.
-func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x prepared, err error) {
+func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run protocol.Runner) (x contribution, err error) {
 	inputs := Inputs
 	if c.dense {
 		inputs = DenseInputs
@@ -75,12 +75,14 @@ func (c *Shared) addNoise(id protocol.ClientID, p *protocol.Plan, sum Sum, input
 	return c.Noise.draw(p, c.Entropy(id), inputs)
 }
 
-// ready goes on from the prepared inputs to the first stage that is not done.
-func (c *Client) ready(r *round, x prepared, d *protocol.Delivery) protocol.Effects {
+// ready goes on from the computed inputs to the first stage that is not done.
+func (c *Client) ready(r *round, x contribution) protocol.Effects {
 	r.hold(x.inputs, x.shares)
+	r.computed = true
 	var eff protocol.Effects
-	if d != nil {
-		eff = c.sendInput(d)
+	if d := r.delivery; d != nil {
+		r.delivery = nil
+		eff = c.delivered(d)
 	} else {
 		eff = c.reply(r, c.advertising(r.side()))
 	}
@@ -109,12 +111,12 @@ func (c *Client) rostered(m *protocol.Roster) protocol.Effects {
 	return c.answer(r, saying(func(run protocol.Runner) (*protocol.Shares, error) { return c.share(own, m, run) }))
 }
 
-// sendInput checks how many clients are left, and has the masked input made. The
+// delivered checks how many clients are left, and has the masked input made. The
 // next round is set up with it.
-func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
-	r, err := c.at(m.Round, protocol.StageMaskedInput)
+func (c *Client) delivered(m *protocol.Delivery) protocol.Effects {
+	r, err := c.at(m.Round, protocol.StagePrepared)
 	if err != nil || r.plan == nil {
-		return c.ignored(protocol.StageMaskedInput, fmt.Errorf("round %d does not wait for shares here", m.Round))
+		return c.ignored(protocol.StagePrepared, fmt.Errorf("round %d does not wait for shares here", m.Round))
 	}
 	if need := r.plan.Cohort.Required(); m.Clients < need || m.Clients > r.plan.Cohort.Wanted() {
 		c.leave(r)
@@ -126,7 +128,9 @@ func (c *Client) sendInput(m *protocol.Delivery) protocol.Effects {
 		return c.refused(m.Round, err)
 	}
 	f := c.masking(r, m)
-	r.hold(nil, r.noise()) // inputs may be dense: all clients of a process may be here at once
+	if !c.keeps {
+		r.hold(nil, r.noise()) // inputs may be dense: all clients of a process may be here at once
+	}
 	return c.answer(r, f)
 }
 

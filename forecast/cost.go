@@ -66,7 +66,7 @@ func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int
 		it := plan.Round
 		messages := []protocol.Message{
 			&protocol.Advertise{Round: it}, &protocol.Roster{Round: it}, &protocol.Shares{Round: it}, &protocol.Delivery{Round: it},
-			&protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it},
+			&protocol.Prepared{Round: it}, &protocol.Proceed{Round: it}, &protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it},
 			&protocol.Unmask{Round: it, Packed: plan.RemovalSize(e.Cohort.Wanted())},
 		}
 		if plan.Setup().Replaces {
@@ -130,7 +130,7 @@ func (e builder) bytesForecast() *BytesForecast {
 // direction returns up for messages that clients send in the stages of a sum.
 func direction(k protocol.Kind) Direction {
 	switch k {
-	case protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement:
+	case protocol.KindAdvertise, protocol.KindShares, protocol.KindPrepared, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement:
 		return Up
 	default:
 		return Down

@@ -232,7 +232,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 
 func (e builder) cohortForecast() *CohortForecast {
 	n := e.Cohort
-	f := &CohortForecast{Clients: n.Clients, Lost: n.Wanted() - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 2}
+	f := &CohortForecast{Clients: n.Clients, Lost: n.Wanted() - n.Required(), Required: n.Required(), Colluding: n.Colluding(), Exchanges: 3}
 	if e.Mode() == graph.Active {
 		f.Exchanges++
 	}

@@ -87,7 +87,7 @@ func TestForecastReferenceGraphs(t *testing.T) {
 			t.Errorf("γ = ω = %v: %+v, want a sparse graph of 100 with %d/%d", tt.share, g, tt.k, tt.thresh)
 		}
 		lost := int(100 * tt.share)
-		if want := (forecast.CohortForecast{Clients: 100, Lost: lost, Required: 100 - lost, Colluding: lost, Exchanges: 2, SetupExchanges: 4}); *f.Cohort != want {
+		if want := (forecast.CohortForecast{Clients: 100, Lost: lost, Required: 100 - lost, Colluding: lost, Exchanges: 3, SetupExchanges: 5}); *f.Cohort != want {
 			t.Errorf("cohort %+v, want %+v", *f.Cohort, want)
 		}
 	}
@@ -227,12 +227,13 @@ func TestForecastMessages(t *testing.T) {
 		alone := 5 + varintField(1) // a header and the round
 		want := []forecast.MessageForecast{
 			{"announce", forecast.Down, 5 + planSize(f, model), rounds, 0}, {"advertise", forecast.Up, alone, rounds, 0}, {"roster", forecast.Down, alone, rounds, 0},
-			{"shares", forecast.Up, alone, rounds, 0}, {"delivery", forecast.Down, alone, rounds, 0}, {"masked-input", forecast.Up, alone + packed, rounds, 0},
+			{"shares", forecast.Up, alone, rounds, 0}, {"delivery", forecast.Down, alone, rounds, 0},
+			{"prepared", forecast.Up, alone, rounds, 0}, {"proceed", forecast.Down, alone, rounds, 0}, {"masked-input", forecast.Up, alone + packed, rounds, 0},
 			{"survivors", forecast.Down, alone, rounds, 0}, {"unmask", forecast.Up, alone + removal, rounds, 0}, {"final", forecast.Down, 5 + bytesField(model), 1, 0},
 		}
 		if r.Noise.Kind == "replace" {
 			again := []forecast.MessageForecast{{"answered", forecast.Down, alone, rounds, 0}, {"replacement", forecast.Up, alone, rounds, 0}}
-			want = append(want[:8:8], append(again, want[8:]...)...)
+			want = append(want[:10:10], append(again, want[10:]...)...)
 		}
 		if f.Graph != nil {
 			want = addReal(want, f, removal)
@@ -303,18 +304,18 @@ func addReal(want []forecast.MessageForecast, f *forecast.Forecast, removal int)
 	want[2].Bytes += roster
 	want[3].Bytes += hashes + g.Degree*bytesField(sealed...)
 	want[4].Bytes += bitmap + g.Degree*bytesField(sealed...)
-	want[6].Bytes += bitmap
-	want[7].Bytes += g.Degree * bytesField(revealed...)
+	want[8].Bytes += bitmap
+	want[9].Bytes += g.Degree * bytesField(revealed...)
 	if removal == 0 {
-		want[7].Bytes += bytesField() // present without a removal
+		want[9].Bytes += bytesField() // present without a removal
 	}
 	if replaces {
-		want[8].Bytes += bitmap
-		want[9].Bytes += g.Degree * bytesField(revealed...)
+		want[10].Bytes += bitmap
+		want[11].Bytes += g.Degree * bytesField(revealed...)
 	}
 	if g.Mode == "active" {
 		confirm := []forecast.MessageForecast{{"consistency", forecast.Up, alone + signature, rounds, 0}, {"quorum", forecast.Down, alone + quorum, rounds, 0}}
-		want = append(want[:7:7], append(confirm, want[7:]...)...)
+		want = append(want[:9:9], append(confirm, want[9:]...)...)
 	}
 	return want
 }

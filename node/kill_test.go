@@ -26,6 +26,8 @@ var moments = []moment{
 	{"advertised", protocol.KindRoster, 1, false},
 	{"share", protocol.KindShares, 1, false},
 	{"shared", protocol.KindDelivery, 1, false},
+	{"prepared", protocol.KindPrepared, 2, false},
+	{"told to proceed", protocol.KindProceed, 2, false},
 	{"masked-input", protocol.KindMaskedInput, 2, false},
 	{"masked-input sent", protocol.KindSurvivors, 2, false},
 	{"consistency", protocol.KindConsistency, 2, true},
@@ -122,6 +124,35 @@ func TestKilledClient(t *testing.T) {
 			}
 			if !m.oracle.took(lastAlone, 4) {
 				t.Errorf("it is not back: the last sum is of %v", m.oracle.of(4))
+			}
+			m.checkLedgers()
+		})
+	}
+}
+
+// Most clients are killed while a round is set up, or computed: it waits for them, and is then a sum of all. No client is
+// charged for it twice.
+func TestKilledClientsAreAwaited(t *testing.T) {
+	faulty(t)
+	one := admission.ClientPlace(0) // which is killed with the others
+	for _, at := range slices.DeleteFunc(slices.Clone(moments), func(m moment) bool { return m.kind > protocol.KindPrepared }) {
+		t.Run(at.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachines(t, at.settings()...)
+			together, again := make(chan *process, 1), make(chan *process, 1)
+			at.at(m.tap, &one, func(p *passing) {
+				(<-together).kill()
+				again <- m.startTogether()
+				p.cut = true
+			})
+			m.startAggregator()
+			server, alone := m.startServer(), m.startAlone()
+			together <- m.startTogether()
+			server.ends()
+			alone.ends()
+			(<-again).ends()
+			if attempted, skipped := server.rounds(); attempted != 4 || skipped != 0 {
+				t.Errorf("%d rounds attempted, %d skipped; want 4 and 0", attempted, skipped)
 			}
 			m.checkLedgers()
 		})

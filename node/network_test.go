@@ -140,7 +140,8 @@ var opening = []struct {
 }{
 	{moment{"advertise", protocol.KindAnnounce, 1, false}, protocol.StageAdvertise},
 	{moment{"share", protocol.KindRoster, 1, false}, protocol.StageShare},
-	{moment{"masked-input", protocol.KindAnnounce, 2, false}, protocol.StageMaskedInput},
+	{moment{"prepared", protocol.KindAnnounce, 2, false}, protocol.StagePrepared},
+	{moment{"masked-input", protocol.KindProceed, 2, false}, protocol.StageMaskedInput},
 	{moment{"consistency", protocol.KindSurvivors, 2, true}, protocol.StageConsistency},
 	{moment{"unmask", protocol.KindSurvivors, 2, false}, protocol.StageUnmask},
 }
@@ -249,7 +250,7 @@ func TestLateAnswersAreDropped(t *testing.T) {
 
 // answers says whether messages of a kind are a client's.
 func answers(k protocol.Kind) bool {
-	return k == protocol.KindAdvertise || k == protocol.KindShares || k == protocol.KindMaskedInput || k == protocol.KindConsistency || k == protocol.KindUnmask
+	return k == protocol.KindAdvertise || k == protocol.KindShares || k == protocol.KindPrepared || k == protocol.KindMaskedInput || k == protocol.KindConsistency || k == protocol.KindUnmask
 }
 
 // The server's line fails, and heals: no round is lost by it, whatever was on its way,

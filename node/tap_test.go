@@ -83,6 +83,8 @@ func (p *passing) round() uint64 {
 		return m.Round
 	case *protocol.Delivery:
 		return m.Round
+	case *protocol.Proceed:
+		return m.Round
 	case *protocol.Survivors:
 		return m.Round
 	case *protocol.Quorum:

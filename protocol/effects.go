@@ -81,15 +81,6 @@ type Charged struct {
 
 func (Charged) record() {}
 
-// Entered records that a client took up a round: after a restart it skips that one.
-// It is durable before anything of the round leaves but its setup.
-type Entered struct {
-	Session SessionID
-	Round   uint64
-}
-
-func (Entered) record() {}
-
 // Trained records what a client has trained for itself alone, so that a restart does not
 // lose steps that were charged. It is durable before any result of the same steps leaves.
 type Trained struct {
@@ -128,8 +119,8 @@ const (
 	SumRefused
 	// RoundAborted: a round ended without a sum; Err says why.
 	RoundAborted
-	// RoundHeld: the aggregator has not begun a round yet, since too few clients are connected; Err says how
-	// many it waits for.
+	// RoundHeld: a round waits for clients, since too few are connected or were prepared; Err says how many
+	// it waits for.
 	RoundHeld
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost

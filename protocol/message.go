@@ -14,6 +14,8 @@ const (
 	KindRoster
 	KindShares
 	KindDelivery
+	KindPrepared
+	KindProceed
 	KindMaskedInput
 	KindSurvivors
 	KindConsistency
@@ -35,7 +37,7 @@ const (
 
 var kindNames = [...]string{
 	KindOpen: "open", KindAnnounce: "announce", KindInvite: "invite", KindAdvertise: "advertise", KindRoster: "roster",
-	KindShares: "shares", KindDelivery: "delivery", KindMaskedInput: "masked-input",
+	KindShares: "shares", KindDelivery: "delivery", KindPrepared: "prepared", KindProceed: "proceed", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
 	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindHeld: "held", KindFinal: "final",
 	KindForward: "forward", KindRelayAck: "relay-ack", KindRelayCollect: "relay-collect", KindPartial: "partial", KindRelayStatus: "relay-status",
@@ -92,7 +94,7 @@ func StageOf(m Message, confirms bool) Stage {
 		return stage
 	case *Announce:
 		if m.Delivery != nil {
-			return StageMaskedInput
+			return StagePrepared
 		}
 		return StageAdvertise
 	case *Invite:
@@ -100,6 +102,8 @@ func StageOf(m Message, confirms bool) Stage {
 	case *Roster:
 		return StageShare
 	case *Delivery:
+		return StagePrepared
+	case *Proceed:
 		return StageMaskedInput
 	case *Survivors:
 		if confirms {
@@ -143,10 +147,16 @@ func Piggyback(m Message) Message {
 type Open struct{ Plan *Plan }
 
 // Announce relays the plan to a client, unchanged. With a Delivery, the round
-// was set up ahead and begins with the masked input.
+// was set up ahead and begins with the stage prepared.
+//
+// Anew counts the setups of the round that were given up after its announcement, before a
+// client sent a masked input. A client that hears the same plan again sets the round up anew.
+// The client's messages of a setup repeat the number, so that a late message of an earlier
+// setup does not count.
 type Announce struct {
 	Plan     *Plan
 	Delivery *Delivery
+	Anew     uint32
 }
 
 // Invite asks a client that a round set up ahead is without, to set up the
@@ -162,6 +172,7 @@ type Invite struct{ Setup Setup }
 type Advertise struct {
 	Round uint64
 	Ahead bool
+	Anew  uint32 // as in Announce
 	Keys  *Keys
 }
 
@@ -190,12 +201,13 @@ type Ring struct {
 type Shares struct {
 	Round      uint64
 	Ahead      bool
+	Anew       uint32 // as in Announce
 	SeedHash   Hash
 	ChangeHash *Hash
 	Shares     []EncryptedShare
 }
 
-// Delivery opens the stage masked-input: whose shares arrived, as a number and as
+// Delivery opens the stage prepared: whose shares arrived, as a number and as
 // a subset of the roster's members, and what they dealt to this client, in ascending
 // order. Digest, here and in Survivors and Answered, stands for the whole set where the
 // receiver's roster has a part of the clients; elsewhere it is nil.
@@ -206,6 +218,17 @@ type Delivery struct {
 	Shares  []EncryptedShare
 	Digest  *Hash
 }
+
+// Prepared says that the client has its masked input ready. It has neither charged its
+// ledger nor sent anything of the input. It says nothing of the client's data.
+type Prepared struct {
+	Round uint64
+	Anew  uint32 // as in Announce
+}
+
+// Proceed opens the stage masked-input: enough clients are prepared. A client charges its
+// ledger and sends its masked input now, once for each round.
+type Proceed struct{ Round uint64 }
 
 // MaskedInput carries the client's vectors, one per release of the plan, masked and
 // bit-packed. Its size does not depend on what the vectors hold, since a sparse message
@@ -285,8 +308,8 @@ type Result struct {
 	Answered  int // of them, those who answered the stage unmask
 }
 
-// Held tells the server that the aggregator has not begun a round yet, since fewer clients are connected than it
-// requires. No client has heard of the round, so it has cost nothing.
+// Held tells the server that a round waits for clients, since fewer than it requires are connected or prepared. No
+// client has been told to send its masked input, so the round has cost nothing.
 type Held struct {
 	Round               uint64
 	Connected, Required int
@@ -294,6 +317,9 @@ type Held struct {
 
 // Error says how many clients are awaited.
 func (m *Held) Error() string {
+	if m.Connected >= m.Required {
+		return fmt.Sprintf("round %d begins anew, since too few clients were prepared in time: %d are connected, %d are required", m.Round, m.Connected, m.Required)
+	}
 	return fmt.Sprintf("round %d waits for clients: %d are connected, %d are required", m.Round, m.Connected, m.Required)
 }
 
@@ -359,6 +385,8 @@ func (*Advertise) Kind() Kind   { return KindAdvertise }
 func (*Roster) Kind() Kind      { return KindRoster }
 func (*Shares) Kind() Kind      { return KindShares }
 func (*Delivery) Kind() Kind    { return KindDelivery }
+func (*Prepared) Kind() Kind    { return KindPrepared }
+func (*Proceed) Kind() Kind     { return KindProceed }
 func (*MaskedInput) Kind() Kind { return KindMaskedInput }
 func (*Survivors) Kind() Kind   { return KindSurvivors }
 func (*Consistency) Kind() Kind { return KindConsistency }
@@ -376,6 +404,9 @@ func (m *Advertise) At() (uint64, Stage) { return m.Round, StageAdvertise }
 
 // At implements StageMessage.
 func (m *Shares) At() (uint64, Stage) { return m.Round, StageShare }
+
+// At implements StageMessage.
+func (m *Prepared) At() (uint64, Stage) { return m.Round, StagePrepared }
 
 // At implements StageMessage.
 func (m *MaskedInput) At() (uint64, Stage) { return m.Round, StageMaskedInput }

@@ -9,10 +9,10 @@
 // The messages of a round, in order:
 //
 //	server -> Open -> aggregator -> Announce -> clients
-//	clients -> Advertise -> Roster -> Shares -> Delivery -> MaskedInput -> Survivors -> Unmask
+//	clients -> Advertise -> Roster -> Shares -> Delivery -> Prepared -> Proceed -> MaskedInput -> Survivors -> Unmask
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
-//	(set up ahead: Announce with Delivery -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
+//	(set up ahead: Announce with Delivery -> Prepared -> Proceed -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
 //	(a client that sits out is set up for the next round: Invite -> Advertise -> Roster -> Shares)
 //	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> RelayAck, RelayCollect -> Partial)
 //	aggregator -> (Held ->) Result or Abort -> server -> ... -> Final -> aggregator -> clients
@@ -82,6 +82,9 @@ const (
 	StageAdvertise Stage = iota
 	// StageShare: the client hands out shares of its secrets.
 	StageShare
+	// StagePrepared: the client has its masked input ready, and has not charged its ledger.
+	// Nothing of the client's data is in the message. A round that is given up here cost nothing.
+	StagePrepared
 	// StageMaskedInput: the client's vector, masked. Who sends it is in U1.
 	StageMaskedInput
 	// StageConsistency: the client's signature over the survivors that it was
@@ -98,7 +101,7 @@ const (
 )
 
 var stageNames = [...]string{
-	StageAdvertise: "advertise", StageShare: "share", StageMaskedInput: "masked-input",
+	StageAdvertise: "advertise", StageShare: "share", StagePrepared: "prepared", StageMaskedInput: "masked-input",
 	StageConsistency: "consistency", StageUnmask: "unmask", StageReplace: "replace",
 }
 
@@ -111,6 +114,7 @@ func (s Stage) String() string {
 
 // StageFlow says which of the optional stages a round has.
 type StageFlow struct {
+	Prepares bool // prepared: in every round of a federation; the secure sum itself has no such stage
 	Confirms bool // consistency: survivors are signed before they are unmasked, as in active mode
 	Replaces bool // replace: noise is replaced
 }
@@ -118,6 +122,8 @@ type StageFlow struct {
 // Has reports whether the round goes through a stage.
 func (c StageFlow) Has(s Stage) bool {
 	switch s {
+	case StagePrepared:
+		return c.Prepares
 	case StageConsistency:
 		return c.Confirms
 	case StageReplace:

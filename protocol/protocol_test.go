@@ -15,6 +15,7 @@ func TestCourse(t *testing.T) {
 		want   []string
 	}{
 		{protocol.StageFlow{}, []string{"advertise", "share", "masked-input", "unmask"}},
+		{protocol.StageFlow{Prepares: true}, []string{"advertise", "share", "prepared", "masked-input", "unmask"}},
 		{protocol.StageFlow{Confirms: true}, []string{"advertise", "share", "masked-input", "consistency", "unmask"}},
 		{protocol.StageFlow{Replaces: true}, []string{"advertise", "share", "masked-input", "unmask", "replace"}},
 		{protocol.StageFlow{Confirms: true, Replaces: true}, []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace"}},

@@ -89,6 +89,12 @@ func (m *Shares) Size() int { return framed(m.body()) }
 // Size implements Message.
 func (m *Delivery) Size() int { return framed(m.body()) }
 
+// Size implements Message.
+func (m *Prepared) Size() int { return framed(m.body()) }
+
+// Size implements Message.
+func (m *Proceed) Size() int { return framed(m.body()) }
+
 // Size implements Message. Packed counts as the vector of one release.
 func (m *MaskedInput) Size() int { return framed(m.body()) }
 
@@ -122,15 +128,17 @@ func (m *Held) Size() int { return framed(m.body()) }
 // Size implements Message.
 func (m *Final) Size() int { return framed(m.body()) }
 
-func (m *Open) body() int     { return entry(m.Plan.body()) }
-func (m *Announce) body() int { return entry(m.Plan.body()) + PiggybackSize(m) }
+func (m *Open) body() int { return entry(m.Plan.body()) }
+func (m *Announce) body() int {
+	return entry(m.Plan.body()) + PiggybackSize(m) + number(uint64(m.Anew))
+}
 
 func (m *Invite) body() int {
 	return some(len(m.Setup.Session)) + number(m.Setup.Round) + entry(m.Setup.Cohort.body()) + flag(m.Setup.Replaces)
 }
 
 func (m *Advertise) body() int {
-	n := number(m.Round) + flag(m.Ahead)
+	n := number(m.Round) + flag(m.Ahead) + number(uint64(m.Anew))
 	if m.Keys != nil {
 		n += entry(m.Keys.body())
 	}
@@ -161,7 +169,7 @@ func digestBody(count int, digest *Hash) int {
 }
 
 func (m *Shares) body() int {
-	n := number(m.Round) + flag(m.Ahead)
+	n := number(m.Round) + flag(m.Ahead) + number(uint64(m.Anew))
 	if len(m.Shares) == 0 {
 		return n
 	}
@@ -174,6 +182,9 @@ func (m *Shares) body() int {
 func (m *Delivery) body() int {
 	return number(m.Round) + some(len(m.Arrived)) + sharesBody(m.Shares) + digestBody(m.Clients, m.Digest)
 }
+
+func (m *Prepared) body() int { return number(m.Round) + number(uint64(m.Anew)) }
+func (m *Proceed) body() int  { return number(m.Round) }
 
 func (m *MaskedInput) body() int {
 	n := number(m.Round) + some(m.Packed) + PiggybackSize(m)

@@ -33,6 +33,7 @@ type Config struct {
 type Relay struct {
 	cfg   Config
 	plan  *protocol.Plan // the latest; nil before the first
+	anew  uint32         // as it was announced
 	parts [protocol.Stages]*part
 	here  map[protocol.ClientID]uint64 // the connection of each client that has one
 }
@@ -147,7 +148,7 @@ func bare(m protocol.StageMessage) protocol.Message {
 func (r *Relay) down(m protocol.Message) protocol.Effects {
 	switch m := m.(type) {
 	case *protocol.Announce:
-		return r.begin(m.Plan)
+		return r.begin(m)
 	case *protocol.Forward:
 		return r.hand(m)
 	case *protocol.RelayAck:
@@ -161,9 +162,11 @@ func (r *Relay) down(m protocol.Message) protocol.Effects {
 	}
 }
 
-// begin takes the plan of a round.
-func (r *Relay) begin(plan *protocol.Plan) protocol.Effects {
-	r.plan, r.parts = plan, [protocol.Stages]*part{}
+// begin takes the plan of a round, which may be the same again. Nothing was held of that before, as no client was told
+// to proceed.
+func (r *Relay) begin(m *protocol.Announce) protocol.Effects {
+	plan := m.Plan
+	r.plan, r.anew, r.parts = plan, m.Anew, [protocol.Stages]*part{}
 	for _, stage := range []protocol.Stage{protocol.StageMaskedInput, protocol.StageUnmask} {
 		sum, err := secagg.NewPart(plan, stage, r.cfg.Rounds)
 		if err != nil {
@@ -183,7 +186,7 @@ func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
 			return ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, errors.New("there is no plan to announce"))
 		}
 		delivery, _ := m.(*protocol.Delivery)
-		m = &protocol.Announce{Plan: r.plan, Delivery: delivery}
+		m = &protocol.Announce{Plan: r.plan, Delivery: delivery, Anew: r.anew}
 	}
 	if m == nil {
 		return protocol.Effects{}
@@ -272,7 +275,7 @@ func Wrap(list []protocol.Envelope, through func(protocol.ClientID) (protocol.Pa
 			}
 		case *protocol.Announce:
 			if plan.Plan != m.Plan {
-				plan = &protocol.Announce{Plan: m.Plan}
+				plan = &protocol.Announce{Plan: m.Plan, Anew: m.Anew}
 			}
 			if last, same := knows[relay].(*protocol.Announce); !same || last.Plan != m.Plan {
 				knows[relay] = plan

@@ -328,3 +328,35 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
+
+// Clients' words that they are prepared go up and the word to proceed goes down, whole. A plan that is announced again
+// is announced to clients with the number of the setups that were given up, by one message for the relay.
+func TestPreparedClientsBehindARelay(t *testing.T) {
+	b := newBench(t).begun()
+	b.want(b.says(2, &protocol.Prepared{Round: 4}), "whole")
+	if eff := b.receive(aggregator, &protocol.Announce{Plan: b.plan, Anew: 2}); !cmp.Equal(eff, protocol.Effects{}) {
+		t.Fatalf("the plan again has effects %+v", eff)
+	}
+	for _, c := range []struct {
+		down *protocol.Forward
+		want protocol.Message
+	}{
+		{&protocol.Forward{Client: 2, Opens: true}, &protocol.Announce{Plan: b.plan, Anew: 2}},
+		{&protocol.Forward{Client: 2, Message: &protocol.Proceed{Round: 4}}, &protocol.Proceed{Round: 4}},
+	} {
+		eff := b.receive(aggregator, c.down)
+		if len(eff.Send) != 1 || eff.Send[0].To != protocol.ClientParty(2) || !cmp.Equal(eff.Send[0].Message, c.want) {
+			t.Errorf("%+v goes down as %+v", c.down, eff)
+		}
+	}
+	b.want(b.says(2, &protocol.Prepared{Round: 4, Anew: 2}), "whole")
+	b.want(b.says(2, input(1)), "held")
+	var list []protocol.Envelope
+	for c := range protocol.ClientID(3) {
+		list = append(list, protocol.Envelope{From: aggregator, To: protocol.ClientParty(c), Message: &protocol.Announce{Plan: b.plan, Anew: 2}})
+	}
+	got := relay.Wrap(list, func(protocol.ClientID) (protocol.Party, bool) { return protocol.RelayParty(3), true })
+	if len(got) != 4 || !cmp.Equal(got[0].Message, &protocol.Announce{Plan: b.plan, Anew: 2}) {
+		t.Errorf("the plan again for three clients goes to their relay as %+v", got)
+	}
+}

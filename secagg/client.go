@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
@@ -63,7 +64,7 @@ func NewParty(cfg PartyConfig) (*Party, error) {
 
 // Join sets up a round with new secrets, so that a setup that failed can be started
 // again. ErrRound is returned for a round that is not later than the last one
-// begun, or that belongs to another session.
+// begun and not withdrawn, or that belongs to another session.
 func (p *Party) Join(s protocol.Setup) (*Client, error) {
 	if err := p.later(s); err != nil {
 		return nil, err
@@ -96,6 +97,7 @@ type Client struct {
 	setting protocol.Hash
 	draw    uint64         // which setup of the party's this is: tells its randomness apart
 	stage   protocol.Stage // the next to answer; Stages after the last or an error
+	fate    uint32         // undecided, withdrawn or bound; atomic
 
 	own  [layers]secrets // a layer's are forgotten when its vectors are masked
 	keys protocol.Keys
@@ -117,6 +119,13 @@ type Client struct {
 	replacement *protocol.Replacement
 }
 
+// The fates of a setup whose round was begun. Of a round's setups at most one is bound to survivors.
+const (
+	undecided uint32 = iota
+	withdrawn        // the client answers nothing more
+	bound            // the client was shown survivors
+)
+
 // secrets are the sources of a client's masks of a layer.
 type secrets struct {
 	seed, key shamir.Secret
@@ -131,8 +140,8 @@ type peer struct {
 }
 
 // Begin takes the plan of the round that was set up, before the masked input at the latest. A party
-// begins each round once: Begin returns ErrRound for a round that is not later than the last it
-// began, and ErrPlan for a plan of another setup.
+// begins each round once, unless it withdraws: Begin returns ErrRound for a round that is not later
+// than the last it began, and ErrPlan for a plan of another setup.
 func (c *Client) Begin(plan *protocol.Plan) error {
 	if plan.Setup() != c.setup || c.plan != nil {
 		return ErrPlan
@@ -146,6 +155,14 @@ func (c *Client) Begin(plan *protocol.Plan) error {
 	c.party.last = plan.Round
 	c.plan = plan
 	return nil
+}
+
+// Withdraw gives up a setup whose masked input has not left the client. The client answers nothing more, and its party may
+// join the round again. It has no effect once the client was shown survivors. It may be called while an answer is computed.
+func (c *Client) Withdraw() {
+	if atomic.CompareAndSwapUint32(&c.fate, undecided, withdrawn) && c.plan != nil && c.party.last == c.plan.Round {
+		c.party.last--
+	}
 }
 
 // Heavy reports that computing answers is worth being scheduled as work.
@@ -166,7 +183,7 @@ func (c *Client) course() protocol.StageFlow {
 
 // enter begins a stage. Until it ends well the client is at no stage at all.
 func (c *Client) enter(s protocol.Stage) error {
-	if c.stage != s {
+	if c.stage != s || atomic.LoadUint32(&c.fate) == withdrawn {
 		return fmt.Errorf("%w: %s", ErrOrder, s)
 	}
 	c.stage = protocol.Stages

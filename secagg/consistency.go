@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -42,6 +43,9 @@ func (c *Client) lock(m *protocol.Survivors) error {
 			return nil
 		}
 		return c.lie(protocol.StageUnmask, ErrLocked)
+	}
+	if !atomic.CompareAndSwapUint32(&c.fate, undecided, bound) {
+		return fmt.Errorf("%w: the setup was given up", ErrOrder)
 	}
 	err := c.isAmong(u1, c.arrived)
 	if err != nil {

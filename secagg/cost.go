@@ -71,6 +71,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		&protocol.Announce{Plan: plan}, &protocol.Advertise{Round: it, Keys: &members[0].Keys}, roster,
 		&protocol.Shares{Round: it, ChangeHash: changeHash, Shares: shares},
 		&protocol.Delivery{Round: it, Clients: n, Arrived: set.known, Digest: set.digest, Shares: shares},
+		&protocol.Prepared{Round: it}, &protocol.Proceed{Round: it}, // which the roles add to the sum's stages
 		&protocol.MaskedInput{Round: it, Packed: plan.PackedSize()}, &protocol.Survivors{Round: it, Count: n, U1: set.known, Digest: set.digest},
 		&protocol.Unmask{Round: it, Shares: revealed, Removed: removed, Packed: c.Removal},
 	}

@@ -91,6 +91,9 @@ func (c *IdealClient) Begin(p *protocol.Plan) error {
 	return nil
 }
 
+// Withdraw does nothing: a trusted adder has no secrets to draw anew.
+func (c *IdealClient) Withdraw() {}
+
 // DrawsNoise reports whether the sum itself draws the noise, so that the client adds
 // none. Only an ideal sum does.
 func (c *IdealClient) DrawsNoise() bool { return c.draw == DrawSum }

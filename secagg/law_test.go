@@ -70,7 +70,7 @@ func run(t *testing.T, p *protocol.Plan, draw secagg.Draw, seed uint64, inputs, 
 	var out observed
 	for _, m := range []protocol.Message{
 		&protocol.Announce{Plan: p}, &protocol.Roster{Round: p.Round, Clients: inputs},
-		&protocol.Delivery{Round: p.Round, Clients: inputs}, &protocol.Survivors{Round: p.Round, Count: inputs},
+		&protocol.Delivery{Round: p.Round, Clients: inputs}, &protocol.Proceed{Round: p.Round}, &protocol.Survivors{Round: p.Round, Count: inputs},
 	} {
 		if m.Kind() == protocol.KindSurvivors {
 			roles = roles[:answered]
@@ -84,6 +84,9 @@ func run(t *testing.T, p *protocol.Plan, draw secagg.Draw, seed uint64, inputs, 
 				t.Fatalf("client %d answers %s with %+v", i, m.Kind(), eff)
 			}
 			answer := eff.Send[0].Message.(protocol.StageMessage)
+			if answer.Kind() == protocol.KindPrepared {
+				continue // the sum has no such stage
+			}
 			if err := sum.Receive(protocol.ClientID(i), answer); err != nil {
 				t.Fatal(err)
 			}

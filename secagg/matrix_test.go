@@ -401,7 +401,8 @@ func (h *history) without(lost []int, m protocol.Message) protocol.Message {
 	}
 }
 
-// leader drives the aggregator's role, which counts who is left.
+// leader drives the aggregator's role, which counts who is left. Clients that are lost at the masked input
+// are prepared before.
 type leader struct {
 	t         *testing.T
 	role      *aggregator.Aggregator
@@ -448,9 +449,17 @@ func (l *leader) feed(in protocol.Input) {
 			l.outcome = e.Message
 			continue
 		}
+		if _, ok := e.Message.(*protocol.Proceed); ok {
+			continue // the sum has no such stage
+		}
 		l.inbox[e.To.Client] = e.Message
 		if m, ok := e.Message.(*protocol.Survivors); ok {
 			l.survivors = m
+		}
+	}
+	for _, e := range eff.Send {
+		if m, ok := e.Message.(*protocol.Delivery); ok {
+			l.feed(protocol.Received{Envelope: protocol.Envelope{From: e.To, Message: &protocol.Prepared{Round: m.Round}}})
 		}
 	}
 	for _, w := range eff.Work {

@@ -194,3 +194,47 @@ func TestSetupsSplit(t *testing.T) {
 		}
 	}
 }
+
+// A client that gave a setup up, before its masked input left, answers nothing of it, and its party takes the plan
+// for another setup. Once it was shown survivors it is bound to the setup.
+func TestWithdrawnSetup(t *testing.T) {
+	for _, mode := range bothModes {
+		given, f := twoSetups(t, mode)
+		given.begin(everybody...)
+		if err := given.stage(protocol.StageMaskedInput); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range f.clients {
+			if err := c.Begin(f.plan); !errors.Is(err, secagg.ErrRound) {
+				t.Fatalf("%s: client %d begins two setups: %v", mode, i, err)
+			}
+			given.clients[i].Withdraw()
+			given.clients[i].Withdraw()
+		}
+		f.begin(everybody...)
+		for _, s := range f.stages()[2:] {
+			if err := f.stage(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := f.aggregator.Sum(serial{})
+		if want := f.sum(func(int) bool { return true }); err != nil || !slices.Equal(got[0], want[0]) {
+			t.Fatalf("%s: the sum is %v, %v; want %v", mode, got, err, want)
+		}
+		for i, c := range given.clients {
+			if _, err = c.Confirm(given.survivors); err == nil {
+				t.Errorf("%s: client %d signs survivors in the setup that it gave up", mode, i)
+			}
+			if err = c.Check(given.survivors, nil, serial{}); !errors.Is(err, secagg.ErrOrder) {
+				t.Errorf("%s: client %d checks survivors in the setup that it gave up: %v", mode, i, err)
+			}
+			if m, failed := c.Unmask(given.survivors, nil, serial{}); failed == nil {
+				t.Errorf("%s: client %d answers %v in the setup that it gave up", mode, i, m)
+			}
+			f.clients[i].Withdraw()
+			if _, err = f.parties[i].Join(f.plan.Setup()); !errors.Is(err, secagg.ErrRound) {
+				t.Errorf("%s: client %d joins the round again, of which it has answered survivors: %v", mode, i, err)
+			}
+		}
+	}
+}

@@ -124,7 +124,7 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 			s.strategy.Skip(s.plan, m.Reason)
 			return s.next(now)
 		case *protocol.Held:
-			if s.plan == nil || s.absorbed || m.Round != s.plan.Round || m.Round == s.held {
+			if s.plan == nil || s.absorbed || m.Round != s.plan.Round {
 				break
 			}
 			return s.wait(now, m)
@@ -135,14 +135,14 @@ func (s *Server) receive(now time.Time, e protocol.Envelope) protocol.Effects {
 	return eff
 }
 
-// wait gives a round that the aggregator holds until enough clients are connected more time, once.
+// wait gives a round more time while the aggregator waits for clients. A round gets it once, however often it waits.
 func (s *Server) wait(now time.Time, m *protocol.Held) protocol.Effects {
-	s.held = m.Round
 	eff := report(protocol.RoundHeld, m.Round, m)
-	if s.patience > 0 {
+	if s.patience > 0 && m.Round != s.held {
 		s.deadline = now.Add(s.hold + s.patience)
 		eff.Wake = s.deadline
 	}
+	s.held = m.Round
 	return eff
 }
 

@@ -437,7 +437,7 @@ func TestHeldRoundIsAwaited(t *testing.T) {
 		{time.Second, held(2), "message-ignored"},
 		{time.Second, held(1), "round-held, wake 1h1m1s"},
 		{time.Minute, protocol.Tick{}, ""},
-		{time.Hour, held(1), "message-ignored"},
+		{time.Hour, held(1), "round-held"},
 		{time.Hour + 61*time.Second, protocol.Tick{}, "open 2, round-aborted, wake 1h2m1s"},
 	} {
 		if got := at(c.after, c.in); got != c.want {

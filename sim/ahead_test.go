@@ -99,8 +99,8 @@ func exchanged(t *testing.T, cfg Config, fates calendar) (down, up map[uint64]st
 	return down, up, out
 }
 
-// Without losses the first round takes four exchanges with a client, five in active mode, and
-// later rounds two or three. The last round sets up nothing.
+// Without losses the first round takes five exchanges with a client, six in active mode, and
+// later rounds three or four. The last round sets up nothing.
 func TestExchanges(t *testing.T) {
 	for _, k := range everySum {
 		cfg, strategy := aheadConfig(k, 0)
@@ -109,14 +109,14 @@ func TestExchanges(t *testing.T) {
 		if k.mode == graph.Active {
 			confirm, quorum = "consistency ", "quorum"
 		}
-		wantUp := map[uint64]string{1: "advertise shares masked-input+advertise " + confirm + "unmask+shares"}
-		wantDown := map[uint64]string{1: strings.TrimSpace("announce roster delivery survivors+roster " + quorum)}
+		wantUp := map[uint64]string{1: "advertise shares prepared masked-input+advertise " + confirm + "unmask+shares"}
+		wantDown := map[uint64]string{1: strings.TrimSpace("announce roster delivery proceed survivors+roster " + quorum)}
 		for i := uint64(2); i < aheadRounds; i++ {
-			wantUp[i] = "masked-input+advertise " + confirm + "unmask+shares"
-			wantDown[i] = strings.TrimSpace("announce+delivery survivors+roster " + quorum)
+			wantUp[i] = "prepared masked-input+advertise " + confirm + "unmask+shares"
+			wantDown[i] = strings.TrimSpace("announce+delivery proceed survivors+roster " + quorum)
 		}
-		wantUp[aheadRounds] = "masked-input " + confirm + "unmask"
-		wantDown[aheadRounds] = strings.TrimSpace("announce+delivery survivors " + quorum)
+		wantUp[aheadRounds] = "prepared masked-input " + confirm + "unmask"
+		wantDown[aheadRounds] = strings.TrimSpace("announce+delivery proceed survivors " + quorum)
 		if d := cmp.Diff(wantUp, up); d != "" {
 			t.Errorf("%s: from a client (-want +got):\n%s", k.name, d)
 		}
@@ -130,7 +130,7 @@ func TestExchanges(t *testing.T) {
 }
 
 // Times of a round that is set up ahead, worked out by hand as in
-// TestClockAndBytes: four of its ten hops less, and what travels ahead in the
+// TestClockAndBytes: four of its twelve hops less, and what travels ahead in the
 // round before.
 func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	const n = 4
@@ -149,9 +149,9 @@ func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	plan.Round = 1
 	announce := (&protocol.Announce{Plan: &plan}).Size()
 	for i, c := range []struct{ hops, up, down int }{
-		{10, alone + alone + (masked + up) + (alone + up), announce + alone + alone + (alone + down)},
-		{6, (masked + up) + (alone + up), (announce + down) + (alone + down)},
-		{6, masked + alone, (announce + down) + alone},
+		{12, alone + alone + alone + (masked + up) + (alone + up), announce + alone + alone + alone + (alone + down)},
+		{8, alone + (masked + up) + (alone + up), (announce + down) + alone + (alone + down)},
+		{8, alone + masked + alone, (announce + down) + alone + alone},
 	} {
 		want := time.Duration(c.hops)*slow.Latency + time.Duration(c.up)*time.Millisecond + time.Duration(c.down)*time.Microsecond + 3*slow.Compute
 		if got := out.Rounds[i].Duration; got != want {
@@ -184,11 +184,11 @@ func withoutAhead(t *testing.T, cfg Config) *federation {
 // sums have, and at random.
 func fatesOfTests() map[string]calendar {
 	all := map[string]calendar{"nobody": nil}
-	for _, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask} {
+	for _, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageUnmask} {
 		all[s.String()] = diary{1: {s, 1}, 3: {s, 2}, 4: {s, 1}}
 		all["first "+s.String()] = diary{2: {s, 1}, 5: {s, 2}}
 	}
-	all["any"] = newFaultPlan(Faults{Dropout: 0.06, Stages: []protocol.Stage{0, 1, 2, 4}}, aheadRounds, 11)
+	all["any"] = newFaultPlan(Faults{Dropout: 0.06, Stages: []protocol.Stage{0, 1, 2, 3, 5}}, aheadRounds, 11)
 	all["away"] = newFaultPlan(Faults{Away: 0.1, AwayRounds: 2}, aheadRounds, 2)
 	return all
 }

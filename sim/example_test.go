@@ -62,5 +62,5 @@ func Example() {
 	fmt.Printf("%d dropped out, the round took %v\n", it.Dropped, it.Duration.Round(time.Second))
 	// Output:
 	// 19 survivors, sum 19
-	// 1 dropped out, the round took 1m3s
+	// 1 dropped out, the round took 1m4s
 }

@@ -10,10 +10,10 @@ import (
 
 // Losses are as frequent as asked, at every stage alike. A correct draw fails
 // with probability below 1e-6: bounds are five standard deviations of the
-// binomial law, in seven comparisons.
+// binomial law, in eight comparisons.
 func TestDropoutRate(t *testing.T) {
 	const clients, rounds = 2000, 50
-	f := newFaultPlan(Faults{Dropout: 0.2, Stages: []protocol.Stage{0, 1, 2, 3, 4, 5}}, rounds, 1)
+	f := newFaultPlan(Faults{Dropout: 0.2, Stages: []protocol.Stage{0, 1, 2, 3, 4, 5, 6}}, rounds, 1)
 	var counts [protocol.Stages + 1]int
 	for c := range clients {
 		for i := range rounds {
@@ -21,7 +21,7 @@ func TestDropoutRate(t *testing.T) {
 		}
 	}
 	const n = clients * rounds
-	for stage, share := range []float64{0.2 / 6, 0.2 / 6, 0.2 / 6, 0.2 / 6, 0.2 / 6, 0.2 / 6, 0.8} {
+	for stage, share := range []float64{0.2 / 7, 0.2 / 7, 0.2 / 7, 0.2 / 7, 0.2 / 7, 0.2 / 7, 0.2 / 7, 0.8} {
 		if sd := math.Sqrt(n * share * (1 - share)); math.Abs(float64(counts[stage])-n*share) > 5*sd {
 			t.Errorf("%d losses at %s, %v ± %.0f expected", counts[stage], protocol.Stage(stage), n*share, sd)
 		}

@@ -172,7 +172,7 @@ func TestLostAtConsistency(t *testing.T) {
 
 // Real sums do not depend on the number of workers, with dropouts at random at all stages.
 func TestRealWorkersDoNotMatter(t *testing.T) {
-	for kind, stages := range map[protocol.NoiseKind][]protocol.Stage{protocol.Split: {0, 1, 2, 4}, protocol.TwoRound: {0, 1, 2, 4, 5}} {
+	for kind, stages := range map[protocol.NoiseKind][]protocol.Stage{protocol.Split: {0, 1, 2, 3, 5}, protocol.TwoRound: {0, 1, 2, 3, 5, 6}} {
 		t.Run(kind.String(), func(t *testing.T) { checkWorkers(t, kind, stages) })
 	}
 }

@@ -57,7 +57,7 @@ func TestRehearsalIsTheRun(t *testing.T) {
 	release := exact(n)
 	release.Noise = protocol.Noise{Kind: protocol.Split, Variance: 1e-12} // so little that it rounds to none, and is charged
 	cohort := protocol.Cohort{Clients: n, Tolerance: 0.3}
-	stages := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}
+	stages := []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageUnmask}
 	for _, faults := range []Faults{{}, {Dropout: 0.25, Stages: stages}, {Leave: 0.2, Away: 0.4, AwayRounds: 2}, {Dropout: 0.1, Stages: stages, Away: 0.2, AwayRounds: 3}} {
 		config := func() (Config, []asked, []tally) {
 			trainers, _ := bits(n)

@@ -107,7 +107,7 @@ func runWith(t *testing.T, cfg Config, fates calendar) (*Outcome, error) {
 func TestSumIsThatOfTheSurvivors(t *testing.T) {
 	const n = 40
 	cohort := protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}
-	for _, stage := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask} {
+	for _, stage := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageUnmask} {
 		for _, lost := range []int{0, 1, 4, 10, 11} {
 			t.Run(fmt.Sprintf("%s/%d", stage, lost), func(t *testing.T) {
 				strategy := newAdder(cohort, exact(n), 1)
@@ -161,6 +161,7 @@ func TestAttemptsAreCharged(t *testing.T) {
 	}{
 		{protocol.StageAdvertise, 11, 0, 0}, // aborted before any client sent
 		{protocol.StageShare, 11, 0, 0},
+		{protocol.StagePrepared, 11, 0, 0},    // the others are not told to proceed
 		{protocol.StageMaskedInput, 11, 0, 1}, // the others had sent when the count was taken
 		{protocol.StageUnmask, 11, 1, 1},
 		{protocol.StageUnmask, 3, 1, 1},
@@ -232,7 +233,7 @@ func TestClockAndBytes(t *testing.T) {
 	}
 	// Up: 5 bytes of header and 2 for the round; the masked input has 4 x 16 bits
 	// besides, behind their length.
-	for kind, want := range map[protocol.Kind]int64{protocol.KindAdvertise: 7, protocol.KindShares: 7, protocol.KindMaskedInput: 17, protocol.KindUnmask: 7} {
+	for kind, want := range map[protocol.Kind]int64{protocol.KindAdvertise: 7, protocol.KindShares: 7, protocol.KindPrepared: 7, protocol.KindMaskedInput: 17, protocol.KindUnmask: 7} {
 		if out.Up[kind] != n*want {
 			t.Errorf("%s: %d bytes up, want %d", kind, out.Up[kind], n*want)
 		}
@@ -240,14 +241,14 @@ func TestClockAndBytes(t *testing.T) {
 	if got := out.Down[protocol.KindFinal]; got != n*(5+2+5) {
 		t.Errorf("final: %d bytes down, want %d", got, n*(5+2+5))
 	}
-	// Ten hops of 50 ms (open, announce to survivors down, four up, result),
-	// 38 bytes up at 1 kB/s, three computations (contribution, sum, absorb);
+	// Twelve hops of 50 ms (open, announce to survivors down, five up, result),
+	// 45 bytes up at 1 kB/s, three computations (contribution, sum, absorb);
 	// the way down adds 1 µs a byte.
 	plan := strategy.plan
 	plan.Round = 1
 	announce := (&protocol.Announce{Plan: &plan}).Size()
-	down := time.Duration(announce+3*7) * time.Microsecond
-	want := 10*slow.Latency + 38*time.Millisecond + 3*slow.Compute + down
+	down := time.Duration(announce+4*7) * time.Microsecond
+	want := 12*slow.Latency + 45*time.Millisecond + 3*slow.Compute + down
 	if out.Rounds[0].Duration != want {
 		t.Errorf("the round took %v, want %v", out.Rounds[0].Duration, want)
 	}
@@ -257,6 +258,7 @@ func TestClockAndBytes(t *testing.T) {
 	stages := [protocol.Stages]time.Duration{
 		protocol.StageAdvertise:   hop(3) + time.Duration(announce)*time.Microsecond + 7*time.Millisecond + slow.Compute,
 		protocol.StageShare:       hop(2) + 7*time.Microsecond + 7*time.Millisecond,
+		protocol.StagePrepared:    hop(2) + 7*time.Microsecond + 7*time.Millisecond,
 		protocol.StageMaskedInput: hop(2) + 7*time.Microsecond + 17*time.Millisecond,
 		protocol.StageUnmask:      hop(2) + 7*time.Microsecond + 7*time.Millisecond,
 	}
@@ -288,7 +290,7 @@ func TestWorkersDoNotMatter(t *testing.T) {
 			trainers, _ := bits(n)
 			strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.5}, release, 4)
 			out, err := Run(context.Background(), Config{Strategy: strategy, Trainers: trainers, Rounds: 4, Network: network,
-				Workers: workers, Seed: 7, Draw: draw, Faults: Faults{Dropout: 0.2, Stages: []protocol.Stage{1, 2, 4}}})
+				Workers: workers, Seed: 7, Draw: draw, Faults: Faults{Dropout: 0.2, Stages: []protocol.Stage{1, 2, 3, 5}}})
 			if err != nil {
 				t.Fatal(err)
 			}

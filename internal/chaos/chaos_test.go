@@ -23,7 +23,7 @@ import (
 func TestSchedules(t *testing.T) {
 	effort.NotShort(t, "40 schedules take seconds")
 	const schedules = 40
-	r, err := Run(context.Background(), Config{Schedules: schedules, Seed: 200, Modes: Both, Workers: 2})
+	r, err := Run(context.Background(), Config{Schedules: schedules, Seed: 300, Modes: Both, Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

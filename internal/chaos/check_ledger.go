@@ -67,18 +67,17 @@ func (c *charged) covered(key clientRound) error {
 	return nil
 }
 
-// forward: records of a client are of later and later rounds, it sends the
-// setup of the latest recorded one and of later ones only, and what comes after the
-// setup of that one only. A client that restarted sends nothing of it.
+// forward: a client charges later and later rounds. It sends the setup of the latest charged
+// one and of later ones only, and what comes after the setup of that one only. A client that
+// restarted sends nothing of that one.
 type forward struct {
 	clients map[protocol.ClientID]*progressOf
 }
 
 // progressOf is the progress of a client.
 type progressOf struct {
-	recorded  uint64 // the latest round with a durable record
-	charged   uint64 // the latest with a record of its cost
-	restarted uint64 // what recorded was when it restarted last
+	charged   uint64 // the latest round with a durable record of its cost
+	restarted uint64 // what charged was when it restarted last
 }
 
 func (*forward) Rule() string { return "rounds only go up" }
@@ -89,8 +88,8 @@ func (c *forward) Observe(o Observation) error {
 		return c.of(o.Client).record(o)
 	case Restarted:
 		p := c.of(o.Client)
-		if o.Last != p.recorded {
-			return fmt.Errorf("client %d restarted at round %d, its last record is of %d", o.Client, o.Last, p.recorded)
+		if o.Last != p.charged {
+			return fmt.Errorf("client %d restarted at round %d, its last record is of %d", o.Client, o.Last, p.charged)
 		}
 		p.restarted = o.Last
 	case Left:
@@ -102,26 +101,20 @@ func (c *forward) Observe(o Observation) error {
 }
 
 func (p *progressOf) record(o Durable) error {
-	switch r := o.Record.(type) {
-	case protocol.Entered:
-		if r.Round <= p.recorded {
-			return fmt.Errorf("client %d enters round %d after it recorded %d", o.Client, r.Round, p.recorded)
+	if r, ok := o.Record.(protocol.Charged); ok {
+		if r.Round <= p.charged {
+			return fmt.Errorf("client %d charges round %d after it charged %d", o.Client, r.Round, p.charged)
 		}
-		p.recorded = r.Round
-	case protocol.Charged:
-		if r.Round < p.recorded || r.Round <= p.charged {
-			return fmt.Errorf("client %d charges round %d after it recorded %d and charged %d", o.Client, r.Round, p.recorded, p.charged)
-		}
-		p.recorded, p.charged = r.Round, r.Round
+		p.charged = r.Round
 	}
 	return nil
 }
 
 func (p *progressOf) sends(from protocol.Party, m protocol.StageMessage) error {
 	round, stage := m.At()
-	setup := stage == protocol.StageAdvertise || stage == protocol.StageShare
-	if round <= p.restarted || round < p.recorded || !setup && round != p.recorded {
-		return fmt.Errorf("%s sends %s of round %d, after it recorded %d, and %d before a restart", from, stage, round, p.recorded, p.restarted)
+	setup := stage < protocol.StageMaskedInput
+	if round <= p.restarted || round < p.charged || !setup && round != p.charged {
+		return fmt.Errorf("%s sends %s of round %d, after it charged %d, and %d before a restart", from, stage, round, p.charged, p.restarted)
 	}
 	return nil
 }

@@ -94,10 +94,7 @@ func (d *machine) persist(r protocol.Record) {
 	if d.ledger != nil {
 		o.Budget = d.budget.Epsilon
 	}
-	switch r := r.(type) {
-	case protocol.Entered:
-		d.last = r.Round
-	case protocol.Charged:
+	if r, ok := r.(protocol.Charged); ok {
 		d.last = r.Round
 		d.records = append(d.records, dp.Record{Session: r.Session, Round: r.Round, Events: r.Events})
 	}

@@ -194,7 +194,7 @@ func (s *Schedule) drawFaults(d dice) {
 
 // stages returns the stages of a round.
 func (s *Schedule) stages() []protocol.Stage {
-	course := protocol.StageFlow{Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
+	course := protocol.StageFlow{Prepares: true, Confirms: s.Mode == graph.Active, Replaces: s.setup().Replaces}
 	var out []protocol.Stage
 	for stage := protocol.StageAdvertise; stage != protocol.Stages; stage = course.After(stage) {
 		out = append(out, stage)

@@ -72,6 +72,10 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 			why = e.Err.Error()
 		}
 		s.ended(e.Round, now, why)
+	case protocol.RoundHeld: // if it was opened before
+		if e.Err != nil {
+			s.ended(e.Round, now, e.Err.Error())
+		}
 	case protocol.ClientLost:
 		if r := s.round(e.Round); r != nil {
 			r.Lost++
@@ -137,7 +141,7 @@ func (s *Status) ended(round uint64, now time.Time, outcome string) {
 }
 
 func (s *Status) round(round uint64) *Round {
-	for i := range s.Rounds {
+	for i := range slices.Backward(s.Rounds) { // a round that begins anew is there twice
 		if s.Rounds[i].Round == round {
 			return &s.Rounds[i]
 		}

@@ -53,7 +53,7 @@ func FuzzCheckpoint(f *testing.F) {
 func FuzzLedger(f *testing.F) {
 	log := store.NewMemoryLog()
 	l := ledger(f, log)
-	persist(f, l, entered(one, 1), charged(one, 1))
+	persist(f, l, charged(one, 1), charged(one, 2))
 	texts, err := read(log)
 	if err != nil {
 		f.Fatal(err)

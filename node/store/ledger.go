@@ -175,8 +175,6 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 	for _, r := range records {
 		e := new(ledgerEntry)
 		switch r := r.(type) {
-		case protocol.Entered:
-			e.Session, e.Round = r.Session, r.Round
 		case protocol.Charged:
 			e.Charged, e.Session, e.Round, e.Events = true, r.Session, r.Round, r.Events
 			if len(r.Events) > 0 && l.protects != (dp.Protection{}) {

@@ -35,7 +35,7 @@ func (a *Announcer) Frames(m *protocol.Announce) ([][]byte, error) {
 		a.plan, a.bytes = m.Plan, b
 	}
 	// Fields are encoded one behind the other, so what is encoded apart may be joined.
-	own, err := proto.Marshal(&wirepb.Announce{Delivery: out.GetDelivery()})
+	own, err := proto.Marshal(&wirepb.Announce{Delivery: out.GetDelivery(), Anew: out.GetAnew()})
 	if err != nil {
 		return nil, err
 	}

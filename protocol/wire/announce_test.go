@@ -35,11 +35,16 @@ func TestAnnouncementsShareTheirPlan(t *testing.T) {
 		if failed != nil {
 			t.Fatal(failed)
 		}
+		anew, failed := a.Frames(&protocol.Announce{Plan: &plan, Anew: 300})
+		if failed != nil {
+			t.Fatal(failed)
+		}
 		for _, c := range []struct {
 			pieces   [][]byte
 			delivery *protocol.Delivery
-		}{{with, golden.Delivery}, {without, nil}} {
-			want, failed := wire.AppendFrames(nil, &protocol.Announce{Plan: &plan, Delivery: c.delivery})
+			anew     uint32
+		}{{with, golden.Delivery, 0}, {without, nil, 0}, {anew, nil, 300}} {
+			want, failed := wire.AppendFrames(nil, &protocol.Announce{Plan: &plan, Delivery: c.delivery, Anew: c.anew})
 			if failed != nil {
 				t.Fatal(failed)
 			}

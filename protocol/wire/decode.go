@@ -36,6 +36,10 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 		return d.shares(m)
 	case *wirepb.Delivery:
 		return d.delivery(m)
+	case *wirepb.Prepared:
+		return &protocol.Prepared{Round: d.round(m.GetRound()), Anew: m.GetAnew()}
+	case *wirepb.Proceed:
+		return &protocol.Proceed{Round: d.round(m.GetRound())}
 	case *wirepb.MaskedInput:
 		return d.maskedInput(m)
 	case *wirepb.Survivors:
@@ -77,7 +81,7 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 }
 
 func (d *decoder) announce(m *wirepb.Announce) *protocol.Announce {
-	out := &protocol.Announce{Plan: d.plan(m.GetPlan())}
+	out := &protocol.Announce{Plan: d.plan(m.GetPlan()), Anew: m.GetAnew()}
 	if m.GetDelivery() != nil {
 		d.enter("delivery", -1)
 		out.Delivery = d.delivery(m.GetDelivery())
@@ -88,7 +92,7 @@ func (d *decoder) announce(m *wirepb.Announce) *protocol.Announce {
 
 func (d *decoder) advertise(m *wirepb.Advertise) *protocol.Advertise {
 	k := d.keys(m.GetKeys())
-	return &protocol.Advertise{Round: d.round(m.GetRound()), Ahead: m.GetAhead(), Keys: &k}
+	return &protocol.Advertise{Round: d.round(m.GetRound()), Ahead: m.GetAhead(), Anew: m.GetAnew(), Keys: &k}
 }
 
 func (d *decoder) roster(m *wirepb.Roster) *protocol.Roster {
@@ -142,7 +146,7 @@ func (d *decoder) none(field string, v uint32) {
 }
 
 func (d *decoder) shares(m *wirepb.Shares) *protocol.Shares {
-	out := &protocol.Shares{Round: d.round(m.GetRound()), Ahead: m.GetAhead(),
+	out := &protocol.Shares{Round: d.round(m.GetRound()), Ahead: m.GetAhead(), Anew: m.GetAnew(),
 		SeedHash: protocol.Hash(d.fixed("seed_hash", m.GetSeedHash(), protocol.HashSize)), Shares: d.encryptedShares(m.GetShares())}
 	if b := d.optional("change_hash", m.GetChangeHash(), protocol.HashSize); b != nil {
 		out.ChangeHash = (*protocol.Hash)(b)

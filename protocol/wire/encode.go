@@ -31,6 +31,10 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 		return e.shares(m)
 	case *protocol.Delivery:
 		return e.delivery(m)
+	case *protocol.Prepared:
+		return &wirepb.Prepared{Round: m.Round, Anew: m.Anew}
+	case *protocol.Proceed:
+		return &wirepb.Proceed{Round: m.Round}
 	case *protocol.MaskedInput:
 		return e.maskedInput(m)
 	case *protocol.Survivors:
@@ -70,7 +74,7 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 }
 
 func (e *encoder) announce(m *protocol.Announce) *wirepb.Announce {
-	out := &wirepb.Announce{Plan: e.plan(m.Plan)}
+	out := &wirepb.Announce{Plan: e.plan(m.Plan), Anew: m.Anew}
 	if m.Delivery != nil {
 		e.enter("delivery", -1)
 		out.Delivery = e.delivery(m.Delivery)
@@ -84,7 +88,7 @@ func (e *encoder) advertise(m *protocol.Advertise) *wirepb.Advertise {
 		e.fail(ErrIdeal, "keys", "there are none")
 		return nil
 	}
-	return &wirepb.Advertise{Round: m.Round, Ahead: m.Ahead, Keys: keys(m.Keys)}
+	return &wirepb.Advertise{Round: m.Round, Ahead: m.Ahead, Anew: m.Anew, Keys: keys(m.Keys)}
 }
 
 func (e *encoder) roster(m *protocol.Roster) *wirepb.Roster {
@@ -124,7 +128,7 @@ func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
 	if len(m.Shares) == 0 {
 		e.fail(ErrIdeal, "shares", "there are none")
 	}
-	out := &wirepb.Shares{Round: m.Round, Ahead: m.Ahead, SeedHash: m.SeedHash[:], Shares: encryptedShares(m.Shares)}
+	out := &wirepb.Shares{Round: m.Round, Ahead: m.Ahead, Anew: m.Anew, SeedHash: m.SeedHash[:], Shares: encryptedShares(m.Shares)}
 	if m.ChangeHash != nil {
 		out.ChangeHash = m.ChangeHash[:]
 	}

@@ -102,6 +102,7 @@ func messages() map[string]protocol.Message {
 	committed := &protocol.Commitments{Seed: protocol.Hash(fill(32, 20)), Key: protocol.Hash(fill(32, 30)), Signature: fill(64, 40)}
 	shares := &protocol.Shares{Round: 9, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
 		{Peer: 0, Ciphertext: fill(80, 1)}, {Peer: 299, Ciphertext: fill(80, 2)}}}
+	anewShares := &protocol.Shares{Round: 9, Anew: 1, SeedHash: shares.SeedHash, Shares: shares.Shares}
 	activeShares := &protocol.Shares{Round: 300, SeedHash: protocol.Hash(fill(32, 70)), Shares: []protocol.EncryptedShare{
 		{Peer: 127, Ciphertext: fill(112, 1), Committed: committed}, {Peer: 128, Ciphertext: fill(112, 2), Committed: committed}}}
 	replacedShares := &protocol.Shares{Round: 10, Ahead: true, SeedHash: protocol.Hash(fill(32, 70)), ChangeHash: (*protocol.Hash)(fill(32, 80)),
@@ -127,10 +128,12 @@ func messages() map[string]protocol.Message {
 			Cohort: protocol.Cohort{Clients: 12, Tolerance: 0.25, Enrolled: 300, Goal: 10}}},
 		"announce":                   &protocol.Announce{Plan: plan},
 		"announce, set up ahead":     &protocol.Announce{Plan: small, Delivery: delivery},
+		"announce, set up anew":      &protocol.Announce{Plan: small, Anew: 300},
 		"invite":                     &protocol.Invite{Setup: protocol.Setup{Session: session, Round: 8, Cohort: cohort}},
 		"invite, replaced":           &protocol.Invite{Setup: protocol.Setup{Session: session, Round: 8, Cohort: cohort, Replaces: true}},
 		"advertise":                  advertise,
 		"advertise, ahead, replaced": &protocol.Advertise{Round: 10, Ahead: true, Keys: &replaced},
+		"advertise, anew":            &protocol.Advertise{Round: 10, Anew: 2, Keys: &keys},
 		"advertise, active":          &protocol.Advertise{Round: 300, Keys: &active},
 		"roster":                     roster,
 		"roster, replaced":           &protocol.Roster{Round: 10, Clients: 2, Members: []protocol.Member{{Keys: replaced}, {Client: 7, Keys: replaced}}},
@@ -138,6 +141,10 @@ func messages() map[string]protocol.Message {
 		"roster, in part":            part,
 		"shares":                     shares,
 		"shares, ahead, replaced":    replacedShares,
+		"shares, anew":               anewShares,
+		"prepared":                   &protocol.Prepared{Round: 9},
+		"prepared, anew":             &protocol.Prepared{Round: 9, Anew: 300},
+		"proceed":                    &protocol.Proceed{Round: 9},
 		"shares, active":             activeShares,
 		"delivery":                   delivery,
 		"delivery, of a part":        &protocol.Delivery{Round: 9, Clients: 240, Arrived: delivery.Arrived, Shares: delivery.Shares, Digest: digest},
@@ -178,7 +185,7 @@ func messages() map[string]protocol.Message {
 		"relay-status":                  &protocol.RelayStatus{Client: 299, Connected: true, Incarnation: protocol.IncarnationID(fill(16, 7))},
 		"relay-status, gone":            &protocol.RelayStatus{Client: 1},
 	}
-	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
+	for i, s := range []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace} {
 		out["abort, "+s.String()] = &protocol.Abort{Round: 9, Reason: &protocol.TooFew{Round: 9, Stage: s, Left: i, Required: 200}}
 	}
 	return out

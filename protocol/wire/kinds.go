@@ -21,6 +21,8 @@ var kinds = [protocol.Kinds]struct {
 	protocol.KindRoster:       {wirepb.Kind_KIND_ROSTER, (*wirepb.Roster)(nil), []route{down}},
 	protocol.KindShares:       {wirepb.Kind_KIND_SHARES, (*wirepb.Shares)(nil), []route{up}},
 	protocol.KindDelivery:     {wirepb.Kind_KIND_DELIVERY, (*wirepb.Delivery)(nil), []route{down}},
+	protocol.KindPrepared:     {wirepb.Kind_KIND_PREPARED, (*wirepb.Prepared)(nil), []route{up}},
+	protocol.KindProceed:      {wirepb.Kind_KIND_PROCEED, (*wirepb.Proceed)(nil), []route{down}},
 	protocol.KindMaskedInput:  {wirepb.Kind_KIND_MASKED_INPUT, (*wirepb.MaskedInput)(nil), []route{up}},
 	protocol.KindSurvivors:    {wirepb.Kind_KIND_SURVIVORS, (*wirepb.Survivors)(nil), []route{down}},
 	protocol.KindConsistency:  {wirepb.Kind_KIND_CONSISTENCY, (*wirepb.Consistency)(nil), []route{up}},

@@ -76,6 +76,7 @@ const (
 //	partial                     s + B + P + 16 r
 //	forward                     s + the longest of roster, delivery, masked-input, survivors, unmask
 //	advertise, consistency,
+//	prepared, proceed,
 //	invite, abort, relay-ack,
 //	relay-collect,
 //	relay-status                s
@@ -124,6 +125,8 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 		protocol.KindRoster:       roster,
 		protocol.KindShares:       shares,
 		protocol.KindDelivery:     delivery,
+		protocol.KindPrepared:     slack,
+		protocol.KindProceed:      slack,
 		protocol.KindMaskedInput:  masked,
 		protocol.KindSurvivors:    survivors,
 		protocol.KindConsistency:  slack,

@@ -37,6 +37,8 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindRoster:       roster,
 		protocol.KindShares:       shares,
 		protocol.KindDelivery:     2 + shares,
+		protocol.KindPrepared:     256,
+		protocol.KindProceed:      256,
 		protocol.KindMaskedInput:  256 + (2500 + 10) + 2*16 + 42*9 + 256,
 		protocol.KindSurvivors:    256 + 2 + roster,
 		protocol.KindConsistency:  256,
@@ -94,9 +96,9 @@ func TestLimitsOfNothing(t *testing.T) {
 // From the chart in package protocol's documentation.
 func TestBetween(t *testing.T) {
 	s, a, c, r := protocol.Server, protocol.Aggregator, protocol.Client, protocol.Relay
-	answers := []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement}
+	answers := []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindPrepared, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement}
 	openings := []protocol.Kind{protocol.KindAnnounce, protocol.KindInvite, protocol.KindRoster, protocol.KindDelivery,
-		protocol.KindSurvivors, protocol.KindQuorum, protocol.KindAnswered, protocol.KindFinal}
+		protocol.KindProceed, protocol.KindSurvivors, protocol.KindQuorum, protocol.KindAnswered, protocol.KindFinal}
 	for _, x := range []struct {
 		from, to protocol.Role
 		kinds    []protocol.Kind
@@ -129,7 +131,10 @@ func TestBetween(t *testing.T) {
 // long as the plan lets them be: with the largest numbers, in active mode, and in
 // semi-honest mode if noise is replaced.
 func largest(p *protocol.Plan) []protocol.Message {
-	const it = math.MaxUint64
+	const (
+		it   = math.MaxUint64
+		anew = math.MaxUint32
+	)
 	n := p.Cohort.Clients
 	key, sig := protocol.Key(fill(32, 1)), fill(64, 1)
 	keys := protocol.Keys{Mask: key, Channel: key, Signature: sig}
@@ -142,10 +147,10 @@ func largest(p *protocol.Plan) []protocol.Message {
 	}
 	bitmap := protocol.NewBitmap(n)
 	roster := &protocol.Roster{Round: it, Clients: n}
-	shares := &protocol.Shares{Round: it, Ahead: true, ChangeHash: changeHash}
+	shares := &protocol.Shares{Round: it, Ahead: true, Anew: anew, ChangeHash: changeHash}
 	quorum := &protocol.Quorum{Round: it}
 	unmask := &protocol.Unmask{Round: it, Next: shares}
-	masked := &protocol.MaskedInput{Round: it, Next: &protocol.Advertise{Round: it, Ahead: true, Keys: &keys}}
+	masked := &protocol.MaskedInput{Round: it, Next: &protocol.Advertise{Round: it, Ahead: true, Anew: anew, Keys: &keys}}
 	result := &protocol.Result{Round: it, Survivors: n, Answered: n}
 	for i := range n {
 		id := protocol.ClientID(i)
@@ -175,8 +180,8 @@ func largest(p *protocol.Plan) []protocol.Message {
 	}
 	delivery := &protocol.Delivery{Round: it, Clients: n, Arrived: bitmap, Shares: shares.Shares}
 	return []protocol.Message{
-		&protocol.Open{Plan: p}, &protocol.Announce{Plan: p, Delivery: delivery}, &protocol.Invite{Setup: p.Setup()},
-		masked.Next, roster, shares, delivery, masked, &protocol.Survivors{Round: it, Count: n, U1: bitmap, Next: roster},
+		&protocol.Open{Plan: p}, &protocol.Announce{Plan: p, Delivery: delivery, Anew: anew}, &protocol.Invite{Setup: p.Setup()},
+		masked.Next, roster, shares, delivery, &protocol.Prepared{Round: it, Anew: anew}, &protocol.Proceed{Round: it}, masked, &protocol.Survivors{Round: it, Count: n, U1: bitmap, Next: roster},
 		&protocol.Consistency{Round: it, Signature: sig}, quorum, unmask,
 		&protocol.Answered{Round: it, Count: n, U2: bitmap}, &protocol.Replacement{Round: it, Shares: unmask.Shares}, result,
 		&protocol.Abort{Round: it, Reason: &protocol.Unrecoverable{Round: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},

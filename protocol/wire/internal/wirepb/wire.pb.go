@@ -55,6 +55,8 @@ const (
 	Kind_KIND_PARTIAL       Kind = 21
 	Kind_KIND_RELAY_STATUS  Kind = 22
 	Kind_KIND_HELD          Kind = 23
+	Kind_KIND_PREPARED      Kind = 24
+	Kind_KIND_PROCEED       Kind = 25
 )
 
 // Enum value maps for Kind.
@@ -84,6 +86,8 @@ var (
 		21: "KIND_PARTIAL",
 		22: "KIND_RELAY_STATUS",
 		23: "KIND_HELD",
+		24: "KIND_PREPARED",
+		25: "KIND_PROCEED",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":   0,
@@ -110,6 +114,8 @@ var (
 		"KIND_PARTIAL":       21,
 		"KIND_RELAY_STATUS":  22,
 		"KIND_HELD":          23,
+		"KIND_PREPARED":      24,
+		"KIND_PROCEED":       25,
 	}
 )
 
@@ -204,10 +210,11 @@ const (
 	Stage_STAGE_UNSPECIFIED  Stage = 0
 	Stage_STAGE_ADVERTISE    Stage = 1
 	Stage_STAGE_SHARE        Stage = 2
-	Stage_STAGE_MASKED_INPUT Stage = 3
-	Stage_STAGE_CONSISTENCY  Stage = 4
-	Stage_STAGE_UNMASK       Stage = 5
-	Stage_STAGE_REPLACE      Stage = 6
+	Stage_STAGE_PREPARED     Stage = 3
+	Stage_STAGE_MASKED_INPUT Stage = 4
+	Stage_STAGE_CONSISTENCY  Stage = 5
+	Stage_STAGE_UNMASK       Stage = 6
+	Stage_STAGE_REPLACE      Stage = 7
 )
 
 // Enum value maps for Stage.
@@ -216,19 +223,21 @@ var (
 		0: "STAGE_UNSPECIFIED",
 		1: "STAGE_ADVERTISE",
 		2: "STAGE_SHARE",
-		3: "STAGE_MASKED_INPUT",
-		4: "STAGE_CONSISTENCY",
-		5: "STAGE_UNMASK",
-		6: "STAGE_REPLACE",
+		3: "STAGE_PREPARED",
+		4: "STAGE_MASKED_INPUT",
+		5: "STAGE_CONSISTENCY",
+		6: "STAGE_UNMASK",
+		7: "STAGE_REPLACE",
 	}
 	Stage_value = map[string]int32{
 		"STAGE_UNSPECIFIED":  0,
 		"STAGE_ADVERTISE":    1,
 		"STAGE_SHARE":        2,
-		"STAGE_MASKED_INPUT": 3,
-		"STAGE_CONSISTENCY":  4,
-		"STAGE_UNMASK":       5,
-		"STAGE_REPLACE":      6,
+		"STAGE_PREPARED":     3,
+		"STAGE_MASKED_INPUT": 4,
+		"STAGE_CONSISTENCY":  5,
+		"STAGE_UNMASK":       6,
+		"STAGE_REPLACE":      7,
 	}
 )
 
@@ -309,6 +318,7 @@ type Announce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
 	Delivery      *Delivery              `protobuf:"bytes,2,opt,name=delivery,proto3" json:"delivery,omitempty"` // if the round was set up ahead
+	Anew          uint32                 `protobuf:"varint,3,opt,name=anew,proto3" json:"anew,omitempty"`        // how many setups were given up since the first announcement
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +365,13 @@ func (x *Announce) GetDelivery() *Delivery {
 		return x.Delivery
 	}
 	return nil
+}
+
+func (x *Announce) GetAnew() uint32 {
+	if x != nil {
+		return x.Anew
+	}
+	return 0
 }
 
 // Aggregator to client.
@@ -432,6 +449,7 @@ type Advertise struct {
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
 	Keys          *Keys                  `protobuf:"bytes,2,opt,name=keys,proto3" json:"keys,omitempty"`
 	Ahead         bool                   `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"` // of the setup that was begun before there was a plan
+	Anew          uint32                 `protobuf:"varint,4,opt,name=anew,proto3" json:"anew,omitempty"`   // as in Announce
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,6 +503,13 @@ func (x *Advertise) GetAhead() bool {
 		return x.Ahead
 	}
 	return false
+}
+
+func (x *Advertise) GetAnew() uint32 {
+	if x != nil {
+		return x.Anew
+	}
+	return 0
 }
 
 // Aggregator to client.
@@ -624,6 +649,7 @@ type Shares struct {
 	Shares        []*EncryptedShare      `protobuf:"bytes,3,rep,name=shares,proto3" json:"shares,omitempty"`
 	Ahead         bool                   `protobuf:"varint,4,opt,name=ahead,proto3" json:"ahead,omitempty"`                            // as in Advertise
 	ChangeHash    []byte                 `protobuf:"bytes,5,opt,name=change_hash,json=changeHash,proto3" json:"change_hash,omitempty"` // fixed: 32, where noise is replaced
+	Anew          uint32                 `protobuf:"varint,6,opt,name=anew,proto3" json:"anew,omitempty"`                              // as in Announce
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +717,13 @@ func (x *Shares) GetChangeHash() []byte {
 		return x.ChangeHash
 	}
 	return nil
+}
+
+func (x *Shares) GetAnew() uint32 {
+	if x != nil {
+		return x.Anew
+	}
+	return 0
 }
 
 // Aggregator to client.
@@ -771,6 +804,104 @@ func (x *Delivery) GetDigest() []byte {
 }
 
 // Client to aggregator.
+type Prepared struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	Anew          uint32                 `protobuf:"varint,2,opt,name=anew,proto3" json:"anew,omitempty"` // as in Announce
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prepared) Reset() {
+	*x = Prepared{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prepared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prepared) ProtoMessage() {}
+
+func (x *Prepared) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prepared.ProtoReflect.Descriptor instead.
+func (*Prepared) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Prepared) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *Prepared) GetAnew() uint32 {
+	if x != nil {
+		return x.Anew
+	}
+	return 0
+}
+
+// Aggregator to client.
+type Proceed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Proceed) Reset() {
+	*x = Proceed{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Proceed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Proceed) ProtoMessage() {}
+
+func (x *Proceed) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Proceed.ProtoReflect.Descriptor instead.
+func (*Proceed) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Proceed) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+// Client to aggregator.
 type MaskedInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
@@ -783,7 +914,7 @@ type MaskedInput struct {
 
 func (x *MaskedInput) Reset() {
 	*x = MaskedInput{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	mi := &file_protocol_wire_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +926,7 @@ func (x *MaskedInput) String() string {
 func (*MaskedInput) ProtoMessage() {}
 
 func (x *MaskedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[8]
+	mi := &file_protocol_wire_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +939,7 @@ func (x *MaskedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaskedInput.ProtoReflect.Descriptor instead.
 func (*MaskedInput) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{8}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MaskedInput) GetRound() uint64 {
@@ -849,7 +980,7 @@ type Complaint struct {
 
 func (x *Complaint) Reset() {
 	*x = Complaint{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	mi := &file_protocol_wire_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +992,7 @@ func (x *Complaint) String() string {
 func (*Complaint) ProtoMessage() {}
 
 func (x *Complaint) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[9]
+	mi := &file_protocol_wire_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1005,7 @@ func (x *Complaint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complaint.ProtoReflect.Descriptor instead.
 func (*Complaint) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{9}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Complaint) GetClient() uint32 {
@@ -905,7 +1036,7 @@ type Survivors struct {
 
 func (x *Survivors) Reset() {
 	*x = Survivors{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[10]
+	mi := &file_protocol_wire_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +1048,7 @@ func (x *Survivors) String() string {
 func (*Survivors) ProtoMessage() {}
 
 func (x *Survivors) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[10]
+	mi := &file_protocol_wire_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +1061,7 @@ func (x *Survivors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Survivors.ProtoReflect.Descriptor instead.
 func (*Survivors) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{10}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Survivors) GetRound() uint64 {
@@ -979,7 +1110,7 @@ type Consistency struct {
 
 func (x *Consistency) Reset() {
 	*x = Consistency{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[11]
+	mi := &file_protocol_wire_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1122,7 @@ func (x *Consistency) String() string {
 func (*Consistency) ProtoMessage() {}
 
 func (x *Consistency) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[11]
+	mi := &file_protocol_wire_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1135,7 @@ func (x *Consistency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Consistency.ProtoReflect.Descriptor instead.
 func (*Consistency) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{11}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Consistency) GetRound() uint64 {
@@ -1032,7 +1163,7 @@ type Quorum struct {
 
 func (x *Quorum) Reset() {
 	*x = Quorum{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[12]
+	mi := &file_protocol_wire_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1175,7 @@ func (x *Quorum) String() string {
 func (*Quorum) ProtoMessage() {}
 
 func (x *Quorum) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[12]
+	mi := &file_protocol_wire_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1188,7 @@ func (x *Quorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quorum.ProtoReflect.Descriptor instead.
 func (*Quorum) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{12}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Quorum) GetRound() uint64 {
@@ -1089,7 +1220,7 @@ type Unmask struct {
 
 func (x *Unmask) Reset() {
 	*x = Unmask{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[13]
+	mi := &file_protocol_wire_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1232,7 @@ func (x *Unmask) String() string {
 func (*Unmask) ProtoMessage() {}
 
 func (x *Unmask) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[13]
+	mi := &file_protocol_wire_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1245,7 @@ func (x *Unmask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unmask.ProtoReflect.Descriptor instead.
 func (*Unmask) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{13}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Unmask) GetRound() uint64 {
@@ -1158,7 +1289,7 @@ type Answered struct {
 
 func (x *Answered) Reset() {
 	*x = Answered{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[14]
+	mi := &file_protocol_wire_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1301,7 @@ func (x *Answered) String() string {
 func (*Answered) ProtoMessage() {}
 
 func (x *Answered) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[14]
+	mi := &file_protocol_wire_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1314,7 @@ func (x *Answered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answered.ProtoReflect.Descriptor instead.
 func (*Answered) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{14}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Answered) GetRound() uint64 {
@@ -1225,7 +1356,7 @@ type Replacement struct {
 
 func (x *Replacement) Reset() {
 	*x = Replacement{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[15]
+	mi := &file_protocol_wire_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1368,7 @@ func (x *Replacement) String() string {
 func (*Replacement) ProtoMessage() {}
 
 func (x *Replacement) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[15]
+	mi := &file_protocol_wire_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1381,7 @@ func (x *Replacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replacement.ProtoReflect.Descriptor instead.
 func (*Replacement) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{15}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Replacement) GetRound() uint64 {
@@ -1280,7 +1411,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[16]
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1423,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[16]
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1436,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{16}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Result) GetRound() uint64 {
@@ -1351,7 +1482,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[17]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1494,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[17]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1507,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{17}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Abort) GetRound() uint64 {
@@ -1439,7 +1570,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1582,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1595,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Held) GetRound() uint64 {
@@ -1499,7 +1630,7 @@ type Final struct {
 
 func (x *Final) Reset() {
 	*x = Final{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1642,7 @@ func (x *Final) String() string {
 func (*Final) ProtoMessage() {}
 
 func (x *Final) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1655,7 @@ func (x *Final) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Final.ProtoReflect.Descriptor instead.
 func (*Final) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Final) GetModel() []byte {
@@ -1555,7 +1686,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1698,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1711,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Forward) GetClient() uint32 {
@@ -1630,7 +1761,7 @@ type RelayAck struct {
 
 func (x *RelayAck) Reset() {
 	*x = RelayAck{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1773,7 @@ func (x *RelayAck) String() string {
 func (*RelayAck) ProtoMessage() {}
 
 func (x *RelayAck) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1786,7 @@ func (x *RelayAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayAck.ProtoReflect.Descriptor instead.
 func (*RelayAck) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RelayAck) GetRound() uint64 {
@@ -1690,7 +1821,7 @@ type RelayCollect struct {
 
 func (x *RelayCollect) Reset() {
 	*x = RelayCollect{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1833,7 @@ func (x *RelayCollect) String() string {
 func (*RelayCollect) ProtoMessage() {}
 
 func (x *RelayCollect) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1846,7 @@ func (x *RelayCollect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayCollect.ProtoReflect.Descriptor instead.
 func (*RelayCollect) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RelayCollect) GetRound() uint64 {
@@ -1745,7 +1876,7 @@ type Partial struct {
 
 func (x *Partial) Reset() {
 	*x = Partial{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1888,7 @@ func (x *Partial) String() string {
 func (*Partial) ProtoMessage() {}
 
 func (x *Partial) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1901,7 @@ func (x *Partial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partial.ProtoReflect.Descriptor instead.
 func (*Partial) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Partial) GetRound() uint64 {
@@ -1813,7 +1944,7 @@ type RelayStatus struct {
 
 func (x *RelayStatus) Reset() {
 	*x = RelayStatus{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1956,7 @@ func (x *RelayStatus) String() string {
 func (*RelayStatus) ProtoMessage() {}
 
 func (x *RelayStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1969,7 @@ func (x *RelayStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayStatus.ProtoReflect.Descriptor instead.
 func (*RelayStatus) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RelayStatus) GetClient() uint32 {
@@ -1877,7 +2008,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2020,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2033,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Plan) GetSession() []byte {
@@ -1967,7 +2098,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2110,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2123,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Cohort) GetClients() uint32 {
@@ -2048,7 +2179,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2191,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2204,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Release) GetName() string {
@@ -2160,7 +2291,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2303,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2316,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Noise) GetKind() NoiseKind {
@@ -2242,7 +2373,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2385,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2398,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Keys) GetMask() []byte {
@@ -2308,7 +2439,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2451,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2464,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Member) GetClient() uint32 {
@@ -2361,7 +2492,7 @@ type EncryptedShare struct {
 
 func (x *EncryptedShare) Reset() {
 	*x = EncryptedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[31]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2504,7 @@ func (x *EncryptedShare) String() string {
 func (*EncryptedShare) ProtoMessage() {}
 
 func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[31]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2517,7 @@ func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncryptedShare.ProtoReflect.Descriptor instead.
 func (*EncryptedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EncryptedShare) GetPeer() uint32 {
@@ -2421,7 +2552,7 @@ type Commitments struct {
 
 func (x *Commitments) Reset() {
 	*x = Commitments{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[32]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2564,7 @@ func (x *Commitments) String() string {
 func (*Commitments) ProtoMessage() {}
 
 func (x *Commitments) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[32]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2577,7 @@ func (x *Commitments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
 func (*Commitments) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Commitments) GetSeed() []byte {
@@ -2481,7 +2612,7 @@ type RevealedShare struct {
 
 func (x *RevealedShare) Reset() {
 	*x = RevealedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[33]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2493,7 +2624,7 @@ func (x *RevealedShare) String() string {
 func (*RevealedShare) ProtoMessage() {}
 
 func (x *RevealedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[33]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2506,7 +2637,7 @@ func (x *RevealedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealedShare.ProtoReflect.Descriptor instead.
 func (*RevealedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevealedShare) GetOf() uint32 {
@@ -2540,7 +2671,7 @@ type Signed struct {
 
 func (x *Signed) Reset() {
 	*x = Signed{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[34]
+	mi := &file_protocol_wire_wire_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2683,7 @@ func (x *Signed) String() string {
 func (*Signed) ProtoMessage() {}
 
 func (x *Signed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[34]
+	mi := &file_protocol_wire_wire_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2696,7 @@ func (x *Signed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signed.ProtoReflect.Descriptor instead.
 func (*Signed) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Signed) GetClient() uint32 {
@@ -2593,7 +2724,7 @@ type TooFew struct {
 
 func (x *TooFew) Reset() {
 	*x = TooFew{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[35]
+	mi := &file_protocol_wire_wire_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2736,7 @@ func (x *TooFew) String() string {
 func (*TooFew) ProtoMessage() {}
 
 func (x *TooFew) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[35]
+	mi := &file_protocol_wire_wire_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2749,7 @@ func (x *TooFew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TooFew.ProtoReflect.Descriptor instead.
 func (*TooFew) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TooFew) GetStage() Stage {
@@ -2654,7 +2785,7 @@ type Unrecoverable struct {
 
 func (x *Unrecoverable) Reset() {
 	*x = Unrecoverable{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[36]
+	mi := &file_protocol_wire_wire_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2797,7 @@ func (x *Unrecoverable) String() string {
 func (*Unrecoverable) ProtoMessage() {}
 
 func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[36]
+	mi := &file_protocol_wire_wire_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2810,7 @@ func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unrecoverable.ProtoReflect.Descriptor instead.
 func (*Unrecoverable) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{36}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Unrecoverable) GetClient() uint32 {
@@ -2716,19 +2847,21 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\n" +
 	"\x18protocol/wire/wire.proto\x12\x0efedsim.wire.v1\"0\n" +
 	"\x04Open\x12(\n" +
-	"\x04plan\x18\x01 \x01(\v2\x14.fedsim.wire.v1.PlanR\x04plan\"j\n" +
+	"\x04plan\x18\x01 \x01(\v2\x14.fedsim.wire.v1.PlanR\x04plan\"~\n" +
 	"\bAnnounce\x12(\n" +
 	"\x04plan\x18\x01 \x01(\v2\x14.fedsim.wire.v1.PlanR\x04plan\x124\n" +
-	"\bdelivery\x18\x02 \x01(\v2\x18.fedsim.wire.v1.DeliveryR\bdelivery\"\x84\x01\n" +
+	"\bdelivery\x18\x02 \x01(\v2\x18.fedsim.wire.v1.DeliveryR\bdelivery\x12\x12\n" +
+	"\x04anew\x18\x03 \x01(\rR\x04anew\"\x84\x01\n" +
 	"\x06Invite\x12\x18\n" +
 	"\asession\x18\x01 \x01(\fR\asession\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12.\n" +
 	"\x06cohort\x18\x03 \x01(\v2\x16.fedsim.wire.v1.CohortR\x06cohort\x12\x1a\n" +
-	"\breplaces\x18\x04 \x01(\bR\breplaces\"a\n" +
+	"\breplaces\x18\x04 \x01(\bR\breplaces\"u\n" +
 	"\tAdvertise\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12(\n" +
 	"\x04keys\x18\x02 \x01(\v2\x14.fedsim.wire.v1.KeysR\x04keys\x12\x14\n" +
-	"\x05ahead\x18\x03 \x01(\bR\x05ahead\"\x94\x01\n" +
+	"\x05ahead\x18\x03 \x01(\bR\x05ahead\x12\x12\n" +
+	"\x04anew\x18\x04 \x01(\rR\x04anew\"\x94\x01\n" +
 	"\x06Roster\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x120\n" +
 	"\amembers\x18\x02 \x03(\v2\x16.fedsim.wire.v1.MemberR\amembers\x12\x18\n" +
@@ -2737,20 +2870,26 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x04Ring\x12\x12\n" +
 	"\x04keys\x18\x01 \x01(\fR\x04keys\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\rR\x05start\x12\x14\n" +
-	"\x05proof\x18\x03 \x03(\fR\x05proof\"\xaa\x01\n" +
+	"\x05proof\x18\x03 \x03(\fR\x05proof\"\xbe\x01\n" +
 	"\x06Shares\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1b\n" +
 	"\tseed_hash\x18\x02 \x01(\fR\bseedHash\x126\n" +
 	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\x12\x14\n" +
 	"\x05ahead\x18\x04 \x01(\bR\x05ahead\x12\x1f\n" +
 	"\vchange_hash\x18\x05 \x01(\fR\n" +
-	"changeHash\"\xa4\x01\n" +
+	"changeHash\x12\x12\n" +
+	"\x04anew\x18\x06 \x01(\rR\x04anew\"\xa4\x01\n" +
 	"\bDelivery\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x18\n" +
 	"\aarrived\x18\x02 \x01(\fR\aarrived\x126\n" +
 	"\x06shares\x18\x03 \x03(\v2\x1e.fedsim.wire.v1.EncryptedShareR\x06shares\x12\x18\n" +
 	"\aclients\x18\x04 \x01(\rR\aclients\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"\xa5\x01\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"4\n" +
+	"\bPrepared\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
+	"\x04anew\x18\x02 \x01(\rR\x04anew\"\x1f\n" +
+	"\aProceed\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\"\xa5\x01\n" +
 	"\vMaskedInput\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06masked\x18\x02 \x03(\fR\x06masked\x12-\n" +
@@ -2896,7 +3035,7 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\rR\brequired\x12\x14\n" +
-	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xcb\x03\n" +
+	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xf0\x03\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_OPEN\x10\x01\x12\x11\n" +
@@ -2924,22 +3063,25 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x12KIND_RELAY_COLLECT\x10\x14\x12\x10\n" +
 	"\fKIND_PARTIAL\x10\x15\x12\x15\n" +
 	"\x11KIND_RELAY_STATUS\x10\x16\x12\r\n" +
-	"\tKIND_HELD\x10\x17*\x94\x01\n" +
+	"\tKIND_HELD\x10\x17\x12\x11\n" +
+	"\rKIND_PREPARED\x10\x18\x12\x10\n" +
+	"\fKIND_PROCEED\x10\x19*\x94\x01\n" +
 	"\tNoiseKind\x12\x1a\n" +
 	"\x16NOISE_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fNOISE_KIND_NONE\x10\x01\x12\x14\n" +
 	"\x10NOISE_KIND_SPLIT\x10\x02\x12\x16\n" +
 	"\x12NOISE_KIND_REPLACE\x10\x03\x12\x12\n" +
 	"\x0eNOISE_KIND_OWN\x10\x04\x12\x14\n" +
-	"\x10NOISE_KIND_LOCAL\x10\x05*\x98\x01\n" +
+	"\x10NOISE_KIND_LOCAL\x10\x05*\xac\x01\n" +
 	"\x05Stage\x12\x15\n" +
 	"\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTAGE_ADVERTISE\x10\x01\x12\x0f\n" +
-	"\vSTAGE_SHARE\x10\x02\x12\x16\n" +
-	"\x12STAGE_MASKED_INPUT\x10\x03\x12\x15\n" +
-	"\x11STAGE_CONSISTENCY\x10\x04\x12\x10\n" +
-	"\fSTAGE_UNMASK\x10\x05\x12\x11\n" +
-	"\rSTAGE_REPLACE\x10\x06B8Z6github.com/fedsim/fedsim/protocol/wire/internal/wirepbb\x06proto3"
+	"\vSTAGE_SHARE\x10\x02\x12\x12\n" +
+	"\x0eSTAGE_PREPARED\x10\x03\x12\x16\n" +
+	"\x12STAGE_MASKED_INPUT\x10\x04\x12\x15\n" +
+	"\x11STAGE_CONSISTENCY\x10\x05\x12\x10\n" +
+	"\fSTAGE_UNMASK\x10\x06\x12\x11\n" +
+	"\rSTAGE_REPLACE\x10\aB8Z6github.com/fedsim/fedsim/protocol/wire/internal/wirepbb\x06proto3"
 
 var (
 	file_protocol_wire_wire_proto_rawDescOnce sync.Once
@@ -2954,7 +3096,7 @@ func file_protocol_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_protocol_wire_wire_proto_goTypes = []any{
 	(Kind)(0),              // 0: fedsim.wire.v1.Kind
 	(NoiseKind)(0),         // 1: fedsim.wire.v1.NoiseKind
@@ -2967,65 +3109,67 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Ring)(nil),           // 8: fedsim.wire.v1.Ring
 	(*Shares)(nil),         // 9: fedsim.wire.v1.Shares
 	(*Delivery)(nil),       // 10: fedsim.wire.v1.Delivery
-	(*MaskedInput)(nil),    // 11: fedsim.wire.v1.MaskedInput
-	(*Complaint)(nil),      // 12: fedsim.wire.v1.Complaint
-	(*Survivors)(nil),      // 13: fedsim.wire.v1.Survivors
-	(*Consistency)(nil),    // 14: fedsim.wire.v1.Consistency
-	(*Quorum)(nil),         // 15: fedsim.wire.v1.Quorum
-	(*Unmask)(nil),         // 16: fedsim.wire.v1.Unmask
-	(*Answered)(nil),       // 17: fedsim.wire.v1.Answered
-	(*Replacement)(nil),    // 18: fedsim.wire.v1.Replacement
-	(*Result)(nil),         // 19: fedsim.wire.v1.Result
-	(*Abort)(nil),          // 20: fedsim.wire.v1.Abort
-	(*Held)(nil),           // 21: fedsim.wire.v1.Held
-	(*Final)(nil),          // 22: fedsim.wire.v1.Final
-	(*Forward)(nil),        // 23: fedsim.wire.v1.Forward
-	(*RelayAck)(nil),       // 24: fedsim.wire.v1.RelayAck
-	(*RelayCollect)(nil),   // 25: fedsim.wire.v1.RelayCollect
-	(*Partial)(nil),        // 26: fedsim.wire.v1.Partial
-	(*RelayStatus)(nil),    // 27: fedsim.wire.v1.RelayStatus
-	(*Plan)(nil),           // 28: fedsim.wire.v1.Plan
-	(*Cohort)(nil),         // 29: fedsim.wire.v1.Cohort
-	(*Release)(nil),        // 30: fedsim.wire.v1.Release
-	(*Noise)(nil),          // 31: fedsim.wire.v1.Noise
-	(*Keys)(nil),           // 32: fedsim.wire.v1.Keys
-	(*Member)(nil),         // 33: fedsim.wire.v1.Member
-	(*EncryptedShare)(nil), // 34: fedsim.wire.v1.EncryptedShare
-	(*Commitments)(nil),    // 35: fedsim.wire.v1.Commitments
-	(*RevealedShare)(nil),  // 36: fedsim.wire.v1.RevealedShare
-	(*Signed)(nil),         // 37: fedsim.wire.v1.Signed
-	(*TooFew)(nil),         // 38: fedsim.wire.v1.TooFew
-	(*Unrecoverable)(nil),  // 39: fedsim.wire.v1.Unrecoverable
+	(*Prepared)(nil),       // 11: fedsim.wire.v1.Prepared
+	(*Proceed)(nil),        // 12: fedsim.wire.v1.Proceed
+	(*MaskedInput)(nil),    // 13: fedsim.wire.v1.MaskedInput
+	(*Complaint)(nil),      // 14: fedsim.wire.v1.Complaint
+	(*Survivors)(nil),      // 15: fedsim.wire.v1.Survivors
+	(*Consistency)(nil),    // 16: fedsim.wire.v1.Consistency
+	(*Quorum)(nil),         // 17: fedsim.wire.v1.Quorum
+	(*Unmask)(nil),         // 18: fedsim.wire.v1.Unmask
+	(*Answered)(nil),       // 19: fedsim.wire.v1.Answered
+	(*Replacement)(nil),    // 20: fedsim.wire.v1.Replacement
+	(*Result)(nil),         // 21: fedsim.wire.v1.Result
+	(*Abort)(nil),          // 22: fedsim.wire.v1.Abort
+	(*Held)(nil),           // 23: fedsim.wire.v1.Held
+	(*Final)(nil),          // 24: fedsim.wire.v1.Final
+	(*Forward)(nil),        // 25: fedsim.wire.v1.Forward
+	(*RelayAck)(nil),       // 26: fedsim.wire.v1.RelayAck
+	(*RelayCollect)(nil),   // 27: fedsim.wire.v1.RelayCollect
+	(*Partial)(nil),        // 28: fedsim.wire.v1.Partial
+	(*RelayStatus)(nil),    // 29: fedsim.wire.v1.RelayStatus
+	(*Plan)(nil),           // 30: fedsim.wire.v1.Plan
+	(*Cohort)(nil),         // 31: fedsim.wire.v1.Cohort
+	(*Release)(nil),        // 32: fedsim.wire.v1.Release
+	(*Noise)(nil),          // 33: fedsim.wire.v1.Noise
+	(*Keys)(nil),           // 34: fedsim.wire.v1.Keys
+	(*Member)(nil),         // 35: fedsim.wire.v1.Member
+	(*EncryptedShare)(nil), // 36: fedsim.wire.v1.EncryptedShare
+	(*Commitments)(nil),    // 37: fedsim.wire.v1.Commitments
+	(*RevealedShare)(nil),  // 38: fedsim.wire.v1.RevealedShare
+	(*Signed)(nil),         // 39: fedsim.wire.v1.Signed
+	(*TooFew)(nil),         // 40: fedsim.wire.v1.TooFew
+	(*Unrecoverable)(nil),  // 41: fedsim.wire.v1.Unrecoverable
 }
 var file_protocol_wire_wire_proto_depIdxs = []int32{
-	28, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
-	28, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
+	30, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
+	30, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
 	10, // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
-	29, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
-	32, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
-	33, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
+	31, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
+	34, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
+	35, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
 	8,  // 6: fedsim.wire.v1.Roster.ring:type_name -> fedsim.wire.v1.Ring
-	34, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	34, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	36, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	36, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
 	6,  // 9: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
-	12, // 10: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
+	14, // 10: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
 	7,  // 11: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
-	37, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
-	36, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
+	39, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
+	38, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
 	9,  // 14: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
-	36, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
-	38, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
-	39, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
+	38, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
+	40, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
+	41, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
 	0,  // 18: fedsim.wire.v1.Forward.kind:type_name -> fedsim.wire.v1.Kind
 	2,  // 19: fedsim.wire.v1.RelayAck.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 20: fedsim.wire.v1.RelayCollect.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 21: fedsim.wire.v1.Partial.stage:type_name -> fedsim.wire.v1.Stage
-	29, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
-	30, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
-	31, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
+	31, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
+	32, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
+	33, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
 	1,  // 25: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
-	32, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
-	35, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
+	34, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
+	37, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
 	2,  // 28: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
 	29, // [29:29] is the sub-list for method output_type
 	29, // [29:29] is the sub-list for method input_type
@@ -3039,7 +3183,7 @@ func file_protocol_wire_wire_proto_init() {
 	if File_protocol_wire_wire_proto != nil {
 		return
 	}
-	file_protocol_wire_wire_proto_msgTypes[17].OneofWrappers = []any{
+	file_protocol_wire_wire_proto_msgTypes[19].OneofWrappers = []any{
 		(*Abort_TooFew)(nil),
 		(*Abort_Unrecoverable)(nil),
 	}
@@ -3049,7 +3193,7 @@ func file_protocol_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_wire_wire_proto_rawDesc), len(file_protocol_wire_wire_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   37,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
