@@ -197,7 +197,7 @@ func findColumn(header [][]byte, name string) (at int, err error) {
 	for i, field := range header {
 		if strings.EqualFold(string(field), name) {
 			if at >= 0 {
-				return at, fmt.Errorf("header names column %q twice; keep one", name)
+				return at, fmt.Errorf("header names column %q twice; keep one, or say places: --columns user=1,item=2,rating=3", name)
 			}
 			at = i
 		}

@@ -49,7 +49,7 @@ func openJSONLines(s *scanner, _ input, o Options) (ratingRows, error) {
 	out := ratingRows{rows: j}
 	if names.positions() > 0 {
 		j.now = 1
-		return out, errors.New("objects have no places; say the names of their fields, as user=NAME,item=NAME,rating=NAME")
+		return out, errors.New("objects have no places; say the names of their fields: --columns user=NAME,item=NAME,rating=NAME")
 	}
 	keys := map[string]bool{}
 	for s.taken() < sniffed {

@@ -28,7 +28,7 @@ func findMembers(ctx context.Context, f folder, where string, o Options) (member
 	names := slices.DeleteFunc(f.names(), isHidden)
 	if want := o.Form.Member; want != "" {
 		if !f.has(want) {
-			return members{}, fmt.Errorf("%s has no file %s; it has %s", where, want, strings.Join(firstOf(names, mostNamed), ", "))
+			return members{}, fmt.Errorf("--member: %s has no file %s; it has %s", where, want, strings.Join(firstOf(names, mostNamed), ", "))
 		}
 		return members{[]string{want}, dataset.Finding{What: "member", Found: want, Sure: dataset.Stated}}, nil
 	}
@@ -39,7 +39,7 @@ func findMembers(ctx context.Context, f folder, where string, o Options) (member
 	case 1:
 		return members{called, dataset.Finding{What: "member", Found: called[0], Sure: dataset.Certain, Why: "by its name"}}, nil
 	default:
-		return members{}, fmt.Errorf("%s holds %s; name the file itself", where, strings.Join(inKnownOrder(called), " and "))
+		return members{}, fmt.Errorf("%s holds %s; name the file itself, or say --member %s", where, strings.Join(inKnownOrder(called), " and "), called[0])
 	}
 	parts := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !partName.MatchString(name) })
 	if len(parts) > 0 {

@@ -103,7 +103,7 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	if o.Columns.Label != "" {
 		load = s.loadRegression
 		if o.Form.NoHeader || len(o.Unrated) > 0 || o.BadRows == BadRowsSkip {
-			return nil, errors.Join(fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; drop no-header, unrated and bad-rows", spec), s.close())
+			return nil, errors.Join(fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; leave out --no-header, --unrated and --bad-rows", spec), s.close())
 		}
 		if o.Test != "" || o.Times {
 			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.close())

@@ -18,7 +18,7 @@ import (
 func (r *ratingRows) recognize(first [][]byte, d dialect, b beginning, in input, o Options) error {
 	names, placed := o.Columns, o.Columns.positions() > 0
 	if o.Form.NoHeader && !placed && names != (Columns{}) {
-		return fmt.Errorf("without a header columns have no names; say their places, as user=1,item=2,rating=3")
+		return fmt.Errorf("without a header columns have no names; say their places: --columns user=1,item=2,rating=3")
 	}
 	if !o.Form.NoHeader {
 		f, cols, err := parseHeader(first, names)
@@ -123,7 +123,7 @@ func (r *ratingRows) place(names Columns, count int, stated bool) error {
 		at, is := position(c.name)
 		switch {
 		case !is:
-			return fmt.Errorf("the file has no header with a column %q; say places for all columns, as user=1,item=2,rating=3", c.name)
+			return fmt.Errorf("the file has no header with a column %q; say places for all columns: --columns user=1,item=2,rating=3", c.name)
 		case at >= count:
 			return fmt.Errorf("%s=%s: the first row has %d fields; if they are more, say what stands between them with --separator", c.what, c.name, count)
 		}

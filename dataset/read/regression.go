@@ -64,7 +64,7 @@ func (s *source) loadRegression(ctx context.Context, o Options) (*dataset.Set, e
 		o.Min, o.Max = new(0.), new(float64(criteoTop))
 	}
 	if o.Min == nil || o.Max == nil {
-		return nil, fmt.Errorf("%s: %w: labels are private, and their range is not read off them; say rating-min and rating-max", t.File, dataset.ErrScale)
+		return nil, fmt.Errorf("%s: %w: labels are private, and their range is not read off them; say --rating-min and --rating-max", t.File, dataset.ErrScale)
 	}
 	lo, hi, err := dataset.ScaleOr(o.Min, o.Max, *o.Min, *o.Max)
 	if err != nil {

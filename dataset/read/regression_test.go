@@ -64,7 +64,7 @@ func TestOpenRegressionRefuses(t *testing.T) {
 		text, want string
 		o          Options
 	}{
-		{"x,y\n1,2\n2,3\n", "labels are private, and their range is not read off them; say rating-min and rating-max", Options{Columns: Columns{Label: "y"}}},
+		{"x,y\n1,2\n2,3\n", "labels are private, and their range is not read off them; say --rating-min and --rating-max", Options{Columns: Columns{Label: "y"}}},
 		{"x,z\n1,2\n", `no column is called "y", which is said to be the label; there are x, z`, label},
 		{"x,x,y\n1,2,3\n", `two columns are called "x"`, label},
 		{"x,y\n1,2\n1\n", "table.csv:3: ", label},

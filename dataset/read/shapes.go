@@ -35,7 +35,7 @@ func openBlocks(s *scanner, _ input, o Options) (ratingRows, error) {
 	out := ratingRows{rows: b, format: netflix, cols: columns{user: 0, item: 1, rating: 2, time: 3, count: 4, want: "(customer,rating,date below a line MOVIE:)"}}
 	if o.Columns != (Columns{}) {
 		s.line = 1
-		return out, errors.New("the file has a line for each item, as 1:, and rows of user, rating and date below it; it has no columns to name")
+		return out, errors.New("the file has a line for each item, as 1:, and rows of user, rating and date below it; it has no columns to name, leave --columns out")
 	}
 	out.note("format", "blocks", dataset.Certain, "the first line is an item and a colon, and ratings of it follow")
 	out.noteFormat()

@@ -91,7 +91,7 @@ func TestZipHostile(t *testing.T) {
 		{"two sets", []entry{{"a/ratings.csv", goodRows, nil}, {"b/ratings.dat", goodRows, nil}},
 			"ARCHIVE: has ratings in its folders a and b; unpack it and name one of them", nil},
 		{"two files of ratings", []entry{{"a/ratings.csv", goodRows, nil}, {"a/u.data", goodRows, nil}},
-			"ARCHIVE/a holds ratings.csv and u.data; name the file itself", nil},
+			"ARCHIVE/a holds ratings.csv and u.data; name the file itself, or say --member ratings.csv", nil},
 		{"two files of other names", []entry{{"mine.csv", goodRows, nil}, {"ours.csv", goodRows, nil}}, "ARCHIVE: no ratings: no file of it has a name such as ratings.csv, and there may be ratings in mine.csv, ours.csv; say in which, as --member mine.csv", dataset.ErrNoRatings},
 		{"nothing", nil, "ARCHIVE: no ratings: looked in all", dataset.ErrNoRatings},
 		{"a bad row", []entry{{"a/ratings.csv", goodRows + "c,z\n", nil}, {"a/README", "", nil}},
@@ -155,7 +155,7 @@ func TestOpenFolderOfTwo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := dir + " holds ratings.csv and u.data; name the file itself"
+	want := dir + " holds ratings.csv and u.data; name the file itself, or say --member ratings.csv"
 	if _, err := Open(context.Background(), dir, Options{}); err == nil || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}

@@ -142,7 +142,7 @@ func (t *table) scale(o Options) (err error) {
 	case t.duplicates == DuplicatesCount && !t.clicks:
 		return fmt.Errorf("%w: count is for clicks, and the file has a column of ratings; want error, last or mean", ErrDuplicates)
 	case t.duplicates == DuplicatesCount && o.Max == nil:
-		return fmt.Errorf("%w: with count, the top of the scale (rating-max) has to say how many clicks count at the most", ErrDuplicates)
+		return fmt.Errorf("%w: with count, the top of the scale (--rating-max) has to say how many clicks count at the most", ErrDuplicates)
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 			t.zeros++
 		}
 		if value < t.min || value > t.max {
-			return offScale("rating %s is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max",
+			return offScale("rating %s is outside the range %v to %v; correct it, or set the scale by --rating-min and --rating-max",
 				idtext.Quote(record[cols.rating]), t.min, t.max)
 		}
 	}

@@ -47,7 +47,7 @@ func (in *input) openTar(ctx context.Context, o Options) (string, error) {
 		}
 	}
 	if o.Form.Member != "" {
-		return "", fmt.Errorf("the archive has no member %s; it has %s", o.Form.Member, strings.Join(firstOf(names, mostNamed), ", "))
+		return "", fmt.Errorf("--member: the archive has no member %s; it has %s", o.Form.Member, strings.Join(firstOf(names, mostNamed), ", "))
 	}
 	return "", fmt.Errorf("%w: the archive has none of %s; say which of its files has the ratings, as --member NAME: %s",
 		dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), strings.Join(firstOf(names, mostNamed), ", "))

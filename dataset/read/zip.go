@@ -117,7 +117,7 @@ func namedInZip(archive string, folders map[string]zipFolder, files []string, wa
 	}
 	switch len(named) {
 	case 0:
-		return zipFolder{}, members{}, fmt.Errorf("%s: has no file %s; it has %s", archive, want, strings.Join(firstOf(files, mostNamed), ", "))
+		return zipFolder{}, members{}, fmt.Errorf("--member: %s has no file %s; it has %s", archive, want, strings.Join(firstOf(files, mostNamed), ", "))
 	case 1:
 		return folders[path.Dir(named[0])], members{[]string{path.Base(named[0])}, dataset.Finding{What: "member", Found: named[0], Sure: dataset.Stated}}, nil
 	}

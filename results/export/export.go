@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -201,14 +202,19 @@ func toFAISS(name string, x model.Embeddings) (map[string][]byte, error) {
 }
 
 // toWord2Vec writes the text format of word2vec: a line with the size, and then an id and its
-// numbers in each line, with spaces between. An id must contain no space.
+// numbers in each line, with spaces between. The format has no form for an id with a space. If there is one, ids are
+// written with %20 for a space and %25 for a percent sign, as in URLs, and a second file has the ids as they are.
 func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
 	var b strings.Builder
 	rows, rank := x.Matrix.Dims()
 	b.WriteString(fmt.Sprintf("%d %d\n", rows, rank))
+	spaced := slices.ContainsFunc(x.IDs, func(id string) bool { return strings.ContainsFunc(id, unicode.IsSpace) })
 	for i, id := range x.IDs {
-		if id == "" || strings.ContainsAny(id, " \t\r\n") {
-			return nil, fmt.Errorf("the id %q has a space or nothing in it, which word2vec has no form for; take another format", id)
+		if id == "" {
+			return nil, errors.New("an id is empty, which word2vec has no form for; take another format")
+		}
+		if spaced {
+			id = escaped(id)
 		}
 		b.WriteString(id)
 		for _, v := range x.Matrix.Row(i) {
@@ -216,5 +222,26 @@ func toWord2Vec(name string, x model.Embeddings) (map[string][]byte, error) {
 		}
 		b.WriteByte('\n')
 	}
-	return map[string][]byte{name + ".txt": []byte(b.String())}, nil
+	files := map[string][]byte{name + ".txt": []byte(b.String())}
+	if !spaced {
+		return files, nil
+	}
+	ids, err := json.Marshal(x.IDs)
+	files[name+".ids.json"] = append(ids, '\n')
+	return files, err
+}
+
+// escaped returns an id with each byte of its spaces and percent signs as % and two digits.
+func escaped(id string) string {
+	var b strings.Builder
+	for _, r := range id {
+		if r != '%' && !unicode.IsSpace(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, c := range []byte(string(r)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }

@@ -118,12 +118,20 @@ func TestWord2Vec(t *testing.T) {
 	if got, want := string(contents(t, dir, "item_embeddings.txt")), "2 2\n7 1 -0.5\n8 0.1 3\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// As Python's urllib.parse.quote writes them, but for letters outside of ASCII.
+	dir, _ = written(t, "word2vec", some("The 39 Steps", "100%\u00a0é"))
+	if got, want := string(contents(t, dir, "item_embeddings.txt")), "2 2\nThe%2039%20Steps 1 -0.5\n100%25%C2%A0é 0.1 3\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := string(contents(t, dir, "item_embeddings.ids.json")), "[\"The 39 Steps\",\"100%\u00a0é\"]\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // An export that fails leaves nothing behind, and leaves existing files alone.
 func TestWhatCannotBe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	if _, err := Write("word2vec", dir, some("7", "a b")); err == nil || !strings.Contains(err.Error(), `the id "a b" has a space`) {
+	if _, err := Write("word2vec", dir, some("7", "")); err == nil || !strings.Contains(err.Error(), "an id is empty") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

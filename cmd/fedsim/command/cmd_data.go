@@ -116,7 +116,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	o.Progress = p.Loading(c.Data)
+	o.Progress, o.MaybeTimes = p.Loading(c.Data), true
 	set, err := read.Open(ctx, c.Data, o)
 	if err != nil {
 		return misread(err)

@@ -78,7 +78,7 @@ func misread(err error) error {
 	case errors.Is(err, dataset.ErrScale):
 		return cli.Misusef("--rating-min, --rating-max: %w", err)
 	case errors.Is(err, read.ErrDuplicates):
-		return cli.Misusef("--%w", err)
+		return cli.Misusef("--duplicates: %w", err)
 	}
 	return err
 }
