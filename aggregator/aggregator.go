@@ -59,34 +59,34 @@ type Sum interface {
 	Culprits() []protocol.Culprit
 }
 
-// Config is what an aggregator is made of. Clients, NewSum and StageTimeout are
-// required.
+// Config configures an aggregator. Clients, NewSum and StageTimeout are required.
 type Config struct {
 	Clients int // enrolled; a plan that names another number is refused
 	NewSum  func(protocol.Setup) (Sum, error)
-	// StageTimeout is how long a stage waits for clients that do not answer.
+	// StageTimeout is the time that a stage waits for clients that do not answer.
 	StageTimeout time.Duration
-	// Rounds is T, the number of rounds: each up to that one is set up ahead,
-	// during the one before. 0: none is.
+	// Rounds is T, the number of rounds. Each round up to T is set up ahead, during the previous
+	// round. 0: none is.
 	Rounds uint64
-	// SitOut is the share of the clients, in [0, 1), that a round set up ahead may
-	// begin without: clients that were lost in the one before. They sit this one out and
-	// are set up for the next. If more are missing (by default, if any is), the round
-	// is set up anew with everybody.
+	// SitOut is the share of the clients, in [0, 1), that a round set up ahead may begin without:
+	// clients that were lost in the previous round. They sit the round out and are set up for the
+	// next. If more are missing (by default, if any is), the round is set up anew with every
+	// client.
 	SitOut float64
-	// Presence says that the driver reports who is connected. A stage then ends as soon as
-	// enough have answered and nobody else who is connected may; who has no connection is
-	// awaited for Grace after it was lost, in case it comes back.
+	// Presence says that the driver reports who is connected. A stage then ends as soon as enough
+	// clients have answered and no other connected client may answer. A client that has lost its
+	// connection is awaited for Grace, in case it comes back.
 	Presence bool
 	Grace    time.Duration
-	// Tail is how long a stage goes on once enough have answered, for the others. 0: until
-	// StageTimeout.
+	// Tail is the time that a stage continues for the others, once enough clients have answered. 0:
+	// until StageTimeout.
 	Tail time.Duration
-	// Gather is how long all rounds of a session together wait until as many clients are connected, and then prepared,
-	// as they require. A round costs nothing before. 0: a round begins at once, and once only. It goes by Presence.
+	// Gather is the time that all rounds of a session together wait until as many clients are
+	// connected, and then prepared, as they require. A round costs nothing before. 0: a round
+	// begins at once, and once only. It goes by Presence.
 	Gather time.Duration
-	// Excluded are clients that the session is without from the start: those that were
-	// excluded before its aggregator was made anew.
+	// Excluded are clients that the session is without from the start: they were excluded before
+	// its aggregator was made anew.
 	Excluded []protocol.ClientID
 }
 
@@ -95,7 +95,7 @@ type Aggregator struct {
 	cfg     Config
 	work    uint64
 	round   *round             // the round in progress
-	next    *round             // the one that is set up ahead; nil if none is
+	next    *round             // the round that is set up ahead; nil if none is
 	session protocol.SessionID // of the latest plan
 	last    uint64             // its round; an earlier or equal one is refused
 	held    *heldPlan          // waits for clients; nil: no plan does
@@ -167,8 +167,8 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
 
-// open begins the round of a plan, or holds it until enough clients are connected. One that
-// is still in progress is left.
+// open begins the round of a plan, or holds it until enough clients are connected. It leaves a
+// round that is still in progress.
 func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := a.accept(p); err != nil {
 		return refused(p, err)
@@ -303,8 +303,8 @@ func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	return events
 }
 
-// closeStage ends the stage in progress, once what has come is verified: whoever has not
-// answered is lost.
+// closeStage ends the stage in progress, once the received messages are verified. A client that has
+// not answered is lost.
 func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	if a.verification.closing = a.verifies(); a.verification.closing {
 		return protocol.Effects{}
@@ -355,7 +355,7 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	return eff
 }
 
-// hand gives what opens the stage after a closed one to those who answered that.
+// hand gives the message that opens the next stage to the clients that answered the closed one.
 func (a *Aggregator) hand(r *round) []protocol.Envelope {
 	out := make([]protocol.Envelope, 0, r.answered)
 	for c, stage := range r.awaited {
@@ -378,8 +378,8 @@ func (a *Aggregator) sumUp(eff protocol.Effects) protocol.Effects {
 	return eff
 }
 
-// failed ends a round of which nothing comes: the server hears why where that
-// is a reason of the protocol, and goes on.
+// failed ends a round without a result. If the reason is a reason of the protocol, the server hears
+// it and continues.
 func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 	ev := protocol.Event{Kind: protocol.WorkFailed, Round: a.round.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}
 	if why, ok := errors.AsType[protocol.Reason](err); ok {

@@ -33,8 +33,8 @@ func TestRound(t *testing.T) {
 		final M          -> final 0,1,2`)
 }
 
-// One client is lost at each stage, by the deadline, which counts from the
-// opening of the stage; a sum is over exactly those whose masked input came.
+// One client is lost at each stage, by the deadline, which counts from the opening of the stage. A
+// sum is over exactly the clients whose masked input came.
 func TestDeadlines(t *testing.T) {
 	b := newBench(t, 7, 4)
 	b.script(`
@@ -76,8 +76,8 @@ func TestDeadlines(t *testing.T) {
 		tick 100s        ->`)
 }
 
-// A stage that everybody has answered opens the next at once, and the deadline
-// asked for before is no longer one.
+// A stage that every client has answered opens the next at once, and the earlier deadline no longer
+// counts.
 func TestEarlyClose(t *testing.T) {
 	b := newBench(t, 2, 1)
 	b.script(`open 1 -> announce(1) 0,1, wake 10s, round-opened`)
@@ -90,9 +90,9 @@ func TestEarlyClose(t *testing.T) {
 		tick 18s      -> delivery(1) 0, wake 28s, lost 1 share`)
 }
 
-// The dropout matrix: of N = 7 clients with 3 to lose, some are lost at one
-// stage. N - 3 or more at the end of every stage
-// make a sum over those whose masked input came, and fewer an abort there.
+// The dropout matrix: of N = 7 clients with 3 to lose, some are lost at one stage. N - 3 or more at
+// the end of every stage make a sum over the clients whose masked input came, and fewer an abort
+// there.
 func TestAbortMatrix(t *testing.T) {
 	const n, tolerance = 7, 3
 	for _, stage := range stages {
@@ -227,8 +227,8 @@ func checkResult(t *testing.T, name string, abort *protocol.Abort, result *proto
 	}
 }
 
-// Late, early, twice, from nobody, of another round, malformed: an event,
-// no effect, and the sum as if they had not come.
+// A message that is late, early, repeated, from an unknown party, of another round or malformed
+// gives an event and no effect. The sum is as if it had not come.
 func TestIgnored(t *testing.T) {
 	b := newBench(t, 3, 1)
 	b.script(`
@@ -310,7 +310,7 @@ func TestRefusesPlans(t *testing.T) {
 		}
 		b.script(`0 advertise 1 -> message-ignored`)
 	}
-	// Nor does a refused plan disturb the round in progress.
+	// A refused plan does not disturb the round in progress.
 	b.script(`
 		open 1        -> announce(1) 0,1,2, wake 10s, round-opened
 		0 advertise 1 ->`)
@@ -354,8 +354,8 @@ func TestOpenWhileSumming(t *testing.T) {
 		run              -> result 2 [[1]] of 1, 1 answered, round-summed`)
 }
 
-// The same plan again, or an older one, is late or a replay: no effect on the
-// round in progress, and none after it.
+// The plan again, or an older one, is late or a replay: it has no effect on the round in progress,
+// and none after it.
 func TestOpenTwice(t *testing.T) {
 	b := newBench(t, 2, 0)
 	b.script(`

@@ -7,8 +7,8 @@ import (
 // The next round is set up in step with the present one: its stage advertise
 // is open while masked inputs arrive, its stage share while answers to unmask do.
 
-// openNext begins to set up the next round, if there is to be one. What keeps
-// it from being set up is heard of when it is planned.
+// openNext begins to set up the next round, if there is to be one. An error of the setup is
+// reported when the round is planned.
 func (a *Aggregator) openNext() {
 	if s := a.round.setup.Following(); s.Round <= a.cfg.Rounds && s.Cohort.Enrolled == 0 { // else others are asked
 		if r, err := a.newRound(s); err == nil {
@@ -18,7 +18,7 @@ func (a *Aggregator) openNext() {
 	}
 }
 
-// stale reports whether a message is of another setup of its round. No client could go on in
+// stale reports whether a message is of another setup of its round. No client could continue in
 // this setup with the keys or shares of another.
 func (r *round) stale(m protocol.StageMessage) bool {
 	switch m := m.(type) {
@@ -33,8 +33,8 @@ func (r *round) stale(m protocol.StageMessage) bool {
 	}
 }
 
-// begin opens a round that was set up ahead, and invites whom it is without
-// to the one after it.
+// begin opens a round that was set up ahead, and invites the clients left out of it to the
+// following round.
 func (a *Aggregator) begin(r *round) protocol.Effects {
 	a.openNext()
 	var eff protocol.Effects
@@ -78,8 +78,8 @@ func (a *Aggregator) enough(n int) bool {
 	return n >= protocol.Cohort{Clients: a.cfg.Clients - len(a.blame.excluded), Tolerance: a.cfg.SitOut}.Required()
 }
 
-// gone is what awaited says of a client that takes no part in a round any
-// more: none of its stages will be taken, nor anything be sent to it.
+// gone is the value of awaited for a client that takes no part in a round any more: none of its
+// messages is accepted, and nothing is sent to it.
 const gone = protocol.Stages
 
 // forget takes a client that has lost what it knew out of the round that is
@@ -120,7 +120,7 @@ func (a *Aggregator) withRoster(id protocol.ClientID, m protocol.Message) protoc
 	return &with
 }
 
-// rosters go to those who are on the next round's roster without being in the
+// rosters returns rosters for the clients that are on the next round's roster and not in the
 // present round.
 func (a *Aggregator) rosters() []protocol.Envelope {
 	if a.next == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// aheadBench is of an aggregator of n clients, of whom lose may be lost, that sets
-// up rounds 2 to 9 ahead and has them begin without that share of the clients.
+// aheadBench has an aggregator of n clients; lose of them may be lost. It sets up rounds 2 to 9
+// ahead, and they may begin without the share sitOut of the clients.
 func aheadBench(t *testing.T, n, lose int, sitOut float64) *bench {
 	return benchOf(t, lose, aggregator.Config{Clients: n, Rounds: 9, SitOut: sitOut})
 }
@@ -64,8 +64,8 @@ func newConfirming(s protocol.Setup) (aggregator.Sum, error) {
 	return confirming{secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)), s.Round}, nil
 }
 
-// Where survivors are confirmed it is three: the roster comes with the survivors,
-// the shares with the answer to unmask. Who has not confirmed deals no more shares.
+// With confirmed survivors there are three exchanges: the roster comes with the survivors, the
+// shares with the answer to unmask. A client that has not confirmed deals no more shares.
 func TestSteadyStateWithConfirmation(t *testing.T) {
 	b := benchOf(t, 1, aggregator.Config{Clients: 4, Rounds: 3, SitOut: 0.25, NewSum: newConfirming})
 	b.script(`
@@ -103,8 +103,8 @@ func (b *bench) setUpAhead() {
 	b.command("run")
 }
 
-// With a client lost at any stage, and nobody allowed to sit out, the next round
-// is set up with everybody.
+// If a client is lost at any stage, and no client may sit out, the next round is set up with every
+// client.
 func TestLostClientBringsTheSetupBack(t *testing.T) {
 	for name, script := range map[string]string{
 		"advertise": `
@@ -162,8 +162,8 @@ func TestLostClientBringsTheSetupBack(t *testing.T) {
 	}
 }
 
-// A client that is lost sits the next round out and is set up for the one
-// after, by messages of its own.
+// A lost client sits the next round out and is set up for the following round, by messages of its
+// own.
 func TestInvitedClientRejoins(t *testing.T) {
 	b := aheadBench(t, 5, 2, 0.2)
 	b.setUp()
@@ -186,8 +186,8 @@ func TestInvitedClientRejoins(t *testing.T) {
 		open 3                           -> announce(3) + delivery(5) 0,1,2,3,4, wake 20s, round-opened`)
 }
 
-// An invitation that is not answered, at either stage, is followed by another. To
-// the last round nobody is invited who could not be in the one after.
+// An invitation that is not answered, at either stage, is followed by another. No client is invited
+// for the round after the last.
 func TestInvitedClientStaysAway(t *testing.T) {
 	b := benchOf(t, 2, aggregator.Config{Clients: 5, Rounds: 4, SitOut: 0.2})
 	b.setUp()
@@ -209,9 +209,9 @@ func TestInvitedClientStaysAway(t *testing.T) {
 		0-3 masked-input 4               -> survivors(4) 0,1,2,3, wake 20s`)
 }
 
-// As many may sit out as ⌊s·N⌋, 29 of 100 for s = 0.29 although the product of the
-// two is a little less in binary, and one more brings the setup back; whether they
-// were missed at the one stage or at the other.
+// At most ⌊s·N⌋ clients may sit out: 29 of 100 for s = 0.29, although the product of the two is a
+// little less in binary. One more brings the setup back. It does not matter at which of the two
+// stages they were missed.
 func TestWhoMaySitOut(t *testing.T) {
 	for _, c := range []struct {
 		n, lose   int
@@ -262,8 +262,8 @@ func (b *bench) aheadWith(advertise, share int) {
 	b.command("run")
 }
 
-// What comes with a message that is not taken is not taken either: a masked input
-// that is late voids its advertisement.
+// A message that is not accepted takes its rider with it: a masked input that is late voids its
+// advertisement.
 func TestLateMaskedInputVoidsItsAdvertisement(t *testing.T) {
 	b := aheadBench(t, 5, 2, 0.2)
 	b.setUp()
@@ -299,7 +299,7 @@ func (s fussy) Receive(from protocol.ClientID, m protocol.StageMessage) error {
 	return s.Ideal.Receive(from, m)
 }
 
-// Whatever is wrong with what travels with a message, the message counts.
+// A message counts even if its rider is bad.
 func TestBadRiders(t *testing.T) {
 	b := benchOf(t, 2, aggregator.Config{Clients: 5, Rounds: 9, SitOut: 0.4, NewSum: func(s protocol.Setup) (aggregator.Sum, error) {
 		if sum := secagg.NewIdeal(s, secagg.DrawClient, entropy.Source{}, new(noise.Tables)); s.Round > 1 {
@@ -405,7 +405,7 @@ func TestSetupOutlivesAFailedSum(t *testing.T) {
 		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 10s, round-opened`)
 }
 
-// So does one that the next plan overtakes; its result is then nobody's.
+// A sum that the next plan overtakes leaves the setup as it is; its result is not used.
 func TestOpenAheadWhileSumming(t *testing.T) {
 	b := aheadBench(t, 3, 0, 0)
 	b.setUp()
@@ -445,8 +445,8 @@ func TestFinalVoidsTheSetup(t *testing.T) {
 		open 2  -> announce(2) 0,1,2, wake 10s, round-opened`)
 }
 
-// What was set up serves the plan that it was set up for. With any other that is
-// taken it is void; one that is refused leaves it.
+// A setup serves the plan that it was made for. Another plan that is accepted makes it void; a plan
+// that is refused leaves it.
 func TestPlanOfAnotherSetup(t *testing.T) {
 	const anew = "announce(2) 0,1,2,3,4, wake 10s, round-opened"
 	for name, c := range map[string]struct {
@@ -480,10 +480,9 @@ func TestPlanOfAnotherSetup(t *testing.T) {
 	}
 }
 
-// A round may have a setup ahead that comes to nothing, and another one.
-// Taking what is late for the first as an answer in the second would put keys on the
-// roster that nobody has, or deal shares that nobody can open: all that hold some
-// would have to give up.
+// A round may have a setup ahead that is dropped, and another one. A late message for the first
+// must not count as an answer in the second. It would put keys on the roster that no client has, or
+// deal shares that no client can open: all holders of such shares would have to give up.
 func TestMessagesOfTheOtherSetup(t *testing.T) {
 	b := aheadBench(t, 3, 1, 0.34)
 	b.setUp()

@@ -6,21 +6,21 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// In active mode clients may lie, and one that did in every round would have every
-// sum be lost. So who is proved to have lied takes no part any more, for the rest of the
-// session: nothing of it is heard and nothing is sent to it but the end, and what is set
-// up ahead with it is set up anew.
+// In active mode clients may lie. A client that lied in every round would prevent every sum. So a
+// client that is proved to have lied takes no part for the rest of the session. Nothing of it is
+// heard, and nothing is sent to it except the end. A setup ahead with it is made anew.
 //
-// Proof is what an honest client never sends: a message refused for what is in it, by a
-// client that the driver has authenticated, or signed shares that do not give what they
-// are of (Sum.Culprits). Complaints about what was dealt are no proof, since either of
-// the two may lie. But of all clients at most Cohort.Liars are taken to: whom more than
-// these complain of, over all rounds, has lied, and so has who complains of more.
+// Proof is a message that an honest client never sends. It may be a message refused for its
+// content, by a client that the driver has authenticated. It may be signed shares that do not give
+// what they are shares of (Sum.Culprits). Complaints about dealt shares are no proof, since either
+// of the two clients may lie. But at most Cohort.Liars clients are assumed to lie. So a client that
+// more than these complain of, over all rounds, has lied, and so has a client that complains of
+// more.
 
-// blame is what is known of who lies, in a session.
+// blame holds the facts about lying clients in a session.
 type blame struct {
 	excluded map[protocol.ClientID]bool
-	by, of   map[protocol.ClientID]map[protocol.ClientID]bool // who complains of whom, and of whom who does
+	by, of   map[protocol.ClientID]map[protocol.ClientID]bool // by: the clients that a client complains of; of: the clients that complain of it
 }
 
 func newBlame() blame {
@@ -65,8 +65,8 @@ func (a *Aggregator) exclude(round uint64, list []protocol.Culprit) []protocol.E
 	return out
 }
 
-// refuse takes a client, of which a message was refused in a round, out of that if the
-// message proves it to lie. It may have been the last that was awaited.
+// refuse handles a message that was refused in a round. If the message proves its client to lie,
+// the client leaves the round. It may have been the last that was awaited.
 func (a *Aggregator) refuse(r *round, from protocol.ClientID) []protocol.Event {
 	events := a.exclude(r.setup.Round, r.sum.Culprits())
 	if len(events) > 0 && r.awaited[from] == r.stage {

@@ -33,11 +33,11 @@ func excluded(eff protocol.Effects) (out []protocol.ClientID) {
 	return out
 }
 
-// Of clients without colluders at most one is taken to lie. What one says of another,
-// again and again, has nobody excluded; what two say has: the one of whom both complain,
-// also if they do in different rounds, and the one who complains of two.
+// Of clients without colluders at most one is assumed to lie. The complaints of one client about
+// another, again and again, exclude neither. Two complaints do: they exclude a client that two
+// complain of, also in different rounds, and a client that complains of two.
 func TestComplaintsExclude(t *testing.T) {
-	type complaints map[protocol.ClientID][]protocol.ClientID // by whom, of whom
+	type complaints map[protocol.ClientID][]protocol.ClientID // from the client that complains to the clients it complains of
 	for name, c := range map[string]struct {
 		rounds []complaints
 		want   []protocol.ClientID
@@ -145,8 +145,8 @@ func TestDealerIsOut(t *testing.T) {
 		final M                          -> final 0,1,2,3`)
 }
 
-// Whose message is refused for a lie is out at once: the stage waits for it no more, and
-// a round that may lose it goes on to its sum.
+// A client whose message is refused for a lie is out at once. The stage does not wait for it any
+// more, and a round that may lose it continues to its sum.
 func TestSenderIsOutAtOnce(t *testing.T) {
 	b := liars(t, 1, 99, 0, 3, 1, protocol.StageUnmask)
 	b.setUp()
@@ -171,8 +171,7 @@ func TestRiderIsOut(t *testing.T) {
 		open 2                           -> announce(2) 0,1,2, wake 10s, round-opened`)
 }
 
-// With too few left no round comes to a masked input: each is given up at once, at
-// the price of nothing.
+// With too few left no round reaches a masked input: each is given up at once, at no cost.
 func TestTooFewWithoutTheLiar(t *testing.T) {
 	b := liars(t, 0, 99, 0, 2, 1, protocol.StageShare)
 	b.script(`
@@ -186,8 +185,8 @@ func TestTooFewWithoutTheLiar(t *testing.T) {
 		3 advertise 2     -> abort 2: round 2: 3 clients left after the stage advertise, 4 required, round-aborted`)
 }
 
-// Another session begins with everybody; an aggregator that is made anew in the same one
-// may be told who is out.
+// Another session begins with every client. An aggregator that is made anew in the same session may
+// be told which clients are out.
 func TestExcludedBySession(t *testing.T) {
 	b := liars(t, 1, 1, 1, 99, 0, 0)
 	b.setUp()

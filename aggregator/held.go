@@ -7,9 +7,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A round waits for clients if too few are connected, or if too few of those that were told of it are prepared. No
-// client has been told to send its masked input before, so the round has cost nothing. All that was set up is given
-// up, and the same plan is announced again. Clients that have computed their inputs keep them.
+// A round waits for clients if too few are connected, or if too few of the clients that were told
+// of it are prepared. No client has been told to send its masked input before, so the round has
+// cost nothing. The whole setup is given up, and the same plan is announced again. Clients that
+// have computed their inputs keep them.
 
 // heldPlan is a plan that waits.
 type heldPlan struct {
@@ -19,8 +20,8 @@ type heldPlan struct {
 	begins   time.Time // when it begins if enough clients are still connected; zero while too few are
 }
 
-// reach counts the clients that could answer a round's first stage, those that are not excluded, and how many of them
-// are connected.
+// reach counts the clients that could answer a round's first stage, all except the excluded, and
+// how many of them are connected.
 func (a *Aggregator) reach(s protocol.Setup) (connected, could int) {
 	for _, id := range s.Chosen() {
 		if a.blame.excluded[id] {

@@ -9,8 +9,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A round requires three of five clients, and two are there. No client hears of it until there are enough and the others
-// have had the grace of a lost connection; then it begins, and costs nobody anything before.
+// A round requires three of five clients, and two are there. No client hears of it until there are
+// enough and the others have had the grace of a lost connection. Then it begins, and costs no
+// client anything before.
 func TestRoundWaitsForClients(t *testing.T) {
 	gathering := func(t *testing.T) *bench {
 		b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Gather: time.Minute})

@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// waiting is a federation of five, of whom two may be lost, that all are connected. Rounds wait for clients for a
+// waiting is a federation of five connected clients; two may be lost. Rounds wait for clients for a
 // minute, and up to round 3 they are set up ahead. Scripts say when clients are prepared.
 func waiting(t *testing.T) *bench {
 	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Gather: time.Minute, Rounds: 3})
@@ -76,8 +76,9 @@ func TestPreparedClientsAreToldToProceed(t *testing.T) {
 	}
 }
 
-// Clients die after they were told of a round that was set up ahead. No client is told to proceed, and the same plan is
-// announced again when enough are back. What comes of the setup before does not count in the new one.
+// Clients die after they were told of a round that was set up ahead. No client is told to proceed,
+// and the same plan is announced again when enough are back. Late messages of the earlier setup do
+// not count in the new one.
 func TestRoundWhoseClientsDieIsSetUpAnew(t *testing.T) {
 	b := waiting(t)
 	b.script(toDelivery)
@@ -153,7 +154,8 @@ func TestRoundIsSetUpAnewForALimitedTime(t *testing.T) {
 	b.script(`open 2 -> announce(2) 0,1,2,3,4, wake ` + b.now.Add(stageTimeout).Sub(epoch).String() + `, round-opened`)
 }
 
-// aggregatorRuns goes to the time that the aggregator asked for last, and reports whether its round goes on.
+// aggregatorRuns goes to the time that the aggregator asked for last, and reports whether its round
+// continues.
 func (b *bench) aggregatorRuns() bool {
 	b.now = b.last.Wake
 	return find[*protocol.Abort](b.step(protocol.Tick{})) == nil

@@ -6,17 +6,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Who is connected decides how long a stage waits, never whether enough have answered: a
-// stage of which too few have answered waits until its timeout.
+// The connections decide how long a stage waits, never whether enough clients have answered. A
+// stage with too few answers waits until its timeout.
 
-// connection is what the aggregator knows of a client's line to it.
+// connection is a client's line to the aggregator, as the aggregator knows it.
 type connection struct {
 	number uint64    // of the newest one; 0: there was none
 	lost   time.Time // when it was lost; zero while it stands
 }
 
-// connected takes in that a client has a connection. What it knew of the round in
-// progress it still knows.
+// connected notes a client's new connection. The client still knows what it knew of the round in
+// progress.
 func (a *Aggregator) connected(now time.Time, in protocol.Connected) protocol.Effects {
 	if int(in.Client) >= len(a.lines) || in.Connection <= a.lines[in.Client].number {
 		return protocol.Effects{} // overtaken by a newer one
@@ -122,9 +122,9 @@ func lost(r *round, c int) protocol.Event {
 	return protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round, Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage}
 }
 
-// settle ends the present stage if its time is over, or if enough have answered and either
-// no other client may or the tail is over, or if a round that can be repeated will not have enough.
-// Otherwise it asks to be woken when that can change.
+// settle ends the present stage if its time is over, or if enough clients have answered and either
+// no other client may or the tail is over. It also ends the stage of a repeatable round that will
+// not have enough clients. Otherwise it asks to be woken when that can change.
 func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	if a.held != nil {
 		return a.release(now)
@@ -165,7 +165,7 @@ func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	return protocol.Effects{Wake: wake}
 }
 
-// earlier of two times, of which the second may be none.
+// earlier returns the earlier of two times; b may be zero, which is none.
 func earlier(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

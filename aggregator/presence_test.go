@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/aggregator"
 )
 
-// present is a federation of five, of whom two may be lost, whose driver says who is
-// connected: everybody who is not named.
+// present is a federation of five; two may be lost. Its driver says who is connected: every client
+// that is not in away.
 func present(t *testing.T, away ...int) *bench {
 	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second})
 	for c := range 5 {
@@ -55,8 +55,8 @@ func TestKilledClientCostsItsGrace(t *testing.T) {
 		0-3 advertise 2   -> roster(4) 0,1,2,3, wake 11s, lost 4 advertise`)
 }
 
-// Who comes back within its grace is heard; who comes back anew has lost what it was doing
-// and is awaited in the next round only.
+// A client that comes back within its grace is heard. A client that comes back anew has lost its
+// work and is awaited in the next round only.
 func TestComesBack(t *testing.T) {
 	for name, c := range map[string]string{
 		"with what it knew": `
@@ -101,9 +101,8 @@ func TestComesBack(t *testing.T) {
 	}
 }
 
-// A client that is connected and says nothing costs the tail, not the timeout; with too few
-// answers there is no tail, and a stage that nobody can answer any more is not given up
-// before its timeout.
+// A connected client that says nothing costs the tail, not the timeout. With too few answers there
+// is no tail, and a stage that no client can answer any more is not given up before its timeout.
 func TestTail(t *testing.T) {
 	b := present(t)
 	b.script(`

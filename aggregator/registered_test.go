@@ -69,7 +69,7 @@ func TestRegistered(t *testing.T) {
 	}
 }
 
-// One that has not advertised yet has forgotten nothing.
+// A client that has not advertised yet has forgotten nothing.
 func TestRegisteredAdvertises(t *testing.T) {
 	b := aheadBench(t, 5, 2, 0)
 	b.setUp()
@@ -78,8 +78,8 @@ func TestRegisteredAdvertises(t *testing.T) {
 		0-4 masked-input 1 + advertise 2 -> survivors(5) + roster(5) of 2 0,1,2,3,4, wake 10s`)
 }
 
-// Too many of them bring the setup back, and so does whoever is in the round
-// that is over: a round under way waits as for anybody.
+// Too many of them bring the setup back, and so does a client in the round that is over: a round
+// under way waits for it as for any other.
 func TestTooManyRegistered(t *testing.T) {
 	for _, c := range []struct {
 		lose   int

@@ -18,8 +18,8 @@ import (
 //
 // That a message came through a relay is all that is different about it otherwise.
 
-// RelayedSum is a Sum that takes clients' vectors in parts that relays have added up. One that is
-// not has no use for relays.
+// RelayedSum is a Sum that takes clients' vectors in parts that relays have added up. Any other Sum
+// has no use for relays.
 type RelayedSum interface {
 	Sum
 	// Held is Receive for a message of which a relay holds the vectors.
@@ -29,14 +29,14 @@ type RelayedSum interface {
 	AddPart(clients protocol.Bitmap, sums [][]byte) error
 }
 
-// relayed is what relays, by their numbers, hold of the present stage of a round.
+// relayed holds the state of relays, by their numbers, in the present stage of a round.
 type relayed struct {
 	held  map[protocol.ClientID]relayNumber // of clients that are counted, and in no sum that came
 	asked bool                              // for sums
 	owing map[relayNumber]bool              // who has not given one
 }
 
-// relayNumber is that of a relay's party.
+// relayNumber is the number of a relay's party.
 type relayNumber = protocol.ClientID
 
 // fromRelay takes what a relay says.
@@ -119,7 +119,7 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 	return eff, false
 }
 
-// collecting says whether the present stage is over but for sums of relays.
+// collecting says whether the present stage waits only for sums of relays.
 func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owing) > 0 }
 
 // partial takes the sum of a relay.
@@ -178,7 +178,7 @@ func (r *round) without(relay relayNumber) []protocol.Event {
 	return out
 }
 
-// relayLost gives up what a relay holds, of which nothing will come.
+// relayLost gives up the vectors that a relay holds: nothing of them will come.
 func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Effects {
 	r := a.round
 	if r == nil || r.summing != 0 {

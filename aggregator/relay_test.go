@@ -40,8 +40,8 @@ func (s *partSum) AddPart(clients protocol.Bitmap, sums [][]byte) error {
 	return nil
 }
 
-// relayBench is an aggregator of 6 clients, of whom 2 may be lost, at the stage masked-input.
-// Clients 0 to 2 are at relay 7, clients 3 and 4 at relay 8, and 5 at none.
+// relayBench is an aggregator of 6 clients at the stage masked-input; 2 may be lost. Clients 0 to 2
+// are at relay 7, clients 3 and 4 at relay 8, and 5 at none.
 type relayBench struct {
 	*bench
 	sum *partSum
@@ -116,7 +116,7 @@ func (b *relayBench) want(got string, want ...string) {
 	}
 }
 
-// everybody has all clients answer the stage masked-input, but client 4.
+// inputs has all clients answer the stage masked-input, except client 4.
 func (b *relayBench) inputs() {
 	for c := range protocol.ClientID(4) {
 		b.held(7+int(c)/3, c, input1)
@@ -184,8 +184,8 @@ func TestNothingIsCountedWhileSumsAreAwaited(t *testing.T) {
 		"client 5: survivors", "client-lost client 4")
 }
 
-// Whatever is wrong with a relay, its clients are lost, and nobody else: it is gone, says nothing, or gives the sum of
-// others than were counted there.
+// A faulty relay loses its clients, and no others: a relay that is gone, that says nothing, or that
+// gives the sum of other clients than were counted there.
 func TestRelayIsLost(t *testing.T) {
 	lost := []string{"client 0: survivors", "client 1: survivors", "client 2: survivors", "client 5: survivors"}
 	for name, c := range map[string]struct {
@@ -216,8 +216,8 @@ func TestRelayIsLost(t *testing.T) {
 	}
 }
 
-// A relay that is lost before the stage is over takes what it held along; the stage goes on for the others, and
-// too few are too few.
+// A relay that is lost before the stage is over takes the vectors that it held along. The stage
+// continues for the others, and too few are too few.
 func TestRelayIsLostEarly(t *testing.T) {
 	b := newRelayBench(t, 0)
 	b.inputs()

@@ -50,9 +50,9 @@ func TestReplace(t *testing.T) {
 		run              -> result 1 [[11 1 11 11]] of 4, 3 answered, round-summed`)
 }
 
-// The dropout matrix with the stage more: a round aborts at the stage where too
-// few are left, otherwise the sum has the inputs of those who sent them and the
-// changes of those who unmasked.
+// The dropout matrix with one more stage: a round aborts at the stage where too few are left.
+// Otherwise the sum has the inputs of the clients that sent them and the changes of the clients
+// that unmasked.
 func TestAbortMatrixOfReplacedNoise(t *testing.T) {
 	const n, tolerance = 7, 3
 	for _, stage := range replacingStages {

@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// round is a round in progress, or one that is set up.
+// round is a round in progress, or a round that is set up.
 type round struct {
 	setup    protocol.Setup
 	chosen   []protocol.ClientID // whom it asks, in the order in which they are told
@@ -26,8 +26,8 @@ type round struct {
 	// verifying[c] says that client c has answered the present stage, and that its
 	// message is still to be verified.
 	verifying []bool
-	// awaited[c] is the stage that client c is expected to answer or, if it was
-	// lost, was; answered at the present stage, it is the one that follows.
+	// awaited[c] is the stage that client c is expected to answer or, if it was lost, was expected
+	// to. For a client that has answered the present stage, it is the following stage.
 	awaited  []protocol.Stage
 	expected int
 	answered int
@@ -37,7 +37,7 @@ type round struct {
 	relayed  relayed
 }
 
-// admits says why a client's message is not one that the present stage waits for.
+// admits returns an error if the present stage does not wait for a client's message.
 func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	switch {
@@ -53,8 +53,8 @@ func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	return nil
 }
 
-// complete reports whether nobody else is waited for at the present stage: all have answered who may, or as many as
-// the round is to go on with.
+// complete reports whether the present stage waits for no more clients: all have answered who may,
+// or as many as the round continues with.
 func (r *round) complete() bool { return r.answered >= min(r.expected, r.setup.Cohort.Wanted()) }
 
 // following is the stage after the present one.
@@ -62,7 +62,7 @@ func (r *round) following() protocol.Stage {
 	return protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
 }
 
-// close ends the present stage, of which enough clients must be left.
+// close ends the present stage. Enough clients must be left.
 func (r *round) close() error {
 	if need := r.setup.Cohort.Required(); r.answered < need {
 		return &protocol.TooFew{Round: r.setup.Round, Stage: r.stage, Left: r.answered, Required: need}
@@ -82,7 +82,7 @@ func (r *round) opening(id protocol.ClientID) protocol.Message {
 	return r.sum.Next(r.stage, id)
 }
 
-// advance opens the stage after a closed one, for those who answered that.
+// advance opens the stage after a closed one, for the clients that answered the closed stage.
 func (r *round) advance() {
 	r.stage = r.following()
 	r.expected, r.answered = r.answered, 0

@@ -28,8 +28,7 @@ func (serial) Each(n int, f func(int)) {
 	}
 }
 
-// stages are those of a sum that does not confirm its survivors; and of one whose
-// noise is replaced.
+// The stages of a sum that does not confirm its survivors, and of a sum whose noise is replaced.
 var (
 	stages          = []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StagePrepared, protocol.StageMaskedInput, protocol.StageUnmask}
 	replacingStages = append(slices.Clone(stages), protocol.StageReplace)
@@ -42,8 +41,8 @@ var (
 	server = protocol.Party{Role: protocol.Server}
 )
 
-// newPlan is of n clients, of whom lose may be lost, with one exact release of
-// a coordinate for each client.
+// newPlan is a plan for n clients; lose of them may be lost. It has one exact release of a
+// coordinate for each client.
 func newPlan(round uint64, n, lose int) *protocol.Plan {
 	return &protocol.Plan{
 		Round: round, Cohort: protocol.Cohort{Clients: n, Tolerance: float64(lose) / float64(n)},
@@ -129,7 +128,7 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //
 //	open 1       the server's plan of round 1
 //	2 share 1    client 2's message of the stage share of round 1
-//	0-2 share 1  that of clients 0, 1 and 2
+//	0-2 share 1  the same of clients 0, 1 and 2
 //	2 masked-input 1 + advertise 2, the same with what travels with it
 //	2 prepared 1, which a bench that does not wait adds by itself
 //	2 share 2 ahead, of the setup before there is a plan, as all that travels with others is
@@ -142,10 +141,9 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //	tick 12s     the time is 12s, and the aggregator is woken
 //	run          the oldest work, and its Done; fail: it fails
 //
-// Effects are given in the order in which they are carried out: KIND(n) 0,1,2
-// for a message to clients, n its count where it has one, "of 2" if it is of
-// another round than the latest plan, and + what travels with it; result and
-// abort; wake and when; work; and events by their words.
+// Effects are given in the order in which they are carried out. A message to clients is KIND(n)
+// 0,1,2, with n its count where it has one, "of 2" if it is of another round than the latest plan,
+// and + its rider. Others are result and abort; wake and when; work; and events by their words.
 func (b *bench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -244,7 +242,7 @@ func (b *bench) plan(round uint64) *protocol.Plan {
 	return p
 }
 
-// stages are those of its rounds.
+// stages returns the stages of its rounds.
 func (b *bench) stages() []protocol.Stage {
 	if b.replaces {
 		return replacingStages
@@ -261,7 +259,7 @@ func (b *bench) number(s string) uint64 {
 	return n
 }
 
-// answer is a client's message of a stage, of the one setup of the round.
+// answer is a client's message of a stage, of the only setup of the round.
 func (b *bench) answer(id protocol.ClientID, stage string, round uint64) protocol.Effects {
 	b.t.Helper()
 	return b.receive(protocol.ClientParty(id), b.message(id, []string{stage, strconv.FormatUint(round, 10)}, false))

@@ -7,12 +7,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Signatures take long to verify: what a client deals in an active sum has one for each
-// of its neighbours. So messages with signatures are verified as work, all that came
-// while the ones before them were verified at once, and taken in the order in which they
-// came. A stage is closed when all that came before its end are verified, and hears
-// nothing that comes later: which messages count is up to when they came, and not to how
-// busy the aggregator is.
+// Signatures take long to verify: dealt shares in an active sum have one for each neighbour of the
+// client. So messages with signatures are verified as work. All messages that came during one work
+// are verified by the next, and accepted in the order in which they came. A stage is closed when
+// every message that came before its end is verified, and hears no later message. So the time of
+// arrival decides which messages count, and not the load of the aggregator.
 
 // verification is of the messages that wait to be taken.
 type verification struct {
@@ -46,7 +45,8 @@ func (a *Aggregator) offer(r *round, from protocol.Party, m protocol.StageMessag
 	return a.concluded(r, from, m, r.sum.Receive(from.Client, m))
 }
 
-// concluded is what a message does that a round has taken or, with an error, has not.
+// concluded carries out the effects of a message that a round has accepted or, with an error,
+// refused.
 func (a *Aggregator) concluded(r *round, from protocol.Party, m protocol.StageMessage, err error) []protocol.Event {
 	if err != nil {
 		round, stage := m.At()
@@ -82,7 +82,7 @@ func verifyAll(batch []unverified, run protocol.Runner) []func() error {
 	return out
 }
 
-// verified takes the messages of the batch, and goes on with those that came meanwhile.
+// verified accepts the messages of the batch, and continues with the messages that came meanwhile.
 func (a *Aggregator) verified(now time.Time, receive []func() error) protocol.Effects {
 	v := &a.verification
 	batch := v.batch

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// signed is a sum whose setup has signatures, which take work to verify; those of one
+// signed is a sum whose setup has signatures, which take work to verify; the signatures of one
 // client are forged.
 type signed struct {
 	*secagg.Ideal
@@ -48,13 +48,13 @@ func (s signed) Verify(from protocol.ClientID, m protocol.StageMessage) func(pro
 	}
 }
 
-// signedBench is of n clients, of whom lose may be lost and the forger lies.
+// signedBench has n clients; lose of them may be lost, and the forger lies.
 func signedBench(t *testing.T, n, lose int, forger protocol.ClientID, rounds uint64) *bench {
 	return benchOf(t, lose, aggregator.Config{Clients: n, Rounds: rounds, NewSum: newSigned(forger)})
 }
 
-// Signatures are verified as work: those of the first message at once, those of what came
-// meanwhile together, and the stage closes when the last is done.
+// Signatures are verified as work. The signatures of the first message are verified at once, the
+// signatures of the messages that came meanwhile together. The stage closes when the last is done.
 func TestVerifiesAsWork(t *testing.T) {
 	b := signedBench(t, 4, 1, 99, 0)
 	b.script(`
@@ -77,7 +77,7 @@ func TestVerifiesAsWork(t *testing.T) {
 		run           -> result 1 [[1 1 1 1]] of 4, 4 answered, round-summed`)
 }
 
-// What came in time counts, however long verifying takes; what came later does not.
+// A message that came in time counts, however long verifying takes; a later message does not.
 func TestStageEndsWhileVerifying(t *testing.T) {
 	b := signedBench(t, 4, 2, 99, 0)
 	b.script(`
@@ -91,8 +91,8 @@ func TestStageEndsWhileVerifying(t *testing.T) {
 		run           -> roster(3) 0,1,2, wake 21s, lost 3 advertise`)
 }
 
-// The same where connections are reported: a client that lost its own after it had
-// answered is not lost, and no time is asked for that is past.
+// With reported connections, a client that lost its own after it had answered is not lost, and no
+// time is asked for that is past.
 func TestStageEndsWhileVerifyingWithPresence(t *testing.T) {
 	b := benchOf(t, 2, aggregator.Config{Clients: 4, Presence: true, NewSum: newSigned(99)})
 	b.script(`
@@ -122,7 +122,7 @@ func TestForgedSignature(t *testing.T) {
 		run             -> roster(3) 0,1,3, wake 10s, message-ignored, client-excluded`)
 }
 
-// What is verified of a round that was left is of no use, nor in the way.
+// A verified message of a round that was left is of no use, nor in the way.
 func TestOpenWhileVerifying(t *testing.T) {
 	b := signedBench(t, 3, 1, 99, 0)
 	b.script(`
@@ -152,8 +152,8 @@ func TestVerifyingFails(t *testing.T) {
 		run           -> roster(3) 0,1,2, wake 10s`)
 }
 
-// What travels with a message waits to be verified, the message does not; and a stage is
-// closed with the one that is set up beside it.
+// A rider waits to be verified, its message does not. A stage is closed together with the stage
+// that is set up beside it.
 func TestRidersAreVerified(t *testing.T) {
 	b := signedBench(t, 3, 0, 99, 9)
 	b.script(`
@@ -176,8 +176,8 @@ func TestRidersAreVerified(t *testing.T) {
 		open 2                           -> announce(2) + delivery(3) 0,1,2, wake 20s, round-opened`)
 }
 
-// Who has come up anew while its advertisement is verified has forgotten what it said,
-// and must not be on the roster.
+// A client that has come up anew while its advertisement is verified has forgotten its keys, and
+// must not be on the roster.
 func TestRegisteredWhileVerifying(t *testing.T) {
 	b := benchOf(t, 1, aggregator.Config{Clients: 4, Rounds: 9, SitOut: 0.4, NewSum: newSigned(99)})
 	b.script(`
@@ -195,9 +195,8 @@ func TestRegisteredWhileVerifying(t *testing.T) {
 		run                              -> survivors(4) + roster(3) of 2 0, survivors(4) 1, survivors(4) + roster(3) of 2 2,3, wake 10s, message-ignored`)
 }
 
-// However the work of verifying is spread over the messages, a round ends as it does
-// where they are verified at once: the oracle is the role with an ideal sum, which has
-// nothing to verify.
+// A round ends as it does without work, however the work of verifying is spread over the messages.
+// The oracle is the role with an ideal sum, which has nothing to verify.
 func TestAnyOrderOfVerifying(t *testing.T) {
 	sums, aborts := 0, 0
 	for seed := range uint64(60) {
@@ -217,7 +216,7 @@ func TestAnyOrderOfVerifying(t *testing.T) {
 			for _, w := range words {
 				var lines []string
 				before := want
-				silent := dice.IntN(4 * n) // now and then somebody is
+				silent := dice.IntN(4 * n) // now and then a client is
 				for range 3 * n {
 					if c := dice.IntN(n); c != silent {
 						lines = append(lines, fmt.Sprint(c, " ", w))
@@ -254,7 +253,7 @@ func TestAnyOrderOfVerifying(t *testing.T) {
 	}
 }
 
-// sends is what a command has the aggregator send.
+// sends returns the messages that the aggregator sends on a command.
 func (b *bench) sends(command string) string {
 	b.t.Helper()
 	if out := b.describe(protocol.Effects{Send: b.command(command).Send}); out != "" {

@@ -6,10 +6,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// In the steady state a round is set up while the one before it is under way:
-// keys are advertised with the masked input, and shares dealt with the answer to
-// unmask. A round is then three exchanges with each client instead of five, and
-// one more each where survivors are confirmed and where noise is replaced.
+// In the steady state a round is set up while the previous round is under way: keys are advertised
+// with the masked input, and shares dealt with the answer to unmask. A round is then three
+// exchanges with each client instead of five. It has one more where survivors are confirmed, and
+// one more where noise is replaced.
 
 // ahead makes a round to come; nil if there is none, or if it asks others than this one.
 func (c *Client) ahead(s protocol.Setup) (*round, error) {
@@ -21,8 +21,8 @@ func (c *Client) ahead(s protocol.Setup) (*round, error) {
 	return r, err
 }
 
-// invited sets up the next round, of which the client is to be again: the
-// present one began without it.
+// invited sets up the next round, since the client is to be in it again: the present round began
+// without it.
 func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	switch {
 	case s.Session != c.Session || s.Round > c.Rounds || s.Round <= c.last || c.finished || s.Cohort.Enrolled > 0:
@@ -34,8 +34,8 @@ func (c *Client) invited(s protocol.Setup) protocol.Effects {
 	if err != nil {
 		return c.refused(s.Round, err)
 	}
-	// What was under way is of a round that is over, and the one before the
-	// next is no longer for this client.
+	// The work under way is for a round that is over, and the round before the next is no longer
+	// for this client.
 	c.round, c.next, c.working, c.last, c.anew = nil, r, working{}, s.Round-1, 0
 	return c.reply(r, c.advertising(r.side()))
 }

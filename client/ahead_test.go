@@ -146,8 +146,8 @@ func TestOwnNoiseOverBudgetInMidRound(t *testing.T) {
 	b.script(`run ->`)
 }
 
-// A plan with a delivery is taken up by who is set up for it, and by nobody else;
-// and it leaves what is under way.
+// A client that is set up for it accepts a plan with a delivery, and no other client does. It
+// leaves the work under way.
 func TestDeliveryWithoutASetup(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(`
@@ -172,7 +172,7 @@ func TestDeliveryWithoutASetup(t *testing.T) {
 		run                        -> charged 2, masked-input 2 + advertise 3`)
 }
 
-// What was set up serves plans of that session and cohort alone.
+// A setup serves plans of that session and cohort alone.
 func TestDeliveryForAnotherSetup(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*protocol.Plan)
@@ -200,8 +200,7 @@ func TestDeliveryForAnotherSetup(t *testing.T) {
 	}
 }
 
-// Of a round one plan is taken up, in the one setup or in the other: two
-// would be two masked inputs.
+// A client accepts one plan of a round, in one setup or the other: two would be two masked inputs.
 func TestOneSetupOfAnRound(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
@@ -228,7 +227,7 @@ func TestOneSetupOfAnRound(t *testing.T) {
 		delivery 2 5          -> message-ignored`)
 }
 
-// The same for what is left of a setup that no plan came for.
+// The rest of a setup is of no use if no plan came for it.
 func TestPlanSkipsTheSetup(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(ahead1)
@@ -257,8 +256,8 @@ func TestFinalAhead(t *testing.T) {
 		invite 3   -> message-ignored`)
 }
 
-// A roster of the next round that is none, or is refused, is not answered; the
-// present round goes on, and the next can be set up with its plan.
+// A roster of the next round that is malformed or refused is not answered. The present round
+// continues, and the next can be set up with its plan.
 func TestBadRosterAhead(t *testing.T) {
 	anew := func(b *bench) {
 		b.script(`
@@ -324,7 +323,7 @@ func TestSetupBesideTheRound(t *testing.T) {
 		delivery 2 5               -> message-ignored
 		run                        -> charged 2, masked-input 2 + advertise 3
 		delivery 2 5               -> message-ignored`)
-	// Nor is it taken further while an answer is composed that it is part of.
+	// A setup does not advance while an answer is composed that it is part of.
 	b = aheadBench(t, secagg.DrawClient)
 	b.script(toInput1)
 	b.script(`
@@ -351,7 +350,7 @@ func TestSetupBesideTheRound(t *testing.T) {
 		survivors 1 5         -> message-ignored`)
 }
 
-// Everything that was answered, again: of the round, and of the one before.
+// Every answered message is repeated: of the round, and of the previous round.
 func TestEverythingTwice(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`
@@ -392,8 +391,7 @@ func TestEverythingTwice(t *testing.T) {
 	}
 }
 
-// What was set up ends with a round that the client leaves: the aggregator
-// has nothing to put the shares into.
+// A setup ends with a round that the client leaves: the aggregator has no message for the shares.
 func TestLeavingEndsTheSetup(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.script(toInput1)
@@ -434,7 +432,7 @@ func TestBadDeliveryIsNotCharged(t *testing.T) {
 	}
 }
 
-// Who cannot pay sends neither its input nor keys for the next round.
+// A client that cannot pay sends neither its input nor keys for the next round.
 func TestOverBudgetAhead(t *testing.T) {
 	b := aheadBench(t, secagg.DrawClient)
 	b.ledger.left = 1

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// history is what a client did over all its lives, and what is wrong with it.
+// history records a client's actions over all its lives, and their faults.
 type history struct {
 	sent    map[string]bool // messages after the setup
 	masked  uint64          // the latest round of a masked input,
@@ -19,9 +19,9 @@ type history struct {
 	broken  string
 }
 
-// observe holds effects against what a client never does: nothing after the setup is
-// sent twice, masked inputs are of later and later rounds and charged before, and
-// there is no setup of a round that is over.
+// observe checks effects against what a client never does. Nothing after the setup is sent twice.
+// Masked inputs are of later and later rounds, and charged before. There is no setup of a round
+// that is over.
 func (h *history) observe(eff protocol.Effects) {
 	for _, r := range eff.Persist {
 		if r, ok := r.(protocol.Charged); ok {

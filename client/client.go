@@ -1,7 +1,7 @@
-// Package client is the client role: the party that has private data. A client decides
-// whether to take part in a round (one round of training), lets its [Trainer]
-// compute a contribution, converts it to integers, adds its share of the noise, charges
-// its privacy [Ledger], and answers the stages of the secure sum.
+// Package client is the client role: the party that has private data. A client decides whether to
+// take part in a round (one round of training), and lets its [Trainer] compute a contribution. It
+// converts the contribution to integers, adds its share of the noise, charges its privacy [Ledger],
+// and answers the stages of the secure sum.
 //
 // The role is a state machine without I/O: [Client.Step] takes an input and the time, and
 // returns effects for its driver to carry out. So the same code runs in a simulation and
@@ -41,17 +41,17 @@ type Durable interface {
 	Restore(state []byte, src entropy.Source) error
 }
 
-// Resumable is a Trainer that keeps something from one round to the next, which a
-// simulation that is gone on with later needs again. A trainer that is not is taken to keep
-// nothing. In a deployment nothing of it is written down: there a client that restarts begins
-// anew, but for what is Durable.
+// Resumable is a Trainer that keeps state from one round to the next, which a simulation needs when
+// it is continued later. Any other trainer is assumed to keep nothing. In a deployment the state is
+// not written down: a client that restarts there begins anew, except for the state of a Durable
+// trainer.
 type Resumable interface {
 	Trainer
-	// Snapshot is what the trainer keeps; nil while there is nothing.
+	// Snapshot returns the trainer's state; nil while there is none.
 	Snapshot() ([]byte, error)
-	// Resume goes to a snapshot of the same party, before any other call but Resume: a driver
-	// that has others compute may follow them, from one snapshot to a later one. src is the
-	// source that Contribute gets. One that does not fit is an error that says why.
+	// Resume goes to a snapshot of the same party, before any other call but Resume: a driver that
+	// has others compute may follow them, from one snapshot to a later one. src is the source that
+	// Contribute gets. A snapshot that does not fit is an error that says why.
 	Resume(snapshot []byte, src entropy.Source) error
 }
 
@@ -98,16 +98,16 @@ type Sum interface {
 	Replace(*protocol.Answered) (*protocol.Replacement, error)
 }
 
-// StreamingSum is a Sum that takes a client's integers as soon as they are computed, with all noise in them: that of a simulation, which
-// would else hold those of all clients at once.
+// StreamingSum is a Sum that takes a client's integers as soon as they are computed, with all noise
+// in them. A simulation has such a sum: it would otherwise hold the integers of all clients at
+// once.
 type StreamingSum interface {
 	Sum
 	// Fold returns what is left to be sent of a client's; nil: the message is sent without vectors.
 	Fold(protocol.ClientID, *protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)
 }
 
-// Config is what a client is made of. All fields but Ledger, Agreed and
-// Rounds are required.
+// Config configures a client. All fields except Ledger, Agreed and Rounds are required.
 type Config struct {
 	ID      protocol.ClientID
 	Session protocol.SessionID
@@ -121,8 +121,8 @@ type Config struct {
 	// Agreed, if set, says what is wrong with a plan that does not belong to the
 	// experiment which the party agreed to. Such a plan is refused and costs nothing.
 	Agreed func(*protocol.Plan) error
-	// Rounds is T, the number of rounds: each up to that one is set up ahead,
-	// during the one before. 0: none is.
+	// Rounds is T, the number of rounds. Each round up to T is set up ahead, during the previous
+	// round. 0: none is.
 	Rounds uint64
 	// Save, if set, is the Save method of a Durable trainer: what it returns is recorded
 	// as protocol.Trained before any result of the training leaves.
@@ -205,18 +205,17 @@ func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 	return c.ignored(protocol.StageAdvertise, fmt.Errorf("a client has no use for %s", protocol.Describe(e.Message)))
 }
 
-// announced takes up a round: the contribution is computed first, and the
-// client advertises when it is ready or, if the round was set up ahead, masks
-// it. A party that noises its own training is charged before it trains, since the
-// steps change what it holds and will publish whether or not the round comes
-// to a sum.
+// announced begins a round. The contribution is computed first. The client advertises when it is
+// ready or, if the round was set up ahead, masks the contribution. A party that noises its own
+// training is charged before it trains, since the steps change the state that it will publish,
+// whether or not the round has a sum.
 //
 // A plan that is announced again, before the client was told to proceed, has the
 // round set up anew. The client keeps the inputs that it has computed.
 func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	p := m.Plan
 	if err := c.accept(m); err != nil {
-		return c.refused(p.Round, err) // and the round in progress goes on
+		return c.refused(p.Round, err) // and the round in progress continues
 	}
 	r := c.next
 	if m.Delivery != nil && (c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StagePrepared) {

@@ -59,9 +59,8 @@ func TestRoundOfASumThatDrawsNoise(t *testing.T) {
 	}
 }
 
-// The charge is what the plan costs (one Skellam release
-// of the target variance), it is on the ledger before the masked input is
-// handed out, and there is one per round.
+// The charge equals the cost of the plan (one Skellam release of the target variance). It is on the
+// ledger before the masked input is handed out, and there is one per round.
 func TestChargesBeforeSending(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	events := []dp.Event{{Mechanism: dp.SkellamMechanism, Variance: 60, L2: 11, L1: 22, Count: 1}}
@@ -90,7 +89,7 @@ func TestChargesBeforeSending(t *testing.T) {
 	}
 }
 
-// A charge is kept when nobody asks for the rest of the round.
+// A charge is kept even if the aggregator never asks for the rest of the round.
 func TestAbandonedRoundStaysCharged(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
@@ -181,7 +180,7 @@ func asksOthers(p *protocol.Plan) {
 	}
 }
 
-// What a client does not take up, and that nothing comes of it.
+// A client refuses these plans, and they have no effect.
 func TestRefusesPlans(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -291,8 +290,8 @@ func checkTooFew(t *testing.T, err error, stage protocol.Stage, left int) {
 	}
 }
 
-// The survivors are a part of those whose shares arrived: more of them would
-// leave less noise than was charged, and the client can see that it is a lie.
+// The survivors are a part of the clients whose shares arrived. More survivors would leave less
+// noise than was charged, and the client can see the lie.
 func TestMoreSurvivorsThanSharers(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`
@@ -408,8 +407,8 @@ func TestEmptyMessages(t *testing.T) {
 	}
 }
 
-// A round announced in mid-round ends the one before it, whose work is
-// dropped whenever it comes back.
+// A round announced in mid-round ends the previous round. The work of that round is dropped
+// whenever it comes back.
 func TestRoundLeftBehind(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.script(`

@@ -23,8 +23,8 @@ type heavySum struct{ Sum }
 
 func (heavySum) Heavy() bool { return true }
 
-// What is left to do after the fixed time of a dense client is as much for every record: nothing, few entries, all, or what cannot
-// be used. The values stay.
+// After the fixed time of a dense client, the remaining work is the same for every record: no
+// entry, few entries, all entries, or unusable entries. The values stay.
 func TestDensePreparesEveryRecordAlike(t *testing.T) {
 	p := &protocol.Plan{Releases: []protocol.Release{{Name: "x", Len: 4, MaxNonZero: 4, L2: 10, Scale: 1, Width: 16}}}
 	for name, c := range map[string]struct {

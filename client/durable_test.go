@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// keeping is a bench whose trainer's state is how often it was saved: s1, s2, ...;
-// before the given save there is none.
+// keeping is a bench whose trainer's state counts its saves: s1, s2, ...; before the given save
+// there is none.
 func keeping(t *testing.T, first int, err error) *bench {
 	saves := 0
 	b := benchOf(t, client.Config{Rounds: 2,
@@ -26,8 +26,8 @@ func keeping(t *testing.T, first int, err error) *bench {
 	return b
 }
 
-// What was trained is recorded before anything of the round leaves, ahead of it or
-// not, after it was charged for; and after the end, before that is told.
+// The trained state is recorded after it was charged for, and before anything of the round leaves,
+// ahead of it or not. After the end it is recorded before the end is reported.
 func TestTrainingIsRecordedBeforeItIsSent(t *testing.T) {
 	keeping(t, 1, nil).script(`
 		announce 1    -> charged 1, work

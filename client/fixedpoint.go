@@ -20,12 +20,12 @@ const rounding = 1e-9
 // maxInteger is the largest integer up to which float64 knows every one.
 const maxInteger = 1 << 53
 
-// Quantize converts a contribution to integers: values · scale, rounded to nearest. The
-// integers' norms are at most the release's declared D2 and D1; if rounding to nearest
-// would exceed them, the whole vector is rounded towards zero, and then its L2 norm
-// cannot exceed scale · L2; where the release declares a sensitivity it is refused instead. ErrOutOfBounds is returned for NaN, Inf, more non-zeros than
-// declared, and a norm above its bound; nothing is clipped. The error may be logged, so
-// it names the bound and never the value that broke it.
+// Quantize converts a contribution to integers: values · scale, rounded to nearest. The integers'
+// norms are at most the release's declared D2 and D1. If rounding to nearest would exceed them, the
+// whole vector is rounded towards zero; then its L2 norm cannot exceed scale · L2. If the release
+// declares a sensitivity, the vector is refused instead. ErrOutOfBounds is returned for NaN, Inf,
+// more non-zeros than declared, and a norm above its bound; nothing is clipped. The error may be
+// logged, so it names the bound and never the value that broke it.
 func Quantize(v protocol.Vector, r protocol.Release) (protocol.Integers, error) {
 	largest, err := checkBounds(v, r)
 	if err != nil {
@@ -84,9 +84,9 @@ func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err er
 	return largest, err
 }
 
-// rounded returns values · scale as integers, to nearest or towards zero, with their
-// squared L2 norm and L1 norm. Sparse ones are narrow if the largest fits; a dense
-// vector is what noise is added to.
+// rounded returns values · scale as integers, to nearest or towards zero, with their squared L2
+// norm and L1 norm. Sparse integers are narrow if the largest fits. A dense vector is not narrow,
+// since noise is added to it.
 func rounded(v protocol.Vector, scale, largest float64, nearest bool) (out protocol.Integers, l2, l1 float64) {
 	out = protocol.Integers{Index: slices.Clone(v.Index), Block: v.Block}
 	n := len(v.Value)

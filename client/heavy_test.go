@@ -98,8 +98,8 @@ func TestHeavySum(t *testing.T) {
 	}
 }
 
-// What the sum refuses ends the client's part; a masked input that was never
-// made is not charged, so that lies do not drain a budget.
+// A message that the sum refuses ends the client's part. A masked input that was never made is not
+// charged, so that lies do not drain a budget.
 func TestHeavySumRefuses(t *testing.T) {
 	for _, c := range []struct {
 		refuse  protocol.Kind

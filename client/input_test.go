@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// someEntropy is that of the bench.
+// someEntropy is the bench's entropy.
 var someEntropy = simulated.New(1, "client/3")
 
 // sent runs a round to the masked input and returns what is in it.
@@ -26,9 +26,8 @@ func sent(b *bench) []protocol.Integers {
 	return b.last.Send[0].Message.(*protocol.MaskedInput).Vectors
 }
 
-// Whatever is wrong with its input, a client takes part like any other and
-// sends exactly the noise that it adds to a good one (here: a good one of zero),
-// and only its owner hears why.
+// A client with an unusable input takes part like any other. It sends exactly the noise that it
+// adds to a good input (here: a good input of zero), and only its owner hears why.
 func TestUnusableInput(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.trainer.vectors = []protocol.Vector{{Index: []uint32{}}}

@@ -32,7 +32,7 @@ func TestInvited(t *testing.T) {
 		announce 3 delivery 5 -> work`)
 }
 
-// One that did not get so far takes a plan up from the beginning, with other keys.
+// A client that did not get so far begins a plan anew, with other keys.
 func TestInvitedInVain(t *testing.T) {
 	for _, script := range []string{`invite 3 -> advertise 3 ahead`, `
 		invite 3   -> advertise 3 ahead
@@ -113,7 +113,7 @@ func TestInvitationRefused(t *testing.T) {
 		run                        -> unmask 1 + shares 2`)
 }
 
-// What an invitation overtakes is left, with the work that was under way for it.
+// An invitation overtakes a round: the client leaves the round, and the work under way for it.
 func TestInvitedInMidRound(t *testing.T) {
 	b := heavyAheadBench(t, protocol.Kinds)
 	b.script(`

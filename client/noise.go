@@ -14,8 +14,8 @@ import (
 // concurrent use; the zero value is ready.
 type Samplers struct{ tables noise.Tables }
 
-// shares is what a client must still know of the noise it added: the seeds of
-// the round, from which it is drawn again once, thinned and forgotten.
+// shares holds the seeds of a client's noise in a round. The noise is drawn again from them once,
+// thinned and forgotten.
 type shares struct {
 	noise, thinning entropy.Seed
 }
@@ -57,9 +57,8 @@ func (s *Samplers) draw(p *protocol.Plan, src entropy.Source, inputs []protocol.
 	return out, sh, nil
 }
 
-// remove is what the client's noise changes by when survivors sent a masked
-// input: minus the part that thinning takes away, or, where the plan replaces
-// noise, the new noise minus the old.
+// remove returns the change of the client's noise when survivors sent a masked input: minus the
+// part that thinning takes away, or, where the plan replaces noise, the new noise minus the old.
 func (s *Samplers) remove(p *protocol.Plan, sh *shares, survivors int) ([]protocol.Integers, error) {
 	out := make([]protocol.Integers, len(p.Releases))
 	for i, r := range p.Releases {

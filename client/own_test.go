@@ -30,9 +30,9 @@ func newOwnBench(t *testing.T) *bench {
 
 var ownEvents = []dp.Event{{Mechanism: dp.SubsampledGaussianMechanism, NoiseMultiplier: 1.5, SamplingRate: 0.25, Count: 3}}
 
-// A party that noises its own training is charged for it before it trains: when
-// it takes the plan up, in the same effects that ask for the work, of which the
-// record is carried out first. It is charged once.
+// A party that noises its own training is charged for it before it trains, when it accepts the
+// plan. The same effects ask for the work, and their record is carried out first. It is charged
+// once.
 func TestOwnNoiseIsChargedBeforeTraining(t *testing.T) {
 	b := newOwnBench(t)
 	b.script(`announce 1 -> charged 1, work`)
@@ -106,8 +106,8 @@ func TestOwnNoiseOverBudget(t *testing.T) {
 	}
 }
 
-// A plan that is refused for what it is costs nothing, nor does training that
-// is never announced; one that is taken up and left behind stays charged.
+// A plan that is refused for its content costs nothing, nor does training that is never announced.
+// A plan that is accepted and left behind stays charged.
 func TestOwnNoiseChargesWhatIsTakenUp(t *testing.T) {
 	b := newOwnBench(t)
 	sound := b.plan

@@ -165,8 +165,9 @@ func TestRoundAnewHasTheSameInputs(t *testing.T) {
 	}
 }
 
-// A plan is not taken up again that was charged, that is another one for the same round, or that was said twice; nor
-// with a delivery of a setup that there is not. The round in progress continues.
+// A client refuses a repeated plan if its ledger was charged for the round, another plan for the
+// same round, and a plan that was said twice. It also refuses a repeated plan with a delivery of a
+// setup that it does not have. The round in progress continues.
 func TestRoundIsNotSetUpAnew(t *testing.T) {
 	b := waitingBench(t)
 	b.script(toPrepared1)

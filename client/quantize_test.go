@@ -32,9 +32,8 @@ func exactFloat(x float64) *big.Float { return new(big.Float).SetPrec(4000).SetF
 
 func square(x *big.Float) *big.Float { return new(big.Float).SetPrec(4000).Mul(x, x) }
 
-// declared computes D2 and D1 from exact numbers, but for
-// one float64 rounding of each operation: D2 = sC + √h/2 and
-// D1 = min(√h·D2, D2², s·L1 + h/2).
+// declared computes D2 and D1 from exact numbers, except for one float64 rounding of each
+// operation: D2 = sC + √h/2 and D1 = min(√h·D2, D2², s·L1 + h/2).
 func declared(r protocol.Release) (d2, d1 float64) {
 	h := float64(r.MaxNonZero)
 	d2 = r.Scale*r.L2 + math.Sqrt(h)/2
@@ -45,11 +44,10 @@ func declared(r protocol.Release) (d2, d1 float64) {
 	return d2, d1
 }
 
-// Whatever a contribution within its bounds looks like, its integers' norms,
-// in big integers, are at most the declared ones, and either every coordinate
-// is within 1/2 of value · scale (and the float64 product's own rounding), or
-// every one is rounded towards zero. Values are weighted to ties, to the whole
-// bound in one coordinate, and to equal shares of it.
+// For every contribution within its bounds, the integers' norms, in big integers, are at most the
+// declared norms. Either every coordinate is within 1/2 of value · scale (and the float64 product's
+// own rounding), or every coordinate is rounded towards zero. Values are weighted to ties, to the
+// whole bound in one coordinate, and to equal shares of it.
 func TestQuantizeKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, block := rapid.IntRange(1, 30).Draw(t, "blocks"), rapid.IntRange(1, 3).Draw(t, "block")
@@ -92,7 +90,7 @@ func TestQuantizeKeepsItsBounds(t *testing.T) {
 	})
 }
 
-// values are those that a vector lists.
+// values returns the values that a vector lists.
 func values(v protocol.Vector) []float64 {
 	if v.Factor == nil {
 		return v.Value
@@ -106,7 +104,7 @@ func values(v protocol.Vector) []float64 {
 	return out
 }
 
-// integers are those that a vector lists, from whichever place holds them.
+// integers returns the integers that a vector lists, from whichever place holds them.
 func integers(v protocol.Integers) []int64 {
 	out := slices.Clone(v.Value)
 	for _, x := range v.Narrow {
@@ -165,10 +163,9 @@ func TestQuantizeByHand(t *testing.T) {
 	}
 }
 
-// Rounding to nearest can exceed D2 = sC + √h/2 only by what a float64 norm may
-// exceed C: 1 + 9e-10 passes for a norm of 1, and at scale 1e9 is nearest to
-// 1e9 + 1, above D2 = 1e9 + 1/2; towards zero it is 1e9. At scale 1e10 both ways
-// exceed D2, so it is refused.
+// Rounding to nearest can exceed D2 = sC + √h/2 only by what a float64 norm may exceed C. For a
+// norm of 1, 1 + 9e-10 passes. At scale 1e9 the nearest integer is 1e9 + 1, above D2 = 1e9 + 1/2;
+// towards zero it is 1e9. At scale 1e10 both ways exceed D2, so it is refused.
 func TestQuantizeTruncates(t *testing.T) {
 	r := protocol.Release{Len: 1, L2: 1, MaxNonZero: 1, Scale: 1e9, Width: 64}
 	for _, x := range []float64{1 + 9e-10, -1 - 9e-10} {
@@ -225,7 +222,7 @@ func TestQuantizeRefuses(t *testing.T) {
 	}
 }
 
-// What is refused is logged, and so no value, place or count of the owner's may be in why.
+// A refusal is logged, and so its text may have no value, place or count of the owner's.
 func TestRefusalNamesNoValue(t *testing.T) {
 	r := protocol.Release{Name: "g", Len: 9000, L2: 1, L1: 1.2, LInf: 0.95, MaxNonZero: 3, Scale: 10, Width: 16}
 	tight, wide := r, r
@@ -267,8 +264,8 @@ func TestQuantizeAtTheBound(t *testing.T) {
 	}
 }
 
-// What no int64 holds must be refused, not converted to whatever the machine
-// makes of it: 1e19 is above 2^63.
+// A value that no int64 holds must be refused, not converted to the machine's choice: 1e19 is above
+// 2^63.
 func TestQuantizeRefusesWhatDoesNotFit(t *testing.T) {
 	for _, x := range []float64{1e19, -1e19, 1e150} {
 		r := protocol.Release{Len: 1, L2: 1e150, MaxNonZero: 1, Scale: 1, Width: 64}
@@ -278,8 +275,8 @@ func TestQuantizeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Sparse integers are narrow while the largest fits 32 bits, blocks stay blocks, and
-// a multiple of a row is rounded as what it comes to: 0.3·5 = 1.5 to 2.
+// Sparse integers are narrow while the largest fits 32 bits, and blocks stay blocks. A multiple of
+// a row is rounded by its value: 0.3·5 = 1.5 to 2.
 func TestQuantizeForms(t *testing.T) {
 	r := protocol.Release{Len: 4, L2: 1e10, MaxNonZero: 4, Scale: 1, Width: 64}
 	at := []uint32{1}

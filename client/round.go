@@ -26,7 +26,7 @@ type round struct {
 	ahead     bool           // it was set up before there was a plan
 }
 
-// held is what a client keeps to itself of a round.
+// held is the part of a round that a client keeps to itself.
 type held struct {
 	inputs []protocol.Integers
 	shares *shares // the noise it added, nil if none
@@ -108,8 +108,8 @@ func (c *Client) at(number uint64, stage protocol.Stage) (*round, error) {
 	return nil, fmt.Errorf("round %d is not at the stage %s here", number, stage)
 }
 
-// leave ends the client's part in a round. What was to follow ends with it:
-// that is set up by the answers of this one.
+// leave ends the client's part in a round. The next round's setup ends with it: the answers of this
+// round set it up.
 func (c *Client) leave(r *round) {
 	if r != nil && r.setup.Round > c.given {
 		r.sum.Withdraw() // it may be set up anew
@@ -141,7 +141,7 @@ func start[T any](c *Client, r *round, compute func(protocol.Runner) (T, error),
 	}}
 }
 
-// done takes the result of work; that of a round left behind is dropped.
+// done takes the result of work; the result for a round left behind is dropped.
 func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 	w := c.working
 	if w.id == 0 || in.ID != w.id {
@@ -158,13 +158,13 @@ func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 	return in.Apply(now)
 }
 
-// composed is what a stage comes to.
+// composed is the result of a stage.
 type composed struct {
 	message protocol.Message
 	refusal error   // why there is no message
 	shares  *shares // of the noise that was added to the masked input only now
-	// next is what the client sends next of the next round, which this message sets
-	// up; 0, which is never next, where nothing changes.
+	// next is the client's next message of the next round, which this message sets up; 0, which is
+	// never next, where nothing changes.
 	next protocol.Stage
 }
 
@@ -186,8 +186,7 @@ func (f compose) run(run protocol.Runner) (composed, error) {
 	return x, nil
 }
 
-// answer sends a message of the present stage. What a heavy sum says is composed
-// as work.
+// answer sends a message of the present stage. The message of a heavy sum is composed as work.
 func (c *Client) answer(r *round, f compose) protocol.Effects {
 	if r.sum.Heavy() {
 		return c.compute(r, f)
@@ -233,7 +232,7 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	return protocol.Effects{Send: []protocol.Envelope{c.toAggregator(x.message)}}
 }
 
-// advance goes on to the stage after the present one.
+// advance goes to the stage after the present one.
 func (c *Client) advance(r *round) {
 	course := protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {

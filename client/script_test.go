@@ -71,8 +71,8 @@ func (l *ledger) Charge(session [16]byte, round uint64, events []dp.Event) error
 
 var session = protocol.SessionID{7: 42}
 
-// newPlan is that of a round with N = 5, ω = 0.4 (3 required), γ = 0.2
-// (c = 1), so that a client adds V/2; D2 = 1·10 + √4/2 = 11, D1 = √4·11 = 22.
+// newPlan is a plan with N = 5, ω = 0.4 (3 required) and γ = 0.2 (c = 1), so that a client adds
+// V/2. Its bounds are D2 = 1·10 + √4/2 = 11 and D1 = √4·11 = 22.
 func newPlan(round uint64) *protocol.Plan {
 	return &protocol.Plan{
 		Session: session, Round: round, Cohort: protocol.Cohort{Clients: 5, Tolerance: 0.4, Colluders: 0.2},
@@ -138,10 +138,10 @@ func (b *bench) receive(m protocol.Message) protocol.Effects {
 //	announce 2 anew 1            the plan again, after a setup that was given up
 //	proceed 2                    enough clients are prepared
 //
-// Effects are given in the order in which they are carried out: charged 1,
-// KIND 1 for a message to the aggregator, "ahead" if it is of a setup ahead, "anew 1" if one was
-// given up before, and + what travels with it, which is ahead; work, and events by their words.
-// Unless the bench waits, the client is told to proceed whenever it is prepared, which is not shown.
+// Effects are given in the order in which they are carried out. They are charged 1; work; and
+// events by their words. A message to the aggregator is KIND 1, with "ahead" if it is of a setup
+// ahead, "anew 1" if one was given up before, and + its rider, which is ahead. Unless the bench
+// waits, the client is told to proceed whenever it is prepared, which is not shown.
 func (b *bench) script(text string) {
 	b.t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {

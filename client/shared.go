@@ -8,9 +8,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Shared is what the clients of one process have in common, and how they find what each has of its own: a simulation has a million
-// of them, for each of which as little as can be is kept. The fields are those of [Config]; Ledger nil: no client has one.
-// Functions may be called at the same time, and give one client the same every time.
+// Shared is the common part of the clients of one process, and finds the part that belongs to each.
+// A simulation has a million clients, so as little as possible is kept for each. The fields are the
+// fields of [Config]; Ledger nil: no client has one. Functions may be called at the same time, and
+// return the same for one client every time.
 type Shared struct {
 	Session protocol.SessionID
 	Trainer func(protocol.ClientID) Trainer
@@ -25,7 +26,8 @@ type Shared struct {
 	dense  bool
 	keeps  bool // inputs until they are sent: a round may be set up anew
 
-	// What clients make of what they are all told is made once, as long as one is told after the other.
+	// Values that clients derive from the same message are made once, as long as one client is told
+	// after the other.
 	setups     latest[protocol.Setup, *protocol.Setup]
 	sound      latest[*protocol.Plan, error]
 	prices     latest[*protocol.Plan, price]
@@ -51,7 +53,7 @@ func (c *Shared) prepared(round uint64, anew uint32) *protocol.Prepared {
 	return c.prepareds.of(of, func() *protocol.Prepared { return &of })
 }
 
-// price is what a plan costs.
+// price is the cost of a plan.
 type price struct {
 	events []dp.Event
 	err    error
@@ -72,7 +74,8 @@ func (c *Shared) setup(of protocol.Setup) *protocol.Setup {
 	})
 }
 
-// Messages of sums with something of the role in them. Many clients of an ideal sum send the same one, of which there is one then.
+// Messages of sums with something of the role in them. Many clients of an ideal sum send the same
+// message, and share one copy of it.
 type (
 	advertising struct {
 		of    *protocol.Advertise

@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// contribution is what a client will send of a round.
+// contribution holds the values that a client will send in a round.
 type contribution struct {
 	inputs   []protocol.Integers
 	shares   *shares // the noise in them, nil if none
@@ -15,9 +15,9 @@ type contribution struct {
 	state    []byte  // of the trainer, after this round's steps; nil: none to keep
 }
 
-// Inputs is what a party gives to the round of a plan: its trainer's contribution in fixed point, a
-// vector for each release, within its bounds and without noise. A driver that has no use for the role's
-// messages, since nobody needs to be kept from seeing the inputs, may add them up itself.
+// Inputs returns a party's input to the round of a plan: its trainer's contribution in fixed point,
+// a vector for each release, within its bounds and without noise. A driver may add the inputs up
+// itself if no party needs to be kept from seeing them. It then has no use for the role's messages.
 func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Integers, error) {
 	vectors, err := t.Contribute(p, src, run)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run pr
 		inputs = DenseInputs
 	}
 	if x.inputs, err = inputs(c.Trainer(id), p, c.Entropy(id), run); err != nil {
-		// The aggregator must not hear of it: zero and noise, like anybody.
+		// The aggregator must not hear of it: zero and noise, like any client.
 		x.unusable, x.inputs = err, p.Zeros()
 		if c.dense {
 			makeDense(p, x.inputs)
@@ -75,7 +75,7 @@ func (c *Shared) addNoise(id protocol.ClientID, p *protocol.Plan, sum Sum, input
 	return c.Noise.draw(p, c.Entropy(id), inputs)
 }
 
-// ready goes on from the computed inputs to the first stage that is not done.
+// ready continues from the computed inputs to the first stage that is not done.
 func (c *Client) ready(r *round, x contribution) protocol.Effects {
 	r.hold(x.inputs, x.shares)
 	r.computed = true
@@ -134,8 +134,7 @@ func (c *Client) delivered(m *protocol.Delivery) protocol.Effects {
 	return c.answer(r, f)
 }
 
-// masking composes the masked input. What a heavy sum sends is noised, and so dense, only
-// here.
+// masking composes the masked input. The input of a heavy sum is noised, and so dense, only here.
 func (c *Client) masking(r *round, m *protocol.Delivery) compose {
 	p, sum, inputs, next := r.plan, r.sum, r.inputs(), r.next.sideOf()
 	return func(run protocol.Runner) (x composed, err error) {
@@ -184,7 +183,7 @@ func (c *Client) survivors(m *protocol.Survivors) protocol.Effects {
 	return c.unmask(r, nil)
 }
 
-// quorum goes on from confirmed survivors to unmasking.
+// quorum continues from confirmed survivors to unmasking.
 func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
 	r, err := c.at(m.Round, protocol.StageUnmask)
 	if err != nil || r.survivors == nil {
@@ -193,8 +192,8 @@ func (c *Client) quorum(m *protocol.Quorum) protocol.Effects {
 	return c.unmask(r, m)
 }
 
-// unmask answers the survivors, and the roster of the next round that came
-// with them. What was drawn as work is thinned as work.
+// unmask answers the survivors, and the roster of the next round that came with them. Noise that
+// was drawn as work is thinned as work.
 func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
 	if r.noise() != nil {
 		return c.compute(r, c.unmasking(r, q))

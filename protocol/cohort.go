@@ -9,12 +9,13 @@ import (
 	"sync"
 )
 
-// Cohort is how many clients a plan has and what is assumed of them. The same ω and γ
-// hold for graph, threshold and noise.
+// Cohort is the number of clients of a plan, with the assumptions about them. The same ω and γ hold
+// for graph, threshold and noise.
 //
-// Where a plan asks a part of those who are enrolled, everybody can tell whom ([Setup.Chooses]), and the
-// round goes on with the first that come: with Goal of the Clients that are asked. ω is then of Goal, so that noise
-// and threshold hold for the fewest that may be left of these, and γ of all that are enrolled.
+// A plan may ask a part of the enrolled clients. Every party can tell which ([Setup.Chooses]). The
+// round continues with the first that come: with Goal of the Clients that are asked. Then ω is a
+// share of Goal, so that noise and threshold hold for the fewest clients that may be left, and γ is
+// a share of all enrolled clients.
 type Cohort struct {
 	Clients   int     // N, the clients the plan names
 	Tolerance float64 // ω in [0, 1): the share of N that may be lost in a round, at all stages together
@@ -23,10 +24,10 @@ type Cohort struct {
 	Goal      int     // how many that advertise are waited for; 0: all
 }
 
-// All is how many clients are enrolled.
+// All returns the number of enrolled clients.
 func (c Cohort) All() int { return max(c.Clients, c.Enrolled) }
 
-// Wanted is with how many clients a round goes on where nobody is lost.
+// Wanted returns the number of clients that a round continues with if none is lost.
 func (c Cohort) Wanted() int {
 	if c.Goal > 0 {
 		return c.Goal
@@ -52,9 +53,9 @@ func (c Cohort) Required() int {
 	return c.Wanted() - int(math.Floor(c.Tolerance*float64(c.Wanted())+slack))
 }
 
-// Colluding is c = ⌈γN⌉, the clients that may collude: their noise and their secrets
-// protect nobody. Of clients that are chosen from more it is as many as there are at the most, but with a chance
-// of 2^-60, which over a million rounds is 2^-40: see [mostChosen].
+// Colluding is c = ⌈γN⌉, the clients that may collude: their noise and their secrets protect no
+// client. If the clients are chosen from more, it is an upper limit of the colluders among them,
+// except with probability 2^-60: see [mostChosen]. Over a million rounds that is 2^-40.
 func (c Cohort) Colluding() int {
 	least := 0
 	if c.Colluders > 0 {
@@ -67,13 +68,14 @@ func (c Cohort) Colluding() int {
 	return mostChosen(c.Enrolled, all, c.Clients)
 }
 
-// chance is the one with which more of the clients that are chosen collude than are reckoned with.
+// chance is the probability that more of the chosen clients collude than are assumed.
 const chance = 0x1p-60
 
-// mostChosen is a number that a sample of n of all, drawn without putting back, has of marked ones at the most, but with
-// a chance of 2^-60. The number in it is at least k with a chance of at most exp(-n·D(k/n ‖ p)), of p = marked/all and the
-// relative entropy D, if k/n is above p (Hoeffding 1963, theorem 1, which section 6 has hold without putting
-// back). Whom of them a round goes on with is up to the aggregator: all that were chosen count.
+// mostChosen returns an upper limit of the marked clients in a sample of n of all, drawn without
+// putting back, except with probability 2^-60. The sample has at least k marked clients with
+// probability at most exp(-n·D(k/n ‖ p)) if k/n is above p. Here p = marked/all, and D is the
+// relative entropy (Hoeffding 1963, theorem 1; by section 6 it holds without putting back). The
+// aggregator decides with which of the sample a round continues, so all chosen clients count.
 func mostChosen(all, marked, n int) int {
 	p, most := float64(marked)/float64(all), min(marked, n)
 	for k := int(p*float64(n)) + 1; k <= most; k++ {
@@ -93,12 +95,12 @@ func relativeEntropy(q, p float64) float64 {
 	return d
 }
 
-// Liars is how many of the clients are taken to break the protocol at the most: those
-// that may collude, and one that may be no more than broken. What more clients than
-// these say of another is true.
+// Liars is the largest number of clients that are assumed to break the protocol: all that may
+// collude, or one, which may be no more than broken. If more clients than that say the same of
+// another, it is true.
 func (c Cohort) Liars() int { return max(1, c.Colluding()) }
 
-// Honest is how many of n clients are certain to be honest: n - c.
+// Honest returns the number of n clients that are certain to be honest: n - c.
 func (c Cohort) Honest(n int) int { return n - c.Colluding() }
 
 // ShareVariance is a = V/w, what each client adds before the survivors are
@@ -107,10 +109,10 @@ func (c Cohort) ShareVariance(v float64) float64 {
 	return v / float64(c.Honest(c.Required()))
 }
 
-// FinalVariance is the variance of the noise in the sum over u1 survivors of
-// whom u2 reduced their noise to b = V/(u1-c) and the others kept a = V/w:
-// the formula of the FMF paper, section 6.2, with c colluders taken out of the
-// denominators. Colluders' own noise is part of the sum and of this number.
+// FinalVariance is the variance of the noise in the sum over u1 survivors. u2 of them reduced their
+// noise to b = V/(u1-c), and the others kept a = V/w. It is the formula of the FMF paper, section
+// 6.2, with c colluders taken out of the denominators. Colluders' own noise is part of the sum and
+// of this number.
 func (c Cohort) FinalVariance(v float64, u1, u2 int) float64 {
 	return float64(u2)*v/float64(c.Honest(u1)) + float64(u1-u2)*c.ShareVariance(v)
 }
@@ -142,11 +144,12 @@ func (c Cohort) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Chooses reports whether a round asks a client. Where it asks a part of those who are enrolled, these stand in a
-// circle, in the order of hashes of session and number, and round i asks those from place (i-1)·Clients on: so everybody
-// takes as many turns as everybody else, give or take one. It is a public choice, which the session's ID
-// settles and everybody can make again. It hides nobody: who was asked is known, so that being asked by chance buys no privacy; what does is that
-// a client releases something in its turns only.
+// Chooses reports whether a round asks a client. If it asks a part of the enrolled clients, these
+// stand in a circle, in the order of hashes of session and number. Round i asks the clients from
+// place (i-1)·Clients on. So all clients take equally many turns, give or take one. The session's
+// ID settles the choice, and every party can compute it. The choice is public and hides no client,
+// so being asked by chance buys no privacy. A client gains privacy because it releases something in
+// its turns only.
 func (s Setup) Chooses(id ClientID) bool {
 	c := s.Cohort
 	if int64(id) >= int64(c.All()) {
@@ -160,8 +163,9 @@ func (s Setup) Chooses(id ClientID) bool {
 	return (uint64(circleOf(s.Session, c.Enrolled).place[id])+n-first)%n < uint64(c.Clients)
 }
 
-// Chosen lists the clients that a round asks, in the order in which they are told: where they are a part, one
-// drawn for this round, since of clients that are alike the first that are told are the first to come.
+// Chosen lists the clients that a round asks, in the order in which they are told. If they are a
+// part, the order is drawn for this round: of equally fast clients, the first that are told are the
+// first to come.
 func (s Setup) Chosen() []ClientID {
 	c := s.Cohort
 	out := make([]ClientID, c.Clients)
@@ -188,7 +192,8 @@ type circle struct {
 	place []uint32 // the inverse
 }
 
-// circles are kept, since all clients of a simulation ask for the same one: those of a few sessions.
+// circles holds the circles of a few sessions, since all clients of a simulation ask for the same
+// circle.
 var circles struct {
 	mu sync.Mutex
 	of map[circleKey]*circle

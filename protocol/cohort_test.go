@@ -20,7 +20,7 @@ func turns(asked, goal, enrolled int) protocol.Cohort {
 	return protocol.Cohort{Clients: asked, Goal: goal, Enrolled: enrolled, Tolerance: 0.3, Colluders: 0.05}
 }
 
-// Whom a round asks, and in what order, is what testdata/turns.py makes of it.
+// The script testdata/turns.py computes which clients a round asks, and in what order.
 func TestChosen(t *testing.T) {
 	text, err := os.ReadFile("testdata/turns.json")
 	if err != nil {
@@ -63,8 +63,8 @@ func TestChosenOfAll(t *testing.T) {
 	}
 }
 
-// Over any rounds in a row nobody is asked more often than Turns says, and somebody so often that with
-// one less it would be wrong of some rounds of that number; counted by going through them.
+// Over any rounds in a row no client is asked more often than Turns says. Turns is exact: for some
+// rounds of that number a client is asked as often. The test counts by going through the rounds.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		enrolled := rapid.IntRange(1, 40).Draw(t, "enrolled")
@@ -118,7 +118,8 @@ func TestColluding(t *testing.T) {
 	}
 }
 
-// What may be lost is a share of those that the round goes on with, and what colludes one of all.
+// The clients that may be lost are a share of the clients that the round continues with, the
+// colluders a share of all.
 func TestTurnsCohort(t *testing.T) {
 	c := turns(240, 200, 600)
 	if c.All() != 600 || c.Wanted() != 200 || c.Required() != 140 || c.Colluding() != 30 || c.Honest(140) != 110 {

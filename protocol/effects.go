@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// Input is what a driver gives a role: Start, Received, Registered, Connected, Disconnected,
+// Input is an input of a driver to a role: Start, Received, Registered, Connected, Disconnected,
 // RelayLost, Done or Tick.
 type Input interface{ input() }
 
@@ -57,7 +57,7 @@ func (RelayLost) input()    {}
 func (Done) input()         {}
 func (Tick) input()         {}
 
-// Effects is what a role wants done. The driver carries the fields out in this order:
+// Effects are a role's requests to its driver. The driver carries the fields out in this order:
 // everything in Persist is durable before anything is sent.
 type Effects struct {
 	Persist []Record
@@ -91,10 +91,9 @@ type Trained struct {
 
 func (Trained) record() {}
 
-// Checkpoint records where a session stands, so that a restarted server can go on from
-// there. Of a round only the fact that it was opened is kept, and no round
-// number is used twice. It is durable before the plan of Round leaves, and again
-// before the final model leaves.
+// Checkpoint records the progress of a session, so that a restarted server can continue from there.
+// Of a round only the fact that it was opened is kept, and no round number is used twice. It is
+// durable before the plan of Round leaves, and again before the final model leaves.
 type Checkpoint struct {
 	Session SessionID
 	Round   uint64 // the latest that was opened; 0: none
@@ -110,7 +109,7 @@ type EventKind uint8
 const (
 	// RoundOpened: the aggregator announced a plan.
 	RoundOpened EventKind = iota
-	// StageClosed: the aggregator takes no more answers of a stage, and goes on.
+	// StageClosed: the aggregator takes no more answers of a stage, and continues.
 	StageClosed
 	// RoundSummed: a round ended in a sum.
 	RoundSummed
@@ -136,7 +135,7 @@ const (
 	// PlanRefused: a client does not take part in a round, because of its
 	// budget or because the plan is not sound.
 	PlanRefused
-	// MessageIgnored: a message came late, twice, or from nobody it could come from.
+	// MessageIgnored: a message came late, twice, or from a party that cannot send it.
 	MessageIgnored
 	// WorkFailed: a computation of a role failed.
 	WorkFailed

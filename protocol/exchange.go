@@ -1,8 +1,7 @@
 package protocol
 
-// KeySize is the length in bytes of an X25519 public key, SignatureSize that of an
-// Ed25519 signature, HashSize that of a SHA-256 hash, and NonceSize that of the nonce in
-// a commitment to a share.
+// Lengths in bytes. KeySize is of an X25519 public key, SignatureSize of an Ed25519 signature,
+// HashSize of a SHA-256 hash, and NonceSize of the nonce in a commitment to a share.
 const (
 	KeySize       = 32
 	SignatureSize = 64
@@ -16,11 +15,11 @@ type Key [KeySize]byte
 // Hash is a SHA-256 hash.
 type Hash [HashSize]byte
 
-// Keys is what a client advertises. Mask is the key from which its masks are derived; it
-// is used for one round. Channel is the key that shares for the client are encrypted
-// to; it is used for a session. In active mode Signature is the client's over both. Where
-// noise is replaced, the masks over the change of noise are derived from another key,
-// Change, also used for one round; elsewhere Change is nil.
+// Keys holds the keys that a client advertises. Mask is the key from which its masks are derived;
+// it is used for one round. Channel is the key that shares for the client are encrypted to; it is
+// used for a session. In active mode Signature is the client's over both. Where noise is replaced,
+// the masks over the change of noise are derived from another key, Change, also used for one round;
+// elsewhere Change is nil.
 type Keys struct {
 	Mask, Channel Key
 	Change        *Key
@@ -33,9 +32,9 @@ type Member struct {
 	Keys   Keys
 }
 
-// EncryptedShare is what a dealer sends to a holder through the aggregator: the holder's
-// shares of the dealer's secrets, encrypted to the holder. Peer is the holder in Shares
-// and the dealer in Delivery. Committed is empty in semi-honest mode.
+// EncryptedShare goes from a dealer to a holder through the aggregator: the holder's shares of the
+// dealer's secrets, encrypted to the holder. Peer is the holder in Shares and the dealer in
+// Delivery. Committed is empty in semi-honest mode.
 type EncryptedShare struct {
 	Peer       ClientID
 	Ciphertext []byte
@@ -50,9 +49,9 @@ type Commitments struct {
 	Signature []byte
 }
 
-// RevealedShare is a holder's share of a secret of the client Of: of the secret
-// behind its self-mask if that client's vectors are in the sum, of that behind its
-// mask key if they are not. Nonce opens the dealer's commitment; empty in semi-honest mode.
+// RevealedShare is a holder's share of a secret of the client Of. If that client's vectors are in
+// the sum, it is the secret behind the client's self-mask; if they are not, it is the secret behind
+// its mask key. Nonce opens the dealer's commitment; empty in semi-honest mode.
 type RevealedShare struct {
 	Of    ClientID
 	Share [32]byte
@@ -83,10 +82,10 @@ func NewBitmap(n int) Bitmap { return make(Bitmap, (n+7)/8) }
 // Set puts member i into the subset.
 func (b Bitmap) Set(i int) { b[i/8] |= 1 << (i % 8) }
 
-// Has says whether member i is in the subset; nobody beyond its end is.
+// Has says whether member i is in the subset; false beyond its end.
 func (b Bitmap) Has(i int) bool { return i >= 0 && i/8 < len(b) && b[i/8]>>(i%8)&1 == 1 }
 
-// Count is how many members are in the subset.
+// Count returns the number of members in the subset.
 func (b Bitmap) Count() int {
 	n := 0
 	for i := range 8 * len(b) {

@@ -40,9 +40,9 @@ func integer(b []byte) *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// FuzzPlan: what is done with a plan that was found sound ends, without a panic, in
-// numbers that mean something: sizes that do not overflow, and charges that are for
-// all steps of all whom they concern, or that dp refuses.
+// FuzzPlan: using a plan that was found sound ends, without a panic, in numbers that mean
+// something. Sizes do not overflow. Charges are for all steps of every client concerned, or dp
+// refuses them.
 func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, clients int, tolerance, colluders float64, length, nonZero int, l2, l1, lInf, scale float64,
 		width, kind uint8, variance, multiplier, rate float64, steps int, spread bool) {

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// HonestSumBound bounds the sum of a release, in integers: no sum over honest clients, noise
-// included, lies outside but with a chance of HonestSumFailure over all rounds of a
-// session. One that does is a liar's, or wrong.
+// HonestSumBound bounds the sum of a release, in integers. A sum over honest clients, noise
+// included, lies outside with probability at most HonestSumFailure, over all rounds of a session. A
+// sum outside is a liar's, or wrong.
 type HonestSumBound struct {
 	LInf float64 // of the magnitude of any coordinate
 	L2   float64 // of the L2 norm
-	// Client are the same bounds of what one honest client adds, without noise: at
-	// most as much of a sum is anybody's to decide who is honest.
+	// Client has the same bounds for the vector of one honest client, without noise. An honest
+	// client moves a sum by at most as much.
 	Client struct{ LInf, L2 float64 }
 }
 
@@ -20,8 +20,8 @@ type HonestSumBound struct {
 // honest sum lies beyond its HonestSumBound.
 const HonestSumFailure = 0x1p-40
 
-// HonestSumBound is that of a release's sum over survivors clients, of whom answered reduced
-// their noise.
+// HonestSumBound returns the bound of a release's sum over survivors clients; answered of them
+// reduced their noise.
 //
 // Clients: a vector's norm is at most the declared D2 in integers ([Release.VectorBounds]),
 // which every client checks, and a coordinate at most that or the declared LInf, rounded.
@@ -33,10 +33,11 @@ const HonestSumFailure = 0x1p-40
 //
 //	P[|S_j| >= t] <= 2·exp(-t²/(2(v + t/3)))  (Bernstein)
 //
-// is p/(2·Len) at t = l/3 + √(l²/9 + 2lv), so all coordinates are within t but for p/2. Then
-// X_j = min(S_j², t²) is S_j², is between 0 and t², and has mean at most v and second moment
-// at most E S_j⁴ = 3v² + v. Bernstein once more, with l' = ln(2/p): the sum of the
-// X_j is at most Len·v + t²l'/3 + √((t²l'/3)² + 2l'·Len·(3v² + v)) but for p/2.
+// is p/(2·Len) at t = l/3 + √(l²/9 + 2lv), so all coordinates are within t except with probability
+// p/2. Then X_j = min(S_j², t²) equals S_j² and is between 0 and t². Its mean is at most v and its
+// second moment at most E S_j⁴ = 3v² + v. Bernstein once more, with l' = ln(2/p), bounds the sum of
+// the X_j. Except with probability p/2 it is at most Len·v + t²l'/3 + √((t²l'/3)² + 2l'·Len·(3v² +
+// v)).
 func (p *Plan) HonestSumBound(r Release, survivors, answered int) HonestSumBound {
 	d2, _ := r.VectorBounds()
 	var out HonestSumBound
@@ -65,9 +66,9 @@ func tail(l, step, v float64) float64 {
 	return a + math.Sqrt(a*a+2*l*v)
 }
 
-// Beyond says, as an error that names the release, what of a sum over survivors clients,
-// of whom answered reduced their noise, honest clients and their noise cannot have
-// given; nil if nothing.
+// Beyond returns an error that names the release if honest clients and their noise cannot have
+// given a sum; nil if they can. The sum is over survivors clients; answered of them reduced their
+// noise.
 func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
 	reach := p.HonestSumBound(r, survivors, answered)
 	var squares float64
@@ -85,9 +86,9 @@ func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
 	return nil
 }
 
-// RemovalBound bounds a coordinate of one honest client's removal, where noise is split,
-// in integers, but for HonestSumFailure over all clients of at most so many rounds: it is
-// Skellam of a variance below that of the client's share.
+// RemovalBound bounds a coordinate of one honest client's removal, where noise is split, in
+// integers. It holds for all clients of at most so many rounds, except with probability
+// HonestSumFailure: a removal is Skellam of a variance below the variance of the client's share.
 func (c Cohort) RemovalBound(r Release, rounds int) float64 {
 	l := math.Log(2 * float64(r.Len) * float64(c.Clients) * float64(max(1, rounds)) / HonestSumFailure)
 	return tail(l, 1, c.ShareVariance(r.Noise.Variance))

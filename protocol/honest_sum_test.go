@@ -31,9 +31,9 @@ func reachPlan(length int, variance, linf float64, round uint64) *protocol.Plan 
 		{Name: "g", Len: length, L2: 20, LInf: linf, MaxNonZero: 1, Scale: 1, Width: 32, Noise: protocol.Noise{Kind: protocol.Split, Variance: variance}}}}
 }
 
-// What noise adds to the reach is exceeded with a chance of 2^-40 at the most over all
-// rounds, by the exact law of two coordinates, and is within 1.8 times what the
-// Gaussian of the same variance would need.
+// Noise exceeds its part of the reach with probability at most 2^-40 over all rounds, by the exact
+// law of two coordinates. That part is within 1.8 times the reach that the Gaussian of the same
+// variance would need.
 func TestReachOfNoise(t *testing.T) {
 	for _, v := range []float64{0.5, 4, 60} {
 		const m = 260
@@ -82,7 +82,7 @@ func TestReachOfClients(t *testing.T) {
 	}
 }
 
-// More noise stays of those who did not answer, and reach grows with it.
+// More noise stays of clients that did not answer, and reach grows with it.
 func TestReachOfTheSilent(t *testing.T) {
 	p := reachPlan(5, 100, 0, 1)
 	p.Cohort.Tolerance = 0.5

@@ -9,9 +9,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Noise that suffices by itself, by hand: of variance 100 each of ten clients adds 100, whoever is
-// lost or colludes, and eight of them 800; each is charged one Skellam release of 100, as if nobody
-// else added any.
+// Noise that suffices by itself, by hand. Ten clients of variance 100 each add 100 each, whichever
+// clients are lost or collude, and eight of them add 800. Each is charged one Skellam release of
+// 100, as if no other client added any.
 func TestLocalNoise(t *testing.T) {
 	r := goodRelease()
 	r.Noise = protocol.Noise{Kind: protocol.LocalNoise, Variance: 100}

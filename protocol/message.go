@@ -50,14 +50,13 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Message is what one party says to another. A message is never changed after
-// it was sent: several receivers may hold the same one.
+// Message goes from one party to another. A message is never changed after it was sent: several
+// receivers may hold the same one.
 type Message interface {
 	Kind() Kind
-	// Size is the length in bytes of the message on the wire, the headers of its
-	// frames included and encryption of the transport aside. It is exact but for
-	// what only an ideal sum sends, in place of which it counts what a real one
-	// would.
+	// Size is the length in bytes of the message on the wire, with the headers of its frames and
+	// without encryption of the transport. It is exact, except for the parts that only an ideal sum
+	// sends: it counts the parts of a real sum in their place.
 	Size() int
 	// body is Size without the headers.
 	body() int
@@ -119,8 +118,8 @@ func StageOf(m Message, confirms bool) Stage {
 	}
 }
 
-// Piggyback is the message that travels inside another: one of the setup of the next
-// round or, in Announce, the delivery of the one that begins. Nil if there is none.
+// Piggyback is the message that travels inside another: a message of the setup of the next round
+// or, in Announce, the delivery of the round that begins. Nil if there is none.
 func Piggyback(m Message) Message {
 	switch m := m.(type) {
 	case *Announce:
@@ -159,8 +158,8 @@ type Announce struct {
 	Anew     uint32
 }
 
-// Invite asks a client that a round set up ahead is without, to set up the
-// one after it together with the others.
+// Invite asks a client that was left out of a round set up ahead to set up the following round
+// together with the others.
 type Invite struct{ Setup Setup }
 
 // Advertise says that the client takes part. Unless the round is set up ahead, its
@@ -186,18 +185,17 @@ type Roster struct {
 	Ring    *Ring
 }
 
-// Ring is what a client needs to know about all the clients of a roster that it is shown a
+// Ring holds the facts that a client needs about all the clients of a roster that it is shown a
 // part of (package secagg).
 type Ring struct {
-	Keys  Hash   // of everybody's keys, from which the order on the ring follows
+	Keys  Hash   // of all clients' keys; the order on the ring follows from it
 	Start int    // the position at which the receiver's part of the ring begins
 	Proof []Hash // that it is a part of the ring
 }
 
-// Shares carries the client's encrypted shares for its neighbours, in ascending
-// order of clients, and the hash that the seed of its self-mask must have. Where
-// noise is replaced, ChangeHash is that of its self-mask over what the noise changes
-// by; elsewhere nil.
+// Shares carries the client's encrypted shares for its neighbours, in ascending order of clients,
+// and the hash that the seed of its self-mask must have. Where noise is replaced, ChangeHash is the
+// hash for the seed of its self-mask over the change of noise; elsewhere nil.
 type Shares struct {
 	Round      uint64
 	Ahead      bool
@@ -305,7 +303,7 @@ type Result struct {
 	Round     uint64
 	Integers  [][]int64
 	Survivors int // |U1|
-	Answered  int // of them, those who answered the stage unmask
+	Answered  int // of them, the clients that answered the stage unmask
 }
 
 // Held tells the server that a round waits for clients, since fewer than it requires are connected or prepared. No
@@ -399,23 +397,16 @@ func (*Abort) Kind() Kind       { return KindAbort }
 func (*Held) Kind() Kind        { return KindHeld }
 func (*Final) Kind() Kind       { return KindFinal }
 
-// At implements StageMessage.
 func (m *Advertise) At() (uint64, Stage) { return m.Round, StageAdvertise }
 
-// At implements StageMessage.
 func (m *Shares) At() (uint64, Stage) { return m.Round, StageShare }
 
-// At implements StageMessage.
 func (m *Prepared) At() (uint64, Stage) { return m.Round, StagePrepared }
 
-// At implements StageMessage.
 func (m *MaskedInput) At() (uint64, Stage) { return m.Round, StageMaskedInput }
 
-// At implements StageMessage.
 func (m *Consistency) At() (uint64, Stage) { return m.Round, StageConsistency }
 
-// At implements StageMessage.
 func (m *Unmask) At() (uint64, Stage) { return m.Round, StageUnmask }
 
-// At implements StageMessage.
 func (m *Replacement) At() (uint64, Stage) { return m.Round, StageReplace }

@@ -107,8 +107,8 @@ func split(releases int) *protocol.Plan {
 	return p
 }
 
-// What the size counts is written bit for bit as the oracle writes it, and read
-// back; a code that is cut off, that goes on, or with a stray bit at its end is not.
+// A code is as long as its size says. It is written bit for bit as the oracle writes it, and read
+// back. A code that is cut off, that is too long, or that has a stray bit at its end is refused.
 func TestRemovalCode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(
@@ -148,7 +148,7 @@ func TestRemovalCode(t *testing.T) {
 	}
 }
 
-// Whatever is read is written again to something that reads the same.
+// A code that can be read is written again to a code that reads the same.
 func FuzzParseRemoval(f *testing.F) {
 	for _, v := range [][]int64{{0}, {1, -1, 5, 1000}, {math.MaxInt64, math.MinInt64}} {
 		f.Add(len(v), protocol.AppendRemoval(nil, v))
@@ -171,7 +171,7 @@ func riceSize(values []int64) int {
 	return split(1).RemovalsSize([]protocol.Integers{{Value: values}})
 }
 
-// The size is that of a code that can be written and read back.
+// The size is the size of a code that can be written and read back.
 func TestUnmaskSizeIsOfACode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(
@@ -277,7 +277,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What travels with a message is found, and nothing where nothing does.
+// The message that travels with another is found, and none where there is none.
 func TestRider(t *testing.T) {
 	for _, want := range []protocol.Message{new(protocol.Delivery), new(protocol.Advertise), new(protocol.Roster), new(protocol.Shares)} {
 		var m, empty protocol.Message
@@ -342,9 +342,9 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
-// The stages in the order of the protocol: what the aggregator says opens the
-// stage that the client answers next; survivors are confirmed first where that is
-// asked for, and what concerns server and aggregator alone belongs to no stage.
+// The stages in the order of the protocol. A message of the aggregator opens the stage that the
+// client answers next. Survivors are confirmed first if that is asked for. Messages between server
+// and aggregator alone belong to no stage.
 func TestStageOf(t *testing.T) {
 	for _, tt := range []struct {
 		message         protocol.Message

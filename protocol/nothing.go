@@ -6,5 +6,5 @@ import "errors"
 // anything. It is no model of any algorithm.
 var NoModel = []byte("fedsim/no-model/v1\n")
 
-// ErrNothingReleased is how a session ends of which no round released anything.
-var ErrNothingReleased = errors.New("no round of the session released anything: there is no model. A client is charged for each round in which it sent its masked vector, and for no other (fednode status tells its owner); the log of the aggregator and of the server says why (client-excluded, sum-refused, round-aborted)")
+// ErrNothingReleased is returned at the end of a session if no round released anything.
+var ErrNothingReleased = errors.New("no round of the session released anything: there is no model. A client is charged for each round in which it sent its masked vector, and for no other (fednode status tells its owner). The log of the aggregator and of the server says why (client-excluded, sum-refused, round-aborted)")

@@ -9,9 +9,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Noise of a party's own costs its steps: each a Gaussian release of the plan's
-// multiplier over a Poisson sample of the plan's rate, whatever the bounds of the
-// vector, the scale and the cohort are. Where everything is sampled nothing amplifies.
+// Noise of a party's own costs its steps. Each step is a Gaussian release of the plan's multiplier
+// over a Poisson sample of the plan's rate, whatever the bounds of the vector, the scale and the
+// cohort are. Where everything is sampled nothing amplifies.
 func TestChargesOwn(t *testing.T) {
 	sampled, whole := goodRelease(), goodRelease()
 	sampled.Noise, whole.Noise, whole.Name = ownNoise(), ownNoise(), "h"
@@ -35,7 +35,7 @@ func TestChargesOwn(t *testing.T) {
 	}
 }
 
-// What may lie with all ten clients is charged for the steps of all ten.
+// Data that may lie with all ten clients are charged for the steps of all ten.
 func TestChargesSpread(t *testing.T) {
 	r := goodRelease()
 	r.Noise = ownNoise()

@@ -28,9 +28,8 @@ type Plan struct {
 	Signature []byte // the server's over all of this, see SignPlan; empty where everything runs in one process
 }
 
-// Setup is what must be known of a round before the stage masked-input. The plan may
-// come later, so these first stages can run while the previous round is still under
-// way.
+// Setup is the part of a round that must be known before the stage masked-input. The plan may come
+// later, so these first stages can run while the previous round is still under way.
 type Setup struct {
 	Session SessionID
 	Round   uint64
@@ -58,15 +57,15 @@ type Release struct {
 	Name string
 	Len  int // coordinates, 1 to MaxLen
 
-	// Bounds on one client's vector that hold by construction, and that the
-	// client checks: its L2 norm, its L1 norm (0: no better bound than the one
-	// that follows from L2 and MaxNonZero), the magnitude of any coordinate (0:
-	// no better bound than L2), how many coordinates may be other than zero.
+	// Bounds on one client's vector that hold by construction, and that the client checks. They are
+	// its L2 norm, its L1 norm, the magnitude of any coordinate, and the number of coordinates that
+	// may be other than zero. L1 0: the bound that follows from L2 and MaxNonZero. LInf 0: at most
+	// L2.
 	L2, L1, LInf float64
 	MaxNonZero   int
-	// Sensitivity is how far one unit of privacy moves the vector, in L2, where that is less than all
-	// of it: a client with many examples, of which one has another label. 0: the unit is all that
-	// the client has, and its vector is there or zero.
+	// Sensitivity bounds the change of the vector, in L2, if one unit of privacy changes and that
+	// is less than all of it. For example, a client has many examples, and one of them gets another
+	// label. 0: the unit is all the client's data, and its vector is there or zero.
 	Sensitivity float64
 
 	Scale float64 // integers = round(values · Scale)
@@ -74,7 +73,7 @@ type Release struct {
 	Noise Noise
 }
 
-// NoiseKind says how the noise of a release is generated, and by whom.
+// NoiseKind says how the noise of a release is generated, and which parties generate it.
 type NoiseKind uint8
 
 const (
@@ -90,9 +89,9 @@ const (
 	// PartyNoise: each party noised its vector before it handed it over, in Steps
 	// local steps, each of them a Gaussian release over a Poisson sample.
 	PartyNoise
-	// LocalNoise: every client adds Skellam noise that suffices by itself, and takes
-	// nothing back: local differential privacy. What one client sends is private even
-	// from an aggregator and all other clients together.
+	// LocalNoise: every client adds Skellam noise that suffices by itself, and takes nothing back:
+	// local differential privacy. One client's messages are private even from an aggregator and all
+	// other clients together.
 	LocalNoise
 )
 
@@ -105,22 +104,21 @@ func (k NoiseKind) String() string {
 	return fmt.Sprintf("NoiseKind(%d)", uint8(k))
 }
 
-// Noise is the noise of a release. What a kind does not use is zero.
+// Noise is the noise of a release. Fields that a kind does not use are zero.
 type Noise struct {
 	Kind NoiseKind
 
-	// Variance is, of Split and Replace, the target variance of the honest
-	// clients' noise in the sum, per coordinate and in integer units (V = s²σ²); of
-	// LocalNoise that of each client's.
+	// Variance is, of Split and Replace, the target variance of the honest clients' noise in the
+	// sum, per coordinate and in integer units (V = s²σ²). Of LocalNoise it is the variance of each
+	// client's noise.
 	Variance float64
 
-	// What a party with noise of its Own does: Steps steps, each over a Poisson
-	// sample of rate SamplingRate in (0, 1], noised with Multiplier times the L2
-	// sensitivity of the step.
+	// A party with noise of its Own makes Steps steps. Each is over a Poisson sample of rate
+	// SamplingRate in (0, 1], noised with Multiplier times the L2 sensitivity of the step.
 	//
-	// Of Split and LocalNoise a SamplingRate in (0, 1) says that each client gives something with that
-	// chance, by a coin of its own that nobody else learns of, and sends zeros and noise else; one toss
-	// is for all releases of a round of that rate. 0 is all clients.
+	// Of Split and LocalNoise a SamplingRate in (0, 1) is the probability that a client gives
+	// something, by a secret coin of its own. Otherwise it sends zeros and noise. One toss is for
+	// all releases of a round of that rate. 0 is all clients.
 	Multiplier, SamplingRate float64
 	Steps                    int
 	// Spread: the data of one unit of privacy may be spread over all clients of the
@@ -136,7 +134,7 @@ const (
 	maxMultiplier   = 1e12
 )
 
-// maxVariance is that of noise whose deviation alone wraps in every ring.
+// maxVariance is the variance of noise whose deviation alone wraps in every ring.
 const maxVariance = 0x1p126
 
 // MaxLen is the most coordinates of a release. It keeps sizes that are computed from
@@ -209,8 +207,8 @@ func (n Noise) Final(c Cohort, u1, u2 int) float64 {
 	return c.FinalVariance(n.Variance, u1, u2)
 }
 
-// Target is the variance that is planned for in a sum: V, or, where noise is local, that
-// of all clients together.
+// Target is the variance that is planned for in a sum: V, or, where noise is local, the variance of
+// all clients' noise together.
 func (n Noise) Target(c Cohort) float64 {
 	if n.Kind == LocalNoise {
 		return float64(c.Clients) * n.Variance
@@ -218,7 +216,7 @@ func (n Noise) Target(c Cohort) float64 {
 	return n.Variance
 }
 
-// event is what a release with noise of the parties' own costs each of clients.
+// event is the cost to each of clients of a release with noise of the parties' own.
 func (n Noise) event(clients int) dp.Event {
 	e := dp.SubsampledGaussian(n.Multiplier, n.SamplingRate)
 	if n.SamplingRate == 1 {
@@ -230,9 +228,10 @@ func (n Noise) event(clients int) dp.Event {
 	return e.Times(n.Steps)
 }
 
-// Bounds returns the declared integer sensitivities (D2, D1) of the release: how far one unit of privacy
-// moves a client's vector. Where a Sensitivity is declared two vectors are compared of which each is rounded, so that
-// rounding adds up to 1 in a coordinate where one of them is not zero: D2 = s·Sensitivity + √h, of h such coordinates.
+// Bounds returns the declared integer sensitivities (D2, D1) of the release: the distance by which
+// one unit of privacy moves a client's vector. Where a Sensitivity is declared, two vectors are
+// compared, and each is rounded. So rounding adds up to 1 in each of the h coordinates where one of
+// them is not zero: D2 = s·Sensitivity + √h.
 func (r Release) Bounds() (d2, d1 float64) {
 	if r.Sensitivity == 0 {
 		return r.VectorBounds()
@@ -310,13 +309,12 @@ func (p *Plan) Validate() error {
 // any noise.
 var ErrUnprotected = errors.New("the plan releases an exact sum: no privacy budget covers that")
 
-// Charges is the most that taking part in the round can cost a client's privacy: the
-// events to charge before its masked input leaves. A split release costs one Skellam
-// release of the target variance, and so does one with local noise, whose variance is
-// each client's; those of a sample, which one coin decides about, cost one release together. A
-// replaced one is seen twice, and costs the maximum
-// over all tolerated patterns of dropouts. A release that parties noise themselves costs
-// what their local steps do. ErrUnprotected is returned if a release has no noise.
+// Charges is an upper limit of the privacy cost to a client of taking part in the round: the events
+// to charge before its masked input leaves. A split release costs one Skellam release of the target
+// variance. So does a release with local noise, whose variance is each client's. The releases of a
+// sample, which one coin decides about, cost one release together. A replaced release is seen
+// twice, and costs the maximum over all tolerated patterns of dropouts. A release that parties
+// noise themselves costs their local steps. ErrUnprotected is returned if a release has no noise.
 func (p *Plan) Charges() ([]dp.Event, error) {
 	c := p.Cohort
 	var events []dp.Event
@@ -331,8 +329,8 @@ func (p *Plan) Charges() ([]dp.Event, error) {
 			}
 			events = append(events, dp.Skellam(r.Noise.Variance, d2, d1))
 		case TwoRound:
-			// Most is seen when nobody is lost before the masked input and as
-			// many as are tolerated fall silent after it.
+			// Most is seen when no client is lost before the masked input and as many as are
+			// tolerated fall silent after it.
 			views, err := p.Views(r, c.Clients, c.Required())
 			if err != nil {
 				return nil, err
@@ -356,8 +354,8 @@ func (p *Plan) Zeros() []Integers {
 	return out
 }
 
-// OwnNoise reports whether parties add the noise of some release themselves, during
-// training. Taking up such a plan is what costs privacy, not sending the result.
+// OwnNoise reports whether parties add the noise of some release themselves, during training. Then
+// accepting the plan costs privacy, not sending the result.
 func (p *Plan) OwnNoise() bool {
 	for _, r := range p.Releases {
 		if r.Noise.Kind == PartyNoise {
@@ -379,8 +377,8 @@ func (p *Plan) Views(r Release, survivors, answered int) ([]dp.Event, error) {
 	return []dp.Event{dp.Skellam(v1, d2, d1), dp.Skellam(v2, d2, d1)}, nil
 }
 
-// Sums is what a round released: per release of the plan the dense sum
-// over the survivors, in the units of the contributions, noise included.
+// Sums holds the released sums of a round: per release of the plan the dense sum over the
+// survivors, in the units of the contributions, noise included.
 type Sums struct {
 	Values    [][]float64
 	Survivors int

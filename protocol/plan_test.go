@@ -294,8 +294,8 @@ func TestBounds(t *testing.T) {
 	if _, d1 := r.Bounds(); d1 != 27 {
 		t.Errorf("with an L1 bound D1 = %v, want 27", d1)
 	}
-	// Two vectors of 4 coordinates differ in 8 at the most, each by up to 1 more once both are rounded: 10·0.5 + √8, and √8
-	// times that.
+	// Two vectors of 4 coordinates differ in at most 8, each by up to 1 more once both are rounded:
+	// 10·0.5 + √8, and √8 times that.
 	r.Sensitivity = 0.5
 	if d2, d1 := r.Bounds(); math.Abs(d2-7.8284271) > 1e-6 || math.Abs(d1-22.1421356) > 1e-6 {
 		t.Errorf("with a sensitivity D2, D1 = %v, %v; want 7.8284271, 22.1421356", d2, d1)
@@ -314,7 +314,7 @@ func TestChargesSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One Skellam release of the target variance for each, whoever is lost.
+	// One Skellam release of the target variance for each, whichever clients are lost.
 	want := []dp.Event{
 		{Mechanism: "skellam", Variance: 100, L2: 21, L1: 42, Count: 1},
 		{Mechanism: "skellam", Variance: 7, L2: 21, L1: 42, Count: 1},
@@ -324,10 +324,9 @@ func TestChargesSplit(t *testing.T) {
 	}
 }
 
-// Of every pattern that a round can end with, brute force: what is seen
-// are two sums, of the honest clients' old noise (V/w each) and of their new
-// noise (V/u each), of those who answered. The charge is the least noise that
-// any pattern leaves in each view.
+// Brute force over every pattern that a round can end with. An observer sees two sums of honest
+// clients: of the old noise (V/w each), and of the new noise of the clients that answered (V/u
+// each). The charge is the least noise that any pattern leaves in each view.
 func TestChargesReplace(t *testing.T) {
 	r := goodRelease()
 	r.Noise.Kind = protocol.TwoRound
@@ -376,7 +375,7 @@ func TestChargesRefuseExactSums(t *testing.T) {
 	}
 }
 
-// What was really shown is refused for patterns that a round cannot end with.
+// Views are refused for patterns that a round cannot end with.
 func TestViewsRefuse(t *testing.T) {
 	r := goodRelease()
 	r.Noise.Kind = protocol.TwoRound

@@ -1,10 +1,9 @@
-// Package protocol defines what the roles of a federation exchange. The roles are one
-// server, one aggregator and the clients (packages server, aggregator and client). The
-// package has the [Plan] of a round (one round of training), each [Release] in it
-// (one vector that is summed), what a client contributes ([Vector]), what is released
-// ([Sums]), the messages with their sizes, and the [Effects] by which a role tells its
-// driver what to do. Roles do no I/O of their own, so that a simulator and a network can
-// drive the same code.
+// Package protocol defines the messages between the roles of a federation. The roles are one
+// server, one aggregator and the clients (packages server, aggregator and client). The package has
+// the [Plan] of a round (one round of training) and each [Release] in it (one vector that is
+// summed). It has a client's contribution ([Vector]) and the released sums ([Sums]). It has the
+// messages with their sizes, and the [Effects] by which a role tells its driver what to do. Roles
+// do no I/O of their own, so that a simulator and a network can drive the same code.
 //
 // The messages of a round, in order:
 //
@@ -24,7 +23,7 @@ package protocol
 
 import "fmt"
 
-// Role is what a party does in the federation.
+// Role is the part of a party in the federation.
 type Role uint8
 
 const (
@@ -85,7 +84,7 @@ const (
 	// StagePrepared: the client has its masked input ready, and has not charged its ledger.
 	// Nothing of the client's data is in the message. A round that is given up here cost nothing.
 	StagePrepared
-	// StageMaskedInput: the client's vector, masked. Who sends it is in U1.
+	// StageMaskedInput: the client's vector, masked. The clients that send it are U1.
 	StageMaskedInput
 	// StageConsistency: the client's signature over the survivors that it was
 	// shown. In active mode only; without it survivors open the stage unmask.
@@ -96,7 +95,7 @@ const (
 	// StageReplace: the client's shares of the secrets behind the masks over what
 	// noise changes by. Where noise is replaced only.
 	StageReplace
-	// Stages is how many there are.
+	// Stages is the number of stages.
 	Stages
 )
 

@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// The stages one after the other, as the protocol lists them for each kind of
-// round; and a stage is one that the round has if it comes to it.
+// The stages follow each other as the protocol lists them for each kind of round. A round has a
+// stage if it reaches it.
 func TestCourse(t *testing.T) {
 	for _, c := range []struct {
 		course protocol.StageFlow
@@ -40,8 +40,8 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// One release whose noise is replaced makes a round one that replaces, and the
-// next is set up for the same.
+// A single release with replaced noise makes the whole round replace noise, and the next round is
+// set up for the same.
 func TestSetupReplaces(t *testing.T) {
 	release := func(k protocol.NoiseKind) protocol.Release { return protocol.Release{Noise: protocol.Noise{Kind: k}} }
 	for _, c := range []struct {

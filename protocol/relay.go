@@ -61,19 +61,14 @@ func (*RelayCollect) Kind() Kind { return KindRelayCollect }
 func (*Partial) Kind() Kind      { return KindPartial }
 func (*RelayStatus) Kind() Kind  { return KindRelayStatus }
 
-// Size implements Message.
 func (m *Forward) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *RelayAck) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *RelayCollect) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Partial) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *RelayStatus) Size() int { return framed(m.body()) }
 
 func (m *Forward) body() int {

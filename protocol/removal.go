@@ -65,10 +65,10 @@ func suits(values []int64) int {
 	return riceParameter(sum / float64(len(values)))
 }
 
-// AppendRemoval appends the code of a dense removal: a byte for the parameter k,
-// then for each value v, whose zigzag is z = 2|v|, less 1 for negative v, ⌊z/2^k⌋
-// ones, a zero, and the k low bits of z, least significant first; the bits of a
-// byte are filled from the least significant. Bits left over are zero.
+// AppendRemoval appends the code of a dense removal: a byte for the parameter k, and then each
+// value v. The zigzag of v is z = 2|v|, less 1 for negative v. Its code is ⌊z/2^k⌋ ones, a zero,
+// and the k low bits of z, least significant first. The bits of a byte are filled from the least
+// significant. Bits left over are zero.
 func AppendRemoval(dst []byte, values []int64) []byte {
 	k := suits(values)
 	dst = append(dst, byte(k))
@@ -190,9 +190,9 @@ func riceParameter(mean float64) int {
 	return k
 }
 
-// expectedRiceSize is about what riceSize gives for n integers of a bell-shaped
-// law of deviation sigma, taken for a rounded normal one: k + 1 bits and, for
-// each multiple of 2^k that zigzag reaches, one more.
+// expectedRiceSize is about the size that riceSize gives for n integers of a bell-shaped law of
+// deviation sigma, taken for a rounded normal law. That is k + 1 bits and, for each multiple of 2^k
+// that zigzag reaches, one more.
 func expectedRiceSize(sigma float64, n int) int {
 	if sigma == 0 {
 		return 1 + (n+7)/8

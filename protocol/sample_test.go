@@ -26,10 +26,10 @@ func skellamLaw(variance float64, n int) []float64 {
 	return law
 }
 
-// One coin decides about two releases with different noise, of which the second is planned after
-// the first is seen: it moves by +8 or -8, as the first outcome is even or odd. What that shows, in
-// the dearer direction and summed over all pairs of outcomes, is at most what is charged, and of
-// its order: narrower normals have heavier tails, to 6 times at the last δ here.
+// One coin decides about two releases with different noise. The second is planned after the first
+// is seen: it moves by +8 or -8, as the first outcome is even or odd. The privacy loss, in the
+// dearer direction and summed over all pairs of outcomes, is at most the charge, and of its order.
+// Narrower normals have heavier tails, to 6 times at the last δ here.
 func TestOneCoinForTwoVariances(t *testing.T) {
 	const n, q, v1, v2, d1, d2 = 120, 0.2, 16., 100., 3, 8
 	first, second := skellamLaw(v1, n), skellamLaw(v2, n)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Schedule is what the rounds of a run ask for, in order. It is public: all parties
-// know it before the first plan.
+// Schedule lists the requests of the rounds of a run, in order. It is public: all parties know it
+// before the first plan.
 type Schedule []Step
 
 // Step is a number of consecutive rounds that ask for the same.
@@ -18,8 +18,8 @@ type Step struct {
 	Phase  string // as in their plans
 	// Releases are at least one, noise included.
 	Releases []Release
-	// Model is the length in bytes of the model that comes with a plan, at the most, and
-	// of the last step of the final one, too.
+	// Model is an upper limit of the length in bytes of the model that comes with a plan. For the
+	// last step it covers the final model, too.
 	Model int
 }
 
@@ -114,8 +114,7 @@ func (s Schedule) All() iter.Seq2[*Step, *Release] {
 	}
 }
 
-// Vectors is how many vectors are released over the run, and how many coordinates they
-// have together.
+// Vectors counts the vectors that are released over the run, and their coordinates together.
 func (s Schedule) Vectors() (vectors, coordinates int) {
 	for step, r := range s.All() {
 		vectors += step.Rounds
@@ -160,5 +159,5 @@ func (s *Schedule) EndWith(steps int) {
 // First is the first release, which stands for all of a schedule that is uniform.
 func (s Schedule) First() *Release { return &s[0].Releases[0] }
 
-// Noise is the noise of the first release. Its kind is that of all releases of a run.
+// Noise is the noise of the first release. All releases of a run have its kind.
 func (s Schedule) Noise() Noise { return s.First().Noise }

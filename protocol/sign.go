@@ -26,10 +26,9 @@ func VerifyPlan(key ed25519.PublicKey, p *Plan) error {
 	return verify(key, p.signed(), p.Signature)
 }
 
-// SignFinal sets the signature of a session's final model: the server's Ed25519
-// signature over the encoding of the transcript of the domain
-// "fedsim/protocol/signed-final/v1" with the items session and SHA-256 of the
-// model. The error is that of SignPlan.
+// SignFinal sets the signature of a session's final model: the server's Ed25519 signature over the
+// encoding of the transcript of the domain "fedsim/protocol/signed-final/v1" with the items session
+// and SHA-256 of the model. It returns the errors of SignPlan.
 func SignFinal(key ed25519.PrivateKey, s SessionID, m *Final) (err error) {
 	m.Signature, err = sign(key, m.signed(s))
 	return err
@@ -41,19 +40,19 @@ func VerifyFinal(key ed25519.PublicKey, s SessionID, m *Final) error {
 	return verify(key, m.signed(s), m.Signature)
 }
 
-// signed is what a plan's signature is over.
+// signed returns the bytes that a plan's signature is over.
 func (p *Plan) signed() []byte {
 	h := p.Hash()
 	return NewTranscript("fedsim/protocol/signed-plan/v1").Bytes(h[:]).Encoding()
 }
 
-// signed is what the signature of a final model is over.
+// signed returns the bytes that the signature of a final model is over.
 func (m *Final) signed(s SessionID) []byte {
 	model := sha256.Sum256(m.Model)
 	return NewTranscript("fedsim/protocol/signed-final/v1").Bytes(s[:]).Bytes(model[:]).Encoding()
 }
 
-// sign and verify hold back keys of a wrong length, on which crypto/ed25519 panics.
+// sign and verify hold back keys of a wrong length, since crypto/ed25519 panics on them.
 
 func sign(key ed25519.PrivateKey, message []byte) ([]byte, error) {
 	if len(key) != ed25519.PrivateKeySize {

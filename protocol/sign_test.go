@@ -21,8 +21,8 @@ func signingKey(t *testing.T) ed25519.PrivateKey {
 
 func public(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519.PublicKey) }
 
-// Ed25519 is deterministic: the signatures are those that another implementation
-// makes over bytes that were put together outside Go.
+// Ed25519 is deterministic. Another implementation made the expected signatures, over bytes that
+// were put together outside Go.
 func TestSignatures(t *testing.T) {
 	key, want := signingKey(t), readVector(t)
 	p, final := hashed(), &protocol.Final{Model: []byte("final model")}
@@ -40,8 +40,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// Whatever of a plan is changed, and whoever else signed it, it is not the
-// server's; the signature is no part of what is signed.
+// A plan is refused if any part of it is changed, or if another key signed it. The signature is no
+// part of the signed bytes.
 func TestVerifyPlanRefuses(t *testing.T) {
 	key := signingKey(t)
 	signed := hashed()

@@ -59,8 +59,8 @@ func some(n int) int {
 // there even if they are none.
 func entry(n int) int { return 1 + varint(uint64(n)) + n }
 
-// PiggybackSize is how many of a message's bytes belong to the message that travels with
-// it. That one would take a frame's header more on its own.
+// PiggybackSize returns how many of a message's bytes belong to the message that travels with it.
+// On its own, that message would take a frame's header more.
 func PiggybackSize(m Message) int {
 	if r := Piggyback(m); r != nil {
 		return entry(r.body())
@@ -68,64 +68,46 @@ func PiggybackSize(m Message) int {
 	return 0
 }
 
-// Size implements Message.
 func (m *Open) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Announce) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Invite) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Advertise) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Roster) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Shares) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Delivery) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Prepared) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Proceed) Size() int { return framed(m.body()) }
 
 // Size implements Message. Packed counts as the vector of one release.
 func (m *MaskedInput) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Survivors) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Consistency) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Quorum) Size() int { return framed(m.body()) }
 
 // Size implements Message. Packed counts as the removal of one release.
 func (m *Unmask) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Answered) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Replacement) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Result) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Abort) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Held) Size() int { return framed(m.body()) }
 
-// Size implements Message.
 func (m *Final) Size() int { return framed(m.body()) }
 
 func (m *Open) body() int { return entry(m.Plan.body()) }

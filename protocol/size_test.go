@@ -96,7 +96,7 @@ func TestSizes(t *testing.T) {
 		{&protocol.Final{Model: make([]byte, 1<<18-4)}, header + 1<<18},
 		{&protocol.Final{Model: make([]byte, 1<<18-3)}, 2*header + 1<<18 + 1},
 
-		// What only an ideal sum sends counts as what a real one would.
+		// A part that only an ideal sum sends counts as the part of a real sum.
 		{&protocol.Advertise{Round: 9}, header + it},
 		{&protocol.Roster{Round: 9, Clients: 7}, header + it},
 		{&protocol.Shares{Round: 9, Ahead: true}, header + it + flag},

@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// Transcript is an unambiguous encoding of a list of items under a domain: every item,
-// the domain first, follows its length in bytes (8 bytes, big endian), so that no two
-// lists have the same encoding. Everything that is hashed, signed or used to derive keys
-// goes through one. Make it with NewTranscript.
+// Transcript is an unambiguous encoding of a list of items under a domain. Every item, the domain
+// first, follows its length in bytes (8 bytes, big endian), so that no two lists have the same
+// encoding. Everything that is hashed, signed or used to derive keys goes through one. Make it with
+// NewTranscript.
 type Transcript struct{ b []byte }
 
 // NewTranscript opens the transcript of a domain, which names what it is for.
@@ -39,8 +39,8 @@ func (t *Transcript) Uint(v uint64) *Transcript {
 // Float adds the bits of a number in IEEE 754: 8 bytes, big endian.
 func (t *Transcript) Float(v float64) *Transcript { return t.Uint(math.Float64bits(v)) }
 
-// Cohort adds clients, tolerance and colluders, an item each; and where the clients are chosen, the word for that, the number of those
-// who are enrolled, and the goal.
+// Cohort adds clients, tolerance and colluders, an item each. If the clients are chosen, it adds
+// the word for that, the number of enrolled clients, and the goal.
 func (t *Transcript) Cohort(c Cohort) *Transcript {
 	t.Uint(uint64(c.Clients)).Float(c.Tolerance).Float(c.Colluders)
 	if c.Enrolled != 0 {
@@ -66,20 +66,23 @@ func (t *Transcript) Release(r Release) *Transcript {
 	return t
 }
 
-// Encoding is what was written; the caller must not change it.
+// Encoding returns the bytes written so far; the caller must not change them.
 func (t *Transcript) Encoding() []byte { return t.b }
 
 // Sum is the SHA-256 of the encoding.
 func (t *Transcript) Sum() [sha256.Size]byte { return sha256.Sum256(t.b) }
 
-// Hash binds everything a plan says, the model it broadcasts included and its
-// signature aside: two plans of one hash are the same. It is the SHA-256 of the
-// transcript of the domain "fedsim/protocol/plan/v1" with these items: session,
-// round, phase; clients, tolerance, colluders, and of clients that are chosen the word, enrolled and goal; how many releases there are; of
-// each its name, length, bounds (L2, L1, LInf), max-non-zero, scale, width, and of
-// its noise the kind's word, variance, multiplier, sampling rate, steps and 1 if it
-// is spread, else 0, and where a sensitivity is declared the word and it; and last the SHA-256 of the broadcast. testdata/plan.json
-// holds an example.
+// Hash binds everything in a plan, with the model that it broadcasts and without its signature: two
+// plans of one hash are the same. It is the SHA-256 of the transcript of the domain
+// "fedsim/protocol/plan/v1" with the items below. testdata/plan.json holds an example.
+//
+//   - session, round, phase
+//   - clients, tolerance, colluders, and for chosen clients the word, enrolled and goal
+//   - the number of releases
+//   - of each release its name, length, bounds (L2, L1, LInf), max-non-zero, scale, width; of its
+//     noise the kind's word, variance, multiplier, sampling rate, steps and 1 if it is spread, else
+//     0; and for a declared sensitivity the word and the value
+//   - the SHA-256 of the broadcast
 func (p *Plan) Hash() [sha256.Size]byte {
 	t := NewTranscript("fedsim/protocol/plan/v1").
 		Bytes(p.Session[:]).Uint(p.Round).Text(p.Phase).

@@ -25,7 +25,7 @@ func hashed() *protocol.Plan {
 	return p
 }
 
-// vector is what testdata/plan.py computed of the plan hashed, outside Go.
+// vector is the result of testdata/plan.py for the plan hashed, computed outside Go.
 type vector struct {
 	Hash           string
 	Seed           string

@@ -9,14 +9,12 @@ import (
 // Vector is a party's contribution to one release. Index nil: dense, Value holds
 // every coordinate. Otherwise it is sparse, and what is not listed is zero.
 //
-// The coordinates of a sparse vector fall into blocks of Block each, 0 standing
-// for 1, so that a row of numbers for one item costs one index: Index lists blocks,
-// ascending, and block Index[i] is
+// The coordinates of a sparse vector fall into blocks of Block each, 0 standing for 1, so that a
+// row of numbers for one item costs one index. Index lists blocks, ascending. Block Index[i] is
 //
 //   - Value[i*Block : (i+1)*Block], or
-//   - with Factor, Factor[i] times Value, which is one block then: all that a
-//     user says of its items is often a multiple of one row, and need not be
-//     written out to be summed.
+//   - with Factor, Factor[i] times Value, which is one block then. A user's contribution to its
+//     items is often a multiple of one row, and need not be written out to be summed.
 type Vector struct {
 	Index  []uint32
 	Block  int

@@ -71,8 +71,8 @@ func TestPartsStop(t *testing.T) {
 	}
 }
 
-// Whatever does not fit the release, or itself, is refused by a vector and by
-// integers of the same places, and what is said of it is nothing of the owner's.
+// A vector that does not fit the release, or itself, is refused, and so are integers of the same
+// places. The error reveals nothing of the owner's.
 func TestShape(t *testing.T) {
 	const most = math.MaxUint32
 	for _, c := range []struct {

@@ -14,8 +14,8 @@ import "time"
 type Work struct {
 	ID uint64
 	Do func(Runner) Done
-	// Checks says that the work only finds out whether what a peer sent is sound. In a
-	// simulation it takes no virtual time: what a role computes is what takes time there.
+	// Checks says that the work only finds out whether a peer's message is sound. In a simulation
+	// it takes no virtual time: the computations of a role take time there.
 	Checks bool
 }
 
@@ -50,7 +50,8 @@ func NewWork[T any](id uint64, compute func(Runner) (T, error), take func(now ti
 	}}
 }
 
-// NewDone is what a Work returns that NewWork did not make: there it takes more memory, which counts where many wait to be run.
+// NewDone makes the Done of a Work that NewWork did not make: a Work of NewWork takes more memory,
+// which counts if many wait to be run.
 func NewDone(id uint64, err error, take func(now time.Time) Effects) Done {
 	if err != nil {
 		return Done{ID: id, Err: err}

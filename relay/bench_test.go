@@ -12,8 +12,9 @@ import (
 	"github.com/fedsim/fedsim/relay"
 )
 
-// What a relay does for each of its clients in a round of 213,540 coordinates in a ring of 29 bits whose noise is split, from bytes
-// to bytes: of-read is the time over that of reading the message alone.
+// BenchmarkClient is a relay's work for each of its clients, from bytes to bytes. A round has
+// 213,540 coordinates in a ring of 29 bits, and its noise is split. of-read is the ratio to the
+// time of reading the message alone.
 func BenchmarkClient(b *testing.B) {
 	const length, width, clients = 213540, 29, 1000
 	plan := &protocol.Plan{Round: 1, Cohort: protocol.Cohort{Clients: clients, Tolerance: 0.3}, Releases: []protocol.Release{
@@ -26,7 +27,7 @@ func BenchmarkClient(b *testing.B) {
 	}
 	packed[len(packed)-1] &= 1<<(8-(8*len(packed)-length*width)) - 1
 	removal := make([]int64, length)
-	for i := range removal { // of the variance that is left of a share if nobody is lost
+	for i := range removal { // of the variance that is left of a share if no client is lost
 		removal[i] = int64(math.Round(rng.NormFloat64() * math.Sqrt(1e6/700-1e6/1000)))
 	}
 	unmask := &protocol.Unmask{Round: 1, Removed: [][]byte{protocol.AppendRemoval(nil, removal)}}

@@ -1,16 +1,15 @@
-// Package relay is the relay role, between some of the clients and the aggregator. It hands
-// their messages through, but for the vectors in masked inputs and in answers to unmask: of
-// these it hands on one sum, which is still under masks. It knows no model and no algorithm,
-// and holds no secret.
+// Package relay is the relay role, between some of the clients and the aggregator. It hands their
+// messages through, except the vectors in masked inputs and in answers to unmask: of these it hands
+// on one sum, which is still under masks. It knows no model and no algorithm, and holds no secret.
 //
 // The role is a state machine without I/O, like the others: [Relay.Step] takes an input, and
-// returns effects for its driver to carry out. What it adds up, and when, the aggregator
-// says: a client's vectors are held until they are counted (protocol.RelayAck), then added and
-// forgotten. What a relay cannot make anything of it hands on whole, so that the
-// aggregator says what is wrong.
+// returns effects for its driver to carry out. The aggregator decides which vectors it adds up, and
+// when: a client's vectors are held until they are counted (protocol.RelayAck), then added and
+// forgotten. A message that a relay cannot read is handed on whole, so that the aggregator says
+// what is wrong.
 //
-// [Wrap] is the other end: it makes what an aggregator says to clients behind relays into
-// what goes to the relays.
+// [Wrap] is the other end: it turns an aggregator's messages to clients behind relays into messages
+// to the relays.
 package relay
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// Config is what a relay is made of.
+// Config configures a relay.
 type Config struct {
 	Number  int // as the aggregator knows it
 	Clients int // N, of the whole federation
@@ -38,7 +37,7 @@ type Relay struct {
 	here  map[protocol.ClientID]uint64 // the connection of each client that has one
 }
 
-// part is what the relay adds up in a stage.
+// part is the sum that the relay adds up in a stage.
 type part struct {
 	sum     *secagg.Part
 	held    map[protocol.ClientID][][]byte // vectors that are not counted
@@ -51,9 +50,9 @@ func New(cfg Config) *Relay {
 	return &Relay{cfg: cfg, here: make(map[protocol.ClientID]uint64)}
 }
 
-// Step feeds one input: a message, Connected or Disconnected of a client, or
-// Start, by which the connection to the aggregator is a new one. It never blocks and never
-// panics on what a peer sent.
+// Step feeds one input: a message, Connected or Disconnected of a client, or Start, which says that
+// the connection to the aggregator is a new one. It never blocks, and never panics on a peer's
+// message.
 func (r *Relay) Step(_ time.Time, in protocol.Input) protocol.Effects {
 	switch in := in.(type) {
 	case protocol.Start:
@@ -223,7 +222,7 @@ func (r *Relay) collect(m *protocol.RelayCollect) protocol.Effects {
 	return eff
 }
 
-// partOf is what is being added up in a stage.
+// partOf returns the sum that is being added up in a stage.
 func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
 	if r.plan == nil || r.plan.Round != round || stage >= protocol.Stages || r.parts[stage] == nil || r.parts[stage].sent {
 		return nil, errors.New("nothing is being added up in that stage")
@@ -231,7 +230,7 @@ func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
 	return r.parts[stage], nil
 }
 
-// end gives the final model to everybody.
+// end gives the final model to every client.
 func (r *Relay) end(m *protocol.Final) (eff protocol.Effects) {
 	r.plan, r.parts = nil, [protocol.Stages]*part{}
 	for c := range protocol.ClientID(r.cfg.Clients) {
@@ -250,10 +249,10 @@ func ignored(from protocol.Party, round uint64, stage protocol.Stage, err error)
 	return protocol.Effects{Events: []protocol.Event{{Kind: protocol.MessageIgnored, Round: round, Party: from, Stage: stage, Err: err}}}
 }
 
-// Wrap replaces what an aggregator sends to clients that are behind relays by what goes to
-// these, in the same order for each of them. A plan goes to a relay once, however many of
-// its clients are announced it in the list, and so does the end. through says by which relay a
-// client is reached, and false for one that is connected to the aggregator itself or to nobody.
+// Wrap replaces an aggregator's messages to clients behind relays by messages to the relays, in the
+// same order for each client. A plan goes to a relay once, however many of its clients are
+// announced it in the list, and so does the end. through returns the relay of a client; it is false
+// for a client that is connected to the aggregator itself or not at all.
 func Wrap(list []protocol.Envelope, through func(protocol.ClientID) (protocol.Party, bool)) []protocol.Envelope {
 	out := make([]protocol.Envelope, 0, len(list))
 	knows := make(map[protocol.Party]protocol.Message) // the plan, or the end, that a relay was given last

@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/relay"
 )
 
-// bench is a relay with number 3, of a federation of 9 clients, with the plan of round 4: one release of
-// 5 coordinates in bytes, and one of 2 in 16 bits whose noise is split.
+// bench is a relay with number 3, of a federation of 9 clients. The plan of round 4 has one release
+// of 5 coordinates in bytes, and one of 2 in 16 bits whose noise is split.
 type bench struct {
 	t     *testing.T
 	relay *relay.Relay
@@ -113,8 +113,7 @@ func (b *bench) collected(stage protocol.Stage) *protocol.Partial {
 	return eff.Send[0].Message.(*protocol.Partial)
 }
 
-// The sum is over those who were counted, in any order, and nobody else; by hand, bytes
-// wrap at 256.
+// The sum is over the counted clients, in any order, and no others; by hand, bytes wrap at 256.
 func TestSumOfTheCounted(t *testing.T) {
 	b := newBench(t).begun()
 	for c, x := range []byte{100, 7, 200, 1, 50} {
@@ -169,7 +168,7 @@ func TestOnceAStage(t *testing.T) {
 	}
 }
 
-// What has no vectors, or vectors that are wrong, or that there is no plan for, goes up whole.
+// A message without vectors, with wrong vectors, or without a plan goes up whole.
 func TestHandedOnWhole(t *testing.T) {
 	b := newBench(t)
 	b.want(b.says(1, input(1)), "whole") // before a plan
@@ -226,8 +225,8 @@ func TestHandedDown(t *testing.T) {
 	}
 }
 
-// The aggregator hears who is there, from the newest connection of each, and again when the relay's
-// connection to it is a new one; the end goes to whoever is there.
+// The aggregator hears which clients are there, from the newest connection of each, and again when
+// the relay's connection to it is a new one. The end goes to all clients that are there.
 func TestPresence(t *testing.T) {
 	b := newBench(t).begun()
 	b.want(b.says(1, input(1)), "held")
@@ -257,8 +256,8 @@ func TestPresence(t *testing.T) {
 	}
 }
 
-// What an aggregator says reaches each client the same, in the same order, through relays or not: an oracle sends
-// the same messages to clients directly.
+// An aggregator's messages reach each client the same, in the same order, through relays or not. An
+// oracle sends the same messages to clients directly.
 func TestWrap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	b := newBench(t)

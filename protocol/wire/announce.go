@@ -15,8 +15,8 @@ type Announcer struct {
 	bytes []byte // an announcement of the plan and nothing else
 }
 
-// Frames is what AppendFrames appends, in pieces to be written one after the other.
-// They must not be changed. The errors are those of AppendFrames.
+// Frames returns the bytes of AppendFrames, in pieces to be written one after the other. They must
+// not be changed. It returns the errors of AppendFrames.
 func (a *Announcer) Frames(m *protocol.Announce) ([][]byte, error) {
 	e := encoder{cursor{kind: m.Kind()}}
 	out := e.announce(m)

@@ -18,7 +18,7 @@ func TestAnnouncementsShareTheirPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is delivered takes about a hundred bytes, within which the first frame ends.
+	// The delivery takes about a hundred bytes, and the first frame ends within it.
 	lengths := []int{1, protocol.FramePayload, 2*protocol.FramePayload + 7}
 	for more := range 20 {
 		lengths = append(lengths, protocol.FramePayload-len(plain)-150+10*more)

@@ -17,8 +17,8 @@ func upload() (*protocol.MaskedInput, wire.Limits) {
 	return m, l
 }
 
-// ofCopy reports the time of f over that of copying n bytes in the same run: with
-// copy, and into fresh memory, which what outlives its source cannot do without.
+// ofCopy compares the time of f with the time of copying n bytes in the same run: with copy, and
+// into fresh memory, which data that outlive their source need.
 func ofCopy(b *testing.B, n int, f func()) {
 	src, dst := fill(n, 0), make([]byte, n)
 	b.SetBytes(int64(n))

@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire/internal/wirepb"
 )
 
-// decoder makes the messages of package protocol. What it makes after the first
-// error is of no use.
+// decoder makes the messages of package protocol. A message that it makes after the first error is
+// of no use.
 type decoder struct {
 	cursor
 	limits   Limits
@@ -127,8 +127,8 @@ func (d *decoder) ring(r *wirepb.Ring) *protocol.Ring {
 	return out
 }
 
-// setSummary is how many a set has of which some are shown, and what stands for it; nil where
-// all are.
+// setSummary reads the size and the hash of a set that is shown in part; the hash is nil if the set
+// is shown whole.
 func (d *decoder) setSummary(field string, shown protocol.Bitmap, count uint32, digest []byte) (int, *protocol.Hash) {
 	b := d.optional("digest", digest, protocol.HashSize)
 	if b == nil {
@@ -273,7 +273,7 @@ func (d *decoder) abort(m *wirepb.Abort) *protocol.Abort {
 	return out
 }
 
-// left is what both reasons say: how many there were of how many.
+// left reads the numbers in both reasons: how many clients were left, and how many were required.
 func (d *decoder) left(r interface {
 	GetLeft() uint32
 	GetRequired() uint32

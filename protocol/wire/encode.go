@@ -111,8 +111,8 @@ func (e *encoder) roster(m *protocol.Roster) *wirepb.Roster {
 	return out
 }
 
-// setSummary is what a message says of a set of which the receiver is shown a part: how many it
-// has and what stands for it. A set that is shown whole is counted by whoever gets it.
+// setSummary returns the size and the hash of a set that the receiver is shown in part. The
+// receiver counts a set that is shown whole.
 func (e *encoder) setSummary(field string, shown protocol.Bitmap, count int, digest *protocol.Hash) (uint32, []byte) {
 	if len(shown) == 0 {
 		e.fail(ErrIdeal, field, "it is empty")
@@ -168,8 +168,8 @@ func (e *encoder) survivors(m *protocol.Survivors) *wirepb.Survivors {
 	return out
 }
 
-// counts holds what a message says to be the number of clients against what is
-// sent, from which the receiver takes it.
+// counts compares the number of clients that a message states with the clients that are sent. The
+// receiver takes the number from these.
 func (e *encoder) counts(field string, sent, said int) {
 	if sent != said {
 		e.fail(ErrValue, field, "%d clients, the message counts %d", sent, said)

@@ -103,8 +103,8 @@ func (d *decoder) next(field string, v uint32, last *int64) protocol.ClientID {
 	return protocol.ClientID(v)
 }
 
-// bitmap is a subset of a roster, of which no more is known than how many clients
-// there can be.
+// bitmap is a subset of a roster; only the largest possible number of clients is known of the
+// roster.
 func (d *decoder) bitmap(field string, b []byte) protocol.Bitmap {
 	if most := bitmapSize(d.limits.Clients); len(b) > most {
 		d.fail(ErrLimit, field, "%d bytes, at most %d", len(b), most)

@@ -35,9 +35,9 @@ func fields(v reflect.Value, set map[string]bool) {
 	}
 }
 
-// The golden messages, which come back as they were, leave no field out: one that is
-// added to a message and not to wire.proto would be lost in silence. What only ideal
-// sums send does not travel.
+// The golden messages, which come back as they were, leave no field out. A field that is added to a
+// message and not to wire.proto would be lost in silence. The parts that only ideal sums send do
+// not travel.
 func TestGoldenHasEveryField(t *testing.T) {
 	set := make(map[string]bool)
 	for _, m := range messages() {

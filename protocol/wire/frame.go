@@ -12,8 +12,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What is wrong with a stream of frames. ErrLimit is returned for a message that is
-// longer than is taken of its kind.
+// Faults of a stream of frames. ErrLimit is returned for a message that is longer than is accepted
+// of its kind.
 var (
 	// ErrKind: a frame of an unknown kind, or of a kind that is not accepted here.
 	ErrKind = errors.New("wire: a message of this kind is not taken here")
@@ -25,9 +25,9 @@ var (
 	ErrTruncated = errors.New("wire: the stream ends within a message")
 )
 
-// AppendFrames appends the frames of a message, which may be written to any number
-// of streams. The errors are those of Marshal, and ErrLimit for a message of 4 GiB
-// or more, to which no header fits.
+// AppendFrames appends the frames of a message, which may be written to any number of streams. It
+// returns the errors of Marshal, and ErrLimit for a message of 4 GiB or more, whose length no
+// header can hold.
 func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 	b, err := Marshal(m)
 	if err != nil {
@@ -43,7 +43,7 @@ func AppendFrames(dst []byte, m protocol.Message) ([]byte, error) {
 	return dst, nil
 }
 
-// frames are those of a message whose bytes are a and then b, of which they are slices.
+// frames returns the frames of a message whose bytes are a and then b, as slices of them.
 func frames(kind protocol.Kind, a, b []byte) ([][]byte, error) {
 	if uint64(len(a))+uint64(len(b)) > math.MaxUint32 {
 		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %d bytes do not fit a frame's header", ErrLimit, len(a)+len(b))}
@@ -69,8 +69,8 @@ type Writer struct{ w io.Writer }
 // NewWriter makes a writer, which writes each message with one call of w.Write.
 func NewWriter(w io.Writer) *Writer { return &Writer{w} }
 
-// Write writes a message. The errors are those of AppendFrames, of which nothing
-// was written, and those of the stream.
+// Write writes a message. It returns the errors of AppendFrames, with nothing written, and the
+// errors of the stream.
 func (w *Writer) Write(m protocol.Message) error {
 	b, err := AppendFrames(nil, m)
 	if err != nil {
@@ -96,10 +96,10 @@ func NewReader(r io.Reader, l Limits) *Reader {
 // SetLimits replaces the limits, from the next message on.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
 
-// Read reads the next message. io.EOF is returned where the stream ends between
-// messages. After a *FieldError, of a message that was read to its end, the next
-// can be read; after any other error the stream is lost, and the same is returned
-// again: ErrKind, ErrLimit, ErrEmpty, ErrFrame, ErrTruncated or the stream's own.
+// Read reads the next message. It returns io.EOF if the stream ends between messages. After a
+// *FieldError the message was read to its end, and the next can be read. After any other error the
+// stream is lost, and Read returns the same error again: ErrKind, ErrLimit, ErrEmpty, ErrFrame,
+// ErrTruncated or the stream's own.
 func (r *Reader) Read() (protocol.Message, error) {
 	if r.err != nil {
 		return nil, r.err

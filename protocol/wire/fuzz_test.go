@@ -12,9 +12,8 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire"
 )
 
-// Whatever bytes decode as a message encode again, to no more bytes, as many as the
-// message says, and these decode as an equal one. Whatever does not decode is
-// refused with a field's error.
+// Bytes that decode as a message encode again, to no more bytes, as many as the message says, and
+// these decode as an equal message. Other bytes are refused with a field's error.
 func FuzzUnmarshal(f *testing.F) {
 	g := readGolden(f)
 	for _, c := range g.Good {

@@ -54,7 +54,7 @@ func kindNamed(t testing.TB, word string) protocol.Kind {
 	return 0
 }
 
-// goldenLimits are those that golden.py states.
+// goldenLimits returns the limits that golden.py states.
 func goldenLimits() wire.Limits {
 	l := wire.Limits{Clients: 300, Neighbours: 4, Releases: 4}
 	for k := range l.Bytes {
@@ -74,7 +74,7 @@ func fill(n, first int) []byte {
 	return b
 }
 
-// messages are those of golden.json, by title.
+// messages returns the messages of golden.json, by title.
 func messages() map[string]protocol.Message {
 	session := protocol.SessionID(fill(16, 1))
 	cohort := protocol.Cohort{Clients: 300, Tolerance: 0.25, Colluders: 0.125}
@@ -232,8 +232,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is malformed, incomplete, out of range or too much is refused, with the
-// rule and the field that golden.py states.
+// A message that is malformed, incomplete, out of range or too long is refused, with the rule and
+// the field that golden.py states.
 func TestRefused(t *testing.T) {
 	rules := map[string]error{"syntax": wire.ErrSyntax, "value": wire.ErrValue, "limit": wire.ErrLimit}
 	for _, c := range readGolden(t).Bad {

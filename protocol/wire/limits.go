@@ -31,9 +31,9 @@ type Session struct {
 	// Plans has a plan of each form that the session's plans have, which Validate
 	// accepts; of each, phase, cohort and releases are read.
 	Plans []*protocol.Plan
-	// Neighbours is the largest degree of the graph for any roster of the cohort.
-	// Rosters may have one that is larger than that of all clients; one less than
-	// there are clients is always enough.
+	// Neighbours is the largest degree of the graph for any roster of the cohort. The degree for a
+	// roster may be larger than the degree for all clients; one less than the number of clients is
+	// always enough.
 	Neighbours int
 	// Model is the length in bytes of the longest model that is broadcast.
 	Model int
@@ -54,10 +54,9 @@ const (
 	slack         = 256    // what any message has besides lists and content, and room to grow
 )
 
-// LimitsFor computes the limits of a session. With N clients, k neighbours, B bytes
-// of bitmap, s of slack, and of the plans, each the most over them: P bytes of packed
-// vectors, Q of what noise changes by, as expected when nobody is lost, C coordinates,
-// r releases:
+// LimitsFor computes the limits of a session. There are N clients, k neighbours, B bytes of bitmap
+// and s of slack. The plans have at most P bytes of packed vectors, C coordinates, r releases, and
+// Q bytes of changes of noise, as expected when no client is lost:
 //
 //	plan                        s + phase + model + Σ (128 + name) over the releases
 //	open                        s + plan
@@ -81,10 +80,9 @@ const (
 //	relay-collect,
 //	relay-status                s
 //
-// An honest client's removal takes more than its eighth and 64 bytes a release
-// beyond Q with a probability below 2^-40. Of a session of which nothing is known
-// yet, the zero Session, no client is taken and no message of more than a few
-// hundred bytes.
+// An honest client's removal takes more than its eighth and 64 bytes a release beyond Q with a
+// probability below 2^-40. The zero Session stands for an unknown session: no client is accepted,
+// and no message of more than a few hundred bytes.
 func LimitsFor(s Session) Limits {
 	var out Limits
 	// Plans of different forms share limits: the most of each.

@@ -56,7 +56,8 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindPartial:      256 + 2 + (2500 + 10) + 2*16,
 		protocol.KindRelayStatus:  256,
 	}}
-	// What a relay forwards is no longer than it is elsewhere, and nothing of relays' own.
+	// A forwarded message has the same limits as elsewhere, and messages of relays themselves are
+	// not forwarded.
 	want.Inside = want.Bytes
 	for k := protocol.KindForward; k < protocol.Kinds; k++ {
 		want.Inside[k] = 0
@@ -127,9 +128,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// largest are honest messages of n clients, all of them neighbours, that are as
-// long as the plan lets them be: with the largest numbers, in active mode, and in
-// semi-honest mode if noise is replaced.
+// largest returns the longest honest messages of n clients, all of them neighbours, that the plan
+// allows: with the largest numbers, in active mode, and in semi-honest mode if noise is replaced.
 func largest(p *protocol.Plan) []protocol.Message {
 	const (
 		it   = math.MaxUint64
@@ -198,8 +198,8 @@ func longest(list ...protocol.Message) protocol.Message {
 	return slices.MaxFunc(list, func(a, b protocol.Message) int { return cmp.Compare(a.Size(), b.Size()) })
 }
 
-// Whatever honest parties send is taken, whether noise is split or replaced, and in
-// active mode little more: the limits are at most 1024 bytes and a seventh above it.
+// Every message of honest parties is accepted, whether noise is split or replaced. In active mode
+// the limits are at most 1024 bytes and a seventh above the longest.
 func TestLargestMessagesFit(t *testing.T) {
 	for _, n := range []int{2, 9, 300} {
 		for _, kind := range []protocol.NoiseKind{protocol.PartyNoise, protocol.TwoRound} {
@@ -268,8 +268,8 @@ func TestRemovalsFit(t *testing.T) {
 		for _, sigma := range []float64{0.3, 1, 10, 1e6} {
 			p := &protocol.Plan{Cohort: protocol.Cohort{Clients: 100, Tolerance: 0.5},
 				Releases: []protocol.Release{{Name: "V", Len: length, Width: 40, Noise: protocol.Noise{Kind: protocol.Split, Variance: 100 * sigma * sigma}}}}
-			// What is left for removals: the rest of an answer is as long as one may be
-			// whose clients remove nothing.
+			// The room for removals: the rest of an answer is at most as long as an answer of
+			// clients that remove nothing.
 			bare := *p
 			bare.Cohort.Tolerance = 0
 			room := func(p *protocol.Plan) int {

@@ -20,7 +20,7 @@ func changed[M protocol.Message](title string, change func(M)) protocol.Message 
 	return m
 }
 
-// What has no place on the wire, and what no receiver would take, is not sent.
+// A message without a place on the wire, or that no receiver would accept, is not sent.
 func TestMarshalRefuses(t *testing.T) {
 	inTheClear := []protocol.Integers{{Value: []int64{1}}}
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestUnmarshalOfNoKind(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes f takes from the heap, freed again or not.
+// allocated counts the bytes that f takes from the heap, freed again or not.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -161,8 +161,8 @@ func TestListsAreCountedFirst(t *testing.T) {
 	}
 }
 
-// What is decoded takes a few times as much as the bytes that it came from, plus
-// what the entries of the longest lists take. A list of empty entries is the worst.
+// A decoded message takes a few times as much memory as its bytes, plus the entries of the longest
+// lists. A list of empty entries is the worst.
 func TestUnmarshalAllocates(t *testing.T) {
 	l := goldenLimits()
 	l.Clients = 10000

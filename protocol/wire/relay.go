@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire/internal/wirepb"
 )
 
-// The message inside a Forward is encoded on its own, so that whoever passes it on need not
-// know what it says. What is wrong with it is an error of the field message.
+// The message inside a Forward is encoded on its own, so that the relay need not understand it. A
+// fault in it is an error of the field message.
 
 func (e *encoder) forward(m *protocol.Forward) *wirepb.Forward {
 	out := &wirepb.Forward{Client: uint32(m.Client), Held: m.Held, Opens: m.Opens}

@@ -11,9 +11,9 @@ import (
 // lastField is the largest number of a field in wire.proto: tags take one byte.
 const lastField = 15
 
-// scan refuses what protobuf would let pass or repair in silence, before memory is
-// taken for any of it: fields that are unknown, of another type or there twice,
-// numbers that do not fit their type, and lists that are too long.
+// scan refuses faults that protobuf would let pass or repair in silence, before memory is taken for
+// any of it. These are fields that are unknown, of another type or there twice, numbers that do not
+// fit their type, and lists that are too long.
 func (c *cursor) scan(md protoreflect.MessageDescriptor, b []byte, l Limits) {
 	var count [lastField + 1]int // by field; of a choice, by its first
 	for len(b) > 0 && c.err == nil {

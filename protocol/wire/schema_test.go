@@ -9,9 +9,8 @@ import (
 	"github.com/fedsim/fedsim/protocol/wire/internal/wirepb"
 )
 
-// What the code takes for granted of wire.proto: field numbers fit a tag of one
-// byte, nothing is of a type that scan does not know, what is not a list of bytes
-// or messages is no list, and every list has a limit of its own.
+// The code relies on these properties of wire.proto. Field numbers fit a tag of one byte, and scan
+// knows the type of every field. A list has bytes or messages, and a limit of its own.
 func TestSchema(t *testing.T) {
 	l := Limits{Clients: 1, Neighbours: 1, Releases: 1}
 	want := func(list protoreflect.Name) int {

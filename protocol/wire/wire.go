@@ -1,5 +1,5 @@
-// Package wire encodes the messages of package protocol for a network, and decodes what
-// an untrusted peer sends.
+// Package wire encodes the messages of package protocol for a network, and decodes the messages of
+// an untrusted peer.
 //
 // # Format
 //
@@ -20,11 +20,11 @@
 //
 // # Strictness
 //
-// The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown
-// fields, repeated fields, and numbers too large for their type. It also checks that
-// keys, hashes, signatures and nonces have their lengths, that lists of clients ascend,
-// and that required fields are present. A [FieldError] names the field. Whatever depends
-// on the plan, the roster or a key is checked by the roles.
+// The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown fields, repeated
+// fields, and numbers too large for their type. It also checks that keys, hashes, signatures and
+// nonces have their lengths, that lists of clients ascend, and that required fields are present. A
+// [FieldError] names the field. The roles check everything that depends on the plan, the roster or
+// a key.
 //
 // # Limits
 //
@@ -46,7 +46,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// What is wrong with a field or a message.
+// Faults of a field or a message.
 var (
 	// ErrSyntax: not protobuf, or a field that is unknown, stands twice, or is of
 	// another type.
