@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -256,16 +257,17 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 
 // print writes the summary for people, with commands that show more of the model.
 func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
-	text := fmt.Sprintf(`%s: %s clients, %s items
-
-privacy     %s
-statement   %s
-secure sum  %s, mode %s, noise %s
-cohort      %s clients; %s may be lost in a round and %s may collude
-rounds      %d attempted, %d skipped, in %.1f s
-results     %s
-`, s.Algorithm, units.Count(s.Clients), units.Count(s.Items), s.Privacy.Words(e.Observers()), s.Privacy, s.Secagg, s.Mode, s.Noise,
-		units.Count(s.Clients), units.Count(s.Lost), units.Count(s.Collude), s.Rounds, s.SkippedRounds, s.Seconds, s.Results)
+	text := strings.Join([]string{
+		fmt.Sprintf("%s: %s clients, %s items", s.Algorithm, units.Count(s.Clients), units.Count(s.Items)),
+		"",
+		fmt.Sprintf("privacy     %s", s.Privacy.Words(e.Observers())),
+		fmt.Sprintf("statement   %s", s.Privacy),
+		fmt.Sprintf("secure sum  %s, mode %s, noise %s", s.Secagg, s.Mode, s.Noise),
+		fmt.Sprintf("cohort      %s clients; %s may be lost in a round and %s may collude", units.Count(s.Clients), units.Count(s.Lost), units.Count(s.Collude)),
+		fmt.Sprintf("rounds      %d attempted, %d skipped, in %.1f s", s.Rounds, s.SkippedRounds, s.Seconds),
+		fmt.Sprintf("results     %s", s.Results),
+		"",
+	}, "\n")
 	next := [][]string{{"fedsim", "export", "--run", s.Results, "--to", "csv"}}
 	if e.Data.Profile == nil {
 		next = append(next, []string{"fedsim", "similar", "--run", s.Results, "--item", e.Data.ItemIDs[0]})
