@@ -16,7 +16,7 @@ func NewRowArena(users, width int) *RowArena { return &RowArena{users: users, wi
 // Row is a user's, zeros at first.
 func (r *RowArena) Row(user int) []float64 { return r.Rows().Row(user) }
 
-// Rows are those of all users, not a copy.
+// Rows returns the rows of all users, not a copy.
 func (r *RowArena) Rows() *Matrix {
 	r.once.Do(func() { r.rows = NewMatrix(r.users, r.width) })
 	return r.rows

@@ -29,10 +29,10 @@ func Wrap(rows, cols int, data []float64) *Matrix {
 // Dims returns rows and columns.
 func (m *Matrix) Dims() (rows, cols int) { return m.rows, m.cols }
 
-// Rows is how many rows there are.
+// Rows returns the number of rows.
 func (m *Matrix) Rows() int { return m.rows }
 
-// Cols is how long a row is.
+// Cols returns the length of a row.
 func (m *Matrix) Cols() int { return m.cols }
 
 // Row is row i itself, not a copy.

@@ -30,12 +30,12 @@ func (r Ratings) Only(item int32) Ratings {
 	return Ratings{}
 }
 
-// UserRatings has one user's ratings for whoever is about to work on them, and may make them only then: a simulation does not hold
-// those of a million users at once. They are always the same, and not to be changed. What is made is made in the buffer, and holds
-// until that is used again.
+// UserRatings gives one user's ratings when they are needed, and may make them only then: a simulation does not hold the
+// ratings of a million users at once. Each call gives equal ratings, which must not be changed. Ratings that are made are made
+// in the buffer, and are valid until the buffer is used again.
 type UserRatings interface{ Ratings(in *Buffer) Ratings }
 
-// RatingsByUser are those of many users, by their place.
+// RatingsByUser gives the ratings of many users, by their place from 0.
 type RatingsByUser interface {
 	RatingsOf(user int, in *Buffer) Ratings
 }
@@ -45,10 +45,9 @@ func Alone(s UserRatings) RatingsByUser { return alone{s} }
 
 type alone struct{ UserRatings }
 
-// RatingsOf implements RatingsByUser.
 func (a alone) RatingsOf(_ int, in *Buffer) Ratings { return a.Ratings(in) }
 
-// Ratings implements UserRatings.
+// Ratings returns r itself and leaves the buffer unused.
 func (r Ratings) Ratings(*Buffer) Ratings { return r }
 
 // Buffer is memory for the ratings of one user after the other. The zero Buffer is ready.
@@ -72,7 +71,7 @@ type Predictor interface {
 	Predict(user int, items []int32, out []float64)
 }
 
-// Timed is a Predictor that can also say what a user gives at a time, in the unit of those of the ratings: moods pass.
+// Timed is a Predictor whose predictions can depend on the time. Times have the unit of the ratings' times.
 type Timed interface {
 	Predictor
 	// PredictAt is Predict for items[i] at times[i].
@@ -108,7 +107,7 @@ type Factors struct {
 	Users, Items *Matrix // users x rank and items x rank
 }
 
-// Predict implements Predictor.
+// Predict writes inner products to out.
 func (f *Factors) Predict(user int, items []int32, out []float64) {
 	u := f.Users.Row(user)
 	for i, j := range items {
@@ -152,7 +151,7 @@ type Embeddings struct {
 	IDs []string // one for each row
 }
 
-// NewEmbeddings names a matrix and its rows, of which there are as many as ids.
+// NewEmbeddings names a matrix and its rows. There must be one id for each row.
 func NewEmbeddings(name string, m *Matrix, ids []string) Embeddings {
 	return Embeddings{Named{name, m}, ids}
 }

@@ -26,7 +26,7 @@ type Recommender struct {
 	Config config.Config
 	Data   *dataset.Set
 
-	// Changed says that the data are not those of the run, and what that means; "" if they are.
+	// Changed says that the data differ from the data of the run, and what that means; "" if they are equal.
 	Changed string
 
 	train *dataset.Rows
@@ -58,7 +58,7 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 	return r, err
 }
 
-// openRun is OpenRun that also reports whether the data are those of the run.
+// openRun is OpenRun that also reports whether the data equal the data of the run.
 func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (r *Recommender, same bool, err error) {
 	c, m, err := readRun(dir)
 	if err != nil {

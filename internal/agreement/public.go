@@ -1,7 +1,7 @@
-// Package agreement is what the parties of a deployment have in common. No place holds all
+// Package agreement holds what the parties of a deployment have in common. No place has all
 // ratings there. The server publishes a [Public]: configuration, facts about the data, and
 // the terms that follow. Each party opens the same experiment from it ([Open]) and adds its
-// own data. All that can be derived is derived again; nobody is believed.
+// own data. Each party derives again all that can be derived, and believes no other party.
 package agreement
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Public is all that the parties of a deployment may know of an experiment, and must
-// agree on: nothing in it depends on a rating. Whoever it is handed to derives again
-// what can be derived ([Open]), and takes nothing on trust but what only the
-// party itself can judge: the configuration, the facts, and that they are those of the
-// federation it means to join. So it is to be signed.
+// Public holds all that the parties of a deployment may know of an experiment, and must
+// agree on. Nothing in it depends on a rating. A party that receives it derives again
+// what can be derived ([Open]). Three things only the party itself can judge: the
+// configuration, the facts, and whether both belong to the federation that it means to
+// join. So a Public is to be signed.
 type Public struct {
 	// Session is drawn at random when a deployment starts first, and stays.
 	Session protocol.SessionID
-	// Config has no auto left that matters. What is everybody's own in it, and what
-	// only a simulation has, is at its default.
+	// Config has no auto left that matters. Keys that each party sets for itself, and keys
+	// of simulations alone, are at their defaults.
 	Config config.Config
 	Facts  Facts
 	Terms  Terms
 }
 
-// Facts are what is public about the data, and the catalogue.
+// Facts holds the public facts about the data, and the catalogue.
 type Facts struct {
 	Name      string  `json:"name"`
 	Published bool    `json:"published"` // counts of the set of this name are published, see read.List
@@ -44,12 +44,12 @@ type Facts struct {
 	Users     int     `json:"users"` // over all parties
 
 	// UserIDs are the ids of all users, where parties own items and share users (VFL):
-	// a row must mean the same user to all. Elsewhere nobody needs them.
+	// a row must mean the same user to all parties. It is nil elsewhere.
 	UserIDs []string `json:"user_ids,omitempty"`
 	// ItemIDs is the catalogue: row j of V is about item j.
 	ItemIDs []string `json:"item_ids"`
-	// Genres are those of each item, null for none, where items are dealt to parties
-	// by category.
+	// Genres lists the genres of each item, null for none, where items are dealt to
+	// parties by category.
 	Genres [][]string `json:"genres,omitempty"`
 	// Features are the public features of the items, where something is learned from them.
 	Features []dataset.Category `json:"features,omitempty"`
@@ -57,8 +57,8 @@ type Facts struct {
 	Profile []string `json:"profile,omitempty"`
 }
 
-// Terms are what follows from configuration and facts, stated so that parties which
-// would have it otherwise, because of another version say, find out before they train.
+// Terms states what follows from configuration and facts. A party that derives other terms,
+// for example because its version differs, finds out before it trains.
 type Terms struct {
 	Cohort protocol.Cohort
 	Steps  protocol.Schedule
@@ -67,8 +67,8 @@ type Terms struct {
 	Privacy dp.Statement
 }
 
-// MaxPublic is the largest encoding that is read, in bytes: several times that of the
-// largest published set.
+// MaxPublic is the largest encoding that is read, in bytes: several times the encoding of
+// the largest published set.
 const MaxPublic = 64 << 20
 
 // ErrFormat is wrapped by the error for what another version of this program has published.
@@ -98,7 +98,7 @@ type cohortJSON struct {
 	Clients   int     `json:"clients"`
 	Tolerance float64 `json:"tolerance"`
 	Colluders float64 `json:"colluders"`
-	// Of those that take turns; left out where all take part.
+	// Both are of clients that take turns, and left out where all clients take part.
 	Enrolled int `json:"enrolled,omitempty"`
 	Goal     int `json:"goal,omitempty"`
 }
@@ -179,7 +179,7 @@ func (p *Public) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Hash is what stands for a Public elsewhere: the SHA-256 of the transcript of the
+// Hash returns a digest that stands for a Public elsewhere: the SHA-256 of the transcript of the
 // domain "fedsim/agreement/public/v1" with the encoding as its one item.
 func (p *Public) Hash() (protocol.Hash, error) {
 	b, err := p.Encode()
@@ -190,8 +190,8 @@ func (p *Public) Hash() (protocol.Hash, error) {
 }
 
 // Decode reads what Encode wrote, and nothing else: an encoding that is not
-// canonical, of another version or longer than MaxPublic is an error. What it says is not
-// judged here but by [Open].
+// canonical, of another version or longer than MaxPublic is an error. [Open], not Decode,
+// judges the content.
 func Decode(b []byte) (*Public, error) {
 	p, err := decode(b)
 	if err != nil {
@@ -250,7 +250,7 @@ func decode(b []byte) (*Public, error) {
 	return p, nil
 }
 
-// terms are those of the form.
+// terms returns the terms that the form states.
 func (t termsJSON) terms() Terms {
 	b := t.Budget
 	out := Terms{
@@ -271,8 +271,8 @@ func (t termsJSON) terms() Terms {
 	return out
 }
 
-// release is that of the form. A kind of noise that there is none of comes out as
-// another than it went in, and so is not canonical.
+// release returns the release that the form states. An unknown kind of noise comes out as
+// another kind than it went in, so that the encoding is not canonical.
 func (r releaseJSON) release() protocol.Release {
 	n := r.Noise
 	out := protocol.Release{

@@ -14,13 +14,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ErrTerms is wrapped by the error for whoever states other terms than those of the
-// experiment: noise, bounds, cohort or budget. It names each, with what is right.
+// ErrTerms is wrapped by the error for stated terms that differ from the terms of the
+// experiment: noise, bounds, cohort or budget. The error names each, with the right value.
 var ErrTerms = errors.New("these are not the terms of the experiment")
 
-// Publish is what the parties of a deployment agree on: the configuration as it is
-// deployed ([algorithm.Deployed]), every auto replaced, and what follows. It looks at no
-// rating. The errors are those of Open; there must be a session.
+// Publish makes the agreement of the parties of a deployment: the configuration as it is
+// deployed ([algorithm.Deployed]), every auto replaced, and the terms that follow. It looks at
+// no rating. It returns the errors of Open; there must be a session.
 func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, error) {
 	c, err := algorithm.Deployed(c)
 	if err != nil {
@@ -37,9 +37,9 @@ func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, err
 	return &Public{Session: session, Config: forAll(e.Config, f), Facts: f, Terms: terms}, nil
 }
 
-// Of is what the parties of a deployment of an experiment agree on. Nothing in it
-// depends on a rating: where privacy is per rating, a δ that is small enough only
-// because of how many ratings there are is refused.
+// Of makes the agreement of the parties of an experiment's deployment. Nothing in it
+// depends on a rating. Where privacy is per rating, Of refuses a δ that is small enough only
+// because of the number of ratings.
 func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
 	if e.Alone {
 		return nil, errors.New("agreement: parties that train alone have nothing to agree on")
@@ -51,11 +51,11 @@ func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
 	return Publish(e.Config, f, session)
 }
 
-// Open makes the experiment that is stated, without anybody's ratings: server,
-// aggregator and clients of a deployment have it in common, and a party adds its own
-// data by [experiment.Experiment.Party] with [CheckPlan]. Everything is checked and derived again. A statement
-// of other terms wraps ErrTerms; a configuration that is not one of a deployment, or
-// facts that go with none, are errors that say what is wrong.
+// Open makes the stated experiment without any ratings. Server, aggregator and clients of a
+// deployment have it in common, and a party adds its own data by
+// [experiment.Experiment.Party] with [CheckPlan]. Open checks and derives everything again. Other
+// terms are an error that wraps ErrTerms. A configuration that cannot be deployed, and facts
+// that fit no configuration, are errors that say what is wrong.
 func Open(p *Public) (*experiment.Experiment, error) {
 	c, err := algorithm.Deployed(p.Config)
 	if err != nil {
@@ -83,7 +83,7 @@ func agreedKeys(c config.Config) []*config.Key {
 	return slices.DeleteFunc(algorithm.Of(c).About().Used(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
 }
 
-// forAll is a configuration with what is everybody's own at its default.
+// forAll returns a configuration in which keys that each party sets for itself are at their defaults.
 func forAll(c config.Config, f Facts) config.Config {
 	var out config.Config
 	for _, k := range agreedKeys(c) {
@@ -92,8 +92,8 @@ func forAll(c config.Config, f Facts) config.Config {
 	return about(out, f)
 }
 
-// stated stands for features that are in the facts: in which files somebody found them is
-// private.
+// stated stands for features that are in the facts. The files that the server read them from
+// are private.
 const stated = "stated"
 
 // about is a configuration with what the facts say in place of where it came from.
@@ -112,7 +112,7 @@ func usesFeatures(c config.Config) bool {
 	return algorithm.Of(c).About().Features != algorithm.NoFeatures
 }
 
-// same says which of the agreed keys differ from those of a configuration that is right.
+// same returns an error that names the agreed keys with another value than in the right configuration.
 func same(is, right config.Config, how string) error {
 	var errs []error
 	for _, k := range agreedKeys(is) {
@@ -123,9 +123,8 @@ func same(is, right config.Config, how string) error {
 	return config.Wrap(errors.Join(errs...))
 }
 
-// FactsOf are what parties need to know of a data set, with a configuration: how many
-// users there are, what the items are called, the scale. They are in the set without
-// its ratings too ([read.Items], with Users counted from the federation's clients
+// FactsOf returns the facts that parties need of a data set, with a configuration: the number
+// of users, the items' ids, the scale. The facts are in a set without ratings too ([read.Items], with Users counted from the federation's clients
 // and, for VFL, UserIDs). Where features of the items are learned from they are read, which
 // may fail.
 func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {
@@ -154,8 +153,8 @@ func FactsOf(c config.Config, set *dataset.Set) (Facts, error) {
 	return f, nil
 }
 
-// publicLists says which lists the parties need besides that of items: of users, to
-// line up the rows that parties share in VFL; of genres, to deal items by them.
+// publicLists reports which lists the parties need besides the list of items: users, to
+// line up the rows that parties share in VFL, and genres, to deal items by them.
 func publicLists(c config.Config) (users, genres bool) {
 	a := algorithm.Of(c).About()
 	return a.Clients == algorithm.ItemParties, a.Genres != nil && a.Genres(c)
@@ -197,8 +196,8 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experimen
 	return e, nil
 }
 
-// Bounds on what is stated, far beyond what has ever been published: what exceeds
-// them is to exhaust whoever reads it.
+// Bounds on stated numbers, far beyond any published set. Larger numbers can only be meant to
+// exhaust the memory of the reader.
 const (
 	maxIndex       = 1 << 22 // users, and items
 	maxCoordinates = 1 << 27 // of shared embeddings, and of what is summed in a round: 1 GiB of floats

@@ -12,18 +12,18 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// termsOf are what followed.
+// termsOf returns the terms that follow from an experiment.
 func termsOf(e *experiment.Experiment) (Terms, error) {
 	planned, err := e.Planned()
 	return Terms{Cohort: e.Cohort, Steps: e.Schedule, Budget: e.Privacy.Budget, Privacy: e.Statement(planned)}, err
 }
 
-// rounding is how far, relatively, two machines may be apart in what they derive:
-// calibrated noise is the least to 1e-8 and, with pld, to a few 1e-5, and not every
-// processor rounds a product that is added alike.
+// rounding is the relative difference that two machines may have in what they derive.
+// Calibrated noise is minimal to 1e-8, or with pld to a few 1e-5. Processors also differ in
+// how they round a product that is added.
 const rounding = 1e-4
 
-// takeUp takes up the terms stated, if they are those of the experiment: all parties
+// takeUp takes up the stated terms if they equal the terms of the experiment. All parties
 // then plan, check and charge by the same numbers.
 func takeUp(e *experiment.Experiment, stated Terms) error {
 	derived, err := termsOf(e)
@@ -52,10 +52,10 @@ func takeUp(e *experiment.Experiment, stated Terms) error {
 	return err
 }
 
-// CheckPlan says what of a plan, the model aside, is not as the experiment has it; the
-// error wraps ErrTerms. A ledger sees to it that no plan spends more than its budget;
-// this sees to it that the noise a client charges for is the noise that there will be:
-// that is less where a plan counts on fewer colluders, or on more clients.
+// CheckPlan returns an error, which wraps ErrTerms, if a plan differs from the experiment in
+// anything except the model. A ledger ensures that no plan spends more than its budget.
+// CheckPlan ensures that there will be the noise that a client charges for. There is less
+// noise if a plan counts on fewer colluders, or on more clients.
 func CheckPlan(e *experiment.Experiment, p *protocol.Plan) error {
 	must := e.Plan(p.Round)
 	if must == nil {
@@ -77,7 +77,7 @@ func Party(e *experiment.Experiment, which algorithm.PartyData, set *dataset.Set
 	return e.Party(which, set, func(p *protocol.Plan) error { return CheckPlan(e, p) })
 }
 
-// comparison collects in what terms that are stated differ from those that are right.
+// comparison collects the differences between stated terms and the right terms.
 type comparison struct {
 	tolerance float64 // of numbers, relative
 	where     string  // what is compared, where there is more than one of it

@@ -72,9 +72,8 @@ func list(system string, flags ...string) (graph, error) {
 }
 
 // watch lists every folder of the module. The go command reuses the result of a
-// test until something changes that the test itself has read; what its child
-// processes read does not count, so without this a new import elsewhere would
-// go unseen.
+// test until something changes that the test itself has read. Reads of its child
+// processes do not count. Without watch a new import elsewhere would go unseen.
 func watch(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -170,7 +169,7 @@ func (g graph) violations(r rule) []string {
 }
 
 // chains returns a shortest chain of imports from a package to every other that
-// it reaches, nearest first; with direct only those of one step.
+// it reaches, nearest first. With direct it returns only chains of one step.
 func (g graph) chains(from string, direct bool) [][]string {
 	seen := map[string]bool{from: true}
 	chains := [][]string{{from}}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A rule forbids the packages in from, except some, to link those in forbid,
-// but for those in allow. The patterns are those of matches. A package may
+// A rule forbids the packages in from, except some, to link the packages in
+// forbid that are not in allow. [matches] explains the patterns. A package may
 // always link itself.
 type rule struct {
 	name                        string
@@ -284,8 +284,8 @@ var rules = []rule{
 	},
 }
 
-// The rules are those of the design; the packages are what the go command says
-// the module is made of now.
+// The rules come from the design, and the packages from the go command, which
+// lists the module as it is now.
 func TestImportsRunDownward(t *testing.T) {
 	g := load(t)
 	for _, r := range rules {

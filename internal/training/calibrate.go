@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Samples that a forecast of time is made from: of so many users at first, and of times as many until the next takes enough more to be
-// measured, and a share of the whole: fewer users are in the processor's caches together, and train faster.
+// A forecast of time is made from samples. The first has firstSample users, and each next one several times as many, until
+// it takes enough more time to be measured, and a share of the whole. Fewer users fit the processor's caches, and train faster.
 const (
 	firstSample = 64
 	nextSample  = 4
@@ -22,10 +22,10 @@ const (
 	share       = 0.02 // of the processor time that is forecast
 )
 
-// Calibrate forecasts the time that training takes on this machine: it trains on some users, then on four times as many, until
-// that takes half a second of processor time more, and a fiftieth of what it forecasts, and draws a line through the last two by
-// their ratings. With real sums, whose clients have the more neighbours the more there are, or without clients, it is a
-// [config.Error].
+// Calibrate forecasts the time that training takes on this machine. It trains on some users, then on four times as many, until
+// that takes half a second of processor time more, and a fiftieth of the forecast. A line through the last two samples, by
+// their ratings, gives the forecast. With real sums a client has more neighbours if there are more clients. Such an
+// experiment, or one without clients, is a [config.Error].
 func Calibrate(ctx context.Context, e *experiment.Experiment) (*forecast.Calibration, error) {
 	if e.Real() || !e.About().Federated() || !e.About().ByUser {
 		return nil, config.Errorf("calibrate: time is forecast of ideal sums over clients that are users, and not of %s with secagg %s", e.About().Name, algorithm.Secagg.Of(e.Config))

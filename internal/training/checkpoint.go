@@ -16,12 +16,12 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// checkpointEvery is how much time passes before a run writes another checkpoint, at the least,
-// and so is what is lost: see [pause]. A run that is over sooner writes none.
+// checkpointEvery is the least time between two checkpoints of a run, and so the work that an interruption
+// loses: see [pause]. A shorter run writes no checkpoint.
 var checkpointEvery = time.Second
 
-// pause is how much time passes after a checkpoint that took so long to write. What is large,
-// or lies on a slow disk, is written more seldom: writing takes a fiftieth of a run at the most.
+// pause returns the time to wait after a checkpoint, given the time that writing it took. Large checkpoints, and checkpoints on
+// a slow disk, are rarer: writing takes at most a fiftieth of a run.
 func pause(took time.Duration) time.Duration {
 	if checkpointEvery == 0 { // every round
 		return 0
@@ -34,7 +34,7 @@ func pause(took time.Duration) time.Duration {
 type checkpoint struct {
 	Version  string           // of the program that wrote it: another may compute other bits
 	Identity string           // of what is run, and on what
-	Given    []config.Setting // of the experiment, to go on where nothing else says what was run
+	Given    []config.Setting // of the experiment, for a resumption without an experiment
 	Rounds   int              // that are over; passes of training in one place
 	Metrics  []byte           // results.Metrics of every round, JSON
 	Attempts []experiment.Attempt
@@ -53,7 +53,7 @@ func decodeCheckpoint(b []byte) (*checkpoint, error) {
 	}
 	sum, rest := rest[:sha256.Size], rest[sha256.Size:]
 	if got := sha256.Sum256(rest); !bytes.Equal(got[:], sum) {
-		return nil, errors.New("the checkpoint is damaged: its digest is not that of what it holds")
+		return nil, errors.New("the checkpoint is damaged: its content does not match its digest")
 	}
 	var c checkpoint
 	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&c); err != nil {
@@ -70,7 +70,7 @@ func programVersion() string {
 	return v.Version + " " + v.Source()
 }
 
-// checkpointExt is what names of checkpoints end in.
+// checkpointExt ends the names of checkpoints.
 const checkpointExt = ".checkpoint"
 
 // readCheckpoint reads one of any run.

@@ -12,8 +12,8 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// Identity is that of all that a run's bits follow from, but for the program: settings, data and session. It does not
-// change with where results go, what files are called and how many goroutines compute.
+// Identity returns a digest of all that determines a run's bits, except the program: settings, data and session. It does
+// not depend on the folder of results, the names of files, or the number of goroutines.
 func Identity(e *experiment.Experiment) string {
 	c := e.Config
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key} {

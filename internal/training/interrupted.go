@@ -13,8 +13,8 @@ import (
 // InterruptedRun is a run that was stopped and can continue.
 type InterruptedRun struct {
 	Path string // of its checkpoint
-	// Settings are those that were given, without where results go and how many goroutines
-	// compute. Files in them are named from the root.
+	// Settings holds the given settings, without the folder of results and the number of
+	// goroutines. Paths in them are absolute.
 	Settings []config.Setting
 }
 

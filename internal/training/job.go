@@ -54,7 +54,7 @@ type job struct {
 	keeper   *keeper // nil where no checkpoints are written
 	engine   Engine  // nil: the simulator
 
-	timed func(results.Timing) error // is told what each round took; nil: nobody is
+	timed func(results.Timing) error // is told the time of each round; may be nil
 	ended time.Time                  // the round before, and its measuring
 }
 
@@ -94,8 +94,8 @@ func (j *job) train(ctx context.Context) error {
 	return nil
 }
 
-// compare measures what the model is compared with. Where the context ends meanwhile, the
-// result has those that were measured.
+// compare measures the baselines of the model. If the context ends meanwhile, the result has the
+// baselines that were measured.
 func (j *job) compare(ctx context.Context) error {
 	err := ctx.Err()
 	if err == nil {
@@ -124,7 +124,7 @@ func (j *job) baselines(ctx context.Context) error {
 	return nil
 }
 
-// baseline is what a baseline comes to; nil where it is not wanted.
+// baseline returns the value of a baseline; nil if it is not wanted.
 func (j *job) baseline(ctx context.Context, b algorithm.Baseline) (*float64, error) {
 	switch {
 	case b.Itself:

@@ -14,20 +14,20 @@ type KeepOptions struct {
 	// Predictions leaves what the model predicts of the test ratings in the folder:
 	// predictions.csv.
 	Predictions bool
-	// Resume goes on from where a run of the same was stopped, to the same bits; one that was
-	// not begins at the start. From time to time a run writes down where it is, in a hidden file
-	// beside its folder, which is removed when the run is there.
+	// Resume continues an interrupted run of the same experiment, to the same bits. Without such a
+	// run it begins at the start. A run writes checkpoints to a hidden file beside its folder, and
+	// removes the file once its folder is complete.
 	Resume bool
 	// Engine, if set, computes the rounds in place of the simulator. Such a run writes no checkpoints.
 	Engine Engine
-	// Checkpoint, if set, is the one that is gone on from ([InterruptedRuns]): it is an error where the
-	// experiment is another one, or on other data.
+	// Checkpoint, if set, is the path of the checkpoint to continue from ([InterruptedRuns]). Another
+	// experiment or other data are an error.
 	Checkpoint string
 }
 
-// Keep is [Run] that leaves the run's folder. The folder is there as soon as the model is
-// trained and measured: what fails after that, in baselines, leaves it as it is, without those
-// that are missing. Result and error are then both returned. So they are where the folder
+// Keep is [Run] that also leaves the run's folder. The folder is written as soon as the model is
+// trained and measured. If a baseline fails after that, the folder stays without the missing
+// baselines, and Keep returns both the result and the error. It also returns both if the folder
 // cannot be written.
 func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how KeepOptions) (*Result, error) {
 	if how.Engine != nil && how.Resume {
@@ -81,7 +81,7 @@ type keeping struct {
 	folder *results.Folder
 }
 
-// Round implements Progress.
+// Round passes a round on and writes it to the folder.
 func (k keeping) Round(m results.Metrics, skipped error) error {
 	if err := k.folder.Append(m); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// keeper writes checkpoints of a run, and finds the one to go on from.
+// keeper writes checkpoints of a run, and finds the checkpoint to continue from.
 type keeper struct {
 	path, identity string
 	given          []config.Setting
@@ -27,7 +27,7 @@ type keeper struct {
 	next           time.Time // when another is due
 	failed         error     // of the last attempt to write
 	from           *checkpoint
-	told           func() // tells where the run goes on
+	told           func() // tells from which round the run continues
 }
 
 // newKeeper makes the keeper of an experiment. With resume it reads the checkpoint, if there is
@@ -60,7 +60,7 @@ func newKeeper(e *experiment.Experiment, p results.Progress, how KeepOptions) (*
 	return k, nil
 }
 
-// beside looks for a checkpoint that the run could go on from and was not asked to, and says so.
+// beside tells the user of a checkpoint that the run could continue from but was not asked to.
 func (k *keeper) beside(p results.Progress) {
 	note := func(string) {}
 	if n, ok := p.(results.Noter); ok {
@@ -73,12 +73,12 @@ func (k *keeper) beside(p results.Progress) {
 		note(fmt.Sprintf("%v; it will be replaced", err))
 	case c.Identity == k.identity:
 		k.least = c.Rounds
-		note(fmt.Sprintf("a checkpoint of this run is there, after round %d of %d (%s); --resume would go on from it. This run begins at round 1, and replaces it once it is further", c.Rounds, k.rounds, k.path))
+		note(fmt.Sprintf("a checkpoint of this run is there, after round %d of %d (%s); --resume would continue from it. This run begins at round 1, and replaces it once it is further", c.Rounds, k.rounds, k.path))
 	}
 }
 
-// between is called after every round: from time to time it writes the run down. take adds what
-// the training is to go on from. That it cannot be written stops no run.
+// between is called after every round, and writes a checkpoint if enough time has passed. take adds
+// the state that the training continues from. A checkpoint that cannot be written stops no run.
 func (k *keeper) between(metrics []results.Metrics, attempts []experiment.Attempt, take func(*checkpoint) error) error {
 	begin := time.Now()
 	if begin.Before(k.next) || len(metrics) <= k.least {
@@ -133,7 +133,7 @@ func (k *keeper) remove() error {
 	return errors.Join(errs...)
 }
 
-// stopped is what a run that was stopped says of what is left of it.
+// stopped makes the error of an interrupted run, which names the checkpoint.
 func (k *keeper) stopped(err error) error {
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err

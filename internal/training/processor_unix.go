@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processorTime is what this process has used of processors so far.
+// processorTime returns the processor time that this process has used so far.
 func processorTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -1,8 +1,8 @@
 // Package training runs an opened experiment: it joins the experiment with the simulator, or with another
-// engine, measures the model and what it is compared with, keeps the run's folder, and writes checkpoints from
+// engine, measures the model and its baselines, keeps the run's folder, and writes checkpoints from
 // which an interrupted run continues.
 //
-// The root package is its face for programs outside. The commands call it themselves.
+// Programs outside this module use it through the root package. The commands call it themselves.
 package training
 
 import (
@@ -21,7 +21,7 @@ type Result struct {
 	Metrics []results.Metrics
 	// Model predicts for every user of the data, by indices of Experiment.Data.
 	Model *model.Trained
-	// Experiment is what was run, every setting resolved.
+	// Experiment is the experiment that was run, with every setting resolved.
 	Experiment *experiment.Experiment
 	// Folder is the path of the run's folder; "" if the run was not kept.
 	Folder string

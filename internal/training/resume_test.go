@@ -329,7 +329,7 @@ func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 		if !is || s.Round != c.stands || s.Path != files[0] {
 			t.Errorf("stopped after round %d: %v; want a checkpoint of round %d", c.stop, err, c.stands)
 		}
-		if len(notes) != 1 || !strings.Contains(notes[0], "after round 2 of 4 ("+files[0]+"); --resume would go on from it") {
+		if len(notes) != 1 || !strings.Contains(notes[0], "after round 2 of 4 ("+files[0]+"); --resume would continue from it") {
 			t.Errorf("it notes %q, want a word about the checkpoint of round 2", notes)
 		}
 		if after, failed := os.ReadFile(files[0]); failed != nil || bytes.Equal(after, before) != (c.stands == 2) {

@@ -10,9 +10,9 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Engine computes the rounds of a federation: what [sim.Run] does with its configuration, to the same bits, by other
-// means. Where it calls c.Round, the ledgers of f must be charged as they are then, and trainers that are
-// organisations stand as they do then; in the end all trainers must stand as the last round left them.
+// Engine computes the rounds of a federation with the same bits as [sim.Run], by other means. When it calls c.Round, the
+// ledgers of f must be charged, and the trainers of organisations be in the state, that they have at that round. In the end
+// all trainers must be in the state after the last round.
 type Engine func(ctx context.Context, e *experiment.Experiment, f *experiment.Federation, c sim.Config) (*sim.Outcome, error)
 
 // simulate is the simulator as an engine.

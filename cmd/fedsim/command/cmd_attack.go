@@ -31,7 +31,7 @@ type attackCmd struct {
 // notAttacked are keys that have no meaning for an attack, or a flag of its own.
 func notAttacked(k *config.Key) bool { return notAudited(k) || k == algorithm.Epsilon.Key }
 
-// attackedBudgets are those that are attacked unless others are asked for.
+// attackedBudgets lists the values of ε that an attack tries by default.
 var attackedBudgets = []string{"1", "5", "20", "inf"}
 
 // attackedData is a set on which many runs are quick.
@@ -79,7 +79,7 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(err, failed)
 }
 
-// budgets are those of the flag, or that of the file or of --set, or all of the default.
+// budgets returns the values of ε from the flag, else from the file or --set, else the default list.
 func (c *attackCmd) budgets(said []config.Setting) ([]attack.Epsilon, error) {
 	words := c.Epsilon
 	if len(words) == 0 {

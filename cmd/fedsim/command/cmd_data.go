@@ -77,7 +77,7 @@ type dataInfoCmd struct {
 	Format       string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// described is what fedsim data info says.
+// described holds what fedsim data info prints about a set.
 type described struct {
 	dataset.Info
 	Features *describedFeatures `json:"features,omitempty"` // where they were asked for

@@ -16,8 +16,7 @@ type dataIDsCmd struct {
 	Of string `enum:"users,items" default:"users" help:"users or items."`
 }
 
-// Run implements fedsim data ids. What is wrong with a rating is another command's concern: the
-// list is of whoever has one that can be used.
+// Run prints the ids of all users, or items, with a usable rating. Other commands report ratings that cannot be used.
 func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
 	o, err := c.options()
 	if err != nil {

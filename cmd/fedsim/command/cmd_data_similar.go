@@ -34,7 +34,7 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if r.Rank() == 1 {
-		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, by which an item is near to half of all; give it a larger --rank")
+		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, and with one number each item is near to half of all items; give it a larger --rank")
 	}
 	var text bytes.Buffer
 	items, err := r.WriteSimilar(&text, c.Neighbours, results.Near(c.By), c.Binary)
@@ -46,7 +46,7 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 	}
 	spent := "it was trained without privacy"
 	if algorithm.Private(r.Config) {
-		spent = "its privacy is that of the run, which adds to theirs"
+		spent = "its privacy is the privacy of the run, which adds to theirs"
 	}
 	fmt.Fprintf(s.err, "warning: features are taken for public. This file follows from the ratings of %s (digest %.12s); %s. Do not use it where any of these users are among the federation's\n", r.Data.Name, r.Data.Digest, spent)
 	_, err = fmt.Fprintf(s.out, "%d of %d items have similar ones; use them with --features %s\n", items, r.Data.Items, c.Out)

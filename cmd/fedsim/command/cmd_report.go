@@ -35,7 +35,7 @@ func (c *reportCmd) Run(s streams) error {
 	return nil
 }
 
-// content is what the folders hold, and how much that is.
+// content reads the folders. It returns the page's content and a count of what is in it, for the user.
 func (c *reportCmd) content(s streams) (*page.Content, string, error) {
 	x := &page.Content{Title: c.Title}
 	var ofRuns []string // folders that do not hold attacks alone

@@ -20,7 +20,7 @@ type serveCmd struct {
 	Listen string `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which this machine alone reaches; port 0 takes a free one."`
 }
 
-// leaving is how long requests under way may take once the command is told to stop.
+// leaving limits the time for requests under way once the command is told to stop.
 const leaving = 5 * time.Second
 
 // Run implements fedsim serve.
@@ -48,7 +48,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 		return err
 	case <-ctx.Done():
 	}
-	// What is under way is answered. The context has ended, so that this one has its own time.
+	// Requests under way are answered. The context has ended, so that they have a time limit of their own.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
 	defer cancel()
 	if err = server.Shutdown(last); errors.Is(err, context.DeadlineExceeded) {

@@ -79,7 +79,7 @@ func (c *sweepCmd) Run(ctx context.Context, s streams) error {
 	return c.conclude(s, f, failures)
 }
 
-// runs are those of a preset, the file and the flags.
+// runs returns the runs of a preset, the file and the flags.
 func (c *sweepCmd) runs(said []config.Setting, options sweep.Options) ([]sweep.Run, error) {
 	options = options.Join(sweep.Options{Zip: c.Zip, Skip: c.Skip, When: c.When})
 	if c.File != "" {
@@ -178,7 +178,7 @@ func (s streams) prepare(path string, runs []sweep.Run) (*sweep.Folder, error) {
 	return f, err
 }
 
-// folders are those of the finished runs of a sweep.
+// folders returns the folders of the finished runs of a sweep.
 func folders(f *sweep.Folder) (dirs []string) {
 	for _, r := range f.Runs {
 		if f.Finished(r) {
@@ -251,7 +251,7 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 	return nil
 }
 
-// memory is what a run is asked for on a cluster, in MiB: the most that a forecast says.
+// memory returns the MiB that a cluster reserves for a run: the largest forecast of all runs, rounded up.
 func memory(ctx context.Context, runs []sweep.Run) (int, error) {
 	opened, most := make(map[string]bool), uint64(0)
 	for _, r := range runs {

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 )
 
-// first is what fedsim prints when it is called without arguments.
+// first is printed by fedsim without arguments.
 const first = `fedsim simulates a federation that trains a private recommender.
 
 First steps:

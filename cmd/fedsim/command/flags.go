@@ -133,7 +133,7 @@ func (f *experimentFlags) call(verb string, said []config.Setting, more ...strin
 // an ending that experiments do not have.
 func holdsRatings(name string) bool {
 	if i, err := os.Stat(name); err == nil && i.IsDir() {
-		_, err = os.Stat(filepath.Join(name, "config.yaml")) // that of a run, which --from repeats
+		_, err = os.Stat(filepath.Join(name, "config.yaml")) // a run's, which --from repeats
 		return err != nil
 	}
 	ending := strings.ToLower(filepath.Ext(name))

@@ -69,7 +69,7 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 	return nil
 }
 
-// preset runs one, and prints what its claims come to.
+// preset runs a preset, and prints a verdict on each of its claims.
 func (c *sweepCmd) preset(ctx context.Context, s streams, p preset.Preset, runs []sweep.Run) (page.Part, error) {
 	fmt.Fprintf(s.err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
 	f, err := s.prepare(filepath.Join(c.Out, p.Name), runs)

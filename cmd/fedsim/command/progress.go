@@ -12,7 +12,7 @@ import (
 // events tells a program how far a run is: each event is a line of JSON.
 type events struct{ w io.Writer }
 
-// Start implements results.Progress.
+// Start prints that a phase begins.
 func (e events) Start(label string, rounds int) {
 	e.write(struct { //nolint:errcheck // the next round says so, too
 		Event  string `json:"event"`
@@ -21,7 +21,7 @@ func (e events) Start(label string, rounds int) {
 	}{"phase", label, rounds})
 }
 
-// Resumed implements results.Resumer.
+// Resumed prints the round after which a run continues.
 func (e events) Resumed(after, rounds int) {
 	e.write(struct { //nolint:errcheck // likewise
 		Event  string `json:"event"`
@@ -30,7 +30,7 @@ func (e events) Resumed(after, rounds int) {
 	}{"resumed", after, rounds})
 }
 
-// Note implements results.Noter.
+// Note prints a note.
 func (e events) Note(text string) {
 	e.write(struct { //nolint:errcheck // likewise
 		Event string `json:"event"`
@@ -38,7 +38,7 @@ func (e events) Note(text string) {
 	}{"note", text})
 }
 
-// Step implements results.Progress.
+// Step prints a step of a phase.
 func (e events) Step(done int) {
 	e.write(struct { //nolint:errcheck // likewise
 		Event string `json:"event"`
@@ -46,7 +46,7 @@ func (e events) Step(done int) {
 	}{"step", done})
 }
 
-// Round implements results.Progress.
+// Round prints the results of a round.
 func (e events) Round(m results.Metrics, skipped error) error {
 	why := ""
 	if skipped != nil {
@@ -71,7 +71,7 @@ type progress struct {
 
 func newProgress(w io.Writer) *progress { return &progress{Bar: cli.NewBar(w), w: w} }
 
-// Start implements results.Progress. What comes after the rounds, which are a line each, is
+// Start prints that a phase begins. What comes after the rounds, which are a line each, is
 // announced.
 func (p *progress) Start(label string, rounds int) {
 	p.Bar.Start(label, rounds)
@@ -80,10 +80,10 @@ func (p *progress) Start(label string, rounds int) {
 	}
 }
 
-// Resumed implements results.Resumer.
+// Resumed prints the round after which a run continues.
 func (p *progress) Resumed(after, rounds int) {
 	p.Clear()
-	text := fmt.Sprintf("goes on after round %d of %d\n", after, rounds)
+	text := fmt.Sprintf("continues after round %d of %d\n", after, rounds)
 	if after == 0 {
 		text = "no checkpoint of this run is there; it begins at round 1\n"
 	}
@@ -91,13 +91,13 @@ func (p *progress) Resumed(after, rounds int) {
 	p.From(after)
 }
 
-// Note implements results.Noter.
+// Note prints a note.
 func (p *progress) Note(text string) {
 	p.Clear()
 	io.WriteString(p.w, text+"\n") //nolint:errcheck // likewise
 }
 
-// Round implements results.Progress.
+// Round prints the results of a round.
 func (p *progress) Round(m results.Metrics, skipped error) error {
 	p.trained = true
 	return p.Line(m.Round, m.Note(skipped))

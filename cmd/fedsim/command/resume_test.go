@@ -121,7 +121,7 @@ func TestProcessThatIsStopped(t *testing.T) {
 					twoStopped(t, out)
 					goesOn = []string{"run", "--resume", "--out", out}
 				}
-				if said = whole(t, goesOn...); !strings.Contains(said, "goes on after round ") {
+				if said = whole(t, goesOn...); !strings.Contains(said, "continues after round ") {
 					t.Errorf("it said %s", said)
 				}
 				sameRuns(t, filepath.Join(dir, "whole", "run"), filepath.Join(out, "run"))
@@ -185,7 +185,7 @@ func TestSweepThatIsKilledInARun(t *testing.T) {
 	for _, out := range []string{"cut", "whole"} {
 		whole(t, append(described, "--out", filepath.Join(dir, out))...)
 	}
-	for i, how := range []string{"goes on after round ", "no checkpoint of this run is there"} {
+	for i, how := range []string{"continues after round ", "no checkpoint of this run is there"} {
 		log, err := os.ReadFile(filepath.Join(cut, "logs", runs[i].Name+".txt"))
 		if err != nil || !strings.Contains(string(log), how) {
 			t.Errorf("of run %d it said %s (%v), want %q", i+1, log, err, how)
