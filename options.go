@@ -23,7 +23,7 @@ type Options struct {
 	Epsilon float64
 	// Delta is the δ of the guarantee, between 0 and 1; 0: the default.
 	Delta float64
-	// Seed is what everything random of the run follows from; 0: the default, 1.
+	// Seed determines all random numbers of the run; 0 stands for the default, 1.
 	Seed uint64
 	// RatingMin and RatingMax are the rating scale, in stars. Both 0: the scale of the data, or of Settings.
 	RatingMin, RatingMax float64

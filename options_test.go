@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// The same run, said by fields and by keys, is the same to the bit.
+// A run set by fields and a run set by keys are equal to the bit.
 func TestFieldsAreSettings(t *testing.T) {
 	typed, err := fedsim.Run(t.Context(), fedsim.Options{
 		Algorithm: "private-item-bias", Epsilon: 3, Delta: 1e-6, Seed: 7, RatingMin: 0.5, RatingMax: 5,
@@ -115,7 +115,7 @@ func TestVariantsSideBySide(t *testing.T) {
 	}
 }
 
-// Recommendations in memory are those of the run's folder.
+// Recommendations in memory equal the recommendations from the run's folder.
 func TestRecommendAsTheFolderDoes(t *testing.T) {
 	out := t.TempDir()
 	for _, name := range []string{"ssp-c", "lfl-sgdmf"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// A program of another module builds and runs with what is public, offline: own ratings and recommendations by a
-// main of at most 20 lines, and an own algorithm of at most 40, in two variants side by side. The programs are in
+// A program of another module builds and runs offline with the public packages alone. A main of at most 20 lines gives
+// recommendations from its own ratings. An algorithm of at most 40 lines runs in two variants side by side. The programs are in
 // testdata/outside.
 func TestProgramsOfAnotherModule(t *testing.T) {
 	effort.LongOnly(t, "linking two programs of another module takes seconds")

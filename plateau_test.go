@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// A larger ε is never worse than the one before by more than 0.01 RMSE, the scatter over seeds of this small set, and a very large ε
-// comes within 0.01 of the oracle: the same run without noise. Posteriors, once they are chosen, stay, which 16 rounds after two show.
+// A larger ε is never worse than the ε before it by more than 0.01 RMSE, the scatter over seeds of this small set. A very large ε
+// comes within 0.01 of the run without noise. Posteriors stay once they are chosen, as 16 rounds after the second show.
 func TestErrorFallsToThatWithoutNoise(t *testing.T) {
 	t.Parallel()
 	run := func(epsilon string) (rmse float64, rounds int) {

@@ -181,8 +181,7 @@ type Instance interface {
 	Baselines() []Baseline
 }
 
-// Strategy is the algorithm as the server sees it: package server says what is asked of
-// each method.
+// Strategy is the algorithm as the server sees it. Package server documents each method.
 type Strategy interface {
 	Next() (plan *protocol.Plan, done bool, err error)
 	Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error
@@ -192,14 +191,13 @@ type Strategy interface {
 	Restore(state []byte) error
 }
 
-// Trainer is the algorithm as one client sees it: package client says what is asked of
-// each method.
+// Trainer is the algorithm as one client sees it. Package client documents each method.
 type Trainer interface {
 	Contribute(*protocol.Plan, entropy.Source, protocol.Runner) ([]protocol.Vector, error)
 	Finish(model []byte, run protocol.Runner) error
 }
 
-// ClientSide is the clients of a simulation, as whoever measures quality sees them.
+// ClientSide holds the clients of a simulation, for the measurement of quality.
 type ClientSide interface {
 	Trainers() []Trainer
 	// Interim predicts by the shared model between two rounds.
@@ -219,20 +217,20 @@ type Central interface {
 	Train(ctx context.Context, run protocol.Runner, from Passes, src entropy.Source, passed func(Epoch) error) (*model.Trained, error)
 }
 
-// Epoch is where a Central is after a pass.
+// Epoch is the state of a Central after a pass.
 type Epoch struct {
 	Number int // of the pass, from 1
 	Model  model.Predictor
 	Save   func() []byte // makes the State to go on from
 }
 
-// Passes are those after which a Central goes on. The zero Passes are none.
+// Passes states after which passes a Central continues. The zero Passes stand for none.
 type Passes struct {
 	Done  int
 	State []byte // saved after them
 }
 
-// Baseline is something that a run is compared with.
+// Baseline is a model, or another run, that a run is compared with.
 type Baseline struct {
 	Name string // in summary.json
 	Note string // what it is, for the summary; "" keeps it out of the table
@@ -284,8 +282,8 @@ type (
 	}
 )
 
-// FitCost is the cost of fitting an encoder to statistics beside that of DP-SGD on the same ratings, with as many batches an epoch. It
-// counts multiplications, up to constants that are alike. Visits and Ratio follow from exact counts of ratings.
+// FitCost compares the cost of fitting an encoder to statistics with the cost of DP-SGD on the same ratings, with as many batches an
+// epoch. It counts multiplications, up to constants that are alike. Visits and Ratio follow from exact counts of ratings.
 type FitCost struct {
 	Batch  int     `json:"batch"`  // items of a gradient step
 	Epochs float64 `json:"epochs"` // times that each item is gone through

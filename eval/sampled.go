@@ -161,8 +161,8 @@ func (q SampledParams) mean(each []sampledUser) *SampledQuality {
 // choice, section 6.
 const varianceWeight = 0.01
 
-// corrector says what a rank 1, 2, ..., negatives+1 in a sample counts for, as an estimate of a metric
-// among all items: the estimator that trades bias against variance of Krichene and Rendle (KDD 2020,
+// corrector holds the value of each rank 1, 2, ..., negatives+1 in a sample, as an estimate of a metric
+// among all items. It is the estimator that trades bias against variance (Krichene and Rendle, KDD 2020,
 // section 5.3). With p(R) = 1/items for the rank R among all items, and p(r|R) the binomial law of
 // the rank r in the sample,
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// By hand for three items, one negative and the hit rate of the first: p(1|R) is 1, 1/2, 0, so AᵀA
+// By hand for three items, one negative and the hit rate of the first: p(1|R) is 1, 1/2, 0. So AᵀA
 // is [1.25 0.25; 0.25 1.25]/3, c is [1/2 1/2] and Aᵀb is [1/3 0]. With γ = 0.01 the matrix is
 // [0.4175 0.0825; 0.0825 0.4175], and its determinant 0.1675.
 func TestCorrectionByHand(t *testing.T) {
@@ -59,7 +59,7 @@ func (byItem) Predict(_ int, items []int32, out []float64) {
 	}
 }
 
-// One user rated items 0 to 4 in training, and 50 in the test. 94 items are left, of which 49 have
+// One user rated items 0 to 4 in training, and 50 in the test. 94 items are left, and 49 of them have
 // higher predictions. A sample of one item is above the target with probability 49/94, so hit@1 is
 // 45/94 over many users; the draws of users differ. All samples contain only unrated items: with
 // item 99 alone unrated, the target is never first.

@@ -87,7 +87,7 @@ func (b *blocks) pass(f *model.Factors, r, rate float64, rng *rand.Rand, run pro
 }
 
 // inTurn takes a projected step on u_i and v_j for each rating, in order. It takes four coordinates
-// at a time. Sums are of four parts, so that no addition waits for the one before it.
+// at a time. Sums are of four parts, so that no addition waits for the addition before it.
 func inTurn(u, v []float64, rank int, ratings []placed, r, rate float64) {
 	for k := range ratings {
 		x := &ratings[k]

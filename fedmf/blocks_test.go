@@ -71,8 +71,8 @@ func tally(users, items []int32, values []float32) map[placed]int {
 }
 
 // BenchmarkCentralPass makes passes over ratings of MovieLens 1M's shape on all cores. of-reading is
-// the time over that of a bare pass, which only takes the inner product of both rows of each rating,
-// in the same order and on as many cores. of-plain is the time over that of a plain pass in a random
+// the ratio of the time to the time of a bare pass, which only takes the inner product of both rows of each rating,
+// in the same order and on as many cores. of-plain is the ratio to the time of a plain pass in a random
 // order on one core.
 func BenchmarkCentralPass(b *testing.B) {
 	p := Params{MaxRating: 5}

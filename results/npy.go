@@ -65,7 +65,7 @@ func ReadEmbeddings(dir string) ([]model.Embeddings, error) {
 		all = append(all, model.NewEmbeddings(filepath.Base(name), m, ids))
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no embeddings with ids: it is not the folder of a finished run, or of one by a version before 0.2", dir)
+		return nil, fmt.Errorf("%s has no embeddings with ids: want the folder of a finished run, by version 0.2 or later", dir)
 	}
 	return all, nil
 }

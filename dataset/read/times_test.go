@@ -131,7 +131,7 @@ func TestTimesOfMemory(t *testing.T) {
 	}
 }
 
-// Times in milliseconds, microseconds and nanoseconds are those in seconds, and that is said. Times of several units
+// Times in milliseconds, microseconds and nanoseconds become seconds, with a notice. Times of several units
 // stay as they are, with a notice.
 func TestUnitsOfTimes(t *testing.T) {
 	file := func(unit string) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// A dictionary above the limit is refused with what to do, and the size is the one that the writer was told.
+// A dictionary above the limit is refused with what to do, and the error names the size that the writer was given.
 func TestDictionaryOfXZ(t *testing.T) {
 	for _, size := range []int{1 << 16, 3 << 20, 64 << 20, 1 << 30} {
 		var b bytes.Buffer

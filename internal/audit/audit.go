@@ -20,20 +20,20 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Claim is which ε is audited.
+// Claim names the audited ε.
 type Claim string
 
 // The claims.
 const (
 	// Stated is the ε of the run's privacy statement.
 	Stated Claim = "stated"
-	// Published is what the published analysis of replaced noise states for the same noise.
+	// Published is the ε that the published analysis of replaced noise states for the same noise.
 	Published Claim = "published"
 )
 
 // Config is an audit.
 type Config struct {
-	// Runs is how many times the whole experiment's releases are made in each of the two
+	// Runs counts the times that all releases of the experiment are made in each of the two
 	// worlds, at least 40. A learnt attack learns on half of them, and the other half measures it.
 	Runs  int
 	Claim Claim
@@ -67,7 +67,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// mutant is what a test has clients do wrong. The zero value changes nothing.
+// mutant holds faults of clients, for tests. The zero value changes nothing.
 type mutant struct {
 	plan      func(*protocol.Plan)                          // what clients are told to release, in place
 	survivors func(p *protocol.Plan, told int) int          // how many survivors they are told of
@@ -108,7 +108,7 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 	return r, nil
 }
 
-// claimed is the ε that is audited.
+// claimed returns the audited ε.
 func claimed(e *experiment.Experiment, c Config) (float64, error) {
 	switch {
 	case e.Private() && !e.About().Federated():

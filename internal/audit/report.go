@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Report is what an audit comes to.
+// Report holds the result of an audit.
 type Report struct {
 	Algorithm string  `json:"algorithm"`
 	Noise     string  `json:"noise"`
@@ -21,7 +21,7 @@ type Report struct {
 	Items     int     `json:"items"`
 	Colluders int     `json:"colluders"`
 	Dropout   float64 `json:"dropout"`
-	// Releases are how many vectors, or noised steps, there are in a run.
+	// Releases counts the vectors, or noised steps, of a run.
 	Releases int    `json:"releases"`
 	Runs     int    `json:"runs"` // of each of the two worlds
 	Seed     uint64 `json:"seed"`
