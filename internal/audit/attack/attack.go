@@ -1,6 +1,6 @@
-// Package attack measures what attackers get of simulated runs at each ε: who was trained on, what a user likes, which
-// items a client rated, from the released model, from the sums, or from what single clients send. Package audit
-// asks whether the stated ε holds; this one, what it is worth.
+// Package attack measures what attackers learn from simulated runs at each ε. They guess which users were trained on,
+// what a user likes, or which items a client rated. They see the released model, the sums, or the updates of single
+// clients. Package audit tests whether the stated ε holds; package attack measures how much protection that ε gives.
 package attack
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Kind is what an attacker is after.
+// Kind names the secret that an attacker guesses.
 type Kind string
 
 // The kinds of attack.
@@ -50,7 +50,7 @@ type Config struct {
 	// coins it does not know, measure it. Of [AttributeGenre] it learns nothing from them, and all measure;
 	// [Reconstruction] takes a run or two of its own.
 	Shadows int
-	// Targets are those that are attacked; 0: as many as [Kind.Targets] says.
+	// Targets is the number of attacked users, ratings or clients; 0: [Kind.Targets].
 	Targets int
 	// Control leaves all targets out of all runs, whatever their coins: the attacks of membership have
 	// nothing to find then, and an attack that finds something is wrong.
@@ -68,7 +68,7 @@ const (
 	fewestTargets = 2
 )
 
-// Targets is how many there are unless it is said.
+// Targets returns the default number of targets.
 func (k Kind) Targets() int {
 	if k.membership() {
 		return 40
@@ -119,7 +119,7 @@ func (e Epsilon) String() string {
 	return strconv.FormatFloat(float64(e), 'g', -1, 64)
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON writes an infinite ε as "inf", which JSON numbers cannot express.
 func (e Epsilon) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(e), 1) {
 		return []byte(`"inf"`), nil
@@ -127,7 +127,7 @@ func (e Epsilon) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(e))
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON reads a number or "inf".
 func (e *Epsilon) UnmarshalJSON(b []byte) error {
 	if string(b) == `"inf"` {
 		*e = Epsilon(math.Inf(1))
@@ -136,27 +136,27 @@ func (e *Epsilon) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(e))
 }
 
-// target is who is attacked.
+// target is an attacked user, or one attacked rating of a user.
 type target struct {
 	user   int
 	item   int32 // of a rating; -1: all of the user's
-	active bool  // it is one of those with the most ratings
+	active bool  // the user is among the users with the most ratings
 }
 
 // attacker makes the runs of one budget.
 type attacker struct {
 	cfg     Config
-	config  config.Config // of the runs but for the seed
+	config  config.Config // of the runs, except the seed
 	seed    uint64
 	full    *experiment.Experiment // with all targets
-	bare    *experiment.Experiment // without any; nil but for membership
+	bare    *experiment.Experiment // without any target; nil unless membership is attacked
 	targets []target
 	tables  *noise.Tables // that all runs share
 	made    func()        // a run is made
 }
 
-// Run attacks an experiment at each budget, on the data that its settings name. What
-// cannot be attacked is a [config.Error].
+// Run attacks an experiment at each budget, on the data that its settings name. It returns
+// a [config.Error] if the experiment cannot be attacked.
 func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) 
 	return r, nil
 }
 
-// runs is how many a budget takes.
+// runs returns the number of simulated runs that a budget takes.
 func (c Config) runs(e Epsilon) int {
 	switch {
 	case c.Kind.membership():
@@ -209,13 +209,13 @@ func (c Config) runs(e Epsilon) int {
 	return 2
 }
 
-// samplers that are kept of a budget: those of all releases of all rounds, of most schedules.
+// samplers limits the noise samplers kept for a budget: enough for all releases of all rounds of most schedules.
 const samplers = 64
 
 // newAttacker opens the experiment at a budget, and draws the targets. set is the data, if
 // they are read.
 func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon, set *dataset.Set) (*attacker, error) {
-	// Everybody is in every round unless it is said otherwise: nobody whom the attacker is after is out of its sight.
+	// By default every client is in every round, so that the attacker sees each target in each round.
 	first := []config.Setting{{Key: algorithm.Dropout.Name, Value: "0", Origin: "the attack"}}
 	cfg, err := config.Resolve(append(slices.Concat(first, said), config.Setting{Key: algorithm.Epsilon.Name, Value: e.String(), Origin: "--epsilon"}))
 	if err != nil {
@@ -339,7 +339,7 @@ func (a *attacker) open(run int, set *dataset.Set) (*experiment.Experiment, erro
 	return experiment.OpenSet(c, set)
 }
 
-// attack is what comes out at a budget.
+// attack makes the attack at budget e. It returns its result, and the limit that ε sets if there is one.
 func (a *attacker) attack(ctx context.Context, e Epsilon) (*At, error) {
 	at := &At{Epsilon: e, Limit: a.limit(e)}
 	if a.full.Private() {
@@ -357,7 +357,7 @@ func (a *attacker) attack(ctx context.Context, e Epsilon) (*At, error) {
 	return at, err
 }
 
-// limit is what ε allows any attack on what was attacked, whoever makes it; nil where that says nothing.
+// limit returns the most that any attack of this kind can find at ε. It returns nil if the guarantee sets no such limit.
 func (a *attacker) limit(e Epsilon) *Limit {
 	if !a.cfg.Kind.membership() || !a.full.Private() {
 		return nil

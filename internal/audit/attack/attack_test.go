@@ -45,9 +45,9 @@ var small = attacked("algorithm", "ssp-c", "rank", "2", "rounds", "1", "statisti
 
 var inf = Epsilon(math.Inf(1))
 
-// Counted by hand: of the pairs of one of {3, 2, 2} that is in and one of {2, 1, 0} that is not, 3 beats all
-// three, and each 2 beats two and ties with one: 3 + 2.5 + 2.5 of 9. With no false alarm, 3 alone is
-// found, a third; with one in three, both 2 come with the 2 that is not in.
+// Counted by hand. Targets in the run score {3, 2, 2}, targets outside it {2, 1, 0}. Of the nine pairs, 3 beats
+// all three, and each 2 beats two and ties with one: 3 + 2.5 + 2.5 of 9. With no false alarm, 3 alone is
+// found, a third; with one in three, both 2 are found together with the 2 outside the run.
 func TestAUCByHand(t *testing.T) {
 	s := scored{{in: true, value: 2}, {value: 1}, {in: true, value: 3}, {value: 2}, {value: 0}, {in: true, value: 2}}
 	if got := s.auc(nil); math.Abs(got-8./9) > 1e-15 {
@@ -61,8 +61,8 @@ func TestAUCByHand(t *testing.T) {
 	if f, x := s.at(falseAlarms); f != 0 || x.Value != 1./3 || math.Abs(x.Low-0.0084) > 5e-5 || math.Abs(x.High-0.9057) > 5e-5 {
 		t.Errorf("%v at a false rate of %v", x, f)
 	}
-	// Weights are repetitions: with the run of the first two twice, in are {2, 2, 3, 2}, out {1, 1, 2, 0}: of 16 pairs 3
-	// beats 4, and each 2 beats 3 and ties with one.
+	// Weights are repetitions. With the run of the first two counted twice, the scores in the run are {2, 2, 3, 2} and
+	// outside it {1, 1, 2, 0}. Of the 16 pairs, 3 wins 4, and each 2 wins 3 and ties in one.
 	for i, run := range []int{0, 0, 1, 1, 1, 1} {
 		s[i].run = run
 	}
@@ -71,8 +71,8 @@ func TestAUCByHand(t *testing.T) {
 	}
 }
 
-// For normal laws of deviation 1 whose means are μ apart, the AUC is Φ(μ/√2); the bootstrap's interval holds that
-// in about 95% of trials: of 200, fewer than 180 would be seen once in 300 times at 95%. The seed is fixed.
+// For normal laws of deviation 1 whose means are μ apart, the AUC is Φ(μ/√2). The bootstrap's interval contains it
+// in about 95% of trials. At 95%, fewer than 180 of 200 would be seen once in 300 times. The seed is fixed.
 func TestAreaOfNormalLaws(t *testing.T) {
 	const trials, runs, each = 200, 40, 10
 	want := 0.5 * (1 + math.Erf(0.8/math.Sqrt2/math.Sqrt2))
@@ -98,7 +98,7 @@ func TestAreaOfNormalLaws(t *testing.T) {
 	}
 }
 
-// The limit of (ε, 0) is that of randomized response: the AUC is e^ε/(1+e^ε), 0.73106 at ε = 1, and 2.718% are found at
+// The limit of (ε, 0) is the limit of randomized response: the AUC is e^ε/(1+e^ε), 0.73106 at ε = 1, and 2.718% are found at
 // 1% false alarms. With δ the area is added up in small steps from the definition of the region.
 func TestLimit(t *testing.T) {
 	if l := newLimit(1, 0); math.Abs(l.AUC-0.7310585786300049) > 1e-12 || math.Abs(l.TPR-0.01*math.E) > 1e-12 {
@@ -117,7 +117,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Two normal laws with one deviation: the ratio at x is that of their densities.
+// Two normal laws with one deviation: the ratio at x is the ratio of their densities.
 func TestLaws(t *testing.T) {
 	values, in := [][]float64{{1}, {3}, {6}, {8}}, [][]bool{{false}, {false}, {true}, {true}}
 	l := fitLaws(values, in, 0)
@@ -133,7 +133,7 @@ func TestLaws(t *testing.T) {
 	}
 }
 
-// A linear law without noise is found, but for the penalty: of 1,000 rows less than a hundredth.
+// A linear law without noise is found, except for the penalty's shift, which is less than 0.01 with 1,000 rows.
 func TestRidge(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var x, y [][]float64
@@ -147,7 +147,7 @@ func TestRidge(t *testing.T) {
 	}
 }
 
-// Without noise the sums give everybody away, and the model more of the users than chance.
+// Without noise the sums reveal every user, and the model reveals more users than chance does.
 func TestMembershipWithoutNoise(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
 	statistics := effort.Of(small, small, attacked("algorithm", "ssp-c"))
@@ -163,8 +163,8 @@ func TestMembershipWithoutNoise(t *testing.T) {
 	}
 }
 
-// In the control, where no target is ever in a run, nothing is found: the four intervals are of 95%, so that with a seed that
-// were not fixed one test in five or six would fail.
+// In the control, where no target is ever in a run, nothing is found. The seed is fixed: the four intervals are 95%
+// intervals, so with varying seeds one test in five or six would fail.
 func TestControlIsChance(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
 	for _, kind := range []Kind{MembershipUser, MembershipRating} {
@@ -217,9 +217,9 @@ func TestAllAlgorithmsAreAttacked(t *testing.T) {
 	}
 }
 
-// At ε = 1 no threshold finds more than e^ε times the false alarms and δ: of each, bounds of Clopper and Pearson at 97.5%
-// are compared, which contradict ε in at most 5% of the tests of one threshold if it holds; one threshold is looked
-// at, where half are called in. A client that adds no noise is caught by the same test.
+// At ε = 1 no threshold finds more than e^ε times the false alarms and δ. The test compares bounds of Clopper and
+// Pearson at 97.5% for both rates. If ε holds, they contradict it in at most 5% of the tests of one threshold. The
+// only threshold tested calls half of the targets in. The same test catches a client that adds no noise.
 func TestMembershipKeepsToEpsilon(t *testing.T) {
 	effort.NotShort(t, "some dozens of runs")
 	for _, c := range []struct {
@@ -266,8 +266,8 @@ func TestReconstruction(t *testing.T) {
 	}
 }
 
-// Guesses by the model are as good as those by the known ratings alone, within the interval, and are not always right; the favourites
-// are those of a count by hand.
+// Guesses by the model are as good as guesses by the known ratings alone, within the interval, and are not always
+// right. The favourites equal a count by hand.
 func TestAttribute(t *testing.T) {
 	x := ran(t, attacked("algorithm", "private-item-bias"), Config{Kind: AttributeGenre, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 60}).Budgets[0].Attribute
 	for _, v := range []Interval{x.In, x.Out, x.Ratings, x.Popularity, x.Majority} {
@@ -329,7 +329,7 @@ func TestOneDamagedReport(t *testing.T) {
 	}
 }
 
-// What cannot be attacked is refused, with what would be right.
+// Run refuses settings that cannot be attacked, and says which would be right.
 func TestAttackRefusals(t *testing.T) {
 	c := Config{Kind: MembershipUser, Epsilons: []Epsilon{1}, Shadows: 8}
 	for _, x := range []struct {
@@ -395,7 +395,7 @@ func TestAttackSection(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no line of %v", want)
 	}
-	// What is found at most with so many false alarms, as the curve above has it.
+	// The most that is found at each rate of false alarms, from the curve above.
 	if got := s.Figures[1].Numbers.Rows; !reflect.DeepEqual(got, [][]string{{"0.1%", "0.2000", "0.2000"}, {"1%", "0.5000", "0.5000"}, {"10%", "0.5000", "0.5000"}}) {
 		t.Errorf("numbers %q", got)
 	}

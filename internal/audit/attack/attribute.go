@@ -16,7 +16,7 @@ import (
 // not make a favourite.
 const shrink = 5
 
-// guesses is what the attackers of a favourite genre work with.
+// guesses holds the data with which an attacker guesses favourite genres.
 type guesses struct {
 	a       *attacker
 	genres  [][]int // of each item
@@ -28,10 +28,10 @@ type guesses struct {
 	popular [][]float64 // of each user, which items are known to be rated, by popularity alone
 }
 
-// attribute guesses favourite genres from half of each user's ratings, which the attacker knows, and the
-// released model, to which it fits the user by them. Of all users that are not attacked it knows the
-// favourites, and learns from them how they show (a linear classifier). The same is tried without the model,
-// and from nothing but how popular the known items are.
+// attribute guesses favourite genres. The attacker knows half of each user's ratings and the released model, and
+// fits the user to the model by these ratings. It knows the favourites of all users that are not attacked, and
+// trains a linear classifier on them. For comparison it guesses without the model too, and from nothing except
+// the popularity of the known items.
 func (a *attacker) attribute(ctx context.Context) (*Attribute, error) {
 	g, err := a.newGuesses()
 	if err != nil {
@@ -122,8 +122,8 @@ func (a *attacker) newGuesses() (*guesses, error) {
 	return g, nil
 }
 
-// likes is how much a user likes each genre: the sum of how far its ratings are above the user's mean, over
-// how many there are and some more.
+// likes returns how much a user likes each genre: the sum of the distances of the genre's ratings above the
+// user's mean, divided by their number plus a constant.
 func (g *guesses) likes(r model.Ratings) []float64 {
 	sum, n := make([]float64, len(g.names)), make([]float64, len(g.names))
 	var mean float64
@@ -211,8 +211,8 @@ func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment) ([]fl
 	return g.right(features), nil
 }
 
-// predicted is what the known ratings say, and by how much the model expects a user to like the items of
-// each genre more than others.
+// predicted returns the features of a user: for each genre, the model's mean prediction of its items less the
+// mean prediction of all items; then the features from the known ratings.
 func (g *guesses) predicted(p model.Predictor, user int) []float64 {
 	items := make([]int32, len(g.genres))
 	for j := range items {
@@ -271,13 +271,12 @@ func (g *guesses) majority() []float64 {
 	return out
 }
 
-// Attribute is how often a favourite genre is guessed.
+// Attribute holds the shares of users whose favourite genre is guessed right.
 type Attribute struct {
 	Genres int `json:"genres"`
 	Runs   int `json:"runs"`
-	// In and Out are the shares that are right with the model and half of a user's ratings, in runs that
-	// trained on the user and in runs that did not, and Gain is what the first has more than the second: what
-	// the user's part in the training gave away.
+	// In and Out are the shares of right guesses from the model and half of a user's ratings. In is of runs that
+	// trained on the user, Out of runs that did not. Gain is In - Out: the leak by the user's part in the training.
 	In   Interval `json:"in"`
 	Out  Interval `json:"out"`
 	Gain Interval `json:"gain"`

@@ -25,7 +25,7 @@ type Interval struct {
 // Holds reports whether the interval holds a value.
 func (i Interval) Holds(v float64) bool { return i.Low <= v && v <= i.High }
 
-// score is what an attacker says of a target in a run: the larger, the likelier it is in.
+// score is an attacker's verdict on a target in a run: the larger the value, the likelier the target is in.
 type score struct {
 	run   int
 	in    bool
@@ -34,7 +34,7 @@ type score struct {
 
 type scored []score
 
-// auc is the chance that a target that is in scores higher than one that is not, where equal ones count half:
+// auc returns the chance that a target in the run scores higher than a target outside it; a tie counts half. It is
 // the statistic of Mann and Whitney. Each score counts as often as its run has weight; nil: once.
 func (s scored) auc(weight []int) float64 {
 	sorted := slices.Clone(s)
@@ -70,9 +70,9 @@ func (s scored) sortedAUC(weight []int) float64 {
 	return won / in / below
 }
 
-// area is the AUC with the interval of a bootstrap over runs, whose targets share their noise. Where it is 0
-// or 1 in every sample, the interval is that of Clopper and Pearson for as many pairs of a target that is
-// in and one that is not as there are without using any twice.
+// area returns the AUC with the interval of a bootstrap over runs, since the targets of a run share their noise.
+// If the AUC is 0 or 1 in every sample, area returns the interval of Clopper and Pearson instead. Its number of
+// trials is the number of disjoint pairs of a target in the run and a target outside it.
 func (s scored) area(seed uint64, runs int) Interval {
 	sorted := slices.Clone(s)
 	slices.SortFunc(sorted, func(a, b score) int { return cmp.Compare(a.value, b.value) })
@@ -108,7 +108,7 @@ func percentiles(v float64, samples []float64) Interval {
 	return Interval{Value: v, Low: min(v, at(binomial.Tail)), High: max(v, at(1-binomial.Tail))}
 }
 
-// counts are those that are in and those that are not.
+// counts returns the numbers of scores of targets in and out of their run.
 func (s scored) counts() (in, out int) {
 	for _, x := range s {
 		if x.in {
@@ -118,13 +118,13 @@ func (s scored) counts() (in, out int) {
 	return in, len(s) - in
 }
 
-// Rates are a point of a curve: of those that are not in the share that is called in, and of those that are.
+// Rates is a point of a curve: the shares that a threshold calls in, of the targets outside (False) and in the run (True).
 type Rates struct {
 	False float64 `json:"false"`
 	True  float64 `json:"true"`
 }
 
-// Curve is what is found at each rate of false alarms, ascending.
+// Curve lists the share found at each rate of false alarms, ascending.
 type Curve []Rates
 
 // at is the most that the curve has with at most a rate of false alarms.
@@ -157,8 +157,8 @@ func (s scored) points() (falsely, truly []int) {
 	return falsely, truly
 }
 
-// at is the most that is found with false alarms of at most a rate, with the interval of Clopper and Pearson.
-// The threshold is chosen on the same scores: the rate of false alarms is that of these, not of others.
+// at returns the most that is found with false alarms of at most a rate, with the interval of Clopper and Pearson.
+// The threshold is chosen on the same scores: the rate of false alarms holds for these scores, not for others.
 func (s scored) at(rate float64) (falsely float64, truly Interval) {
 	in, out := s.counts()
 	fs, ts := s.points()
@@ -191,7 +191,7 @@ func (s scored) roc() Curve {
 	return list
 }
 
-// Limit is what (ε, δ) allows any attack that decides between with and without.
+// Limit holds the most that (ε, δ) allows any attack that decides between with and without.
 type Limit struct {
 	Epsilon float64 `json:"epsilon"`
 	Delta   float64 `json:"delta"`
@@ -201,7 +201,7 @@ type Limit struct {
 
 // newLimit computes it from the region of Kairouz, Oh and Viswanath (2015): the true rate t and the false rate f
 // have t <= e^ε f + δ and 1-f <= e^ε (1-t) + δ. The border is straight from (0, δ) to (x, 1-x), with
-// x = (1-δ)/(1+e^ε), to (1-δ, 1); the area below it is that of three trapezia.
+// x = (1-δ)/(1+e^ε), to (1-δ, 1); the area below it is the area of three trapezia.
 func newLimit(epsilon, delta float64) *Limit {
 	x := (1 - delta) / (1 + math.Exp(epsilon))
 	l := &Limit{Epsilon: epsilon, Delta: delta, AUC: x*(delta+1-x)/2 + (1-delta-x)*(2-x)/2 + delta}

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// How often the attacker draws what a client that draws some of it might send: of those that it is not
-// after, for the mean and the spread, and of a target, for each thing that it might have sent.
+// If clients draw part of what they send at random, the attacker simulates several draws. drawsOfOthers of each
+// client that is no target give the mean and the spread. drawsOfTargets of a target give its possible vectors.
 const (
 	drawsOfOthers  = 8
 	drawsOfTargets = 32
@@ -25,8 +25,8 @@ const (
 // normal laws of LiRA wider.
 const sureEnough = 30
 
-// listener is a strategy that hears all released sums. The attacker knows all ratings but whether targets
-// are there, and so what everybody sends, but for what clients draw and for the noise.
+// listener is a strategy that hears all released sums. The attacker knows all ratings, except whether targets
+// are there. So it knows what every client sends, except the clients' random draws and the noise.
 type listener struct {
 	server.Strategy
 	full, bare []algorithm.Trainer    // of all users, with all targets and without
@@ -61,7 +61,7 @@ func (a *attacker) newListener(s server.Strategy, run uint64) (*listener, error)
 	return l, err
 }
 
-// trainers are those of an experiment, untrained.
+// trainers returns a new, untrained trainer for each user of an experiment.
 func trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
 	side, err := e.Instance().ClientSide()
 	if err != nil {
@@ -70,7 +70,7 @@ func trainers(e *experiment.Experiment) ([]algorithm.Trainer, error) {
 	return side.Trainers(), nil
 }
 
-// Absorb implements server.Strategy.
+// Absorb scores the targets by the sums of the round before the wrapped strategy absorbs them.
 func (l *listener) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
 	if err := l.listen(p, sums); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (l *listener) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Run
 	return l.Strategy.Absorb(p, sums, run)
 }
 
-// sendings are what a client might send in a round: draws of a vector for each release.
+// sendings holds draws of the vectors that a client might send in a round: per draw, a vector for each release.
 type sendings [][]protocol.Vector
 
 // draw has a client say n times what it might send.
@@ -111,8 +111,8 @@ func (l *listener) draws(p *protocol.Plan) (bool, error) {
 	return drawn, nil
 }
 
-// background is the normal law of a released sum without some of the clients: what is left of it, and the
-// variance of what is not known of that, at least that of rounding once.
+// background is the normal law of a released sum without some of the clients. It holds what is left of the sum,
+// and the variance of the unknown part of that: at least quantum, the variance of rounding once.
 type background struct {
 	left, variance []float64
 	quantum        float64
@@ -194,7 +194,7 @@ func (l *listener) listen(p *protocol.Plan, sums protocol.Sums) error {
 	return nil
 }
 
-// newBackground is a sum with its noise, out of which nothing is taken as yet.
+// newBackground returns the law of a whole sum with its noise; no client is taken out yet.
 func newBackground(r protocol.Release, c protocol.Cohort, sum []float64) background {
 	quantum := 1 / (12 * r.Scale * r.Scale) // the variance of rounding
 	noise := quantum

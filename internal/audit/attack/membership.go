@@ -13,12 +13,12 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// observation is what the attacker makes of one run: a number of each target by each view.
+// observation holds one number per target for each view of one run.
 type observation struct{ model, sums []float64 }
 
 // membership attacks by LiRA (Carlini et al., "Membership inference attacks from first principles",
-// 2022): of each target a normal law of what is observed in the shadow runs with it, and one of those without,
-// and on runs that it has not seen the ratio of their likelihoods.
+// 2022). For each target it fits a normal law to the observations of the shadow runs with the target, and another
+// to the shadow runs without it. It scores the target in held-out runs by the ratio of the two likelihoods.
 func (a *attacker) membership(ctx context.Context) ([]Membership, error) {
 	runs := 2 * a.cfg.Shadows
 	in := a.coins(runs, 2)
@@ -78,8 +78,9 @@ func (a *attacker) simulate(ctx context.Context, run *experiment.Experiment, f *
 	return sim.Run(ctx, cfg)
 }
 
-// losses are how badly a released model predicts the ratings of each target, from below 0 at best: to a user,
-// whom the attacker fits to it by its ratings, these; or the one rating, which it leaves out of the fit.
+// losses returns how badly a released model predicts the ratings of each target, from below 0 at best. If users
+// are attacked, the attacker fits the user to the model by its ratings and predicts these. If ratings are
+// attacked, it leaves the attacked rating out of the fit and predicts it alone.
 func (a *attacker) losses(shared []byte) ([]float64, error) {
 	e := a.full
 	if a.cfg.Kind == MembershipRating {
@@ -127,7 +128,7 @@ func (a *attacker) measure(from string, values [][]float64, in [][]bool) Members
 	return m
 }
 
-// laws are those of what is observed of one target: normal, with one deviation.
+// laws holds the normal laws of the observations of one target, without and with it. They share one variance.
 type laws struct{ without, with, variance float64 }
 
 // fitLaws fits them to shadow runs.

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/study/page"
 )
 
-// notShown is what stands beside every picture of attacks.
+// notShown lists the limits of attacks that the page states beside every picture.
 var notShown = []string{
 	"An attack that fails proves nothing. Another attacker, with more runs or a better idea, may succeed; only ε bounds all of them, and these here are a few that are known.",
 	"What attacks find is a lower bound on what leaks, ε is an upper bound, and the truth lies between. Where ε = 20 allows everything and an attack finds nothing, nobody knows which of the two is near.",
@@ -25,7 +25,7 @@ var notShown = []string{
 	"Without noise other defaults hold, longer embeddings say: lines to ε = ∞ join runs that differ in more than the noise.",
 }
 
-// Section is what a page says of attacks, which are at least one.
+// Section returns the section of a page on attacks. The list holds at least one report.
 func Section(list []*Report) page.Section {
 	s := page.Section{ID: "attacks", Title: "What an attacker gets in practice", NotShown: notShown, Words: []string{
 		"These attacks were made on simulated runs, each figure in that run or in runs like it. An AUC of 0.5 is guessing: it is the chance that a target that was in a run looks more like it than one that was not. " +
@@ -195,10 +195,10 @@ func areaFigure(kind Kind, list []*Report, budgets []Epsilon) page.Drawn {
 	return numbered(d)
 }
 
-// shownRates are those of false alarms of which the numbers of a curve are given.
+// shownRates lists the rates of false alarms at which the page gives a curve as numbers.
 var shownRates = []float64{0.001, 0.01, 0.1}
 
-// rocFigure is the curve by the sums, on logarithmic axes: what matters is who is found with few false alarms.
+// rocFigure draws the curve by the sums on logarithmic axes, since targets found with few false alarms matter most.
 func rocFigure(r *Report, i int) page.Drawn {
 	what := "user"
 	if r.Kind == MembershipRating {
@@ -252,7 +252,7 @@ func tightest(r *Report) (*Limit, Epsilon) {
 	return at.Limit, at.Epsilon
 }
 
-// attributeFigure is how often favourites are guessed.
+// attributeFigure draws the shares of favourites that are guessed right.
 func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
 	d := byBudget(string(AttributeGenre), "Which genre does a user like best?", "share of the guesses that are right",
 		"The attacker knows half of the user's ratings and has the released model. Intervals of 95% over targets, which are wider than what lines differ by, stand with the numbers. "+notShown[5], budgets)
@@ -271,7 +271,7 @@ func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
 	return d
 }
 
-// rebuiltFigure is how much of a client's ratings is found.
+// rebuiltFigure draws the share of a client's rated items that is found.
 func rebuiltFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
 	d := byBudget(fmt.Sprintf("%s-%d", Reconstruction, i), fmt.Sprintf("What did a client of %s rate?", r.name()), "share of the rated items among as many that the attacker names",
 		"Updates are what a server sees without the secure sum; with it, it sees sums. A client's share of the noise is made to suffice in the sum of all, and does not by itself. Bands are intervals of 95% over targets.", budgets)

@@ -14,18 +14,18 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Rebuilt is what an attacker makes of what it sees of a client in a run.
+// Rebuilt holds how well an attacker rebuilds a client's ratings from one view of a run.
 type Rebuilt struct {
 	From string `json:"from"`
 	// Precision is the share that the client rated of so many items as it rated: the attacker is told the number.
 	Precision Interval `json:"precision"`
-	// Error is the root of the mean squared error of the ratings, in stars, of the items that were found, and Plain
-	// that of guessing each item's mean.
+	// Error is the root of the mean squared error of the ratings, in stars, of the items that were found. Plain is
+	// the same error if each item's mean is guessed.
 	Error Interval `json:"rating_rmse"`
 	Plain Interval `json:"item_mean_rmse"`
 }
 
-// What the attacker sees, in order.
+// The views of the attacker, in the order of the report.
 const (
 	fromUpdates    = "plain updates"
 	fromNoised     = "updates with the client's share of noise"
@@ -37,8 +37,9 @@ const (
 // mostShadowClients limits the clients that the attacker learns from what a sum or an update looks like: it runs them itself.
 const mostShadowClients = 100
 
-// traces are what the attacker sees of one client in a run: of each release whose coordinates are items, or blocks of
-// them, the sum over rounds, and the energy, of every item in deviations of what is not known.
+// traces holds the attacker's view of one client in a run, by the name of the release. Only releases whose
+// coordinates are items, or blocks of items, have a trace. A trace holds each item's sum over rounds and its energy,
+// in standard deviations of the unknown part.
 type traces map[string]*trace
 
 type trace struct{ sum, energy []float64 }
@@ -110,8 +111,8 @@ type watcher struct {
 	pending map[uint64]map[int]*sent // of rounds that are not summed as yet
 }
 
-// sent is what a client sends in a round: its vectors with its share of the noise and, once the survivors are known, what it takes
-// back of that noise.
+// sent holds what a client sends in a round: its vectors with its share of the noise and, once the survivors are
+// known, the part of that noise that it takes back.
 type sent struct {
 	vectors, removals []protocol.Integers
 }
@@ -127,7 +128,7 @@ func (s *sent) add(x []int64, i int, r protocol.Release, c protocol.Cohort, surv
 	return r.Noise.Final(c, survivors, survivors) / float64(survivors)
 }
 
-// Absorb implements server.Strategy.
+// Absorb records the traces of the targets in the round before the wrapped strategy absorbs its sums.
 func (w *watcher) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
 	if err := w.watch(p, sums); err != nil {
 		return err
@@ -201,7 +202,7 @@ func (w *watcher) watch(p *protocol.Plan, sums protocol.Sums) error {
 	return nil
 }
 
-// sendings are what every client might send in a round.
+// sendings returns, for every client, the vectors that it might send in a round.
 func (w *watcher) sendings(p *protocol.Plan) ([]sendings, error) {
 	n := 1
 	drawn, err := w.draws(p)
@@ -351,8 +352,8 @@ func topItems(items, n int, of func(j int) float64) []int32 {
 	return order[:n]
 }
 
-// popularity is how often the shadow clients rated each item, and the mean of their ratings with one of the
-// middle of all.
+// popularity returns for each item the number of its ratings by the shadow clients, and their mean. The mean
+// counts one more rating, equal to the mean of all ratings.
 func (a *attacker) popularity(learn []int) (count, mean []float64) {
 	count, mean = make([]float64, a.full.Data.Items), make([]float64, a.full.Data.Items)
 	var all, n float64

@@ -8,7 +8,7 @@ import (
 )
 
 // The attacker adds what a client takes back in the clear to what the client sent. By section 3 of the specification a = V/w is the
-// noise that a client draws and b = V/u what it leaves, here with 20 clients, of whom one colludes and six may be lost: w = 13, u = 19.
+// noise that a client draws and b = V/u what it leaves. Here one of 20 clients colludes and six may be lost: w = 13, u = 19.
 // A client that falls silent leaves all. Replaced noise is summed under masks, so nothing of it is seen.
 func TestAttackerAddsWhatIsTakenBack(t *testing.T) {
 	t.Parallel()

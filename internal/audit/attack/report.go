@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// Report is what an attack comes to.
+// Report holds the results of an attack at each budget, and how it was made.
 type Report struct {
 	Kind      Kind    `json:"attack"`
 	Algorithm string  `json:"algorithm"`
@@ -27,7 +27,7 @@ type Report struct {
 	Shadows   int     `json:"shadows"`
 	Targets   int     `json:"targets"`
 	Control   bool    `json:"control"`
-	// Settings are those that were asked for, KEY=VALUE, but for the budgets.
+	// Settings lists the settings of the command, KEY=VALUE, except the budgets and the workers.
 	Settings []string `json:"settings"`
 	// Budgets are the attacks, in the order in which they were asked for.
 	Budgets []At `json:"budgets"`
@@ -37,16 +37,16 @@ type Report struct {
 type At struct {
 	Epsilon Epsilon `json:"epsilon"`
 	Delta   float64 `json:"delta"` // 0 without noise
-	// Limit is what no attack of membership can exceed; nil where the budget says nothing of what is attacked.
+	// Limit bounds every attack of membership; nil if the budget sets no bound on the attack.
 	Limit          *Limit       `json:"limit,omitempty"`
 	Membership     []Membership `json:"membership,omitempty"`
 	Attribute      *Attribute   `json:"attribute,omitempty"`
 	Reconstruction []Rebuilt    `json:"reconstruction,omitempty"`
 }
 
-// Membership is how well targets that are in a run are told from those that are not.
+// Membership holds how well one view of the attacker tells targets in a run from targets outside it.
 type Membership struct {
-	// From is what the attacker sees: the model that is released in the end, or the sums of all rounds.
+	// From names what the attacker sees: the model that is released in the end, or the sums of all rounds.
 	From   string   `json:"from"`
 	Trials int      `json:"trials"` // targets in held-out runs, half of them in
 	AUC    Interval `json:"auc"`
@@ -74,7 +74,7 @@ func (a *attacker) report(said []config.Setting) *Report {
 // String is a value with its interval.
 func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.Value, i.Low, i.High) }
 
-// tried is what was done, in a sentence.
+// tried says in a sentence how the attack was made.
 func (r *Report) tried() string {
 	what := map[Kind]string{MembershipUser: "all ratings of a user", MembershipRating: "one rating of a user", AttributeGenre: "the favourite genre of a user", Reconstruction: "the ratings of a client"}[r.Kind]
 	how := fmt.Sprintf("%d shadow runs and as many held out, a target in half of each", r.Shadows)
@@ -100,7 +100,7 @@ func (r *Report) Print(w io.Writer) error {
 	return t.Flush()
 }
 
-// table is what the attack comes to.
+// table returns the results as a table, a row for each budget and view.
 func (r *Report) table() (head []string, rows [][]string) {
 	for _, at := range r.Budgets {
 		e := at.Epsilon.String()
@@ -128,7 +128,7 @@ func (r *Report) table() (head []string, rows [][]string) {
 	return head, rows
 }
 
-// attackFiles is how names of files with reports begin; they end in .json.
+// attackFiles begins the name of every file with a report; .json ends it.
 const attackFiles = "attack-"
 
 // Write leaves the report in a folder, which it makes, and returns the path. The name has the attack, the algorithm and
@@ -150,8 +150,8 @@ func (r *Report) Write(dir string) (string, error) {
 	return path, nil
 }
 
-// Load reads the reports in folders, at any depth, in the order of their paths. What begins
-// with a dot is not looked at. A report that cannot be read is left out, and warn is called with the reason; if no
+// Load reads the reports in folders, at any depth, in the order of their paths. It skips files and folders whose names
+// begin with a dot. A report that cannot be read is left out, and warn is called with the reason; if no
 // report of a folder can be read, Load returns an error.
 func Load(warn func(error), dirs ...string) ([]*Report, error) {
 	var list []*Report
@@ -204,7 +204,7 @@ func readAttack(path string) (*Report, error) {
 	return r, nil
 }
 
-// check refuses a report that lacks what its attack comes to.
+// check refuses a report that lacks the results of its attack.
 func (r *Report) check() error {
 	if len(r.Budgets) == 0 {
 		return errors.New("it has no budgets")
