@@ -1,10 +1,10 @@
-// Package audit tries to catch a stated ε out. It lets the parts of a simulation that add and
-// take back noise release the same sums thousands of times, once with the unit of privacy
-// there and once with it empty, plays the best attacker on all that server and aggregator
-// see, and bounds from below what privacy the attacker's success leaves room for.
+// Package audit tests a stated ε by attacking it. It lets the parts of a simulation that add and
+// take back noise release the same sums thousands of times, in two worlds: with the unit of
+// privacy there, and with it empty. It plays the best attacker on everything that server and
+// aggregator see. From the attacker's success it computes a lower bound on ε.
 //
-// A bound above the claim disproves the claim. One below it proves nothing: it says how far
-// this attacker, with so many runs, came.
+// A bound above the claim disproves the claim. A bound below the claim proves nothing: it says
+// how far this attacker got with so many runs.
 package audit
 
 import (
@@ -78,7 +78,7 @@ type mutant struct {
 // worlds are the two data sets: in the first the unit is empty.
 const worlds = 2
 
-// Run audits an experiment. What cannot be audited is a [config.Error].
+// Run audits an experiment. It returns a [config.Error] if the experiment cannot be audited.
 func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 )
 
-// Bound is what an attacker's success on runs that it has not seen comes to.
+// Bound holds an attacker's success on runs that it has not seen, and the ε that this success implies.
 type Bound struct {
 	// Of the runs with the empty unit and with the full one, how many the attacker called
 	// full.
@@ -30,11 +30,10 @@ func (h *half) called(w int, threshold float64) int {
 	return n
 }
 
-// price is what success of an attack comes to in ε: of counts, or of rates.
+// price returns the ε that the rates of an attack imply: the share of empty runs called full, and of full runs.
 type price func(falsely, truly float64) float64
 
-// thresholds are those that are tried: from far below to far above what is in the middle
-// of both worlds.
+// thresholds is the number of thresholds to try. They range from far below to far above the middle of both worlds.
 const thresholds = 199
 
 // choose finds the threshold that gives the best bound on the runs that choose.
@@ -62,8 +61,8 @@ func (h *half) measure(threshold float64, p price, wrong float64) Bound {
 	return b
 }
 
-// event prices one event and its complement, whatever the mechanism: what is e^ε times as
-// likely in one world as in the other, but for δ.
+// event prices one event and its complement, for any mechanism. It returns the least ε at which each is at most
+// e^ε times as likely in one world as in the other, plus δ.
 func event(delta float64) price {
 	return func(falsely, truly float64) float64 {
 		e := math.Log((truly - delta) / falsely)
@@ -83,17 +82,17 @@ func curve(delta float64) price {
 	return func(falsely, truly float64) float64 { return gaussian(quantile(truly)-quantile(falsely), delta) }
 }
 
-// distance is how many standard deviations apart the means of a number are in the two worlds, and the lower bound on it.
+// distance is the distance between the means of a number in the two worlds, in its standard deviations, with a lower bound.
 type distance struct{ estimate, lower float64 }
 
 // separated measures the distance μ from pairs: run i of one world and run i of the other. Pairs are independent of each other. The two
-// runs of a pair may depend on each other in any way, since μ depends on the law of each world alone. Where both draw the same noise,
-// their difference d hardly varies, and the estimate mean(d)/sd has little error but that of sd.
+// runs of a pair may depend on each other in any way, since μ depends on the law of each world alone. If both draw the same noise,
+// their difference d hardly varies, and the error of the estimate mean(d)/sd is almost only the error of sd.
 //
 // To first order the error of the estimate is the mean over pairs of d' - μ(q-1)/2. There d' is the deviation of d from its mean, in
-// units of sd, and q averages the squared deviations of the pair in units of sd². The margin takes the larger of two variances:
-// the sample variance of these terms, which holds for any law and any dependence; and var(d)/sd² + μ²/2, which is no less than theirs
-// for jointly normal pairs. Of a normal pair d and q are uncorrelated and q has variance 1 + ρ², at most 2. The value 2 counts the degrees
+// units of sd, and q averages the squared deviations of the pair in units of sd². The margin takes the larger of two variances.
+// The first is the sample variance of these terms, which holds for any law and any dependence. The second is var(d)/sd² + μ²/2,
+// which is at least the variance of these terms for jointly normal pairs. Of a normal pair d and q are uncorrelated and q has variance 1 + ρ², at most 2. The value 2 counts the degrees
 // of freedom of one world only. The second variance keeps the level in few runs, where the sample variance of squares tends to be low.
 // The bound is wrong with probability wrong.
 func separated(h *half, wrong float64) distance {

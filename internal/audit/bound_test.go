@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// Against two normal laws whose ε is known the bound is above it in at most 5% of trials; the
-// threshold lets 23 of 300 pass, or 9 of 100, which 5% exceeds in 2% and 3% of seeds. The seed is fixed.
+// Against two normal laws whose ε is known the bound is above it in at most 5% of trials. The
+// test lets 23 of 300 pass, or 9 of 100: at 5%, 2% and 3% of seeds exceed these. The seed is fixed.
 func TestBoundIsRarelyTooHigh(t *testing.T) {
 	t.Parallel()
 	const n, mu, delta = 100, 1., 1e-5
@@ -67,7 +67,7 @@ func TestLogSkellam(t *testing.T) {
 
 // The distance of two normal laws is known. Its bound exceeds the truth in at most 5% of trials: 127 of 2,000 do in fewer than 1% of
 // seeds, and the seed is fixed. The runs of a pair are independent, correlated, or draw the same noise. The power is known too: the
-// variance of the estimate is (2 - 2ρ + μ²(1+ρ²)/4)/n, of which the case ρ = 0 is Hedges and Olkin (1985). The bound exceeds a claim
+// variance of the estimate is (2 - 2ρ + μ²(1+ρ²)/4)/n. The case ρ = 0 is in Hedges and Olkin (1985). The bound exceeds a claim
 // of two thirds of the truth about as often as a normal variable that far out.
 func TestDistanceHasItsLevelAndPower(t *testing.T) {
 	t.Parallel()

@@ -22,8 +22,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// CanaryReport is what one run of full size tells of units that were in it or not, by the coins
-// of Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023).
+// CanaryReport holds how well one run of full size shows which units were in it. A coin decided for each unit:
+// Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023).
 type CanaryReport struct {
 	Algorithm string  `json:"algorithm"`
 	Data      string  `json:"data"`
@@ -33,12 +33,12 @@ type CanaryReport struct {
 	Seed      uint64  `json:"seed"`
 	Claimed   float64 `json:"claimed_epsilon"`
 	Delta     float64 `json:"delta"`
-	// Attacks are those that guess from the model alone and, where clients' vectors are summed, from
-	// all the sums.
+	// Attacks lists the attack that guesses from the model alone. If clients' vectors are summed, the attack that
+	// guesses from all the sums follows.
 	Attacks []CanaryAttack `json:"attacks"`
 }
 
-// CanaryAttack is how well an attacker guessed.
+// CanaryAttack counts the guesses of an attacker, and bounds ε by them.
 type CanaryAttack struct {
 	From    string  `json:"from"`
 	Guesses int     `json:"guesses"` // the others are not guessed
@@ -57,8 +57,8 @@ type canary struct {
 // fewestCanaries is so many that a bound above 0 is possible at all shares that are guessed.
 const fewestCanaries = 100
 
-// Canaries audits an experiment by one run, in which n units are left out each with probability
-// one half. The attackers know all ratings, everything but the coins and the noise.
+// Canaries audits an experiment by one run that leaves out each of n units with probability
+// one half. The attackers know all ratings, and everything except the coins and the noise.
 func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryReport, error) {
 	if n < fewestCanaries {
 		return nil, config.Errorf("canaries is %d; there must be at least %d", n, fewestCanaries)
@@ -114,7 +114,7 @@ func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryR
 	return r, nil
 }
 
-// toss draws the canaries among those that are trained on, and their coins.
+// toss draws n canaries among the units that are trained on, and a coin for each.
 func toss(e *experiment.Experiment, n int) ([]canary, error) {
 	random := entropy.Public(algorithm.Seed.Of(e.Config), "audit/canaries")
 	var all []canary

@@ -15,8 +15,8 @@ import (
 )
 
 // scoreModel scores canaries by how much better the final model predicts their ratings than the
-// start did. Users and user parties fit to the shared model what they keep: the attacker, who has the
-// ratings, does the same. What item parties end with is published.
+// start did. Users and user parties fit their own part of the model to the shared part. The attacker has the
+// ratings and does the same. Item parties publish their final part.
 func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shared []byte, list []canary) error {
 	workers := full.Workers()
 	fitted := func(shared func(*experiment.Federation) []byte) (model.Predictor, error) {
@@ -57,8 +57,8 @@ func scoreModel(full, run *experiment.Experiment, f *experiment.Federation, shar
 	return nil
 }
 
-// summed is a strategy that notes of every sum that it absorbs what the attacker makes of it: what
-// is left after all that is known is taken out, and of each canary half of what it would send.
+// summed is a strategy that notes the attacker's view of every sum that it absorbs. The view holds the rest of the
+// sum after everything known is taken out, and half of each canary's possible contribution.
 type summed struct {
 	server.Strategy
 	shadows []algorithm.Trainer // of all users, with all their ratings
@@ -73,7 +73,7 @@ type summed struct {
 type summedEvent struct {
 	left   []float64
 	weight float64           // one over the variance of the noise
-	sent   []protocol.Vector // by canary, if it is in; an empty one of who was lost
+	sent   []protocol.Vector // by canary, if it is in; empty if its client was lost
 }
 
 func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*summed, error) {
@@ -92,7 +92,7 @@ func newSummed(full *experiment.Experiment, s server.Strategy, list []canary) (*
 	return x, nil
 }
 
-// Absorb implements server.Strategy.
+// Absorb notes the attacker's view of the sums before the wrapped strategy absorbs them.
 func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
 	sent := make([][]protocol.Vector, len(s.shadows))
 	errs := make([]error, len(sent))
@@ -130,9 +130,9 @@ func (s *summed) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runne
 // rounds of conjugate gradients: canaries are far fewer than coordinates, so that more change no rank.
 const solverSteps = 40
 
-// scores are how far each canary is likelier to be in than not: the mean of a coin of ±1/2, of
-// variance 1/4, given all sums, for normal noise. It solves (XWXᵀ + 4)β = XWr by conjugate
-// gradients, where rows of X are what canaries send, W is one over the variances and r is what is left of sums.
+// scores returns for each canary the mean of its coin, ±1/2 of variance 1/4, given all sums, for normal noise.
+// A score above 0 says that the canary is likelier in than out. scores solves (XWXᵀ + 4)β = XWr by conjugate
+// gradients. The rows of X are the canaries' vectors, W is one over the variances, and r is the rest of the sums.
 func (s *summed) scores() []float64 {
 	n := len(s.events[0].sent)
 	beta, direction := make([]float64, n), s.gather(func(e summedEvent) []float64 { return e.left })

@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// The oracle adds up probabilities of a binomial law by their definition: with δ = 0 the chance
-// is that of v or more, and δ adds 2mδ times the largest mean of those just below v (theorem 5.2).
+// The oracle adds up probabilities of a binomial law by their definition. With δ = 0 the chance is the chance of
+// v or more right guesses. δ adds 2mδ times the largest mean of the probabilities just below v (theorem 5.2).
 func TestChance(t *testing.T) {
 	pmf := func(k, n int, p float64) float64 {
 		x := math.Pow(p, float64(k)) * math.Pow(1-p, float64(n-k))
@@ -42,8 +42,8 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// Randomized response of a known ε is above its bound in at most 5% of 1,000 trials; 62 or more
-// would be seen once in 25 times at exactly 5%, and 24 of 300 once in 60. The seed is fixed.
+// The bound of randomized response exceeds the known ε in at most 5% of 1,000 trials. At exactly 5%, 62 or more
+// would be seen once in 25 times, and 24 of 300 once in 60. The seed is fixed.
 func TestGuessesAreRarelyTooGood(t *testing.T) {
 	const m, epsilon = 200, 1.
 	trials, most := effort.Of(300, 1000, 1000), effort.Of(23, 62, 62)

@@ -6,17 +6,17 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// familyDeltas are those at which a trade-off is compared with counts. Success with rates of some
-// per cent and more shows at large ones.
+// familyDeltas lists the δ at which a trade-off is compared with counts. Success with rates of some
+// per cent and more shows at large δ.
 var familyDeltas = []float64{1e-3, 1e-2, 0.05, 0.15, 0.35, 0.6}
 
 // familySteps of halving an interval of noise multipliers of 16 to 1 place it within 0.6%.
 const familySteps = 9
 
 // family prices success against noised steps on samples by the same steps with more noise or
-// less: what is looked for is the most noise with which an attacker could be so successful, and its price
-// is that of the claim, by the tightest accountant. Its curve of trade-offs is one of tails, which no normal
-// curve has. As pld errs to the side of more ε, the bound errs to that of less.
+// less. It searches for the most noise with which an attacker could be so successful. The price is the ε of steps
+// with that noise, at the δ of the claim, by the tightest accountant (pld). No normal curve has the tails of the
+// trade-off curve of such steps. Since pld overstates ε, the bound errs on the low side.
 func family(events []dp.Event, delta float64) price {
 	costs := map[[2]float64]float64{} // thresholds ask for the same factors again and again
 	scaledCost := func(factor, delta float64) float64 {

@@ -72,10 +72,9 @@ func everyBatch(p *protocol.Plan) {
 	}
 }
 
-// untold has each client add 1/N of the noise, as if nobody could be lost.
+// untold has each client add 1/N of the noise, as if no client could be lost.
 func untold(p *protocol.Plan) { p.Cohort.Tolerance = 0 }
 
-// everybody is that nobody was lost.
 func everybody(p *protocol.Plan, _ int) int { return p.Cohort.Clients }
 
 // wrongWay keeps of the noise what was to be taken back, and takes back what was to stay.
@@ -111,8 +110,8 @@ func twice(e *experiment.Experiment) (float64, error) {
 	return cost.Epsilon, err
 }
 
-// unitRatings is how much noise the multi-task paper's public code adds to moments, over what
-// they need: as if centred ratings were from -1 to 1 (docs/divergence.md).
+// unitRatings returns the factor by which the multi-task paper's public code scales the variance of the noise that
+// moments need. It adds noise as if centred ratings were from -1 to 1 (docs/divergence.md).
 func unitRatings(r protocol.Release) float64 {
 	if r.Name != kernel.Moments {
 		return 1

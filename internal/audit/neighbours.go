@@ -25,7 +25,7 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Comparison is what two runs show that differ in one unit.
+// Comparison holds the differences between the views of two runs whose data differ in one unit.
 type Comparison struct {
 	Algorithm string  `json:"algorithm"`
 	Unit      dp.Unit `json:"unit"`
@@ -44,11 +44,11 @@ type Compared struct {
 // kinds of what is seen, in the order of a comparison.
 var kinds = []string{"settings", "plans and charges", "file names", "messages and sizes", "log lines", "rounds and their times", "models"}
 
-// Neighbours runs an experiment twice, the second time with one unit emptied: user 0, or
-// the first rating that is trained on, or with another label of that. The noise is the same, and the server of the second
-// run is handed the noised sums of the first, so that all that is left to differ is what the
-// noise does not cover. All of that must be the same, byte for byte: settings, plans, charges, names of
-// files, every message with its size and time on the virtual clock, what parties log, and the model. Of messages, the noised
+// Neighbours runs an experiment twice, the second time with one unit emptied. The unit is user 0, or the first
+// rating that is trained on; an example gets another label instead. The noise is the same, and the server of the
+// second run is handed the noised sums of the first. So the runs can differ only in things that the noise does not
+// cover. All of these must be the same, byte for byte: settings, plans, charges, names of files, log lines of
+// parties, the model, and every message with its size and time on the virtual clock. In messages, the noised
 // integers of sums and of the clients that hold the unit may differ. The contributions of all other clients may not.
 func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error) {
 	full, err := Open(said)
@@ -89,9 +89,8 @@ func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error)
 	return c, nil
 }
 
-// emptied is the data with one unit emptied. Who there is, and which ratings of others are
-// trained on, stays. Of an example, whose label alone is private, another label takes its place: the end of the scale that
-// is farther from it.
+// emptied returns the data with one unit emptied. The set of users, and the training ratings of other users, stay.
+// Of an example only the label is private: emptied replaces it by the end of the scale that is farther from it.
 func emptied(e *experiment.Experiment) (*dataset.Set, error) {
 	train := e.Split.Train
 	first := slices.Index(train.User, 0)
@@ -213,7 +212,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 	return w, err
 }
 
-// opened notes what is fixed before anybody trains.
+// opened notes everything that is fixed before the first party trains.
 func (w *witness) opened(e *experiment.Experiment) error {
 	for _, line := range bytes.Split(e.Config.YAML(), []byte("\n")) {
 		w.note("settings", "%s", line)
@@ -226,7 +225,7 @@ func (w *witness) opened(e *experiment.Experiment) error {
 	if err != nil {
 		return err
 	}
-	f.Data, f.Encoder = f.Data.Public(), nil // these are what is marked as uncovered
+	f.Data, f.Encoder = f.Data.Public(), nil // the forecast marks the rest of Data, and Encoder, as uncovered by ε
 	text, err := json.Marshal(f)
 	w.note("plans and charges", "%s", text)
 	w.note("file names", "%s", filepath.Base(results.DefaultName(e)))
@@ -268,14 +267,14 @@ func lengths(list [][]byte) [][]byte {
 	return out
 }
 
-// absorbing is a strategy whose sums are noted, or replaced by those of another run.
+// absorbing is a strategy that notes its sums. If replay is set, it absorbs the sums of another run instead.
 type absorbing struct {
 	server.Durable
 	witness *witness
 	replay  []protocol.Sums // nil: none
 }
 
-// Absorb implements server.Strategy.
+// Absorb replaces the sums if there is a replay, notes them, and passes them to the wrapped strategy.
 func (s *absorbing) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
 	n := len(s.witness.sums)
 	if s.replay != nil && n < len(s.replay) {

@@ -45,8 +45,8 @@ func TestNeighboursDifferInNothingElse(t *testing.T) {
 	}
 }
 
-// What is not covered is seen: where the server absorbs its own sums, models and broadcasts
-// differ, and where another user is there, so does what follows from how many there are.
+// The comparison sees differences that the noise does not cover. If the server absorbs its own sums, models and
+// broadcasts differ. If there is another user, everything computed from the number of users differs too.
 func TestDifferencesAreSeen(t *testing.T) {
 	full := open(t, "algorithm=lfl-sgdmf rounds=3")
 	set, err := emptied(full)

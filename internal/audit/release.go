@@ -18,17 +18,17 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// auditor makes the releases of an experiment again and again. The first client has the unit, of those that take turns one
-// that has the most. The last of the others collude: whoever sees all they see takes their noise out of every sum,
-// so they are counted and add nothing. What the others send beside noise is known to the worst
-// attacker and taken out likewise: they send zero.
+// auditor makes the releases of an experiment again and again. The first client holds the unit. If clients take turns,
+// it is a client with the most turns. The last of the others collude: an attacker that sees their view takes their
+// noise out of every sum, so they are counted and add nothing. The worst attacker knows everything that the others
+// send except noise, and takes it out too: they send zero.
 type auditor struct {
 	e        *experiment.Experiment
 	cfg      Config
 	plans    []*protocol.Plan      // of all attempts that ask the unit's client
-	clients  [][]protocol.ClientID // of each plan, those that are honest, the unit's first
+	clients  [][]protocol.ClientID // of each plan, the honest clients, the unit's first
 	shifts   [][][]int64           // of each plan and release, what the unit adds
-	samplers []*client.Samplers    // of each plan; those of a step share theirs
+	samplers []*client.Samplers    // of each plan; the plans of a step share one
 	target   target
 	noise    string
 	released int  // vectors in a run
@@ -89,7 +89,7 @@ func mostTurns(e *experiment.Experiment) protocol.ClientID {
 	return protocol.ClientID(slices.Index(turns, slices.Max(turns)))
 }
 
-// honest are the clients that a round goes on with, but for those that collude: the unit's, and others that are asked.
+// honest returns the honest clients of a round, without the colluding ones: first the unit's, then others of the chosen.
 func honest(p *protocol.Plan, unit protocol.ClientID) []protocol.ClientID {
 	c := p.Cohort
 	others := slices.DeleteFunc(p.Setup().Chosen(), func(id protocol.ClientID) bool { return id == unit })
@@ -189,7 +189,7 @@ func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
 	})}
 }
 
-// hear has the client take a message, and is what it answers.
+// hear has the client take a message, and returns its answer.
 func (p *party) hear(m protocol.Message) (protocol.Message, error) {
 	in := protocol.Input(protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.ClientParty(p.id), Message: m}})
 	for {

@@ -32,8 +32,9 @@ type Report struct {
 
 	// Attack is the statistic that gave the bound.
 	Attack string `json:"attack"`
-	// Bound is the lower bound on ε at 95%. Point is the estimate without a margin. Distance is how many standard deviations apart the
-	// mean log-likelihood ratios of all runs are. It is 0 for steps on samples, which have no normal curve.
+	// Bound is the lower bound on ε at 95%. Point is the estimate without a margin. Distance is the distance between the
+	// mean log-likelihood ratios of the two worlds, in standard deviations. Distance is 0 for steps on samples, which
+	// have no normal curve.
 	Bound    float64 `json:"bound"`
 	Point    float64 `json:"point"`
 	Distance float64 `json:"distance"`

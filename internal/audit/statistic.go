@@ -36,7 +36,7 @@ func apply(of func(view) float64, views *[worlds][]view) *half {
 }
 
 // discriminant is Fisher's: the inverse of the covariance within worlds times the difference
-// of their means. What never varies gets no weight.
+// of their means. A feature that never varies gets no weight.
 func discriminant(views *[worlds][]view) [features]float64 {
 	var mean [worlds][features]float64
 	for w, all := range views {

@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// steps watches the noised steps of parties that noise their own training, all of a run. What
-// leaves a party follows from them.
+// steps watches all noised steps of a run, of parties that noise their own training. Everything
+// that leaves a party follows from these steps.
 func (a *auditor) steps(world int, sources func(party string) entropy.Source) (view, error) {
 	var v view
 	n := a.e.Schedule.Noise()

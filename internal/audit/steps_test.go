@@ -10,10 +10,9 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// A watched step goes 1 sensitivity towards the unit in a share q of the samples, by the
-// definition of the sampled Gaussian mechanism, and noise has deviation z: its mean and variance
-// are q and z² + q(1-q) with the unit, 0 and z² without. Each is within five standard errors, which
-// happens to all but one in a million; the seed is fixed.
+// By the definition of the sampled Gaussian mechanism, a watched step moves 1 sensitivity towards the unit in a
+// share q of the samples. Its noise has deviation z. So its mean and variance are q and z² + q(1-q) with the unit,
+// 0 and z² without. Each must be within five standard errors, which fails once in a million; the seed is fixed.
 func TestWatchedStepsReachTheirBound(t *testing.T) {
 	n := effort.Of(500, 1000, 4000)
 	for _, settings := range []string{

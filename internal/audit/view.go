@@ -15,22 +15,22 @@ const (
 	features
 )
 
-// view is what the attacker makes of a run: the logarithm of the ratio of likelihoods under
-// the stated law of all that was released, which adds up over releases since their noise is
-// independent, and the features, of which it learns whether they tell more.
+// view holds the attacker's numbers of a run. likelihood is the logarithm of the likelihood ratio of everything
+// released, under the stated law. It adds up over releases, since their noise is independent. The attacker learns
+// whether the features tell more.
 type view struct {
 	likelihood float64
 	feature    [features]float64
 }
 
-// adversaryView is what server and aggregator see of one attempt: of each release the sum of the
-// masked inputs of honest clients, and what was taken back.
+// adversaryView is the view of server and aggregator of one attempt. For each release it holds the sum of the
+// masked inputs of honest clients, and the noise that was taken back.
 type adversaryView struct {
 	plan      *protocol.Plan
 	shifts    [][]int64
-	survivors int // with those that collude
-	silent    int // of them, honest ones that took nothing back
-	answered  int // honest ones that did
+	survivors int // with the colluding clients
+	silent    int // honest survivors that took no noise back
+	answered  int // honest survivors that took noise back
 	sums      [features][][]int64
 }
 
@@ -58,8 +58,8 @@ func newAdversaryView(p *protocol.Plan, shifts [][]int64, lost []loss) *adversar
 
 func (s *adversaryView) hear(input []protocol.Integers) { s.add(inputs, input) }
 
-// takeBack notes what a client took back. Changes of replaced noise are summed under masks:
-// nobody sees one client's.
+// takeBack notes what a client took back. Changes of replaced noise are summed under masks,
+// so no party sees one client's change.
 func (s *adversaryView) takeBack(targets bool, removal []protocol.Integers) {
 	if targets && s.plan.Releases[0].Noise.Kind != protocol.TwoRound {
 		s.add(own, removal)

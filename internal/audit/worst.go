@@ -19,12 +19,12 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// The federation that is audited. What a release hides does not depend on how many items and
-// clients there are, but for the clients that share its noise: few are audited fast.
+// The size of the audited federation. The privacy of a release does not depend on the numbers of items and clients,
+// except the clients that share its noise. A small federation is audited fast.
 const (
 	Users = 12
 	Items = 3
-	// Parties is how many organisations there are, where organisations are clients.
+	// Parties is the number of organisations, if organisations are clients.
 	Parties = 2
 )
 
@@ -118,12 +118,12 @@ func sampled(r protocol.Release) float64 {
 	return r.Noise.SamplingRate
 }
 
-// Finish implements client.Trainer.
+// Finish does nothing: the target has no model to finish.
 func (target) Finish([]byte, protocol.Runner) error { return nil }
 
-// worst is the longest vector that the bounds of a release allow, on as few coordinates as
-// they allow: against noise that is alike on all of them the length is what tells worlds
-// apart, and of vectors of one length the L1 norm, which is least so.
+// worst returns the longest vector that the bounds of a release allow, on as few coordinates as
+// they allow. If the noise is alike on all coordinates, the length tells the worlds apart. Among vectors of one
+// length the L1 norm matters, and it is least on few coordinates.
 func worst(r protocol.Release) protocol.Vector {
 	most := func(bound float64) float64 {
 		if bound == 0 {

@@ -36,8 +36,8 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// The audited federation has 36 ratings, of which a test part of a tenth is empty for some seeds: any seed can be audited, by clients of
-// either kind.
+// Every seed can be audited, with users or organisations as clients. The federation has only 36 ratings, so a test
+// part of a tenth is empty for some seeds.
 func TestEverySeedCanBeAudited(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []string{"algorithm=lfl-sgdmf", "algorithm=vfl-sgdmf", "algorithm=private-item-bias split.validation=0.1"} {

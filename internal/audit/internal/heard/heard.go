@@ -7,7 +7,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Inputs are the clients whose masked input came, by round: those that are in its sum.
+// Inputs holds the clients whose masked input arrived, by round. These clients are in the sum of the round.
 type Inputs map[uint64]map[protocol.ClientID]bool
 
 // Hear notes who sends a masked input. It is for sim.Config.Sent.
