@@ -43,11 +43,19 @@ func writeRows(tb testing.TB, set *dataset.Set, name, header, sep string) string
 	return file
 }
 
-// BenchmarkLoad loads a million ratings in every format, in canonical order and in none. Beside the speed, of all loads, it
-// reports the nanoseconds a rating of the shortest, and how many times as long that is as what a load cannot do without or
-// could not beat, the shortest of five each: to read the file as the scanner does (of-read) and by os.ReadFile (of-readfile), to
-// copy its bytes in memory (of-copy), to count its lines (of-count), to hash the ratings (of-hash), and to unpack an archive
-// (of-unpack). FEDSIM_TEST_LONG=load makes it ten million.
+// BenchmarkLoad loads a million ratings in every format, in canonical order and in none. It reports
+// the speed of all loads and the nanoseconds per rating of the shortest load. It also reports the
+// shortest load as a multiple of steps that a load cannot do without or cannot beat, each the shortest
+// of five:
+//
+//   - of-read: read the file as the scanner does,
+//   - of-readfile: read the file with os.ReadFile,
+//   - of-copy: copy its bytes in memory,
+//   - of-count: count its lines,
+//   - of-hash: hash the ratings,
+//   - of-unpack: unpack an archive.
+//
+// FEDSIM_TEST_LONG=load makes it ten million ratings.
 func BenchmarkLoad(b *testing.B) {
 	shape := "ml-1m"
 	if effort.Load() {

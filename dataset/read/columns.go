@@ -153,8 +153,9 @@ func publishedHeader(header [][]byte, c Columns) (format, columns, bool) {
 	return format{}, columns{}, false
 }
 
-// findColumns finds those of a format, and lists what the header lacks. Without ratings it
-// is a file of clicks, and timestamps need not be there; unless they are asked for by name.
+// findColumns finds the columns of a format, and lists the columns that the header lacks. A file
+// without a column of ratings is a file of clicks. Its timestamps may be missing too, unless the
+// options ask for them by name.
 func findColumns(header [][]byte, f format, c Columns) (cols columns, missing []string, err error) {
 	cols = columns{count: len(header), want: "as in the header"}
 	for _, column := range []struct {

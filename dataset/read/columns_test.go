@@ -202,7 +202,7 @@ func TestOwnFilesRefused(t *testing.T) {
 	}
 }
 
-// TestOpenPipe: "-" is what is piped in, byte for byte as from a file.
+// TestOpenPipe: "-" reads the piped text, byte for byte as from a file.
 func TestOpenPipe(t *testing.T) {
 	text, err := os.ReadFile("testdata/good/generic.csv")
 	if err != nil {

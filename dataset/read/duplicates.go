@@ -12,7 +12,7 @@ import (
 // Duplicates says what becomes of several records of one user and one item.
 type Duplicates string
 
-// What becomes of them. The zero value is DuplicatesError.
+// Rules for duplicates. The zero value is DuplicatesError.
 const (
 	// DuplicatesError refuses the file.
 	DuplicatesError Duplicates = "error"
@@ -25,9 +25,10 @@ const (
 	DuplicatesCount Duplicates = "count"
 )
 
-// merge makes one record of those of each pair: perm, which sorts the ratings, with the last of
-// each in the file only, whose value and time become those of all. The time is the latest of
-// them. A pair is one of the test file where any of its records is.
+// merge makes one record of all records of a pair. perm sorts the ratings. merge returns perm with
+// only the last record in the file of each pair, and sets that record's value by the rule
+// t.duplicates. Its time becomes the latest time of the pair, except with DuplicatesLast. If any
+// record of a pair is in the test file, its last record is, because test records come last.
 func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
 	var out []int32
 	for from := 0; from < len(perm); {

@@ -30,7 +30,7 @@ type featureColumns struct {
 	count                 int
 }
 
-// file adds the categories of a file; of FILE.csv:NAME the one of that name.
+// file adds the categories of a file; with FILE.csv:NAME it adds the category of that name only.
 func (r *featureReader) file(path string) error {
 	only := ""
 	if at := strings.LastIndexByte(path, ':'); at > 0 && strings.HasSuffix(strings.ToLower(path[:at]), ".csv") {
@@ -89,8 +89,7 @@ func (r *featureReader) read(file, only string, in io.Reader) error {
 	}
 }
 
-// featureHeader finds the columns. One that is neither of them is an error: it may be a
-// weight that is misspelt.
+// featureHeader finds the columns. An unknown column is an error: it may be a misspelt weight.
 func featureHeader(header [][]byte) (featureColumns, error) {
 	if len(header) == 0 {
 		return featureColumns{}, fmt.Errorf("the file is empty; its first line must be a header: %s", wantFeatures)
@@ -128,7 +127,7 @@ type featureRows struct {
 	left   int // rows skipped
 }
 
-// featureKey is what may be said once.
+// featureKey identifies a row; a file may state it once.
 type featureKey struct{ item, category, value string }
 
 // add adds one row.

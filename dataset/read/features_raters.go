@@ -5,8 +5,8 @@ import "fmt"
 // featureRater is the category that the ratings of public users are.
 const featureRater = "rater"
 
-// raters adds the ratings of public users. A rating that is not above 0 cannot be a weight, and
-// is left out; so is everybody of whom nothing is left.
+// raters adds the ratings of public users. A rating that is not above 0 cannot be a weight and is left
+// out. A user without a remaining rating is left out too.
 func (r *featureReader) raters() error {
 	public := r.set.Raters
 	t, err := r.category(featureRater, "public users")

@@ -38,9 +38,9 @@ func csvFile(tb testing.TB, text string) string {
 	return file
 }
 
-// The content is that of movieLensSet, written out by hand: movies 2, 3, 5 and 10 are
-// of 1995, no year, 1990 and 2002; the first has three genres, the second none. The
-// file's rows are in no order, and its values are integers in one category.
+// The expected content is movieLensSet, written out by hand: movies 2, 3, 5 and 10 are of 1995, no
+// year, 1990 and 2002; the first has three genres, the second none. The file's rows are in no order,
+// and its values are integers in one category.
 func TestFeatures(t *testing.T) {
 	set := open(t, "testdata/good/movielens", Options{})
 	file := csvFile(t, "value,weight,ITEM_ID,category\r\n10,.5,10,similar\n9,2,10,similar\n\n"+
@@ -123,8 +123,8 @@ func TestFeaturesDigest(t *testing.T) {
 	}
 }
 
-// TestFeaturesOfUnknownItems: without a list of items, rows about items that nobody
-// rated are skipped, and no value or category is left that only they had.
+// TestFeaturesOfUnknownItems: without a list of items, rows about unrated items are skipped, and
+// values and categories of those items alone are dropped.
 func TestFeaturesOfUnknownItems(t *testing.T) {
 	set := open(t, "testdata/good/no-movies", Options{}) // rated are 2, 3 and 10
 	with := itemFeatures(t, set, csvFile(t, "item_id,category,value\n5,cast,x\n2,cast,y\n5,director,z\n"))
@@ -138,8 +138,8 @@ func TestFeaturesOfUnknownItems(t *testing.T) {
 	}
 }
 
-// One category of a file is what a file of its rows alone is; another of the same file goes with it; one that is not
-// there is an error that says which are.
+// One category of a file has the features of a file with its rows alone. Two categories of one file
+// can be read together. The error of a missing category lists the categories that the file has.
 func TestFeaturesOfOneCategory(t *testing.T) {
 	set := open(t, "testdata/good/movielens", Options{})
 	const header, cast, rest = "item_id,category,value\n", "2,cast,x\n3,cast,y\n", "2,director,z\n"
@@ -254,7 +254,8 @@ func TestFeaturesOfManyCategories(t *testing.T) {
 	}
 }
 
-// Nor has a value that is a number a list as long as that: 16 MB for each category, of 20 bytes in the file.
+// A value that is a large number does not allocate a list of that length: 16 MB for each category,
+// from 20 bytes in the file.
 func TestFeaturesOfLargeNumbers(t *testing.T) {
 	r := featureReader{set: open(t, "testdata/good/movielens", Options{}), from: make(map[string]string)}
 	if err := r.read("mine.csv", "", strings.NewReader("item_id,category,value\n2,c,4194303\n3,c,7\n3,d,4194303\n5,c,4194303\n")); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// FNV-1a of one zero byte, which is what stands between an empty name and an empty word, is 0xaf63bd4c8601b7df by its published parameters.
+// The bytes of an empty name and an empty word are one zero byte, the separator. Its FNV-1a hash is
+// 0xaf63bd4c8601b7df by the published parameters.
 func TestHashField(t *testing.T) {
 	f, err := dataset.HashField("f", []string{"x", "y", "x", ""}, 1000)
 	if err != nil || f.Values[0] != f.Values[2] || f.Values[0] == f.Values[1] {
@@ -28,8 +29,9 @@ func TestHashField(t *testing.T) {
 	}
 }
 
-// The table by hand: cities in their order as text and one more value for the missing one; ages in bins, where 32 numbers have one each; a
-// constant column is no field. What is private is in no column and no public field.
+// The table by hand: cities are in text order, with one more value for the missing one; ages are in
+// bins, and 32 numbers have a bin each; a constant column is no field. Private columns are in no
+// column and no public field.
 func TestFieldsOfATable(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("city,age,same,secret,pay\n")
@@ -102,8 +104,9 @@ func TestPrivateColumnsAreRefused(t *testing.T) {
 	}
 }
 
-// Labels are .8·e1 + .6·e2·e3 + noise with effects of variance 1 by construction, so of variance .64 + .36 + .01, but for how the values' effects fell. The second
-// term is uncorrelated with any one field.
+// Labels are 0.8·e1 + 0.6·e2·e3 + noise with effects of variance 1 by construction, so their variance
+// is 0.64 + 0.36 + 0.01, apart from the random draw of the values' effects. The second term is
+// uncorrelated with any one field.
 func TestSyntheticFields(t *testing.T) {
 	set, err := Open(t.Context(), "synthetic:fields-5000-private", Options{Fields: true})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 // folder is where the files of a set stand: a folder of the disk or of a zip archive.
 type folder interface {
-	// open opens a file of the folder and tells its size in bytes, 0 where that is
-	// unknown. The error of one that is not there wraps fs.ErrNotExist.
+	// open opens a file of the folder and returns its size in bytes, 0 where it is unknown. The error
+	// of a missing file wraps fs.ErrNotExist.
 	open(name string) (r io.ReadCloser, size int64, err error)
 	has(name string) bool
 	names() []string         // of its files, ascending
@@ -64,7 +64,7 @@ func (d diskFolder) open(name string) (io.ReadCloser, int64, error) {
 // standardInput is the spec of what is piped in.
 const standardInput = "-"
 
-// pipe is what is piped in, with nothing beside it.
+// pipe is a folder that holds the piped text alone.
 type pipe struct{ io.Reader }
 
 func (p pipe) path(string) string { return "standard input" }

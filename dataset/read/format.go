@@ -54,7 +54,7 @@ var (
 		user: "user id", item: "item id", min: 1, max: 5,
 		dialect: tabs, layout: "user id, item id, rating, timestamp, with tabs between", fields: 4, items: &uItem,
 	}
-	movieLens1M = format{ // as 10M but for the scale; only 1M comes with a list of users
+	movieLens1M = format{ // as 10M except for the scale; only 1M comes with a list of users
 		user: "UserID", item: "MovieID", min: 1, max: 5,
 		dialect: colons, layout: "UserID::MovieID::Rating::Timestamp", fields: 4, beside: "users.dat", items: &moviesDat,
 	}
@@ -71,7 +71,7 @@ var (
 		dialect: tabs, layout: "user, song, plays, with tabs between", fields: 3, file: "train_triplets.txt",
 	}
 
-	// movieTweetings looks like MovieLens 10M, but for the ids of IMDb.
+	// movieTweetings looks like MovieLens 10M, except for the ids of IMDb.
 	movieTweetings = format{
 		name: "MovieTweetings", user: "user_id", item: "movie_id", min: 0, max: 10,
 		dialect: colons, layout: "user_id::movie_id::rating::rating_timestamp", fields: 4, items: &moviesDat, ids: isIMDb,

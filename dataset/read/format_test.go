@@ -57,7 +57,7 @@ var formatSets = []dataset.Set{
 		},
 		UserIDs: []string{"1", "2"}, ItemIDs: []string{"133", "720"},
 	},
-	{ // the first user and songs are those of the published file
+	{ // the first user and songs are as in the published file
 		Name: "msd", Min: 1, Max: 10_000,
 		Ratings: dataset.Ratings{
 			Users: 2, Items: 2,

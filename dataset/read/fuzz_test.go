@@ -31,8 +31,8 @@ func addSeeds(f *testing.F, choice func(name string) int, extensions ...string) 
 	}
 }
 
-// FuzzReadRatings: no text makes the reader of any format panic; what it accepts is
-// what strings.Split and strconv read, sorted and without a pair twice.
+// FuzzReadRatings: no text makes the reader of any format panic. Ratings that it accepts equal what
+// strings.Split and strconv read, are sorted, and hold no pair twice.
 func FuzzReadRatings(f *testing.F) {
 	names := []string{"mine.csv", "ratings.dat", "train_triplets.txt"} // LibimSeTi and plays are known by the latter two
 	addSeeds(f, func(name string) int { return slices.Index(names, name) }, ".csv", ".dat", ".data", ".tsv", ".txt")
@@ -119,8 +119,8 @@ func checkLocated(t *testing.T, err error, text []byte) {
 	}
 }
 
-// checkValues compares the ratings in file order with those that the standard library
-// reads: lines split at the separator, numbers by strconv.
+// checkValues compares the ratings in file order with the values that the standard library reads:
+// lines split at the separator, numbers by strconv.
 func checkValues(t *testing.T, text []byte, read *table) {
 	t.Helper()
 	if bytes.ContainsAny(text, "\"\r") {

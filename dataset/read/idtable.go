@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// maxSmall bounds the integer ids that are looked up in a list. Those of published
-// sets are below it, and the list is 16 MB at most.
+// maxSmall bounds the integer ids that are looked up in a list. Integer ids of published sets are
+// below it, and the list takes at most 16 MB.
 const maxSmall = 1 << 22
 
 // idTable numbers the ids of a source in the order of their first appearance.

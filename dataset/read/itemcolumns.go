@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// itemsCSV lists items beside ratings that are nobody's format.
+// itemsCSV lists items beside ratings of a format without a list of its own.
 var itemsCSV = itemFormat{file: "items.csv", id: "item", dialect: commas}
 
 // maxItemColumns bounds what a file of a few items can make of memory.

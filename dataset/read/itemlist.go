@@ -9,8 +9,9 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// ListedItems reads a list of items, an id a line, and returns those that the set has, ascending. Empty lines are skipped, and so
-// are ids that the set does not have; a list of which none is left is an error, and so is one that names an item twice.
+// ListedItems reads a list of items, one id per line, and returns the items that the set has,
+// ascending. It skips empty lines and ids that the set does not have. A list without any item of the
+// set is an error, and so is a list that names an item twice.
 func ListedItems(s *dataset.Set, path string) ([]int32, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

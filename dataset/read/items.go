@@ -23,7 +23,7 @@ type features struct {
 	years   []int
 	columns []dataset.ItemColumn
 
-	listed, rated int // items of a list, and those of them with a rating
+	listed, rated int // items of a list, and listed items with a rating
 	notices       []dataset.Notice
 }
 
@@ -70,11 +70,11 @@ var flaggedGenres = [...]string{
 
 var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
 
-// Items opens the list of items of a folder, movies.csv, movies.dat, u.item or items.csv,
-// whether or not ratings stand beside it: the catalogue of those who hold no ratings.
-// The set has no ratings and no users. Its items and features, in their order, are
-// those that [Open] finds where no rated item is missing from the list; its scale is
-// that of the format, or that of the options, of which nothing else has a meaning.
+// Items opens the list of items of a folder: movies.csv, movies.dat, u.item or items.csv. Ratings may
+// stand beside it or not; an organisation without ratings reads its catalogue so. The set has no
+// ratings and no users. Its items and features equal, in order, what [Open] finds where the list
+// contains every rated item. Its scale comes from the options, or else from the format. Of the other
+// options Items uses Columns.Item alone.
 func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
 	d := diskFolder(dir)
 	f, err := findItems(d)
@@ -108,7 +108,7 @@ func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
 	return set, nil
 }
 
-// itemNames are what an items.csv may call the ids of items.
+// itemNames returns the names that the id column of an items.csv may have.
 func (o Options) itemNames(f format) []string {
 	var names []string
 	for _, name := range []string{o.Columns.Item, f.item, "item", "item_id", "itemId", "movie_id", "id"} {
@@ -141,11 +141,11 @@ func findItems(d diskFolder) (format, error) {
 	}
 }
 
-// readItems reads a file of items. It adds those that have no rating to the
-// items, and returns the features of all by their number: items that the file
-// does not list keep an empty title, no genre and year 0.
+// readItems reads a file of items. It adds items without a rating to the items, and returns the
+// features of all items by their number. An item that the file does not list keeps an empty title, no
+// genre and year 0.
 //
-// names are what an items.csv may call the ids.
+// names lists the names that the id column of an items.csv may have.
 func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idTable, names []string) (features, error) {
 	f, s, notices, err := f.begin(ctx, file, r, names)
 	if err != nil {
@@ -156,7 +156,7 @@ func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, it
 	for _, name := range f.columns {
 		out.columns = append(out.columns, dataset.ItemColumn{Name: name, Values: make([][]string, n)})
 	}
-	lines := make([]int, n) // line of each item, 0 for one that has none so far
+	lines := make([]int, n) // line of each item, 0 while it has none
 	for {
 		record, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -293,8 +293,7 @@ func (f *itemFormat) text(field []byte) (string, error) {
 	return string(runes), nil
 }
 
-// reorder returns the features with those of item i at rank[i]. Without
-// features there are none after it either.
+// reorder returns the features with item i moved to rank[i]. Without features it returns none.
 func (f features) reorder(rank []int32) features {
 	if f.titles == nil {
 		return features{}
@@ -323,7 +322,7 @@ func yearOf(title string) int {
 	return year
 }
 
-// noGenres is what MovieLens writes for a movie without genres.
+// noGenres marks a movie without genres in MovieLens.
 const noGenres = "(no genres listed)"
 
 // listedGenres splits "Comedy|Drama" in the third field; "(no genres listed)" and
@@ -381,7 +380,7 @@ func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
 	return nil
 }
 
-// rated is how many items have ratings, before a list adds others.
+// rated returns the number of items with ratings, before a list adds others.
 func (t *table) rated() int {
 	return len(t.items.names) - (t.features.listed - t.features.rated)
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// TestCatalogue: items are the listed and the rated, in the canonical order of
-// both, and features follow their items. The content is copied by hand from
-// testdata/good/catalogue, where 2 and tt7 are listed but not rated, 9 is rated
-// but not listed, and tt7 makes the order that of text.
+// TestCatalogue: items are the listed and the rated, in the canonical order of both, and features
+// follow their items. The content is copied by hand from testdata/good/catalogue, where 2 and tt7 are
+// listed but not rated, 9 is rated but not listed, and tt7 makes the order textual.
 func TestCatalogue(t *testing.T) {
 	got := *open(t, "testdata/good/catalogue", Options{})
 	got.Digest, got.Findings = "", nil
@@ -68,9 +67,9 @@ func TestCatalogueIsPublic(t *testing.T) {
 	}
 }
 
-// TestOpenItems: the catalogue without the ratings is the one with them, and is there
-// when nobody's ratings are. Of testdata/good/catalogue the rated but unlisted 9 is
-// missing; scales are those of the formats.
+// TestOpenItems: the catalogue read without ratings equals the catalogue read with them, and needs no
+// ratings file. In testdata/good/catalogue the rated but unlisted 9 is missing. Each scale is its
+// format's scale.
 func TestOpenItems(t *testing.T) {
 	items := func(dir string, o Options) *dataset.Set {
 		t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// sniffed is how much of JSON lines is read before the columns are settled, in bytes.
+// sniffed bounds the bytes of JSON lines that are read to settle the columns.
 const sniffed = 1 << 20
 
 // jsonLines are records of JSON lines: objects, one a line, whose names are the names of columns.
@@ -149,7 +149,7 @@ func pythonHint(line []byte) string {
 	return `; it looks like a dict of Python, convert it: python3 -c "import ast,json,sys; [print(json.dumps(ast.literal_eval(l))) for l in sys.stdin]" < FILE > ratings.jsonl`
 }
 
-// text is that of the next object.
+// text returns the text of the next object.
 func (j *jsonLines) text() ([]byte, error) {
 	if !j.array {
 		line, _, err := j.record()

@@ -36,12 +36,12 @@ func List() []Entry {
 		name, description string
 	}{
 		{movieLens, "MovieLens CSV", "a folder, zip archive or file: ratings.csv with userId,movieId,rating, and movies.csv, which lists the items"},
-		{movieLens10M, "MovieLens 10M", "likewise: ratings.dat with " + movieLens10M.layout + ", and movies.dat"},
-		{movieLens1M, "MovieLens 1M", "likewise, with a users.dat"},
-		{movieLens100K, "MovieLens 100K", "likewise: u.data with " + movieLens100K.layout + ", and u.item"},
-		{libimSeTi, "LibimSeTi", "likewise: ratings.dat with " + libimSeTi.layout},
-		{tasteProfile, "Million Song Dataset", "likewise: train_triplets.txt of the Taste Profile subset with " + tasteProfile.layout},
-		{genericCSV, "generic CSV", "likewise: any file with the columns user and item (or user_id and item_id), and rating unless it is of clicks; perhaps an items.csv with titles and features; also TSV, JSON lines, Parquet, .inter of RecBole"},
+		{movieLens10M, "MovieLens 10M", "a folder, zip archive or file: ratings.dat with " + movieLens10M.layout + ", and movies.dat"},
+		{movieLens1M, "MovieLens 1M", "the files of MovieLens 10M and a users.dat"},
+		{movieLens100K, "MovieLens 100K", "a folder, zip archive or file: u.data with " + movieLens100K.layout + ", and u.item"},
+		{libimSeTi, "LibimSeTi", "a folder, zip archive or file: ratings.dat with " + libimSeTi.layout},
+		{tasteProfile, "Million Song Dataset", "a folder, zip archive or file: train_triplets.txt of the Taste Profile subset with " + tasteProfile.layout},
+		{genericCSV, "generic CSV", "a folder, zip archive or file with the columns user and item (or user_id and item_id), and rating unless it is of clicks; perhaps an items.csv with titles and features. Also TSV, JSON lines, Parquet, .inter of RecBole"},
 	} {
 		list = append(list, Entry{Name: f.name, Description: f.description, Min: f.min, Max: f.max})
 	}

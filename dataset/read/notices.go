@@ -99,7 +99,7 @@ func (t *table) notifyAlike() {
 	}
 }
 
-// alike counts the ids that are another id but for zeros, with an example.
+// alike counts the ids that equal another id except for zeros, and returns an example.
 func (t *idTable) alike() (n int, example string) {
 	var other map[string]string // the first id of a plain form that is no id itself
 	for _, name := range t.names {

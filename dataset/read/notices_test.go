@@ -21,8 +21,8 @@ func openFails(t *testing.T, file string, o Options, want string) {
 	}
 }
 
-// TestNotices: what a file makes the reader drop, assume or merge is said once, with the count and the lines, which were
-// counted by hand, and nothing is said of a file without any of it.
+// TestNotices: the reader reports once what it drops, assumes or merges, with the count and the lines,
+// which were counted by hand. A file without any of it has no notice.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	scale := Options{Min: new(1.), Max: new(5.), MaybeTimes: true}
@@ -104,7 +104,7 @@ func TestDatesOfFiles(t *testing.T) {
 	openFails(t, mixed, Options{Times: true}, "r.csv:2: the date has the day first or the month")
 }
 
-// TestUnsignedParquet: ids without a sign are what they are in a text, copied by hand.
+// TestUnsignedParquet: unsigned ids read as they stand in a text, copied by hand.
 func TestUnsignedParquet(t *testing.T) {
 	t.Parallel()
 	type row struct {

@@ -31,9 +31,9 @@ func parseRating(b []byte) (float64, error) {
 	return v, nil
 }
 
-// parseShortDecimal parses digits with at most one point among or after them,
-// 16 bytes at most, the form of nearly every rating. The quotient of two integers
-// below 2^53 is rounded once, so the result is that of strconv.ParseFloat.
+// parseShortDecimal parses digits with at most one point among or after them, 16 bytes at most, the
+// form of nearly every rating. The quotient of two integers below 2^53 is rounded once, so the result
+// equals strconv.ParseFloat's.
 func parseShortDecimal(b []byte) (v float64, ok bool) {
 	if len(b) == 0 || len(b) > 16 || b[0] == '.' {
 		return 0, false

@@ -1,27 +1,29 @@
-// Package read opens sets of ratings. It reads every format of MovieLens, LibimSeTi, the Million Song Dataset's plays, RecBole, CSV,
-// JSON lines and Parquet, from folders, zip archives and pipes, and lists of items and files of item features beside them. It verifies
-// copies of published sets. A spec takes one way:
+// Package read opens sets of ratings. It reads every format of MovieLens, LibimSeTi, the Million Song
+// Dataset's plays, RecBole, CSV, JSON lines and Parquet, from folders, zip archives and pipes. It also
+// reads lists of items and files of item features beside them, and verifies copies of published sets.
+// A spec takes one way:
 //
 //	spec -> source (source.go, zip.go)       a folder, an archive, a file or a pipe
 //	     -> rows (sniff.go)                  what the file is, and an opener for it: scanner, JSON lines or Parquet
 //	     -> table (table.go)                 ids, ratings and times, in the order of the file
 //	     -> set (order.go)                   in canonical order, with its digest
 //
-// A format of ratings is a row of a table (format.go). Generated and packed sets are opened by packages synthetic and pack. This package
-// never downloads anything, and writes nothing but packed files ([PackFile]).
+// A format of ratings is a row of a table (format.go). Generated and packed sets are opened by
+// packages synthetic and pack. This package never downloads anything, and writes nothing but packed
+// files ([PackFile]).
 //
-// What it promises, beside what every set does:
+// The package makes two promises beside the promises of every set:
 //
 //   - The items of a set are a public catalogue where the source has one: a movies.csv,
 //     movies.dat or u.item lists all movies, rated or not. Without one, and in LibimSeTi,
-//     the Million Song Dataset and generic CSV files, the items are those with at least one rating. The list of
-//     rated items is then assumed to be public: no privacy statement about the set
-//     protects it. The same holds for an item that is rated but not listed, which becomes
-//     an item of the set all the same.
-//   - A file that repeats a (user, item) pair, unless [Options] say what that means, or that contains
-//     anything but a finite rating within the range, is refused with a [*dataset.FileError] that
-//     says where; nothing is repaired silently. Who must not refuse a file for its ratings
-//     is told what is left out of it instead ([Options]).
+//     the Million Song Dataset and generic CSV files, the items are the items with at least
+//     one rating. The list of rated items is then assumed to be public: no privacy statement
+//     about the set protects it. The assumption also covers a rated item that is not listed,
+//     which becomes an item of the set all the same.
+//   - A file with a repeated (user, item) pair, or with anything but a finite rating within
+//     the range, is refused with a [*dataset.FileError] that says where. [Options] may state
+//     what a repeated pair means. Nothing is repaired silently. A client that must not refuse a
+//     file for its ratings learns instead which records are left out ([Options.Skipped]).
 package read
 
 import (
@@ -34,54 +36,54 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
-// Open opens a data set. The spec is one of
+// Open opens a data set. The spec has one of these forms:
 //
 //	synthetic           the same as synthetic:ml-1m
 //	synthetic:SHAPE     a generated set; List names the shapes
 //	synthetic:SHAPE-N   the same with N users, who rate as many of the same items each
 //	DIR                 a folder that holds ratings.csv, .tsv, .dat, .inter, .jsonl or .parquet, or u.data
-//	ZIP                 an archive of which one folder holds one of these, or of a single file
+//	ZIP                 an archive with one folder that holds one of these, or of a single file
 //	FILE                a file of ratings
-//	-                   the text that is piped in, as one of a file
+//	-                   the piped text, read as a file
 //	NAME                the copy in the cache of a published set; List names them
 //
-// With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is an example, and the columns
-// but the label's are features ([Set.Profile]). "synthetic:regression-DECAY-LABELS" is a generated one, "synthetic:fields" one of categories, and
-// "synthetic:fields-ROWS-private" one of so many rows with some that are private.
+// With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is
+// an example, and the columns except the label's are features ([Set.Profile]).
+// "synthetic:regression-DECAY-LABELS" generates such a table. "synthetic:fields" generates a table of
+// categories, and "synthetic:fields-ROWS-private" a table of ROWS rows with some private fields.
 //
-// A path that exists wins over a name. What a file is, its content says, not its
-// name:
+// A path that exists wins over a name. The content of a file decides its format, not its name:
 //
-//   - A header with userId, movieId and rating makes it a MovieLens file (20M, 25M,
-//     latest), one with user, item and rating, or user_id, item_id and rating, a generic one, whose ids may be any
-//     text. Columns may stand in any order and among others, which are ignored; names may be
-//     followed by a type, as RecBole does (user_id:token). Other names can be said
-//     ([Options.Columns]). Without a column of ratings each row is a click ([Set.Clicks]).
-//     Between fields are commas, and they may be quoted; or tabs, or ::, and a quote
-//     is text like any other.
+//   - A header with userId, movieId and rating makes it a MovieLens file (20M, 25M, latest).
+//     A header with user, item and rating, or user_id, item_id and rating, makes it a generic
+//     file, whose ids may be any text. Columns may stand in any order and among others, which
+//     are ignored; names may be followed by a type, as in RecBole (user_id:token).
+//     [Options.Columns] states other names. Without a column of ratings each row is a click
+//     ([Set.Clicks]). Commas separate the fields, and fields may be quoted; or tabs or ::
+//     separate them, and a quote is text like any other.
 //   - Objects with these names, one a line, are JSON lines; ids may be texts or numbers. A file
-//     that begins with PAR1 is Parquet, whose columns have these names. It cannot be read from an archive or a
-//     pipe, and errors count its rows in place of lines.
-//   - A file that begins with FEDSIMP1 is a packed set ([Pack]), of which every byte is checked. It is opened from its path
-//     alone, and not from an archive or a pipe.
+//     that begins with PAR1 is Parquet, whose columns have these names. It cannot be read from
+//     an archive or a pipe, and errors count its rows in place of lines.
+//   - A file that begins with FEDSIMP1 is a packed set ([Pack]); every byte of it is checked.
+//     It is opened from its path alone, and not from an archive or a pipe.
 //   - Without a header, rows of four fields with tabs between are MovieLens 100K, with
 //     :: between them MovieLens 1M (where a users.dat stands beside them) or 10M. Rows
 //     of three with commas between, in a file called ratings.dat, are LibimSeTi; of three
 //     with tabs between, in a file called train_triplets.txt, the Million Song Dataset's plays.
 //
-// The items of a MovieLens set are listed and described by the file beside it:
-// movies.csv, movies.dat or u.item, of which text that is not UTF-8 is read as ISO
-// 8859-1 in the latter two; those of other sets by an items.csv ([dataset.ItemColumn]). It may be missing; then, and in part where it lacks rated
-// movies, the ratings say what the items are. Line ends may be LF or CRLF, and a byte
+// The items of a MovieLens set are listed and described by the file beside it: movies.csv, movies.dat
+// or u.item. Text of the latter two that is not UTF-8 is read as ISO 8859-1. The items of other sets
+// are listed by an items.csv ([dataset.ItemColumn]). The list may be missing; then the rated items are
+// the items. Where the list lacks rated items, they are added. Line ends may be LF or CRLF, and a byte
 // order mark may lead. Values are kept as the nearest float32.
 //
-// Files of an archive are unpacked as they are read, and nothing is written. One that
-// would unpack to more than 8 GiB or 200 times its packed size is refused.
+// Files of an archive are unpacked as they are read, and nothing is written. A file that would unpack
+// to more than 8 GiB or 200 times its packed size is refused.
 //
-// Errors in a file's content are [*dataset.FileError]; a file without ratings and a folder
-// without a file of them wrap [dataset.ErrNoRatings], a missing path [fs.ErrNotExist], a
-// published set that is not in the cache [published.ErrNotDownloaded], an unknown shape
-// [synthetic.ErrUnknownShape]. When ctx ends, Open returns its error.
+// Errors in a file's content are [*dataset.FileError]. A file without ratings, and a folder without a
+// file of ratings, wrap [dataset.ErrNoRatings]. A missing path wraps [fs.ErrNotExist], a published set
+// that is not in the cache [published.ErrNotDownloaded], an unknown shape [synthetic.ErrUnknownShape].
+// When ctx ends, Open returns its error.
 func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	switch {
 	case synthetic.Is(spec):

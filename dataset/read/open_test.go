@@ -27,7 +27,7 @@ func open(tb testing.TB, spec string, o Options) *dataset.Set {
 }
 
 // The expected contents are copied by hand from testdata/good. Ids sort as
-// numbers: 1, 2, 10. Nobody has rated movie 5.
+// numbers: 1, 2, 10. No user has rated movie 5.
 var movieLensSet = dataset.Set{
 	Name: "movielens", Min: 0.5, Max: 5,
 	Ratings: dataset.Ratings{
@@ -41,7 +41,7 @@ var movieLensSet = dataset.Set{
 }
 
 func TestOpenMovieLens(t *testing.T) {
-	noMovies := movieLensSet // its items are those with a rating
+	noMovies := movieLensSet // its items are the rated ones
 	noMovies.Name, noMovies.Titles, noMovies.Genres, noMovies.Years = "no-movies", nil, nil, nil
 	noMovies.Items, noMovies.Item, noMovies.ItemIDs = 3, []int32{0, 2, 2, 1}, []string{"2", "3", "10"}
 	partial := noMovies // movies.csv lists the first of them only

@@ -14,14 +14,13 @@ import (
 
 // Options vary how a set is opened. The zero value is ready to use.
 type Options struct {
-	// Min and Max are the ends of the rating scale in stars. Where one is nil the
-	// format's default holds: 1 and 5 for MovieLens 100K and 1M, 0.5 and 5 for the later
-	// ones, 1 and 10 for LibimSeTi, 1 and 10,000 for plays of the Million Song Dataset, 0 and 5 for
-	// other files of ratings, 0 and 1 for clicks, the
-	// shape's for synthetic sets. Ratings outside are refused.
+	// Min and Max are the ends of the rating scale in stars; ratings outside are refused. Where one is
+	// nil the format's default holds. MovieLens 100K and 1M have 1 and 5, later MovieLens sets 0.5 and
+	// 5, LibimSeTi 1 and 10, and plays of the Million Song Dataset 1 and 10,000. Other files of
+	// ratings have 0 and 5, clicks 0 and 1, and synthetic sets the ends of their shape.
 	Min, Max *float64
 
-	// Columns are names of columns that are not those of a format.
+	// Columns names columns that differ from the names of a format.
 	Columns Columns
 
 	// Form says how a file is written; what it leaves open is found by the beginning of the file.
@@ -43,9 +42,8 @@ type Options struct {
 	// digest is the digest of the set without times: the split does not depend on them.
 	MaybeTimes bool
 
-	// Test is a file of ratings to be tested on: a part of the set, of which the data themselves hold
-	// none. "" is no file. Its users and items are among those of the set, whether or not they are
-	// in the data.
+	// Test is a file of ratings to test on: a part of the set that the data themselves do not contain.
+	// "" is no file. Its users and items belong to the set, whether or not they are in the data.
 	Test string
 
 	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([dataset.Profile.Fields]).
@@ -55,16 +53,16 @@ type Options struct {
 	// Without it they are in columns, of any source, at 12 bytes a rating.
 	Packed bool
 
-	// Input is what the spec "-" reads; nil stands for [os.Stdin].
+	// Input is the reader of the spec "-"; nil stands for [os.Stdin].
 	Input io.Reader
 
-	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used:
-	// a rating that is off the scale or no number, a row that is not like the others, the earlier
-	// one of two ratings of one pair, of which the last in the file counts. The set is then
-	// made of all others, and may be empty. It is for who must take part with whatever the
-	// file holds; nil refuses the file. A file of no known format, or that cannot be read, is
-	// refused either way. Of a file without a single row nothing tells the scale: where it is
-	// not among the options the set's is 0 to 0.
+	// Skipped, when not nil, hears of each record of a file of ratings that cannot be used: a rating
+	// off the scale or no number, or a row that is not like the others. It also hears of the earlier
+	// of two ratings of one pair, since the last in the file counts. The set then contains all other
+	// records, and may be empty. Skipped serves a client that must take part with whatever the file
+	// holds; nil refuses the file. A file of no known format, or that cannot be read, is refused
+	// either way. A file without a single row shows no scale: unless the options state it, the set's
+	// scale is 0 to 0.
 	Skipped func(*dataset.FileError)
 
 	// Cache is where sets of a published name are looked for; "" means [published.UserCache].
@@ -82,7 +80,7 @@ var ErrDuplicates = errors.New("duplicates")
 // BadRows says what becomes of rows that cannot be used.
 type BadRows string
 
-// What becomes of them. The zero value is BadRowsError.
+// Rules for rows that cannot be used. The zero value is BadRowsError.
 const (
 	// BadRowsError refuses the file and names the first ten.
 	BadRowsError BadRows = "error"

@@ -11,7 +11,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/csr"
 )
 
-// partSize is how many ratings are put in order, and hashed, at a time: few enough to stay in the cache in between.
+// partSize bounds the ratings that are put in order, and then hashed, at a time: few enough to stay in
+// the cache in between.
 const partSize = 1 << 14
 
 // sort puts users, items, features and ratings into canonical order, of each pair one record.
@@ -49,8 +50,8 @@ func (t *table) sort() (*dataset.Set, error) {
 	return set, nil
 }
 
-// decode puts the indices of users and items in place of the codes. Where that makes the ratings those of a set as they stand,
-// which is so for most published files, it makes them the set's and returns their hash, else nil.
+// decode replaces the codes of users and items by their indices. If the ratings are then in the order
+// of a set, as in most published files, decode moves them to the set and returns their hash, else nil.
 func (t *table) decode(set *dataset.Set, users, items places) *dataset.Digester {
 	r, n := t.ratings, t.ratings.Len()
 	ascend := make([]bool, (n+partSize-1)/partSize)
@@ -86,8 +87,8 @@ func (t *table) decode(set *dataset.Set, users, items places) *dataset.Digester 
 	return d
 }
 
-// sortRows makes the ratings in order those of the set and returns their hash; or nil where a pair is there twice, or the
-// value of a pair is how often it is there.
+// sortRows sorts the ratings into the set and returns their hash. It returns nil if a pair occurs
+// twice, or if the value of a pair counts its occurrences.
 func (t *table) sortRows(set *dataset.Set) *dataset.Digester {
 	if t.duplicates == DuplicatesCount {
 		return nil
@@ -146,7 +147,7 @@ func (t *table) sortRows(set *dataset.Set) *dataset.Digester {
 	return d
 }
 
-// mergeRows makes one record of those of each pair, or says which pair is there twice.
+// mergeRows merges the records of each pair into one, or returns an error that names a repeated pair.
 func (t *table) mergeRows(set *dataset.Set) error {
 	r := t.ratings
 	perm, err := t.unique(r, csr.Order(r.User, r.Item, r.Items, csr.Starts(r.User, r.Users)), set.UserIDs, set.ItemIDs)

@@ -8,8 +8,9 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
-// Pack writes a set in the packed form, which [Open] reads. The spec is that of Open. A synthetic shape is written as it is
-// generated, and never in memory as a whole; other data are, at 12 bytes a rating, since they may be in any order.
+// Pack writes a set in the packed form, which [Open] reads. Pack and Open take the same spec. A
+// synthetic shape is written as it is generated, and never in memory as a whole; other data are, at 12
+// bytes a rating, since they may be in any order.
 func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
 	if synthetic.IsShape(spec) {
 		return synthetic.Pack(ctx, spec, o.synthetic(), w)

@@ -35,7 +35,7 @@ type parquetRows struct {
 	readErr  error
 }
 
-// parquetColumn is one that is wanted.
+// parquetColumn is a column of the file that the reader needs.
 type parquetColumn struct {
 	leaf   *parquet.Column
 	values parquet.ValueReader

@@ -7,13 +7,14 @@ import (
 	"slices"
 )
 
-// plain is the form of line that nearly every file of ratings has from end to end: a user and an item that are small
-// integers, a rating in digits with at most one point, at most one more field, of digits, and separators between, as in
+// plain describes the form of line that nearly every file of ratings has from end to end. A line holds
+// a user and an item that are small integers, a rating in digits with at most one point, and at most
+// one more field, of digits, with separators between:
 //
 //	196,242,3.5,881250949
 //
-// Nothing is quoted, no space stands around a field, and the rating is on the scale. Lines end in LF or CRLF. A line that
-// differs is left to the scanner, which knows every form and says what is wrong with one.
+// Nothing is quoted, no space stands around a field, and the rating is on the scale. Lines end in LF
+// or CRLF. A line that differs is left to the scanner, which knows every form and reports errors.
 type plain struct {
 	sep      byte
 	width    int // 2 where the separator is that byte twice, else 1
@@ -29,8 +30,8 @@ type plain struct {
 }
 
 const (
-	// plainSlack is how many bytes from the beginning of a line must be readable: it is read in words, and what is longer is
-	// not plain.
+	// plainSlack is the number of bytes that must be readable from the beginning of a line: a line is
+	// read in words, and a longer line is not plain.
 	plainSlack = 64
 	// plainShortest is the shortest line, a click.
 	plainShortest = len("1,1\n")
@@ -39,7 +40,7 @@ const (
 	maxPlainField = 16 // bytes of a rating or a timestamp
 )
 
-// plainRows are what was read of lines: a rating for each.
+// plainRows holds one rating per line read.
 type plainRows struct {
 	user, item []int32 // ids
 	value      []float32

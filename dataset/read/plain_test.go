@@ -17,15 +17,16 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// loaded is what a text gave: a set, or the error, and what was left out of it.
+// loaded holds the result of reading a text: a set or the error, and the records left out.
 type loaded struct {
 	Set     *dataset.Set
 	Err     string
 	Skipped []string
 }
 
-// plainWay is how the plain lines of a text are read: in pieces of so many bytes on so many processors, of a source that gives so
-// many at a time. The zero value leaves all lines to the scanner, which is the oracle.
+// plainWay sets how the plain lines of a text are read: pieces of so many bytes, on so many
+// processors, from a source that returns so many bytes at a time. The zero value leaves all lines to
+// the scanner, which is the oracle.
 type plainWay struct{ piece, workers, chunk int }
 
 var plainWays = []plainWay{{1 << 20, 1, 1 << 20}, {1 << 20, 1, 50}, {16, 3, 100}, {64, 4, 1000}}
@@ -56,7 +57,7 @@ func (w plainWay) load(file string, text []byte, o Options, skip bool) (out load
 	return out
 }
 
-// checkPlain compares all ways to read a text with that of the scanner alone.
+// checkPlain compares all ways to read a text with the scanner alone.
 func checkPlain(t *testing.T, file string, text []byte, o Options) {
 	t.Helper()
 	for _, skip := range []bool{false, true} {
@@ -165,7 +166,7 @@ func TestPlainForm(t *testing.T) {
 	}
 }
 
-// TestPlainLinesLarge: a file of many blocks, of which one line here and there is not plain.
+// TestPlainLinesLarge: a file of many blocks has a line here and there that is not plain.
 func TestPlainLinesLarge(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("userId,movieId,rating,timestamp\n")

@@ -11,8 +11,8 @@ const (
 	// pieceSize is of how much text a processor reads the lines at a time: it stays in the cache, and takes far longer than to
 	// start a goroutine.
 	pieceSize = 256 << 10
-	// solo is for how many blocks one processor reads the lines after one that was not plain: what others have read behind it
-	// was read in vain.
+	// solo is the number of blocks that one processor reads alone after a line that was not plain:
+	// lines that other processors read behind it were read in vain.
 	solo = 8
 	// maxMisses is after how many lines in a row that were not plain none is tried until the next block.
 	maxMisses = 32

@@ -17,7 +17,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
-// criteoColumns are those of Criteo's Sponsored Search Conversion Log, whose file has no header.
+// criteoColumns lists the columns of Criteo's Sponsored Search Conversion Log, whose file has no
+// header.
 var criteoColumns = []string{
 	"Sale", "SalesAmountInEuro", "time_delay_for_conversion", "click_timestamp", "nb_clicks_1week", "product_price", "product_age_group", "device_type",
 	"audience_id", "product_gender", "product_brand", "product_category_1", "product_category_2", "product_category_3", "product_category_4",
@@ -33,14 +34,17 @@ const (
 
 var criteoAfter = []string{criteoSale, "time_delay_for_conversion", "click_timestamp"}
 
-// loadRegression reads a table with a header, with commas, tabs or semicolons between, as a regression: the label's column, and every other one
-// as features. Numbers are centred and divided by their deviation, over all rows, since features are public; a missing one is the mean. A column that
-// has anything else holds words: each value is a feature of its own, and above mostValues they are hashed. Constant columns are left out.
-// The columns that are said to be private are fields alone ([dataset.Profile.Private]), hashed to as many values each, whatever is in them.
-// A row without a label is left out. Labels beyond the scale count as its ends, and the scale has to be said.
+// loadRegression reads a table with a header, with commas, tabs or semicolons between, as a
+// regression: the label's column, and every other one as features. Numbers are centred and divided by
+// their deviation, over all rows, since features are public; a missing one is the mean. A column that
+// has anything else holds words: each value is a feature of its own, and above mostValues they are
+// hashed. Constant columns are left out. The columns that are said to be private are fields alone
+// ([dataset.Profile.Private]), hashed to as many values each, whatever is in them. A row without a
+// label is left out. Labels beyond the scale count as its ends, and the scale has to be said.
 //
-// Criteo's log, of 23 columns without a header and with -1 for what is missing, is known by its label's name. Its examples are the clicks that a sale
-// followed: which these are is taken to be public, as those who published figures do.
+// Criteo's log, of 23 columns without a header and with -1 for missing values, is known by its label's
+// name. Its examples are the clicks that a sale followed. Which clicks these are counts as public, as
+// in the papers with published figures.
 func (s *source) loadRegression(ctx context.Context, o Options) (*dataset.Set, error) {
 	r, err := s.input(o.Progress)
 	if err != nil {
@@ -103,7 +107,6 @@ type counting struct {
 	done    func(int64)
 }
 
-// Read implements io.Reader.
 func (c *counting) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	if c.n += int64(n); c.n-c.told > 1<<20 || err != nil {
@@ -117,7 +120,7 @@ func (c *counting) Read(p []byte) (int, error) {
 type regressionTable struct {
 	examples.Table
 	label, id     string
-	separator     string   // "" for the one that stands between most fields of the first line
+	separator     string   // "" for the separator of most fields of the first line
 	private       []string // names of columns
 	criteo        bool
 	at, privateAt []int // where the columns of features, and the private ones, stand in a record
@@ -266,5 +269,6 @@ func (t *regressionTable) take(record []string, label, id int) error {
 	return nil
 }
 
-// privateSize is how many values a private field has: which words occur in it may not be told, so all are hashed.
+// privateSize is the number of values of a private field: the words that occur in it are private, so
+// all are hashed.
 const privateSize = 1000

@@ -22,8 +22,8 @@ func regressionFile(t *testing.T, text string, o Options) (*dataset.Set, error) 
 	return Open(context.Background(), path, o)
 }
 
-// By hand: x has the values 1, 2, 3 and one that is missing, so mean 2 and deviation √(2/3); colour has three values; z is constant.
-// The label of row 3 is above the scale, that of row 5 is missing.
+// By hand: x has the values 1, 2, 3 and a missing one, so mean 2 and deviation √(2/3); colour has
+// three values; z is constant. The label of row 3 is above the scale, the label of row 5 is missing.
 func TestOpenRegression(t *testing.T) {
 	const rows = "id,x,colour,price,z\na,1,red,10,7\nb,3,blue,20,7\nc,,red,999,7\nd,2,,30,7\ne,5,green,,7\n"
 	for _, comma := range []string{",", "\t", ";"} {
@@ -91,7 +91,8 @@ func TestOpenRegressionRefuses(t *testing.T) {
 	}
 }
 
-// A made-up sample of Criteo's log: 17 fields of words, of which one has 60 values and is hashed into 50 buckets.
+// A made-up sample of Criteo's log has 17 fields of words. One of them has 60 values and is hashed
+// into 50 buckets.
 func TestOpenCriteo(t *testing.T) {
 	var b strings.Builder
 	for i := range 120 {

@@ -13,12 +13,12 @@ const (
 	bufferSize = 256 << 10
 	maxRecord  = 1 << 20 // bytes; a longer record is a quote that was never closed
 	mostFields = 256     // of a line that shows the dialect
-	aheadSlack = 4 << 10 // before a block that is read ahead: room for what is left of the one before it
+	aheadSlack = 4 << 10 // before a block that is read ahead: room for the rest of the previous block
 )
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// dialect is how the fields of a record are told apart.
+// dialect tells how the fields of a record are separated and quoted.
 type dialect struct {
 	sep       string // between fields: one byte, or one byte twice
 	quotes    bool   // fields may be quoted as in RFC 4180; else a quote is text like any other
@@ -33,7 +33,7 @@ var (
 	pipes  = dialect{sep: "|"}
 )
 
-// What makes a record malformed; the reader adds file and line.
+// Errors of a malformed record; the reader adds file and line.
 var (
 	errLongRecord = fmt.Errorf("record is longer than %d bytes; close its quote or end its line", maxRecord)
 	errBareQuote  = errors.New(`quote inside an unquoted field; enclose the field in quotes and double those inside`)
@@ -254,8 +254,8 @@ func (s *scanner) fill() error {
 	return err
 }
 
-// readAhead reads a block of the source that fill will take. It touches nothing that the scanner works on, so that both may
-// go on at the same time.
+// readAhead reads a block of the source that fill will take. It touches nothing that the scanner works
+// on, so that both may run at the same time.
 func (s *scanner) readAhead(size int) {
 	a := &s.ahead
 	if a.full || s.eof {
@@ -292,7 +292,7 @@ func (s *scanner) takeAhead(unread []byte) (n int, err error) {
 	return n, nil
 }
 
-// taken is how much of the source was consumed.
+// taken returns the bytes of the source that were consumed.
 func (s *scanner) taken() int64 { return s.read - int64(s.end-s.start) }
 
 // split cuts a record without quotes at its separators.

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
-// source is what a spec that is no synthetic set stands for.
+// source holds the files that a spec names, where the spec is no synthetic set.
 type source struct {
 	folder
 	name    string          // of the set
@@ -113,7 +113,7 @@ func openSource(ctx context.Context, name string, o Options) (*source, error) {
 	return s, nil
 }
 
-// cutMember cuts the path of a file in an archive into that of the archive and the rest.
+// cutMember cuts the path of a file in an archive into the path of the archive and the rest.
 func cutMember(name string) (archive, member string, is bool) {
 	for at := len(name); ; {
 		if at = strings.LastIndexAny(name[:at], `/\`); at <= 0 {

@@ -92,8 +92,8 @@ func (t *table) readPart(ctx context.Context, s *source, name string, o Options)
 	return t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
-// readRatings reads a ratings file, whose format it recognizes by its content, its
-// name and the files beside it. Its errors are *FileError, errors of r, or those of ctx.
+// readRatings reads a ratings file, whose format it recognizes by its content, its name and the files
+// beside it. Its errors are *FileError, or errors of r or of ctx.
 func readRatings(ctx context.Context, in input, o Options) (*table, error) {
 	t, rows, err := openTable(ctx, in, o)
 	if err != nil || rows.rows == nil {
@@ -129,7 +129,7 @@ func openTable(ctx context.Context, in input, o Options) (*table, ratingRows, er
 	return t, rows, nil
 }
 
-// scale is what is asked for, or else that of the format. What stands for a click is the top of it.
+// scale sets the scale of the options, or else of the format. A click counts as the top of the scale.
 func (t *table) scale(o Options) (err error) {
 	lo, hi := t.format.min, t.format.max
 	if t.clicks {
@@ -142,7 +142,7 @@ func (t *table) scale(o Options) (err error) {
 	case t.duplicates == DuplicatesCount && !t.clicks:
 		return fmt.Errorf("%w: count is for clicks, and the file has a column of ratings; want error, last or mean", ErrDuplicates)
 	case t.duplicates == DuplicatesCount && o.Max == nil:
-		return fmt.Errorf("%w: with count, the top of the scale (--rating-max) has to say how many clicks count at the most", ErrDuplicates)
+		return fmt.Errorf("%w: with count, the top of the scale (--rating-max) has to say how many clicks count at most", ErrDuplicates)
 	}
 	return nil
 }
@@ -190,8 +190,8 @@ func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 	return nil
 }
 
-// readTest appends the ratings of a test file, on the scale of those that are there. It may be of another
-// format, and has ratings where these have.
+// readTest appends the ratings of a test file, on the scale of the ratings already read. It may be of
+// another format, and has ratings where these have.
 func (t *table) readTest(ctx context.Context, in input, o Options) error {
 	rows, err := sniff(ctx, in, o)
 	if errors.Is(err, errNoRows) {
@@ -211,7 +211,7 @@ func (t *table) readTest(ctx context.Context, in input, o Options) error {
 	return t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
-// emptyTable is that of a file without a row, which says neither format nor scale.
+// emptyTable returns the table of a file without a row, which shows neither format nor scale.
 func emptyTable(o Options) (*table, error) {
 	t := &table{format: genericCSV}
 	if o.Min == nil || o.Max == nil {
@@ -242,7 +242,7 @@ func (s *scanner) locate(file string, err error) error {
 	return &dataset.FileError{File: file, Line: s.line, Err: err}
 }
 
-// add appends the rating of one record. What is wrong with it is a recordError.
+// add appends the rating of one record. A fault in the record is a recordError.
 func (t *table) add(record [][]byte, cols columns, line int) error {
 	if t.full(1, line-1) {
 		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))

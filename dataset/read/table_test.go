@@ -195,8 +195,8 @@ func TestParseRating(t *testing.T) {
 	}
 }
 
-// TestIDTable compares numbers with a map from the text of every id: those that look
-// alike as integers are told apart, on either side of the largest small one.
+// TestIDTable compares numbers with a map from the text of every id: ids that are equal as integers
+// are told apart, on either side of the largest small one.
 func TestIDTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOf(rapid.OneOf(

@@ -16,7 +16,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/split"
 )
 
-// checkTimesOf compares the times of ratings, each of which is 100 times the user plus the item in the ids of timesFile.
+// checkTimesOf compares the times of ratings. Each time is 100 times the user plus the item in the ids
+// of timesFile.
 func checkTimesOf(t *testing.T, what string, s *dataset.Set, r dataset.Ratings) {
 	t.Helper()
 	rows := r.ByUser()

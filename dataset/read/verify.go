@@ -40,16 +40,15 @@ func (v Verification) Err() error {
 	return fmt.Errorf("%s: %w %s: %s", v.Path, ErrMismatch, v.Set, strings.Join(wrong, "; "))
 }
 
-// Verify compares a copy of a published set with what is known about it. The spec is
-// that of [Open]. An archive in the cache is compared with its digests: those that are
-// built in, and the one recorded when it was downloaded. Another archive is compared
-// with the built-in ones where it bears the name of a set. Then the set is read, which
-// finds malformed rows and checksums of the archive that do not hold, and its counts
-// are compared with the published ones: those of the set of its name, or, for a path
-// that bears the name of none, of the set that it is most like.
+// Verify compares a copy of a published set with the published digests and counts. Verify and [Open]
+// take the same spec. An archive in the cache is compared with the built-in digests and the digest
+// recorded when it was downloaded. Another archive is compared with the built-in digests where it
+// bears the name of a set. Then the set is read, which finds malformed rows and archive checksums that
+// do not hold. Its counts are compared with the published counts of the set of its name. Without such
+// a name they are compared with the most similar set.
 //
-// What is wrong with the content is in the result, not in the error; the error is that
-// of reading it, and comes with the checks made so far.
+// Faults in the content are in the result, not in the error. The error is an error of reading, and
+// comes with the checks made so far.
 func Verify(ctx context.Context, spec string, o Options) (Verification, error) {
 	if synthetic.Is(spec) {
 		return Verification{}, fmt.Errorf("data %q is generated and has nothing to verify; want one of %s, or the path of a copy",
@@ -70,7 +69,7 @@ func (s *source) verify(ctx context.Context, o Options) (Verification, error) {
 		v.Set = p.Name
 		var err error
 		if v.Checks, err = s.checkArchive(ctx, p, o.Cache); err != nil || v.Err() != nil {
-			return v, err // one that is another is not worth reading
+			return v, err // another archive is not worth reading
 		}
 	}
 	set, err := s.load(ctx, o)
@@ -119,8 +118,8 @@ func counts(p published.Set, i dataset.Info) []count {
 	}
 }
 
-// countChecks compares the counts of a set with the published ones. Where a digest
-// vouches for a set that is renewed, other counts are those of another edition.
+// countChecks compares the counts of a set with the published counts. If a digest vouches for a set
+// that is updated over time, differing counts belong to another edition and are no fault.
 func countChecks(p published.Set, i dataset.Info, vouched bool) []published.Check {
 	var checks []published.Check
 	same := true
@@ -139,8 +138,8 @@ func countChecks(p published.Set, i dataset.Info, vouched bool) []published.Chec
 	return checks
 }
 
-// mostLike returns the published set that shares the most counts with another, and
-// of several the one nearest to it in ratings.
+// mostLike returns the published set that shares the most counts with another set; among several it
+// returns the nearest in ratings.
 func mostLike(i dataset.Info) published.Set {
 	unlike := func(p published.Set) (differ int, distance float64) {
 		for _, c := range counts(p, i) {

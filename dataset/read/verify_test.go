@@ -174,7 +174,7 @@ func TestVerify(t *testing.T) {
 		want      []string
 		err       string
 	}{
-		// Not the archive of ml-1m, and not read further; but the one that was downloaded.
+		// Not the archive of ml-1m, and not read further; but the archive that was downloaded.
 		{"ml-1m", "ml-1m", []string{"!md5", "!sha-256", "sha-256"}, "is not the published set ml-1m: md5 is "},
 		{"ml-10m", "ml-10m", []string{"!md5", "!sha-256", "!sha-256"}, "; sha-256 is " + digest.SHA256 + ", want other"},
 		// Its digest was recorded, so this is an edition whose counts are not known.
@@ -242,8 +242,8 @@ func TestVerifyLatestSmall(t *testing.T) {
 	}
 }
 
-// TestMostLike: a set with the counts of a published one is most like that, whatever
-// its name, and one that lacks a few ratings is most like the one it lacks them of.
+// TestMostLike: a set with the counts of a published set is most like that set, whatever its name. A
+// copy that lacks a few ratings is most like its original.
 func TestMostLike(t *testing.T) {
 	for _, p := range published.Sets() {
 		i := dataset.Info{Ratings: p.Ratings, Users: p.Users, Items: p.Items, RatedItems: p.RatedItems}

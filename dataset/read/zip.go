@@ -151,8 +151,8 @@ func (z zipFolder) has(name string) bool { return z.files[name] != nil }
 
 func (z zipFolder) names() []string { return slices.Sorted(maps.Keys(z.files)) }
 
-// open refuses what declares to be too large. What is larger than it declares ends
-// with zip.ErrFormat, what has another checksum with zip.ErrChecksum.
+// open refuses a file that declares too large a size. A file larger than declared ends with
+// zip.ErrFormat, a file with another checksum with zip.ErrChecksum.
 func (z zipFolder) open(name string) (io.ReadCloser, int64, error) {
 	f := z.files[name]
 	if f == nil {
