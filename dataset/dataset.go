@@ -18,7 +18,7 @@
 //	...
 //	organisations, err := split.PartitionItems(set, split.CategoryPartition, 18, 1)
 //
-// What every set promises:
+// Every set promises:
 //
 //   - Users and items have dense indices from 0 in a canonical order: numeric when all
 //     ids are integers, else lexicographic. Ratings are sorted by user, then item.
@@ -43,7 +43,7 @@ type Set struct {
 	// never read off the ratings, which are private.
 	Min, Max float64
 
-	// Shift is what [Set.Raised] added to each rating and to Min and Max; 0 of a set as it was read.
+	// Shift was added to each rating and to Min and Max by [Set.Raised]; 0 for a set as it was read.
 	Shift float64
 
 	Ratings
@@ -73,9 +73,9 @@ type Set struct {
 	// Profile are public features of the users; nil where there are none.
 	Profile *Profile
 
-	// Notices are what reading the file dropped, assumed or merged. They are for the owner of the data.
+	// Notices lists what the reader dropped, assumed or merged. They are for the owner of the data.
 	Notices []Notice
-	// Findings are what reading the file found out about its form.
+	// Findings lists what the reader found out about the form of the file.
 	Findings []Finding
 
 	// Digest is a hex SHA-256 over ids, ratings and item features in canonical
@@ -122,5 +122,5 @@ type Raters struct {
 	IDs   []string // in the order of the set that they were in
 	Least float64  // as of split.PublicUsers
 
-	Ratings // Users is the number of ids; Items is that of the set
+	Ratings // Users is the number of ids; Items is the number of items of the set
 }

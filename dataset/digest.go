@@ -21,7 +21,7 @@ func (s *Set) ComputeDigest() string {
 
 func NewDigester() *Digester { return &Digester{hash: sha256.New()} }
 
-// Head hashes what comes before the ratings, of which there are so many.
+// Head hashes the parts of a set before its ratings, and the number of ratings.
 func (d *Digester) Head(s *Set, ratings int) {
 	d.Text("fedsim dataset v1")
 	d.Texts(s.UserIDs)

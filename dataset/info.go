@@ -9,8 +9,8 @@ import (
 // maxHistogram is the largest number of bins of a rating histogram.
 const maxHistogram = 20
 
-// Info describes a set. It reads all ratings, private ones included: it is for whoever
-// may see the data, not for release.
+// Info describes a set. It reads all ratings, private ones included: it is for a person who may see
+// the data, not for release.
 type Info struct {
 	Name       string  `json:"name"`
 	Users      int     `json:"users"`
@@ -137,7 +137,7 @@ func rated(sorted []int) int {
 	return len(sorted) - zeros
 }
 
-// spread describes sorted counts, of which there is at least one.
+// spread describes sorted counts; there must be at least one.
 func spread(sorted []int) Spread {
 	quantile := func(q float64) float64 {
 		at := q * float64(len(sorted)-1)

@@ -17,8 +17,7 @@ type ItemFeatures struct {
 	// Skipped. Parties whose digests are equal have equal features of equal items.
 	Digest string
 
-	// Skipped is how many rows of files were about items that the set does not
-	// have: see read.Features.
+	// Skipped counts the rows of files about items that the set does not have: see read.Features.
 	Skipped int
 }
 
@@ -90,7 +89,7 @@ func (f *ItemFeatures) digest(ids []string) string {
 	return d.Sum()
 }
 
-// WriteCSV writes the features as a file that read.Features reads. ids are those of the items.
+// WriteCSV writes the features as a file that read.Features reads. ids are the items' ids.
 func (f *ItemFeatures) WriteCSV(to io.Writer, ids []string) error {
 	w := csv.NewWriter(to)
 	if err := w.Write([]string{"item_id", "category", "value", "weight"}); err != nil {
@@ -111,13 +110,14 @@ func (f *ItemFeatures) WriteCSV(to io.Writer, ids []string) error {
 	return w.Error()
 }
 
-// ItemColumn is a column of an items.csv beyond title, genres and year: public features of the
-// items, for whoever names it (read.Features).
+// ItemColumn is a column of an items.csv beyond title, genres and year: public features of the items,
+// used where a spec of features names it (read.Features).
 //
-// An items.csv beside own ratings has a header with a column called item, item_id or id, or what
-// the ratings call their items. It may have title, genres (with | between) and year, which are
-// what they are of MovieLens: without a year, one at the end of a title counts. Any other column is an
-// ItemColumn, and may have several values with | between, too. A field may be empty.
+// An items.csv beside own ratings has a header with a column called item, item_id or id, or the name
+// of the item column of the ratings. It may have title, genres (with | between) and year, which have
+// the meaning that they have for MovieLens: without a year, one at the end of a title counts. Any
+// other column is an ItemColumn, and may have several values with | between, too. A field may be
+// empty.
 type ItemColumn struct {
 	Name   string
 	Values [][]string // of each item; nil for none

@@ -9,7 +9,8 @@ type Packed interface {
 	Size() int
 	// Row returns the items that a user rated, ascending, and the ratings, in the memory of what it is given as far as that is enough.
 	Row(user int, items []int32, values []float32) ([]int32, []float32)
-	// Part is a view of the ratings that it keeps, of which there must be so many. It asks anew whenever they are read.
+	// Part returns a view of the ratings that keep accepts; count must be their number. The view asks
+	// keep anew whenever its ratings are read.
 	Part(keep func(user int, item int32) bool, count int) Packed
 }
 

@@ -21,7 +21,8 @@ type Profile struct {
 	Source string
 }
 
-// Features is how many there are: columns, or where there are none fields, the private ones included.
+// Features returns the number of features: columns, or where there are none fields, the private ones
+// included.
 func (p *Profile) Features() int {
 	if len(p.Columns) > 0 {
 		return len(p.Columns)
@@ -64,12 +65,12 @@ func (p *Profile) Row(user int) []float64 {
 	return p.X[user*n : (user+1)*n : (user+1)*n]
 }
 
-// labelItem is the one item of a regression.
+// labelItem is the single item of a regression.
 const labelItem = "label"
 
-// FromRegression makes a set of a regression: its examples are the users 1 to Rows, and each rates the one item, by its
-// label, within the scale: labels beyond it are taken for its ends, since a label that is refused
-// would tell what it is. columns are the names of the features; nil numbers them.
+// FromRegression makes a set of a regression. Its examples are the users 1 to Rows, and each rates the
+// single item, by its label. Labels beyond the scale count as its ends, since a refused label would
+// reveal its value. columns are the names of the features; nil numbers them.
 func FromRegression(name string, r *Regression, columns []string, lo, hi float64) (*Set, error) {
 	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows || columns != nil && len(columns) != r.Cols {
 		return nil, fmt.Errorf("%s: %d features, %d labels and %d names for %d rows and %d columns; there must be a feature for each row and column, a label for each row and a name for each column",
@@ -120,8 +121,8 @@ type Field struct {
 	Values []int32 // one of each user
 }
 
-// HashField makes a field of words, which are hashed to size values (FNV-1a of name and word). Words that share a value are one to whoever
-// learns from the field.
+// HashField makes a field of words, which are hashed to size values (FNV-1a of name and word). A model
+// that learns from the field cannot tell apart words that share a value.
 func HashField(name string, words []string, size int) (Field, error) {
 	if size < 1 || size > math.MaxInt32 {
 		return Field{}, fmt.Errorf("dataset: field %s has the size %d; it must be from 1 to 2^31-1", name, size)

@@ -18,7 +18,7 @@ func statedCategories() []dataset.Category {
 	}
 }
 
-// What is read from a set and stated is the same again, digest included.
+// Features read from a set and then stated are the same again, digest included.
 func TestStatedFeaturesAreThoseOfTheSet(t *testing.T) {
 	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {

@@ -1,19 +1,19 @@
-// Package download fetches published data sets into the cache from which package dataset
-// reads them. Nothing else in this module downloads anything.
+// Package download fetches published data sets into the cache from which package dataset reads them.
+// Nothing else in this module downloads anything.
 //
 //	result, err := download.Get(ctx, "ml-1m", download.Params{})
 //	...
 //	set, err := read.Open(ctx, "ml-1m", read.Options{})
 //
-// What it promises:
+// The package promises:
 //
 //   - A file with the name of an archive is complete, and its digest was checked: against
 //     the digests built into package dataset or, for a set that its publisher renews,
 //     against the MD5 published beside it.
 //   - A valid archive in the cache is not downloaded again. An archive is removed or
-//     replaced only by one whose digest is right.
+//     replaced only by an archive whose digest is right.
 //   - A download that breaks off, is interrupted, or stalls for a minute leaves the bytes
-//     received in a .part file, from which the next download resumes if the server still
+//     received in a .part file. The next download resumes from it if the server still
 //     has the same file. A download that breaks off is resumed at once, a few times.
 package download
 
@@ -59,8 +59,8 @@ type Result struct {
 }
 
 var (
-	// ErrUnknown is wrapped by the error of a name that is no published set, or of a set
-	// that cannot be downloaded; the error lists those that can.
+	// ErrUnknown is wrapped by the error of a name that is no published set, or of a set that cannot
+	// be downloaded; the error lists the sets that can.
 	ErrUnknown = errors.New("not a set that can be downloaded")
 
 	// ErrDigest is wrapped by the error of an archive with a wrong digest. The error has
@@ -87,11 +87,11 @@ const (
 	checkedBeside  = "checked against the digest published beside it, not one built in"
 )
 
-// Get makes sure that the archive of a published set is in the cache and valid. The error
-// is [*PartialError] for a download that stalled, was interrupted or broke off,
-// [*StatusError] for an unusable response of the server, or wraps [ErrUnknown], [ErrDigest],
-// the error of ctx, of the network or of the disk. Two concurrent calls for one set spoil
-// each other's partial file, which the digest detects.
+// Get makes sure that the archive of a published set is in the cache and valid. The error is
+// [*PartialError] for a download that stalled, was interrupted or broke off, and [*StatusError] for an
+// unusable response of the server. Other errors wrap [ErrUnknown], [ErrDigest], or the error of ctx,
+// of the network or of the disk. Two concurrent calls for one set spoil each other's partial file,
+// which the digest detects.
 func Get(ctx context.Context, name string, p Params) (Result, error) {
 	set, err := find(name)
 	if err != nil {
@@ -158,8 +158,8 @@ func find(name string) (published.Set, error) {
 	return published.Set{}, fmt.Errorf("%q is %w; want one of %s", name, ErrUnknown, strings.Join(names, ", "))
 }
 
-// alreadyThere reports whether the cache holds the archive and every digest known for
-// it holds, of which there must be one; that of a renewed set is in its receipt.
+// alreadyThere reports whether the cache holds the archive, at least one digest of it is known, and
+// all known digests are right. The digest of a renewed set is in its receipt.
 func (p Params) alreadyThere(ctx context.Context, set published.Set, r *Result) (bool, error) {
 	if !p.Cache.Has(set) {
 		return false, nil
@@ -169,7 +169,7 @@ func (p Params) alreadyThere(ctx context.Context, set published.Set, r *Result) 
 	if err != nil || len(checks) == 0 || slices.ContainsFunc(checks, wrong) {
 		return false, ctx.Err() // whatever is wrong with it, a download mends it
 	}
-	if r.Receipt, err = p.Cache.Receipt(set); err != nil { // somebody else put it there
+	if r.Receipt, err = p.Cache.Receipt(set); err != nil { // another program or the user put it there
 		r.Receipt = published.Receipt{Address: set.Address, FileDigest: digest, Checked: checkedBuiltIn}
 	}
 	return true, nil

@@ -27,7 +27,7 @@ import (
 // site serves an archive and its .md5, and fails as it is told to.
 type site struct {
 	archive  []byte
-	md5      string // of the .md5 file; "" means that of the archive, as GroupLens writes it
+	md5      string // of the .md5 file; "" means the MD5 of the archive, as GroupLens writes it
 	tag      string // entity tag of the archive, "" for none
 	modified time.Time
 	deaf     bool // ignores Range
@@ -222,7 +222,7 @@ func TestGetResumes(t *testing.T) {
 			if s.requests.Load() != 5 || partial.Have != wantHave {
 				t.Errorf("%d requests brought %d bytes, want 5 and %d", s.requests.Load(), partial.Have, wantHave)
 			}
-			want := fmt.Sprintf("the download broke off: unexpected EOF; 250 of %d bytes are kept in %s, and the same command goes on from there", len(s.archive), path(p, ".part"))
+			want := fmt.Sprintf("the download broke off: unexpected EOF; 250 of %d bytes are kept in %s, and the same command continues from there", len(s.archive), path(p, ".part"))
 			if c.want == "" {
 				want = "the download broke off: unexpected EOF; the same command starts it anew"
 			}
@@ -350,7 +350,7 @@ func TestGetUnknown(t *testing.T) {
 	}
 }
 
-// TestGetInterrupted: the part stays, and the next call goes on from there.
+// TestGetInterrupted: the part stays, and the next call resumes from it.
 func TestGetInterrupted(t *testing.T) {
 	s := &site{tag: `"1"`, cut: 1000, hang: true}
 	p := start(t, s)

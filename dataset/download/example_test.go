@@ -39,7 +39,7 @@ func ExampleGet() {
 	}
 	fmt.Println(set.Name, set.Len())
 
-	// What is not the archive that was published under that name is not kept.
+	// Get keeps only the archive that was published under that name.
 	_, err = download.Get(context.Background(), "ml-1m", download.Params{Mirror: mirror.URL, Cache: cache})
 	fmt.Println(errors.Is(err, download.ErrDigest))
 	// Output:

@@ -31,12 +31,12 @@ type transfer struct {
 // if the server distinguishes versions of its file.
 type PartialError struct {
 	File string // that keeps it
-	Have int64  // bytes from which the next call goes on
+	Have int64  // bytes received; the next call resumes after them
 	Want int64  // bytes of the whole, 0 when the server did not say
 	Err  error  // why: the error of the context or of the network, or ErrStalled
 }
 
-// Error says why it ended, and from where the next call goes on.
+// Error says why the download ended, and where the next call resumes.
 func (e *PartialError) Error() string {
 	of := ""
 	if e.Want > 0 {
@@ -45,7 +45,7 @@ func (e *PartialError) Error() string {
 	if e.Have == 0 {
 		return fmt.Sprintf("the download broke off: %v; the same command starts it anew", e.Err)
 	}
-	return fmt.Sprintf("the download broke off: %v; %d%s bytes are kept in %s, and the same command goes on from there", e.Err, e.Have, of, e.File)
+	return fmt.Sprintf("the download broke off: %v; %d%s bytes are kept in %s, and the same command continues from there", e.Err, e.Have, of, e.File)
 }
 
 // Unwrap returns why it ended.
@@ -111,7 +111,7 @@ func (t *transfer) attempt(ctx context.Context) error {
 
 var errTooLarge = errors.New("more than any published set")
 
-// copy appends what comes to the part, of which have bytes of total are there.
+// copy appends the bytes of r to the part, which holds the first have bytes of total.
 func (t *transfer) copy(f *os.File, r io.Reader, have, total int64) error {
 	buf := make([]byte, 256<<10)
 	for {
@@ -171,7 +171,7 @@ func (t *transfer) tagFile() string { return t.file + ".tag" }
 
 // forget removes the tag.
 func (t *transfer) forget() {
-	_ = os.Remove(t.tagFile()) // mostly not there; one that stays makes the server send the whole file at worst
+	_ = os.Remove(t.tagFile()) // mostly not there; a tag that stays makes the server send the whole file at worst
 }
 
 // discard removes the part.
@@ -189,8 +189,8 @@ func validator(h http.Header) string {
 	return h.Get("Last-Modified")
 }
 
-// check compares the part, as it lies on the disk, with the digests it should have, of
-// which the empty ones are unknown. One that is wrong is removed.
+// check compares the part, as it lies on the disk, with the digests it should have; an empty digest is
+// unknown. It removes a part whose digest is wrong.
 func (t *transfer) check(ctx context.Context, want published.FileDigest) (published.FileDigest, error) {
 	got, err := published.DigestFile(ctx, t.file)
 	if err != nil {

@@ -24,10 +24,8 @@ type view struct {
 	count int
 }
 
-// Len implements [dataset.Packed].
 func (v *view) Len() int { return v.count }
 
-// Size implements [dataset.Packed].
 func (v *view) Size() int { return len(v.file.records) + len(v.file.offsets) }
 
 // packFile is a file in the packed form that was checked, and must not change from then on.
@@ -42,8 +40,9 @@ func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.o
 
 func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
 
-// decode returns the ratings of a user, by item, in the memory of what it is given as far as that is enough; with keep, those
-// that it keeps. An error says what is wrong with the record.
+// decode returns the ratings of a user, by item. It uses the memory of items and values as far as they
+// reach. With keep, it returns only the ratings that keep accepts. Its error names the fault of the
+// record.
 func (f *packFile) decode(user int, keep func(user int, item int32) bool, items []int32, values []float32) ([]int32, []float32, error) {
 	b := f.record(user)
 	n, b, err := uvarint(b)
@@ -121,12 +120,10 @@ func uvarint(b []byte) (uint64, []byte, error) {
 	return x, b[n:], nil
 }
 
-// Part implements [dataset.Packed].
 func (v *view) Part(keep func(user int, item int32) bool, count int) dataset.Packed {
 	return &view{file: v.file, keep: keep, count: count}
 }
 
-// Row implements [dataset.Packed].
 func (v *view) Row(user int, items []int32, values []float32) ([]int32, []float32) {
 	items, values, err := v.file.decode(user, v.keep, items, values)
 	if err != nil { // it was whole when it was opened
@@ -189,7 +186,7 @@ func (f *packFile) check(ctx context.Context, progress func(done, total int64)) 
 	at := uint64(0)
 	for u := range f.Users + 1 {
 		if f.offset(u) < at || f.offset(u) > uint64(len(f.records)) {
-			return fmt.Errorf("offset %d of %d is %d, below the one before or beyond the records", u, f.Users, f.offset(u))
+			return fmt.Errorf("offset %d of %d is %d, below the previous offset or beyond the records", u, f.Users, f.offset(u))
 		}
 		at = f.offset(u)
 	}

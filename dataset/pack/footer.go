@@ -51,7 +51,7 @@ func readFooter(data []byte) (f footer, sections []byte, err error) {
 	body := data[len(packOne) : len(data)-packTail]
 	n := binary.LittleEndian.Uint64(data[len(data)-packTail:])
 	if n > uint64(min(len(body), mostFooter)) {
-		return f, nil, fmt.Errorf("a footer of %d bytes, of which there may be %d", n, min(len(body), mostFooter))
+		return f, nil, fmt.Errorf("a footer of %d bytes; at most %d are allowed", n, min(len(body), mostFooter))
 	}
 	if err = json.Unmarshal(body[len(body)-int(n):], &f); err != nil {
 		return f, nil, fmt.Errorf("its footer is no JSON of its kind: %w", err)
@@ -79,7 +79,7 @@ func (f *footer) validate(sections int) error {
 	}
 	for i, v := range f.Levels {
 		if i > 0 && v <= f.Levels[i-1] || !(float64(v) >= f.least && float64(v) <= f.most) {
-			return fmt.Errorf("step %v of the scale is not above the one before, or off %v to %v", v, f.Min, f.Max)
+			return fmt.Errorf("step %v of the scale is not above the previous step, or off %v to %v", v, f.Min, f.Max)
 		}
 	}
 	f.digits = digitsOf(len(f.Levels))
@@ -97,5 +97,5 @@ func parseDigest(text string) (string, error) {
 	return text, nil
 }
 
-// digitsOf is how many bits the steps of a scale take.
+// digitsOf returns the number of bits of a step of a scale.
 func digitsOf(levels int) uint { return uint(bits.Len(uint(max(levels-1, 0)))) }

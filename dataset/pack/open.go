@@ -21,7 +21,7 @@ func Is(name string) bool {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return false // whoever reads it says why
+		return false // the reader of the file reports why
 	}
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
 	var magic [len(Magic)]byte
@@ -29,7 +29,7 @@ func Is(name string) bool {
 	return err == nil && string(magic[:]) == Magic
 }
 
-// Open opens a packed file, of which every byte is checked: its digest, and every record.
+// Open opens a packed file and checks every byte: its digest, and every record.
 func Open(ctx context.Context, name string, o Options) (*dataset.Set, error) {
 	data, err := mapFile(name)
 	if err != nil {
@@ -38,7 +38,7 @@ func Open(ctx context.Context, name string, o Options) (*dataset.Set, error) {
 	set, err := FromBytes(ctx, data, o)
 	if err == nil && !o.Packed {
 		if set = set.Unpacked(); set.Digest != set.ComputeDigest() {
-			err = errors.New("its content is not that of the digest that it states")
+			err = errors.New("its content does not match the digest that it states")
 		}
 	}
 	switch {
@@ -61,7 +61,7 @@ func FromBytes(ctx context.Context, data []byte, o Options) (*dataset.Set, error
 		return nil, err
 	}
 	if set.Min > f.Min || set.Max < f.Max {
-		return nil, fmt.Errorf("%w: %v to %v does not hold that of the file, %v to %v", dataset.ErrScale, set.Min, set.Max, f.Min, f.Max)
+		return nil, fmt.Errorf("%w: %v to %v does not hold the scale of the file, %v to %v", dataset.ErrScale, set.Min, set.Max, f.Min, f.Max)
 	}
 	file := &packFile{footer: f}
 	file.records, rest = rest[:f.Records:f.Records], rest[f.Records:]

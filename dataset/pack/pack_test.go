@@ -60,7 +60,8 @@ func smallSet(t testing.TB) *dataset.Set {
 	return set
 }
 
-// TestPackedSetIsTheSame: what is read from a packed file is what was packed, with the digest that the set has from any source.
+// TestPackedSetIsTheSame: a packed file reads as the set that was packed, with the digest that the set
+// has from any source.
 func TestPackedSetIsTheSame(t *testing.T) {
 	sets := map[string]*dataset.Set{"small": smallSet(t)}
 	for _, spec := range []string{"synthetic:small", "synthetic:ml-1m-100"} {
@@ -83,8 +84,9 @@ func TestPackedSetIsTheSame(t *testing.T) {
 	}
 }
 
-// TestPackOfShape: a shape that is packed as it is generated is the file of the generated set, but for its list of steps, which is
-// that of all ratings there may be; and the same set is read from it.
+// TestPackOfShape: a shape packed as it is generated has the file of the generated set, except for its
+// list of steps. That list holds all steps that ratings of the shape may have. The same set is read
+// from both.
 func TestPackOfShape(t *testing.T) {
 	for _, spec := range []string{"synthetic:small", "synthetic:msd-200"} {
 		set, err := read.Open(t.Context(), spec, read.Options{})
@@ -115,8 +117,8 @@ func TestPackOfShape(t *testing.T) {
 	}
 }
 
-// TestPackedRatings: ratings that stay packed are those of the columns, as a whole, by user, and in the parts of a split, which
-// has the same digest.
+// TestPackedRatings: ratings that stay packed equal the ratings in columns, as a whole, by user, and
+// in the parts of a split. The split has the same digest.
 func TestPackedRatings(t *testing.T) {
 	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
@@ -293,14 +295,14 @@ func TestHostilePackedFiles(t *testing.T) {
 		"steps off the scale": {set("levels", []float32{0, 1, 2, 6}), "step 6 of the scale"},
 		"no steps":            {set("levels", nil), "0 steps"},
 		"digest":              {set("digest", "abc"), "no SHA-256 in hex"},
-		"another digest":      {set("digest", strings.Repeat("0", 64)), "not that of the digest"},
+		"another digest":      {set("digest", strings.Repeat("0", 64)), "does not match the digest"},
 		"count of ratings":    {records(200, 1), "200 ratings in"},
 		"fewer ratings":       {records(1), "bytes behind its ratings"},
 		"more ratings":        {records(3), "ratings in 2 bytes"},
 		"item beyond":         {records(2, 4<<2), "beyond the 4"},
 		"number cut off":      {records(2, 0x80, 0x80), "cut off"},
 		"offset":              {offsets(1, 99), "offset 1 of 3 is 99"},
-		"offset that falls":   {offsets(2, 1), "below the one before"},
+		"offset that falls":   {offsets(2, 1), "below the previous offset"},
 		"first offset":        {offsets(0, 1), "longer than its offsets"},
 		"features of others":  {rebuilt(t, good, func(_ map[string]any, s []byte) []byte { return bytes.Replace(s, []byte(`"Y",`), []byte(`"Y" `), 1) }), "features"},
 		"ids out of order": {rebuilt(t, good, func(_ map[string]any, s []byte) []byte {

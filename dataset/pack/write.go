@@ -33,10 +33,11 @@ import (
 //	SHA-256      32 bytes, of everything before
 //	"FEDSIMP1"
 //
-// A record is the number of ratings and a number for each, by item: how many items were left out
-// since the one before, above the step of the scale that the rating is, in the fewest bits that all steps take.
-// Numbers have seven bits in a byte, the low ones first. Where a set has more ratings than fit a
-// scale of mostLevels steps, four bytes of a float32 stand behind each number in place of steps.
+// A record is the number of ratings and a number for each, by item. The low bits of that number, as
+// few as all steps of the scale take, hold the step of the rating. The bits above count the items left
+// out since the previous rating. Numbers have seven bits in a byte, the low ones first. Where a set
+// has more ratings than fit a scale of mostLevels steps, four bytes of a float32 stand behind each
+// number in place of steps.
 const (
 	Magic      = "FEDSIMP"
 	packOne    = Magic + "1"
@@ -56,7 +57,7 @@ type features struct {
 // ErrNotPackable is wrapped by the error of a set that holds what the packed form does not.
 var ErrNotPackable = errors.New("the packed form holds users, items, ratings and features of items, and nothing else")
 
-// Report is what became of a set that was packed.
+// Report describes a packed set: its counts, its size in bytes and its digest.
 type Report struct {
 	Users   int    `json:"users"`
 	Items   int    `json:"items"`
@@ -78,7 +79,7 @@ func Write(s *dataset.Set, w io.Writer) (Report, error) {
 	p := NewWriter(w, levels(s))
 	rows := s.ByUser()
 	for u := range s.Users {
-		_ = p.Record(rows.Row(u)) // the first error of w is that of close
+		_ = p.Record(rows.Row(u)) // close returns the first error of w
 	}
 	return p.Close(s)
 }
@@ -93,7 +94,7 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// InMemory is the set with its ratings packed, in memory. What Pack refuses is refused.
+// InMemory returns the set with its ratings packed, in memory. It refuses a set that Pack refuses.
 func InMemory(s *dataset.Set) (*dataset.Set, error) {
 	var file bytes.Buffer
 	if _, err := Write(s, &file); err != nil {
@@ -199,8 +200,9 @@ func (p *Writer) Close(s *dataset.Set) (Report, error) {
 	return Report{Users: p.Users, Items: p.Items, Ratings: p.Ratings, Bytes: p.written, Digest: p.Digest}, p.err
 }
 
-// ids writes ids, unless they are 1, 2, ..., and at most so many, and returns how many bytes they take. Who reads a file makes
-// as many without reading them: a limit keeps small files from making them endless.
+// ids writes ids, unless they are 1, 2, ..., and at most so many, and returns how many bytes they
+// take. A reader makes numbered ids without reading them: a limit keeps small files from making them
+// endless.
 func (p *Writer) ids(list []string, most int) int {
 	if len(list) <= most && idtext.AreNumbered(list) {
 		return 0

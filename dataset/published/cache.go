@@ -40,7 +40,7 @@ func (c Cache) Has(p Set) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// FileDigest is what identifies the content of a file.
+// FileDigest identifies the content of a file.
 type FileDigest struct {
 	Size   int64  `json:"size"` // bytes
 	MD5    string `json:"md5"`  // hex, likewise the other
@@ -71,7 +71,7 @@ func DigestFile(ctx context.Context, file string) (FileDigest, error) {
 	return FileDigest{Size: size, MD5: hex.EncodeToString(weak.Sum(nil)), SHA256: hex.EncodeToString(strong.Sum(nil))}, nil
 }
 
-// Receipt says what was downloaded, and against which digest it was checked.
+// Receipt records a download and the digest that it was checked against.
 type Receipt struct {
 	Address string `json:"address"`
 	FileDigest
@@ -80,8 +80,7 @@ type Receipt struct {
 
 func (c Cache) receipt(p Set) string { return c.Archive(p) + ".json" }
 
-// Receipt returns the receipt of a set. The error of one that is not there wraps
-// [fs.ErrNotExist].
+// Receipt returns the receipt of a set. The error of a missing receipt wraps [fs.ErrNotExist].
 func (c Cache) Receipt(p Set) (Receipt, error) {
 	b, err := os.ReadFile(c.receipt(p))
 	if err != nil {
@@ -112,8 +111,8 @@ func (c Cache) Keep(p Set, file string, r Receipt) error {
 	return os.Rename(file, c.Archive(p))
 }
 
-// Check compares the archive of a set with all digests that are known for it: those
-// of [Set] and that of its receipt. Where none is known there are no checks.
+// Check compares the archive of a set with all digests known for it, from [Set] and from its receipt.
+// Without a known digest there are no checks.
 func (c Cache) Check(ctx context.Context, p Set) (FileDigest, []Check, error) {
 	got, err := DigestFile(ctx, c.Archive(p))
 	if err != nil {

@@ -10,14 +10,13 @@ type Set struct {
 	Description string
 	Terms       string // address of the terms under which it may be used
 
-	// Address is that of its archive, "" for a set of which no address is known that
-	// will last. MD5 and SHA256 are the hex digests of that archive; both are "" when it is
-	// renewed from time to time.
+	// Address is the address of the archive, "" for a set without a known lasting address. MD5 and
+	// SHA256 are the hex digests of that archive; both are "" when it is renewed from time to time.
 	Address, MD5, SHA256 string
 
-	// Counts of the set, as its publisher states them or as they have been counted.
-	// Where a set is renewed they are those of one edition. Items are those listed, or
-	// where there is no list, those rated.
+	// Counts of the set, as its publisher states them or as they have been counted. For a set that is
+	// renewed, counts are of one edition. Items counts the catalogue, or the rated items if there is
+	// none.
 	Users, Items, RatedItems, Ratings int
 
 	Min, Max float64 // rating range in stars
@@ -32,9 +31,9 @@ const (
 	petricek  = "http://www.occamslab.com/petricek/data/"
 )
 
-// The MD5 digests are those that GroupLens publishes beside the archives. The counts
-// are those of the README files (Harper, Konstan 2015; Brozovsky, Petricek 2007),
-// but for the rated movies, which others have counted.
+// GroupLens publishes the MD5 digests beside the archives. The counts come from the README files
+// (Harper, Konstan 2015; Brozovsky, Petricek 2007), except the counts of rated movies, which others
+// have counted.
 var sets = []Set{
 	{
 		Name: "ml-100k", Description: "MovieLens 100K (1998), whole stars",

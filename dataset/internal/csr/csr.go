@@ -18,8 +18,8 @@ func Starts(row []int32, n int) []int {
 	return start
 }
 
-// Order returns the permutation that sorts ratings by user, then item, and keeps equal pairs in their present order. The starts are
-// those of the users.
+// Order returns the permutation that sorts ratings by user, then item, and keeps equal pairs in their
+// present order. start holds the users' starts.
 func Order(user, item []int32, items int, start []int) []int32 {
 	perm := make([]int32, len(user))
 	for at, key := range Pairs(user, item, nil, items, start) {

@@ -16,8 +16,9 @@ import (
 
 // Files of regressions: a row an example, a column a feature, and one the label.
 const (
-	// mostValues is how many values a column of words may have before they are hashed into as many buckets: what is named most in
-	// it is told apart from most else, and a profile stays one that can be decomposed.
+	// mostValues bounds the values of a column of words; more values are hashed into as many buckets.
+	// The most frequent values then mostly keep buckets apart from most others, and a profile stays
+	// small enough to be decomposed.
 	mostValues = 50
 	// mostProfile bounds the columns that come of a file.
 	mostProfile = 2000
@@ -156,7 +157,8 @@ func (t *Table) features() (x []float64, names []string, err error) {
 	return x, names, nil
 }
 
-// standardised are numbers with mean 0 and deviation 1, the mean where one is missing; nil of those that are all alike.
+// standardised returns the numbers with mean 0 and deviation 1; a missing number becomes the mean. It
+// returns nil if all numbers are alike.
 func standardised(v []float64) []float64 {
 	var n, sum, square float64
 	for _, x := range v {
@@ -223,7 +225,7 @@ func (c *Column) oneHot() []profileColumn {
 	return slices.DeleteFunc(out, func(f profileColumn) bool { return slices.Min(f.values) == slices.Max(f.values) })
 }
 
-// fields are the columns of a table, those of no two values left out.
+// fields returns the columns of a table, except columns with fewer than two values.
 func (t *Table) fields() []dataset.Field {
 	var out []dataset.Field
 	for _, c := range t.Columns {
@@ -280,11 +282,11 @@ func (c *Column) bins() dataset.Field {
 	return f
 }
 
-// mostWords is how many values a field of words may have before they are hashed into as many.
+// mostWords bounds the values of a field of words; more values are hashed into as many.
 const mostWords = 1 << 16
 
 const (
 
-	// numberBins is how many values a field of numbers has at the most, about as many users in each.
+	// numberBins is the most values that a field of numbers has; each bin has about as many users.
 	numberBins = 32
 )
