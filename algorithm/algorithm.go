@@ -1,11 +1,10 @@
-// Package algorithm says what an algorithm is: the interface that one satisfies, the
-// registry in which one is found by its name, and the keys of every run. It knows none by
-// name.
+// Package algorithm defines the interface of an algorithm, the registry that finds an algorithm
+// by its name, and the keys of every run. It knows no algorithm by name.
 //
-// An algorithm owns everything about itself: name, paper, keys and their defaults, what
-// its rounds release, the two sides that train ([Strategy] of the server, [Trainer] of a
-// client), what it is compared with, and its words in the summary. Whoever runs one, a
-// simulation or a deployment, goes through [Instance] and asks for nothing else.
+// An algorithm owns everything about itself: name, paper, keys and their defaults, the
+// releases of its rounds, and its words in the summary. It makes the two sides that train
+// ([Strategy] of the server, [Trainer] of a client) and the baselines. A simulation and a
+// deployment both go through [Instance] and ask for nothing else.
 //
 // A new algorithm calls [MustRegister] from its package's init, and is imported where the
 // families are listed (package internal/families), or by the program that brings it. A program can also
@@ -28,16 +27,16 @@ import (
 
 // Algorithm is a way to train.
 type Algorithm interface {
-	// About says what is known of it without any data.
+	// About says what is known of the algorithm without any data.
 	About() *About
-	// Open fixes everything that follows from configuration, data and cohort: it chooses
+	// Open fixes everything that follows from configuration, data and cohort. It chooses
 	// what is still open in s.Config, and sets s.Schedule, calibrated noise included
-	// ([Setup.CalibrateSplit], [Setup.CalibrateParty]). What cannot be run is a
-	// [config.Error].
+	// ([Setup.CalibrateSplit], [Setup.CalibrateParty]). It returns a [config.Error] if the
+	// configuration cannot be run.
 	Open(s *Setup) (Instance, error)
 }
 
-// Clients is who the clients of an algorithm are.
+// Clients names the kind of an algorithm's clients.
 type Clients uint8
 
 const (
@@ -48,19 +47,19 @@ const (
 	ItemParties
 	// UserParties: a client is an organisation with some of the users (HFL).
 	UserParties
-	// Nobody: all ratings are in one place.
+	// Nobody: there are no clients; all ratings are in one place.
 	Nobody
 )
 
 // Organisations reports whether a client stands for more than one user.
 func (c Clients) Organisations() bool { return c == ItemParties || c == UserParties }
 
-// String says it for a table.
+// String returns the kind in words, for a table.
 func (c Clients) String() string {
 	return [...]string{"users", "parties that hold items", "parties that hold users", "one place"}[c]
 }
 
-// NoiseForm is where noise comes from.
+// NoiseForm says where noise comes from.
 type NoiseForm uint8
 
 const (
@@ -70,11 +69,11 @@ const (
 	PartyNoise
 	// ObjectiveNoise: what is minimised is noised once, with all ratings in one place. ε is pure: there is no δ.
 	ObjectiveNoise
-	// ResponseNoise: each user randomises what it sends, and somebody shuffles it.
+	// ResponseNoise: each user randomises its messages, and a shuffler mixes them.
 	ResponseNoise
 	// LabelNoise: labels are randomised once, with all examples in one place. ε is pure.
 	LabelNoise
-	// LabelStepNoise: so they are, and steps are noised besides.
+	// LabelStepNoise: labels are randomised once, and steps are noised besides.
 	LabelStepNoise
 	// StepNoise: steps on samples of examples are noised, with all of them in one place.
 	StepNoise
@@ -99,7 +98,7 @@ const (
 	NeedsFeatures
 )
 
-// About is what is known of an algorithm without any data.
+// About describes an algorithm as far as it is known without any data.
 type About struct {
 	Name string // in lower case, as the key algorithm has it
 	// Default: it runs where none is named. One is.
@@ -123,33 +122,33 @@ type About struct {
 	Times func(config.Config) bool
 	// ByUser: it reads ratings user by user, as clients work on them, so that they may stay packed ([dataset.Packed]).
 	ByUser bool
-	// NoFeatures says why there must be features, of those that need them.
+	// NoFeatures says why there must be features, where Features is NeedsFeatures.
 	NoFeatures string
 
 	Units     []dp.Unit // that it can protect, the default first
 	OtherUnit string    // why it cannot protect the others
 	Relation  dp.Relation
-	// Genres reports whether the parties of a deployment need the items' genres, to deal
-	// items by them; nil: never.
+	// Genres reports whether the parties of a deployment need the items' genres, because the
+	// items are dealt by genre; nil: never.
 	Genres func(config.Config) bool
 
-	// Keys are those that have an effect, besides those of every run: [Federated] of all with
-	// clients, Rounds and Rank where the algorithm has them, and its own.
+	// Keys lists the keys that have an effect, besides the keys of every run: [Federated] for
+	// algorithms with clients, Rounds and Rank where the algorithm has them, and its own keys.
 	Keys []*config.Key
-	// Rounds and Rank are what auto stands for.
+	// Rounds and Rank return the meaning of auto.
 	Rounds, Rank func(config.Config) float64
-	// RankOf is what auto stands for where that depends on the data, by how many users there are, and auto as long as
-	// these are not known; nil: Rank.
+	// RankOf returns the meaning of auto where the rank depends on the data, by the number of users. It
+	// returns auto while that number is unknown; nil: Rank decides.
 	RankOf func(config.Config, *config.Facts) config.Number
-	// RoundsOf is Rounds where it follows from facts too; nil: it does not.
+	// RoundsOf returns the meaning of auto for rounds where it follows from facts too; nil: Rounds decides.
 	RoundsOf func(config.Config, *config.Facts) float64
-	// Sums is how many secure sums there are, where it is not Rounds.
+	// Sums returns the number of secure sums of a run, where it differs from Rounds.
 	Sums func(config.Config) int
-	// CheckFeedback refuses a feedback that it cannot learn from; nil: any.
+	// CheckFeedback says why the algorithm cannot learn from the feedback of a configuration, "" if it can; nil: it takes any.
 	CheckFeedback func(config.Config) string
 }
 
-// sums is how many secure sums a run attempts.
+// sums returns the number of secure sums that a run attempts.
 func (a *About) sums(c config.Config) float64 {
 	if a.Sums != nil {
 		return float64(a.Sums(c))
@@ -157,14 +156,14 @@ func (a *About) sums(c config.Config) float64 {
 	return Rounds.Chosen(c)
 }
 
-// Federated reports whether it runs through clients, aggregator and server.
+// Federated reports whether the algorithm runs through clients, aggregator and server.
 func (a *About) Federated() bool { return a.Clients != Nobody }
 
-// Has reports whether a key is one of its own or of those that it takes.
+// Has reports whether Keys contains a key.
 func (a *About) Has(k *config.Key) bool { return slices.Contains(a.Keys, k) }
 
-// Instance is an algorithm with its data, ready to run. Other than in a deployment, where
-// nobody has all ratings, all its methods may be called.
+// Instance is an algorithm with its data, ready to run. In a simulation all its methods may be
+// called; in a deployment no party has all ratings.
 type Instance interface {
 	// Strategy makes the server's side, before its first round.
 	Strategy(protocol.SessionID) (Strategy, error)
@@ -173,10 +172,10 @@ type Instance interface {
 	// Party makes one client's trainer of a deployment from the ratings that it has. An
 	// error for data that do not hold what is said wraps [ErrPartyData].
 	Party(which PartyData, l *LocalData) (*Party, error)
-	// Shared is what is in a model as the server has it: what the statement of privacy is
-	// about.
+	// Shared returns the embeddings in a model as the server has it. The statement of
+	// privacy is about these.
 	Shared(shared []byte) ([]model.Embeddings, error)
-	// Baselines are what a run is compared with besides means and biases, in the order of
+	// Baselines lists the comparisons of a run besides means and biases, in the order of
 	// the summary.
 	Baselines() []Baseline
 }
@@ -202,18 +201,17 @@ type ClientSide interface {
 	Trainers() []Trainer
 	// Interim predicts by the shared model between two rounds.
 	Interim(shared []byte, run protocol.Runner) (model.Predictor, error)
-	// Final is what the run ends with. A client that has left counts as if it came back
-	// to fetch the model.
+	// Final returns the model at the end of the run. A client that has left counts as if it
+	// came back to fetch the model.
 	Final(shared []byte, run protocol.Runner) (*model.Trained, error)
 }
 
 // Central is an Instance without clients: it trains where all ratings are.
 type Central interface {
-	// Epochs is how many passes over the ratings there are.
+	// Epochs returns the number of passes over the ratings.
 	Epochs() int
-	// Train calls passed after each. It begins with the first; where from has passes, it goes on after
-	// them to the same bits, and an error says what of it does not fit.
-	// What is secret it draws from src.
+	// Train begins with the first pass and calls passed after each. If from has passes, it continues after
+	// them to the same bits; an error says what in from does not fit. It draws secrets from src.
 	Train(ctx context.Context, run protocol.Runner, from Passes, src entropy.Source, passed func(Epoch) error) (*model.Trained, error)
 }
 
@@ -221,7 +219,7 @@ type Central interface {
 type Epoch struct {
 	Number int // of the pass, from 1
 	Model  model.Predictor
-	Save   func() []byte // makes the State to go on from
+	Save   func() []byte // makes the State from which Train can continue
 }
 
 // Passes states after which passes a Central continues. The zero Passes stand for none.
@@ -244,36 +242,36 @@ type Baseline struct {
 	Itself bool
 }
 
-// What an Instance may have besides.
+// An Instance may satisfy these interfaces too.
 type (
 	// RoundLossDescriber is an Instance some of whose rounds cannot be repeated.
 	RoundLossDescriber interface {
-		// Lost says what is lost for good with the round of a step; "" where nothing is.
+		// Lost says what is lost for good with the round of a step; "" if nothing is.
 		Lost(protocol.Step) string
 	}
 	// LocalNoiser is an Instance whose parties noise their own training.
 	LocalNoiser interface {
-		// LocalSteps are the noised steps of a party over the whole run.
+		// LocalSteps lists the noised steps of a party over the whole run.
 		LocalSteps() []LocalSteps
 	}
 	// StepWatcher is a LocalNoiser whose steps can be watched one by one, for an audit.
 	StepWatcher interface {
 		LocalNoiser
-		// Watch prepares a party's steps of LocalSteps()[kind], by the code that trains, on data
-		// of one unit that moves them as far as it may, or that is empty. Each call of what it
-		// returns takes a step, and says how far it went towards the unit: in sensitivities,
+		// Watch prepares a party's steps of LocalSteps()[kind], by the code that trains. Their data
+		// are one unit that moves them as far as it may, if full, or no unit. Each call of the returned
+		// function takes a step and returns how far it went towards the unit: in sensitivities,
 		// noise of the run's multiplier included.
 		Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error)
 	}
 	// ReleaseLister is an Instance that can send its releases in other forms.
 	ReleaseLister interface {
-		// Forms are the words of a key to compare the
-		// traffic of; none where there is but one.
+		// Forms lists the words of a key whose traffic is worth a comparison; none if there is
+		// only one form.
 		Forms() (key *config.Key, words []string)
 	}
 	// CostReporter is an Instance that fits an encoder to statistics. DP-SGD would go through the encoder for examples.
 	CostReporter interface {
-		// FitCost compares the two; nil where no encoder is fitted, and where nobody has all ratings.
+		// FitCost compares the two; nil where no encoder is fitted, and in a deployment, where no party has all ratings.
 		FitCost() (*FitCost, error)
 	}
 	// SummaryDescriber is an Instance that adds words of its own to the summary.
@@ -289,18 +287,18 @@ type FitCost struct {
 	Epochs float64 `json:"epochs"` // times that each item is gone through
 	Pass   float64 `json:"pass"`   // of the encoder, forward and back for an item
 	Visits float64 `json:"visits"` // of an item in an epoch of DP-SGD, which goes through it once a batch that it is in
-	Ratio  float64 `json:"ratio"`  // of the cost of statistics and gradients to that of DP-SGD
+	Ratio  float64 `json:"ratio"`  // cost of statistics and gradients over the cost of DP-SGD
 }
 
-// Words are an algorithm's own in the summary. Each may be "".
+// Words holds an algorithm's own words in the summary. Each may be "".
 type Words struct {
-	Model     string // what the model is, besides "this run"
-	Shared    string // what predictions of [model.Trained.Shared] are by
+	Model     string // the kind of model, besides "this run"
+	Shared    string // the model behind predictions of [model.Trained.Shared]
 	Untrained string // what is left when every round was skipped
 }
 
-// LocalSteps are steps of a party's training that are noised alike: how many there are in
-// the run, and the L2 sensitivity of one, in units of the gradient.
+// LocalSteps describes steps of a party's training that are noised alike: their number in
+// the run, and the L2 sensitivity of one step, in units of the gradient.
 type LocalSteps struct {
 	Count       int
 	Sensitivity float64
@@ -311,9 +309,9 @@ func SingleOrganisation(c config.Config) bool {
 	return Of(c).About().Clients.Organisations() && Parties.Chosen(c) == 1
 }
 
-// ReadFeatures reads the features of a set's items that a configuration asks for, or with
-// auto those that come with the set, and says what they are called; nil for none. What
-// cannot be read is a [config.Error].
+// ReadFeatures reads the features of a set's items that a configuration asks for, and returns
+// their name too. With auto it reads the features that come with the set; nil for none. It
+// returns a [config.Error] if the features cannot be read.
 func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
 	specs := []string{FeatureSpec.Of(c)}
 	if c.IsAuto(FeatureSpec.Key) {
@@ -328,32 +326,32 @@ func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, str
 	return readFeatures(set, specs)
 }
 
-// Files are the model of a finished run, as its folder has it.
+// Files gives access to the model of a finished run in its folder.
 type Files interface {
-	// Matrix reads a matrix of finite numbers, which must have that size.
+	// Matrix reads a matrix of finite numbers, which must have the given size.
 	Matrix(name string, rows, cols int) (*model.Matrix, error)
-	// Has reports whether there is a matrix of that name.
+	// Has reports whether there is a matrix of a name.
 	Has(name string) bool
-	// Mean is what predictions are on top of; nil where the summary has none.
+	// Mean returns the mean to which predictions are added; nil if the summary has none.
 	Mean() *float64
-	// Train are the ratings that the run was trained on, by user.
+	// Train returns the ratings that the run was trained on, by user.
 	Train() *dataset.Rows
-	// Features are those that the parties of a deployment agreed on; nil where there are
-	// none, or where they are read again from the data.
+	// Features returns the features that the parties of a deployment agreed on; nil if
+	// there are none, or if they are read again from the data.
 	Features() *dataset.ItemFeatures
 }
 
 // Saved is a model that was read.
 type Saved struct {
 	Items *model.Matrix // an embedding a row, for likeness
-	// Score writes what a user is expected to give to every item, or, with implicit
-	// feedback, a number of which only the order counts.
+	// Score writes the expected rating of every item by a user. With implicit feedback it
+	// writes a number per item of which only the order counts.
 	Score func(user int, out []float64)
-	// Popularity is what the model says of every item to a user of whom nothing is known, in the unit of Score;
+	// Popularity holds the model's score of every item for a user without known ratings, in the unit of Score;
 	// NaN for an item that the model does not know. It is nil for a model that does not say which items are liked most.
 	Popularity []float64
-	// Drift learns from a user's training ratings, which have times, and from what Score says of them, what is to be added to predictions at
-	// any times; nil: nothing.
+	// Drift learns a correction by time from a user's training ratings, which have times, and from Score of their items. The
+	// function add adds the correction to predictions at any times; nil: there is no correction.
 	Drift func(r model.Ratings, predicted []float64) (add func(times, to []float64))
 }
 
@@ -377,8 +375,8 @@ type Loader interface {
 	Load(c config.Config, set *dataset.Set, files Files) (*Saved, error)
 }
 
-// NonPrivate is the baseline of the same run without noise, further changed by vary, which
-// may be nil. A run without noise is its own.
+// NonPrivate returns the baseline of the same run without noise, further changed by vary, which
+// may be nil. A run without noise is its own baseline.
 func NonPrivate(s *Setup, vary func(*config.Config)) Baseline {
 	b := Baseline{Name: "non_private", Itself: !s.Private()}
 	if b.Itself {

@@ -10,19 +10,20 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// target is what noise is calibrated to.
+// target returns the budget to which noise is calibrated.
 func (s *Setup) target() dp.Budget {
 	b := s.Privacy.Budget
 	b.Epsilon = Epsilon.Value(s.Config)
 	return b
 }
 
-// CalibrateSplit finds the least distributed noise with which all attempts together
-// keep ε, and sets it in the releases of the schedule. shares[i][j] is what release j of
-// step i takes of μ² in each round, so that its variance is in proportion to its squared
-// sensitivity over its share, and over the run they add up to 1; nil where there is but one
-// release. Where samplers could not draw so much noise the fixed point gets coarser. Where noise would be less than one
-// integer can hide, it gets finer. It does nothing in a run without privacy.
+// CalibrateSplit finds the least distributed noise with which all attempts together keep ε,
+// and sets it in the releases of the schedule. shares[i][j] is the part of μ² that release j of
+// step i takes in each round. The release's variance is in proportion to its squared
+// sensitivity over its share, and over the run the shares add up to 1. shares is nil if there is
+// only one release. Where samplers could not draw so much noise, the fixed point gets coarser.
+// Where noise would be less than one integer can hide, it gets finer. CalibrateSplit does nothing
+// in a run without privacy.
 func (s *Setup) CalibrateSplit(shares [][]float64) error {
 	if !s.Private() {
 		return nil
@@ -152,8 +153,8 @@ func (s *Setup) undrawable(r *protocol.Release) bool {
 	return one > most || sum > mostOfSum
 }
 
-// coarsest is the most that rounding may add to a sensitivity, relatively, so that noise can be drawn at all; unasked is the most
-// so that it could be drawn the other way, too; hurried the most so that the tables of its sampler are small and soon made.
+// coarsest is the most that rounding may add to a sensitivity, relatively, so that noise can be drawn at all. unasked is the most
+// that it may add so that noise could be drawn the other way too. hurried is the most that it may add so that the sampler's tables are small and soon made.
 const (
 	coarsest = 0.1
 	unasked  = 0.01
@@ -217,9 +218,9 @@ func (s *Setup) refine(cost float64) bool {
 	return changed
 }
 
-// gridStep is by how much pld may state less for more steps, where it changes to
-// another grid: noise is made for a budget that is smaller by so much, so that no
-// ledger refuses the last step for it.
+// gridStep bounds the relative amount by which pld may state a lower ε for more steps, where it changes to
+// another grid. Noise is made for a budget that is smaller by this amount, so that no ledger
+// refuses the last step.
 const gridStep = 5e-5
 
 // CalibrateParty finds the least noise with which a party's steps over a run keep ε for
@@ -235,8 +236,8 @@ func (s *Setup) CalibrateParty(steps, perRound int, rate float64, spread bool) (
 	})
 }
 
-// CalibrateByComposition is CalibrateParty with the noise that strong composition asks for, as a
-// published algorithm has it. The budget is what that noise really costs, and ε what is claimed.
+// CalibrateByComposition works as CalibrateParty with the noise that strong composition requires, as in a
+// published algorithm. The budget becomes the real cost of that noise, and ε the claimed cost.
 func (s *Setup) CalibrateByComposition(steps, perRound int, rate float64, spread bool) (protocol.Noise, error) {
 	n, err := s.calibrateParty(steps, perRound, rate, spread, func(all int) (float64, error) { return dp.StrongMultiplier(s.target(), all, rate) })
 	if err != nil || !s.Private() {
@@ -275,14 +276,14 @@ func (s *Setup) calibrateParty(steps, perRound int, rate float64, spread bool, m
 	return n, nil
 }
 
-// Cost is what events cost at the run's δ.
+// Cost returns the cost of events at the run's δ.
 func (s *Setup) Cost(events []dp.Event) (dp.Result, error) {
 	b := s.Privacy.Budget
 	return dp.Problem{Events: events, Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
 }
 
-// Charges are what attempts from the first on are charged, together; where clients take turns, those of a client that has
-// as many of each step's as one can have ([protocol.Cohort.Turns]).
+// Charges returns the total charges of the first attempts, together. Where clients take turns, it returns the charges of a client
+// that has as many turns of each step as a client can have ([protocol.Cohort.Turns]).
 func (s *Setup) Charges(attempts int) ([]dp.Event, error) {
 	var all []dp.Event
 	for _, step := range s.Schedule {

@@ -51,8 +51,8 @@ func TestGDPSkellamSavesNoise(t *testing.T) {
 	}
 }
 
-// Local noise is of each client the variance that the sum has of split noise, and so
-// there are √600 times its deviation in the sum; the statement says that nobody is trusted.
+// TestLocalNoise checks that with local noise each client adds the variance that the sum has with split noise. The
+// sum then has √600 times the deviation. The statement says that no party is trusted.
 func TestLocalNoise(t *testing.T) {
 	split, local := opened.Experiment(t, "epsilon=3"), opened.Experiment(t, "epsilon=3 noise=local")
 	s, l := split.Schedule.First().Noise, local.Schedule.First().Noise
@@ -74,9 +74,9 @@ func TestLocalNoise(t *testing.T) {
 	}
 }
 
-// At delta 1e-5 and tolerance 0.3 a claimed 1 is 1.34 in truth when nobody drops
-// out and 1.47 when 30% do before their masked input; 10 is 13.9 and 15.5
-// (of Gaussians composed exactly, as gdp-skellam composes).
+// TestReplaceStatesItsTrueCost checks the cost of replaced noise at delta 1e-5 and tolerance 0.3. A claimed
+// 1 is 1.34 in truth when no client drops out, and 1.47 when 30% do before their masked input. A claimed 10 is 13.9 and 15.5
+// (Gaussians composed exactly, as gdp-skellam composes).
 func TestReplaceStatesItsTrueCost(t *testing.T) {
 	for _, tt := range []struct {
 		settings     string
@@ -175,8 +175,8 @@ func withSchedule(t *testing.T, settings string, s protocol.Schedule) *experimen
 	return e
 }
 
-// Releases take the parts of μ² that they are given, and all of them together cost ε:
-// μ² of a release is D2²/V, and ε is asked of package dp with the events counted out by
+// TestCalibrateShares checks that releases take their given parts of μ², and that all of them together cost ε.
+// μ² of a release is D2²/V. Package dp returns ε for the events, which are counted out by
 // hand. With a percent less noise the budget does not suffice.
 func TestCalibrateShares(t *testing.T) {
 	for _, accountant := range []string{"rdp", "gdp-skellam"} {
@@ -255,9 +255,9 @@ func TestScheduleCharges(t *testing.T) {
 	}
 }
 
-// Where noise is replaced, views are those of every release, and a round is never
-// dearer than planned: with nobody lost before the masked input and as many as are
-// tolerated after it, it costs that.
+// TestScheduleOfReplacedNoise checks that every release has its views where noise is replaced, and that a round never
+// costs more than planned. It costs as much as planned if no client is lost before the masked input, and as many
+// as are tolerated after it.
 func TestScheduleOfReplacedNoise(t *testing.T) {
 	e := withSchedule(t, "epsilon=2 noise=replace", mixed())
 	worst := make([]experiment.Attempt, 5)

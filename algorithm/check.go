@@ -12,8 +12,8 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// noiseForms are what goes with each form of noise: the words of the key noise, the one
-// for auto first; the accountants that cover it, and the one for auto; and who adds it.
+// noiseForms lists for each form of noise the words of the key noise, the word for auto
+// first; the accountants that cover the form; the accountant for auto; and who adds the noise.
 var noiseForms = map[NoiseForm]struct {
 	words       []string
 	accountants []dp.Accountant
@@ -40,7 +40,7 @@ func checkEpsilon(c config.Config) string {
 	}
 }
 
-// checkCohort refuses what does not go with turns.
+// checkCohort refuses settings that do not go with turns.
 func checkCohort(c config.Config) string {
 	switch {
 	case CohortSize.Value(c) == 0:
@@ -123,8 +123,8 @@ func checkFeatures(c config.Config) string {
 	return ""
 }
 
-// Warnings are what a user should know before a configuration is simulated although
-// it can be.
+// Warnings lists what a user should know before the simulation of a configuration that is
+// valid.
 func Warnings(c config.Config) []string {
 	about := Of(c).About()
 	idle := slices.DeleteFunc(KeysWithoutEffect(c), func(k *config.Key) bool { return k.Scope == config.Deployed }) // a simulation ignores these for every algorithm
@@ -160,9 +160,9 @@ func lossWarning(c config.Config, about *About, loss float64) string {
 	return fmt.Sprintf("%s is above the tolerance %v: most rounds will be skipped, %s", what, Tolerance.Value(c), consequence)
 }
 
-// expectedLoss is the share of clients that is expected to be lost in the worst
-// round, the last one: by then whoever leaves has left, and whoever is away
-// at all is away in one of rounds/away-rounds cases.
+// expectedLoss returns the share of clients that is expected to be lost in the last round,
+// the worst of a run. By then every client that leaves has left. A client that is away at
+// some time is away in the last round with probability away-rounds/sums.
 func expectedLoss(c config.Config) float64 {
 	away := Away.Value(c) * min(1, AwayRounds.Value(c)/Of(c).About().sums(c))
 	there := (1 - Dropout.Chosen(c)) * (1 - Leave.Value(c)) * (1 - away)
@@ -192,7 +192,7 @@ func Scoped(s config.Scope) []*config.Key {
 	return slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return k.Scope != s })
 }
 
-// noEffect says of those keys that were given that they have no effect somewhere.
+// noEffect returns, for each key that was given, a sentence that it has no effect somewhere.
 func noEffect(c config.Config, keys []*config.Key, where string) []string {
 	var list []string
 	for _, k := range keys {
@@ -203,9 +203,9 @@ func noEffect(c config.Config, keys []*config.Key, where string) []string {
 	return list
 }
 
-// Deployed is a configuration as separate machines run it: what only a simulation has
-// is at its default, sums are real, and each client draws its own noise. What cannot
-// be deployed is a [config.Error] that lists every reason, one a line.
+// Deployed returns a configuration as separate machines run it: keys of simulations alone
+// are at their defaults, sums are real, and each client draws its own noise. It returns a
+// [config.Error] if there are reasons against a deployment, and lists every reason, one a line.
 func Deployed(c config.Config) (config.Config, error) {
 	for _, k := range simulated() {
 		c.Reset(k)
@@ -216,7 +216,7 @@ func Deployed(c config.Config) (config.Config, error) {
 	bad := func(k *config.Key, reason string) { list = append(list, config.Problem{Key: k, Reason: reason}) }
 	switch Secagg.Of(c) {
 	case "ideal":
-		Secagg.Set(&c, "real") // nobody is trusted with adding up
+		Secagg.Set(&c, "real") // no party is trusted with adding up
 	case "none":
 		bad(Secagg.Key, "none is a plain sum, which shows what is in it; the sums of a deployment are real")
 	}
@@ -244,12 +244,12 @@ func Deployed(c config.Config) (config.Config, error) {
 	return c, config.Refuse(list)
 }
 
-// simulated are the keys that mean something in a simulation alone, those of algorithms
+// simulated lists the keys that mean something in a simulation alone, keys of algorithms
 // included.
 func simulated() []*config.Key { return Scoped(config.Simulated) }
 
-// DeploymentWarnings are what a user should know before a configuration is deployed
-// although it can be: whom it trusts, and what of it has no effect there, or another one.
+// DeploymentWarnings lists what a user should know before a deployment of a valid
+// configuration: which party it trusts, and which keys have no effect there, or another one.
 func DeploymentWarnings(c config.Config) []string {
 	var list []string
 	if !Mode.Is(c, graph.Active.String()) {

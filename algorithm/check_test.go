@@ -27,7 +27,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-// names are those of keys.
+// names returns the names of keys.
 func names(keys []*config.Key) []string {
 	var list []string
 	for _, k := range keys {
@@ -138,8 +138,8 @@ func TestWarnings(t *testing.T) {
 		{"dropout=0.3 tolerance=0.3", nil},
 		{"dropout=0.31 tolerance=0.3", []string{"dropout 0.31 is above the tolerance 0.3"}},
 		{"dropout=0.5 algorithm=sgd-mf", []string{"dropout has no effect with sgd-mf"}},
-		{"dropout=0.1 leave=0.1 away=0.2", nil},               // 1 - .9·.9·(1 - .2·3/10) = .239
-		{"dropout=0.25 leave=0.2", []string{"a loss of 0.4"}}, // 1 - .75·.8
+		{"dropout=0.1 leave=0.1 away=0.2", nil},               // 1 - 0.9·0.9·(1 - 0.2·3/10) = 0.239
+		{"dropout=0.25 leave=0.2", []string{"a loss of 0.4"}}, // 1 - 0.75·0.8
 		{"noise=replace", []string{"the true epsilon is above the claimed one"}},
 		{"noise=replace dropout=0.5", []string{"dropout 0.5", "noise replace"}},
 	} {

@@ -28,7 +28,7 @@ func TestKeysAreDeclaredInFull(t *testing.T) {
 	}
 }
 
-// What an algorithm says to have is declared, and all that is declared is somebody's.
+// TestEveryKeyIsUsed checks that the keys of each algorithm are declared, and that each declared key belongs to an algorithm or to all.
 func TestEveryKeyIsUsed(t *testing.T) {
 	all := config.Keys()
 	used := make(map[*config.Key]bool)

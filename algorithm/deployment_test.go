@@ -143,7 +143,7 @@ func TestDeployedRefuses(t *testing.T) {
 			t.Errorf("%s: error %v\nwant %s", settings, err, want)
 		}
 	}
-	// What was never resolved is checked too.
+	// Deployed checks a configuration that was never resolved too.
 	c := config.Config{}
 	algorithm.Rounds.Set(&c, 0)
 	algorithm.Secagg.Set(&c, "quantum")
@@ -172,7 +172,7 @@ func TestDeployedTwice(t *testing.T) {
 	})
 }
 
-// The published experiments can be deployed as they are, but for those of one party.
+// TestExperimentFilesDeploy checks that the published experiments can be deployed as they are, except experiments of one party.
 func TestExperimentFilesDeploy(t *testing.T) {
 	files, err := filepath.Glob("../experiments/*.yaml")
 	if err != nil || len(files) < 40 {

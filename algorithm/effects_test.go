@@ -13,11 +13,15 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// effects says which algorithms a setting means something to: with any other it
-// must be called out. Device stands for clients that are users, vertical for
-// parties with items (sgld of dp-sgld), horizontal for parties with users, central and als for one place (objective of objective-perturbation, responses of gd-dr), statistics for
-// users who sum them, bias for those of item biases alone, regression for labels of examples, labels for those that are randomised, and perceptron for
-// embeddings under one.
+// effects lists settings with the algorithms on which each has an effect; with any other algorithm
+// a warning must name the setting. Groups of algorithms are:
+//   - device: clients are users;
+//   - vertical: parties have items (sgld: dp-sgld alone);
+//   - horizontal: parties have users;
+//   - central and als: all ratings are in one place (objective: objective-perturbation alone; responses: gd-dr alone);
+//   - statistics: users sum statistics (bias: item biases alone);
+//   - items, encoder and joint: users sum gradients;
+//   - regression: examples have labels (labels: randomised labels alone; perceptron: embeddings under a perceptron).
 var effects = []struct {
 	setting string // of a value other than the default
 	forms   string
@@ -165,7 +169,7 @@ func keyOf(settings string) string {
 	return settings[strings.LastIndexByte(settings, ' ')+1 : strings.LastIndexByte(settings, '=')]
 }
 
-// settingsFor are those of a line, without a unit that the algorithm refuses, and without turns that it does not take.
+// settingsFor returns the settings of a line, without a unit that the algorithm refuses, and without turns that it does not take.
 func settingsFor(a, line string) string {
 	if formOf[a] != "device" {
 		line = strings.TrimPrefix(line, "cohort.size=100 ")

@@ -20,8 +20,8 @@ var published = map[string]config.Facts{
 	"synthetic:ml-10m": {Users: 69_878, Published: 10_000_054},
 }
 
-// Every file in experiments/ is one that runs, without a setting that has no
-// effect, and is what its name says.
+// TestExperimentFiles checks that every file in experiments/ runs, has no setting without
+// effect, and matches its name.
 func TestExperimentFiles(t *testing.T) {
 	files, err := filepath.Glob("../experiments/*.yaml")
 	if err != nil || len(files) < 40 {

@@ -45,9 +45,9 @@ func declareRun() {
 		Help: "How to train. The table of algorithms in the documentation says who the clients of each are.",
 	})
 	Data = config.DeclareText(config.Key{
-		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate: with the few
-		// hundred of a small set the noise of any ε below 100 drowns what they could learn
-		// of thousands of items.
+		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate. With the few
+		// hundred users of a small set, the noise of any ε below 100 drowns what they could
+		// learn about thousands of items.
 		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
 		Help: "synthetic[:small|:ml-1m|:ml-10m] or another shape that fedsim data list names, a folder, zip archive or file of ratings, - for one that is piped in, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
 	})
@@ -390,7 +390,7 @@ func (a *About) common() []*config.Key {
 	if a.Private {
 		list = append(list, Delta.Key, Accountant.Key)
 	}
-	if a.Private && a.Federated() { // the variant without privacy is what baselines may leave out
+	if a.Private && a.Federated() { // baselines may leave out the variant without privacy
 		list = append(list, Baselines.Key)
 	}
 	if a.Features != NoFeatures {
@@ -424,12 +424,12 @@ func defaultEpsilonOf(c config.Config) float64 {
 // Private reports whether a configuration promises a finite ε.
 func Private(c config.Config) bool { return !math.IsInf(Epsilon.Chosen(c), 1) }
 
-// Ranks reports whether quality is that of rankings for held-out users.
+// Ranks reports whether quality means rankings for held-out users.
 func Ranks(c config.Config) bool {
 	return slices.Contains(Of(c).About().Keys, Feedback.Key) && Feedback.Is(c, "implicit")
 }
 
-// UnitOf is what a configuration protects.
+// UnitOf returns the unit of privacy of a configuration.
 func UnitOf(c config.Config) dp.Unit { return dp.Unit(Unit.Chosen(c)) }
 
 // PublicUnits is an upper bound on the units of privacy, from public facts alone: the

@@ -152,8 +152,8 @@ func labelled(c config.Config) bool {
 // anyPublic reports whether there are public users.
 func anyPublic(c config.Config) bool { return PublicUsers.Int(c) > 0 || !PublicIDs.Is(c, "") }
 
-// WithoutPublicUsers returns a set without its public users, if the configuration has some and they are still in it. What
-// is wrong with them is a [config.Error].
+// WithoutPublicUsers returns a set without its public users, if the configuration has some and they are still in it. It returns
+// a [config.Error] if they cannot be taken out.
 func WithoutPublicUsers(c config.Config, set *dataset.Set) (*dataset.Set, error) {
 	if !anyPublic(c) || set.Raters != nil {
 		return set, nil
@@ -318,7 +318,7 @@ func checkSplitTime(c config.Config) string {
 	return ""
 }
 
-// DataOptions are those that a configuration has for reading data.
+// DataOptions returns a configuration's options for reading data.
 func DataOptions(c config.Config) read.Options {
 	o := read.Options{Test: SplitTestFile.Of(c), Duplicates: read.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(split.Random)), Fields: Of(c).About().Fields}
 	if times := Of(c).About().Times; times != nil {
@@ -347,7 +347,7 @@ func SplitParams(c config.Config) split.Params {
 	return p
 }
 
-// SplitSeedOf is the seed of the split: that of the run where no other is given.
+// SplitSeedOf returns the seed of the split: the seed of the run where the split has none.
 func SplitSeedOf(c config.Config) uint64 { return SplitSeed.Or(c, Seed.Of(c)) }
 
 // ofUsers reports whether which of a user's ratings are trained on follows from the others of that

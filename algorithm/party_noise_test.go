@@ -9,9 +9,9 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// calibrated are private experiments between organisations, with how many noisy
-// steps a unit takes part in at all parties together and at one of them:
-// T·T' + κ, and s times that where a unit is in everybody's data.
+// calibrated lists private experiments between organisations, with the number of noisy steps
+// that a unit takes part in: at all parties together, and at one party. The number is
+// T·T' + κ, and s times that where a unit is in the data of all parties.
 var calibrated = []struct {
 	settings       string
 	together, each int
@@ -63,8 +63,8 @@ func TestNoiseOfOrganisationsIsTheLeast(t *testing.T) {
 	}
 }
 
-// Without sampling n steps of multiplier z are one Gaussian release with
-// μ = √n/z, for which δ is known in closed form (Balle and Wang 2018).
+// Without sampling, n steps of multiplier z are one Gaussian release with μ = √n/z. Its δ
+// has a closed form (Balle and Wang 2018).
 func TestNoiseWithoutSampling(t *testing.T) {
 	phi := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	delta := func(epsilon, mu float64) float64 {

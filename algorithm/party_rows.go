@@ -37,8 +37,8 @@ func (s *Setup) PartyRows(which PartyData, l *LocalData) (users []int32, rows []
 	return users, rows, at, nil
 }
 
-// partyUsers are the users of a party, as ascending indices of those that are stated. Where
-// these are not all, they are not the indices of the federation, which nobody knows; they decide nothing
+// partyUsers returns the users of a party, as ascending indices into the stated ids. If these are
+// not all users, the indices are not the federation's, which no party knows. They decide nothing
 // but the order in which the party fine-tunes for itself.
 func (s *Setup) partyUsers(which PartyData) ([]int32, error) {
 	if err := s.CheckPart(which); err != nil {

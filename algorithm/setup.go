@@ -16,43 +16,43 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Setup is what an algorithm is opened with, and what it sets.
+// Setup holds the input of [Algorithm.Open], and the parts that Open sets.
 type Setup struct {
-	// Config has every auto replaced but those that follow from the noise, which Open
-	// replaces.
+	// Config has every auto replaced, except those autos that follow from the noise. Open
+	// replaces them.
 	Config config.Config
 	// Data lists users and items, the rating scale and what else is public. In a deployment
 	// it has no ratings.
 	Data *dataset.Set
-	// Train are the training ratings by user; nil in a deployment.
+	// Train holds the training ratings by user; nil in a deployment.
 	Train *dataset.Rows
-	// Ratings are the same, one after the other.
+	// Ratings holds the ratings of Train, one after the other.
 	Ratings dataset.Ratings
-	// Held is who is held out, with implicit feedback; else nil.
+	// Held lists the users that are held out, with implicit feedback; else nil.
 	Held *split.HoldOut
-	// Features are those of the items; nil where there are none, or nothing is learned
-	// from them.
+	// Features holds the features of the items; nil if there are none, or if nothing is
+	// learned from them.
 	Features *dataset.ItemFeatures
 	Cohort   protocol.Cohort
 	// Alone: parties train by themselves.
 	Alone bool
 
-	// Schedule is what the rounds release, noise included. Open sets it.
+	// Schedule lists the releases of the rounds, noise included. Open sets it.
 	Schedule protocol.Schedule
 	Privacy  Privacy
 }
 
-// Privacy is what a run promises.
+// Privacy states the promise of a run.
 type Privacy struct {
 	Budget dp.Budget  // of each client's ledger; Epsilon +Inf without noise
-	Run    []dp.Event // what the whole run costs a client at the most; none without noise
-	// Proved is what a proof of its own says of the run, where there are no events; its accountant is "" elsewhere.
-	// Local is what holds of what a user sends where nobody is trusted, beside it.
+	Run    []dp.Event // upper bound on the cost of the whole run to a client; none without noise
+	// Proved states the result of an algorithm's own proof, where the run has no events; elsewhere its accountant is "".
+	// Local states, beside Proved, the ε of a user's messages without any trust in a shuffler.
 	Proved dp.Result
 	Local  float64
-	// Law is the noise of what is proved so, where it does not follow from the accountant.
+	// Law names the noise of a run with an own proof, where it does not follow from the accountant.
 	Law dp.NoiseLaw
-	// Relation and Sampling are those of what is proved so, where they are not the algorithm's and none; "" elsewhere.
+	// Relation and Sampling belong to such a proof, where they differ from the algorithm's relation and from no sampling; "" elsewhere.
 	Relation dp.Relation
 	Sampling dp.Sampling
 	Claimed  float64 // with replaced noise: the ε that the published analysis would state; else 0
@@ -60,26 +60,26 @@ type Privacy struct {
 	NoiseDistance float64
 }
 
-// Top is the top of the rating scale. Ratings are float32, in which it may round up.
+// Top returns the top of the rating scale, or its float32 value if that is higher, since ratings are float32.
 func (s *Setup) Top() float64 { return max(s.Data.Max, float64(float32(s.Data.Max))) }
 
-// Bottom is the bottom of the rating scale, likewise.
+// Bottom returns the bottom of the rating scale, or its float32 value if that is lower.
 func (s *Setup) Bottom() float64 { return min(s.Data.Min, float64(float32(s.Data.Min))) }
 
 // Private reports whether the run promises a finite ε.
 func (s *Setup) Private() bool { return Private(s.Config) }
 
-// Row is a user's training ratings.
+// Row returns a user's training ratings.
 func (s *Setup) Row(user int) model.Ratings {
 	return rowOf(s.Train, user)
 }
 
-// Sources are the rows of all users, made anew whenever they are asked for where the data are packed.
+// Sources returns the rows of all users. Where the data are packed, each request unpacks its row anew.
 func (s *Setup) Sources() model.RatingsByUser { return trainRows{s.Train} }
 
 type trainRows struct{ *dataset.Rows }
 
-// RatingsOf implements model.Sources.
+// RatingsOf returns a user's row. It unpacks packed data into the buffer, without times.
 func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 	if !r.Packed() {
 		return rowOf(r.Rows, user)
@@ -88,23 +88,23 @@ func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 	return model.Ratings{Items: in.Items, Values: in.Values}
 }
 
-// Lend calls hear with what Row returns, which holds until hear returns ([dataset.Rows.Lend]).
+// Lend calls hear with the row that Row returns. The row is valid until hear returns ([dataset.Rows.Lend]).
 func (s *Setup) Lend(user int, hear func(model.Ratings)) {
 	s.Train.Lend(user, func(items []int32, values []float32) {
 		hear(model.Ratings{Items: items, Values: values, Times: s.Train.Times(user)})
 	})
 }
 
-// rowOf is a row of ratings, with their times where they are known.
+// rowOf returns a row of ratings, with their times where they are known.
 func rowOf(rows *dataset.Rows, user int) model.Ratings {
 	items, values := rows.Row(user)
 	return model.Ratings{Items: items, Values: values, Times: rows.Times(user)}
 }
 
-// Public reports whether nobody has the ratings in one place: in a deployment.
+// Public reports whether the run is a deployment: no party has all ratings.
 func (s *Setup) Public() bool { return s.Train == nil }
 
-// FactsOf are the facts about a set that choices may go by.
+// FactsOf returns the facts about a set that choices may depend on.
 func FactsOf(set *dataset.Set) *config.Facts {
 	f := &config.Facts{Name: set.Name, Users: set.Users, Items: set.Items, Min: set.Min, Max: set.Max, Shift: set.Shift, Examples: set.Len()}
 	if set.Profile != nil {
@@ -119,7 +119,7 @@ func FactsOf(set *dataset.Set) *config.Facts {
 	return f
 }
 
-// PublishedSet finds a data set among those whose counts everybody knows.
+// PublishedSet finds a data set by name among the sets whose counts are published.
 func PublishedSet(name string) (read.Entry, bool) {
 	for _, known := range read.List() {
 		if known.Name == name && known.Ratings > 0 {
@@ -162,9 +162,9 @@ func Scale(r protocol.Release) float64 {
 	return rounding(r, share)
 }
 
-// rounding is what rounding adds to a release's sensitivity, as a part of it, at a scale; and the scale at which it adds a
-// share. It is half a unit in each coordinate or, where two vectors that differ in one unit of privacy are
-// both rounded, a whole one.
+// rounding returns by how much rounding at a scale increases a release's sensitivity, as a fraction of it.
+// Given such a fraction in place of a scale, it returns the scale that causes it. Rounding moves each coordinate
+// by half a unit. Where two vectors that differ in one unit of privacy are both rounded, it moves their difference by a whole unit.
 func rounding(r protocol.Release, scale float64) float64 {
 	if r.Sensitivity > 0 {
 		return math.Sqrt(float64(min(2*r.MaxNonZero, r.Len))) / (scale * r.Sensitivity)
@@ -176,54 +176,54 @@ func rounding(r protocol.Release, scale float64) float64 {
 // own.
 var ErrPartyData = errors.New("these are not the party's data")
 
-// PartyData says which of the ratings that a party of a deployment has are its own.
+// PartyData says which of the ratings in its data a party of a deployment owns.
 type PartyData struct {
 	// User is the id of the user whose client it is; "" where the data are of one user.
 	User string
-	// Part is the number, from 1 to parties, of the part that the experiment's
-	// partition deals to the organisation, as a simulation does: of the catalogue (VFL),
-	// or of the users that IDs list, which must be all (HFL). 0: it owns what IDs list. Nothing
-	// can be checked of what others own: an item or a user that two parties bring is
+	// Part is the number, from 1 to parties, of the organisation's part in the experiment's
+	// partition, dealt as a simulation deals it. The partition deals the catalogue (VFL), or
+	// the users that IDs list, which must be all users (HFL). 0: the organisation owns what IDs
+	// list. A party cannot check what others own: an item or a user that two parties bring is
 	// protected by each of them alone.
 	Part int
-	// IDs are those of the items (VFL) or of the users (HFL) that an organisation has, whether
-	// or not there are ratings of them. Its weight in every sum is how many they are, and
-	// exact: if it followed from the ratings, one of them could be told from it.
+	// IDs lists the items (VFL) or the users (HFL) of an organisation, with or without
+	// ratings. Their number is the organisation's weight in every sum, and exact. If IDs
+	// followed from the ratings, the weight could reveal a single rating.
 	IDs []string
-	// Names are what the experiment calls the users, by their ids in the data, where
-	// parties share users and have aligned them (package align); nil: by their ids.
+	// Names gives the experiment's name of each user by the user's id in the data, where
+	// parties share users and have aligned them (package align); nil: the ids are the names.
 	Names map[string]string
 	// Timed says that the party is made up, and trains to be timed: every secret coin that decides whether it takes part falls so that
-	// it does. Nothing of it is ever sent.
+	// it does. Nothing that such a party computes is ever sent.
 	Timed bool
 }
 
 // Party is one client's side, made from that client's own ratings.
 type Party struct {
-	// Ratings is on how many it trains, for the party itself to see.
+	// Ratings counts the ratings that the party trains on, for the party itself to see.
 	Ratings int
 	Trainer Trainer
-	// Result is what it alone ends with, after it finished: the embedding of the user and
-	// all that HFL tunes are private and stay with it. The embeddings of its own items
-	// (VFL) it may publish.
+	// Result returns the part of the model that the party alone ends with, after Finish. The
+	// user's embedding and everything that HFL tunes are private and stay with the party. The
+	// party may publish the embeddings of its own items (VFL).
 	Result func() []model.Embeddings
 }
 
-// LocalData are the training ratings of a party's data, in terms of the catalogue.
+// LocalData holds the training ratings of a party's data, and the places of its items and users in the catalogue.
 type LocalData struct {
 	Set  *dataset.Set
 	Rows *dataset.Rows
-	// Items are the index in the catalogue of each of the set's items; -1 if it is not
-	// listed. Users are those of its users, where all parties have the same; else nil.
+	// Items holds the index in the catalogue of each of the set's items; -1 if an item is not
+	// listed. Users holds the indices of the set's users, where all parties have the same users; else nil.
 	Items, Users []int32
-	// Skipped is how many ratings were left out because their item or user is not listed.
+	// Skipped counts the ratings that were left out because their item or user is not listed.
 	Skipped int
-	// Unlisted is how many of them are of users that are not on the party's own list.
+	// Unlisted counts the skipped ratings whose user is not on the party's own list.
 	Unlisted int
 }
 
-// UserOf is the index in the data of the user whose client a party is; -1 where the data hold
-// no rating of that user, who takes part all the same, with an empty record.
+// UserOf returns the index in the data of the user whose client a party is. It returns -1 if the
+// data hold no rating of that user: the user takes part all the same, with an empty record.
 func (l *LocalData) UserOf(name string, which PartyData) (int, error) {
 	switch users := l.Set.Users; {
 	case which.Part != 0:
@@ -238,8 +238,8 @@ func (l *LocalData) UserOf(name string, which PartyData) (int, error) {
 	return slices.Index(l.Set.UserIDs, which.User), nil
 }
 
-// IDs is the id of the user at an index that UserOf gave: as it was said, where the data do
-// not have it.
+// IDs returns the id of the user at an index that UserOf gave. For index -1 it returns the id
+// that the party stated.
 func (l *LocalData) IDs(user int, which PartyData) []string {
 	if user < 0 {
 		return []string{which.User}
@@ -259,8 +259,8 @@ func (s *Setup) CheckPart(which PartyData) error {
 	}
 }
 
-// CheckStated refuses an organisation whose owner states no ids, or one twice: what are its
-// own would follow from its ratings. what says of what they have to be.
+// CheckStated refuses an organisation whose owner states no ids, or states an id twice. Without stated
+// ids its own items or users would follow from its ratings. what says what the ids have to name.
 func (which PartyData) CheckStated(what string) error {
 	if len(which.IDs) == 0 {
 		return fmt.Errorf("%w: the ids of %s have to be stated, those without ratings too; if they followed from the ratings, "+
@@ -276,8 +276,8 @@ func (which PartyData) CheckStated(what string) error {
 	return nil
 }
 
-// Row are the ratings of a user of the data, items ascending as in the catalogue. Those
-// of items that are not listed are left out, and counted. User -1 has none.
+// Row returns the ratings of a user of the data, items ascending as in the catalogue. It leaves out
+// ratings of items that are not listed, and counts them in Skipped. User -1 has no ratings.
 func (l *LocalData) Row(user int) model.Ratings {
 	if user < 0 {
 		return model.Ratings{}

@@ -41,8 +41,8 @@ func tiny(t *testing.T) string {
 	return dir
 }
 
-// left is what a configuration leaves, without its settings and without times: its plan, and with run the summary, the rounds and the model.
-// An error is also something that is left.
+// left returns the traces of a configuration, without its settings and without times: the plan, and with run the summary, the rounds and the model.
+// An error counts as a trace too.
 func left(t *testing.T, data string, settings map[string]string, run bool) string {
 	t.Helper()
 	o := fedsim.Options{Settings: maps.Clone(settings)}

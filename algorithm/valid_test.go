@@ -73,7 +73,7 @@ var (
 		rapid.StringMatching(`[ -~]{0,20}`), rapid.StringOfN(rapid.RuneFrom([]rune("äλ雪🎬é ")), 0, 8, -1))
 )
 
-// mostWhole is how far every whole number is one of a float64, which keys hold.
+// mostWhole bounds the whole numbers that a float64, in which keys hold numbers, represents exactly.
 const mostWhole = 1 << 53
 
 // put gives a key what was drawn for it.
@@ -98,13 +98,13 @@ func whole(lo, hi int) *rapid.Generator[config.Number] {
 	return orAuto(rapid.Map(rapid.IntRange(lo, hi), func(n int) float64 { return float64(n) }))
 }
 
-// betweenOrganisations are those whose parties are organisations.
+// betweenOrganisations lists the algorithms whose parties are organisations.
 var betweenOrganisations = []string{"dp-sgld", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd", "fmf-vfl", "fmf-hfl"}
 
-// vertical are those whose parties have items (VFL).
+// vertical lists the algorithms whose parties have items (VFL).
 var vertical = []string{"dp-sgld", "vfl-sgdmf", "fmf-vfl"}
 
-// ofStatistics are those whose users sum statistics.
+// ofStatistics lists the algorithms whose users sum statistics.
 var ofStatistics = []string{"dpals", "ada-dpals", "dp-cmf", "ssp-c", "ssp-i", "am-ssp", "am-ssp-ids", "ssp-convex", "dpsgd", "ada-dpsgd", "am-dpsgd", "dp-sgd-mf", "private-item-bias"}
 
 // drawPrivacy draws what may go together of ε, δ, noise and accountant.
@@ -156,8 +156,8 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 	}
 }
 
-// drawParties draws the settings of organisations, which others may have too:
-// they get a warning at the most.
+// drawParties draws the settings of organisations, which other algorithms may have too:
+// they get a warning at most.
 func drawParties(t *rapid.T, c *config.Config) {
 	put(t, c, "parties", whole(1, 1000).Draw(t, "parties"))
 	put(t, c, "partition", word("random", "category").Draw(t, "partition"))

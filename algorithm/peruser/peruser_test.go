@@ -110,7 +110,7 @@ func absorb(t *testing.T, s algorithm.Strategy, items, rounds int, sum float64) 
 	return nil
 }
 
-// A server that starts again goes on with the next round and the same model.
+// TestStrategyGoesOnFromItsState checks that a server that starts again continues with the next round and the same model.
 func TestStrategyGoesOnFromItsState(t *testing.T) {
 	e, err := open(t, "count-firsts")
 	if err != nil {
@@ -161,7 +161,7 @@ func changed(b []byte, at int, to byte) []byte {
 	return c
 }
 
-// What is not finite is not broadcast.
+// TestModelStaysFinite checks that a model with an infinite value is refused and not broadcast.
 func TestModelStaysFinite(t *testing.T) {
 	e, err := open(t, "count-firsts")
 	if err != nil {
