@@ -73,7 +73,7 @@ var (
 		rapid.StringMatching(`[ -~]{0,20}`), rapid.StringOfN(rapid.RuneFrom([]rune("äλ雪🎬é ")), 0, 8, -1))
 )
 
-// mostWhole bounds the whole numbers that a float64, in which keys hold numbers, represents exactly.
+// mostWhole bounds the whole numbers that a float64 represents exactly; keys hold numbers as float64.
 const mostWhole = 1 << 53
 
 // put gives a key what was drawn for it.

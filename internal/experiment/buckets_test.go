@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Items are divided as eval.buckets says; what it takes by itself, and at the most, are eval's.
+// TestBucketsOfPopularity checks that eval.buckets divides the items. The default and the maximum are constants of package eval.
 func TestBucketsOfPopularity(t *testing.T) {
 	for settings, want := range map[string]int{"": eval.PopularityBuckets, "eval.buckets=4": 4, "eval.buckets=10": eval.MostBuckets} {
 		e := opened.Experiment(t, "data=synthetic:small algorithm=private-item-bias "+settings)

@@ -1,6 +1,6 @@
-// Package experiment opens an experiment: a configuration with its data becomes what
-// is fixed before anybody trains ([Experiment]): the split, the cohort, the schedule of what
-// rounds release with calibrated noise, and the parties of a simulation ([Federation]).
+// Package experiment opens an experiment: it turns a configuration with its data into
+// everything that is fixed before training ([Experiment]). These parts are the split, the cohort, the
+// schedule of releases with calibrated noise, and the parties of a simulation ([Federation]).
 //
 // It asks the algorithm for everything that differs between algorithms (package
 // algorithm), and knows none by name. It knows neither the simulator nor a network: a
@@ -29,12 +29,12 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// Experiment is a configuration with its data: everything that is fixed before
-// anybody trains. Opened from what is public it has no ratings, Data but lists users
-// and items, and what would take ratings returns [ErrNoRatings].
+// Experiment is a configuration with its data: everything that is fixed before training.
+// An experiment opened from public facts has no ratings: its Data only lists users and items,
+// and methods that need ratings return [ErrNoRatings].
 type Experiment struct {
-	// Setup is what the algorithm was opened with, and what it set. In its Config every
-	// auto is replaced by what was chosen; workers and name stay as given.
+	// Setup holds the input and the result of opening the algorithm. In its Config every
+	// auto is replaced by the choice; workers and name stay as given.
 	algorithm.Setup
 	Split *split.Parts
 	Test  eval.Test // what quality is measured on; empty without ratings
@@ -168,7 +168,7 @@ func openData(ctx context.Context, c config.Config, data string, o read.Options)
 	return algorithm.WithoutPublicUsers(c, raised(c, set))
 }
 
-// raised is a set on a scale that starts at 0, as all algorithms have it but those of regressions.
+// raised returns a set on a scale that starts at 0, as all algorithms need it except regressions.
 func raised(c config.Config, set *dataset.Set) *dataset.Set {
 	if algorithm.Of(c).About().Profiles {
 		return set
@@ -176,12 +176,12 @@ func raised(c config.Config, set *dataset.Set) *dataset.Set {
 	return set.Raised()
 }
 
-// DataOptions are those for reading data.
+// DataOptions returns a configuration's options for reading data.
 func DataOptions(c config.Config) read.Options { return algorithm.DataOptions(c) }
 
-// SplitOf cuts a set as the configuration says: with implicit feedback, which ranks, by
-// users, of whom some are held out. The parts are then what is trained on, and what is to
-// be predicted.
+// SplitOf cuts a set as the configuration says. With implicit feedback, which ranks, it cuts by
+// users and holds some of them out. The parts then hold the ratings to train on and the ratings
+// to predict.
 func SplitOf(c config.Config, set *dataset.Set) (*split.Parts, *split.HoldOut, error) {
 	if !algorithm.Ranks(c) {
 		s, err := split.Of(set, algorithm.SplitParams(c))
@@ -205,7 +205,7 @@ func TrainingOf(c config.Config, set *dataset.Set) (dataset.Ratings, error) {
 	return split.Training(set, algorithm.SplitParams(c))
 }
 
-// holdOutParams hold users out. What was liked counts as consumed.
+// holdOutParams returns the parameters for holding users out. A liked item counts as consumed.
 func holdOutParams(c config.Config, set *dataset.Set) split.HoldOutParams {
 	liked := algorithm.Positive.Of(c)
 	if !liked.Given {
@@ -246,7 +246,7 @@ func (e *Experiment) readFeatures() error {
 	return nil
 }
 
-// About is what is known of the algorithm.
+// About describes the algorithm.
 func (e *Experiment) About() *algorithm.About { return algorithm.Of(e.Config).About() }
 
 // Instance is the algorithm with its data.
@@ -288,8 +288,8 @@ func (e *Experiment) prepare() error {
 	return e.settle()
 }
 
-// chooseCohort sets who takes part in a round: all clients, or in turns a part of them, of whom more are asked than a round
-// goes on with.
+// chooseCohort sets the clients of a round: all clients, or in turns a part of them. A round with turns asks more clients
+// than it continues with.
 func (e *Experiment) chooseCohort() error {
 	c, n := e.Config, e.clients()
 	e.Cohort = protocol.Cohort{Clients: n, Tolerance: algorithm.Tolerance.Value(c), Colluders: algorithm.Colluders.Value(c)}
@@ -345,14 +345,14 @@ func (e *Experiment) clients() int {
 	return e.Data.Users
 }
 
-// units is how many units of privacy there may be as far as anybody knows: δ must be below one
-// in so many. How many ratings there are is private unless the set is published: if δ were
-// checked against it, a refusal would tell one rating more from one less.
+// units returns an upper bound on the units of privacy that follows from public facts: δ must be below
+// one over this number. The number of ratings is private unless the set is published. If δ were
+// checked against that number, a refusal would tell one rating more from one less.
 func (e *Experiment) units() int {
 	return algorithm.PublicUnits(e.Config, algorithm.FactsOf(e.Data))
 }
 
-// Workers is how many goroutines compute.
+// Workers returns the number of goroutines that compute.
 func (e *Experiment) Workers() protocol.Workers {
 	if n := algorithm.Workers.Int(e.Config); n > 0 {
 		return protocol.Workers(n)
@@ -379,7 +379,7 @@ func (e *Experiment) checkSums() error {
 // Sums are the costs of real sums, for each step of the schedule; nil of ideal ones.
 func (e *Experiment) Sums() []secagg.Cost { return e.sums }
 
-// leastPatience is how many seconds the aggregator waits in a stage at the least, unless it is told.
+// leastPatience is the shortest wait of the aggregator in a stage, in seconds, unless the setting gives another.
 const leastPatience = 60
 
 // checkNetwork has the aggregator wait long enough for the messages of the model. Where it is told how
@@ -400,7 +400,7 @@ func (e *Experiment) checkNetwork() error {
 	return nil
 }
 
-// slowestStage is how many seconds a stage takes at the most, on the simulated connections.
+// slowestStage returns the time of the slowest stage, in seconds, on the simulated connections.
 func (e *Experiment) slowestStage() float64 {
 	c := e.Config
 	latency, compute := algorithm.Latency.Value(c)/1000, algorithm.Compute.Value(c)/1000
@@ -413,7 +413,7 @@ func (e *Experiment) slowestStage() float64 {
 		if e.sums == nil {
 			continue
 		}
-		// What opens a stage, the computation, and the answer.
+		// A stage takes its opening message, the computation, and the answer.
 		for _, stage := range [][2]protocol.Kind{{protocol.KindDelivery, protocol.KindMaskedInput}, {protocol.KindSurvivors, protocol.KindUnmask}} {
 			bytes := e.sums[i].Bytes
 			slowest = max(slowest, 2*latency+compute+8*float64(bytes[stage[0]])/down+8*float64(bytes[stage[1]])/up)

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What Open chooses for auto.
+// TestOpenChooses checks the choices of Open for auto.
 func TestOpenChooses(t *testing.T) {
 	e := opened.Experiment(t, "")
 	c := e.Config
@@ -154,9 +154,9 @@ func TestTimeoutLeavesRoomToReplaceNoise(t *testing.T) {
 	}
 }
 
-// What is only measured loses the same clients: who would drop out at a stage that it
-// does not have is lost at unmask, so that as many stages are drawn from, and the
-// masked input has arrived all the same.
+// TestVariantsLoseTheSameClients checks that a variant that is only measured loses the same clients. A client that would
+// drop out at a stage that the variant does not have is lost at unmask. The dropout is drawn from as many stages,
+// and the masked input has arrived all the same.
 func TestVariantsLoseTheSameClients(t *testing.T) {
 	const advertise, share, input, consistency, unmask, replace = protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput,
 		protocol.StageConsistency, protocol.StageUnmask, protocol.StageReplace
@@ -271,7 +271,7 @@ func TestBaselinesOfMeans(t *testing.T) {
 	}
 }
 
-// What was chosen, as a file, is the same experiment.
+// TestChosenFile checks that a file of the choices opens the same experiment.
 func TestChosenFile(t *testing.T) {
 	e := opened.Experiment(t, "")
 	if diff := cmp.Diff(e.Config.YAML(), reread(t, e.Config).YAML()); diff != "" || !reread(t, e.Config).Equal(e.Config) {

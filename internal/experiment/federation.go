@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/server"
 )
 
-// The roles' interfaces are those of algorithms.
+// The types of package algorithm satisfy the roles' interfaces.
 var (
 	_ server.Durable = algorithm.Strategy(nil)
 	_ client.Trainer = algorithm.Trainer(nil)
@@ -25,8 +25,8 @@ var (
 // asked for something that takes ratings.
 var ErrNoRatings = errors.New("experiment: opened from what is public, it holds nobody's ratings")
 
-// Federation is an experiment's strategy, parties and ledgers, untouched: what
-// a driver runs once.
+// Federation holds an experiment's strategy, parties and ledgers before any round. A driver
+// runs it once.
 type Federation struct {
 	Session  protocol.SessionID
 	Strategy server.Strategy
@@ -86,8 +86,8 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 	return e.Test.Measure(p, run), nil
 }
 
-// MeasureLists is the quality of the lists of recommendations that the configuration asks
-// for; nil where it asks for none, where no user wants anything of the test part, and of a regression, which has one item.
+// MeasureLists returns the quality of the lists of recommendations that the configuration asks for. It returns
+// nil if the configuration asks for none, if no user wants an item of the test part, and for a regression, which has one item.
 func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval.ListQuality, error) {
 	params, err := e.lists()
 	if err != nil || params.Cutoffs == nil {
@@ -124,10 +124,10 @@ func (e *Experiment) Final(f *Federation, shared []byte, run protocol.Runner) (*
 	return f.clients.Final(shared, run)
 }
 
-// Vary is the experiment as a baseline has it: with the configuration changed, and summed
-// without the cryptography, since the integers are the same. It is only measured, and
-// protects nobody. It loses the same clients: who drops out at a stage that it does not
-// have is lost at unmask, and survives there too.
+// Vary returns the experiment of a baseline: with the configuration changed, and summed
+// without the cryptography, since the integers are the same. The result is only measured, and
+// protects no user. It loses the same clients: a client that drops out at a stage that the
+// result does not have is lost at unmask, and survives there too.
 func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 	if e.Public() {
 		return nil, ErrNoRatings
@@ -155,9 +155,9 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 	return &v, v.prepare()
 }
 
-// WithWord is the experiment as it would be if it were asked for with another word for a
-// key: what was left to be chosen is chosen for that. What cannot be run is a
-// [config.Error].
+// WithWord returns the experiment with another word for a key. Whatever the configuration leaves open is
+// chosen anew for that word. WithWord returns a [config.Error] if the changed configuration
+// cannot be run.
 func (e *Experiment) WithWord(k *config.Key, word string) (*Experiment, error) {
 	if e.Config.Text(k) == word {
 		return e, nil
@@ -174,8 +174,8 @@ func (e *Experiment) WithWord(k *config.Key, word string) (*Experiment, error) {
 	return &x, x.prepare()
 }
 
-// Baselines are what a run is compared with: those of the algorithm, then means and biases
-// or, of rankings, popularity. Without ratings there are none.
+// Baselines lists the comparisons of a run: the algorithm's baselines, then means and biases
+// or, for rankings, popularity. Without ratings the list is empty.
 func (e *Experiment) Baselines() []algorithm.Baseline {
 	if e.Public() {
 		return nil

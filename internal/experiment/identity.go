@@ -8,16 +8,16 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// sessionID derives the session's ID from what is released: it is public, as it
-// must be, since every plan carries it. Runs of one seed that release the same
-// draw the same noise, and can be compared pair by pair; runs that differ in the
-// noise, the cohort or the shape draw theirs independently, and cannot be used
-// to cancel each other's. (Whoever knows the seed knows the noise of a simulation anyway.)
+// sessionID derives the session's ID from the releases. The ID is public, as it must be,
+// since every plan carries it. Runs of one seed with the same releases draw the same noise,
+// and can be compared pair by pair. Runs that differ in the noise, the cohort or the shape
+// draw their noise independently: no run can cancel the noise of another. (A reader who knows
+// the seed knows the noise of a simulation anyway.)
 //
-// It is the first half of the SHA-256 of the transcript of the domain
-// "fedsim/session/v1" with these items: the cohort ([protocol.Transcript.Cohort]); how many steps the
-// schedule has, of each its rounds, its phase, how many releases it has, and each of these
-// ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
+// The ID is the first half of the SHA-256 of the transcript of the domain
+// "fedsim/session/v1" with these items: the cohort ([protocol.Transcript.Cohort]), the number of steps
+// of the schedule, and the steps. Each step contributes its rounds, its phase, the number of its releases, and
+// each release ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
 // so any setting of theirs makes another session: see [Experiment.recordSettings].
 func (e *Experiment) sessionID() protocol.SessionID {
 	t := protocol.NewTranscript("fedsim/session/v1").
@@ -49,7 +49,7 @@ func (e *Experiment) recordSettings(t *protocol.Transcript) {
 	facts := algorithm.FactsOf(e.Data)
 	for _, k := range e.About().Used() {
 		if aside(k) || k == algorithm.SplitSeed.Key && algorithm.SplitSeedOf(e.Config) == algorithm.Seed.Of(e.Config) {
-			continue // a split by the seed of the run is what there is anyway
+			continue // a split uses the run's seed anyway
 		}
 		left := e.Config
 		left.Reset(k)
@@ -60,8 +60,8 @@ func (e *Experiment) recordSettings(t *protocol.Transcript) {
 	}
 }
 
-// aside reports whether a key changes nothing of the training: how sums are computed, over
-// which connections, what is measured, what the run is compared with, and what is everybody's own. The seed
+// aside reports whether a key leaves the training unchanged. Such keys decide how sums are computed, their
+// connections, the measurements, the comparisons, or what belongs to each party alone. The seed
 // keys the streams themselves.
 func aside(k *config.Key) bool {
 	return k.Scope == config.Own || k.Scope == config.Deployed || slices.Contains([]*config.Key{

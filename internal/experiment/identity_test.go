@@ -10,7 +10,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// session is that of an experiment of organisations on the small set.
+// session returns the session of an experiment of organisations on the small set.
 func session(t *testing.T, settings string) protocol.SessionID {
 	t.Helper()
 	var list []config.Setting

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// What only the data can tell: how many parties there may be, how small δ must be.
+// TestOpenRefusesForOrganisations checks refusals that need the data: the number of parties, and the size of δ.
 func TestOpenRefusesForOrganisations(t *testing.T) {
 	for _, tt := range []struct{ settings, reason string }{
 		{"algorithm=fmf-vfl parties=401", "at most 400"},
@@ -58,8 +58,8 @@ func TestDeltaIsHeldAgainstTheUnit(t *testing.T) {
 	}
 }
 
-// How many ratings there are of one's own data is private: with 7 of 3 users and 3 items a δ is
-// refused, or not, as with 8, at one in 9 that there may be.
+// TestDeltaTellsNothingOfRatings checks that δ is checked without the number of a party's own ratings, which is private. With
+// 3 users and 3 items there may be 9 ratings. A δ is refused, or not, at one in 9, with 7 ratings as with 8.
 func TestDeltaTellsNothingOfRatings(t *testing.T) {
 	all := []read.Rating{
 		{User: "a", Item: "x", Value: 1}, {User: "a", Item: "y", Value: 2}, {User: "b", Item: "x", Value: 3}, {User: "b", Item: "z", Value: 4},

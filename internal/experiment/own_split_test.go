@@ -53,8 +53,8 @@ func TestClientsTrainOnAllTheirRatings(t *testing.T) {
 	}
 }
 
-// What a client's file has for columns is no secret: clicks are refused where ratings are learned
-// from, and are taken, each as the top of the scale, where it is what was consumed.
+// TestClientsWithClicks checks files of clicks; the columns of a client's file are no secret. Algorithms that learn from ratings
+// refuse clicks. Algorithms that learn what was consumed take each click as the top of the scale.
 func TestClientsWithClicks(t *testing.T) {
 	file := ownerFile(t, "own.csv", "visitor,sku\na,item-1\na,item-2\na,item-1\n")
 	for settings, want := range map[string]string{"algorithm=ssp-c": "has no column of ratings, so that every row is a click; say feedback implicit", "algorithm=ssp-c feedback=implicit": ""} {

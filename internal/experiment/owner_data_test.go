@@ -24,9 +24,9 @@ func ownerFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// Who takes part must not depend on ratings: a user whose file holds none, one off the scale or
-// a pair twice takes part with what is left of it, and its owner is told the line. What is
-// left stands beside each file: written by hand, not by the reader.
+// TestRecordsThatCannotBeUsedAreLeftOut checks that taking part does not depend on ratings. A user whose file holds no rating,
+// a rating off the scale or a pair twice takes part with the rest of the file, and the file's owner is told the line. The
+// expected rest stands beside each file: written by hand, not by the reader.
 func TestRecordsThatCannotBeUsedAreLeftOut(t *testing.T) {
 	const header, rest = "user,item,rating\n", "someone-1,item-2,3\nsomeone-1,item-4,5\n"
 	files := []struct{ name, file, left, told string }{
@@ -78,7 +78,7 @@ func TestRecordsThatCannotBeUsedAreLeftOut(t *testing.T) {
 	}
 }
 
-// What is not about ratings is an error, as before.
+// TestFilesThatAreNoRecord checks that faults that are not about ratings are errors.
 func TestFilesThatAreNoRecord(t *testing.T) {
 	e := opened.Joined(t, opened.Experiment(t, "data="+opened.Crowd(t, 70, 20, 1)))
 	for name, path := range map[string]string{
@@ -152,7 +152,7 @@ func partyOfSet(t *testing.T, e *experiment.Experiment, set *dataset.Set) *exper
 	return p
 }
 
-// weights are what a party says of its share in each round: the last coordinate of its one
+// weights returns a party's stated share in each round: the last coordinate of its one
 // vector, which no noise hides.
 func weights(t *testing.T, e *experiment.Experiment, p *experiment.Party) []float64 {
 	t.Helper()
@@ -167,10 +167,10 @@ func weights(t *testing.T, e *experiment.Experiment, p *experiment.Party) []floa
 	return list
 }
 
-// The weight of an organisation is public and exact, so that it must not move with a rating: it
-// is m_k/m or n_k/n of what its owner states. Without a statement it takes no part. The
-// two examples are those that gave a rating away: 3 of 6 items became 2 of 6, and 5 of 8
-// users 4 of 8.
+// TestWeightsDoNotFollowFromRatings checks that an organisation's weight, which is public and exact, does not move with a
+// rating. The weight is m_k/m or n_k/n of the number that its owner states. Without a statement the organisation takes no part. The
+// two examples once gave a rating away: 3 of 6 items became 2 of 6, and 5 of 8 users became
+// 4 of 8.
 func TestWeightsDoNotFollowFromRatings(t *testing.T) {
 	whole := "user,item,rating\n"
 	for u := range 8 {

@@ -22,8 +22,8 @@ type Party struct {
 	// out, and the party takes part all the same, since who takes part must not depend
 	// on ratings. Both are for the party itself to see.
 	Ratings, Skipped int
-	// Unlisted is how many of Skipped are of users that are not listed: on the party's own list
-	// (HFL), or on that of the experiment (VFL).
+	// Unlisted counts the skipped ratings whose user is not listed: on the party's own list
+	// (HFL), or on the list of the experiment (VFL).
 	Unlisted int
 
 	name     string // of the algorithm
@@ -68,7 +68,7 @@ func (p *Party) Save() ([]byte, error) {
 	return nil, nil
 }
 
-// Restore implements client.Durable.
+// Restore gives the trainer a state that Save returned. It returns an error for a trainer without states.
 func (p *Party) Restore(state []byte, src entropy.Source) error {
 	if d, ok := p.party.Trainer.(client.Durable); ok {
 		return d.Restore(state, src)
@@ -76,7 +76,7 @@ func (p *Party) Restore(state []byte, src entropy.Source) error {
 	return fmt.Errorf("experiment: a state of %d bytes; a party of %s has none", len(state), p.name)
 }
 
-// Finish implements client.Trainer.
+// Finish ends the training with the final model.
 func (p *Party) Finish(shared []byte, run protocol.Runner) error {
 	err := p.party.Trainer.Finish(shared, run)
 	if err == nil {
@@ -85,8 +85,8 @@ func (p *Party) Finish(shared []byte, run protocol.Runner) error {
 	return err
 }
 
-// Shared is what everybody has of the final model, for predictions on the party's own
-// device; nil before it finished.
+// Shared returns the part of the final model that every party has, for predictions on the party's own
+// device; nil before Finish.
 func (p *Party) Shared() ([]model.Embeddings, error) {
 	if !p.finished {
 		return nil, nil
@@ -94,7 +94,7 @@ func (p *Party) Shared() ([]model.Embeddings, error) {
 	return p.instance.Shared(p.final)
 }
 
-// Result is what the party alone ends with; nil before it finished.
+// Result returns the part of the model that the party alone ends with; nil before Finish.
 func (p *Party) Result() []model.Embeddings {
 	if !p.finished {
 		return nil
@@ -114,7 +114,7 @@ func (e *Experiment) LargestRecord() (*dataset.Set, error) {
 	if algorithm.Ranks(e.Config) {
 		low = e.Data.Max // what is not liked does not count
 	}
-	for n := 0; ; n++ { // until one is not held out of training for tests: half of all are, at the most
+	for n := 0; ; n++ { // until one user is not held out for tests, as at most half of all users are
 		for i, item := range e.Data.ItemIDs {
 			list[i] = read.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Time: float64(i), Value: []float64{low, e.Data.Max}[i%2]}
 		}
@@ -173,7 +173,7 @@ func (e *Experiment) checkValues(set *dataset.Set, train dataset.Ratings) error 
 	return nil
 }
 
-// named are what the experiment calls users, "" for those that it has no name for.
+// named returns the experiment's names of users, "" for users without a name.
 func named(ids []string, names map[string]string) []string {
 	if names == nil {
 		return ids
@@ -185,7 +185,7 @@ func named(ids []string, names map[string]string) []string {
 	return out
 }
 
-// places are those of ids in a list, -1 for those that are not on it.
+// places returns the index of each id in a list, -1 for ids that are not on it.
 func places(ids, list []string) []int32 {
 	place := make(map[string]int32, len(list))
 	for i, id := range list {
@@ -203,9 +203,9 @@ func places(ids, list []string) []int32 {
 }
 
 // OpenOwn opens a party's own ratings on the scale of the experiment. skipped hears of each
-// record that cannot be used, and the party does without, since that it takes part must not tell
-// what its ratings are. What is refused has nothing to do with ratings: a file that cannot be read or is
-// of no known format. See [read.Options].
+// record that cannot be used. The party does without such records: taking part must not tell
+// anything about its ratings. OpenOwn refuses only what has nothing to do with ratings: a file that cannot be read or has
+// no known format. See [read.Options].
 func OpenOwn(ctx context.Context, e *Experiment, data string, skipped func(*dataset.FileError)) (*dataset.Set, error) {
 	o := DataOptions(e.Config)
 	o.Skipped = skipped

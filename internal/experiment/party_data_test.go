@@ -46,7 +46,7 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 	for _, tt := range []struct {
 		settings string
 		which    algorithm.PartyData
-		rows     func(user, item string) bool // that it has but for their not being listed
+		rows     func(user, item string) bool // that the party has but the lists leave out
 	}{
 		{"contribution=all-ratings", algorithm.PartyData{User: "someone-1"}, func(user, item string) bool { return user == "someone-1" && strings.HasPrefix(item, "new-") }},
 		{"algorithm=fmf-vfl parties=3 rounds=2", algorithm.PartyData{IDs: numbered("item-", 20)}, func(user, item string) bool { return strings.HasPrefix(item, "new-") || user == "a stranger" }},

@@ -255,8 +255,8 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 	}
 }
 
-// So does a party that has users. Alone it does not know which of all users its own are,
-// which decides in which order it fine-tunes for itself, and nothing else.
+// TestUserPartiesAsSimulated checks that a deployed party with users ends as in a simulation. Alone it does not know which of all users its own are.
+// That decides only the order in which it fine-tunes for itself.
 func TestUserPartiesAsSimulated(t *testing.T) {
 	for name, whole := range wholes {
 		for _, settings := range []string{"algorithm=hfl-sgdmf accountant=rdp", "algorithm=hfl-sgdmf epsilon=inf train=both rank=2", "algorithm=hfl-synsgd accountant=rdp"} {
@@ -288,8 +288,8 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 	}
 }
 
-// checkTuned compares what a party that has users ends with, but for the numbers unless
-// they are to be the same.
+// checkTuned compares the results of a party that has users. It compares the numbers only where
+// they have to be equal.
 func checkTuned(t *testing.T, party *experiment.Party, sim *experiment.Experiment, want *fedmf.Horizontal, numbers bool) {
 	t.Helper()
 	var ids []string
@@ -304,8 +304,8 @@ func checkTuned(t *testing.T, party *experiment.Party, sim *experiment.Experimen
 	}
 }
 
-// In the whole set ids are texts, and stand in the order of texts; a party's own are
-// numbers, and stand in that of numbers. They are matched all the same.
+// TestPartiesWhoseIDsSortOtherwise checks ids that sort differently. In the whole set ids are texts, in the order of
+// texts; in a party's own data they are numbers, in the order of numbers. They are matched all the same.
 func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 	csv := "user,item,rating\n"
 	var one, items string // of user 7, and of items 2 and 10
@@ -350,7 +350,7 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 		if want := []string{"1", "10", "2", "x"}; !slices.Equal(e.Data.ItemIDs, want) {
 			t.Fatalf("items %v, want %v", e.Data.ItemIDs, want)
 		}
-		// The same ratings, in the order of the whole set.
+		// keep selects the same ratings, in the order of the whole set.
 		keep := func(user, item string) bool {
 			if tt.which.User != "" {
 				return user == "7" && item != "x"
@@ -392,8 +392,8 @@ func TestPartiesWhoseIDsSortOtherwise(t *testing.T) {
 	}
 }
 
-// What a device has fitted to its own ratings is fitted again after a restart: there is
-// nothing to keep, and a state is not its own.
+// TestDeviceHasNoState checks that a user's client saves no state and refuses one. After a restart the client
+// fits its own ratings again.
 func TestDeviceHasNoState(t *testing.T) {
 	sim := opened.Experiment(t, "split.test=0 "+"rank=2 data=synthetic:small")
 	e := opened.Joined(t, sim)
@@ -407,8 +407,8 @@ func TestDeviceHasNoState(t *testing.T) {
 	}
 }
 
-// The largest record has every item, but for the share that is kept for tests, and is one that
-// a user's client can train on, whatever the algorithm and the split.
+// TestLargestRecord checks that the largest record has every item, except the share that is kept for tests, and that
+// a user's client can train on it, whatever the algorithm and the split.
 func TestLargestRecord(t *testing.T) {
 	for _, settings := range []string{"", "algorithm=ssp-c", "algorithm=ssp-c feedback=implicit", "algorithm=dpals rating-min=1 rating-max=5 data=" + opened.Crowd(t, 60, 20, 1)} {
 		e := opened.Joined(t, opened.Experiment(t, settings))

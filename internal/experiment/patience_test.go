@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// The aggregator waits a minute, or where messages take longer twice as long as they take: by hand, a rank of 64
-// and 400 items are 400·64·65/2 + 400·64 coordinates up; each takes 16 to 40 bits. Told too short a time it is refused.
+// TestPatienceFollowsTheMessages checks that the aggregator waits a minute, or twice as long as messages take if that is longer. By hand: a rank of 64
+// and 400 items give 400·64·65/2 + 400·64 coordinates up, of 16 to 40 bits each. A given time that is too short is refused.
 func TestPatienceFollowsTheMessages(t *testing.T) {
 	if got := algorithm.Patience.Value(opened.Experiment(t, "data=synthetic:small algorithm=lfl-sgdmf").Config); got != 60 {
 		t.Errorf("small messages are waited for %v s", got)

@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Planned is what a run costs if every attempt is charged the most.
+// Planned returns the cost of a run if every attempt is charged the most.
 func (e *Experiment) Planned() (dp.Result, error) {
 	switch {
 	case !e.Private():
@@ -94,18 +94,18 @@ func (e *Experiment) Observers() string {
 	return fmt.Sprintf("the aggregator, the server and up to %s colluding clients", units.Count(e.Cohort.Colluding()))
 }
 
-// Attempt is what a round showed, as far as its price depends on it.
+// Attempt describes what a round showed, as far as its price depends on it.
 type Attempt struct {
 	Survivors, Answered int
 	Summed              bool
 	Sent                bool // at least one masked input left its client
 }
 
-// Spent is the largest cost of the attempts so far for any unit. In general that is what
-// the fullest ledger holds. Where a unit is spread over the parties it is what all
-// ledgers hold together, and with replaced noise what the views of every sum really
-// showed; an attempt that ended without a sum counts at its full planned price. Attempts
-// are in the order of the rounds, from the first on.
+// Spent returns the largest cost of the attempts so far for any unit. In general that is the
+// cost in the fullest ledger. Where a unit is spread over the parties, it is the cost in all
+// ledgers together. With replaced noise it is the true cost of the views of every sum, and an
+// attempt that ended without a sum counts at its full planned price. Attempts are in the order
+// of the rounds, from the first on.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
 	if n := e.Schedule.Noise(); n.Kind == protocol.TwoRound {
 		return e.spentOnViews(attempts)

@@ -14,8 +14,8 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// What public users gave is in no part of the split, with explicit and with implicit feedback, is not lost, and
-// is what the algorithm learns from beside the other features.
+// TestPublicUsersLeaveTheFederation checks that ratings of public users are in no part of the split, with explicit and with
+// implicit feedback. These ratings are not lost: the algorithm learns from them beside the other features.
 func TestPublicUsersLeaveTheFederation(t *testing.T) {
 	whole, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {
@@ -26,7 +26,7 @@ func TestPublicUsersLeaveTheFederation(t *testing.T) {
 		if e.Data.Users != 540 || e.Cohort.Clients != 540 {
 			t.Errorf("%s: %d users and %d clients, want 540 of both", settings, e.Data.Users, e.Cohort.Clients)
 		}
-		gave := make(map[string]bool) // by anybody who is not public
+		gave := make(map[string]bool) // by users who are not public
 		for k, u := range whole.User {
 			if id := whole.UserIDs[u]; !slices.Contains(e.Data.Raters.IDs, id) {
 				gave[fmt.Sprint(id, " ", whole.Item[k], " ", whole.Value[k])] = true

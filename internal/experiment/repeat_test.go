@@ -86,8 +86,8 @@ func written(t *testing.T, c config.Config) []config.Setting {
 	return list
 }
 
-// config.yaml of a run is what the run was given by, with nothing left open
-// that the result depends on and nothing in it to warn of that was not warned of.
+// TestConfigOfARunRepeatsIt checks that config.yaml of a run holds the run's configuration. It leaves nothing open that the
+// result depends on, and causes no warning that the run did not cause.
 func TestConfigOfARunRepeatsIt(t *testing.T) {
 	for _, settings := range repeatable {
 		t.Run(settings, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families"
 )
 
-// TestSampleStaysPacked: a sample of packed ratings is packed, so that what it costs is what they cost, and it holds what a sample
-// of the same ratings in columns holds.
+// TestSampleStaysPacked checks that a sample of packed ratings is packed, so that it costs as little as they do. It holds the
+// ratings that a sample of the same ratings in columns holds.
 func TestSampleStaysPacked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.pack")
 	if _, err := read.PackFile(t.Context(), "synthetic:small", read.Options{}, file); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// Session is that of the experiment: derived in a simulation, stated in a deployment.
+// Session returns the session of the experiment: derived in a simulation, stated in a deployment.
 func (e *Experiment) Session() protocol.SessionID { return e.session }
 
-// Plan is what a round asks for, but for the model; nil if there is no such round.
+// Plan returns the plan of a round, except the model; nil if there is no such round.
 func (e *Experiment) Plan(round uint64) *protocol.Plan {
 	step := e.Schedule.At(round)
 	if step == nil {
@@ -22,7 +22,7 @@ func (e *Experiment) Plan(round uint64) *protocol.Plan {
 	return &protocol.Plan{Session: e.session, Round: round, Phase: step.Phase, Cohort: e.Cohort, Releases: slices.Clone(step.Releases)}
 }
 
-// Plans are those of the first round of every step, but for the model.
+// Plans returns the plan of the first round of every step, except the model.
 func (e *Experiment) Plans() []*protocol.Plan {
 	list := make([]*protocol.Plan, len(e.Schedule))
 	round := uint64(1)
@@ -33,7 +33,7 @@ func (e *Experiment) Plans() []*protocol.Plan {
 	return list
 }
 
-// Draw is who draws the noise of the ideal sum.
+// Draw returns the party that draws the noise of the ideal sum.
 func (e *Experiment) Draw() secagg.Draw {
 	if algorithm.NoiseDraw.Is(e.Config, "client") {
 		return secagg.DrawClient
@@ -44,7 +44,7 @@ func (e *Experiment) Draw() secagg.Draw {
 // Real reports whether sums run the whole protocol of secure aggregation.
 func (e *Experiment) Real() bool { return algorithm.Secagg.Is(e.Config, "real") }
 
-// Mode is what real sums defend against.
+// Mode returns the kind of attack that real sums defend against.
 func (e *Experiment) Mode() graph.Mode {
 	if algorithm.Mode.Is(e.Config, graph.Active.String()) {
 		return graph.Active
@@ -52,7 +52,7 @@ func (e *Experiment) Mode() graph.Mode {
 	return graph.SemiHonest
 }
 
-// SumParams are those of real sums among the clients of an enrolment list, given as
+// SumParams returns the parameters of real sums among the clients of an enrolment list, given as
 // their public keys by ClientID. In semi-honest mode nothing rests on the list.
 func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
 	p := secagg.Params{Mode: e.Mode(), Rounds: e.Schedule.Rounds()}
@@ -62,7 +62,7 @@ func (e *Experiment) SumParams(enrolled []ed25519.PublicKey) secagg.Params {
 	return p
 }
 
-// sumParams are those of a real sum, as far as anything follows from them: the
+// sumParams returns the parameters of a real sum, as far as anything follows from them: the
 // enrolment list has the right size, and no keys yet.
 func (e *Experiment) sumParams() secagg.Params {
 	if e.Mode() != graph.Active {

@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 )
 
-// A round that asks 240 of 600 clients has every client in 12 of 30 rounds: noise is that of 12 rounds of which each has all, and
-// so is what is stated. Nobody else is promised less noise by that.
+// TestNoiseIsForTurns checks the noise where clients take turns. A round that asks 240 of 600 clients has every client in 12 of
+// 30 rounds. Noise and statement are the same as for 12 rounds with all clients. A run without turns states none.
 func TestNoiseIsForTurns(t *testing.T) {
 	const lfl = "data=synthetic:small algorithm=lfl-sgdmf epsilon=4 "
 	turns, all := opened.Experiment(t, lfl+"rounds=30 cohort.size=200"), opened.Experiment(t, lfl+"rounds=12")
@@ -43,7 +43,7 @@ func TestNoiseIsForTurns(t *testing.T) {
 	}
 }
 
-// What is no algorithm's of users takes no turns, whatever is set.
+// TestNoTurns checks that an algorithm without the key cohort.size takes no turns, whatever is set.
 func TestNoTurns(t *testing.T) {
 	if c := opened.Experiment(t, "data=synthetic:small algorithm=dpals cohort.size=200").Cohort; c.Enrolled != 0 || c.Clients != 600 {
 		t.Errorf("the cohort is %+v", c)
