@@ -5,8 +5,8 @@
 //	fedbeam run EXPERIMENT.yaml --processes 4                in four more of this machine
 //	fedbeam run EXPERIMENT.yaml --runner flink --exchange DIR -- --endpoint=HOST:PORT ...
 //
-// It is a command, and a module, of its own, so that fedsim stays without the libraries of Beam. Exit codes are
-// those of fedsim.
+// fedbeam is a separate command and module, so that fedsim stays without the libraries of Beam. It has the exit
+// codes of fedsim.
 package main
 
 import "github.com/fedsim/fedsim/cmd/fedbeam/command"

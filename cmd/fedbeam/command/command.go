@@ -1,5 +1,5 @@
-// Package command is the command fedbeam, for programs that bring an algorithm of their own: one whose main imports the
-// algorithm and calls [Main] is fedbeam with that algorithm in it, for the program and for its workers.
+// Package command is the command fedbeam, for programs that bring an algorithm of their own. A program whose main
+// imports the algorithm and calls [Main] is fedbeam with that algorithm in it. The program starts itself as its workers.
 package command
 
 import (

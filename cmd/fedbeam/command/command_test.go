@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// The binary of the tests is that of workers, too.
+// TestMain serves as a worker too, since the tests start their own binary as the workers.
 func TestMain(m *testing.M) {
 	if was, err := engine.ServeAsWorker(context.Background(), os.Args[1:]); was {
 		fmt.Fprintln(os.Stderr, err)

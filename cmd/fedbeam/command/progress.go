@@ -20,21 +20,21 @@ type progress struct {
 	again  int // jobs that were run again
 }
 
-// Start implements results.Progress.
+// Start begins the report of a run of so many rounds.
 func (p *progress) Start(label string, rounds int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Bar.Start(label, rounds)
 }
 
-// Step implements results.Progress.
+// Step reports how many rounds are done.
 func (p *progress) Step(done int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Bar.Step(done)
 }
 
-// Round implements results.Progress.
+// Round reports the metrics of a round, or why it was skipped.
 func (p *progress) Round(m results.Metrics, skipped error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

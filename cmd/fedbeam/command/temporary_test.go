@@ -42,7 +42,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// Nor does a run that is interrupted, after the first of many rounds.
+// A run that is interrupted after the first of many rounds leaves no temporary files.
 func TestNothingIsLeftOfAnInterruptedRun(t *testing.T) {
 	temporary, out := t.TempDir(), t.TempDir()
 	self, err := os.Executable()

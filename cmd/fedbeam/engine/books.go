@@ -27,8 +27,8 @@ type book struct {
 	charged protocol.Bitmap
 }
 
-// rehearse begins to keep the books. Where clients may be lost it waits for them, to know who is; elsewhere the pipeline
-// takes for granted that nobody is, and it is found out meanwhile that this is so.
+// rehearse begins to keep the books. If clients may be lost, it waits until the books say which clients are.
+// Otherwise the pipeline starts at once with every client in every round, and the books confirm this meanwhile.
 func (r *run) rehearse(ctx context.Context) error {
 	other, err := r.e.Federation()
 	if err != nil {
@@ -79,7 +79,7 @@ func (b *books) at(ctx context.Context, round int) (*book, error) {
 	}
 }
 
-// outcome waits for that of the run.
+// outcome waits until the books are complete, and returns the outcome of the run.
 func (b *books) outcome(ctx context.Context) (*sim.Outcome, error) {
 	select {
 	case <-b.done:
@@ -89,7 +89,8 @@ func (b *books) outcome(ctx context.Context) (*sim.Outcome, error) {
 	}
 }
 
-// fit reports whether the books rest on a plan like that of the pipeline, and on a last model as long.
+// fit reports whether the books rest on the plan of the pipeline, apart from the bytes of its model, and on models
+// of the same length. With last it compares the length of the final model too.
 func (b *books) fit(p *protocol.Plan, model []byte, last bool) bool {
 	bare := *p
 	bare.Broadcast = nil
@@ -99,13 +100,13 @@ func (b *books) fit(p *protocol.Plan, model []byte, last bool) bool {
 	return bare.Hash() == b.e.Plan(p.Round).Hash()
 }
 
-// scheduled is a strategy whose plans are those of the schedule, with empty models.
+// scheduled is a strategy that follows the schedule, with models of zeros in place of trained models.
 type scheduled struct {
 	e     *experiment.Experiment
 	round uint64
 }
 
-// Next implements server.Strategy.
+// Next returns the plan of the next round, with zeros for its model.
 func (s *scheduled) Next() (plan *protocol.Plan, done bool, err error) {
 	s.round++
 	if plan = s.e.Plan(s.round); plan == nil {
@@ -115,17 +116,17 @@ func (s *scheduled) Next() (plan *protocol.Plan, done bool, err error) {
 	return plan, false, nil
 }
 
-// Absorb implements server.Strategy.
+// Absorb does nothing: models stay zero.
 func (*scheduled) Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error { return nil }
 
-// Skip implements server.Strategy.
+// Skip does nothing.
 func (*scheduled) Skip(*protocol.Plan, error) {}
 
-// Model implements server.Strategy.
+// Model returns zeros, as many bytes as the last model has.
 func (s *scheduled) Model() []byte { return make([]byte, s.e.Schedule[len(s.e.Schedule)-1].Model) }
 
-// Save implements server.Durable; there is nothing to go on from.
+// Save returns nothing: no run resumes from the books.
 func (*scheduled) Save() ([]byte, error) { return nil, nil }
 
-// Restore implements server.Durable; it is never asked to.
+// Restore is never called.
 func (*scheduled) Restore([]byte) error { return nil }

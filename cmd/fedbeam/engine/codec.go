@@ -33,7 +33,7 @@ func integers(b []byte) ([]int64, error) {
 	return x, nil
 }
 
-// addInto adds the integers of b to those of a, modulo 2^64, and returns a. No integers at all stand for
+// addInto adds the integers of b to the integers of a, modulo 2^64, and returns a. No integers at all stand for
 // zeros. Sums of different lengths are not of one round, and panic.
 func addInto(a, b []byte) []byte {
 	switch {
@@ -50,8 +50,8 @@ func addInto(a, b []byte) []byte {
 	return a
 }
 
-// packSnapshots encodes what trainers keep, in their order: each as its length plus one and its bytes, or as 0
-// where there is nothing. Where nobody keeps anything it is empty.
+// packSnapshots encodes the snapshots of trainers, in their order: each as its length plus one and its bytes, or as 0
+// for a nil snapshot. If all snapshots are nil, the result is empty.
 func packSnapshots(list [][]byte) []byte {
 	var b []byte
 	any := false

@@ -97,10 +97,11 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// stored reports whether a name is that of a file in a store, and not of this machine.
+// stored reports whether a name is of a file in a store, and not of this machine.
 func stored(name string) bool { return strings.Contains(name, "://") }
 
-// storeOf is the file system of a name. Those of stores panic where they cannot find out who asks.
+// storeOf returns the file system of a name. It returns an error if a store finds no credentials; the store's own
+// library panics then.
 func storeOf(ctx context.Context, name string) (system filesystem.Interface, err error) {
 	defer func() {
 		if said := recover(); said != nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// stores are a store of Amazon's kind and one of Google's on this machine, as their documentation has the calls for an object's
-// size and its bytes: HEAD and GET /BUCKET/NAME, and GET /storage/v1/b/BUCKET/o/NAME for Google's size. They hold objects by BUCKET/NAME.
+// stores starts a store like Amazon's and a store like Google's on this machine. They answer the documented calls for an
+// object's size and its bytes: HEAD and GET /BUCKET/NAME, and GET /storage/v1/b/BUCKET/o/NAME for Google's size.
+// objects holds their content by BUCKET/NAME.
 func stores(t *testing.T, objects map[string][]byte) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")

@@ -1,14 +1,16 @@
 // Package engine computes the rounds of an experiment as a pipeline of Apache Beam, to the bits of the
 // simulator.
 //
-// A round is one ParDo over shards of clients, in which the algorithm's own trainers contribute and the vectors of a
-// shard are added up; a Combine of these integer vectors; and one step in which the noise of an ideal sum is added and
-// the server's role absorbs it. Rounds follow each other in one pipeline. What trainers keep from one round to the next
-// goes along with the shard. Integers may be added in any order, all that is random follows from the session, and who is
-// lost where is rehearsed before: so the model does not depend on shards, workers or repeated work.
+// A round has three parts. In a ParDo over shards of clients, the algorithm's own trainers contribute, and each shard
+// adds up its vectors. A Combine adds up these integer vectors. A last step adds the noise of an ideal sum, and the
+// server's role absorbs the result. Rounds follow each other in one pipeline. The state that trainers keep from round to
+// round travels with the shard.
 //
-// Nothing here protects anybody: as in the simulator, whoever runs it sees all ratings, and each sum without its noise. The ε is
-// that of the same run as a deployment.
+// The model does not depend on shards, workers or repeated work. Integers may be added in any order, all randomness
+// follows from the session, and a rehearsal fixes beforehand which clients are lost where.
+//
+// The engine protects no user. As in the simulator, its operator sees all ratings, and each sum without its noise. The ε
+// holds for the same run as a deployment.
 package engine
 
 import (
@@ -29,9 +31,9 @@ type Options struct {
 	Runner    string // a runner that Beam knows
 	Shards    int    // of clients; 0: as many as suit
 	Processes int    // workers on this machine, besides this process, with the runner prism; 0: none
-	// RoundsPerJob is how many rounds are unrolled into one pipeline; 0: all. What is between two is written to Exchange.
+	// RoundsPerJob is the number of rounds unrolled into one pipeline; 0: all. Exchange holds the state between two jobs.
 	RoundsPerJob int
-	Attempts     int    // how often a job is submitted that fails, at the most; at least 1
+	Attempts     int    // how often a failing job is submitted, at most; at least 1
 	Exchange     string // a folder that this program and the workers reach; "": a temporary one of this machine
 	// Counted, if set, is told what each job counted.
 	Counted func(Counts)

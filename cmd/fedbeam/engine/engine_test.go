@@ -26,8 +26,9 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Worker processes of tests leave a file named by their number in the folder workFolder; where killFile names one that is
-// not there, the first of them to come to round 2 makes it, and dies.
+// workFolder and killFile are environment variables of the tests' worker processes. Each process leaves a file named by
+// its process number in the folder workFolder. If the file killFile does not exist, the first process that reaches round
+// 2 creates it, and dies.
 const (
 	workFolder = "FEDBEAM_TEST_WORK"
 	killFile   = "FEDBEAM_TEST_KILL"
@@ -66,7 +67,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// small are settings of short runs of the algorithms, in which clients drop out at all stages, leave and go away.
+// small holds settings of short runs of the algorithms. Clients drop out at all stages, leave and go away.
 var small = map[string]map[string]string{
 	"lfl-sgdmf": {"rounds": "4"},
 	"ssp-c":     {"rounds": "2", "rank": "4"},
@@ -144,7 +145,7 @@ func TestEngineIsTheSimulator(t *testing.T) {
 	}
 }
 
-// Nobody is lost, which the pipeline takes for granted.
+// No client is lost if no fault is set; the pipeline relies on that.
 func TestWithoutFaults(t *testing.T) {
 	none := map[string]string{"dropout": "0", "leave": "0", "away": "0"}
 	for _, a := range []string{"lfl-sgdmf", "ssp-c", "hfl-sgdmf"} {
@@ -206,7 +207,7 @@ func TestSkippedRounds(t *testing.T) {
 	same(t, train(t, opened(t, "lfl-sgdmf", more), New(Options{Runner: Prism})), want)
 }
 
-// A run is cut into several pipelines, of which the later ones take up what the earlier ones left.
+// A run is cut into several pipelines. Each pipeline resumes from the state that the one before left.
 func TestJobsFollowEachOther(t *testing.T) {
 	for _, a := range []string{"lfl-sgdmf", "vfl-sgdmf"} {
 		jobs := 0
@@ -218,7 +219,7 @@ func TestJobsFollowEachOther(t *testing.T) {
 	}
 }
 
-// Work fails when its trainers have moved and nobody has heard of it: an error, and a panic.
+// Work fails after its trainers have moved and before any result is out: with an error, and with a panic.
 func TestFailedWorkIsRepeated(t *testing.T) {
 	defer func() { sabotage = func(int, int) error { return nil } }()
 	broken := errors.New("the worker broke")
@@ -254,7 +255,7 @@ func TestFailedWorkIsRepeated(t *testing.T) {
 	}
 }
 
-// What fails every time ends the run.
+// A shard that fails every time ends the run with an error.
 func TestFailureIsReported(t *testing.T) {
 	defer func() { sabotage = func(int, int) error { return nil } }()
 	sabotage = func(round, shard int) error { return errors.New("the disk is full") }
@@ -264,7 +265,7 @@ func TestFailureIsReported(t *testing.T) {
 	}
 }
 
-// The shards lie with two processes, of which one is killed in the middle and started anew.
+// Two processes share the shards. One of them is killed in the middle and started anew.
 func TestProcesses(t *testing.T) {
 	want := train(t, opened(t, "lfl-sgdmf", nil), nil)
 	work, killed := t.TempDir(), filepath.Join(t.TempDir(), "killed")
@@ -293,7 +294,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// What is late, when a run has ended and its folder is gone, does not bring the folder back.
+// A late write, after a run has ended and its folder is gone, does not bring the folder back.
 func TestLateWriting(t *testing.T) {
 	x, err := newExchange(t.TempDir(), "0123456789abcdef")
 	if err != nil {

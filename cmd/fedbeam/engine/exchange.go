@@ -17,15 +17,14 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local" // paths
 )
 
-// exchange is the folder through which the pipeline tells the program how far it is: one that both
-// reach, of this machine or gs://BUCKET/FOLDER. Files are written at most with the same bytes again, by whoever
-// repeats a piece of work.
+// exchange is the folder through which the pipeline tells the program how far it is. Both must reach it: it is on this
+// machine or gs://BUCKET/FOLDER. A worker that repeats a piece of work writes a file again with the same bytes.
 type exchange string
 
 // turnFile is the server's side before a round.
 func (x exchange) turnFile(round int) string { return fmt.Sprintf("%s/before-round-%06d", x, round) }
 
-// shardFile is what a shard's trainers keep after a round.
+// shardFile names the file with the state of a shard's trainers after a round.
 func (x exchange) shardFile(round, shard int) string {
 	return fmt.Sprintf("%s/after-round-%06d-shard-%05d", x, round, shard)
 }
@@ -85,8 +84,8 @@ func (x exchange) read(ctx context.Context, name string) (b []byte, err error) {
 	return all[:n], nil
 }
 
-// newExchange makes a folder for one run, within one that is given; "": within that of temporary files. Its name is new:
-// what an earlier run left behind there must not be taken for this one's.
+// newExchange makes a folder for one run in the folder within; "": in the folder of temporary files. Its name is random,
+// so that this run never reads files that an earlier run left behind.
 func newExchange(within, identity string) (exchange, error) {
 	if within == "" {
 		within = os.TempDir()

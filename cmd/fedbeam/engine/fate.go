@@ -9,8 +9,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// fate is what becomes of the clients in a round, as the pipeline has it. The zero fate but for its numbers is that of a
-// round in which nobody is lost.
+// fate says which clients train and which are summed in a round of the pipeline. If only its numbers are set, no client
+// is lost in the round.
 type fate struct {
 	Trained, Summed     protocol.Bitmap  // nil: all clients
 	Survivors, Answered int              // how many inputs the sum has, and how many of these clients answered
@@ -23,7 +23,8 @@ func (f *fate) summed(i int) bool {
 	return f.TooFew == nil && (f.Summed == nil || f.Summed.Has(i))
 }
 
-// fateOf is what the simulator says of a round.
+// fateOf converts the simulator's fate of a round. It returns an error if the round was skipped for another reason than
+// too few clients, or if the simulator's counts contradict each other.
 func fateOf(it sim.Round, from sim.Fate, clients int) (*fate, error) {
 	f := &fate{Trained: unlessAll(from.Trained, clients), Summed: unlessAll(from.Summed, clients)}
 	if it.Skipped != nil {

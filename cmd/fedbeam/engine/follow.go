@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// follow goes through the rounds as they are over: it charges ledgers and has the model measured. What clients do in
-// them is in the books; where a model turns out to be of another length than these rest on, they are kept anew.
+// follow goes through the rounds as they finish. It charges ledgers and has the model measured. The books say what
+// clients do in each round. If a model has another length than the books assume, follow keeps the books anew.
 func (r *run) follow(ctx context.Context) (*sim.Outcome, error) {
 	refused := make(refusals)
 	before, err := r.await(ctx, 1)
@@ -128,14 +128,14 @@ func (r *run) charge(round int, clients protocol.Bitmap) error {
 	return nil
 }
 
-// replay is a strategy whose plans are those of the pipeline.
+// replay is a strategy that returns the plans of the pipeline, round after round.
 type replay struct {
 	await  func(round int) (*turn, error)
 	round  int
 	latest *turn // the server's side before the round that was planned last
 }
 
-// Next implements server.Strategy: it waits.
+// Next waits until the pipeline has planned the next round, and returns its plan.
 func (p *replay) Next() (plan *protocol.Plan, done bool, err error) {
 	p.round++
 	if p.latest, err = p.await(p.round); err != nil {
@@ -144,22 +144,22 @@ func (p *replay) Next() (plan *protocol.Plan, done bool, err error) {
 	return p.latest.Plan, p.latest.Plan == nil, nil
 }
 
-// Absorb implements server.Strategy: the pipeline has.
+// Absorb does nothing: the pipeline has absorbed the sums.
 func (*replay) Absorb(*protocol.Plan, protocol.Sums, protocol.Runner) error { return nil }
 
-// Skip implements server.Strategy: likewise.
+// Skip does nothing: the pipeline has skipped the round.
 func (*replay) Skip(*protocol.Plan, error) {}
 
-// Model implements server.Strategy.
+// Model returns the server's model before the round planned last.
 func (p *replay) Model() []byte { return p.latest.Model }
 
-// Save implements server.Durable; there is nothing to go on from.
+// Save returns nothing: no run resumes from a replay.
 func (*replay) Save() ([]byte, error) { return nil, nil }
 
-// Restore implements server.Durable; it is never asked to.
+// Restore is never called.
 func (*replay) Restore([]byte) error { return nil }
 
-// poll is how often the program looks whether a round is over.
+// poll is the interval between two checks whether a round is over.
 const poll = 20 * time.Millisecond
 
 // await waits for the server's side before a round.

@@ -20,7 +20,7 @@ import (
 type Job struct {
 	Version  string           // of the program, which the workers must be of, too
 	Settings []config.Setting // of the experiment, what is not at its default
-	Identity string           // of what they must come to, see training.Identity
+	Identity string           // of the experiment that Settings must give, see training.Identity
 	Exchange string           // the folder that workers and the program share
 	Shards   int
 }
@@ -38,7 +38,7 @@ func newJob(e *experiment.Experiment, x exchange, shards int) Job {
 	return j
 }
 
-// site is an experiment in a worker's process, with the trainers of the shards that come to it.
+// site is an experiment in a worker's process, with the trainers of the shards that the process computes.
 type site struct {
 	e       *experiment.Experiment
 	entropy sim.Entropy
@@ -76,7 +76,7 @@ func newSite(e *experiment.Experiment) *site {
 	return &site{e: e, entropy: sim.EntropyOf(algorithm.Seed.Of(e.Config), e.Session()), crews: make(map[int]*crew)}
 }
 
-// sites are those of the process, by identity: what workers of one process have in common.
+// sites holds the sites of the process, by identity. The workers of one process share them.
 var sites = struct {
 	sync.Mutex
 
@@ -101,8 +101,8 @@ func openingOf(identity string) *opening {
 	return o
 }
 
-// host makes an experiment known to the workers of this process, so that they do not load its data again. What it
-// returns forgets it.
+// host makes an experiment known to the workers of this process, so that they do not load its data again. forget
+// undoes that.
 func host(e *experiment.Experiment) (forget func()) {
 	identity := training.Identity(e)
 	o := openingOf(identity)

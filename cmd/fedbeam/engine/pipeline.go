@@ -58,7 +58,7 @@ func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *be
 		for shard := g; shard < job.Shards; shard += groups {
 			list = append(list, shard)
 		}
-		// Without the reshuffle a runner would fuse all shards into the one element that they were made from.
+		// Without the reshuffle a runner would fuse all shards into the single element that they were made from.
 		shards[g] = beam.ParDo(in, &openFn{job, first}, beam.Reshuffle(in, beam.CreateList(in, list)))
 	}
 	for round := first; round <= last; round++ {
@@ -80,7 +80,7 @@ func build(job Job, fates []*fate, first, last, groups int, everyRound bool) *be
 	return p
 }
 
-// groupScope is the scope of a group of shards, by which its transforms are found again.
+// groupScope names the scope of a group of shards. The name serves to find the group's transforms again.
 func groupScope(g int) string { return fmt.Sprintf("group-%d", g) }
 
 // beginFn makes the server's side before the first round of a job, or takes up what the job before left.
@@ -188,7 +188,7 @@ func (f *contributeFn) ProcessElement(ctx context.Context, shard int, states, wo
 	return nil
 }
 
-// sabotage is for tests: it makes work fail when its trainers have done it and nobody has heard of it yet.
+// sabotage is for tests: it makes work fail after its trainers have done it, and before any result is out.
 var sabotage = func(round, shard int) error { return nil }
 
 // addFn adds up sums. The order does not matter to integers.

@@ -28,11 +28,11 @@ import (
 // several processes of this machine work on a run, the transforms of each group of shards are moved to an
 // environment of their own, which is this program, started as a worker.
 
-// provisionFlag is how Prism tells the worker that it starts where to ask for the rest.
+// provisionFlag begins the argument with which Prism tells a worker where to ask for its other settings.
 const provisionFlag = "--provision_endpoint="
 
-// ServeAsWorker works for the Prism that started this process, and does not return before it is done; false where
-// nobody started it so. It is to be called first of all.
+// ServeAsWorker works for the Prism that started this process, and returns true when the work is done. It returns false
+// at once if the arguments are not of a worker. Call it first of all in main.
 func ServeAsWorker(ctx context.Context, args []string) (was bool, err error) {
 	var id, endpoint string
 	for _, a := range args {

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// relay stands between a worker process and Prism. Each process numbers its metrics by itself, and Prism, which keeps
-// those of all workers of a job in one place, would take number 1 of one for number 1 of another. The relay puts the
-// worker's name before numbers on their way to Prism, and takes it off on the way back.
+// relay stands between a worker process and Prism. Each process numbers its metrics by itself. Prism keeps the metrics of
+// all workers of a job in one place, and would confuse metric 1 of two workers. The relay puts the worker's name before
+// numbers on their way to Prism, and takes it off on the way back.
 type relay struct {
 	fnpb.UnimplementedBeamFnControlServer
 
@@ -40,7 +40,7 @@ func serveRelay(worker, control string) (endpoint string, stop func(), err error
 	return listener.Addr().String(), func() { server.Stop(); conn.Close() }, nil //nolint:errcheck // the worker is done
 }
 
-// outgoing carries the worker's name on, by which Prism knows it.
+// outgoing passes on the incoming metadata, which tells Prism the worker's name.
 func outgoing(ctx context.Context) context.Context {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return metadata.NewOutgoingContext(ctx, md)

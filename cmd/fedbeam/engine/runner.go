@@ -15,7 +15,7 @@ import (
 // Prism is the runner of this machine, in this process.
 const Prism = "prism"
 
-// Counts are what a job counted, by the name of the counter.
+// Counts holds the counters of a job, by name.
 type Counts map[string]int64
 
 // execute runs a pipeline to its end.
@@ -31,7 +31,7 @@ func execute(ctx context.Context, o Options, p *beam.Pipeline) (Counts, error) {
 		return nil, err
 	}
 	counts := make(Counts)
-	if res == nil { // of a job that nobody waits for
+	if res == nil { // the runner does not wait for the job
 		return counts, nil
 	}
 	for _, c := range res.Metrics().Query(func(r beam.MetricResult) bool { return r.Namespace() == namespace }).Counters() {
@@ -40,7 +40,7 @@ func execute(ctx context.Context, o Options, p *beam.Pipeline) (Counts, error) {
 	return counts, nil
 }
 
-// committed is what a counter says of work that counts; of all work, where the runner does not tell.
+// committed returns a counter's total of committed work, or of all attempted work if the runner reports no commits.
 func committed(c metrics.CounterResult) int64 {
 	if c.Committed > 0 {
 		return c.Committed

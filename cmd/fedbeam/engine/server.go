@@ -18,7 +18,7 @@ type noting struct {
 	state []byte
 }
 
-// Next implements server.Strategy.
+// Next saves the state of the strategy, then returns its next plan.
 func (n *noting) Next() (plan *protocol.Plan, done bool, err error) {
 	if n.state, err = n.Save(); err != nil {
 		return nil, false, err
@@ -46,7 +46,8 @@ func (s *site) serve(state []byte) (*serving, error) {
 	return &serving{n, server.New(n)}, nil
 }
 
-// step feeds the role an input and carries out what it asks for. What it says at the end is where the session stands.
+// step feeds the role an input, and carries out the work that the role asks for. The turn that it returns says where the
+// session stands.
 func (v *serving) step(in protocol.Input) (*turn, error) {
 	t := new(turn)
 	for inputs := []protocol.Input{in}; len(inputs) > 0; inputs = inputs[1:] {
@@ -87,8 +88,8 @@ func (s *site) begin() (*turn, error) {
 	return v.step(protocol.Start{})
 }
 
-// absorb goes from before a round to before the next. sum is of the inputs alone; noise is added here, where nobody but the
-// one who is trusted with a sum that is ideal sees it without.
+// absorb takes the server's side from before a round to before the next. sum contains the inputs alone. absorb adds the
+// noise: only the process that stands for the trusted party of the ideal sum sees the sum without noise.
 func (s *site) absorb(t *turn, f *fate, sum []int64) (*turn, error) {
 	v, err := s.serve(t.State)
 	if err != nil {

@@ -23,12 +23,12 @@ type crew struct {
 	born     int // the federation that they are of
 }
 
-// span is the clients of a shard: from is the first, and to the one after the last.
+// span returns the clients of a shard: from is the first, and to follows the last.
 func span(shard, shards, clients int) (from, to int) {
 	return shard * clients / shards, (shard + 1) * clients / shards
 }
 
-// crew finds the trainers of a shard, whom nobody else has until done is called.
+// crew returns the trainers of a shard, locked until done is called.
 func (s *site) crew(shard int) (c *crew, done func()) {
 	s.mu.Lock()
 	c = s.crews[shard]
@@ -41,7 +41,7 @@ func (s *site) crew(shard int) (c *crew, done func()) {
 	return c, c.mu.Unlock
 }
 
-// federation makes the federation of a generation; the one after the last is made new.
+// federation returns the federation of a generation. It makes all generations up to it that are missing.
 func (s *site) federation(generation int) (*experiment.Federation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,9 +55,9 @@ func (s *site) federation(generation int) (*experiment.Federation, error) {
 	return s.fresh[generation], nil
 }
 
-// stand has the trainers of a shard stand where a state says. Those of this process usually do: they are the ones
-// that left it. Where they do not, since another process had the shard meanwhile, or a piece of work is repeated, they are
-// made anew and resume the state, since a trainer resumes before any other call only.
+// stand brings the trainers of a shard to a state. Usually the trainers of this process are there already, since they
+// left the state. They are not if another process had the shard meanwhile, or if a piece of work is repeated. Then stand
+// makes new trainers that resume the state, since a trainer can resume only before any other call.
 func (s *site) stand(c *crew, job Job, shard int, state []byte) error {
 	digest := sha256.Sum256(state)
 	if c.known && c.stands == digest {
@@ -103,7 +103,7 @@ func (s *site) resume(trainers []client.Trainer, snapshots [][]byte, from int) e
 	return errors.Join(errs...)
 }
 
-// keep is what trainers keep.
+// keep packs the snapshots of trainers; a trainer that cannot resume has none.
 func keep(trainers []client.Trainer) ([]byte, error) {
 	list := make([][]byte, len(trainers))
 	errs := make([]error, len(trainers))

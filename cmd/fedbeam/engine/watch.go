@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// Prism does not always notice that a worker process has ended, and then waits for it for ever. So each holds a connection to the
-// program that it works for: where one ends while its job goes on, the job is given up; and where the program ends, so do they.
+// Prism does not always notice that a worker process has ended, and then waits for it for ever. So each worker holds a
+// connection to the program that it works for. If a worker ends during its job, the program gives the job up. If the
+// program ends, its workers end too.
 
 // watchVariable names, in the environment of worker processes, where to connect.
 const watchVariable = "FEDBEAM_WATCH"
 
-// patience is how long a job may take to end by itself after a worker has: at its end, Prism ends its workers first.
+// patience is the time that a job has to end by itself after a worker has ended: at the end of a job, Prism ends the
+// workers first.
 const patience = 5 * time.Second
 
 // errWorkerEnded is why a job was given up.
