@@ -225,7 +225,7 @@ func (w *witness) opened(e *experiment.Experiment) error {
 	if err != nil {
 		return err
 	}
-	f.Data, f.Encoder = f.Data.Public(), nil // the forecast marks the rest of Data, and Encoder, as uncovered by ε
+	f.Data, f.Encoder = f.Data.Public(), nil // without the fields that no statement of privacy covers
 	text, err := json.Marshal(f)
 	w.note("plans and charges", "%s", text)
 	w.note("file names", "%s", filepath.Base(results.DefaultName(e)))
