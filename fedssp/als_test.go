@@ -205,8 +205,8 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 }
 
 // By hand: one item, rank 1, two users who rate it 4 and 2 on a scale of 1 to 5 around 3, so that
-// targets are 1 and -1; v starts at s. u = ±s/(s² + λ), w = 1, A = Σu² = 2u², b = Σyu = 2u, and v =
-// 2u/(2u² + 2λ_v) with u = 0.5/(0.25 + 0.5) = 2/3, λ_v = 0.1: v = (2/3)/(4/9 + 1/10) = 60/49.
+// targets are 1 and -1; v starts at s. Then u = ±s/(s² + λ), w = 1, A = Σu² = 2u², b = Σyu = 2u.
+// So v = 2u/(2u² + 2λ_v). With u = 0.5/(0.25 + 0.5) = 2/3 and λ_v = 0.1, v = (2/3)/(4/9 + 1/10) = 60/49.
 func TestHandComputedStep(t *testing.T) {
 	p := plain(1, 1)
 	p.Rounds = 1
@@ -282,10 +282,10 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 	}
 }
 
-// By hand, 10 of 20 clients alive: noise of deviation 2 in the sum of weights is 0.2 a user and 4
-// in what 20 make; a weight of -3 or 1 in the sum, 2 in 20, counts as 4, one of 5 as 10. The mean
-// stays in the middle of the scale when its denominator, 1.5, is below its noise, 2, and is on the
-// scale whatever the noise did to it.
+// By hand, with 10 of 20 clients alive: noise of deviation 2 in the sum of weights is 0.2 a user,
+// and 4 in a sum scaled to 20 clients. A weight of -3 or 1 in the sum, 2 in 20, counts as 4, a
+// weight of 5 as 10. The mean stays in the middle of the scale if its denominator, 1.5, is below
+// its noise, 2. With any noise the mean is on the scale.
 func TestNoisyFirstStages(t *testing.T) {
 	p := full(3, 2)
 	s := newStrategy(t, p, 20, 4)
@@ -324,8 +324,8 @@ func TestDiscountFollowsTheNoise(t *testing.T) {
 	}
 }
 
-// By hand, deviation 3 of the residuals, all 20 clients alive, weights 8 and 2 of which 20/10 make
-// w̃ = 1 at most: ρ = 9, and b = W·r/(W·c + λ) with W = c/(c + ρ), λ = 2: for r = 4 it is
+// By hand: residuals of deviation 3, all 20 clients alive, weights 8 and 2 that 20/10 brings to
+// w̃ = 1 at most. So ρ = 9, and b = W·r/(W·c + λ) with W = c/(c + ρ), λ = 2. For r = 4, b is
 // (8/17·4)/(8/17·8 + 2) and (2/11·4)/(2/11·2 + 2).
 func TestNoisyBiases(t *testing.T) {
 	p := full(2, 2)

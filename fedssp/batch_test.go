@@ -84,8 +84,8 @@ func TestBatchesAreDrawnByOneCoin(t *testing.T) {
 	}
 }
 
-// Whatever the coin, 1,000 users, random and adversarial, stay within every bound declared in
-// [TestSensitivity].
+// With either outcome of the coin, 1,000 users, random and adversarial, stay within every bound
+// declared in [TestSensitivity].
 func TestBatchSensitivity(t *testing.T) {
 	p := full(30, 3)
 	p.UserRidge, p.SamplingRate = 1e-4, 0.5

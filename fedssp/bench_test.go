@@ -19,10 +19,10 @@ import (
 )
 
 // BenchmarkOuterStep is a whole outer step at the size of MovieLens 1M, d = 32, on all cores: every
-// user's fit and statistics, their sum, and the server's solve. of-gemm is its time over that of
-// the same floating-point operations as matrix products of gonum's blas64, measured in the same
-// run. With a Gramian per item it is the memory of the sum that takes the time: 528 coordinates of
-// it are read and written for each of a million ratings.
+// user's fit and statistics, their sum, and the server's solve. of-gemm is its time over the time
+// of the same floating-point operations as matrix products of gonum's blas64, measured in the same
+// run. With a Gramian per item the memory of the sum takes the time: 528 of its coordinates are
+// read and written for each of a million ratings.
 func BenchmarkOuterStep(b *testing.B) {
 	const users, items, ratings, rank = 6040, 3706, 1_000_209, 32
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -69,7 +69,7 @@ func BenchmarkOuterStep(b *testing.B) {
 			}
 			b.ReportMetric(float64(step)/float64(product), "of-gemm")
 			b.ReportMetric(step.Seconds()/float64(b.N), "s/step")
-			b.ReportMetric(0, "ns/op") // the ratio is what is asked for; the time depends on the machine
+			b.ReportMetric(0, "ns/op") // only the ratio is of interest; the time depends on the machine
 		})
 	}
 }
@@ -149,12 +149,17 @@ func addByItem(sum []float64, vectors []protocol.Vector) {
 	}
 }
 
-// operations counts multiplications and additions of an outer step: of a user with n ratings nd²
-// for Σ v vᵀ (it is symmetric), d³/3 for its factor and 4nd for right-hand side and moments; per
-// item d³/3 for a factor and, to discount noise, d³/3 for another, 2d³ for solving with it and 2d³
-// for a product, or, with one Gramian, 4d² for the way into its eigenbasis and back; and for the
-// statistics u uᵀ of a user d²/2 once, and 3/2·d² for each rating with a Gramian per item: scaling
-// and adding them up.
+// operations counts multiplications and additions of an outer step.
+//
+// A user with n ratings takes nd² for Σ v vᵀ (it is symmetric), d³/3 for its factor and 4nd for
+// right-hand side and moments.
+//
+// An item takes d³/3 for a factor. To discount noise it takes d³/3 for another factor, 2d³ for
+// solving with it and 2d³ for a product. With one Gramian it takes instead 4d² for the way into the
+// eigenbasis and back.
+//
+// The statistics u uᵀ of a user take d²/2 once. With a Gramian per item, each rating takes 3/2·d²
+// to scale and add them up.
 func operations(rows []model.Ratings, p *kernel.Params) float64 {
 	d := float64(p.Rank)
 	total := 0.0

@@ -143,7 +143,7 @@ func TestDefaultsGoByHowMuchThereIsToLearn(t *testing.T) {
 // Noise decides how often and how much is taken; without it nothing is clipped or left out on its
 // account.
 func TestDefaultsWithoutNoise(t *testing.T) {
-	for settings, want := range map[string]string{ // on a scale of 0.5 to 5, half of which is 2.25
+	for settings, want := range map[string]string{ // on a scale of 0.5 to 5; half of its length is 2.25
 		"algorithm=dpals epsilon=1":                               "3 4 1.125 1 1 5 100",
 		"algorithm=dpals epsilon=inf":                             "12 8 4.5 4 4 20 1000",
 		"algorithm=dp-cmf epsilon=1":                              "4 4 1.125 1 2 10 auto",

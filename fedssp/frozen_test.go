@@ -93,7 +93,7 @@ func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float
 }
 
 // Frozen users for --unit rating would gain almost nothing over item biases, with ε = 5 for a
-// rating as without any noise, although the ridge is the best of six on the test ratings
+// rating and without any noise. The ridge is even the best of six on the test ratings
 // themselves. Random vectors of users make rows of items a sketch of their columns. With so few
 // users the sketch limits the result, not the noise. FEDSIM_TEST_LONG uses a set of the shape of
 // MovieLens 1M.

@@ -156,9 +156,9 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	fixture.Near(t, "items", s.Current().Items, closed.Current().Items, 1e-3)
 }
 
-// By hand: an item at (0.6, 0) whose ratings weigh 4, a ridge of 0.1·4 + 2·w̃ and a gradient of (3,
-// -4) summed over 5 of 10 clients, whose noise has a deviation of 2; the third step. The other item
-// is taken back to the radius.
+// By hand, the third step: an item at (0.6, 0) whose ratings weigh 4, and a ridge of 0.1·4 + 2·w̃.
+// The gradient is (3, -4), summed over 5 of 10 clients; its noise has a deviation of 2. The other
+// item is taken back to the radius.
 func TestStepOfAnItem(t *testing.T) {
 	p := kinds(2, 2)["gradients"]
 	p.ItemRidge, p.ItemPrior, p.Resample = 0.1, 2, 4

@@ -51,9 +51,9 @@ func TestProjection(t *testing.T) {
 	fixture.Near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
 }
 
-// The projection comes before the ridge: with A = [[1, 2], [2, 1]], b = (1, 0) and ridge 0.5, v is
-// (1.5 J + 0.5 I)⁻¹ b = (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). The other way
-// round A + ridge keeps its eigenvalue -1 + 0.5, is projected to 1.75 J, and is singular.
+// The projection comes before the ridge. Let A = [[1, 2], [2, 1]], b = (1, 0) and the ridge 0.5. Then v is
+// (1.5 J + 0.5 I)⁻¹ b = (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). In the other
+// order A + ridge keeps its eigenvalue -1 + 0.5, is projected to 1.75 J, and is singular.
 func TestProjectionComesBeforeTheRidge(t *testing.T) {
 	p := plain(1, 2)
 	p.ItemRidge = 0.5

@@ -181,15 +181,18 @@ func (q *linearProblem) best() float64 {
 	return q.loss(theta)
 }
 
-// Theorem 3 and Remark 7: over p from m/4 to 16m, the excess risk of projected SSP-i at its T =
-// D²/(mdρ²), of noisy gradient descent at its T = D²/(pdρ²), of that with the T of SSP-i, and of it
-// where Θ is a ball of the same radius instead. Both protect one example with (ε, δ) = (1, 1e-5): ρ
-// is that of the accountant, z for gradients, of norm at most 1, and √2·z for statistics, two of
-// sensitivity 1 in their units. Five seeds.
+// Theorem 3 and Remark 7. Over p from m/4 to 16m, the test compares the excess risks of
+//   - projected SSP-i at its T = D²/(mdρ²),
+//   - noisy gradient descent at its T = D²/(pdρ²),
+//   - noisy gradient descent at the T of SSP-i,
+//   - noisy gradient descent where Θ is a ball of the same radius instead.
 //
-// SSP-i does not grow with p beyond m. That noisy descent grows like √p, which would be fourfold
-// from m to 16m, is true of its bound and not of it: it does not even double. Noise in directions
-// that no public feature has changes no prediction, and Θ bounds predictions only.
+// All protect one example with (ε, δ) = (1, 1e-5). The accountant gives ρ: z for gradients of norm
+// at most 1, and √2·z for two statistics of sensitivity 1 in their units. Five seeds.
+//
+// The risk of SSP-i does not grow with p beyond m. The bound of noisy descent grows like √p, fourfold
+// from m to 16m, but its risk does not even double. Noise in directions that no public feature has
+// changes no prediction, and Θ bounds predictions only.
 func TestLinearEncoderByDimension(t *testing.T) {
 	const m, d, examples, seeds = 16, 2, 1000, 5
 	effort.LongOnly(t, "some hundred thousand steps, of a figure")

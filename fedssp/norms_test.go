@@ -17,8 +17,8 @@ import (
 )
 
 // By hand: on a scale of 1 to 5 around 3 a user rates two items 5, so that residuals are 2 and its
-// own mean is 4/(2+2) = 1. Weights are √½ and what it adds to biases is √½·1 for each item, of norm
-// 1. With NormBias of ½ weights are half as large, and so is what it adds; a bound of 1 or more
+// own mean is 4/(2+2) = 1. Weights are √½, and the user adds √½·1 to each item's bias, a vector of
+// norm 1. With NormBias of ½, weights and additions are half as large. A bound of 1 or more
 // changes nothing.
 func TestNormOfBiases(t *testing.T) {
 	for bound, want := range map[float64]float64{0: 1, 0.5: 0.5, 1.25: 1} {
@@ -140,9 +140,9 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// By hand: a step with four times the variance of the last one weighs a quarter; with decay ½ the
-// mean of 8 and then 2 is (½·¼·8 + 1·2)/(½·¼ + 1), and its noise has the variance (1 +
-// (½·¼)²·4)/(9/8)² in units of the last.
+// By hand: a step with four times the variance of the last step weighs a quarter. With decay ½ the
+// mean of 8 and then 2 is (½·¼·8 + 1·2)/(½·¼ + 1). Its noise has the variance (1 + (½·¼)²·4)/(9/8)²
+// in units of the last.
 func TestPrecision(t *testing.T) {
 	p := kinds(1, 1)["pooled"]
 	p.Features, p.Rounds = nil, 2
@@ -156,10 +156,10 @@ func TestPrecision(t *testing.T) {
 }
 
 // By hand: on a scale of 1 to 5 a model of mean 3 gives both items a bias of 1, and a user rates
-// them 5. What is left is 1 for each, the user's own bias is 2/(2+2), and half of a star is left
-// after it. Weights are √½, so the norm is ½: within the bound of 0.85·1.5. With NormBias of ¼
-// weights are a quarter as large, as in the first sum, whose norm would be 1, and so is the norm,
-// an eighth: within 0.85/4.
+// them 5. The residuals are 1 each, and the user's own bias is 2/(2+2). Half of a star is left
+// after the bias. Weights are √½, so the norm is ½: within the bound of 0.85·1.5. With NormBias of
+// ¼, weights are a quarter as large, as in the first sum, whose norm would be 1. The norm is a
+// quarter too, an eighth: within 0.85/4.
 func TestRefinedBiases(t *testing.T) {
 	for bound, want := range map[float64]float64{0: 0.5, 0.25: 0.125} {
 		p := full(2, 1)

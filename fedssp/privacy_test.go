@@ -117,9 +117,9 @@ func hostile(p *kernel.Params, rng *rand.Rand, k int) *kernel.Model {
 	return m
 }
 
-// An emptied record moves a release by the whole contribution, and that is within every declared
-// bound, whoever the user is and whatever the server broadcasts: 1,000 users, random and
-// adversarial, of every kind of run. The bounds are the release's own, the norms are taken here.
+// An emptied record moves a release by the user's whole contribution. The contribution is within
+// every declared bound, for every user and every broadcast of the server. The test takes 1,000 users,
+// random and adversarial, of every kind of run, and computes their norms itself.
 // Worst cases reach more than 0.99 of the L2 bound where it is meant to be tight.
 func TestSensitivity(t *testing.T) {
 	for _, name := range kindNames() {

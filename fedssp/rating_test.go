@@ -16,10 +16,10 @@ import (
 // Users are fitted: another value of one of ten ratings moves what its user says of the nine other
 // items, in every form.
 //
-// And were they not, but frozen at numbers of a public seed, weights would still be those of a
-// user: w = 1/√k each of k ratings. One more moves the k others by 1/√k - 1/√(k+1) each and adds
-// 1/√(k+1): √(2 - 2√(k/(k+1))) together, by hand, and for a user's first rating 1, the bound of the
-// whole user. So ε per rating would be that per user.
+// If users were frozen at numbers of a public seed instead, weights would still depend on the whole
+// user: w = 1/√k for each of k ratings. One more rating moves the k others by 1/√k - 1/√(k+1) each
+// and adds 1/√(k+1): √(2 - 2√(k/(k+1))) together, by hand. A user's first rating moves by 1, the
+// bound of the whole user. So ε per rating would equal ε per user.
 func TestRatingMovesAllThatItsUserSends(t *testing.T) {
 	for _, name := range kindNames() {
 		p := kinds(30, 3)[name]

@@ -202,8 +202,8 @@ func TestModelRoundTrip(t *testing.T) {
 	}
 }
 
-// By hand: μ = 3, b_j = 0.5, b_u = -0.25, <u, v> = 1·2 + 2·(-0.5) = 1: 4.25. As a logit: the
-// offset is that of (3.5 - 1)/4 = 0.625, and 1 + 4σ(log(0.625/.375) - 0.25 + 1).
+// By hand: μ = 3, b_j = 0.5, b_u = -0.25, <u, v> = 1·2 + 2·(-0.5) = 1, together 4.25. For logits the
+// offset is the logit of (3.5 - 1)/4 = 0.625. The prediction is 1 + 4σ(log(0.625/0.375) - 0.25 + 1).
 func TestPredict(t *testing.T) {
 	p := full(2, 2)
 	m := start(p)

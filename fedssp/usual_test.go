@@ -10,9 +10,9 @@ import (
 	"github.com/fedsim/fedsim/internal/dense"
 )
 
-// By hand, on a scale of 0 to 10: the typical mean is 6.5 with a deviation of 0.6. A sum of 20
+// By hand, on a scale of 0 to 10. The typical mean is 6.5 with a deviation of 0.6. A sum of 20
 // places of the scale over 100 ratings says 5 + 5·0.2 = 6. With noise of 12 it has a deviation of
-// 5·12/100 = 0.6 too, and the mean is halfway. Without noise the mean is the measured one; with
+// 5·12/100 = 0.6 too, and the mean is halfway. Without noise the result is the measured mean. With
 // noise alone it is nearly the typical mean.
 func TestMeanIsHeldToTheUsual(t *testing.T) {
 	p := &kernel.Params{Min: 0, Max: 10}
@@ -40,11 +40,10 @@ func TestMeasurementsAreAveraged(t *testing.T) {
 	}
 }
 
-// Weights whose logarithms are normal, of 2,000 items, come back with less error than a mean square
-// of 0.62 of that of what was released and held positive, and the variance that is stated is that
-// of the errors. The oracle is the truth that was drawn: by numerical integration of the law that
-// it was drawn from, the best that can be had of noise as large as the mean weight is about 0.45 of
-// it.
+// 2,000 items have weights whose logarithms are normal. The mean squared error of the shrunk weights
+// is below 0.62 of the mean squared error of the released weights, held positive. The stated
+// variance is the variance of the errors. The oracle is the drawn truth. Numerical integration of
+// its law gives about 0.45 as the best possible ratio for noise as large as the mean weight.
 func TestWeightsAreShrunk(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	const m, noise = 2000, 6.

@@ -48,9 +48,9 @@ func uncertain(p *kernel.Params, seed uint64) *kernel.Model {
 	return m
 }
 
-// A user's posterior is the textbook's for normals, of precision Σ E[h hᵀ]/(σ²σ_i²) + P⁻¹, formed
-// densely rating by rating; σ_i² and the expected squares follow from the definition, E[(y - hᵀβ)²]
-// for independent normals h and β.
+// A user's posterior is the textbook's for normals, of precision Σ E[h hᵀ]/(σ²σ_i²) + P⁻¹. The
+// oracle forms it densely, rating by rating. σ_i² and the expected squares follow from the
+// definition, E[(y - hᵀβ)²] for independent normals h and β.
 func TestPosteriorOfAUser(t *testing.T) {
 	p := kinds(25, 3)["variational"]
 	users, rows := people(&p, 1, 0.6, 3)
@@ -224,8 +224,8 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 	fixture.Near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
 }
 
-// In a world of the model's kind, of which a third is seen, predictions of the rest are nearer to
-// the drawn values than the pooled solver's, and the learned variances are near the true ones.
+// The data follow the model, and a third of them is seen. Predictions of the rest are nearer to
+// the drawn values than the pooled solver's. The learned variances are near the true variances.
 func TestVariationalLearnsMore(t *testing.T) {
 	const users, items, d = 300, 60, 2
 	rng := rand.New(rand.NewPCG(8, 8))

@@ -43,11 +43,11 @@ func everywhere(name string, items, values, each int) dataset.Category {
 	return c
 }
 
-// BenchmarkFit is a full gradient step of an encoder of the size of MovieLens 10M, 10,677 items,
-// rank 32, with genres, year, cast and ids under a dense layer, on all cores; no item lacks any,
-// since gonum passes over zeros. of-gemm is its time over that of matrix products of gonum's blas64
-// of as many operations: forward and twice back through the dense layer, and the items' A_j v_j.
-// They take turns with it, so that both see the same load of the machine.
+// BenchmarkFit is a full gradient step of an encoder of the size of MovieLens 10M, on all cores. It
+// has 10,677 items and rank 32, with genres, year, cast and ids under a dense layer. No item lacks
+// any feature, since gonum passes over zeros. of-gemm is its time over the time of matrix products
+// of gonum's blas64 with as many operations: forward and twice back through the dense layer, and the
+// items' A_j v_j. Steps and products take turns, so that both see the same load of the machine.
 func BenchmarkFit(b *testing.B) {
 	const items, rank, steps = 10_677, 32, 4
 	f := &dataset.ItemFeatures{Items: items}

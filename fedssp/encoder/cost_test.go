@@ -8,9 +8,9 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// β by counting: 400 epochs of batches drawn with replacement, whose mean has a deviation below a
-// hundredth of a visit for each item; a hundred times that would be needed to miss by a hundredth
-// of all. At the ends, B = 1 is a visit an example, and large B one an item.
+// β by counting, over 400 epochs of batches drawn with replacement. Their mean has a deviation below
+// a hundredth of a visit for each item. To miss by a hundredth of all visits would take a hundred
+// times that. At the ends, B = 1 is a visit an example, and large B a visit an item.
 func TestVisits(t *testing.T) {
 	counts := []float64{1, 2, 5, 12, 80, 300}
 	const all = 400
@@ -85,11 +85,13 @@ func powerLaw(alpha float64, items int, examples float64) []float64 {
 	return counts
 }
 
-// Figures 5 and 6 of the am-ssp paper: D = 10⁶, m = 10³. It says of them: β/m stays above a hundred
-// for batches up to a few thousands, is 1 or a little less with all examples in a batch, and D/m
-// with one; with c = d² SSP-c is cheaper by orders of magnitude with batches of 100 to 1,000; with
-// c = d it is dearer unless there are very many epochs. By hand for c = d² the ratio is m/β·(2 +
-// D/(em)).
+// Figures 5 and 6 of the am-ssp paper: D = 10⁶, m = 10³. The paper says of them:
+//   - β/m stays above a hundred for batches up to a few thousands. It is 1 or a little less with all
+//     examples in a batch, and D/m with one example in a batch.
+//   - With c = d², SSP-c is cheaper by orders of magnitude with batches of 100 to 1,000.
+//   - With c = d, SSP-c is dearer unless there are very many epochs.
+//
+// By hand for c = d² the ratio is m/β·(2 + D/(em)).
 func TestCostFigures(t *testing.T) {
 	const examples, items, rank = 1e6, 1000, 32
 	for _, alpha := range []float64{0.5, 2, 3} {

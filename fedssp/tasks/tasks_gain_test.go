@@ -78,11 +78,13 @@ func (r *taskRisk) sum(f func(i int) float64) (sum float64) {
 	return sum
 }
 
-// first is what the excess risk of SSP is in expectation, to first order in the noise, by hand:
-// with Â = ωA + Ξ and b̂ = ωb + ξ, e = θ̂ - θ* is (ωA)⁻¹(ξ - Ξθ*), and noise of σ on packed
-// coordinates gives ξ - Ξθ the covariance S = σ²(I + (‖θ‖²I + θθᵀ)/2). Most θ* are on the unit
-// sphere, and θ̂ is shortened to it: half of all e, those with <θ, e> > 0, lose their component
-// along θ, which lessens E eᵀAe by θᵀACθ - θᵀAθ·θᵀCθ/2, C = A⁻¹SA⁻¹/ω² the covariance of e.
+// first returns the expected excess risk of SSP, to first order in the noise, by hand.
+//
+// With Â = ωA + Ξ and b̂ = ωb + ξ, e = θ̂ - θ* is (ωA)⁻¹(ξ - Ξθ*). Noise of σ on packed coordinates
+// gives ξ - Ξθ the covariance S = σ²(I + (‖θ‖²I + θθᵀ)/2). So C = A⁻¹SA⁻¹/ω² is the covariance of e.
+//
+// Most θ* are on the unit sphere, and θ̂ is shortened to it. Half of all e have <θ, e> > 0 and lose
+// their component along θ. This reduces E eᵀAe by θᵀACθ - θᵀAθ·θᵀCθ/2.
 func (r *taskRisk) first(sigma float64, omega func(i int) float64) float64 {
 	return r.sum(func(i int) float64 {
 		theta, a := r.best[i], r.a[i]
@@ -107,11 +109,12 @@ func (r *taskRisk) first(sigma float64, omega func(i int) float64) float64 {
 	})
 }
 
-// Theorems 3.8, 4.2(a) and B.2, at the size of the paper's data and an ε at which noise is small,
-// so that first order is nearly all: the excess risk of SSP is what first order says within a
-// tenth, below the bound (6) with the constant 2 that follows from it for ‖θ*‖ <= 1, and adapting
-// weights gains what R1 predicts within a fifth (R1 takes λ for the same in all tasks). Weights by
-// released counts cost no more than (20) says. 24 noises a mean; a mean of these varies by 2 to 4%.
+// Theorems 3.8, 4.2(a) and B.2, at the size of the paper's data. ε is so large that the noise is
+// small and the first order is nearly all. The excess risk of SSP is within a tenth of the first
+// order. It is below the bound (6) with the constant 2 that follows from it for ‖θ*‖ <= 1. The gain
+// of adapted weights is within a fifth of R1's prediction (R1 takes λ for the same in all tasks).
+// Weights by released counts cost no more than (20) says. 24 noises a mean; a mean of these varies
+// by 2 to 4%.
 func TestTaskBoundsOfSSP(t *testing.T) {
 	effort.NotShort(t, "a hundred fits of 160,000 labels")
 	for _, skew := range []float64{1, 2} {

@@ -183,11 +183,10 @@ func TestTasksAreLeastSquares(t *testing.T) {
 	}
 }
 
-// ε is that of the noise that is really there. Releases of empty data are noise alone, whose
-// deviation is measured; with it, normal releases of the sensitivities that [TestTasksSensitivity]
-// holds have μ² = 2/σ² + cap/σ_c², or T·clip²/σ² + cap/σ_c², and ε is where the closed form of
-// Gaussian privacy has δ. 200,000 draws have a deviation within 1% of σ but for a chance below
-// 1e-9.
+// The charged ε fits the noise that is really added. Releases of empty data are noise alone, so the
+// test measures its deviation σ. Normal releases of the sensitivities that [TestTasksSensitivity]
+// checks have μ² = 2/σ² + cap/σ_c², or T·clip²/σ² + cap/σ_c². ε is where the closed form of Gaussian
+// privacy has δ. 200,000 draws have a deviation within 1% of σ, except with a chance below 1e-9.
 func TestTasksChargeWhatIsAdded(t *testing.T) {
 	p := &Set{Count: 100, Dim: 5, X: make([]float64, 10), Rows: make([]model.Ratings, 2)}
 	for _, public := range []bool{true, false} {

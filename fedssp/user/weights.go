@@ -1,7 +1,7 @@
-// Package user has what a client computes from its own user's ratings: the fit of embedding and
-// bias to a broadcast model, the weights that divide a user's sensitivity among its ratings, samples
-// and batches, the additions to sums with their bounds, and the drift of ratings over time. [User] is
-// the client's role in a run.
+// Package user computes a client's part from its own user's ratings. It fits embedding and bias to a
+// broadcast model, and weights divide a user's sensitivity among its ratings. It draws samples and
+// batches, makes the additions to sums with their bounds, and follows the drift of ratings over time.
+// [User] is the client's role in a run.
 //
 // It imports kernel, and never configuration or the server's side. Stages and solvers reach it
 // through two small interfaces, [Stage] and [Solver].

@@ -42,10 +42,10 @@ func TestWeightsSquareToOne(t *testing.T) {
 	fixture.Near(t, "weights without counts", w, []float64{math.Sqrt(0.5), math.Sqrt(0.5)}, 1e-15)
 }
 
-// Each of n ratings is as likely to be in a sample. Of 20,000 samples of 3 of 10 the count of each
-// rating has mean 6,000; Σ(count-mean)²/(mean·(1-3/9...)) is near chi-square with 9 degrees of
-// freedom, above 33.7 with probability 1e-4 (the counts' covariance is that of sampling without
-// replacement, hence the factor 10/(10-1) · 1/(1-0.3)).
+// Each of n ratings is equally likely to be in a sample. In 20,000 samples of 3 of 10 the count of
+// each rating has mean 6,000. Σ(count-mean)²/(mean·(1-3/9...)) is near chi-square with 9 degrees of
+// freedom, which is above 33.7 with probability 1e-4. Sampling without replacement gives the counts
+// their covariance, hence the factor 10/(10-1) · 1/(1-0.3).
 func TestSampleIsUniform(t *testing.T) {
 	const n, size, draws = 10, 3, 20000
 	for _, tail := range []bool{false, true} {
@@ -137,10 +137,10 @@ func TestGlobalWeightsAreBounded(t *testing.T) {
 	}
 }
 
-// Equation (11) of the multi-task paper by hand: two items with counts of 4 and 16, of 10 users, μ
-// = 1/2: ω_j = n_j^-1/2 / √(2/10) is 1.118 and 0.559. A user of the second alone keeps it; one of
-// both has Σω² = 1.5625 and is scaled back by 1.25. With μ = 0 all weights are √(10/20), and on
-// average over users Σω² is 1.
+// Equation (11) of the multi-task paper by hand. Two items have counts of 4 and 16, of 10 users, and
+// μ = 1/2. Then ω_j = n_j^-1/2 / √(2/10) is 1.118 and 0.559. A user of the second item alone keeps
+// its weight. A user of both has Σω² = 1.5625 and is scaled back by 1.25. With μ = 0 all weights are
+// √(10/20), and on average over users Σω² is 1.
 func TestGlobalWeightsByHand(t *testing.T) {
 	counts := []float64{4, 16}
 	of := func(j int) float64 { return counts[j] }
