@@ -1,5 +1,5 @@
-// Command fedbeam runs an experiment of fedsim as a pipeline of Apache Beam: the rounds are computed by the workers of a
-// runner, on this machine (Prism), Flink, Dataflow or Spark, to the same bits as fedsim run.
+// Command fedbeam runs an experiment of fedsim as a pipeline of Apache Beam. The workers of a runner compute the rounds,
+// on this machine (Prism), Flink, Dataflow or Spark. The result equals the result of fedsim run, bit for bit.
 //
 //	fedbeam run EXPERIMENT.yaml                              in this process
 //	fedbeam run EXPERIMENT.yaml --processes 4                in four more of this machine

@@ -207,7 +207,7 @@ func TestSkippedRounds(t *testing.T) {
 	same(t, train(t, opened(t, "lfl-sgdmf", more), New(Options{Runner: Prism})), want)
 }
 
-// A run is cut into several pipelines. Each pipeline resumes from the state that the one before left.
+// A run is cut into several pipelines. Each pipeline resumes from the state that its predecessor left.
 func TestJobsFollowEachOther(t *testing.T) {
 	for _, a := range []string{"lfl-sgdmf", "vfl-sgdmf"} {
 		jobs := 0
