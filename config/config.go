@@ -184,7 +184,7 @@ func (c Config) Problems() []Problem {
 	return list
 }
 
-// fewWords is how many values an error lists beside the one that was probably meant.
+// fewWords limits the values that an error lists beside the value that was probably meant.
 const fewWords = 8
 
 // outside says why a value is outside its kind or range; "" if it is not.

@@ -40,7 +40,7 @@ func (f *Forecast) Print(w io.Writer) error {
 	return screen.Print(w, p.String())
 }
 
-// opening writes what is trained, on which data and by how many clients. It returns the mark of figures that the
+// opening writes the algorithm, the data and the number of clients. It returns the mark of figures that the
 // statement of privacy does not cover; "" if there are none.
 func (p *forecastPrinter) opening(f *Forecast) (mark string) {
 	amount := counted(f.Rounds, "round")

@@ -32,7 +32,7 @@ type Program struct {
 	// Version returns the version of the program's source. It is called only to print the version:
 	// it may have to read the program's file.
 	Version func() string
-	// First is what the program prints when it is called without arguments: what to do first.
+	// First is the text that the program prints when it is called without arguments: the steps to begin with.
 	First string
 	// Examples holds, by the path of a command such as "data get", the examples that its help ends with: a
 	// line of shell each.
