@@ -13,8 +13,8 @@ import (
 // By says what decides which part of a split a rating belongs to.
 type By string
 
-// What decides. The latest ratings are the test, those before them are for validation where
-// that is asked for, and all others are trained on.
+// Kinds of split. Except with Random, the latest ratings are the test, the ratings before them are for
+// validation where that is asked for, and all others are for training.
 const (
 	// Random is a draw for each rating.
 	Random By = "random"
@@ -24,8 +24,9 @@ const (
 	// UserTime takes the share of each user's ratings, rounded to the nearest number, the latest
 	// ones. The first of them is always trained on.
 	UserTime By = "user-time"
-	// LeaveOneOut takes the last rating of each user who has two, and with validation
-	// the one before of each who has three. In a set without timestamps it takes any, by a draw.
+	// LeaveOneOut takes the last rating of each user with at least two. With validation it also takes
+	// the rating before, of each user with at least three. In a set without timestamps it takes any
+	// rating, by a draw.
 	LeaveOneOut By = "leave-one-out"
 )
 
@@ -106,7 +107,7 @@ func partByUser(s *dataset.Set, p Params, draw func(int) uint64, parts []byte) {
 	}
 }
 
-// byUser lists the ratings user by user, those of u from start[u] on.
+// byUser lists the ratings user by user; the ratings of u begin at start[u].
 func byUser(s *dataset.Set, start []int) []int {
 	order, next := make([]int, s.Len()), slices.Clone(start)
 	for k, u := range s.User {
@@ -116,7 +117,8 @@ func byUser(s *dataset.Set, start []int) []int {
 	return order
 }
 
-// held is how many of a user's n ratings are the test and for validation. One is left.
+// held returns how many of a user's n ratings are the test and how many are for validation. At least
+// one rating is left to train.
 func (p Params) held(n int) (test, validation int) {
 	if p.By == LeaveOneOut {
 		test = min(1, max(0, n-1))

@@ -24,8 +24,8 @@ func named(s *dataset.Set, r dataset.Ratings) []string {
 	return list
 }
 
-// timed is a set of three users: a with five ratings, of which the order in time is e d c b a; b with two at one
-// time; c with one, the latest of all.
+// timed is a set of three users. User a has five ratings, in the order e d c b a in time; b has two at
+// one time; c has one, the latest of all.
 func timed(t *testing.T) *dataset.Set {
 	return open(t, ownFile(t, "t.csv", "user,item,rating,timestamp\na,a,1,15\na,b,1,14\na,c,1,13\na,d,1,12\na,e,1,11\nb,a,1,5\nb,b,1,5\nc,a,1,99\n"), read.Options{Times: true})
 }
@@ -90,15 +90,15 @@ func TestSplitByTimeRefused(t *testing.T) {
 	if _, err := HoldOutUsers(plain, HoldOutParams{By: Time}); !errors.Is(err, ErrNoTimes) {
 		t.Errorf("%v, want ErrNoTimes", err)
 	}
-	// Without timestamps any rating is the one.
+	// Without timestamps any rating may be the test.
 	split, err := Of(open(t, "../read/testdata/good/movielens", read.Options{}), Params{By: LeaveOneOut})
 	if err != nil || split.Test.Len() != 1 || split.Test.User[0] != 0 {
 		t.Errorf("%v: leave-one-out takes %+v, want one of user 1, who alone has two", err, split)
 	}
 }
 
-// TestSplitByTimeOfOneUser: what a user's client, which has that user's file, trains on is what the
-// user's part of the whole split is; a client has nothing else to go by.
+// TestSplitByTimeOfOneUser: a client has its user's file alone and trains on the ratings that the
+// split of the whole set gives that user for training.
 func TestSplitByTimeOfOneUser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		users := rapid.IntRange(1, 4).Draw(t, "users")
@@ -197,8 +197,8 @@ func TestTestFile(t *testing.T) {
 	}
 }
 
-// TestHoldOutByTime: with users held out, time says what is to be predicted for them. Everybody is, half
-// of them for validation.
+// TestHoldOutByTime: with users held out, time decides which of their ratings are predicted. About
+// half of the users are held out.
 func TestHoldOutByTime(t *testing.T) {
 	set := timed(t)
 	for by, c := range map[By]struct{ history, target string }{
@@ -207,7 +207,7 @@ func TestHoldOutByTime(t *testing.T) {
 		Time:        {"ab ac ad ae", "aa"}, // 0.2 of 8, rounded, is 2: aa and ca
 	} {
 		found := false
-		for seed := range uint64(40) { // until a is held out and somebody else trains
+		for seed := range uint64(40) { // until a is held out and another user trains
 			h, err := HoldOutUsers(set, HoldOutParams{By: by, Test: 0.5, Seed: seed})
 			if err != nil || h.Test.Users[0] != 0 {
 				continue

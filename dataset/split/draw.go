@@ -8,7 +8,7 @@ import (
 // itemDraw is the domain of what is hashed of an item.
 const itemDraw = "fedsim split item v1"
 
-// userDraws is what is hashed of each user, and the seed.
+// userDraws returns a hash of each user's id and the seed.
 func userDraws(s *dataset.Set, seed uint64) []uint64 {
 	seed = idhash.Mix(seed + idhash.Golden)
 	users := idhash.IDs("fedsim split user v1", s.UserIDs)

@@ -19,13 +19,13 @@ const defaultTarget = 0.2
 type HoldOutParams struct {
 	Whole      bool    // there are no test users, whatever Test says
 	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means 0.1
-	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. Somebody must be left to train
+	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. A user must be left to train
 	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means 0.2
 	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
 	Seed       uint64  // public; another seed holds out others
 
-	// Least is how many ratings of enough stars a user must have: those of a user with fewer are left out everywhere. 0: none
-	// are.
+	// Least is the number of ratings of enough stars that a user must have. A user with fewer is left
+	// out everywhere. At 0 no user is left out.
 	Least int
 	// Exact has the target be the share of each held-out user's ratings, rounded down, in place of every rating by itself
 	// with that probability. Of no meaning by time and with a test file.
@@ -46,7 +46,7 @@ func (p HoldOutParams) Validate() error {
 		errs = append(errs, fmt.Errorf("held-out users: validation share is %v; want at least 0 and less than 1, or a whole number of users", p.Validation))
 	}
 	if len(errs) == 0 && !p.counted() && test+p.Validation >= 1 {
-		errs = append(errs, fmt.Errorf("held-out users: test share %v and validation share %v leave nobody to train; want a sum below 1", test, p.Validation))
+		errs = append(errs, fmt.Errorf("held-out users: test share %v and validation share %v leave no user to train; want a sum below 1", test, p.Validation))
 	}
 	if !(target > 0 && target < 1) {
 		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
@@ -56,7 +56,7 @@ func (p HoldOutParams) Validate() error {
 		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
 	}
 	if p.Least < 0 {
-		errs = append(errs, fmt.Errorf("held-out users: a user must have at least %d ratings; want 0, to leave out nobody, or more", p.Least))
+		errs = append(errs, fmt.Errorf("held-out users: a user must have at least %d ratings; want 0, to leave out no user, or more", p.Least))
 	}
 	return errors.Join(errs...)
 }
@@ -74,13 +74,14 @@ func (p HoldOutParams) checkCounts(users int) error {
 	}
 	test, validation := p.numbers(users)
 	if test+validation >= users {
-		return fmt.Errorf("held-out users: %d for the test and %d for validation are to be held out of %d users, which leaves nobody to train; want fewer, or shares below 1",
+		return fmt.Errorf("held-out users: %d for the test and %d for validation are to be held out of %d users, which leaves no user to train; want fewer, or shares below 1",
 			test, validation, users)
 	}
 	return nil
 }
 
-// numbers are how many users are held out by number; a share beside a number is that of all users.
+// numbers returns how many users are held out by number. A share beside a number is a share of all
+// users, rounded to the nearest number.
 func (p HoldOutParams) numbers(users int) (test, validation int) {
 	number := func(x float64) int {
 		if x < 1 {
@@ -120,38 +121,38 @@ type HeldOut struct {
 	History, Target dataset.Ratings
 }
 
-// Parts of held-out users, as they are hashed, after those of [Parts].
+// Parts of held-out users, as they are hashed; they continue the numbers of [Parts].
 const (
 	partHistory byte = 3 + iota
 	partTarget
 	partLeftOut // fewer stars than count, or of a user with too few ratings
 )
 
-// HoldOutUsers holds users out as Liang et al. do (Variational autoencoders for
-// collaborative filtering, WWW 2018): every user, independently of all others, goes to
-// the test part with probability p.Test, to the validation part with p.Validation, else
-// to training; every rating of a held-out user goes to the target with p.Target, else to
-// the history. Liang et al. hold out so many users (p.Test and p.Validation of 1 or more), take
-// p.Target = 0.2 of each user exactly (p.Exact), keep ratings of 4 stars and more
-// (p.Positive), and leave out users with fewer than 5 of them (p.Least).
+// HoldOutUsers holds users out as Liang et al. do (Variational autoencoders for collaborative
+// filtering, WWW 2018). Every user, independently of all others, goes to the test part with
+// probability p.Test, to the validation part with p.Validation, else to training. Every rating of a
+// held-out user goes to the target with probability p.Target, else to the history. Liang et al. hold
+// out a number of users (p.Test and p.Validation of 1 or more) and take p.Target = 0.2 of each user
+// exactly (p.Exact). They keep ratings of 4 stars and more (p.Positive), and leave out users with
+// fewer than 5 such ratings (p.Least).
 //
-// A number of users are those whose draws are the least among all users of the set, whatever they
-// rated. Liang et al. leave users with few ratings out first, and draw of the others. Then whether a user
-// has so many ratings would decide about another one, who trains or does not; here it decides about
-// that user alone, and those held out who have fewer are not measured on.
+// By number, the users with the least draws among all users of the set are held out, whatever they
+// rated. Liang et al. first leave out users with few ratings, and draw from the others. Then a user's
+// number of ratings would decide whether another user trains. Here it decides about that user alone,
+// and held-out users with too few ratings are not measured.
 //
-// By time, the target is what comes last: the share of each held-out user's ratings, one of them, or
-// what comes after one moment for all, after which nothing is trained on either. With a test
-// file, its users are the test part and its ratings their target.
+// By time, the target of a held-out user is the user's last ratings: a share of them, one of them, or
+// all after one moment. That moment is common to all users, and nothing after it is trained on. With a
+// test file, its users are the test part and its ratings their target.
 //
-// The draws are hashes of the seed and the user's id, and of the seed, the user's and the
-// item's id, and of nothing else: as with [Of], adding or removing other ratings,
-// users or items moves nobody and no rating to another part. By number, other users do, and with p.Exact
-// a held-out user's other ratings. Neither a number nor p.Exact has one user's ratings decide about what is trained
-// on of another's. The user's draw is independent of Split's.
+// The user's draw is a hash of the seed and the user's id. A rating's draw is a hash of the seed and
+// the user's and the item's id. As with [Of], adding or removing other ratings, users or items then
+// moves no user and no rating to another part. There are two exceptions: by number, other users do,
+// and with p.Exact a held-out user's other ratings do. Neither makes one user's ratings decide which
+// ratings of another user are trained on. The user's draw is independent of Split's.
 //
-// It is an error when ids are missing (see [Of]), and when nothing is left in the
-// training ratings, or in the target of a part that was asked for.
+// It is an error when ids are missing (see [Of]), and when nothing is left in the training ratings, or
+// in the target of a part that was asked for.
 func HoldOutUsers(s *dataset.Set, p HoldOutParams) (*HoldOut, error) {
 	s = s.Unpacked()
 	if err := checkHoldOut(s, p); err != nil {
@@ -183,7 +184,7 @@ func HoldOutUsers(s *dataset.Set, p HoldOutParams) (*HoldOut, error) {
 		{"target of test users has", h.Test.Target.Len(), !p.Whole, "raise the test share"},
 	} {
 		if part.want && part.count == 0 {
-			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, those of fewer stars, or another seed",
+			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, ratings of fewer stars, or another seed",
 				part.what, s.Len(), part.remedy))
 		}
 	}
@@ -209,7 +210,8 @@ func HoldOutTraining(s *dataset.Set, p HoldOutParams) (dataset.Ratings, error) {
 	return pickOf(s, users, partTrain, parts, partTrain), nil
 }
 
-// checkHoldOut reports everything that keeps users of the set from being held out, but for how many.
+// checkHoldOut reports everything that keeps users of the set from being held out, except their
+// number.
 func checkHoldOut(s *dataset.Set, p HoldOutParams) error {
 	return errors.Join(p.Validate(), s.Ratings.Validate(), s.ValidateIDs(), checkTimes(s, p.By))
 }
@@ -270,7 +272,7 @@ func (p HoldOutParams) count(draws []uint64, users []byte) {
 	}
 }
 
-// fewRatings tells which users have fewer ratings than they must; nil: nobody.
+// fewRatings marks the users with fewer ratings than p.Least; nil marks no user.
 func fewRatings(s *dataset.Set, p HoldOutParams) []bool {
 	if p.Least == 0 {
 		return nil

@@ -64,8 +64,8 @@ func TestHoldOutByNumber(t *testing.T) {
 	}
 }
 
-// TestHoldOutByNumberKeepsUsersApart: without the ratings of one user, everybody else's ratings are in the part where they
-// were. That is what privacy of a user rests on: see [Set.HoldOut].
+// TestHoldOutByNumberKeepsUsersApart: without the ratings of one user, the ratings of all other users
+// stay in their part. The privacy of a user rests on that: see [Set.HoldOut].
 func TestHoldOutByNumberKeepsUsersApart(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
 	_, before := holdOutByID(set, holdOut(t, set, liang()))
@@ -86,7 +86,8 @@ func TestHoldOutByNumberKeepsUsersApart(t *testing.T) {
 	}
 }
 
-// TestHoldOutOfAnotherSeed: another seed holds out others, and the test users of a smaller number are among those of a larger one.
+// TestHoldOutOfAnotherSeed: another seed holds out other users, and a larger number holds out all test
+// users of a smaller one.
 func TestHoldOutOfAnotherSeed(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
 	p := liang()
@@ -104,7 +105,8 @@ func TestHoldOutOfAnotherSeed(t *testing.T) {
 	}
 }
 
-// TestHoldOutShareBesideNumber: a share beside a number is that of all users, to the nearest.
+// TestHoldOutShareBesideNumber: a share beside a number is a share of all users, rounded to the
+// nearest number.
 func TestHoldOutShareBesideNumber(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
 	h := holdOut(t, set, HoldOutParams{Test: 50, Validation: 0.1})
@@ -120,8 +122,8 @@ func TestHoldOutByNumberRefuses(t *testing.T) {
 		least            int
 		want             string
 	}{
-		{10000, 10000, 0, "10000 for the test and 10000 for validation are to be held out of 600 users, which leaves nobody to train"},
-		{400, 200, 0, "leaves nobody to train"},
+		{10000, 10000, 0, "10000 for the test and 10000 for validation are to be held out of 600 users, which leaves no user to train"},
+		{400, 200, 0, "leaves no user to train"},
 		{10.5, 0, 0, "test share is 10.5; want more than 0 and less than 1, or a whole number of users"},
 		{0.1, 1.5, 0, "validation share is 1.5"},
 		{50, 0, -1, "at least -1 ratings"},

@@ -19,8 +19,8 @@ func holdOutTested(s *dataset.Set, p HoldOutParams, users []byte) {
 	}
 }
 
-// retarget says anew which ratings of held-out users are to be predicted, where that is not
-// drawn: parts are those of a draw.
+// retarget decides anew which ratings of held-out users are to be predicted, where no draw decides it.
+// On entry parts holds the parts of a draw.
 func retarget(s *dataset.Set, p HoldOutParams, users, parts []byte) {
 	if s.Tested != nil {
 		for k, tested := range s.Tested {
@@ -45,7 +45,7 @@ func retarget(s *dataset.Set, p HoldOutParams, users, parts []byte) {
 		case held:
 			parts[k] = partHistory
 		case p.By == Time && late[i] == partTest:
-			parts[k] = partLeftOut // the future of everybody
+			parts[k] = partLeftOut // the future of every user
 		}
 	}
 }

@@ -136,9 +136,9 @@ func TestHoldOutShares(t *testing.T) {
 	check("of the target in the test part of Split", both, first.Test.Target.Len(), defaultTest)
 }
 
-// TestHoldOutFormula pins the draws, as TestSplitFormula does; the hashes are computed
-// with Python's hashlib and integers in the same way: of the user mix(mix(seed+golden) ^
-// user), of the rating mix(that ^ item), in domains of their own.
+// TestHoldOutFormula pins the draws, as TestSplitFormula does. The hashes are computed with Python's
+// hashlib and integers in the same way, in domains of their own. The user's draw is
+// mix(mix(seed+golden) ^ user), the rating's draw mix(that ^ item).
 func TestHoldOutFormula(t *testing.T) {
 	for _, c := range []struct {
 		seed         uint64
@@ -222,7 +222,7 @@ func TestHoldOutDigest(t *testing.T) {
 			t.Errorf("another %s does not change the digest", name)
 		}
 	}
-	// The same users are held out with the same targets, some for another purpose.
+	// Both hold out the same users with the same targets, some for another purpose.
 	a, b := holdOut(t, set, HoldOutParams{Test: 0.2, Validation: 0.3, Seed: 1}), holdOut(t, set, HoldOutParams{Test: 0.3, Validation: 0.2, Seed: 1})
 	if !slices.Equal(a.TrainUsers, b.TrainUsers) || a.Digest == b.Digest {
 		t.Error("users who go from validation to test do not change the digest")
@@ -232,7 +232,7 @@ func TestHoldOutDigest(t *testing.T) {
 func TestHoldOutErrors(t *testing.T) {
 	one := open(t, "../read/testdata/good/one.csv", read.Options{})
 	nan := math.NaN()
-	const more = ", or use more ratings, those of fewer stars, or another seed"
+	const more = ", or use more ratings, ratings of fewer stars, or another seed"
 	const number = ", or a whole number of users"
 	for _, c := range []struct {
 		set     *dataset.Set
@@ -253,7 +253,7 @@ func TestHoldOutErrors(t *testing.T) {
 		{one, HoldOutParams{Test: nan, Target: nan},
 			"held-out users: test share is NaN; want more than 0 and less than 1" + number + "\nheld-out users: target share is NaN; want more than 0 and less than 1"},
 		{one, HoldOutParams{Test: 0.5, Validation: 0.5},
-			"held-out users: test share 0.5 and validation share 0.5 leave nobody to train; want a sum below 1"},
+			"held-out users: test share 0.5 and validation share 0.5 leave no user to train; want a sum below 1"},
 		{&dataset.Set{Ratings: one.Ratings, ItemIDs: one.ItemIDs}, HoldOutParams{}, "split: 0 user ids for 1 users; want one for each, the draw is a hash of them"},
 	} {
 		if h, err := HoldOutUsers(c.set, c.params); h != nil || fmt.Sprint(err) != c.message {
@@ -262,7 +262,7 @@ func TestHoldOutErrors(t *testing.T) {
 	}
 }
 
-// What a user's own ratings train on is what the set of all trains on of them.
+// A user's own ratings alone train on the ratings that the whole set trains on for that user.
 func TestHoldOutTrainingOfOneUser(t *testing.T) {
 	set, err := read.Open(t.Context(), "synthetic:small", read.Options{})
 	if err != nil {

@@ -23,12 +23,11 @@ const (
 	// most.
 	RandomPartition Partitioning = "random"
 
-	// CategoryPartition gives all items of a category to one party. An item belongs to
-	// the rarest of its genres: the one with the fewest items in the catalogue, and among
-	// equals the first by name. (FMF, section 4.3: "the category with fewest movies".)
-	// Items without a genre are one more category. With fewer parties than categories,
-	// categories are assigned largest first, each to the party with the fewest items so
-	// far.
+	// CategoryPartition gives all items of a category to one party. An item belongs to the rarest of
+	// its genres: the genre with the fewest items in the catalogue, and among equals the first by
+	// name. (FMF, section 4.3: "the category with fewest movies".) Items without a genre are one more
+	// category. With fewer parties than categories, categories are assigned largest first, each to the
+	// party with the fewest items so far.
 	CategoryPartition Partitioning = "category"
 )
 
@@ -88,8 +87,8 @@ func dealRandomly(what string, ids []string, count, parties int, seed uint64) (P
 	return p.ascending(), nil
 }
 
-// genreItems is a genre with the items of which it is the rarest; "" is that of items
-// without a genre. These are the categories of CategoryPartition.
+// genreItems is a category of CategoryPartition: a genre and the items whose rarest genre it is. The
+// name "" stands for items without a genre.
 type genreItems struct {
 	name  string
 	items []int32

@@ -83,7 +83,7 @@ func TestPartitionRandom(t *testing.T) {
 	})
 }
 
-// rarest is the definition written out: of the item's genres the one that the fewest
+// rarest is the definition written out: of the item's genres it returns the genre that the fewest
 // items bear, counted anew for each, and of equals the first by name.
 func rarest(s *dataset.Set, item int) string {
 	best, fewest := "", math.MaxInt
@@ -101,10 +101,10 @@ func rarest(s *dataset.Set, item int) string {
 	return best
 }
 
-// TestPartitionCategory: items of one category are never parted, no more than one
-// category goes to a party when there are as many, and the load is that of the greedy
-// rule: the largest party exceeds the smallest by no more than its smallest category
-// (else that one, placed last, would have gone to another).
+// TestPartitionCategory: items of one category are never parted, and no more than one category goes to
+// a party when there are as many. The load follows the greedy rule: the largest party exceeds the
+// smallest by no more than the largest party's smallest category. Otherwise that category, placed
+// last, would have gone to another party.
 func TestPartitionCategory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawCatalogue(t)
@@ -219,10 +219,10 @@ func TestPartitionIsPublic(t *testing.T) {
 	}
 }
 
-// TestPartitionIsRandom: an item and its neighbour fall to one party as often as
-// chance says. Over 400 items and 200 seeds the 79,800 pairs of neighbours meet with
-// probability 99/399 each; five standard deviations, as if they were independent
-// (they are nearly, and negatively correlated), is one false alarm in 10^6.
+// TestPartitionIsRandom: an item and its neighbour fall to one party as often as chance says. Over 400
+// items and 200 seeds the 79,800 pairs of neighbours meet with probability 99/399 each. The bound is
+// five standard deviations, one false alarm in 10^6, as if the pairs were independent (they are
+// nearly, and negatively correlated).
 func TestPartitionIsRandom(t *testing.T) {
 	s := open(t, "synthetic:small", read.Options{})
 	const parties, seeds = 4, 200

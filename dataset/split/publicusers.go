@@ -13,21 +13,22 @@ import (
 
 // PublicUsers say whose ratings are public.
 type PublicUsers struct {
-	Count int      // so many users, drawn by their ids alone, of whom a larger count has all of a smaller one; 0 where IDs says who
+	Count int      // so many users, drawn by their ids alone: a larger count has all of a smaller one; 0 where IDs names the users
 	IDs   []string // these users, in any order, each once
 	// Least is the fewest stars of a rating that counts, with the weight 1; at 0 all do, and the
 	// rating is the weight.
 	Least float64
 }
 
-// TakeOut returns a copy of the set without its public users, who become its raters (DP-CMF
-// paper, section 4: a feature for each of s public users). None of their ratings is left in the copy,
-// be it among those to train on or those of a test file. Users keep their order, items their indices.
+// TakeOut returns a copy of the set without its public users, who become its raters (DP-CMF paper,
+// section 4: a feature for each of s public users). None of their ratings is left in the copy, neither
+// for training nor in a test file. Users keep their order, items their indices.
 //
-// Who is drawn follows from hashes of ids alone, and neither from ratings nor from a seed.
+// The draw of public users depends on hashes of ids alone, and neither on ratings nor on a seed.
 //
-// It is an error when somebody is named who is not a user, or twice, when nobody is left,
-// when public users were taken out before, and of a regression, whose rows have features already.
+// It is an error when a named id is no user's, or is named twice, and when no user is left. It is also
+// an error when public users were taken out before, and for a regression, whose rows have features
+// already.
 func TakeOut(s *dataset.Set, p PublicUsers) (*dataset.Set, error) {
 	switch {
 	case s.Raters != nil:
@@ -116,7 +117,7 @@ func public(s *dataset.Set, p PublicUsers) (marked []bool, count int, err error)
 		marked[u] = true
 	}
 	if len(p.IDs) == s.Users {
-		return nil, 0, fmt.Errorf("all %d of %s are; somebody must be left to train on", s.Users, s.Name)
+		return nil, 0, fmt.Errorf("all %d of %s are; a user must be left to train on", s.Users, s.Name)
 	}
 	return marked, len(p.IDs), nil
 }

@@ -22,8 +22,8 @@ func byUserID(ids, items []string, r dataset.Ratings) map[string][]string {
 	return out
 }
 
-// TestTakeOut: everybody's ratings are either in the set that is left or with the raters, unchanged, and the
-// features are those of a file in which every public rating is written by hand.
+// TestTakeOut: each user's ratings are either in the set that is left or with the raters, unchanged.
+// The features equal the features of a file in which every public rating is written by hand.
 func TestTakeOut(t *testing.T) {
 	set := generated(t, "small")
 	before := byUserID(set.UserIDs, set.ItemIDs, set.Ratings)
@@ -90,7 +90,8 @@ func number(v float32) string {
 	return text[int(2*v)]
 }
 
-// TestTakeOutIsNested: more public users are all of fewer and others, whatever the seed of a run, and named ones are who was named.
+// TestTakeOutIsNested: more public users include all of fewer, whatever the seed of a run, and named
+// users are taken out as named.
 func TestTakeOutIsNested(t *testing.T) {
 	set := generated(t, "small")
 	few, err := TakeOut(set, PublicUsers{Count: 10})
@@ -140,7 +141,7 @@ func TestTakeOutKeepsTimesAndTests(t *testing.T) {
 	}{
 		{set, PublicUsers{IDs: []string{"d"}}, `"d" is not a user of made up`},
 		{set, PublicUsers{IDs: []string{"a", "a"}}, `"a" is named twice`},
-		{set, PublicUsers{IDs: []string{"a", "b", "c"}}, "somebody must be left"},
+		{set, PublicUsers{IDs: []string{"a", "b", "c"}}, "a user must be left"},
 		{set, PublicUsers{Count: 3}, "3 of the 3 of made up; want at least 1, and 1 fewer than there are"},
 		{set, PublicUsers{}, "0 of the 3"},
 		{out, PublicUsers{Count: 1}, "taken out before"},

@@ -1,10 +1,12 @@
-// Package split divides the ratings of a set: into training, validation and test parts ([Of]), into users who train and users who are
-// held out ([HoldOutUsers]), into private and public users ([TakeOut]), and items or users among organisations ([PartitionItems],
+// Package split divides the ratings of a set: into training, validation and test parts ([Of]), into
+// users who train and users who are held out ([HoldOutUsers]), and into private and public users
+// ([TakeOut]). It also divides items or users among organisations ([PartitionItems],
 // [PartitionUsers]). It reads no file.
 //
-// Which part a rating belongs to depends only on the seed and on the rating's user and item id; so does which users are held out. Adding
-// or removing any other rating, user or item moves nothing from one part to another. Which organisation has an item or a user depends on
-// the seed and on the ids and genres of the catalogue, never on a rating. Splits by time say what they depend on ([By]).
+// The part of a rating depends only on the seed and on the rating's user and item id; so does the
+// choice of held-out users. Adding or removing any other rating, user or item moves nothing from one
+// part to another. Which organisation has an item or a user depends on the seed and on the ids and
+// genres of the catalogue, never on a rating. Splits by time say what they depend on ([By]).
 package split
 
 import (
@@ -81,20 +83,19 @@ const (
 	partTest
 )
 
-// Of sends every rating, independently of all others, to the test part with
-// probability p.Test, to the validation part with p.Validation, else to the
-// training part. The draw is a hash of the seed and the rating's user and item
-// id, and of nothing else: adding or removing other ratings, users or items
-// moves no rating to another part, although it may change every index. And with
-// the same seed a larger test share holds all of a smaller one.
+// Of sends every rating, independently of all others, to the test part with probability p.Test, to the
+// validation part with p.Validation, else to the training part. The draw is a hash of the seed and the
+// rating's user and item id, and of nothing else. Adding or removing other ratings, users or items
+// moves no rating to another part, although it may change every index. With the same seed a larger
+// test share holds all of a smaller one.
 //
-// So it is by default. The other kinds ([By]) go by timestamps, and where the set has a
-// test file, that is the test part, and p.Validation of the others for validation.
+// This is the default. The other kinds ([By]) go by timestamps. Where the set has a test file, that
+// file is the test part, and p.Validation of the other ratings are for validation.
 //
-// A hand-made set must have an id for each user and item, distinct among users
-// and among items. Indices would not do in their place: they shift when a user
-// or an item goes. It is an error when ids are missing, and when a part that was
-// asked for stays empty, which happens with very few ratings only.
+// A hand-made set must have an id for each user and item, distinct among users and among items.
+// Indices would not do in their place: they shift when a user or an item goes. It is an error when ids
+// are missing, and when a part that was asked for stays empty, which happens with very few ratings
+// only.
 func Of(s *dataset.Set, p Params) (*Parts, error) {
 	if err := checkSplit(s, p); err != nil {
 		return nil, err
@@ -147,9 +148,9 @@ func splitDigester(set string, ratings int) *dataset.Digester {
 	return d
 }
 
-// Training is the training part alone, as [Of] divides it. Unlike there, any part
-// may be empty: a party with some of the ratings, perhaps those of one user, gets exactly
-// those on which a run over all ratings would train.
+// Training returns the training part alone, as [Of] divides the set. Unlike with Of, any part may be
+// empty: a party with some of the ratings, perhaps one user's, gets exactly the ratings on which a run
+// over all ratings would train.
 func Training(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	if err := checkSplit(s, p); err != nil {
 		return dataset.Ratings{}, err

@@ -176,9 +176,9 @@ func keep(set *dataset.Set, wanted func(user, item int32) bool) *dataset.Set {
 	return &out
 }
 
-// TestSplitKeepsOthers removes ratings from a file. Those that stay must stay in
-// their part, whatever becomes of the indices. The first user rates items that
-// nobody else does; without them all ids are integers and the order is another.
+// TestSplitKeepsOthers removes ratings from a file. The remaining ratings must stay in their part,
+// even if their indices change. The first user alone rates some items; without them all ids are
+// integers and the order is another.
 func TestSplitKeepsOthers(t *testing.T) {
 	all := open(t, "synthetic:small", read.Options{})
 	all.UserIDs[0] = "a guest"
@@ -219,8 +219,8 @@ func TestSplitKeepsOthers(t *testing.T) {
 	}
 }
 
-// TestTrainingOfOneUser: of a set with one user's ratings alone the training part is
-// what that user has in the training part of all, even where one of the parts is empty.
+// TestTrainingOfOneUser: with one user's ratings alone, the training part equals the user's share of
+// the training part of all. This holds even where one of the parts is empty.
 func TestTrainingOfOneUser(t *testing.T) {
 	all := open(t, "synthetic:small", read.Options{})
 	p := Params{Test: 0.05, Validation: 0.02, Seed: 1}
