@@ -15,8 +15,9 @@ import (
 // fieldsName begins the names of synthetic regressions of categories, within synthetic:.
 const fieldsName = "fields"
 
-// Synthetic fields are as many as those of Criteo's Sponsored Search log. Each value has effects in as many directions, and a label is
-// the first, plus the product of the two others, which no linear model sees, plus noise.
+// Synthetic fields are as many as the fields of Criteo's Sponsored Search log. Each value has an
+// effect in each of fieldsEffects directions. A label is the first effect, plus the product of the two
+// others, which no linear model sees, plus noise.
 const (
 	fieldsRows, fieldsCount    = 20_000, 17
 	fieldsPrivate              = 8 // the last of them, where some are private
@@ -65,8 +66,8 @@ func openFields(ctx context.Context, name string, o Options) (*dataset.Set, erro
 	return t.Set(prefix+":"+name, lo, hi, o.Fields)
 }
 
-// drawField makes a field whose values are the rarer the higher they are, like 1/v, and adds their effects, of variance 1 over all fields,
-// to those of each example.
+// drawField makes a field whose values are the rarer the higher they are, like 1/v. It adds the
+// effects of the values, of variance 1 over all fields, to the effects of each example.
 func drawField(rng *rand.Rand, k, rows int, effects [][fieldsEffects]float64) dataset.Field {
 	size := int(fieldsSmallest * math.Pow(fieldsMost/fieldsSmallest, float64(k%(fieldsPrivate+1))/fieldsPrivate))
 	f := dataset.Field{Name: fmt.Sprintf("f%d", k+1), Size: size, Values: make([]int32, rows)}

@@ -42,8 +42,8 @@ func log(x float64) float64 {
 	return float64(float64(k)*ln2) + float64(2*float64(t*sum))
 }
 
-// random is a seeded stream of public random numbers, of which every one is
-// made by integer arithmetic or exact rounding.
+// random is a seeded stream of public random numbers. Every number is made by integer arithmetic or
+// exact rounding.
 type random struct{ pcg rand.PCG }
 
 // newRandom returns stream n of a seed. The number is mixed, since PCG streams

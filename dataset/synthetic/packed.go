@@ -100,15 +100,15 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 // packedShape generates a shape in the packed form, in memory.
 func (s shape) packedShape(ctx context.Context, o Options) (*dataset.Set, error) {
 	var file bytes.Buffer
-	file.Grow(3 * s.ratings) // it grows by halves at the most beyond that
+	file.Grow(3 * s.ratings) // it grows by at most half at a time beyond that
 	if _, err := s.pack(ctx, o, &file); err != nil {
 		return nil, err
 	}
 	return pack.FromBytes(ctx, file.Bytes(), pack.Options{Min: o.Min, Max: o.Max, Packed: true})
 }
 
-// Pack writes the set of a shape in the packed form as it is generated, and never holds it in memory as a whole. The spec is one
-// that [IsShape] knows.
+// Pack writes the set of a shape in the packed form as it is generated, and never holds it in memory
+// as a whole. [IsShape] must know the spec.
 func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
 	s, err := o.shape(spec, nameOf(spec))
 	if err != nil {

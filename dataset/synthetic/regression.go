@@ -13,9 +13,9 @@ type Alignment string
 
 // The alignments.
 const (
-	TopLabels     Alignment = "top"     // that of the largest singular value
+	TopLabels     Alignment = "top"     // the direction of the largest singular value
 	UniformLabels Alignment = "uniform" // all alike
-	BottomLabels  Alignment = "bottom"  // that of the smallest singular value
+	BottomLabels  Alignment = "bottom"  // the direction of the smallest singular value
 )
 
 // RegressionShape describes synthetic regressions: X = √n·UΣVᵀ with singular values

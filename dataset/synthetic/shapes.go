@@ -22,7 +22,7 @@ type shape struct {
 	users, items, ratings int
 	levels                []float64 // ratings of the scale, ascending
 	cuts                  []float64 // latent boundary between each level and the next
-	plays                 playCurve // in place of both, where a rating is how often something was played
+	plays                 playCurve // in place of both, where a rating counts plays
 	bare                  bool      // nothing is published of the items: no titles, genres or years
 
 	activity   rankCurve // ratings of the user at each rank
@@ -75,9 +75,9 @@ var genres = []genre{
 	{"War", 143, 3.89}, {"Western", 68, 3.64},
 }
 
-// shapes, in the order in which they are listed. Counts of users, items and
-// ratings are those of the README files of MovieLens 1M, 10M, 20M and 25M (GroupLens;
-// Harper, Konstan 2015) and LibimSeTi.
+// shapes holds the shapes in the order in which they are listed. Counts of users, items and ratings
+// come from the README files of MovieLens 1M, 10M, 20M and 25M (GroupLens; Harper, Konstan 2015) and
+// LibimSeTi.
 var shapes = []shape{
 	{
 		// No published set: the 10M scale and tastes, with the activity and
@@ -123,7 +123,7 @@ var shapes = []shape{
 		userBias: 0.41, itemBias: 0.455, taste: 0.49, noise: 0.78, liked: 0.22, featured: 0.5, selective: 0.2,
 	},
 	{
-		// As of the others, items are those that are rated: 26,744 of the 27,278 listed.
+		// As in the other shapes, items are the rated ones: 26,744 of the 27,278 listed.
 		name: "ml-20m", description: "the shape of MovieLens 20M, half stars",
 		users: 138_493, items: 26_744, ratings: 20_000_263,
 		levels: halfStars,
@@ -136,11 +136,11 @@ var shapes = []shape{
 		// coefficient 0.903.
 		popularity: rankCurve{floor: 0.0055, top: 1000, decay: 11.52, stretch: 0.32479, cutoff: 1.2002},
 		firstYear:  1891, lastYear: 2015,
-		// Biases, tastes and noise are those of 10M: no error of 20M was fitted.
+		// Biases, tastes and noise are taken from 10M: no error of 20M was fitted.
 		userBias: 0.41, itemBias: 0.455, taste: 0.49, noise: 0.78, liked: 0.22, featured: 0.5, selective: 0.2,
 	},
 	{
-		// Items are those that are rated: 59,047 of the 62,423 listed.
+		// Items are the rated ones: 59,047 of the 62,423 listed.
 		name: "ml-25m", description: "the shape of MovieLens 25M, half stars",
 		users: 162_541, items: 59_047, ratings: 25_000_095,
 		levels: halfStars,
@@ -153,7 +153,7 @@ var shapes = []shape{
 		// coefficient 0.942.
 		popularity: rankCurve{floor: 0.000312, top: 1000, decay: 14.73, stretch: 0.3114, cutoff: 0},
 		firstYear:  1874, lastYear: 2019,
-		// Biases, tastes and noise are those of 10M: no error of 25M was fitted.
+		// Biases, tastes and noise are taken from 10M: no error of 25M was fitted.
 		userBias: 0.41, itemBias: 0.455, taste: 0.49, noise: 0.78, liked: 0.22, featured: 0.5, selective: 0.2,
 	},
 	libimSeTiShape("libimseti", "the shape of LibimSeTi, 1 to 10", 135_359, 168_791, 17_359_346,
@@ -163,9 +163,9 @@ var shapes = []shape{
 		rankCurve{floor: 19.6, top: 4_223.5, decay: 4.7070, stretch: 0.25636, cutoff: 1.0160},
 		rankCurve{floor: 0.0068696, top: 1000, decay: 7.1128, stretch: 0.24109, cutoff: 1.5156}),
 	{
-		// Plays of the Taste Profile subset, of users with 20 songs and songs with 200 listeners at
-		// the least: counts are those of Liang, Krishnan, Hoffman, Jebara (WWW 2018), which the
-		// multi-task paper's Table 1 rounds.
+		// Plays of the Taste Profile subset, of users with at least 20 songs and songs with at least
+		// 200 listeners. The counts come from Liang, Krishnan, Hoffman, Jebara (WWW 2018); the
+		// multi-task paper's Table 1 rounds them.
 		name: "msd", description: "the shape of the Million Song Dataset's plays, as Liang et al. take them",
 		users: 571_355, items: 41_140, ratings: 33_633_450, bare: true,
 		// Plays of all 48,373,586 triplets: mean 2.87, median 1, third quartile 3. How they are
@@ -182,11 +182,12 @@ var shapes = []shape{
 	},
 }
 
-// libimSeTiShape is LibimSeTi (Brozovsky, Petricek 2007) or a part of its users and profiles. Published in
-// numbers are the counts, that a user gave 20 ratings at least, and the squared test error of a matrix
-// factorization, 4.24 (FMF paper, section 4.3), which the noise was chosen towards but not held against. The histogram, whose ends are its highest, the medians, 60
-// ratings of a user and 14 of a profile, and the maxima are assumed: no study of how popular profiles are
-// should rest on them.
+// libimSeTiShape is LibimSeTi (Brozovsky, Petricek 2007) or a part of its users and profiles. The
+// counts are published, and so is that a user gave at least 20 ratings. The published squared test
+// error of a matrix factorization is 4.24 (FMF paper, section 4.3); the noise was chosen towards it
+// but not held against it. The histogram, whose ends are its highest, the medians, 60 ratings of a
+// user and 14 of a profile, and the maxima are assumed. No study of how popular profiles are should
+// rest on them.
 func libimSeTiShape(name, description string, users, items, ratings int, activity, popularity rankCurve) shape {
 	return shape{
 		name: name, description: description, users: users, items: items, ratings: ratings, bare: true,

@@ -25,7 +25,7 @@ const prefix = "synthetic"
 const (
 	generatorSeed = 20150101 // of every population; not the seed of a run
 	tasteRank     = 12       // dimension of the taste vectors
-	tasteDecay    = 0.8      // scale of each dimension relative to the one before
+	tasteDecay    = 0.8      // scale of each dimension relative to the previous one
 	usersPerBlock = 64       // of parallel generation
 )
 
@@ -69,7 +69,7 @@ func IsShape(spec string) bool {
 	return Is(spec) && !strings.HasPrefix(name, regressionName) && !strings.HasPrefix(name, fieldsName)
 }
 
-// nameOf is what is generated, as a spec says.
+// nameOf returns the name of the generated set in a spec, ml-1m where the spec has none.
 func nameOf(spec string) string {
 	if name, named := strings.CutPrefix(spec, prefix+":"); named {
 		return name
@@ -131,21 +131,21 @@ func (o Options) shape(spec, name string) (shape, error) {
 	return s, nil
 }
 
-// scale is that of a set of a shape, which was checked.
+// scale returns the scale of the options, or else of the shape. The options must have been checked.
 func (o Options) scale(s shape) (lo, hi float64) {
 	lo, hi = s.scale()
 	lo, hi, _ = dataset.ScaleOr(o.Min, o.Max, lo, hi)
 	return lo, hi
 }
 
-// Of a shape there are so many users at the least and at the most.
+// Bounds on the number of users of a shape.
 const (
 	fewestUsers = 20
 	mostUsers   = 10_000_000
 )
 
-// shapeOf is the shape of a name: NAME as it is, or NAME-USERS with so many users, each as active as in the other, so
-// that there are more or fewer ratings of the same items.
+// shapeOf returns the shape of a name: NAME as it is, or NAME-USERS with so many users. The users are
+// as active in both, so that there are more or fewer ratings of the same items.
 func shapeOf(name string) (shape, error) {
 	find := func(name string) int { return slices.IndexFunc(shapes, func(s shape) bool { return s.name == name }) }
 	if i := find(name); i >= 0 {
@@ -174,7 +174,7 @@ func (s shape) scale() (lo, hi float64) {
 	return s.levels[0], s.levels[len(s.levels)-1]
 }
 
-// population is what the ratings of a synthetic set are drawn from.
+// population holds the parameters from which the ratings of a synthetic set are drawn.
 type population struct {
 	shape
 	catalog *catalog
@@ -283,7 +283,7 @@ func (s shape) firstRatings(start []int) [][]int32 {
 type worker struct {
 	*population
 	out    dataset.Ratings
-	base   int       // how many ratings are before those of out
+	base   int       // ratings before the ratings of out
 	chosen []uint64  // bit i: the user at hand rates item i
 	likes  []float64 // taste vector of the user at hand
 }
@@ -353,6 +353,6 @@ func (w *worker) level(x float64) float32 {
 	return float32(w.levels[k])
 }
 
-// ErrUnknownShape is wrapped by the error of a synthetic shape that does not
-// exist; the error lists those that do.
+// ErrUnknownShape is wrapped by the error of a synthetic shape that does not exist; the error lists
+// the shapes that do.
 var ErrUnknownShape = errors.New("unknown synthetic shape")

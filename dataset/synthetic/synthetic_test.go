@@ -212,9 +212,9 @@ func itemMeans(set *dataset.Set) (counts, means []float64) {
 	return counts, means
 }
 
-// TestSyntheticPlays holds the shape of the Million Song Dataset against published figures: counts of Liang
-// et al. (WWW 2018); plays of all triplets (mean 2.87, median 1, third quartile 3); the Gini coefficients .421 and .545 that
-// Chin, Chen, Cong (WSDM 2022) give for a like cut.
+// TestSyntheticPlays holds the shape of the Million Song Dataset against published figures: counts of
+// Liang et al. (WWW 2018); plays of all triplets (mean 2.87, median 1, third quartile 3); the Gini
+// coefficients 0.421 and 0.545 that Chin, Chen, Cong (WSDM 2022) give for a like cut.
 func TestSyntheticPlays(t *testing.T) {
 	if tooLong("msd") {
 		t.Skip("33 million plays take seconds: FEDSIM_TEST_LONG")
@@ -434,7 +434,7 @@ func TestSyntheticIsValid(t *testing.T) {
 	}
 }
 
-// TestList: what is listed can be opened and is what the list says.
+// TestList: a listed shape can be opened and has the listed properties.
 func TestList(t *testing.T) {
 	listed := 0
 	for _, e := range Shapes() {
@@ -455,7 +455,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A shape with other users has the same items and as many ratings of a user: those of small are 20,000 of 600 users, so 6,666 of 200.
+// A shape with other users has the same items and as many ratings of a user: small has 20,000 of 600
+// users, so 200 users have 6,666.
 func TestShapeWithOtherUsers(t *testing.T) {
 	small, err := Open(t.Context(), "synthetic:small", Options{})
 	if err != nil {

@@ -53,10 +53,11 @@ func (s TaskShape) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NewTasks makes tasks of the shape. The same seed makes the same.
+// NewTasks makes tasks of the shape. The same seed makes the same tasks.
 //
-// Vectors are normal and projected to the unit ball. Rates are scaled to the sum Each; one that is above 1 counts as 1. Labels
-// beyond six deviations of the noise outside of [-1, 1] count as its ends, so that the scale is public.
+// Vectors are normal and projected to the unit ball. Rates are scaled to the sum Each; a rate above 1
+// counts as 1. Labels beyond six deviations of the noise outside of [-1, 1] count as its ends, so that
+// the scale is public.
 func NewTasks(s TaskShape, seed uint64) (*Tasks, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func NewTasks(s TaskShape, seed uint64) (*Tasks, error) {
 	return t, nil
 }
 
-// ball draws normal vectors, and shortens those of norm above 1 to it.
+// ball draws normal vectors, and shortens vectors of norm above 1 to norm 1.
 func ball(rng *rand.Rand, n, d int) []float64 {
 	out := make([]float64, n*d)
 	for k := range n {

@@ -9,8 +9,9 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
-// By definition: rates are in proportion to draws of mean a/(a+1) and mean square a/(a+2), so that their squared coefficient of variation is
-// 1/(a(a+2)), and add up to Each; a task has q_i·n labels within five deviations; labels less noise are <u, θ>.
+// Rates are in proportion to draws of mean a/(a+1) and mean square a/(a+2) by definition. Their
+// squared coefficient of variation is then 1/(a(a+2)), and they add up to Each. A task has q_i·n
+// labels within five deviations; labels less noise are <u, θ>.
 func TestSyntheticTasks(t *testing.T) {
 	for _, a := range []float64{1, 2} {
 		s := synthetic.PaperTasks(a)
