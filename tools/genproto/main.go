@@ -1,11 +1,11 @@
-// Command genproto makes Go code of .proto files without protoc: it compiles them
-// itself and hands what comes of it to protoc-gen-go, in the version of the
-// module that the code is for, so that code and library always agree.
+// Command genproto makes Go code of .proto files without protoc. It compiles them itself and hands the
+// result to protoc-gen-go, in the version of the module that the code is for, so that code and library
+// always agree.
 //
 //	genproto ROOT FILE...
 //
-// ROOT is the folder of that module. Files are named as they are imported, by the
-// path below ROOT; what is made of each goes to the folder of its go_package.
+// ROOT is the folder of that module. Files are named as they are imported, by the path below ROOT; the
+// code made of each goes to the folder of its go_package.
 package main
 
 import (
@@ -92,7 +92,7 @@ func compile(root string, files []string) (*pluginpb.CodeGeneratorRequest, error
 	return request, nil
 }
 
-// run is what the go command says in the folder, given something to read.
+// run returns the output of the go command in the folder root, given in as its input.
 func run(root string, in []byte, args ...string) ([]byte, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Stdin, cmd.Stderr = root, bytes.NewReader(in), os.Stderr

@@ -148,7 +148,7 @@ func parseCSV(text []byte) ([]answer, error) {
 func checkColumns(have []string) error {
 	for _, name := range columns[:3] {
 		if !slices.Contains(have, name) {
-			return fmt.Errorf("the columns are %q; want %q of the query, of which the last two may be missing", have, columns)
+			return fmt.Errorf("the columns are %q; want %q of the query; the last two may be missing", have, columns)
 		}
 	}
 	return nil

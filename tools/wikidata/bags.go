@@ -36,7 +36,7 @@ func newBags(films []link) *bags {
 	return b
 }
 
-// add counts an answer. That of a person counts their role, too.
+// add counts an answer. An answer with a person counts the person's role, too.
 func (b *bags) add(a answer) error {
 	id, err := imdbID(a.imdb)
 	if err != nil {

@@ -1,19 +1,20 @@
-// Wikidata makes item features for fedsim of what Wikidata has about the films of MovieLens (AM-SSP
-// paper, appendix E.1.1): year, genre, extended genre, person and role, as bags of words in which what
-// stands twice has the weight 2. It opens no connection. First it writes queries, for so many films each,
+// Wikidata makes item features for fedsim from Wikidata's entries on the films of MovieLens (AM-SSP
+// paper, appendix E.1.1): year, genre, extended genre, person and role, as bags of words. A word that
+// stands twice has the weight 2. It opens no connection. First it writes queries, for so many films
+// each:
 //
 //	go run -C tools ./wikidata -links ml-25m/links.csv -queries queries -films 200
 //
-// to be given to https://query.wikidata.org, say by
+// Give the queries to https://query.wikidata.org, for example with:
 //
 //	curl -G https://query.wikidata.org/sparql -H 'Accept: text/csv' --data-urlencode query@queries/0001.rq > 0001.csv
 //
-// and then it makes one CSV of all answers, in JSON or CSV as they were returned:
+// Then it makes one CSV of all answers, in JSON or CSV as they were returned:
 //
 //	go run -C tools ./wikidata -links ml-25m/links.csv -out wikidata.csv 0001.csv 0002.csv ...
 //	fedsim run --data ml-25m --algorithm am-ssp --features genres,wikidata.csv
 //
-// Paths are relative to tools. What Wikidata says has the licence CC0.
+// Paths are relative to tools. Wikidata's content has the licence CC0.
 package main
 
 import (

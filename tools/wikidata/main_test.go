@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// features are what the made-up answers come to, by hand: film 7 has five categories, the earlier of two years, a
-// genre that was reached twice, a person with two roles and a role with two persons; 8 nothing; 9 no
-// IMDb id; 10 a person without a name or role.
+// features is the expected file of the made-up answers, by hand. Film 7 has five categories, among
+// them the earlier of two years, a genre that was reached twice, a person with two roles and a role
+// with two persons. Film 8 has nothing, film 9 no IMDb id, and film 10 a person without a name or
+// role.
 const features = `item_id,category,value,weight
 7,extended_genre,"comedy, dark (Q1)",1
 7,extended_genre,fiction (Q2),2

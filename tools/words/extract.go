@@ -30,7 +30,7 @@ func (k kind) String() string { return [...]string{"comments", "messages", "page
 // suffix is the file name extension by which Vale knows how to read a text.
 func (k kind) suffix() string { return [...]string{".md", ".txt", ".md"}[k] }
 
-// text is what one file has for people to read.
+// text holds the lines of one file that people read.
 type text struct {
 	kind  kind
 	file  string // slash-separated, from the root of the module
@@ -139,7 +139,7 @@ func commentsOf(files *token.FileSet, f *ast.File, rel string) *text {
 	return t
 }
 
-// messagesOf lists the strings of at least four words, those that are added up as one.
+// messagesOf lists the strings of at least four words. Strings that are added up count as one.
 func messagesOf(files *token.FileSet, f *ast.File, rel string) *text {
 	t := &text{kind: messages, file: rel}
 	ast.Inspect(f, func(n ast.Node) bool {

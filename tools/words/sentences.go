@@ -29,7 +29,8 @@ var (
 	letters = regexp.MustCompile(`[\pL\pN]`)
 )
 
-// measure counts the sentences of all texts of a kind: those of paragraphs and list items, without code, tables and headings.
+// measure counts the sentences of all texts of a kind, in paragraphs and list items, without code,
+// tables and headings.
 func measure(k kind, texts []*text) lengths {
 	l := lengths{kind: k}
 	for _, t := range texts {
