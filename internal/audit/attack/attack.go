@@ -238,7 +238,7 @@ func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon
 	}
 	about := a.full.About()
 	if about.Clients != algorithm.Users || about.Noise != algorithm.DistributedNoise {
-		return nil, config.Errorf("%s has no clients that are users and whose vectors are summed, and what is attacked is what these release; take an algorithm with such clients, ssp-c or lfl-sgdmf say", about.Name)
+		return nil, config.Errorf("%s has no clients that are users and whose vectors are summed, and the attack needs what these release; take an algorithm with such clients, ssp-c or lfl-sgdmf say", about.Name)
 	}
 	if a.targets, err = a.draw(); err != nil {
 		return nil, err

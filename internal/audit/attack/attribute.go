@@ -99,7 +99,7 @@ func (a *attacker) newGuesses() (*guesses, error) {
 	slices.Sort(g.names)
 	g.names = slices.Compact(g.names)
 	if len(g.names) < 2 {
-		return nil, config.Errorf("%s names no genres of its items, and favourite genres are what is guessed; take data with genres", e.Data.Name)
+		return nil, config.Errorf("%s names no genres of its items, and the attack guesses favourite genres; take data with genres", e.Data.Name)
 	}
 	for j, list := range e.Data.Genres {
 		for _, name := range list {

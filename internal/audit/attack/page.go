@@ -16,11 +16,11 @@ import (
 // notShown lists the limits of attacks that the page states beside every picture.
 var notShown = []string{
 	"An attack that fails proves nothing. Another attacker, with more runs or a better idea, may succeed; only ε bounds all of them, and these here are a few that are known.",
-	"What attacks find is a lower bound on what leaks, ε is an upper bound, and the truth lies between. Where ε = 20 allows everything and an attack finds nothing, nobody knows which of the two is near.",
-	"The targets are the most active users and some drawn at random. Somebody whose tastes nobody shares may be told more easily than all of them.",
+	"Attacks find a lower bound on what leaks, ε is an upper bound, and the truth lies between. Where ε = 20 allows everything and an attack finds nothing, neither says which of the two is near.",
+	"The targets are the most active users and some drawn at random. A user whose tastes no other shares may be told more easily than all of them.",
 	"The attacker of membership knows all ratings, whom it is after included, and the settings, and has many runs to learn from: real ones know less. It does not choose ratings to be found, as the worst case of ε may.",
-	"The simulator knows the truth, who was in a run and what everybody rated, and measures with it. One process sees all data: nothing here protects anybody.",
-	"A model that helps to guess a favourite genre does so of people who were never in it as well. Only what it helps more where they were is a leak, and only that is what ε bounds.",
+	"The simulator knows the truth, who was in a run and what every user rated, and measures with it. One process sees all data: nothing here protects any user.",
+	"A model that helps to guess a favourite genre does so of people who were never in it as well. Only what it helps more where they were is a leak, and ε bounds only that.",
 	"Intervals are of 95% over the runs or targets of this measurement: they say nothing of other data, other settings or another attacker.",
 	"Without noise other defaults hold, longer embeddings say: lines to ε = ∞ join runs that differ in more than the noise.",
 }
@@ -28,8 +28,8 @@ var notShown = []string{
 // Section returns the section of a page on attacks. The list holds at least one report.
 func Section(list []*Report) page.Section {
 	s := page.Section{ID: "attacks", Title: "What an attacker gets in practice", NotShown: notShown, Words: []string{
-		"These attacks were made on simulated runs, each figure in that run or in runs like it. An AUC of 0.5 is guessing: it is the chance that a target that was in a run looks more like it than one that was not. " +
-			"The limit is what ε allows any attack, whoever makes it.",
+		"These attacks were made on simulated runs, each figure in that run or in runs like it. An AUC of 0.5 is guessing: it is the chance that a target that was in a run looks more like it than a target that was not. " +
+			"The limit is the most that ε allows any attack.",
 	}}
 	for _, kind := range Kinds {
 		var of []*Report
@@ -205,7 +205,7 @@ func rocFigure(r *Report, i int) page.Drawn {
 		what = "rating"
 	}
 	d := page.Drawn{Figure: study.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
-		X: "share of those who were not in it that are called in", Y: "share of those who were in it that are called in, both logarithmic", Log: true, LogY: true,
+		X: "share of targets not in it that are called in", Y: "share of targets in it that are called in, both logarithmic", Log: true, LogY: true,
 		Note: fmt.Sprintf("Curves are of all targets together, from the runs that the attacker did not learn from; their left ends rest on few, and may cross the limit there by chance. %s", notShown[1])}}
 	d.Numbers = page.Table{Caption: d.Title + ": the numbers", Head: []string{"falsely found, at most"}}
 	columns := make([]Curve, 0, len(r.Budgets))
@@ -263,7 +263,7 @@ func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
 	x := list[0].Budgets[0].Attribute
 	level(&d, "the known ratings alone", x.Ratings.Value)
 	level(&d, "popularity alone", x.Popularity.Value)
-	level(&d, "what most like best", x.Majority.Value)
+	level(&d, "the genre that most like best", x.Majority.Value)
 	d = numbered(d)
 	for i := range d.Series { // bands that lie on each other hide what they are about
 		d.Series[i].Low, d.Series[i].High = nil, nil
@@ -274,7 +274,7 @@ func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
 // rebuiltFigure draws the share of a client's rated items that is found.
 func rebuiltFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
 	d := byBudget(fmt.Sprintf("%s-%d", Reconstruction, i), fmt.Sprintf("What did a client of %s rate?", r.name()), "share of the rated items among as many that the attacker names",
-		"Updates are what a server sees without the secure sum; with it, it sees sums. A client's share of the noise is made to suffice in the sum of all, and does not by itself. Bands are intervals of 95% over targets.", budgets)
+		"Without the secure sum a server sees updates; with it, it sees sums. A client's share of the noise is made to suffice in the sum of all, and does not by itself. Bands are intervals of 95% over targets.", budgets)
 	for _, from := range []string{fromUpdates, fromNoised, fromOthers, fromSum} {
 		line(&d, from, budgets, r, func(at *At) (Interval, bool) {
 			for _, x := range at.Reconstruction {

@@ -82,7 +82,7 @@ func (r *Report) tried() string {
 	case r.Kind == AttributeGenre:
 		how = fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
 	case r.Kind == Reconstruction:
-		how = "one run, and one more with noise, of which the attacker sees all rounds"
+		how = "one run, and one more with noise; the attacker sees all rounds"
 	case r.Control:
 		how += " by the coins, and in none in fact"
 	}
