@@ -17,7 +17,7 @@ type charged struct {
 	records  map[clientRound]protocol.Charged
 }
 
-func (*charged) Rule() string { return "what leaves was charged, and stays charged" }
+func (*charged) Rule() string { return "all that leaves was charged, and stays charged" }
 
 func (c *charged) Observe(o Observation) error {
 	switch o := o.(type) {

@@ -39,7 +39,7 @@ type nobodyForgotten struct {
 	told     map[protocol.ClientID]bool
 }
 
-func (*nobodyForgotten) Rule() string { return "who is left out of a round is asked to the next" }
+func (*nobodyForgotten) Rule() string { return "a client left out of a round is asked to the next" }
 
 func (c *nobodyForgotten) Observe(o Observation) error {
 	switch o := o.(type) {
