@@ -42,7 +42,7 @@ var program = cli.Program{
 		if u, ok := errors.AsType[*results.UncomparedError](err); ok {
 			return u
 		}
-		return errors.New("interrupted; nothing was left behind, but for a job that another machine may still run")
+		return errors.New("interrupted; nothing was left behind, except a job that another machine may still run")
 	},
 }
 

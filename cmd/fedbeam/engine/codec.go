@@ -69,7 +69,7 @@ func packSnapshots(list [][]byte) []byte {
 	return b
 }
 
-var errSnapshots = errors.New("what a shard's trainers keep is damaged")
+var errSnapshots = errors.New("the state of a shard's trainers is damaged")
 
 // unpackSnapshots is the inverse of packSnapshots for n trainers.
 func unpackSnapshots(b []byte, n int) ([][]byte, error) {
