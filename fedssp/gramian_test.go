@@ -52,7 +52,8 @@ func TestProjection(t *testing.T) {
 }
 
 // The projection comes before the ridge. Let A = [[1, 2], [2, 1]], b = (1, 0) and the ridge 0.5. Then v is
-// (1.5 J + 0.5 I)⁻¹ b = (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). In the other
+// (1.5 J + 0.5 I)⁻¹ b. The formula of Sherman and Morrison gives
+// (2, 0) - (1.5·2·2/(1 + 1.5·2·2))·(1, 1) = (2 - 6/7, -6/7). In the other
 // order A + ridge keeps its eigenvalue -1 + 0.5, is projected to 1.75 J, and is singular.
 func TestProjectionComesBeforeTheRidge(t *testing.T) {
 	p := plain(1, 2)
