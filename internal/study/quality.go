@@ -1,0 +1,145 @@
+package study
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+)
+
+// levels holds the baselines that are drawn beside runs and depend on no noise.
+var levels = map[string]string{"item_bias": "biases, not private", "non_private": "without noise"}
+
+// QualityByEpsilon returns [Runs.MetricByEpsilon] of the metric that compares the runs.
+func (runs Runs) QualityByEpsilon() Figure { return runs.MetricByEpsilon(runs[0].Primary()) }
+
+// MetricByEpsilon returns a metric, by its full name, against the requested ε. It leaves out runs
+// without noise; the baseline without noise shows their quality. Baselines have the metric that
+// compares the runs, and no other.
+func (runs Runs) MetricByEpsilon(metric string) Figure {
+	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(metric), Log: true,
+		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
+	groups, label := runs.groups(algorithm.Epsilon.Key)
+	ends := [2]float64{math.Inf(1), math.Inf(-1)}
+	for _, g := range groups {
+		at := make(map[float64][]float64)
+		for _, r := range g {
+			v, ok := r.Values[metric]
+			if e := algorithm.Epsilon.Value(r.Config); ok && !math.IsInf(e, 1) && e > 0 {
+				at[e] = append(at[e], v)
+				ends = [2]float64{min(ends[0], e), max(ends[1], e)}
+			}
+		}
+		if len(at) > 0 {
+			f.Series = append(f.Series, sampled(label(g), at))
+		}
+	}
+	if len(f.Series) == 0 {
+		return f
+	}
+	if ends[0] == ends[1] {
+		ends = [2]float64{ends[0] / 2, ends[1] * 2}
+	}
+	slices.SortStableFunc(f.Series, func(a, b Series) int { return cmp.Compare(b.Y[0], a.Y[0]) })
+	if metric == runs[0].Primary() {
+		f.Series = append(f.Series, baselines(groups, label, ends)...)
+	}
+	runs.colour(&f)
+	return f
+}
+
+// baselines draws one horizontal line between two ends for a baseline that runs of one seed have in
+// common, and otherwise a line by ε for each group. The baseline without noise always has a line by
+// ε: rank and rounds, and so the model without noise, may follow ε.
+func baselines(groups []Runs, label func(Runs) string, ends [2]float64) (list []Series) {
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		all := slices.Concat(groups...)
+		var values []float64
+		for _, r := range all {
+			if v, ok := r.Values["baselines."+name]; ok {
+				values = append(values, v)
+			}
+		}
+		switch {
+		case len(values) == 0:
+		case name != "non_private" && all.common("baselines."+name):
+			m := Describe(values).Mean
+			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{m, m}, Level: true, Runs: len(values)})
+		default:
+			for _, g := range groups {
+				if s := g.byEpsilon(label(g)+" "+levels[name], "baselines."+name); len(s.X) > 0 {
+					list = append(list, s.level(ends))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// common reports whether all runs of one seed have the same value of a number.
+func (runs Runs) common(name string) bool {
+	bySeed := make(map[string]float64)
+	for _, r := range runs {
+		v, ok := r.Values[name]
+		seed := r.Setting(algorithm.Seed.Key)
+		if before, seen := bySeed[seed]; ok && seen && before != v {
+			return false
+		}
+		if ok {
+			bySeed[seed] = v
+		}
+	}
+	return true
+}
+
+// byEpsilon returns the mean of a number at each finite ε.
+func (runs Runs) byEpsilon(title, name string) Series {
+	at := make(map[float64][]float64)
+	for _, r := range runs {
+		v, ok := r.Values[name]
+		if e := algorithm.Epsilon.Value(r.Config); ok && !math.IsInf(e, 1) && e > 0 {
+			at[e] = append(at[e], v)
+		}
+	}
+	return sampled(title, at)
+}
+
+// level makes a series a baseline without a band. A single point becomes a short horizontal dash.
+func (s Series) level(ends [2]float64) Series {
+	s.Level, s.Low, s.High = true, nil, nil
+	if len(s.X) == 1 {
+		e, y := s.X[0], s.Y[0]
+		from, to := max(ends[0], e/1.2), min(ends[1], e*1.2)
+		s.X, s.Y = []float64{from, e, to}, []float64{y, y, y}
+	}
+	return s
+}
+
+// At returns the value of a baseline at x. Between the ends of a horizontal line it is the line's
+// value.
+func (s Series) At(x float64) (y float64, ok bool) {
+	if i := slices.Index(s.X, x); i >= 0 {
+		return s.Y[i], true
+	}
+	if s.Level && len(s.X) == 2 && s.Y[0] == s.Y[1] && s.X[0] <= x && x <= s.X[1] {
+		return s.Y[0], true
+	}
+	return 0, false
+}
+
+// quality names the metric that compares the runs.
+func quality(metric string) string {
+	label := labelOf(metric)
+	if metric == rmse || metric == "test_mae" {
+		label = "test " + label + ", stars"
+	}
+	switch betterOf(metric) {
+	case lower:
+		return label + " (lower is better)"
+	case higher:
+		return label + " (higher is better)"
+	}
+	return label
+}
