@@ -209,12 +209,13 @@ func (p *party) hear(m protocol.Message) (protocol.Message, error) {
 
 // input has the client send its masked input, as the ideal sum has it: without masks.
 func (p *party) input(plan *protocol.Plan) ([]protocol.Integers, error) {
-	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Round: plan.Round, Clients: plan.Cohort.Wanted()}} {
+	n := plan.Cohort.Wanted()
+	for _, m := range []protocol.Message{&protocol.Announce{Plan: plan}, &protocol.Roster{Round: plan.Round, Clients: n}, &protocol.Delivery{Round: plan.Round, Clients: n}} {
 		if _, err := p.hear(m); err != nil {
 			return nil, err
 		}
 	}
-	m, err := p.hear(&protocol.Delivery{Round: plan.Round, Clients: plan.Cohort.Wanted()})
+	m, err := p.hear(&protocol.Proceed{Round: plan.Round})
 	if err != nil {
 		return nil, err
 	}
