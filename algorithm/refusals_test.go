@@ -102,6 +102,7 @@ var refusals = []struct {
 	{"duplicates=first", "duplicates", "error, last, mean, count"},
 	{"separator=ab", "separator", "is no separator"},
 	{"no-header=maybe", "no-header", "yes, no"},
+	{"day-first=maybe", "day-first", "yes, no"},
 	{"encoding=klingon", "encoding", "is no encoding"},
 	{"unrated=0;1", "unrated", "is no number"},
 	{"bad-rows=drop", "bad-rows", "error, skip"},

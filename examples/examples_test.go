@@ -61,7 +61,7 @@ func expect(t *testing.T, text string, patterns ...string) {
 	}
 }
 
-const statement = `\(epsilon=\d+(\.\d+)?, delta=1e-05, unit=user, relation=zero-out, accountant=gdp-skellam, sampling=none, noise=skellam\)`
+const statement = `\(epsilon=\d+(\.\d+)?, delta=1e-05, unit=user, relation=zero-out,\s+accountant=gdp-skellam, sampling=none, noise=skellam\)`
 
 func TestOwnRatings(t *testing.T) {
 	t.Parallel()

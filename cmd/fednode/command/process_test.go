@@ -271,7 +271,7 @@ func (m *machine) checkResults(printed string) {
 		s.Privacy.Noise != "skellam" || s.Privacy.Accountant != "gdp-skellam" {
 		m.t.Errorf("summary %s", text)
 	}
-	if !strings.Contains(printed, "unit=user, relation=zero-out, accountant=gdp-skellam, sampling=none, noise=skellam") || !strings.Contains(printed, "5 attempted, 0 skipped") {
+	if flat := strings.Join(strings.Fields(printed), " "); !strings.Contains(flat, "unit=user, relation=zero-out, accountant=gdp-skellam, sampling=none, noise=skellam") || !strings.Contains(flat, "5 attempted, 0 skipped") {
 		m.t.Errorf("printed %s", printed)
 	}
 	for file, rows := range map[string]int{"model/item_embeddings": 30, "alone/result/user_embeddings": 1, "together/client-7/result/user_embeddings": 1} {

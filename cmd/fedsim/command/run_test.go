@@ -126,8 +126,8 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 			t.Errorf("%s was there while the run went on", name)
 		}
 	}
-	if got, want := files(t, out), []string{"x", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
-		"x/metrics.jsonl", "x/split.csv", "x/summary.json", "x/timings.jsonl", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
+	if got, want := files(t, out), []string{"x", "x/catalogue.json", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
+		"x/metrics.jsonl", "x/shared.bin", "x/split.csv", "x/summary.json", "x/timings.jsonl", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
 		t.Errorf("it left %v, want %v", got, want)
 	}
 }
@@ -187,13 +187,16 @@ func runParser(t *testing.T) (*kong.Kong, *commands) {
 	return parser, &c
 }
 
+// switches holds the flags of settings that have no value.
+var switches = []string{"no-header", "day-first"}
+
 // Every flag reaches its key: the setting says the flag's name and value.
 func TestRunFlagsBecomeSettings(t *testing.T) {
 	parser, c := runParser(t)
 	args := []string{"run"}
 	value := func(flag string) string { return "value of " + flag }
 	for _, flag := range runFlags() {
-		if flag == "no-header" { // has no value
+		if slices.Contains(switches, flag) {
 			args = append(args, "--"+flag)
 		} else {
 			args = append(args, "--"+flag, value(flag))
@@ -209,7 +212,7 @@ func TestRunFlagsBecomeSettings(t *testing.T) {
 	var keys []string
 	for _, s := range settings {
 		keys = append(keys, s.Key)
-		if s.Value != value(s.Key) && (s.Key != "no-header" || s.Value != "yes") || s.Origin != "--"+s.Key {
+		if s.Value != value(s.Key) && (!slices.Contains(switches, s.Key) || s.Value != "yes") || s.Origin != "--"+s.Key {
 			t.Errorf("--%s became %+v", s.Key, s)
 		}
 	}
