@@ -78,7 +78,7 @@ func (r *ring) hellos() (all []Hello) {
 	return all
 }
 
-// join tells everybody who takes part.
+// join tells every member the hellos of all.
 func (r *ring) join() error {
 	for _, x := range r.roles {
 		out, err := x.Join(r.hellos(), r.identities, r.run)
@@ -129,7 +129,7 @@ func (r *ring) hand(e *Envelope) error {
 	return nil
 }
 
-// align goes on until all is done; what is lost is sent again when nothing moves.
+// align continues until every member is done. It sends lost messages again when nothing moves.
 func (r *ring) align() error {
 	for range 1000 {
 		if err := r.join(); err != nil {
@@ -145,7 +145,7 @@ func (r *ring) align() error {
 	return errors.New("it comes to no end")
 }
 
-// check compares what everybody has with the lists themselves.
+// check compares the results of all members with the lists themselves.
 func (r *ring) check() {
 	r.t.Helper()
 	in := make(map[string]int) // how many have an id
@@ -284,7 +284,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// What whoever carries the envelopes does to them is no word of anybody.
+// TestCarrierCannotSpeak checks that a carrier's changes to envelopes are attributed to no member.
 func TestCarrierCannotSpeak(t *testing.T) {
 	r := newRing(t, [][]string{{"a", "b"}, {"b", "c"}})
 	changed := 0
@@ -319,7 +319,7 @@ func TestCarrierCannotSpeak(t *testing.T) {
 	r.check()
 }
 
-// Who takes part is who is enrolled, in their own words.
+// TestJoinRefuses checks that only enrolled members take part, each with its own signed hello.
 func TestJoinRefuses(t *testing.T) {
 	r := newRing(t, [][]string{{"a"}, {"b"}})
 	for name, change := range map[string]func(all []Hello) []Hello{

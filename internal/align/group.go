@@ -50,7 +50,7 @@ func hash(message, domain []byte) *ristretto255.Element {
 	return e
 }
 
-// drawScalar draws one that is not zero.
+// drawScalar draws a scalar that is not zero.
 func drawScalar(r io.Reader) (*ristretto255.Scalar, error) {
 	var b [64]byte
 	for {
@@ -67,7 +67,7 @@ func drawScalar(r io.Reader) (*ristretto255.Scalar, error) {
 	}
 }
 
-// invertAll is the inverse of each scalar, none of which is zero, with one inversion.
+// invertAll returns the inverse of each scalar, with one inversion. No scalar may be zero.
 func invertAll(list []*ristretto255.Scalar) []*ristretto255.Scalar {
 	out := make([]*ristretto255.Scalar, len(list))
 	if len(list) == 0 {

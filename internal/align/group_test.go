@@ -102,7 +102,7 @@ func TestPointsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever was sealed, a message is read as it would be written, or not at all.
+// FuzzParse checks that parse reads any sealed message as encode would write it, or refuses it.
 func FuzzParse(f *testing.F) {
 	f.Add(body{kind: points, a: 1, b: 2, entries: make([]byte, 64)}.encode())
 	f.Add(body{kind: done}.encode())

@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 )
 
-// Whoever sends what it should not is named, by the first that it is sent to.
+// TestLiars checks that a sender of a wrong message is named by the first member that receives it.
 func TestLiars(t *testing.T) {
 	good := hash([]byte("x"), []byte(suite)).Bytes()
 	with := func(k kind, a, b uint32, entries []byte) body { return body{k, a, b, entries} }

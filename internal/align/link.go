@@ -24,8 +24,8 @@ var ErrSealed = errors.New("align: an envelope that does not open")
 // ErrAttempts says that a party takes part in no more attempts.
 var ErrAttempts = fmt.Errorf("align: %d attempts have come to nothing; start again when whoever keeps starting anew has been found", MaxAttempts)
 
-// window is how many messages to one reader may be on their way, so that no more than
-// that wait at the aggregator for a party that is slow.
+// window bounds the messages on their way to one reader, and so the messages that wait at the aggregator
+// for a slow party.
 const window = 8
 
 // link carries messages to one other member and back, in order and once each, over
@@ -57,7 +57,7 @@ func (l *link) flush() (out []Envelope) {
 	return out
 }
 
-// acknowledge is what follows from an acknowledgement.
+// acknowledge drops the messages that the peer has heard and returns the next to send.
 func (l *link) acknowledge(heard uint32) []Envelope {
 	for len(l.sent) > 0 && l.sent[0].Sequence <= heard {
 		l.sent = l.sent[1:]
@@ -87,7 +87,7 @@ func (l *link) taken() []Envelope {
 	return []Envelope{{Attempt: l.attempt[:], From: l.own, To: l.to, Heard: l.heard}}
 }
 
-// Config is who takes part, and as whom.
+// Config names the members of an alignment, and the seat of this member.
 type Config struct {
 	Federation Federation
 	Seat       Seat
@@ -95,7 +95,7 @@ type Config struct {
 	Entropy    entropy.Source
 }
 
-// member is what party and server have in common.
+// member holds the common state of a party and the server.
 type member struct {
 	cfg      Config
 	key      *ecdh.PrivateKey
@@ -120,7 +120,7 @@ func newMember(cfg Config, count int) (*member, error) {
 	return m, nil
 }
 
-// Hello is what the member says first, on every connection.
+// Hello returns the first message of the member on every connection.
 func (m *member) Hello() Hello { return m.hello }
 
 // Attempt names the attempt that the member is in; zero before the first.
@@ -206,7 +206,7 @@ func (m *member) say(to Seat, messages ...[]byte) []Envelope {
 	return l.flush()
 }
 
-// receive opens an envelope. There is a message if ok. What is of another attempt is passed over.
+// receive opens an envelope. There is a message if ok. It passes over envelopes of other attempts.
 func (m *member) receive(e *Envelope) (message body, ok bool, answer []Envelope, err error) {
 	if string(e.Attempt) != string(m.attempt[:]) || e.To != m.cfg.Seat || int(e.From) >= len(m.links) || m.links[e.From] == nil {
 		return body{}, false, nil, nil

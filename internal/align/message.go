@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Seat is who somebody is in an alignment: 0 the server, k+1 client k.
+// Seat numbers a member of an alignment: 0 the server, k+1 client k.
 type Seat uint32
 
 // Server is the server's seat.
@@ -29,26 +29,26 @@ func (s Seat) String() string {
 
 // Bounds of an alignment.
 const (
-	// MaxIDs is how many ids a party may have, padding included.
+	// MaxIDs bounds the number of ids of a party, padding included.
 	MaxIDs = 1 << 22
-	// MaxID is how long one may be, in bytes.
+	// MaxID bounds the length of an id, in bytes.
 	MaxID = 1 << 10
-	// MaxAttempts is in how many attempts a party takes part; what a liar learns by beginning
-	// anew is bounded by it.
+	// MaxAttempts bounds the attempts in which a party takes part, and so the knowledge that a liar
+	// gains by beginning anew.
 	MaxAttempts = 16
-	// Checks is how many ids that all know each party has evaluated besides its own. If a party
+	// Checks is the number of ids, known to all parties, that each party has evaluated besides its own. If a party
 	// multiplies a share f of the points by wrong scalars, this stays unnoticed with a chance of (1-f)^Checks.
 	Checks = 16
 	// MaxSealed is the length of the longest envelope's body, in bytes.
 	MaxSealed = 64 << 10
 )
 
-// Hello opens an alignment for somebody. It is drawn anew by each process.
+// Hello opens an alignment for a member. Each process draws a new one.
 type Hello struct {
 	Seat Seat `json:"seat"`
-	// Key is an X25519 public key, with which what is sent to the seat is sealed.
+	// Key is an X25519 public key. Messages to the seat are sealed with it.
 	Key []byte `json:"key"`
-	// Count is how many ids a party has, padding included: as many points of it are multiplied. 0 of the server.
+	// Count is the number of a party's ids, padding included: the others multiply that many points for it. It is 0 for the server.
 	Count     uint32 `json:"count"`
 	Signature []byte `json:"signature"` // by the seat's identity
 }
@@ -80,13 +80,13 @@ type Attempt [32]byte
 // String is a short name: the first 4 bytes, in hex.
 func (a Attempt) String() string { return hex.EncodeToString(a[:4]) }
 
-// prefix is how the names of rows begin.
+// prefix begins the names of rows.
 const prefix = "aligned-"
 
-// User is what the parties of an experiment call the user of a row.
+// User returns the name by which the parties of an experiment call the user of a row.
 func (a Attempt) User(row int) string { return fmt.Sprintf("%s%s/%d", prefix, a, row) }
 
-// IsUser says whether an id is one that [Attempt.User] gives, of any attempt.
+// IsUser reports whether an id has the form of [Attempt.User], for any attempt.
 func IsUser(id string) bool {
 	var a uint32
 	var row int
@@ -107,7 +107,7 @@ type Envelope struct {
 	Attempt  []byte `json:"attempt"`
 	From     Seat   `json:"from"`
 	To       Seat   `json:"to"`
-	Sequence uint32 `json:"sequence,omitempty"` // of those from the one to the other; from 1 on
+	Sequence uint32 `json:"sequence,omitempty"` // number among the messages from From to To; from 1 on
 	Heard    uint32 `json:"heard,omitempty"`    // the last that has been taken, of an acknowledgement
 	Sealed   []byte `json:"sealed,omitempty"`
 }
@@ -128,7 +128,7 @@ func (e *Ended) Ends(a Attempt, f Federation, server ed25519.PublicKey) bool {
 	return string(e.Attempt) == string(a[:]) && ed25519.Verify(server, ended(f, e.Attempt), e.Signature)
 }
 
-// What an envelope holds: kind, two numbers, and entries of one size.
+// kind names the content of an envelope, which holds the kind, two numbers, and entries of one size.
 type kind byte
 
 const (
@@ -139,7 +139,7 @@ const (
 	checks // the pseudonyms of the ids that all know
 )
 
-// perMessage is how many entries a message of each kind has at most, and entrySize how many bytes each has.
+// perMessage bounds the entries of a message of each kind, and entrySize is the length of an entry in bytes.
 var (
 	perMessage = map[kind]int{points: 1024, names: 2048, ranks: 8192, done: 0, checks: Checks}
 	entrySize  = map[kind]int{points: pointSize, names: nameSize, ranks: 4, done: 0, checks: nameSize}
@@ -171,7 +171,7 @@ func (m body) split() (list [][]byte) {
 	return list
 }
 
-// n is how many entries there are.
+// n returns the number of entries.
 func (m body) n() uint32 {
 	if m.kind == done {
 		return 0
@@ -196,7 +196,7 @@ func parse(b []byte) (body, error) {
 	return m, nil
 }
 
-// Fault is why an alignment cannot go on: what somebody sent, whom the seal names.
+// Fault says why an alignment cannot continue: a member, named by the seal, sent what it must not.
 type Fault struct {
 	By  Seat
 	Err error

@@ -33,7 +33,7 @@ type Party struct {
 	result    *Rows
 }
 
-// Rows is what an alignment gives a party.
+// Rows is the result of an alignment for a party.
 type Rows struct {
 	Attempt Attempt
 	Users   int            // rows in all, padding of all parties included
@@ -92,7 +92,7 @@ func (p *Party) before() Seat {
 	return p.cfg.Seat - 1
 }
 
-// What an input is, in its first byte. The second byte of a check is its number.
+// The first byte of an input tells its origin. The second byte of a check is its number.
 const (
 	ofID byte = iota
 	ofPadding
@@ -282,8 +282,8 @@ func (p *Party) conclude() {
 	}
 }
 
-// Progress is how many points the party has multiplied for others and got back of its own,
-// and of how many. It is 0 of 0 before the first attempt.
+// Progress returns how many points the party has multiplied for others and got back of its own,
+// and the number of all such points. It returns 0 and 0 before the first attempt.
 func (p *Party) Progress() (have, of int) {
 	for seat, n := range p.counts {
 		if Seat(seat) != Server {

@@ -15,7 +15,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Union is what an alignment gives the server.
+// Union is the result of an alignment for the server.
 type Union struct {
 	Attempt Attempt
 	Users   int   // rows in all, padding included
