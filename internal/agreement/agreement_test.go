@@ -10,10 +10,10 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// someSession is that of the deployments here.
+// someSession is the session of the deployments here.
 var someSession = protocol.SessionID{0xfe, 0xd5, 15: 1}
 
-// publish is what is public of an experiment.
+// publish returns the public part of an experiment.
 func publish(t *testing.T, e *experiment.Experiment) *agreement.Public {
 	t.Helper()
 	p, err := agreement.Of(e, someSession)
@@ -23,7 +23,7 @@ func publish(t *testing.T, e *experiment.Experiment) *agreement.Public {
 	return p
 }
 
-// carried is what was published, after the way to another party.
+// carried returns a publication after the way to another party.
 func carried(t *testing.T, p *agreement.Public) *agreement.Public {
 	t.Helper()
 	b, err := p.Encode()
@@ -37,7 +37,7 @@ func carried(t *testing.T, p *agreement.Public) *agreement.Public {
 	return out
 }
 
-// baseline is the one of a name that a run is compared with.
+// baseline returns a run's baseline of a name.
 func baseline(t *testing.T, e *experiment.Experiment, name string) algorithm.Baseline {
 	t.Helper()
 	for _, b := range e.Baselines() {

@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// A server publishes an experiment of eighty users and three items, without anybody's
-// ratings. Whoever gets it derives the rest again.
+// A server publishes an experiment of eighty users and three items, without any user's
+// ratings. A reader of the publication derives the rest again.
 func ExamplePublish() {
 	c, err := config.Resolve([]config.Setting{{Key: "algorithm", Value: "lfl-sgdmf"}, {Key: "epsilon", Value: "5"}, {Key: "tolerance", Value: "0.25"}})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Facts without the features that an algorithm needs, with others than items have, or
-// with some that nobody asked for, are refused.
+// TestFactsAboutFeaturesRefused checks that facts are refused if they lack the features that an algorithm needs, list
+// features of other items, or list features that the configuration does not ask for.
 func TestFactsAboutFeaturesRefused(t *testing.T) {
 	for _, tt := range []struct {
 		settings string
@@ -33,8 +33,8 @@ func TestFactsAboutFeaturesRefused(t *testing.T) {
 	}
 }
 
-// What a client has to make room for in a round is bounded, and not only the model: one Gramian for each of
-// 400 items at rank 1024 is 400·524,800 coordinates, where the embeddings are 409,600.
+// TestFactsOfLongStatisticsRefused checks that a client's memory of a round is bounded, and not only the model. One Gramian for each of
+// 400 items at rank 1024 has 400·524,800 coordinates. The embeddings have 409,600.
 func TestFactsOfLongStatisticsRefused(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=dpals rank=1024 epsilon=inf rounds=1 network.stage-timeout-s=10000")
 	const want = "with rank 1024 a round of phase statistics sums 210330000 coordinates of every client; at most 134217728"

@@ -73,8 +73,8 @@ func TestAgreementStatesKeysOfItsAlgorithm(t *testing.T) {
 	}
 }
 
-// What a party makes of what is public is what the simulator, which has all ratings,
-// makes of the data: the same cohort, release, noise, budget, settings and model.
+// TestPublicIsTheExperiment checks that a party derives from public facts what the simulator, which has all ratings,
+// derives from the data: the same cohort, release, noise, budget, settings and model.
 func TestPublicIsTheExperiment(t *testing.T) {
 	for i, settings := range deployable {
 		t.Run(settings, func(t *testing.T) {
@@ -180,9 +180,9 @@ func TestPublicFile(t *testing.T) {
 	}
 }
 
-// Nothing public depends on a rating: the same users and items with other ratings, of
-// other items each, publish the same bytes; where they lie, who runs it and, but with
-// VFL, who the users are is not in them.
+// TestPublicTellsNothingElse checks that nothing public depends on a rating: the same users and items with other ratings, of
+// other items each, publish the same bytes. The bytes do not contain the place of the data, the user of the program or,
+// except with VFL, the ids of the users.
 func TestPublicTellsNothingElse(t *testing.T) {
 	for _, settings := range []string{"", "contribution=all-ratings", "algorithm=vfl-sgdmf delta=1e-7 accountant=rdp", "algorithm=vfl-sgdmf unit=user accountant=rdp", "algorithm=hfl-sgdmf accountant=rdp"} {
 		var first []byte
@@ -289,7 +289,7 @@ func TestPublicDelta(t *testing.T) {
 	}
 }
 
-// What takes ratings says that there are none; what does not is as with them.
+// TestPublicHasNoRatings checks that methods that need ratings say that there are none, and that other methods work as with ratings.
 func TestPublicHasNoRatings(t *testing.T) {
 	from := opened.Experiment(t, "algorithm=vfl-sgdmf accountant=rdp secagg=real")
 	e := opened.Joined(t, from)
@@ -321,7 +321,7 @@ func TestPublicHasNoRatings(t *testing.T) {
 	}
 }
 
-// Connections are those of a simulation: a model that would take longer than a stage
+// TestPublicKnowsNoConnections checks that connections belong to a simulation alone: a model that would take longer than a stage
 // over them can be deployed. At 10 Mbit/s its 61 million coordinates take minutes.
 func TestPublicKnowsNoConnections(t *testing.T) {
 	c, err := config.Resolve(opened.Settings("algorithm=fmf-lfl rank=1024 network.stage-timeout-s=60"))

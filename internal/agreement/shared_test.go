@@ -25,8 +25,8 @@ func encoded(values []float64) (b []byte) {
 	return b
 }
 
-// What a server has is about all items or, with VFL, about all users, and can be read
-// back by a reader of the format.
+// TestSharedEmbeddings checks that the server's model is about all items or, with VFL, about all users, and that
+// a reader of the format can read it back.
 func TestSharedEmbeddings(t *testing.T) {
 	for settings, want := range map[string]struct {
 		name string

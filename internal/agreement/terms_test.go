@@ -67,7 +67,7 @@ var lies = []struct {
 	{"noise of the other kind", itemPartySettings, func(s *agreement.Terms) { s.Steps.First().Noise = protocol.Noise{Kind: protocol.Split, Variance: 1} }, "noise is split; it must be own"},
 }
 
-// Whoever states other terms than follow is found out, and told by what.
+// TestOpenRefusesOtherTerms checks that a publisher of terms other than the derived terms is found out, and that the error names the term.
 func TestOpenRefusesOtherTerms(t *testing.T) {
 	honest := map[string]*agreement.Public{}
 	for _, tt := range lies {
@@ -200,7 +200,7 @@ func TestOpenRefuses(t *testing.T) {
 		{vfl, func(p *agreement.Public) { p.Facts.UserIDs[1] = p.Facts.UserIDs[0] }, `users 0 and 1 have one id, "1"`},
 		{category, func(p *agreement.Public) { p.Facts.Genres = nil }, "genres of 0 items are stated; there are 400"},
 		{category, func(p *agreement.Public) { p.Facts.Genres = make([][]string, 400) }, "no categories"},
-		// Other facts than those that the terms are about.
+		// The terms are about other facts.
 		{"", func(p *agreement.Public) { p.Facts.Users = 601 }, "clients is 600; it must be 601"},
 		{"", func(p *agreement.Public) { p.Facts.ItemIDs = p.Facts.ItemIDs[:399] }, "length is 400; it must be 399"},
 		{"", func(p *agreement.Public) { p.Facts.Max = 4; told("rating-max", "4")(p) }, "L2 bound is 22.360679774997898; it must be 16"},
@@ -213,7 +213,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// What is not a canonical encoding is not read.
+// TestDecodeRefuses checks that Decode refuses bytes that are not a canonical encoding.
 func TestDecodeRefuses(t *testing.T) {
 	good, err := os.ReadFile("testdata/public.json")
 	if err != nil {
@@ -256,7 +256,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What is read is written as it came, and judged without a panic.
+// FuzzDecode checks that Encode writes a decoded publication as it came, and that judging it never panics.
 func FuzzDecode(f *testing.F) {
 	good, err := os.ReadFile("testdata/public.json")
 	if err != nil {
@@ -350,14 +350,14 @@ func TestCheckPlanOfTheLastRound(t *testing.T) {
 	}
 }
 
-// What attempts cost at the most, with the events counted by hand: one Skellam release
-// each (LFL); T' sampled steps each, at every party where a user's ratings lie with all,
-// and κ more with the last of T (VFL).
+// TestSpentAtMost checks the bound on the cost of attempts, with the events counted by hand. Each attempt has one Skellam release
+// (LFL), or T' sampled steps and κ more with the last of T (VFL). The steps count at every party where a user's
+// ratings lie with all parties.
 func TestSpentAtMost(t *testing.T) {
 	for _, tt := range []struct {
 		settings string
 		attempts int
-		steps    int // of the one kind of event
+		steps    int // number of events, all of one kind
 	}{
 		{devicesSettings, 1, 1}, {devicesSettings, 7, 7}, {devicesSettings, 10, 10},
 		{itemPartySettings, 1, 10}, {itemPartySettings, 3, 30}, {itemPartySettings, 4, 43},
@@ -384,7 +384,7 @@ func TestSpentAtMost(t *testing.T) {
 		if err != nil || (tt.attempts == e.Schedule.Rounds()) != (planned == got) {
 			t.Errorf("%s: %d attempts cost %v, all planned ones %v (%v)", tt.settings, tt.attempts, got, planned, err)
 		}
-		// What any client's ledger holds is not more.
+		// No client's ledger holds more.
 		ledger, err := dp.NewLedger(b, nil)
 		if err != nil {
 			t.Fatal(err)
