@@ -18,8 +18,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// serverModel is what a server leaves of a session, here of a simulated one, and the model
-// as the simulation has it.
+// serverModel returns the folder of a server after a session, here a simulated session, and the model of
+// the simulation.
 func serverModel(t *testing.T, settings string) (dir string, e *experiment.Experiment, trained *model.Trained) {
 	t.Helper()
 	e = opened.Experiment(t, settings+" split.test=0") // a deployment holds nothing out
@@ -91,7 +91,7 @@ func TestRecommendOnADeploymentsModel(t *testing.T) {
 	}
 }
 
-// Without a user the model tells what is alike. What it cannot tell it says, and what to do.
+// TestWhatADeploymentsModelTells checks that the model finds similar items without a user. A question that it cannot answer ends with an error that says what to do.
 func TestWhatADeploymentsModelTells(t *testing.T) {
 	dir, e, _ := serverModel(t, "algorithm=fmf-lfl rank=3 rounds=3 data=synthetic:small baselines=quick")
 	item := e.Data.ItemIDs[0]
@@ -129,7 +129,7 @@ func TestWhatADeploymentsModelTells(t *testing.T) {
 	}
 }
 
-// refusedWith is what a command that fails says.
+// refusedWith returns the error text of a command that fails.
 func refusedWith(t *testing.T, args []string) string {
 	t.Helper()
 	var out, errs bytes.Buffer

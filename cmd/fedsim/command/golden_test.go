@@ -31,8 +31,8 @@ import (
 var updateGolden = flag.Bool("update-golden", false, "write what runs leave now to testdata/golden.txt; read the difference")
 
 // goldenRuns are small runs of every algorithm, with dropouts, and of the settings that
-// take other ways through the code. What they leave must not change unless a change
-// means it to: neither a byte of metrics.jsonl, nor of the model, nor of the plan.
+// take other ways through the code. Their results may change only by intent: no byte
+// of metrics.jsonl, of the model, or of the plan.
 var goldenRuns = []struct{ name, flags string }{
 	{"lfl-sgdmf", "--algorithm lfl-sgdmf"},
 	{"lfl-sgdmf-real", "--algorithm lfl-sgdmf --secagg real --baselines quick --epsilon 40"},
@@ -118,7 +118,7 @@ var goldenFile = filepath.Join("testdata", "golden.txt")
 // step of the fixed point, 1/2^9 of a bound at the coarsest, and few of those meet in a figure.
 const goldenTolerance = 0.01
 
-// goldenPlan is the one plan that is kept in full, of goldenPlanRun.
+// goldenPlan is the plan of goldenPlanRun, the only plan that is kept in full.
 var goldenPlan = filepath.Join("testdata", "golden-plan.json")
 
 const goldenPlanRun = "ssp-c-real"
@@ -159,7 +159,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// comparePlan compares a plan with the one that is kept in full, or writes that.
+// comparePlan compares a plan with the plan that is kept in full, or writes it there.
 func comparePlan(t *testing.T, plan []byte) {
 	t.Helper()
 	if *updateGolden {
@@ -266,7 +266,7 @@ func goldenRun(t *testing.T, dir, name, flags string) (block string, plan []byte
 	return b.String(), plan
 }
 
-// goldenSummary is what goldenRun takes from summary.json. A field that is absent is 0.
+// goldenSummary holds the fields that goldenRun takes from summary.json. A field that is absent is 0.
 type goldenSummary struct {
 	Rounds    float64            `json:"rounds"`
 	Dropped   float64            `json:"dropped_per_round"`
@@ -325,8 +325,8 @@ func goldenVariance(t *testing.T, plan []byte) float64 {
 	return p.Releases[len(p.Releases)-1].Noise.Variance
 }
 
-// goldenPublic is what parties of a deployment of the same would agree on, with the settings
-// that have an effect, or why there is none.
+// goldenPublic returns the facts on which parties of a deployment of the same run would agree, with the settings
+// that have an effect. If there is no deployment it returns the reason.
 func goldenPublic(t *testing.T, words []string, effective map[string]string) []byte {
 	t.Helper()
 	c := newCommands()

@@ -23,19 +23,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fedsim": Main})
 }
 
-// TestScript runs what a user would type. Beside testscript's own commands
-// there are
+// TestScript runs commands as a user would type them. Beside testscript's own commands
+// there are:
 //
 //	refused CODE ARG...            fedsim ARG... must end with CODE, print no result and leave no folder runs
 //	json FILE KEY OP VALUE         checks a value of a JSON file, or of the line N of FILE:N
 //	same A B KEY WITHIN [KEY2]     the number KEY of the JSON file A is within WITHIN of KEY2 (or KEY) of B
 //	identical NAME NAME...         runs of the names have the same metrics and models, byte for byte
 //
-// A KEY has dots between levels, where a list's are numbers from 0; a lone dot is the
-// whole document. OP is == (VALUE is
-// JSON, or else a string), < or >, near (VALUE and a relative tolerance), keys
-// (VALUE... are exactly the keys of an object), has (VALUE... are among them),
-// len (of a list or an object).
+// A KEY has dots between levels, with numbers from 0 for places in a list. A lone dot is the
+// whole document. OP is == (VALUE is JSON, or else a string), < or >, or near (VALUE and a relative
+// tolerance). Further OPs are keys (VALUE... are exactly the keys of an object), has (VALUE...
+// are among them), and len (of a list or an object).
 func TestScript(t *testing.T) {
 	real, err := filepath.Abs("../../../../shared/data/ml-latest-small")
 	if err != nil {

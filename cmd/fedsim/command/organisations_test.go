@@ -51,7 +51,7 @@ func rounds(t *testing.T, folder string) []results.Metrics {
 	return all
 }
 
-// What has been spent grows with every round, by less each time as
+// TestEpsilonGrowsToTheBudget checks that the spent ε grows with every round, by less each time as
 // composition is subadditive, to the budget and not beyond it.
 func TestEpsilonGrowsToTheBudget(t *testing.T) {
 	for _, tt := range []struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// printed is what a command prints; it must end with 0.
+// printed returns the output of a command, which must end with 0.
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -29,12 +29,11 @@ func printed(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// Where nobody is lost a run sends what was planned, and ends with the planned privacy.
-// A message is planned as it travels alone, of the last client: with another it takes
-// up to 3 bytes less, for a tag and a length stand for a frame's header, and so does
-// what names client 0, by the 2 of its number. With at most 128 clients or an ideal
-// sum no other number is shorter. Removals of noise are drawn: they are planned to a
-// hundredth.
+// TestPlanIsWhatTheRunTakes checks that a run that loses no client sends the planned bytes, and ends with the planned privacy.
+// The plan counts a message of the last client that travels alone. In company a message takes up to 3 bytes
+// less, since a tag and a length replace a frame's header. A message that names client 0 takes less too,
+// by the 2 bytes of its number. With at most 128 clients or an ideal sum no other number is shorter.
+// Removals of noise are drawn: they are planned to a hundredth.
 func TestPlanIsWhatTheRunTakes(t *testing.T) {
 	twelve := filepath.Join(t.TempDir(), "twelve.csv")
 	var csv strings.Builder
@@ -76,7 +75,7 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if plan.Noise == "replace" && s.Privacy.Epsilon < plan.Privacy.Epsilon {
-				s.Privacy.Epsilon = plan.Privacy.Epsilon // which is for the most that may be lost, and nobody was
+				s.Privacy.Epsilon = plan.Privacy.Epsilon // planned for the greatest tolerated loss, and no client was lost
 			}
 			if diff := cmp.Diff(s.Privacy, plan.Privacy); diff != "" {
 				t.Errorf("privacy (-run +plan):\n%s", diff)
@@ -102,7 +101,7 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 			}
 			delete(up, "unmask")
 			delete(s.BytesUpPerClient, "unmask")
-			// What is the same in every message and what travels alone is planned to the byte.
+			// Messages that are always alike, and messages that travel alone, are planned to the byte.
 			near := func(kind string, run, plan int64) bool {
 				exact := slices.Contains([]string{"announce", "masked-input", "consistency", "quorum", "final"}, kind)
 				return run == plan || !exact && run < plan && run >= plan-less
@@ -157,7 +156,7 @@ func TestDryRunIsPlan(t *testing.T) {
 	}
 }
 
-// What describes an experiment is a flag of both; what becomes of results is run's.
+// TestPlanFlags checks that plan and run share the flags of experiments, and that only run has flags for results.
 func TestPlanFlags(t *testing.T) {
 	var help bytes.Buffer
 	run(t.Context(), []string{"plan", "--help"}, streams{out: &help, err: io.Discard})

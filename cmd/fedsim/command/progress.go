@@ -71,7 +71,7 @@ type progress struct {
 
 func newProgress(w io.Writer) *progress { return &progress{Bar: cli.NewBar(w), w: w} }
 
-// Start prints that a phase begins. What comes after the rounds, which are a line each, is
+// Start prints that a phase begins. Rounds print a line each; phases after the rounds are
 // announced.
 func (p *progress) Start(label string, rounds int) {
 	p.Bar.Start(label, rounds)

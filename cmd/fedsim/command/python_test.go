@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// withPandas is a Python that has pandas: the one of the path, or else that of the system.
+// withPandas returns a Python with pandas: from the path, or else from the system.
 func withPandas(t *testing.T) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {

@@ -138,7 +138,7 @@ func TestRecommendFromFiles(t *testing.T) {
 					t.Errorf("user %d: %d items of %d, %d of them rated, %v", u, len(all), set.Items, len(rated), err)
 				}
 			}
-			if tt.algorithm != "als" { // in which an item that nobody rated has no embedding, and is like no other
+			if tt.algorithm != "als" { // als leaves an item without ratings no embedding, and such an item is like no other
 				checkSimilar(t, r, set, items)
 			}
 		})
@@ -276,7 +276,7 @@ func TestOpenRunRefuses(t *testing.T) {
 	}
 }
 
-// A run of objective-perturbation leaves item embeddings alone, and whoever asks it has users fitted again. Of rank 1 that is a quotient, with a
+// TestRecommendFromItemsAlone checks a run of objective-perturbation, which leaves item embeddings alone. A question fits the user again. With rank 1 the fit is a quotient, with a
 // start that weighs as one rating: u = (Σxv + 3.5·√3.5)/(Σv² + 3.5).
 func TestRecommendFromItemsAlone(t *testing.T) {
 	_, train := small(t)

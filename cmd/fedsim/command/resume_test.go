@@ -72,7 +72,7 @@ func whole(t *testing.T, args ...string) (said string) {
 	return stderr.String()
 }
 
-// sameRuns demands that two folders hold the same, but for the summary, which has times of the wall
+// sameRuns demands that two folders hold the same, except the summary, which has times of the wall
 // clock, and the configuration, which has the folder.
 func sameRuns(t *testing.T, a, b string) {
 	t.Helper()
@@ -92,8 +92,8 @@ func sameRuns(t *testing.T, a, b string) {
 	}
 }
 
-// A process that is killed, or stopped by Ctrl-C, is gone on with by --resume, to the same bits as one
-// that is not.
+// TestProcessThatIsStopped checks that --resume continues a process that was killed, or stopped by Ctrl-C, to the
+// same bits as a process that ran through.
 func TestProcessThatIsStopped(t *testing.T) {
 	effort.LongOnly(t, "runs that are stopped in the middle take seconds")
 	for name, args := range stoppable {
@@ -130,7 +130,7 @@ func TestProcessThatIsStopped(t *testing.T) {
 	}
 }
 
-// twoStopped sees to it that of two runs that were stopped in a folder one has to be named; each is told
+// twoStopped checks that after two runs were stopped in a folder the user has to name one. The message lists each run
 // with its settings.
 func twoStopped(t *testing.T, out string) {
 	t.Helper()
@@ -161,7 +161,7 @@ func twoStopped(t *testing.T, out string) {
 	}
 }
 
-// A sweep goes on with the run that was under way when it, and the machine, went down.
+// TestSweepThatIsKilledInARun checks that a sweep continues with the run that was under way when it, and the machine, went down.
 func TestSweepThatIsKilledInARun(t *testing.T) {
 	effort.LongOnly(t, "runs that are stopped in the middle take seconds")
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ func TestSweepThatIsKilledInARun(t *testing.T) {
 	if _, err = sweep.Prepare(cut, runs); err != nil {
 		t.Fatal(err)
 	}
-	// This is what a sweep has running at that moment.
+	// A sweep has such a run in progress at that moment.
 	if _, ended := signalled(t, cut, syscall.SIGKILL, filepath.Join(cut, "experiments", runs[0].Name+".yaml")); ended == nil {
 		t.Fatal("it was not killed")
 	}

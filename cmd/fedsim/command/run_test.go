@@ -100,7 +100,7 @@ func TestInterruptKeepsWhatWasThere(t *testing.T) {
 	}
 }
 
-// While a run goes on nothing bears its name.
+// TestNothingHasTheNameBeforeTheEnd checks that during a run nothing bears its name.
 func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 	out := t.TempDir()
 	var seen []string
@@ -236,8 +236,8 @@ func runFlags() []string {
 	return all
 }
 
-// flagLine is the beginning of a flag's help; lines that go on with it are indented
-// further, and may begin with a flag too.
+// flagLine matches the beginning of a flag's help. Further lines of the help are indented
+// more, and may begin with a flag too.
 var flagLine = regexp.MustCompile(`(?m)^(?:  -\w, |      |  )--([a-z-]+)`)
 
 func runHelp() string {
@@ -246,7 +246,7 @@ func runHelp() string {
 	return out.String()
 }
 
-// What the help calls a default is the default.
+// TestHelpNamesTheDefaults checks that the help states the defaults of the configuration.
 func TestHelpNamesTheDefaults(t *testing.T) {
 	b := config.Config{}.YAML()
 	var defaults map[string]any

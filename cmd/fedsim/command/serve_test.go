@@ -96,7 +96,7 @@ func TestServeIsForThisMachine(t *testing.T) {
 	}
 }
 
-// Answers are what Recommend and Similar say, and errors name what is wrong.
+// TestHandler checks that answers equal the results of Recommend and Similar, and that errors name the fault.
 func TestHandler(t *testing.T) {
 	r, err := results.OpenRun(t.Context(), served(t), "", nil)
 	if err != nil {

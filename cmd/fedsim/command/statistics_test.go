@@ -39,8 +39,8 @@ func crowd(t *testing.T) (ratings, features string) {
 	return ratings, features
 }
 
-// leftBehind runs the command and returns what it trained and wrote down of it, by file. What
-// a real sum differs in by nature, bytes and seconds, of stages too, is left out.
+// leftBehind runs the command and returns its model and its records of it, by file. It leaves out
+// bytes and seconds, of stages too, which differ in a real sum by nature.
 func leftBehind(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,7 +124,7 @@ func TestStatisticsRealIsIdeal(t *testing.T) {
 	}
 }
 
-// The same seed gives the same bytes at any number of workers, and another seed others.
+// TestStatisticsAreDeterministic checks that a seed gives the same bytes at any number of workers, and another seed gives others.
 func TestStatisticsAreDeterministic(t *testing.T) {
 	effort.LongOnly(t, "runs of sums of statistics take seconds")
 	t.Parallel()
