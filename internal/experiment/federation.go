@@ -155,8 +155,8 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 	return &v, v.prepare()
 }
 
-// WithWord returns the experiment with another word for a key. Whatever the configuration leaves open is
-// chosen anew for that word. WithWord returns a [config.Error] if the changed configuration
+// WithWord returns the experiment with another word for a key. Every choice that the configuration leaves open is
+// made anew for that word. WithWord returns a [config.Error] if the changed configuration
 // cannot be run.
 func (e *Experiment) WithWord(k *config.Key, word string) (*Experiment, error) {
 	if e.Config.Text(k) == word {
