@@ -8,8 +8,8 @@ import (
 	"github.com/fedsim/fedsim/internal/training"
 )
 
-// A checkpoint for which there is no room, or no right, leaves the one before as it is, which can
-// still be gone on with, and nothing beside it.
+// TestCheckpointOnABadDisk checks a checkpoint for which there is no room, or no right. It leaves the checkpoint
+// before as it is, and nothing beside it. A run can still continue from the checkpoint before.
 func TestCheckpointOnABadDisk(t *testing.T) {
 	const name = ".x.checkpoint"
 	disktest.Run(t, []disktest.Writer{{

@@ -12,7 +12,7 @@ import (
 // CheckpointEvery sets how much time passes between checkpoints.
 func CheckpointEvery(d time.Duration) { checkpointEvery = d }
 
-// Pause is how much time passes after a checkpoint that took so long.
+// Pause returns the pause after a checkpoint that took this long.
 func Pause(took time.Duration) time.Duration { return pause(took) }
 
 // WriteCheckpoint writes one of a run of so many rounds.
@@ -33,8 +33,8 @@ func ReadCheckpoint(path string) (int, error) {
 	return c.Rounds, nil
 }
 
-// Stopped is what a run of ten rounds says that was stopped with so many of them written down,
-// where the latest attempt to write failed, or not.
+// Stopped returns the error of a run of ten rounds that was stopped when a number of them was written down.
+// failed is the error of the latest attempt to write, or nil.
 func Stopped(written int, failed error) error {
 	k := &keeper{path: "runs/.x.checkpoint", rounds: 10, written: written, failed: failed}
 	return k.stopped(context.Canceled)

@@ -1,5 +1,5 @@
-// Package training runs an opened experiment: it joins the experiment with the simulator, or with another
-// engine, measures the model and its baselines, keeps the run's folder, and writes checkpoints from
+// Package training runs an opened experiment. It joins the experiment with the simulator, or with another
+// engine, and measures the model and its baselines. It keeps the run's folder, and writes checkpoints from
 // which an interrupted run continues.
 //
 // Programs outside this module use it through the root package. The commands call it themselves.

@@ -115,7 +115,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 	return o
 }
 
-// left are the files of a run but for those that say when and how long.
+// left returns the files of a run, except files that say when and how long it ran.
 func left(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -132,8 +132,8 @@ func left(t *testing.T, out string) map[string]string {
 	return files
 }
 
-// A run that is stopped after any of its rounds, and gone on with, leaves what the same run
-// leaves that is not: every file, to the last bit, bytes and virtual seconds of the rounds too.
+// TestResumedRunIsTheSame checks that a run that was stopped after any of its rounds, and continued, leaves the files of a
+// run without a stop. Every file is equal to the last bit, bytes and virtual seconds of the rounds too.
 func TestResumedRunIsTheSame(t *testing.T) {
 	training.CheckpointEvery(0)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -298,8 +298,9 @@ type noted struct {
 
 func (n noted) Note(text string) { *n.notes = append(*n.notes, text) }
 
-// The same command without Resume says that a checkpoint is there, of which round, and leaves it until the run is further. Stopped
-// before that, the run can still be gone on with from there; stopped after it, from where it was stopped.
+// TestCheckpointIsLeftUntilTheRunIsFurther checks the same command without Resume. It says that a checkpoint is there, and its round, and leaves
+// the checkpoint until the run is further. A run that is stopped before that can continue from the old checkpoint; stopped after
+// it, from its own.
 func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 	training.CheckpointEvery(0)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -338,8 +339,8 @@ func TestCheckpointIsLeftUntilTheRunIsFurther(t *testing.T) {
 	}
 }
 
-// A checkpoint that cannot be written stops no run; only one that is stopped says that it cannot be
-// gone on with.
+// TestCheckpointThatCannotBeWritten checks that a checkpoint that cannot be written stops no run. Only a run that is
+// stopped says that it cannot continue.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	training.CheckpointEvery(0)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -376,8 +377,8 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What is gone on with can be stopped again: after each of its rounds here, skipped ones among them,
-// with clients that left, come back or were drawn to sit out before.
+// TestResumedRunIsStoppedAgain checks that a continued run can be stopped again, here after each of its rounds. Some rounds are
+// skipped, and clients left, came back or were drawn to sit out before.
 func TestResumedRunIsStoppedAgain(t *testing.T) {
 	training.CheckpointEvery(0)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -419,7 +420,7 @@ func TestResumedRunIsStoppedAgain(t *testing.T) {
 	}
 }
 
-// Writing takes a fiftieth of a run at the most, and is done every second at the most.
+// TestPauseBetweenCheckpoints checks that writing takes at most a fiftieth of a run, and happens at most once a second.
 func TestPauseBetweenCheckpoints(t *testing.T) {
 	training.CheckpointEvery(time.Second)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -430,7 +431,7 @@ func TestPauseBetweenCheckpoints(t *testing.T) {
 	}
 }
 
-// Whoever is stopped is told what there is to go on with, and what of it could not be written.
+// TestStoppedRunSaysWhatIsThere checks that the message of a stop names the checkpoint, and the rounds that could not be written.
 func TestStoppedRunSaysWhatIsThere(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, tt := range []struct {
@@ -449,7 +450,7 @@ func TestStoppedRunSaysWhatIsThere(t *testing.T) {
 	}
 }
 
-// What a run that was killed left half written goes with the checkpoint.
+// TestHalfACheckpointIsRemoved checks that a half-written file of a killed run is removed with the checkpoint.
 func TestHalfACheckpointIsRemoved(t *testing.T) {
 	training.CheckpointEvery(0)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -474,8 +475,8 @@ func TestHalfACheckpointIsRemoved(t *testing.T) {
 	}
 }
 
-// A run that was stopped says what it was, data by a path from anywhere; one that goes on from the
-// checkpoint of another is refused, which stays.
+// TestStoppedRuns checks that a stopped run states its settings, with an absolute path of the data. A run that would continue from
+// the checkpoint of another run is refused, and the checkpoint stays.
 func TestStoppedRuns(t *testing.T) {
 	training.CheckpointEvery(0)
 	t.Cleanup(func() { training.CheckpointEvery(time.Hour) })
@@ -494,7 +495,7 @@ func TestStoppedRuns(t *testing.T) {
 		said = append(said, s.Key+"="+s.Value)
 	}
 	slices.Sort(said)
-	want := []string{"baselines=quick", "delta=0.001", "dropout=0.1", "epsilon=200", "name=run", "rating-max=5", "rating-min=1", "tolerance=0.4"} // ssp-c is what is run by itself
+	want := []string{"baselines=quick", "delta=0.001", "dropout=0.1", "epsilon=200", "name=run", "rating-max=5", "rating-min=1", "tolerance=0.4"} // ssp-c is the default algorithm
 	if !slices.Equal(said, want) {
 		t.Errorf("it was %q, want %q", said, want)
 	}
