@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Ratings are one user's: Values[k] is what the user gave to Items[k], in stars. Items
-// are indices into the catalogue, or into the part of it that a party has, each at most
-// once. Algorithms that need them ascending say so.
+// Ratings holds the ratings of one user: Values[k] rates Items[k], in stars. Items
+// are indices into the catalogue, or into a party's part of it, each at most
+// once. Algorithms that need Items in ascending order say so.
 type Ratings struct {
 	Items  []int32
 	Values []float32

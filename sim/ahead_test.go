@@ -142,8 +142,8 @@ func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These are sizes in bytes: a header and a round; with 4 x 16 bits; a rider on the way
-	// down, a field with a round; and a rider on the way up, with a flag that it is ahead.
+	// Sizes in bytes: alone is a header and a round. masked adds a vector of 4 x 16 bits. down is a rider on the way
+	// down, a field with a round. up is a rider on the way up, with a flag that it is ahead.
 	const alone, masked, down, up = 5 + 2, 5 + 2 + (2 + 8), 2 + 2, 2 + 2 + 2
 	plan := strategy.plan
 	plan.Round = 1
@@ -264,8 +264,8 @@ func TestRealIsIdealAhead(t *testing.T) {
 	}
 }
 
-// A client that drops out in one round is in the next if that is set up anew, and in the one
-// after if it sits out. A client whose input arrived is in the sum.
+// TestDroppedClientReenters checks that a client that drops out in one round is in the next round if that is set up anew. If the client
+// sits out, it is in the round after. A client whose input arrived is in the sum.
 func TestDroppedClientReenters(t *testing.T) {
 	effort.NotShort(t, "36 federations take seconds")
 	for _, c := range []struct {

@@ -84,9 +84,9 @@ type Config struct {
 	// From, if set, is a snapshot of the same configuration that the run continues from. Round
 	// and Between are not called for the rounds of the snapshot.
 	From *Snapshot
-	// Sent and Logged, if set, are told of every message that reaches a party, or will, and of
-	// every event that a role reports, with the virtual time: the traffic on the wires and the logs
-	// of parties. They must not change their arguments.
+	// Sent and Logged, if set, record the traffic on the wires and the logs of parties, with the virtual time. Sent hears of
+	// every message that reaches a party, or will. Logged hears of every event that a role reports. They must
+	// not change their arguments.
 	Sent   func(at time.Duration, e protocol.Envelope)
 	Logged func(at time.Duration, e protocol.Event)
 
