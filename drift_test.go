@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// A finished run that is asked for the errors of its tests has those that were measured, at the times of tests.
+// TestFinishedRunsFollowDrift checks that a finished run, asked for the errors of its tests, returns the measured errors, at the times of tests.
 func TestFinishedRunsFollowDrift(t *testing.T) {
 	dir := t.TempDir()
 	var csv strings.Builder

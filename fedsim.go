@@ -1,6 +1,6 @@
 // Package fedsim trains private recommenders in a simulated federation, with real roles and
-// messages, real noise and accounting, and dropouts as asked for. What the command fedsim run does,
-// [Run] does for a program.
+// messages, real noise and accounting, and dropouts as asked for. [Run] does for a program what the
+// command fedsim run does.
 //
 //	result, err := fedsim.Run(ctx, fedsim.Options{
 //		Algorithm: "ssp-c", Epsilon: 5, RatingMin: 1, RatingMax: 5, Ratings: ratings,

@@ -47,7 +47,7 @@ const (
 	ItemParties
 	// UserParties: a client is an organisation with some of the users (HFL).
 	UserParties
-	// Nobody: there are no clients; all ratings are in one place.
+	// All ratings are in one place; there are no clients.
 	Nobody
 )
 
