@@ -50,7 +50,7 @@ func checkCohort(c config.Config) string {
 	case Noise.Is(c, "replace"):
 		return "replaced noise is charged for all rounds together; use noise split with turns"
 	case SitOut.Value(c) > 0:
-		return "rounds of different clients are not set up ahead, so nobody can sit one out; leave sit-out at 0"
+		return "rounds of different clients are not set up ahead, so no client can sit one out; leave sit-out at 0"
 	default:
 		return ""
 	}
@@ -143,10 +143,10 @@ func Warnings(c config.Config) []string {
 }
 
 func lossWarning(c config.Config, about *About, loss float64) string {
-	consequence := "before anybody sends a masked input, at no cost"
+	consequence := "before any client sends a masked input, at no cost"
 	for _, s := range DropoutStages(c) {
 		if s >= protocol.StageMaskedInput {
-			consequence = "and charged all the same to whoever sent a masked input"
+			consequence = "and charged all the same to clients that sent a masked input"
 		}
 	}
 	dropout, leave, away := Dropout.Chosen(c), Leave.Value(c), Away.Value(c)
@@ -155,7 +155,7 @@ func lossWarning(c config.Config, about *About, loss float64) string {
 		what = fmt.Sprintf("dropout %v with leave %v and away %v, in the end a loss of %.3g,", dropout, leave, away, loss)
 	}
 	if about.Clients.Organisations() && Private(c) {
-		consequence = "and charged all the same to whoever took the plan up"
+		consequence = "and charged all the same to parties that took the plan up"
 	}
 	return fmt.Sprintf("%s is above the tolerance %v: most rounds will be skipped, %s", what, Tolerance.Value(c), consequence)
 }

@@ -47,7 +47,7 @@ func declareData() {
 		Help:  "What to do if a user rated an item twice: error, last, mean, or count (clicks, up to rating-max).",
 		Check: func(c config.Config) string {
 			if Duplicates.Is(c, string(read.DuplicatesCount)) && !RatingMax.Of(c).Given {
-				return "count needs rating-max: how many clicks count at the most is public, and not read off the data"
+				return "count needs rating-max: how many clicks count at most is public, and not read off the data"
 			}
 			return ""
 		},

@@ -65,7 +65,7 @@ func (h *Hello) signed(f Federation) []byte {
 func (h *Hello) check(f Federation, s Seat, identity ed25519.PublicKey) error {
 	switch {
 	case h.Seat != s:
-		return fmt.Errorf("the hello of the %s is in the place of that of the %s", h.Seat, s)
+		return fmt.Errorf("the hello of the %s is in the place of the hello of the %s", h.Seat, s)
 	case (s == Server) != (h.Count == 0) || h.Count > MaxIDs:
 		return fmt.Errorf("the %s has %d ids; a party has 1 to %d, the server none", s, h.Count, MaxIDs)
 	case !ed25519.Verify(identity, h.signed(f), h.Signature):
