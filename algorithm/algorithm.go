@@ -258,7 +258,7 @@ type (
 	StepWatcher interface {
 		LocalNoiser
 		// Watch prepares a party's steps of LocalSteps()[kind], by the code that trains. Their data
-		// are one unit that moves them as far as it may, if full, or no unit. Each call of the returned
+		// are one unit that moves them as far as it may, if full, or else an empty unit. Each call of the returned
 		// function takes a step and returns how far it went towards the unit: in sensitivities,
 		// noise of the run's multiplier included.
 		Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error)

@@ -28,7 +28,7 @@ type Setup struct {
 	Train *dataset.Rows
 	// Ratings holds the ratings of Train, one after the other.
 	Ratings dataset.Ratings
-	// Held lists the users that are held out, with implicit feedback; else nil.
+	// Held divides the users into trained and held-out users, with implicit feedback; else nil.
 	Held *split.HoldOut
 	// Features holds the features of the items; nil if there are none, or if nothing is
 	// learned from them.
