@@ -111,9 +111,8 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 	paths := [2]string{c.A, c.B}
 	var file [2]bool
 	for i, path := range paths {
-		if info, err := os.Stat(path); err == nil {
-			file[i] = !info.IsDir()
-		}
+		info, missing := os.Stat(path)
+		file[i] = missing == nil && !info.IsDir()
 	}
 	if file[0] && file[1] {
 		return models, config.Errorf("%s and %s are both files of predictions; give the folder of a run and one file", c.A, c.B)

@@ -133,11 +133,12 @@ func (f *Figure) slant(p *plot.Plot, width vg.Length) {
 }
 
 // add draws one series, and returns what stands for it in the legend.
-func (f *Figure) add(p *plot.Plot, i int, s Series) (thumb plot.Thumbnailer, err error) {
+func (f *Figure) add(p *plot.Plot, i int, s Series) (plot.Thumbnailer, error) {
 	c := rgb(Palette[s.Colour%len(Palette)])
 	if f.Bars {
 		const all = 0.8 // of the room between ticks
 		width := all / float64(len(f.Series))
+		var thumb plot.Thumbnailer
 		for k := range s.X {
 			left := s.X[k] - all/2 + float64(i)*width
 			bar, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: 0}, {X: left + width*0.9, Y: 0}, {X: left + width*0.9, Y: s.Y[k]}, {X: left, Y: s.Y[k]}})

@@ -140,6 +140,7 @@ func quality(metric string) string {
 		return label + " (lower is better)"
 	case higher:
 		return label + " (higher is better)"
+	case neither:
 	}
 	return label
 }

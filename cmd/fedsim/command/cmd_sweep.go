@@ -151,7 +151,7 @@ func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure
 			return err
 		}
 		t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
-		if err := t.Print(s.out); err != nil {
+		if err = t.Print(s.out); err != nil {
 			return err
 		}
 		word := "runs"
