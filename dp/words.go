@@ -12,7 +12,7 @@ import (
 // "the server"; "" leaves them out. The figures are rounded up.
 func (s Statement) Words(against string) string {
 	if math.IsInf(s.Epsilon, 1) {
-		return "There is no noise: the released model may show anything about any user."
+		return "There is no noise: the results may show anything about any user."
 	}
 	what, other := s.protected()
 	text := "ε = " + roundUp(s.Epsilon)

@@ -26,7 +26,7 @@ func TestWords(t *testing.T) {
 		{shuffled, "ε = 2 protects one rating from the server. Whether this rating is in the data or not changes the probability of every outcome by a factor of at most e^ε = 7.39. An"},
 		{shuffled, "sure. Without trust in the shuffler ε is 7."},
 		{claimed, "sure. The published analysis claims ε = 1, which does not hold."},
-		{of(math.Inf(1), 1e-5, User, ZeroOut), "There is no noise: the released model may show anything about any user."},
+		{of(math.Inf(1), 1e-5, User, ZeroOut), "There is no noise: the results may show anything about any user."},
 	} {
 		if got := c.s.Words("the server"); !strings.Contains(got, c.want) {
 			t.Errorf("%s: no %q in\n%s", c.s, c.want, got)
