@@ -38,6 +38,14 @@ func TestPublishedCommandsParse(t *testing.T) {
 		}
 		whole := strings.ReplaceAll(string(text), "\\\n", " ")
 		whole = regexp.MustCompile(`(?m)^\s+`).ReplaceAllString(whole, "")
+		// Logs name the next command in a field, on its own or in a sentence.
+		next := regexp.MustCompile(`next="fednode ([^"]*)"`)
+		for _, m := range next.FindAllStringSubmatch(whole, -1) {
+			if strings.Contains(m[1], " --") {
+				accepts(t, file, words(m[1]))
+			}
+		}
+		whole = next.ReplaceAllString(whole, "")
 		found := call.FindAllStringSubmatch(whole, -1)
 		if len(found) < least {
 			t.Errorf("%s: %d calls of fednode, want %d at least", file, len(found), least)
