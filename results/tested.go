@@ -34,14 +34,20 @@ func OpenTested(ctx context.Context, dir string) (*Tested, error) {
 }
 
 // lists says which lists the run measures, and asks for k items of each.
-func (t *Tested) lists(k int) eval.ListParams {
-	return eval.ListParams{Cutoffs: []int{k}, Relevant: algorithm.EvalRelevant.Value(t.Config) + t.Data.Shift, MostUsers: algorithm.EvalUsers.Int(t.Config)}
+func (t *Tested) lists(k int) (eval.ListParams, error) {
+	q, err := experiment.ListsOf(t.Config, t.Data)
+	q.Cutoffs = []int{k}
+	return q, err
 }
 
 // EachList calls hear with every user that the run's lists were measured on: the user's relevant
 // items, ascending, and the first k items of the model's list.
 func (t *Tested) EachList(k int, hear func(user int, wanted, list []int32)) error {
-	if !t.test.EachList(scorer{t.Recommender}, t.lists(k), protocol.Workers(runtime.GOMAXPROCS(0)), hear) {
+	q, err := t.lists(k)
+	if err != nil {
+		return err
+	}
+	if !t.test.EachList(scorer{t.Recommender}, q, protocol.Workers(runtime.GOMAXPROCS(0)), hear) {
 		return errors.New("no user of the test has an item that is relevant: lower eval.relevant")
 	}
 	return nil
@@ -113,9 +119,13 @@ func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) err
 	if o.testOnly() {
 		return fmt.Errorf("%s lists only items of each user's test; a list must come from all items that the user has not rated, as the lists of fedsim do", o.path)
 	}
+	q, err := o.of.lists(k)
+	if err != nil {
+		return err
+	}
 	var users, missing int
 	var example string
-	o.of.test.Wishes(o.of.lists(k), func(user int, wanted, known []int32) {
+	o.of.test.Wishes(q, func(user int, wanted, known []int32) {
 		users++
 		list := without(o.lists[int32(user)], known, k)
 		if len(list) == 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
@@ -89,7 +90,7 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 // MeasureLists returns the quality of the lists of recommendations that the configuration asks for. It returns
 // nil if the configuration asks for none, if no user wants an item of the test part, and for a regression, which has one item.
 func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval.ListQuality, error) {
-	params, err := e.lists()
+	params, err := ListsOf(e.Config, e.Data)
 	if err != nil || params.Cutoffs == nil {
 		return nil, err
 	}
@@ -100,19 +101,20 @@ func (e *Experiment) MeasureLists(p model.Predictor, run protocol.Runner) (*eval
 	return q, nil
 }
 
-// lists returns which lists the configuration asks for; none for a regression, which has one item.
-func (e *Experiment) lists() (eval.ListParams, error) {
-	if e.Data.Profile != nil {
+// ListsOf returns which lists of recommendations a configuration asks for on a set; none for a
+// regression, which has one item.
+func ListsOf(c config.Config, set *dataset.Set) (eval.ListParams, error) {
+	if set.Profile != nil {
 		return eval.ListParams{}, nil
 	}
-	cutoffs, err := algorithm.Cutoffs(e.Config)
-	return eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(e.Config) + e.Data.Shift, MostUsers: algorithm.EvalUsers.Int(e.Config)}, err
+	cutoffs, err := algorithm.Cutoffs(c)
+	return eval.ListParams{Cutoffs: cutoffs, Relevant: algorithm.EvalRelevant.Value(c) + set.Shift, MostUsers: algorithm.EvalUsers.Int(c)}, err
 }
 
 // MeasureSampled returns the quality of rankings among sampled items, if the configuration asks for
 // it; otherwise nil, as where [Experiment.MeasureLists] returns nil.
 func (e *Experiment) MeasureSampled(p model.Predictor, run protocol.Runner) (*eval.SampledQuality, error) {
-	params, err := e.lists()
+	params, err := ListsOf(e.Config, e.Data)
 	if err != nil {
 		return nil, err
 	}
