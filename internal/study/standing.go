@@ -21,19 +21,18 @@ type Standing struct {
 func (runs Runs) Standing(e float64) (list []Standing) {
 	metric := runs[0].Primary()
 	groups, label := runs.groups(algorithm.Epsilon.Key)
-	seeds := make(map[string]map[string]float64) // by group, then seed
+	members := make(map[string]Runs) // of each group, its runs at ε
 	for _, g := range groups {
 		var x []float64
-		of := make(map[string]float64)
+		var at Runs
 		for _, r := range g {
 			if v, ok := r.Values[metric]; ok && algorithm.Epsilon.Value(r.Config) == e {
-				x = append(x, v)
-				of[r.Setting(algorithm.Seed.Key)] = v
+				x, at = append(x, v), append(at, r)
 			}
 		}
 		if len(x) > 0 {
 			list = append(list, Standing{Name: label(g), Sample: Describe(x)})
-			seeds[label(g)] = of
+			members[label(g)] = at
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Standing) int {
@@ -43,13 +42,7 @@ func (runs Runs) Standing(e float64) (list []Standing) {
 		return cmp.Compare(b.Mean, a.Mean)
 	})
 	for i := range list {
-		var x []float64
-		for seed, v := range seeds[list[i].Name] {
-			if w, ok := seeds[list[0].Name][seed]; ok {
-				x = append(x, v-w)
-			}
-		}
-		p := Describe(x).P()
+		p := differences(members[list[i].Name], members[list[0].Name], metric).P()
 		list[i].Behind = i > 0 && !math.IsNaN(p) && p < 0.05
 	}
 	return list
