@@ -111,23 +111,26 @@ func listsOf(o *results.Outside, c config.Config, values map[string]float64) err
 	if err != nil {
 		return err
 	}
-	for _, k := range cutoffs {
-		var users float64
-		sums := make(map[string]float64)
-		err = o.EachList(k, func(_ int, wanted, list []int32) {
-			users++
+	if cutoffs == nil {
+		return nil
+	}
+	var users float64
+	sums := make(map[string]float64)
+	err = o.EachList(slices.Max(cutoffs), func(_ int, wanted, list []int32) {
+		users++
+		for _, k := range cutoffs {
 			for _, v := range eval.JudgeList(wanted, list, k) {
 				sums[v.Name] += v.Value
 			}
-		})
-		if err != nil {
-			return err
 		}
-		for name, sum := range sums {
-			values["ranking."+name] = sum / users
-			if algorithm.Ranks(c) && slices.Contains(shownFirst, name) {
-				values[name] = sum / users
-			}
+	})
+	if err != nil {
+		return err
+	}
+	for name, sum := range sums {
+		values["ranking."+name] = sum / users
+		if algorithm.Ranks(c) && slices.Contains(shownFirst, name) {
+			values[name] = sum / users
 		}
 	}
 	return nil
