@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -67,25 +66,11 @@ func (o *Own) rated(own *dataset.Set, catalogue []string) (*dataset.Ratings, err
 	default:
 		user = -1
 	}
-	place := make(map[string]int32, len(catalogue))
-	for j, id := range catalogue {
-		place[id] = int32(j)
-	}
-	out := &dataset.Ratings{Users: 1, Items: len(catalogue)}
 	if user < 0 {
-		return out, nil
+		return &dataset.Ratings{Users: 1, Items: len(catalogue)}, nil
 	}
-	items, values := own.ByUser().Row(user)
-	stars := make(map[int32]float32, len(items))
-	for k, j := range items {
-		if at, ok := place[own.ItemIDs[j]]; ok {
-			stars[at] = values[k]
-		}
-	}
-	for _, j := range slices.Sorted(maps.Keys(stars)) { // in the order of the catalogue
-		out.User, out.Item, out.Value = append(out.User, 0), append(out.Item, j), append(out.Value, stars[j])
-	}
-	return out, nil
+	out, _ := mapped(indexOf(catalogue), len(catalogue), own, own.ByUser(), user)
+	return &out, nil
 }
 
 // title gives the catalogue the known titles and genres, by id.

@@ -41,19 +41,11 @@ func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*r
 	if err != nil {
 		return nil, err
 	}
-	r := &release{config: e.Config, items: items, features: e.Features, fitter: f, shared: make(map[string]*model.Matrix)}
+	r := &release{config: e.Config, items: items, features: e.Features, fitter: f, place: indexOf(items.ItemIDs), shared: make(map[string]*model.Matrix)}
 	for _, x := range all {
 		r.shared[x.Name] = x.Matrix
 	}
-	r.index()
 	return r, nil
-}
-
-func (r *release) index() {
-	r.place = make(map[string]int32, len(r.items.ItemIDs))
-	for j, id := range r.items.ItemIDs {
-		r.place[id] = int32(j)
-	}
 }
 
 // releaseOf opens the release in the folder of a finished run.
@@ -68,9 +60,7 @@ func releaseOf(dir string, c config.Config) (*release, error) {
 	}
 	items := listed.set()
 	if algorithm.Of(c).About().Clients != algorithm.Users {
-		r := &release{config: c, items: items, features: features, dir: dir}
-		r.index()
-		return r, nil
+		return &release{config: c, items: items, features: features, place: indexOf(items.ItemIDs), dir: dir}, nil
 	}
 	shared, err := os.ReadFile(filepath.Join(dir, SharedFile))
 	if err != nil {
@@ -102,9 +92,10 @@ func (r *release) why() error {
 	return fmt.Errorf("%w: %s cannot take in users or ratings after the run. The reason: %s. Run again with the new ratings, or with an algorithm whose clients are users, such as ssp-c", ErrNotOwn, a.Name, reason)
 }
 
-// mapped returns the ratings of one user of a set by the items of the catalogue, and how many are of other items.
-func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
-	own = dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}
+// mapped returns the ratings of one user of a set by the items of a catalogue, in its order, and how many are
+// of other items. place says where in the catalogue, which has n items, each id is.
+func mapped(place map[string]int32, n int, set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
+	own = dataset.Ratings{Users: 1, Items: n}
 	type rating struct {
 		item  int32
 		value float32
@@ -112,7 +103,7 @@ func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own da
 	var list []rating
 	rows.Lend(user, func(items []int32, values []float32) {
 		for k, j := range items {
-			if at, ok := r.place[set.ItemIDs[j]]; ok {
+			if at, ok := place[set.ItemIDs[j]]; ok {
 				list = append(list, rating{at, values[k]})
 			} else {
 				unknown++
@@ -124,6 +115,10 @@ func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own da
 		own.User, own.Item, own.Value = append(own.User, 0), append(own.Item, x.item), append(own.Value, x.value)
 	}
 	return own, unknown
+}
+
+func (r *release) mapped(set *dataset.Set, rows *dataset.Rows, user int) (own dataset.Ratings, unknown int) {
+	return mapped(r.place, len(r.items.ItemIDs), set, rows, user)
 }
 
 // fitted returns the recommender of one user, by ratings of items of the catalogue.
