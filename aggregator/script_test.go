@@ -132,7 +132,7 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //	2 masked-input 1 + advertise 2, the same with what travels with it
 //	2 prepared 1, which a bench that does not wait adds by itself
 //	2 share 2 ahead, of the setup before there is a plan, as all that travels with others is
-//	2 share 2 anew 1, of the setup after one that was given up
+//	2 share 2 anew 1, of the second setup of round 2, after the first was given up
 //	malformed 2 masked-input 1, the same with nothing sound in it
 //	registered 2 client 2 has come up anew
 //	connected 2 7    client 2 has a connection, the 7th of the aggregator

@@ -165,7 +165,11 @@ func sameTest(a, b string) error {
 // metricOf returns the metric of a comparison.
 func metricOf(asked string, models [2]contender) (string, error) {
 	stars := models[0].tested.Stars()
-	switch name := cmp.Or(asked, map[bool]string{true: rmse, false: "recall@20"}[stars]); {
+	usual := rmse
+	if !stars {
+		usual = "recall@20"
+	}
+	switch name := cmp.Or(asked, usual); {
 	case name == rmse || name == "rmse":
 		if !stars {
 			return "", config.Errorf("--metric %s: the runs rank items and have no errors; take a metric of lists, such as recall@20", asked)

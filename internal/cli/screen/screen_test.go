@@ -88,7 +88,7 @@ func FuzzFit(f *testing.F) {
 	f.Add("results     runs/a-long-name  of\n  a run that went on and on\n", 20)
 	f.Fuzz(func(t *testing.T, text string, width int) {
 		if width < 20 || width > 200 || strings.ContainsAny(text, "\r\v\f\u0085\u00a0\u2028\u2029") || !utf8.ValidString(text) {
-			t.Skip()
+			t.Skip("a width that no screen has, or spaces that are no breaks")
 		}
 		got := screen.Fit(text, width)
 		if !slices.Equal(strings.Fields(got), strings.Fields(text)) {
