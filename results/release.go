@@ -151,14 +151,13 @@ func (r *release) blank() (*Recommender, error) {
 // are as the run left them. Changed says which is the case; it is "" if the data are the run's. form, if not nil,
 // changes how data are read. progress is as for OpenRun.
 func OpenRelease(ctx context.Context, dir, data string, form func(*config.Config), progress func(done, total int64)) (*Recommender, error) {
-	var r *Recommender
 	var err error
 	if form == nil {
-		var same bool
-		if r, same, err = openRun(ctx, dir, data, progress); err == nil {
-			return r, nil
+		var o openedRun
+		if o, err = openRun(ctx, dir, data, progress); err == nil {
+			return o.Recommender, nil
 		}
-		if same || data == "" && !errors.Is(err, ErrOtherData) {
+		if o.same || data == "" && !errors.Is(err, ErrOtherData) {
 			return nil, err
 		}
 	}
@@ -184,7 +183,8 @@ func OpenRelease(ctx context.Context, dir, data string, form func(*config.Config
 	if err != nil {
 		return nil, err
 	}
-	if r, err = rel.over(own); err != nil {
+	r, err := rel.over(own)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", place, m.Data, rel.meaning(), rel.strange(own))

@@ -54,47 +54,55 @@ var ErrOtherData = errors.New("not the data of this run")
 // of data and split must equal the digests of the manifest; otherwise the error wraps ErrOtherData.
 // OpenRun calls progress, which may be nil, with the number of bytes of data read so far.
 func OpenRun(ctx context.Context, dir, data string, progress func(done, total int64)) (*Recommender, error) {
-	r, _, err := openRun(ctx, dir, data, progress)
-	return r, err
+	o, err := openRun(ctx, dir, data, progress)
+	return o.Recommender, err
 }
 
-// openRun is OpenRun that also reports whether the data equal the data of the run.
-func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (r *Recommender, same bool, err error) {
+// openedRun is a run with the split of its data.
+type openedRun struct {
+	*Recommender // nil after an error
+	parts        *split.Parts
+	held         *split.HoldOut // nil with explicit feedback
+	same         bool           // the data equal the data of the run, whatever the error
+}
+
+func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (o openedRun, err error) {
 	c, m, err := readRun(dir)
 	if err != nil {
-		return nil, false, err
+		return o, err
 	}
 	if data == "" {
 		data = algorithm.Data.Of(c)
 	}
 	set, err := experiment.OpenData(ctx, c, data, progress)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded) {
-		return nil, false, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
+		return o, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
 	}
 	if err != nil {
-		return nil, false, err
+		return o, err
 	}
 	if set.Digest != m.DataDigest {
-		return nil, false, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+		return o, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
 	}
-	split, held, err := experiment.SplitOf(c, set)
-	if err != nil {
-		return nil, true, err
+	o.same = true
+	if o.parts, o.held, err = experiment.SplitOf(c, set); err != nil {
+		return o, err
 	}
-	if split.Digest != m.SplitDigest {
-		return nil, true, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
-			ErrOtherData, m.Data, m.SplitDigest, version.Get(), split.Digest)
+	if o.parts.Digest != m.SplitDigest {
+		return o, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
+			ErrOtherData, m.Data, m.SplitDigest, version.Get(), o.parts.Digest)
 	}
-	r = &Recommender{Config: c, Data: set, train: split.Train.ByUser(), dir: dir}
-	if held != nil {
-		r.train = known(held).ByUser()
+	r := &Recommender{Config: c, Data: set, train: o.parts.Train.ByUser(), dir: dir}
+	if o.held != nil {
+		r.train = known(o.held).ByUser()
 	} else {
-		r.test = split.Test.ByUser()
+		r.test = o.parts.Test.ByUser()
 	}
 	if err = r.load(dir); err != nil {
-		return nil, true, fmt.Errorf("%s: %w", dir, err)
+		return o, fmt.Errorf("%s: %w", dir, err)
 	}
-	return r, true, nil
+	o.Recommender = r
+	return o, nil
 }
 
 // EachError calls hear with the error of each prediction of a test rating, in stars, user by user;

@@ -22,15 +22,11 @@ type Tested struct {
 
 // OpenTested opens the folder of a finished run, as [OpenRun] does, with its test.
 func OpenTested(ctx context.Context, dir string) (*Tested, error) {
-	r, err := OpenRun(ctx, dir, "", nil)
+	r, err := openRun(ctx, dir, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	parts, held, err := experiment.SplitOf(r.Config, r.Data)
-	if err != nil {
-		return nil, err
-	}
-	return &Tested{Recommender: r, test: eval.NewTest(parts, held, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
+	return &Tested{Recommender: r.Recommender, test: eval.NewTest(r.parts, r.held, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
 }
 
 // lists says which lists the run measures, and asks for k items of each.
