@@ -35,7 +35,7 @@ func (c Config) With(settings []Setting) (Config, error) {
 	var errs []error
 	for _, s := range settings {
 		if err := c.Set(s.Key, s.Value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Origin, err))
+			errs = append(errs, keyed{s.Key, fmt.Errorf("%s: %w", s.Origin, err)})
 		}
 		origins[s.Key] = s.Origin
 	}
@@ -47,9 +47,43 @@ func (c Config) With(settings []Setting) (Config, error) {
 		if origin == "" {
 			origin = p.Key.Name
 		}
-		errs = append(errs, fmt.Errorf("%s: %s", origin, p.Reason))
+		errs = append(errs, keyed{p.Key.Name, fmt.Errorf("%s: %s", origin, p.Reason)})
 	}
 	return c, Wrap(errors.Join(errs...))
+}
+
+// keyed is an error with the name of the key that it is about.
+type keyed struct {
+	key string
+	error
+}
+
+func (e keyed) Unwrap() error { return e.error }
+
+// KeysOf returns the names of the keys that an error is about, each once, in the order of the message.
+// Settings that [Resolve] refuses and a [Problem] name their keys.
+func KeysOf(err error) []string {
+	var names []string
+	add := func(list ...string) {
+		for _, name := range list {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	switch e := err.(type) {
+	case keyed:
+		add(e.key)
+	case Problem:
+		add(e.Key.Name)
+	case interface{ Unwrap() []error }:
+		for _, x := range e.Unwrap() {
+			add(KeysOf(x)...)
+		}
+	case interface{ Unwrap() error }:
+		add(KeysOf(e.Unwrap())...)
+	}
+	return names
 }
 
 // ResolveMap is [Resolve] of keys and their values. A problem's place is the name of its key.

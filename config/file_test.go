@@ -2,9 +2,11 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,5 +120,23 @@ func TestReadFileOrigins(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+// An error names the keys that it is about, through whatever wraps it.
+func TestKeysOf(t *testing.T) {
+	_, err := config.ResolveMap(map[string]string{"test.kind": "x", "no.such.key": "1"})
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"refused":    {fmt.Errorf("here: %w", err), []string{"no.such.key", "test.kind"}},
+		"joined":     {errors.Join(errors.New("other"), config.Refuse([]config.Problem{{Key: config.Keys()[0]}, {Key: config.Keys()[0]}})), []string{config.Keys()[0].Name}},
+		"none":       {errors.New("other"), nil},
+		"no message": {nil, nil},
+	} {
+		if got := config.KeysOf(c.err); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

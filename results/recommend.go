@@ -59,18 +59,57 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	return r.list(scores, rated, n), nil
 }
 
+// PredictPairs returns the prediction for each pair of a user and an item, in the unit of [Recommendation]. nil
+// stands for a user or an item that the run does not have, and for an item of which the model knows nothing. Users are as
+// the run left them.
+func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
+	if r.own != nil || r.saved.Score == nil {
+		return nil, fmt.Errorf("%w: pairs are predicted for users as the run left them, on the run's own data", ErrNotOwn)
+	}
+	list := make([]*float64, len(users))
+	item := indexOf(r.Data.ItemIDs)
+	scores := make([]float64, r.Data.Items)
+	for user, pairs := range grouped(users) {
+		u := slices.Index(r.Data.UserIDs, user)
+		if u < 0 {
+			continue
+		}
+		r.saved.Score(u, scores)
+		for _, k := range pairs {
+			if j, ok := item[items[k]]; ok && !math.IsNaN(scores[j]) {
+				x := r.shown(scores[j])
+				list[k] = &x
+			}
+		}
+	}
+	return list, nil
+}
+
+// grouped returns the positions of each text in a list.
+func grouped(list []string) map[string][]int {
+	at := make(map[string][]int)
+	for k, text := range list {
+		at[text] = append(at[text], k)
+	}
+	return at
+}
+
+// shown returns a score as it is printed: a rating is taken to the scale of the data.
+func (r *Recommender) shown(score float64) float64 {
+	if r.Stars() {
+		return min(max(score, r.Data.Min), r.Data.Max) - r.Data.Shift
+	}
+	return score
+}
+
 // list returns the n items with the highest scores, without those rated.
 func (r *Recommender) list(scores []float64, rated []int32, n int) []Recommendation {
 	var list []Recommendation
 	for _, j := range eval.Top(scores, n, rated) {
-		predicted := scores[j]
-		if math.IsNaN(predicted) { // the model knows nothing of this item and the items after it
+		if math.IsNaN(scores[j]) { // the model knows nothing of this item and the items after it
 			break
 		}
-		if r.Stars() {
-			predicted = min(max(predicted, r.Data.Min), r.Data.Max) - r.Data.Shift
-		}
-		list = append(list, Recommendation{itemOf(r.Data, int(j)), predicted})
+		list = append(list, Recommendation{itemOf(r.Data, int(j)), r.shown(scores[j])})
 	}
 	return list
 }

@@ -22,6 +22,7 @@ const mostSent = 1 << 20
 //
 //	GET /recommend?user=ID&top=10     {"user", "by", "ratings", "unknown_items", "items": [{"id", "title", "predicted", ...}]}
 //	POST /recommend                   the same, by the ratings in the body
+//	POST /predict                     {"predicted": [4.1, null, ...]}, by the pairs in the body
 //	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}
 //	GET /health                       {"status": "ok", "algorithm", "data", "users", "items"}
 //
@@ -29,6 +30,9 @@ const mostSent = 1 << 20
 // left out. The user is fitted to the released items, and nothing of the ratings is kept. "by" says
 // what a list rests on: see [Source]. A user without ratings gets the popular items if the model says
 // which these are, and so does a user that the run does not know.
+//
+// The body of a POST /predict is {"user": [ID, ...], "item": [ID, ...]}, of one length. null answers a pair that the model
+// cannot predict.
 //
 // An error is {"error": TEXT}. The status is 400 for a wrong request, 404 for a user or an item that is not in
 // the run, and 409 for a title that may name several items. It is 413 for a long body, and 422 for a request that
@@ -59,6 +63,28 @@ func Handler(r *Recommender) http.Handler {
 		}
 		list, basis, err := r.AnswerTo(x.User, x.Ratings, x.Top)
 		recommended(w, x.User, list, basis, err)
+	})
+	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, q *http.Request) {
+		var x struct {
+			User []string `json:"user"`
+			Item []string `json:"item"`
+		}
+		code, err := body(w, q, &x, `{"user": [ID], "item": [ID]}`)
+		if err == nil && len(x.User) != len(x.Item) {
+			code, err = http.StatusBadRequest, fmt.Errorf("%d users and %d items; a pair needs one of each", len(x.User), len(x.Item))
+		}
+		if err != nil {
+			answer(w, code, problem{err.Error()})
+			return
+		}
+		list, err := r.PredictPairs(x.User, x.Item)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		answer(w, http.StatusOK, struct {
+			Predicted []*float64 `json:"predicted"`
+		}{list})
 	})
 	mux.HandleFunc("GET /similar", func(w http.ResponseWriter, q *http.Request) {
 		text := q.FormValue("item")
@@ -92,7 +118,7 @@ func Handler(r *Recommender) http.Handler {
 		answer(w, http.StatusOK, map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
-		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend by GET and POST, and /similar and /health by GET"})
+		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
 	})
 	return mux
 }
@@ -120,9 +146,19 @@ type request struct {
 // sent reads the body of a POST. An error comes with the status of the answer.
 func sent(w http.ResponseWriter, q *http.Request) (x request, code int, err error) {
 	x.Top = 10
+	code, err = body(w, q, &x, `{"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}]}`)
+	if err == nil && (x.Top < 1 || x.Top > mostAsked) {
+		return x, http.StatusBadRequest, fmt.Errorf("top %d: a whole number from 1 to %d is needed", x.Top, mostAsked)
+	}
+	return x, code, err
+}
+
+// body reads the body of a POST into to. An error comes with the status of the answer, and says what form the body
+// must have.
+func body(w http.ResponseWriter, q *http.Request, to any, form string) (code int, err error) {
 	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, mostSent))
 	d.DisallowUnknownFields()
-	if err = d.Decode(&x); err == nil {
+	if err = d.Decode(to); err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("something follows its end")
 		}
@@ -130,13 +166,11 @@ func sent(w http.ResponseWriter, q *http.Request) (x request, code int, err erro
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return x, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", mostSent)
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", mostSent)
 	case err != nil:
-		return x, http.StatusBadRequest, fmt.Errorf(`the body must be {"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}]}: %w`, err)
-	case x.Top < 1 || x.Top > mostAsked:
-		return x, http.StatusBadRequest, fmt.Errorf("top %d: a whole number from 1 to %d is needed", x.Top, mostAsked)
+		return http.StatusBadRequest, fmt.Errorf("the body must be %s: %w", form, err)
 	}
-	return x, http.StatusOK, nil
+	return http.StatusOK, nil
 }
 
 // recommended answers with a list, or with the error.

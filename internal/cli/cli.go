@@ -42,6 +42,8 @@ type Program struct {
 	Values func() map[string][]string
 	// Hint, if set, returns what to do about a call that cannot be parsed; "" if it does not know.
 	Hint func(err error) string
+	// Keys, if set, returns the settings that an error is about, which an error in JSON names.
+	Keys func(err error) []string
 	// Interrupt makes the reported error of an ended context from the error that the end caused.
 	Interrupt func(error) error
 	// Bind returns the arguments of the methods Run of commands. It is called when the arguments
@@ -189,7 +191,15 @@ func (p Program) report(w io.Writer, err error, asJSON bool) int {
 		code = Misuse
 	}
 	if asJSON {
-		b, failed := json.Marshal(map[string]any{"error": err.Error(), "exit": code})
+		var keys []string
+		if p.Keys != nil {
+			keys = p.Keys(err)
+		}
+		b, failed := json.Marshal(struct {
+			Error string   `json:"error"`
+			Exit  int      `json:"exit"`
+			Keys  []string `json:"keys,omitempty"`
+		}{err.Error(), code, keys})
 		if failed == nil {
 			fmt.Fprintf(w, "%s\n", b) //nolint:errcheck // nobody is left to tell when stderr fails
 			return code

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -16,44 +17,84 @@ import (
 
 // explainCmd is fedsim explain.
 type explainCmd struct {
-	Name string `arg:"" help:"An algorithm or a key: ssp-c, epsilon, split.test."`
+	Name   string `arg:"" help:"An algorithm or a key: ssp-c, epsilon, split.test."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// explained is the explanation of an algorithm or a key. Facts are in the order in which they are printed.
+type explained struct {
+	Name  string
+	Help  string
+	Facts []fact
+}
+
+// fact is a line of an explanation. A list, if it is one, is text with commas between for people.
+type fact struct {
+	name, text string
+	list       []string
+}
+
+// Print prints the explanation, wrapped to the width of the writer.
+func (e explained) Print(w io.Writer) error {
+	width := screen.Width(w)
+	var b strings.Builder
+	b.WriteString(e.Name + "\n" + screen.Wrapped(e.Help, "  ", width) + "\n")
+	for _, f := range e.Facts {
+		b.WriteString(screen.Wrapped(f.name+": "+f.text, "  ", width))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// MarshalJSON makes one object: the name, the help and each fact by its name.
+func (e explained) MarshalJSON() ([]byte, error) {
+	all := map[string]any{"name": e.Name, "help": e.Help}
+	for _, f := range e.Facts {
+		if all[f.name] = f.text; f.list != nil {
+			all[f.name] = f.list
+		}
+	}
+	return json.Marshal(all)
+}
+
+func (e *explained) row(name, text string) { e.Facts = append(e.Facts, fact{name: name, text: text}) }
+
+func (e *explained) list(name string, list []string) {
+	e.Facts = append(e.Facts, fact{name: name, text: strings.Join(list, ", "), list: list})
 }
 
 // Run prints what an algorithm or a key does.
 func (c *explainCmd) Run(s streams) error {
 	name := strings.TrimLeft(c.Name, "-")
 	if k := config.Find(strings.ToLower(name)); k != nil {
-		return explainKey(s.out, k)
+		return printAs(s.out, c.Format, explainKey(k))
 	}
 	a, err := algorithmNamed(name)
 	if err != nil {
 		return cli.Misusef("%q is neither an algorithm nor a key; keys with similar names: %s; algorithms: %s",
 			name, strings.Join(config.Nearest(name)[:3], ", "), strings.Join(algorithm.Names(), ", "))
 	}
-	return explainAlgorithm(s.out, a.About())
+	return printAs(s.out, c.Format, explainAlgorithm(a.About()))
 }
 
-func explainKey(w io.Writer, k *config.Key) error {
-	var b strings.Builder
-	width := screen.Width(w)
-	b.WriteString(k.Name + "\n" + screen.Wrapped(k.Help, "  ", width) + "\n")
-	row := func(name, text string) { b.WriteString(screen.Wrapped(name+": "+text, "  ", width)) }
-	row("values", k.Values())
-	row("default", k.Standard())
+func explainKey(k *config.Key) explained {
+	e := explained{Name: k.Name, Help: k.Help}
+	e.row("values", k.Values())
+	e.row("default", k.Standard())
 	if k.Flag {
-		row("flag", "--"+k.Name)
+		e.row("flag", "--"+k.Name)
 	} else {
-		row("flag", "--set "+k.Name+"=VALUE")
+		e.row("flag", "--set "+k.Name+"=VALUE")
 	}
 	switch k.Scope {
 	case config.Simulated:
-		row("where", "in simulations only")
+		e.row("where", "in simulations only")
 	case config.Deployed:
-		row("where", "in deployments only; all parties agree on the value")
+		e.row("where", "in deployments only; all parties agree on the value")
 	case config.Own:
-		row("where", "each process has its own value")
+		e.row("where", "each process has its own value")
 	default:
-		row("where", "in simulations and deployments; all parties agree on the value")
+		e.row("where", "in simulations and deployments; all parties agree on the value")
 	}
 	var with []string
 	for _, name := range algorithm.Names() {
@@ -62,31 +103,27 @@ func explainKey(w io.Writer, k *config.Key) error {
 		}
 	}
 	if len(with) == len(algorithm.Names()) {
-		row("algorithms", "all")
+		e.row("algorithms", "all")
 	} else {
-		row("algorithms", strings.Join(with, ", "))
+		e.list("algorithms", with)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return e
 }
 
-func explainAlgorithm(w io.Writer, a *algorithm.About) error {
-	var b strings.Builder
-	width := screen.Width(w)
-	b.WriteString(a.Name + "\n" + screen.Wrapped(a.Help, "  ", width) + "\n")
-	row := func(name, text string) { b.WriteString(screen.Wrapped(name+": "+text, "  ", width)) }
+func explainAlgorithm(a *algorithm.About) explained {
+	e := explained{Name: a.Name, Help: a.Help}
 	if a.Paper != "" {
-		row("source", a.Paper)
+		e.row("source", a.Paper)
 	}
-	row("clients", a.Clients.String())
+	e.row("clients", a.Clients.String())
 	if a.Private {
 		units := make([]string, len(a.Units))
 		for i, u := range a.Units {
 			units[i] = map[dp.Unit]string{dp.User: "all ratings of a user", dp.Rating: "one rating", dp.Example: "one example"}[u]
 		}
-		row("protects", strings.Join(units, " or ")+", by "+a.Noise.String())
+		e.row("protects", strings.Join(units, " or ")+", by "+a.Noise.String())
 	} else {
-		row("protects", "nothing: it adds no noise")
+		e.row("protects", "nothing: it adds no noise")
 	}
 	var c config.Config
 	algorithm.Name.Set(&c, a.Name)
@@ -95,7 +132,7 @@ func explainAlgorithm(w io.Writer, a *algorithm.About) error {
 		of   func(config.Config) float64
 	}{{"rounds", a.Rounds}, {"rank", a.Rank}} {
 		if x.of != nil && !math.IsNaN(x.of(c)) {
-			row(x.name, fmt.Sprintf("%v unless the settings or the data ask for another number", x.of(c)))
+			e.row(x.name, fmt.Sprintf("%v unless the settings or the data ask for another number", x.of(c)))
 		}
 	}
 	used := make([]string, 0, len(a.Keys))
@@ -103,9 +140,8 @@ func explainAlgorithm(w io.Writer, a *algorithm.About) error {
 		used = append(used, k.Name)
 	}
 	slices.Sort(used)
-	row("keys", strings.Join(used, ", "))
-	row("try", "fedsim run --algorithm "+a.Name)
-	row("more", "fedsim keys --algorithm "+a.Name)
-	_, err := io.WriteString(w, b.String())
-	return err
+	e.list("keys", used)
+	e.row("try", "fedsim run --algorithm "+a.Name)
+	e.row("more", "fedsim keys --algorithm "+a.Name)
+	return e
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ type sweepCmd struct {
 	Out    string `default:"runs/sweep" placeholder:"DIR" help:"Folder of the sweep. Runs that are finished in it are not run again."`
 	Jobs   int    `placeholder:"N" help:"Runs at a time. Default: one for each core, 100 of a cluster."`
 	DryRun bool   `help:"List the runs, and stop."`
+	Format string `enum:"table,jsonl" default:"table" help:"How to print: table; or jsonl, how far it is as it comes, then the runs and what failed, each a line of JSON with what it is as event."`
 
 	On      string `enum:"local,slurm,kubernetes" default:"local" help:"Where runs are run: local (processes of this machine), slurm (a job array) or kubernetes (an Indexed Job)."`
 	Print   bool   `help:"Print what slurm or kubernetes would be given, and stop."`
@@ -51,6 +53,9 @@ type sweepCmd struct {
 
 // Run implements fedsim sweep.
 func (c *sweepCmd) Run(ctx context.Context, s streams) error {
+	if c.Format == "jsonl" && (c.Preset != "" || c.DryRun || c.On != "local") {
+		return cli.Misusef("--format jsonl is for runs on this machine; leave out --preset, --dry-run and --on")
+	}
 	if c.Preset != "" {
 		return c.presets(ctx, s)
 	}
@@ -124,6 +129,12 @@ func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]swe
 	if jobs <= 0 {
 		jobs = cores
 	}
+	if c.Format == "jsonl" {
+		e := events{s.out}
+		e.Start("runs", len(f.Runs))
+		r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs), Progress: func(x sweep.Progress) { e.Step(x.Finished + x.Failed) }}
+		return r.Run(ctx, f)
+	}
 	p := newProgress(s.err)
 	defer p.Clear()
 	p.Start("runs", len(f.Runs))
@@ -143,8 +154,46 @@ func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]swe
 	return r.Run(ctx, f)
 }
 
+// swept is what came of a sweep, as a line of JSON.
+type swept struct {
+	Event  string      `json:"event"`
+	Folder string      `json:"folder"`
+	Runs   []sweptRun  `json:"runs"`
+	Failed []sweptFail `json:"failed"`
+}
+
+// sweptRun is a finished run: its folder, and the settings in which the runs differ.
+type sweptRun struct {
+	Results string            `json:"results"`
+	Varied  map[string]string `json:"varied"`
+}
+
+// sweptFail is a run that failed: why, and the file with its output.
+type sweptFail struct {
+	Run   string `json:"run"`
+	Error string `json:"error"`
+	Log   string `json:"log"`
+}
+
+// printLine prints what came of a sweep as a line of JSON.
+func printLine(w io.Writer, f *sweep.Folder, failures []sweep.Failure) error {
+	line := swept{Event: "sweep", Folder: f.Path, Runs: []sweptRun{}, Failed: []sweptFail{}}
+	for _, r := range f.Runs {
+		if f.Finished(r) {
+			line.Runs = append(line.Runs, sweptRun{filepath.Join(f.Path, r.Name), r.Varied})
+		}
+	}
+	for _, x := range failures {
+		line.Failed = append(line.Failed, sweptFail{x.Run.Name, x.Err.Error(), x.Log})
+	}
+	return json.NewEncoder(w).Encode(line)
+}
+
 // conclude prints what came of it.
 func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure) error {
+	if c.Format == "jsonl" {
+		return errors.Join(printLine(s.out, f, failures), failed(f, failures))
+	}
 	if len(failures) < len(f.Runs) {
 		runs, err := study.Load(s.warn, folders(f)...)
 		if err != nil {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/dataset/split"
@@ -96,6 +99,21 @@ func TestServeIsForThisMachine(t *testing.T) {
 	}
 }
 
+// post sends a body and returns the answer.
+func post(t *testing.T, h http.Handler, url string, body any, want int) (answer map[string]any) {
+	t.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, url, bytes.NewReader(b)))
+	if err = json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != want {
+		t.Fatalf("%s: %d %s, want %d; %v", url, w.Code, w.Body, want, err)
+	}
+	return answer
+}
+
 // TestHandler checks that answers equal the results of Recommend and Similar, and that errors name the fault.
 func TestHandler(t *testing.T) {
 	r, err := results.OpenRun(t.Context(), served(t), "", nil)
@@ -125,6 +143,15 @@ func TestHandler(t *testing.T) {
 	for i, x := range items {
 		if x := x.(map[string]any); x["id"] != list[i].ID || x["predicted"] != list[i].Predicted {
 			t.Errorf("item %d is %v, want %+v", i, x, list[i])
+		}
+	}
+	predicted := post(t, h, "/predict", map[string][]string{"user": {user, "nobody", user, user}, "item": {list[1].ID, list[1].ID, "nothing", list[0].ID}}, http.StatusOK)
+	if diff := cmp.Diff([]any{list[1].Predicted, nil, nil, list[0].Predicted}, predicted["predicted"]); diff != "" {
+		t.Errorf("pairs (-want +got):\n%s", diff)
+	}
+	for _, bad := range []any{map[string][]string{"user": {user}}, map[string]int{"user": 3}, "text"} {
+		if body := post(t, h, "/predict", bad, http.StatusBadRequest); body["error"] == "" {
+			t.Errorf("%v: %v", bad, body)
 		}
 	}
 	if body := get("GET", "/similar?item="+r.Data.ItemIDs[0], http.StatusOK); len(body["items"].([]any)) != 10 || body["item"].(map[string]any)["id"] != r.Data.ItemIDs[0] {
