@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -155,8 +156,10 @@ func messagesOf(files *token.FileSet, f *ast.File, rel string) *text {
 				return true
 			}
 			if isMessage(s) {
-				t.add(sentence(strings.Join(strings.Fields(s), " ")), files.Position(n.Pos()).Line)
-				t.add("", 0)
+				for part := range parts(s) {
+					t.add(sentence(part), files.Position(n.Pos()).Line)
+					t.add("", 0)
+				}
 			}
 			return false
 		default:
@@ -165,6 +168,20 @@ func messagesOf(files *token.FileSet, f *ast.File, rel string) *text {
 	})
 	return t
 }
+
+// parts returns the paragraphs of a message, each in one line. An indented line, as in a list of commands, stands alone.
+func parts(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, p := range breaks.Split(s, -1) {
+			if p = strings.Join(strings.Fields(p), " "); p != "" && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// breaks ends a paragraph: an empty line, or a line break before an indented line.
+var breaks = regexp.MustCompile(`\n\s*\n|\n[ \t]+`)
 
 // verb is a format verb, with its flags.
 var verb = regexp.MustCompile(`%[-+# 0-9.*]*[a-zA-Z]`)
@@ -202,10 +219,11 @@ func joined(e ast.Expr) (string, bool) {
 var (
 	word   = regexp.MustCompile(`[A-Za-z]{2,}`)
 	markup = regexp.MustCompile(`</|/>|\{\{|\$\{|\\[dws]|;\s*$|[{}]\s*$`)
+	call   = regexp.MustCompile(`^(fedsim|fednode)( [a-z-]+){1,2} \S*[./=-]\S*( .*)?[^.]$`)
 )
 
-// isMessage reports whether a person reads a string as a sentence: it has four words, and is no markup, style sheet, script
-// or pattern.
+// isMessage reports whether a person reads a string as a sentence: it has four words, and is no markup, style sheet, script,
+// pattern or call of a command.
 func isMessage(s string) bool {
-	return strings.Count(strings.TrimSpace(s), " ") >= 3 && len(word.FindAllString(s, 4)) == 4 && !markup.MatchString(s)
+	return strings.Count(strings.TrimSpace(s), " ") >= 3 && len(word.FindAllString(s, 4)) == 4 && !markup.MatchString(s) && !call.MatchString(s)
 }

@@ -1,24 +1,20 @@
 // Words checks the English of comments, messages and pages by the rules in .vale/styles:
 //
-//	go run -C tools ./words [-list PREFIX] [-update]
+//	go run -C tools ./words [PREFIX]
 //
-// It fails when a folder has more alerts than left.txt allows it, or when sentences are
-// longer than the limits of this program. With -list it prints the alerts of the files whose
-// paths begin with the prefix. With -update it lowers the numbers in left.txt.
+// It prints the alerts of the files whose paths begin with the prefix, of all files by default.
+// It fails if there is an alert, or if sentences are longer than the limits of this program.
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
-	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,15 +29,13 @@ type alert struct {
 
 func main() {
 	log.SetFlags(0)
-	prefix := flag.String("list", "", "print the alerts of files whose paths begin with `PREFIX`; . for all")
-	update := flag.Bool("update", false, "lower the numbers in left.txt to what is found")
 	flag.Parse()
-	if err := run("..", filepath.Join("words", "left.txt"), *prefix, *update); err != nil {
+	if err := run("..", flag.Arg(0)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(root, left, prefix string, update bool) error {
+func run(root, prefix string) error {
 	texts, err := extract(root)
 	if err != nil {
 		return err
@@ -50,22 +44,22 @@ func run(root, left, prefix string, update bool) error {
 	if err != nil {
 		return err
 	}
-	found := make(map[string]int)
 	for _, a := range alerts {
-		found[path.Dir(a.file)]++
-		if prefix != "" && (prefix == "." || strings.HasPrefix(a.file, prefix)) {
+		if strings.HasPrefix(a.file, prefix) {
 			fmt.Printf("%s:%d: %s (%s)\n", a.file, a.line, a.message, a.rule)
 		}
 	}
-	var tooLong error
+	var failed error
 	for _, k := range []kind{comments, messages, pages} {
 		l := measure(k, texts)
 		if fmt.Println(l); l.long*20 > l.sentences {
-			tooLong = errors.Join(tooLong, fmt.Errorf("%s: more than 5%% of the sentences are too long", k))
+			failed = errors.Join(failed, fmt.Errorf("%s: more than 5%% of the sentences are too long", k))
 		}
 	}
-	fmt.Printf("%d alerts\n", len(alerts))
-	return errors.Join(tooLong, compare(found, left, update))
+	if len(alerts) > 0 {
+		failed = errors.Join(failed, fmt.Errorf("%d alerts", len(alerts)))
+	}
+	return failed
 }
 
 // check has Vale read the texts, in a temporary folder that mirrors the module.
@@ -118,45 +112,4 @@ func check(root string, texts []*text) ([]alert, error) {
 		return a.line - b.line
 	})
 	return list, nil
-}
-
-// compare returns an error if a folder has more alerts than the file allows it.
-func compare(found map[string]int, file string, update bool) error {
-	allowed, err := readLeft(file)
-	if err != nil {
-		return err
-	}
-	var more []error
-	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		if n := found[dir]; n > allowed[dir] {
-			more = append(more, fmt.Errorf("%s: %d alerts, %d are allowed: go run -C tools ./words -list %s", dir, n, allowed[dir], dir))
-		}
-	}
-	if len(more) > 0 || !update {
-		return errors.Join(more...)
-	}
-	var b bytes.Buffer
-	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		fmt.Fprintln(&b, dir, found[dir])
-	}
-	return os.WriteFile(file, b.Bytes(), 0o644)
-}
-
-// readLeft reads how many alerts each folder may still have.
-func readLeft(file string) (map[string]int, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	allowed := make(map[string]int)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		dir, count, ok := strings.Cut(lines.Text(), " ")
-		n, failed := strconv.Atoi(count)
-		if !ok || failed != nil {
-			return nil, fmt.Errorf("%s: %q is no folder and number", file, lines.Text())
-		}
-		allowed[dir] = n
-	}
-	return allowed, nil
 }

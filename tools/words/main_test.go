@@ -54,14 +54,15 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Strings are messages if they have four words; added strings are one; test files have none.
+// Strings are messages if they have four words; added strings are one; indented lines stand alone; calls of a command and test files have none.
 func TestMessages(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.go")
-	source := "package p\n\nimport \"fmt\"\n\nvar a = fmt.Errorf(\"four words are \" +\n\t\"a message %d\", 1)\nvar b = \"too few\"\nvar c = `<p>some words in markup</p>`\n"
+	source := "package p\n\nimport \"fmt\"\n\nvar a = fmt.Errorf(\"four words are \" +\n\t\"a message %d\", 1)\nvar b = \"too few\"\nvar c = `<p>some words in markup</p>`\n" +
+		"var d = \"fedsim data ids ratings.csv --of items\"\nvar e = `First\nsteps:\n  run it now\n`\n"
 	if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"a.go": "Four words are a message %s.", "a_test.go": ""} {
+	for file, want := range map[string]string{"a.go": "Four words are a message %s.|First steps:.|Run it now.", "a_test.go": ""} {
 		found, err := ofGo(name, file)
 		if err != nil {
 			t.Fatal(err)
