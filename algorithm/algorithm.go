@@ -382,7 +382,7 @@ func NonPrivate(s *Setup, vary func(*config.Config)) Baseline {
 	if b.Itself {
 		return b
 	}
-	b.Note = "the same algorithm without noise, at the learning rate for that"
+	b.Note = "this algorithm without noise (own learning rate)"
 	b.Vary = func(c *config.Config) {
 		Epsilon.Set(c, math.Inf(1))
 		Noise.Set(c, "none")

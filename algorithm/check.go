@@ -26,7 +26,7 @@ var noiseForms = map[NoiseForm]struct {
 	LabelNoise:       {[]string{"labels"}, []dp.Accountant{dp.Pure}, dp.Pure, "labels are randomised once, and epsilon needs no delta"},
 	LabelStepNoise:   {[]string{"labels"}, []dp.Accountant{dp.PLD}, dp.PLD, "labels are randomised once, and steps are noised"},
 	StepNoise:        {[]string{"steps"}, []dp.Accountant{dp.RDP, dp.PLD, dp.Best}, dp.PLD, "steps on samples of examples are noised"},
-	ResponseNoise:    {[]string{"response"}, []dp.Accountant{dp.Shuffling}, dp.Shuffling, "users randomise what they send, and somebody shuffles it"},
+	ResponseNoise:    {[]string{"response"}, []dp.Accountant{dp.Shuffling}, dp.Shuffling, "users randomise what they send, and a shuffler mixes it"},
 }
 
 func checkEpsilon(c config.Config) string {
@@ -99,7 +99,7 @@ func checkSecagg(c config.Config) string {
 	case kind == "real" && about.Clients == Nobody:
 		return fmt.Sprintf("%s has all ratings in one place and sums nothing", about.Name)
 	case kind == "real" && SingleOrganisation(c):
-		return "a party that is alone has nobody to hide among; its plain sum is secagg none"
+		return "a single party has no other party to hide among; use secagg none, the plain sum"
 	default:
 		return ""
 	}
@@ -227,16 +227,16 @@ func Deployed(c config.Config) (config.Config, error) {
 	case about.Clients == Nobody:
 		bad(Name.Key, fmt.Sprintf("%s has all ratings in one place; there is nothing to deploy", about.Name))
 	case SingleOrganisation(c):
-		bad(Parties.Key, "a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2")
+		bad(Parties.Key, "a single party has no other party to hide among, and needs no deployment; give at least 2")
 	}
 	if Noise.Is(c, "replace") {
 		bad(Noise.Key, "replaced noise shows every sum twice, and is there for comparison only; use split")
 	}
 	if !SplitTestFile.Is(c, "") {
-		bad(SplitTestFile.Key, "nobody measures in a deployment; each party leaves out of its data what it does not want trained on")
+		bad(SplitTestFile.Key, "a deployment does not measure; each party leaves out of its data what it does not want trained on")
 	}
 	if anyPublic(c) {
-		bad(PublicUsers.Key, "nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it")
+		bad(PublicUsers.Key, "no role of a deployment has all users' ratings, so none can take some out. Do not invite these users, and name a file of what they gave in features, which are public: fedsim data raters writes it")
 	}
 	if len(list) == 0 {
 		list = c.Problems()
@@ -253,11 +253,11 @@ func simulated() []*config.Key { return Scoped(config.Simulated) }
 func DeploymentWarnings(c config.Config) []string {
 	var list []string
 	if !Mode.Is(c, graph.Active.String()) {
-		list = append(list, "mode semi-honest trusts the aggregator not to lie in rosters: one that shows a client nothing but keys of its own learns that client's contribution; "+
-			"with mode: active clients sign their keys and check them")
+		list = append(list, "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. "+
+			"With mode active, clients sign their keys and check them")
 	}
 	if Secagg.Is(c, "ideal") {
-		list = append(list, "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real")
+		list = append(list, "secagg ideal is for simulations, where the adder is trusted; a deployment needs secagg real")
 	}
 	if NoiseDraw.Is(c, "sum") && !Of(c).About().Clients.Organisations() {
 		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")

@@ -24,10 +24,10 @@ var simulationOnly = []string{
 	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "eval.negatives=9", "statistics.items-file=items.txt",
 }
 
-const idealWarning = "secagg ideal is for simulations, where somebody is trusted with adding up: in a deployment sums are real"
+const idealWarning = "secagg ideal is for simulations, where the adder is trusted; a deployment needs secagg real"
 
-const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: one that shows a client nothing but keys of its own learns that client's contribution; " +
-	"with mode: active clients sign their keys and check them"
+const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. " +
+	"With mode active, clients sign their keys and check them"
 
 // Deployed or simulated, a setting that has no effect is called out, once.
 func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
@@ -125,13 +125,13 @@ func TestDeployed(t *testing.T) {
 
 func TestDeployedRefuses(t *testing.T) {
 	for settings, want := range map[string]string{
-		"split.test-file=t.csv":            "split.test-file: nobody measures in a deployment; each party leaves out of its data what it does not want trained on",
-		"algorithm=dp-cmf public-users=10": "public-users: nobody has all users' ratings in a deployment, to take some out; do not invite these users, and name a file of what they gave in features, which is public: fedsim data raters writes it",
+		"split.test-file=t.csv":            "split.test-file: a deployment does not measure; each party leaves out of its data what it does not want trained on",
+		"algorithm=dp-cmf public-users=10": "public-users: no role of a deployment has all users' ratings, so none can take some out. Do not invite these users, and name a file of what they gave in features, which are public: fedsim data raters writes it",
 		"algorithm=sgd-mf":                 "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
 		"noise=replace":                    "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
-		"algorithm=vfl-sgdmf parties=1":    "parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
+		"algorithm=vfl-sgdmf parties=1":    "parties: a single party has no other party to hide among, and needs no deployment; give at least 2",
 		"algorithm=hfl-sgdmf parties=1 secagg=none": "secagg: none is a plain sum, which shows what is in it; the sums of a deployment are real\n" +
-			"parties: a party that is alone has nobody to hide among, and needs no deployment; there must be at least 2",
+			"parties: a single party has no other party to hide among, and needs no deployment; give at least 2",
 	} {
 		c, err := config.Resolve(set(settings))
 		if err != nil {

@@ -42,14 +42,14 @@ func declareRun() {
 		Name: "algorithm", Kind: config.Word, Flag: true, Placeholder: "NAME", Blocking: true,
 		Only: runnable,
 		// The default is the algorithm that says so of itself: see [Register].
-		Help: "How to train. The table of algorithms in the documentation says who the clients of each are.",
+		Help: "Algorithm to train with; fedsim explain NAME describes it. docs/algorithms.md compares all.",
 	})
 	Data = config.DeclareText(config.Key{
 		// Needs no download. At MovieLens 1M's shape, 6,040 users cooperate. With the few
 		// hundred users of a small set, the noise of any ε below 100 drowns what they could
 		// learn about thousands of items.
 		Name: "data", Kind: config.Text, Default: "synthetic", Scope: config.Own, Flag: true, Placeholder: "DATA",
-		Help: "synthetic[:small|:ml-1m|:ml-10m] or another shape that fedsim data list names, a folder, zip archive or file of ratings, - for one that is piped in, or the name of a set that fedsim data get has downloaded. synthetic is synthetic:ml-1m.",
+		Help: "Ratings to train on: a folder, archive or file of ratings, or - to read standard input. Also a set by its name (fedsim data get downloads it) or generated ratings, synthetic[:small|:ml-1m|:ml-10m]. synthetic is synthetic:ml-1m; fedsim data list names all.",
 	})
 
 	Epsilon = config.DeclareNumber(config.Key{
@@ -70,14 +70,14 @@ func declareRun() {
 	})
 	Unit = config.DeclareText(config.Key{
 		Name: "unit", Kind: config.Word, Default: "auto", Auto: "user; rating where parties see single ratings only; example where features are public and labels are not", Words: []string{string(dp.User), string(dp.Rating), string(dp.Example)},
-		Flag: true, Placeholder: "UNIT", Help: "What is protected: all ratings of a user, one rating, or the label of one example, whose features are public.",
+		Flag: true, Placeholder: "UNIT", Help: "Unit of privacy: all ratings of a user, one rating, or the label of one example whose features are public.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string { return string(Of(c).About().Units[0]) },
 		Check:      checkUnit,
 	})
 	Accountant = config.DeclareText(config.Key{
 		Name: "accountant", Kind: config.Text, Default: "auto", Auto: "gdp-skellam of Skellam noise, pld of sampled Gaussian noise: the tightest that is proved; pure of a noised objective and of labels, shuffling of responses",
 		Flag: true, Placeholder: "NAME",
-		Help: "gdp-skellam (of Skellam noise: proved and tight), rdp (of Skellam and Gaussian noise: proved, 5 to 9% more noise), pld (of sampled Gaussian noise: proved and tight), pure (of a noised objective, or of randomised labels: proved, without a delta), shuffling (of responses that are shuffled: proved) or best.",
+		Help: "How noise is converted into ε; all are proved. Skellam noise: gdp-skellam (tight) or rdp (5 to 9% more noise). Sampled Gaussian noise: pld (tight) or rdp. A noised objective or randomised labels: pure, without a δ. Shuffled responses: shuffling. Best takes the smallest.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			return string(noiseForms[Of(c).About().Noise].accountant)
 		},
@@ -104,7 +104,7 @@ func declareRun() {
 	})
 	NoiseDraw = config.DeclareText(config.Key{
 		Name: "noise-draw", Kind: config.Word, Default: "auto", Auto: "sum, at a cost that does not grow with clients; client of real sums", Words: []string{"sum", "client"},
-		Flag: true, Placeholder: "WHO", Help: "sum or client: the same law, drawn at once or by each client.",
+		Flag: true, Placeholder: "WHO", Help: "Simulated noise: sum draws the noise of a sum at once, client draws the part of each client. Both have the same distribution.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
 			if Secagg.Is(c, "real") {
 				return "client"
@@ -113,22 +113,22 @@ func declareRun() {
 		},
 		Check: func(c config.Config) string {
 			if Secagg.Is(c, "real") && NoiseDraw.Is(c, "sum") {
-				return "nobody could draw the noise of a whole real sum but its adder; with secagg real each client draws its own"
+				return "with secagg real each client draws its own noise, so that the adder does not know it; use noise-draw client"
 			}
 			return ""
 		},
 	})
 	Secagg = config.DeclareText(config.Key{
 		Name: "secagg", Kind: config.Word, Default: "ideal", Words: []string{"ideal", "real", "none"}, Flag: true, Placeholder: "KIND",
-		Help:  "ideal: the exact sum, without the cryptography; real: with it, and the same integers; none for a single party.",
+		Help:  "How sums are made: ideal (the exact sum, without cryptography), real (secure aggregation, with the same integers) or none (a single party).",
 		Check: checkSecagg,
 	})
 	Mode = config.DeclareText(config.Key{
 		Name: "mode", Kind: config.Word, Default: graph.SemiHonest.String(), Words: []string{graph.SemiHonest.String(), graph.Active.String()}, Flag: true, Placeholder: "MODE",
-		Help: "What a real sum defends against: semi-honest parties, or active ones, who may lie.",
+		Help: "Threat that a real sum withstands: semi-honest parties, or active parties, who may lie.",
 		Check: func(c config.Config) string {
 			if Mode.Is(c, graph.Active.String()) && !Secagg.Is(c, "real") {
-				return fmt.Sprintf("an %s sum defends against nobody; active is a mode of secagg real", Secagg.Of(c))
+				return fmt.Sprintf("an %s sum withstands no attack; active is a mode of secagg real", Secagg.Of(c))
 			}
 			return ""
 		},
@@ -173,7 +173,7 @@ func declareRun() {
 	})
 	Feedback = config.DeclareText(config.Key{
 		Name: "feedback", Kind: config.Word, Default: "explicit", Words: []string{"explicit", "implicit"}, Flag: true, Placeholder: "KIND",
-		Help: "What a rating is: explicit (a value on the scale) or implicit (something was consumed).",
+		Help: "Kind of the ratings: explicit (a value on the scale) or implicit (an item was consumed).",
 		Check: func(c config.Config) string {
 			if check := Of(c).About().CheckFeedback; check != nil {
 				return check(c)
@@ -198,7 +198,7 @@ func declareFederation() {
 	})
 	DropoutAt = config.DeclareText(config.Key{
 		Name: "dropout-at", Kind: config.Word, Default: "any", Words: []string{"advertise", "share", "masked-input", "consistency", "unmask", "replace", "any"}, Scope: config.Simulated,
-		Flag: true, Placeholder: "STAGE", Help: "The stage at which that happens; consistency is one of mode active, replace one of noise replace.",
+		Flag: true, Placeholder: "STAGE", Help: "Stage at which clients are lost. Only mode active has consistency, only noise replace has replace.",
 		When:  func(c config.Config) bool { return Dropout.Chosen(c) > 0 },
 		Check: checkDropoutAt,
 	})
@@ -218,17 +218,17 @@ func declareFederation() {
 	})
 	CohortSize = config.DeclareNumber(config.Key{
 		Name: "cohort.size", Kind: config.Whole, Default: "0", Range: config.Between(0, 1e9),
-		Help:  "Clients that a round goes on with, in turns by a public order that the session settles: noise is for the turns of one client. 0 takes all in every round.",
+		Help:  "Clients that a round continues with. Clients take turns in a public order that the session settles, and noise is for the turns of one client. 0 takes all clients in every round.",
 		Check: checkCohort,
 	})
 	CohortOver = config.DeclareNumber(config.Key{
 		Name: "cohort.over", Kind: config.Real, Default: "1.2", Range: config.Between(1, 100),
-		Help: "How many times as many clients a round asks, to go on with the first that come.",
+		Help: "A round asks this many times cohort.size clients, and continues with the first that answer.",
 		When: func(c config.Config) bool { return CohortSize.Value(c) > 0 },
 	})
 	SitOut = config.DeclareNumber(config.Key{
 		Name: "sit-out", Kind: config.Real, Default: "0", Range: config.Between(0, 1), Flag: true, Placeholder: "SHARE",
-		Help: "Share of the clients that, lost in one round, may sit the next out, so that it need not be set up anew with everybody: three exchanges instead of five.",
+		Help: "Share of the clients that may sit the next round out if they were lost in this one. The next round then needs no new set-up with all clients: three exchanges instead of five.",
 		Check: func(c config.Config) string {
 			if v, most := SitOut.Value(c), Tolerance.Value(c); v > max(0, most) {
 				return fmt.Sprintf("%v is above the tolerance %v; who sits out is lost to the round", v, most)
@@ -246,19 +246,19 @@ func declareFederation() {
 	})
 	AwayRounds = config.DeclareNumber(config.Key{
 		Name: "away-rounds", Kind: config.Whole, Default: "3", Range: config.AtLeast(1), Scope: config.Simulated, Flag: true, Placeholder: "N",
-		Help: "For how many rounds they are away.",
+		Help: "Rounds for which such clients are away.",
 		When: func(c config.Config) bool { return Away.Value(c) > 0 },
 	})
 	Baselines = config.DeclareText(config.Key{
 		Name: "baselines", Kind: config.Word, Default: "all", Words: []string{"all", "quick"}, Scope: config.Simulated, Flag: true, Placeholder: "WHICH",
-		Help: "What the run is compared with: all, or quick: only those that need no training of the federation.",
+		Help: "Baselines of the run: all, or quick, which leaves out baselines that train the federation again.",
 	})
 	Seed = config.DeclareSeed(config.Key{
-		Name: "seed", Kind: config.Seed, Default: "1", Flag: true, Placeholder: "N", Help: "Everything random of the run follows from it.",
+		Name: "seed", Kind: config.Seed, Default: "1", Flag: true, Placeholder: "N", Help: "Seed of everything random in the run, except secrets.",
 	})
 	Workers = config.DeclareNumber(config.Key{
 		Name: "workers", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Scope: config.Own, Flag: true, Placeholder: "N",
-		Help:  "Goroutines that compute; the result does not depend on it. 0 takes all cores.",
+		Help:  "Number of goroutines; the result does not depend on it. 0 takes all cores.",
 		Check: func(config.Config) string { return "" },
 	})
 	Out = config.DeclareText(config.Key{
@@ -272,7 +272,7 @@ func declareFederation() {
 	})
 	RunName = config.DeclareText(config.Key{
 		Name: "name", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
-		Help: "Folder of this run in there. By default it is made of algorithm, data, epsilon and seed.",
+		Help: "Name of the run's folder in out. Default: made of algorithm, data, epsilon and seed.",
 		Check: func(c config.Config) string {
 			if name := RunName.Of(c); strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
 				return fmt.Sprintf("%q is not the name of a folder: it must not hold a slash nor start with a dot", name)
@@ -298,7 +298,7 @@ func declareEval() {
 	lists := func(c config.Config) bool { return !EvalTopK.Is(c, noLists) && !Ranks(c) }
 	EvalRelevant = config.DeclareNumber(config.Key{
 		Name: "eval.relevant", Kind: config.Real, Default: "auto", Auto: "0.8 of the scale's top, four stars of five", Range: config.AtLeast(0), Unit: "stars", Scope: config.Simulated,
-		Help: "Fewest stars of a test rating whose item should be in such a list, with explicit feedback.",
+		Help: "Fewest stars of a relevant test rating, whose item should be in the lists, with explicit feedback.",
 		When: lists,
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
 			return known(f, func() float64 { return positiveShare * (f.Max - f.Shift) })
@@ -306,11 +306,11 @@ func declareEval() {
 	})
 	EvalBuckets = config.DeclareNumber(config.Key{ // the DP-CMF paper has four; no more than eval.MostBuckets
 		Name: "eval.buckets", Kind: config.Whole, Default: "5", Range: config.Between(1, 10), Scope: config.Simulated,
-		Help: "Into how many buckets of the same size items are divided by popularity, to measure each.",
+		Help: "Number of buckets of equal size that items are divided into by popularity, each measured apart.",
 	})
 	EvalUsers = config.DeclareNumber(config.Key{ // at the shape of MovieLens 25M, seconds instead of minutes
 		Name: "eval.users", Kind: config.Whole, Default: "10000", Range: config.AtLeast(0), Scope: config.Simulated,
-		Help: "How many users such lists are made for at the most, evenly spread, with explicit feedback. 0 takes all.",
+		Help: "Lists are measured for at most this many users, evenly spread, with explicit feedback. 0 takes all.",
 		When: lists,
 	})
 	EvalNegatives = config.DeclareNumber(config.Key{
@@ -364,11 +364,11 @@ func declareNetwork() {
 	})
 	Tail = config.DeclareNumber(config.Key{
 		Name: "deployment.tail-s", Kind: config.Real, Default: "10", Range: config.Above(0, 86_400), Unit: "s", Scope: config.Deployed,
-		Help: "How long a stage of a deployment goes on, once enough clients have answered, for the others that are connected.",
+		Help: "How long a stage of a deployment waits for the other connected clients once enough have answered.",
 	})
 	Gather = config.DeclareNumber(config.Key{ // time to start ten machines by hand
 		Name: "deployment.gather-s", Kind: config.Real, Default: "600", Range: config.Between(0, 604_800), Unit: "s", Scope: config.Deployed,
-		Help: "How long the first round of a deployment waits for all clients, at most. After that it begins with those who are there, if they are enough. Later rounds wait until as many clients are connected as they need, in a session of T rounds T times as long together.",
+		Help: "The first round of a deployment waits at most this long for all clients. It then begins with the connected clients, if they are enough. Later rounds wait until enough clients are connected: together at most T times as long in a session of T rounds.",
 	})
 }
 

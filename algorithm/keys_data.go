@@ -25,7 +25,7 @@ func declareData() {
 	})
 	RatingMax = config.DeclareNumber(config.Key{
 		Name: "rating-max", Kind: config.Real, Default: "auto", Auto: "by the format of the data", Unit: "stars",
-		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, likewise.",
+		Flag: true, Placeholder: "STARS", Help: "Top of the rating scale, for data whose format does not say it.",
 		ChooseNumber: func(_ config.Config, f *config.Facts) config.Number {
 			return known(f, func() float64 { return f.Max - f.Shift })
 		},
@@ -33,7 +33,7 @@ func declareData() {
 	})
 	Columns = config.DeclareText(config.Key{
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
-		Help: "What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku; or their places: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression's: that column is the label, user=NAME may be the id of an example, and all others are features.",
+		Help: "Names of the columns, if they are not user, item, rating and timestamp: user=visitor,item=sku. Places work too: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression: that column is the label, user=NAME may be the id of an example, all other columns are features.",
 		Check: func(c config.Config) string {
 			if _, err := read.ParseColumns(Columns.Of(c)); err != nil {
 				return err.Error()
@@ -44,7 +44,7 @@ func declareData() {
 	Duplicates = config.DeclareText(config.Key{
 		Name: "duplicates", Kind: config.Word, Default: string(read.DuplicatesError), Scope: config.Own, Flag: true, Placeholder: "WHAT",
 		Words: []string{string(read.DuplicatesError), string(read.DuplicatesLast), string(read.DuplicatesMean), string(read.DuplicatesCount)},
-		Help:  "What to do if a user rated an item twice: error, last, mean, or count (clicks, up to rating-max).",
+		Help:  "If a user rated an item twice: refuse (error), take the last, the mean, or count clicks (at most rating-max).",
 		Check: func(c config.Config) string {
 			if Duplicates.Is(c, string(read.DuplicatesCount)) && !RatingMax.Of(c).Given {
 				return "count needs rating-max: how many clicks count at most is public, and not read off the data"
@@ -55,7 +55,7 @@ func declareData() {
 	declareForm()
 	PublicUsers = config.DeclareNumber(config.Key{ // DP-CMF paper, section 4 and Figure 5
 		Name: "public-users", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), Flag: true, Placeholder: "N",
-		Help: "So many users, drawn by their ids, whose ratings are public. They leave before the split, so that nothing of theirs is trained or tested on, and what they gave is a feature of the items, rater.",
+		Help: "This many users, drawn by their ids, have public ratings. They leave before the split: their ratings are neither trained nor tested on. Their ratings become the items' feature rater.",
 		Check: func(c config.Config) string {
 			if PublicUsers.Int(c) > 0 && labelled(c) {
 				return "rows of a regression have features of their own"
@@ -65,7 +65,7 @@ func declareData() {
 	})
 	PublicIDs = config.DeclareText(config.Key{
 		Name: "public-ids", Kind: config.Text, Default: "", Flag: true, Placeholder: "FILE",
-		Help: "The same of those users whose ids a file has, one a line.",
+		Help: "File of the ids of public users, one a line, in place of public-users.",
 		Check: func(c config.Config) string {
 			switch {
 			case PublicIDs.Is(c, ""):
@@ -81,7 +81,7 @@ func declareData() {
 	})
 	PublicBinary = config.DeclareText(config.Key{
 		Name: "public-binary", Kind: config.Word, Default: "no", Words: []string{"yes", "no"}, Flag: true, Placeholder: "yes|no",
-		Help: "Take of public users' ratings those of 0.8 of the scale's top or more, four stars of five, each with the weight 1. Otherwise the stars are the weight.",
+		Help: "Take only public users' ratings of at least 0.8 of the scale's top (four stars of five), each with weight 1. Otherwise the stars are the weight.",
 		When: anyPublic,
 	})
 }
@@ -98,7 +98,7 @@ func checkFinite(v config.Number) string {
 func declareForm() {
 	Separator = config.DeclareText(config.Key{
 		Name: "separator", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "SEP",
-		Help: "What stands between the fields of the data: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines.",
+		Help: "Separator of the data's fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines.",
 		Check: func(c config.Config) string {
 			_, err := read.ParseSeparator(Separator.Of(c))
 			return message(err)
@@ -119,7 +119,7 @@ func declareForm() {
 	})
 	Member = config.DeclareText(config.Key{
 		Name: "member", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
-		Help: "The file of a folder or archive that holds the ratings. Default: the file that is called so, or the only one that begins like ratings.",
+		Help: "The file of a folder or archive that holds the ratings. Default: the file named ratings, or the only file that begins like ratings.",
 	})
 	Unrated = config.DeclareText(config.Key{
 		Name: "unrated", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "N,...",
@@ -131,7 +131,7 @@ func declareForm() {
 	})
 	BadRows = config.DeclareText(config.Key{
 		Name: "bad-rows", Kind: config.Word, Default: string(read.BadRowsError), Words: []string{string(read.BadRowsError), string(read.BadRowsSkip)}, Scope: config.Own, Flag: true, Placeholder: "error|skip",
-		Help: "What to do about rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them.",
+		Help: "Rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them.",
 	})
 }
 
@@ -198,7 +198,7 @@ func readIDs(file string) ([]string, error) {
 func declareSplit() {
 	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.AtLeast(0), Scope: config.Simulated,
-		Help:  "Share of the ratings, or with implicit feedback of the users, that quality is measured on; from 1 on, how many users. 0: all ratings are trained on and nothing is measured, as in a deployment.",
+		Help:  "Share of the ratings that quality is measured on. With implicit feedback it is a share of the users, or from 1 on their number. 0 trains on all ratings and measures nothing, as in a deployment.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitTest) },
 		When: func(c config.Config) bool {
 			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(split.LeaveOneOut)))
@@ -206,14 +206,14 @@ func declareSplit() {
 	})
 	SplitValidation = config.DeclareNumber(config.Key{
 		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.AtLeast(0), Scope: config.Simulated,
-		Help:  "Share that is neither trained nor tested on, for choosing settings, or with implicit feedback, from 1 on, how many users; with leave-one-out, above 0: the one before the last.",
+		Help:  "Share that is neither trained nor tested on, for choosing settings. With implicit feedback a value from 1 on is a number of users. With leave-one-out any value above 0 takes each user's rating before the last.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitValidation) },
 	})
 	SplitBy = config.DeclareText(config.Key{
 		Name: "split.by", Kind: config.Word, Default: string(split.Random), Scope: config.Simulated,
 		Words: []string{string(split.Random), string(split.Time), string(split.UserTime), string(split.LeaveOneOut)},
-		Help: "Which ratings are the test: a random share; what comes after one moment (time); each user's latest share (user-time); each user's last (leave-one-out; any one where there are no timestamps). " +
-			"With implicit feedback it says the same of what is to be predicted for held-out users.",
+		Help: "Which ratings are the test: a random share, all after one moment (time), each user's latest share (user-time), or each user's last rating (leave-one-out; without timestamps a random rating). " +
+			"With implicit feedback it chooses what to predict for held-out users.",
 		Check: func(c config.Config) string {
 			if !SplitBy.Is(c, string(split.Random)) && !SplitTestFile.Is(c, "") {
 				return "there is a split.test-file, which says what the test is; leave one of the two out"
@@ -223,7 +223,7 @@ func declareSplit() {
 	})
 	SplitTime = config.DeclareText(config.Key{
 		Name: "split.time", Kind: config.Text, Default: "", Scope: config.Simulated,
-		Help:  "The moment of split.by time, as a date (2024-05-31, in UTC) or a number of seconds since 1970. Default: the one after which the share split.test lies.",
+		Help:  "Moment of split.by time, as a date (2024-05-31, in UTC) or seconds since 1970. Default: the moment after which the share split.test lies.",
 		When:  func(c config.Config) bool { return SplitBy.Is(c, string(split.Time)) },
 		Check: checkSplitTime,
 	})
@@ -232,14 +232,14 @@ func declareSplit() {
 		Help: "A file of ratings to measure on, in any format of data, in place of a part of them. With implicit feedback its users are held out.",
 		Check: func(c config.Config) string {
 			if SplitTestFile.Is(c, "-") && Data.Is(c, "-") {
-				return "what is piped in can be read once, as data or as the test file; save one of the two"
+				return "standard input can be read once, as data or as the test file; save one of the two as a file"
 			}
 			return ""
 		},
 	})
 	SplitSeed = config.DeclareSeed(config.Key{
 		Name: "split.seed", Kind: config.Seed, Default: "auto", Auto: "the seed of the run", Scope: config.Simulated,
-		Help: "What the draws of the split follow from: runs of other seeds that have this one in common are trained and measured on the same ratings.",
+		Help: "Seed of the split alone. Runs of several seeds with one split.seed train and measure on the same ratings.",
 		When: func(c config.Config) bool {
 			if !SplitTestFile.Is(c, "") { // it says what the test is, and leaves the validation part to draw
 				return SplitValidation.Value(c) > 0
@@ -264,7 +264,7 @@ func declareSplit() {
 func declareHoldOut() {
 	SplitLeast = config.DeclareNumber(config.Key{
 		Name: "split.least", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: Ranks,
-		Help: "Fewest liked items of a user who takes part, with implicit feedback: those of users with fewer are left out of training and test.",
+		Help: "Users with fewer liked items are left out of training and test, with implicit feedback.",
 	})
 	SplitTarget = config.DeclareText(config.Key{
 		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Scope: config.Simulated,
@@ -313,7 +313,7 @@ func checkSplitTime(c config.Config) string {
 		return err.Error()
 	}
 	if SplitValidation.Value(c) > 0 {
-		return "with a moment that is said there is no validation part; leave split.validation at 0"
+		return "a stated moment leaves no validation part; leave split.validation at 0"
 	}
 	return ""
 }
@@ -361,9 +361,9 @@ func splitWarnings(c config.Config) []string {
 	switch {
 	case !Private(c):
 	case SplitBy.Is(c, string(split.Time)) && SplitTime.Is(c, ""):
-		return []string{"split.by time finds its moment by the timestamps of all, which epsilon takes for public; say one with split.time"}
+		return []string{"split.by time finds its moment by the timestamps of all users, which epsilon takes for public; set split.time to a moment of your own"}
 	case ofUsers(c) && UnitOf(c) == dp.Rating:
-		return []string{fmt.Sprintf("split.by %s: one rating more may move another into the training part, which epsilon with unit rating does not cover; use unit user or split.by random", SplitBy.Of(c))}
+		return []string{fmt.Sprintf("split.by %s: an added rating may move another rating into the training part, which epsilon with unit rating does not cover; use unit user or split.by random", SplitBy.Of(c))}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (s *Setup) partyUsers(which PartyData) ([]int32, error) {
 		}
 		return users, nil
 	}
-	if err := which.CheckStated(fmt.Sprintf("the users of all parties, all %d, of whom part %d is dealt", must, which.Part)); err != nil {
+	if err := which.CheckStated(fmt.Sprintf("the users of all parties (%d users; part %d is dealt)", must, which.Part)); err != nil {
 		return nil, err
 	}
 	if is != must {

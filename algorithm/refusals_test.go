@@ -30,7 +30,7 @@ var refusals = []struct {
 	{"secagg=real noise-draw=sum", "noise-draw", "each client draws its own"},
 	{"secagg=real mode=active noise=replace", "noise", "use split, or mode semi-honest"},
 	{"secagg=real algorithm=sgd-mf", "secagg", "sums nothing"},
-	{"secagg=real algorithm=vfl-sgdmf parties=1", "secagg", "nobody to hide among"},
+	{"secagg=real algorithm=vfl-sgdmf parties=1", "secagg", "no other party to hide among"},
 	{"secagg=real dropout-at=consistency", "dropout-at", "mode active alone"},
 	{"rounds=0", "rounds", "1 to 1000000"},
 	{"rounds=1000001", "rounds", "1 to 1000000"},

@@ -174,7 +174,7 @@ type Comparison struct {
 // rankings, popularity.
 func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	if ranks {
-		return []Comparison{{"popularity", "the same for all users, by exact counts, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
+		return []Comparison{{"popularity", "one ranking for all users, by exact counts, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
 	}
 	if train.Items == 1 { // a regression: each user has one label
 		return []Comparison{{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }}}

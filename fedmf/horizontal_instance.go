@@ -99,7 +99,7 @@ func (x *horizontalInstance) Baselines() []algorithm.Baseline {
 		return func(run protocol.Runner) (model.Predictor, error) { return x.tunedAlone(passes, run) }
 	}
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, each party fine-tunes for itself", Predict: tuned(x.params.FineTune)},
+		{Name: "before_cooperation", Note: "this start, each party fine-tunes for itself", Predict: tuned(x.params.FineTune)},
 		{Name: "local_only", Note: "each party trains alone and without noise", Predict: tuned(localPasses.Int(x.setup.Config))},
 		withoutNoise(x.setup),
 	}

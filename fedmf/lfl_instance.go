@@ -86,7 +86,7 @@ func (x *usersInstance) Baselines() []algorithm.Baseline {
 // startBaselines returns the baselines of users without cooperation.
 func startBaselines(s *algorithm.Setup, p Params, steps int) []algorithm.Baseline {
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
 			return FitUsers(p, s.Train, p.StartItems(), run), nil
 		}},
 		{Name: "local_only", Note: "each user trains alone", Predict: func(run protocol.Runner) (model.Predictor, error) {

@@ -76,7 +76,7 @@ func (x *objectiveInstance) factors(ctx context.Context, p ObjectiveParams, rand
 func (x *objectiveInstance) Baselines() []algorithm.Baseline {
 	still := algorithm.Baseline{Name: "non_private", Itself: !x.setup.Private()}
 	if !still.Itself {
-		still.Note = "the same objective without noise, of all ratings and a start that weighs one"
+		still.Note = "this objective without noise, of all ratings and a start that weighs one rating"
 		still.Predict = func(run protocol.Runner) (model.Predictor, error) {
 			p := x.params
 			p.Epsilon, p.Ridge, p.ClipRatings = math.Inf(1), 1, 0

@@ -152,7 +152,7 @@ func (x *verticalInstance) Baselines() []algorithm.Baseline {
 		alone = "each party trains alone, for as many steps"
 	}
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "this start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
 			return &model.Factors{Users: x.params.StartUsers(x.setup.Data.Users), Items: x.params.StartItems()}, nil
 		}},
 		// At the learning rates that suit noise that no averaging reduces.

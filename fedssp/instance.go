@@ -126,7 +126,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 // against a public start.
 func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
 			all := x.params
 			all.TopItems, all.Listed, all.ByWeights, all.Single = 0, nil, false, false
 			start, err := all.Start()

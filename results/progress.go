@@ -49,7 +49,7 @@ type StoppedError struct {
 
 // Error says how to resume the run.
 func (e *StoppedError) Error() string {
-	text := fmt.Sprintf("the same command with --resume continues after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
+	text := fmt.Sprintf("this command with --resume continues after round %d of %d, which is in %s", e.Round, e.Rounds, e.Path)
 	if e.Unwritten != nil {
 		text += fmt.Sprintf("; later rounds could not be written: %v", e.Unwritten)
 	}

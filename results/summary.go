@@ -366,7 +366,7 @@ func (p *printer) lists() {
 	p.line("            coverage %.1f%% of the items, novelty %.2f bits, mean popularity %.1f ratings", 100*m.ItemCoverage, m.Novelty, m.AveragePopularity)
 	if x := p.s.Sampled; x != nil {
 		p.line("            among %d sampled items (for papers that sample): hit rate %.4f, NDCG %.4f", x.Negatives, x.Values[at("sampled_hit", m.K)], x.Values[at("sampled_ndcg", m.K)])
-		p.line("            the same, corrected for sampling: hit rate %.4f, NDCG %.4f", x.Values[at("corrected_hit", m.K)], x.Values[at("corrected_ndcg", m.K)])
+		p.line("            corrected for sampling: hit rate %.4f, NDCG %.4f", x.Values[at("corrected_hit", m.K)], x.Values[at("corrected_ndcg", m.K)])
 	}
 }
 

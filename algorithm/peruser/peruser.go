@@ -192,7 +192,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 
 func (x *instance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "the same start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "this start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
 			return predictor{x, x.start}, nil
 		}},
 		algorithm.NonPrivate(x.setup, nil),

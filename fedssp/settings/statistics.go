@@ -107,7 +107,7 @@ func declareStatistics() {
 			return Either(s.Private() && !s.variational() || s.Solver() == NamedPooled, 0.5, 2) * halfScale(f)
 		}))
 	Keys.NormItems = longest("norm-items", func(s Settings) bool { return s.Items() && !s.byUser() && (!s.variational() || s.Private()) }, "an eighth of the scale of our forms, a quarter times clip-user with posteriors; 0 of the papers', without noise, and where no biases come first",
-		"Largest norm of all that a user adds to the sums for embeddings of items, likewise.", Settings.normItems)
+		"Largest norm of everything a user adds to the sums for embeddings of items: a longer vector is scaled down. 0: no bound on the whole.", Settings.normItems)
 	Keys.Unobserved = Number("statistics.unobserved", config.Positive(), implicit, "0.1 or 0.2", "Weight of what a user did not rate, with implicit feedback.",
 		Always(func(s Settings) float64 { return Either(s.poolsRanks(), 0.2, 0.1) }))
 	Keys.ShareGramian = share("gramian", BySums, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",

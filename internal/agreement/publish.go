@@ -221,7 +221,7 @@ func (f Facts) validate(c config.Config) error {
 		bad("the rating scale is %v to %v; there must be two finite numbers, the lower first and not negative", f.Min, f.Max)
 	}
 	if lo, hi := algorithm.RatingMin.Or(c, f.Min), algorithm.RatingMax.Or(c, f.Max); lo != f.Min || hi != f.Max {
-		bad("the rating scale is %v to %v; that of the configuration is %v to %v", f.Min, f.Max, lo, hi)
+		bad("the rating scale is %v to %v; the configuration states %v to %v", f.Min, f.Max, lo, hi)
 	}
 	if items := len(f.ItemIDs); f.Users < 1 || f.Users > maxIndex || items < 1 || items > maxIndex {
 		bad("there are %d users and %d items; of each at least 1 and at most %d", f.Users, items, maxIndex)
@@ -236,7 +236,7 @@ func (f Facts) validate(c config.Config) error {
 	case users:
 		errs = append(errs, checkIDs("user", f.UserIDs))
 	case len(f.UserIDs) > 0:
-		bad("the ids of %d users are stated; with %s nobody needs to know them", len(f.UserIDs), algorithm.Name.Of(c))
+		bad("the ids of %d users are stated; %s does not need them", len(f.UserIDs), algorithm.Name.Of(c))
 	}
 	switch {
 	case genres && len(f.Genres) != len(f.ItemIDs):

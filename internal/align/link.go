@@ -22,7 +22,7 @@ import (
 var ErrSealed = errors.New("align: an envelope that does not open")
 
 // ErrAttempts says that a party takes part in no more attempts.
-var ErrAttempts = fmt.Errorf("align: %d attempts have come to nothing; start again when whoever keeps starting anew has been found", MaxAttempts)
+var ErrAttempts = fmt.Errorf("align: %d attempts have failed; find the party that keeps starting anew, then start again", MaxAttempts)
 
 // window bounds the messages on their way to one reader, and so the messages that wait at the aggregator
 // for a slow party.
@@ -137,7 +137,7 @@ func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool,
 		}
 	}
 	if int(m.cfg.Seat) >= len(all) || string(all[m.cfg.Seat].Key) != string(m.hello.Key) || all[m.cfg.Seat].Count != m.hello.Count {
-		return false, errors.New("align: the own hello is not among those of who takes part") // an older one; the newer will follow
+		return false, errors.New("align: the own hello is not among the hellos of the participants") // an older one; the newer will follow
 	}
 	attempt := attemptOf(m.cfg.Federation, all)
 	if attempt == m.attempt {

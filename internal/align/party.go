@@ -252,7 +252,7 @@ func (p *Party) rank(m body) error {
 		return fmt.Errorf("%w: rows for %d", errCount, p.count)
 	}
 	if uint64(m.a) > most || int(m.a) < p.count {
-		return fmt.Errorf("%d rows for %d ids of all parties, of which this one has %d", m.a, most, p.count)
+		return fmt.Errorf("%d rows for %d ids of all parties; this party alone has %d", m.a, most, p.count)
 	}
 	p.users = m.a
 	for i := range int(m.n()) {

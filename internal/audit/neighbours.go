@@ -56,7 +56,7 @@ func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error)
 		return nil, err
 	}
 	if !full.About().Federated() {
-		return nil, config.Errorf("%s has all ratings in one place: there is nobody to see anything", full.About().Name)
+		return nil, config.Errorf("%s has all ratings in one place: no message reaches an adversary", full.About().Name)
 	}
 	set, err := emptied(full)
 	if err != nil {

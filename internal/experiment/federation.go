@@ -24,7 +24,7 @@ var (
 
 // ErrNoRatings is returned where an experiment that was opened from what is public is
 // asked for something that takes ratings.
-var ErrNoRatings = errors.New("experiment: opened from what is public, it holds nobody's ratings")
+var ErrNoRatings = errors.New("experiment: opened from public facts, it holds no ratings")
 
 // Federation holds an experiment's strategy, parties and ledgers before any round. A driver
 // runs it once.

@@ -145,7 +145,7 @@ func (e *Experiment) LargestParty(check func(*protocol.Plan) error) (*Party, err
 // localData are the training ratings of a party's data, in terms of the catalogue.
 func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*algorithm.LocalData, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {
-		return nil, fmt.Errorf("%w: their scale is %v to %v, that of the experiment %v to %v", algorithm.ErrPartyData, set.Min, set.Max, e.Data.Min, e.Data.Max)
+		return nil, fmt.Errorf("%w: their scale is %v to %v, the experiment's is %v to %v", algorithm.ErrPartyData, set.Min, set.Max, e.Data.Min, e.Data.Max)
 	}
 	train, err := TrainingOf(e.Config, set)
 	if err != nil {

@@ -129,7 +129,7 @@ func TestPartyRefusesData(t *testing.T) {
 		{lfl, algorithm.PartyData{}, two, "they are of 2 users; say whose they are"},
 		{lfl, algorithm.PartyData{User: "4", Part: 1}, one, "a party of lfl-sgdmf is a user, and no part 1 of any"},
 		{lfl, algorithm.PartyData{Part: -1}, one, "a party of lfl-sgdmf is a user, and no part -1 of any"},
-		{lfl, algorithm.PartyData{User: "4"}, &ten, "their scale is 0.5 to 10, that of the experiment 0.5 to 5"},
+		{lfl, algorithm.PartyData{User: "4"}, &ten, "their scale is 0.5 to 10, the experiment's is 0.5 to 5"},
 		{lfl, algorithm.PartyData{User: "4"}, &above, `user "1" rates item "`},
 		{vfl, algorithm.PartyData{Part: 1}, &below, `with -1, outside of the scale of 0 to 5`},
 		{vfl, algorithm.PartyData{User: "4"}, one, `a party of fmf-vfl is an organisation, and not the user "4"`},

@@ -251,7 +251,7 @@ func (g *Grid) Runs() ([]Run, error) {
 		tried++
 		r, err := g.run(said)
 		if err == nil && algorithm.Data.Is(r.Config, "-") {
-			err = errors.New("data: what is piped in can be read once, and a sweep reads it in every run; save it to a file")
+			err = errors.New("data: standard input can be read once, and a sweep reads the data in every run; save it to a file")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", describe(g.varied(said)), err))

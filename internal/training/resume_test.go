@@ -440,8 +440,8 @@ func TestStoppedRunSaysWhatIsThere(t *testing.T) {
 		want    string
 	}{
 		{0, nil, "context canceled"},
-		{4, nil, "the same command with --resume continues after round 4 of 10, which is in runs/.x.checkpoint"},
-		{4, full, "the same command with --resume continues after round 4 of 10, which is in runs/.x.checkpoint; later rounds could not be written: the disk is full"},
+		{4, nil, "this command with --resume continues after round 4 of 10, which is in runs/.x.checkpoint"},
+		{4, full, "this command with --resume continues after round 4 of 10, which is in runs/.x.checkpoint; later rounds could not be written: the disk is full"},
 		{0, full, "context canceled; what was computed cannot be gone on with: the disk is full"},
 	} {
 		if err := training.Stopped(tt.written, tt.failed); err.Error() != tt.want || !errors.Is(err, context.Canceled) {

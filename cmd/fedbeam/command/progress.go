@@ -64,6 +64,6 @@ func (p *progress) tell(w io.Writer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.totals
-	fmt.Fprintf(w, "beam: %d rounds, %d contributions, of which %d are in sums, %d bytes of sums of shards, %d jobs repeated\n", //nolint:errcheck // likewise
+	fmt.Fprintf(w, "beam: %d rounds, %d contributions (%d in sums), %d bytes of sums of shards, %d jobs repeated\n", //nolint:errcheck // likewise
 		c[engine.Rounds], c[engine.Trained], c[engine.Inputs], c[engine.SumBytes], p.again)
 }

@@ -11,7 +11,7 @@ import (
 type reading struct {
 	Columns    string `placeholder:"user=NAME,..." help:"What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click."`
 	Duplicates string `enum:"last,mean,count" default:"last" help:"What to do if a user rated an item twice: keep the last, the mean, or the count (clicks, up to the top of the scale)."`
-	Separator  string `placeholder:"SEP" help:"What stands between the fields of the data: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
+	Separator  string `placeholder:"SEP" help:"Separator of the data's fields: comma, semicolon, tab, pipe, space, :: or another character. Default: found by the first lines."`
 	NoHeader   bool   `help:"The first row of the data is a rating, and the columns are user, item, rating and timestamp unless --columns says other places."`
 	DayFirst   bool   `help:"Dates with slashes, such as 05/06/2024, have the day before the month. Default: found by days above 12, else the month is first."`
 	Encoding   string `placeholder:"NAME" help:"Encoding of the data, such as latin1, utf-16 or gbk. Default: found by the first bytes."`

@@ -29,7 +29,7 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 		return namedWrongly(err)
 	}
 	if r.Rank() == 1 {
-		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, all of which point the same way or the opposite one; give it a larger --rank")
+		fmt.Fprintln(s.err, "warning: embeddings of rank 1 can only point the same way or the opposite way, so they do not tell items apart; train with a larger --rank")
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {

@@ -58,7 +58,7 @@ type dataFlags struct {
 	Duplicates string   `enum:"error,last,mean,count" default:"error" help:"What to do if a user rated an item twice: error, last, mean, or count (clicks)."`
 	formFlags
 	Unrated string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out and counted."`
-	BadRows string `enum:"error,skip" default:"error" help:"What to do about rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them."`
+	BadRows string `enum:"error,skip" default:"error" help:"Rows that cannot be used: error refuses the data and names the first ten, skip leaves them out and counts them."`
 }
 
 // options checks the flags and returns what they say.

@@ -110,7 +110,7 @@ func TestProcessThatIsStopped(t *testing.T) {
 				if !errors.As(ended, &exit) {
 					t.Fatalf("it ended with %v", ended)
 				}
-				if how == "interrupted" && (exit.ExitCode() != cli.Interrupted || !strings.Contains(said, "interrupted; the same command with --resume continues after round ")) {
+				if how == "interrupted" && (exit.ExitCode() != cli.Interrupted || !strings.Contains(said, "interrupted; this command with --resume continues after round ")) {
 					t.Errorf("exit code %d, and it said %s", exit.ExitCode(), said)
 				}
 				if _, err := os.Stat(filepath.Join(out, "run")); !errors.Is(err, os.ErrNotExist) {

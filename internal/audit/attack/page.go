@@ -27,7 +27,7 @@ var notShown = []string{
 
 // Section returns the section of a page on attacks. The list holds at least one report.
 func Section(list []*Report) page.Section {
-	s := page.Section{ID: "attacks", Title: "What an attacker gets in practice", NotShown: notShown, Words: []string{
+	s := page.Section{ID: "attacks", Title: "Results of attacks in practice", NotShown: notShown, Words: []string{
 		"These attacks were made on simulated runs, each figure in that run or in runs like it. An AUC of 0.5 is guessing: it is the chance that a target that was in a run looks more like it than a target that was not. " +
 			"The limit is the most that ε allows any attack.",
 	}}
