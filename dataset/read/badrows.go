@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 // mostBad limits the rows that are counted where the first refuses the file.
@@ -19,7 +20,7 @@ type badRows struct {
 
 // add keeps a row in mind, and reports whether to read on.
 func (b *badRows) add(row *dataset.FileError) bool {
-	if b.count++; len(b.first) < mostLines {
+	if b.count++; len(b.first) < records.MostLines {
 		b.first = append(b.first, row)
 	}
 	return b.skip || b.count < mostBad
@@ -67,22 +68,22 @@ func (e *badRowsError) Unwrap() []error {
 // notifyRows says which rows were left out or mended.
 func (t *table) notifyRows() {
 	if t.bad.count > 0 && t.bad.skip {
-		all := tally{count: t.bad.count}
+		all := records.Tally{Count: t.bad.count}
 		for _, row := range t.bad.first {
-			all.lines = append(all.lines, row.Line)
+			all.Lines = append(all.Lines, row.Line)
 		}
-		n := all.notice(dataset.NoticeRows, "rows cannot be used and are left out")
+		n := all.Notice(dataset.NoticeRows, "rows cannot be used and are left out")
 		n.Detail = "the first: " + t.bad.first[0].Err.Error()
 		t.notices = append(t.notices, n)
 	}
 	why := "rows have a value that means not rated and are left out"
-	if len(t.format.unrated) > 0 {
-		why += ", as " + t.format.name + " has it"
+	if len(t.format.Unrated) > 0 {
+		why += ", as " + t.format.Name + " has it"
 	}
-	t.notify(dataset.NoticeRows, tally{count: t.left.count}, why)
+	t.notify(dataset.NoticeRows, records.Tally{Count: t.left.Count}, why)
 	t.notify(dataset.NoticeRows, t.mended, "rows have a quote in a wrong place of a column that is not used; their ratings are read")
 	if t.zeros > 0 {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeScale, Count: t.zeros, Text: fmt.Sprintf(
-			"%d ratings are 0, which in %s means that an item was not rated; leave them out with --unrated 0", t.zeros, t.format.name)})
+			"%d ratings are 0, which in %s means that an item was not rated; leave them out with --unrated 0", t.zeros, t.format.Name)})
 	}
 }

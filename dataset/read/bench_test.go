@@ -135,7 +135,7 @@ func readAll(r io.ReadCloser, err error) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, bufferSize))
+	_, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, 256<<10))
 	return errors.Join(err, r.Close())
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 )
 
 // ownFile writes a file of that name into a folder of its own.
@@ -236,7 +237,7 @@ func FuzzOpenParquet(f *testing.F) {
 		f.Add(damaged)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if !bytes.HasPrefix(text, []byte(parquetMagic)) {
+		if !bytes.HasPrefix(text, []byte(files.ParquetMagic)) {
 			return
 		}
 		_, err := readRatings(context.Background(), inputOf("r.parquet", io.NewSectionReader(bytes.NewReader(text), 0, int64(len(text))), alone), Options{})

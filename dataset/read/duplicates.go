@@ -86,7 +86,7 @@ func (t *table) unique(r dataset.Ratings, perm []int32, userIDs, itemIDs []strin
 			where += " of " + t.fileOf(other)
 		}
 		return &dataset.FileError{File: t.fileOf(k), Line: t.lines.at(k), Err: fmt.Errorf(format,
-			t.format.user, userIDs[r.User[k]], t.format.item, itemIDs[r.Item[k]], where)}
+			t.format.User, userIDs[r.User[k]], t.format.Item, itemIDs[r.Item[k]], where)}
 	}
 	if t.skipped == nil {
 		p := slices.MinFunc(twice, func(a, b [2]int32) int { return cmp.Compare(a[1], b[1]) })

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idtable"
 )
 
 // ErrNoFeatures is wrapped by the error of a set without the features that were asked
@@ -120,7 +121,7 @@ type featureReader struct {
 // featureTable is a category while its features are collected, in any order.
 type featureTable struct {
 	name     string
-	values   idTable
+	values   idtable.Table
 	features []feature
 }
 
@@ -143,7 +144,7 @@ func (r *featureReader) category(name, from string) (*featureTable, error) {
 		return nil, fmt.Errorf("category %q is one too many; at most %d are supported: what they have in common is a category, and these are its values", name, maxCategories)
 	}
 	r.from[name] = from
-	t := &featureTable{name: name, values: idTable{mapped: true}}
+	t := &featureTable{name: name, values: idtable.Table{Mapped: true}}
 	r.categories = append(r.categories, t)
 	return t, nil
 }
@@ -186,7 +187,7 @@ func (r *featureReader) decades() error {
 
 // add adds a feature of weight 1.
 func (t *featureTable) add(item int, value string) error {
-	v, err := t.values.index([]byte(value))
+	v, err := t.values.Index([]byte(value))
 	if err != nil {
 		return fmt.Errorf("value %w", err)
 	}
@@ -205,7 +206,7 @@ func (t *featureTable) some(s *dataset.Set, what string) error {
 
 // compress puts the features in canonical order.
 func (t *featureTable) compress(items int) dataset.Category {
-	values, rank := t.values.canonical()
+	values, rank := t.values.Canonical()
 	for k := range t.features {
 		t.features[k].value = rank[t.features[k].value]
 	}

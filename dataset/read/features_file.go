@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 // Bounds of a weight. Sums and quotients of weights within them are finite.
@@ -65,26 +66,26 @@ func (r *featureReader) read(file, only string, in io.Reader) error {
 			r.index[id] = int32(j)
 		}
 	}
-	s := newScanner(context.Background(), in, commas, nil)
-	header, err := s.next()
+	s := records.NewScanner(context.Background(), in, records.Commas, nil)
+	header, err := s.Next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return s.locate(file, err)
+		return s.Locate(file, err)
 	}
 	cols, err := featureHeader(header)
 	if err != nil {
-		return s.locate(file, err)
+		return s.Locate(file, err)
 	}
 	rows := featureRows{featureReader: r, file: file, only: only, cols: cols, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
 	for {
 		var record [][]byte
-		if record, err = s.next(); errors.Is(err, io.EOF) {
+		if record, err = s.Next(); errors.Is(err, io.EOF) {
 			return rows.end()
 		}
 		if err == nil {
-			err = rows.add(record, s.line)
+			err = rows.add(record, s.Line)
 		}
 		if err != nil {
-			return s.locate(file, err)
+			return s.Locate(file, err)
 		}
 	}
 }
@@ -101,7 +102,7 @@ func featureHeader(header [][]byte) (featureColumns, error) {
 		at   *int
 	}{{"item_id", &c.item}, {"category", &c.category}, {"value", &c.value}, {"weight", &c.weight}} {
 		var err error
-		if *column.at, err = findColumn(header, column.name); err != nil {
+		if *column.at, err = records.FindColumn(header, column.name); err != nil {
 			return featureColumns{}, err
 		}
 		if *column.at >= 0 {
@@ -178,7 +179,7 @@ func (r *featureRows) add(record [][]byte, line int) error {
 		}
 		r.tables[key.category] = t
 	}
-	v, err := t.values.index(value)
+	v, err := t.values.Index(value)
 	if err != nil {
 		return fmt.Errorf("value %w", err)
 	}

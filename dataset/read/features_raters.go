@@ -24,7 +24,7 @@ func (r *featureReader) raters() error {
 		if !(weight >= minWeight && weight <= maxWeight) {
 			continue
 		}
-		v, err := t.values.index([]byte(public.IDs[u]))
+		v, err := t.values.Index([]byte(public.IDs[u]))
 		if err != nil {
 			return fmt.Errorf("value %w", err)
 		}

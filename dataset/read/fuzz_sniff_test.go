@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"testing"
 
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/ulikunitz/xz"
 )
 
@@ -25,7 +26,7 @@ func FuzzSniff(f *testing.F) {
 			o.BadRows, o.MaybeTimes = BadRowsSkip, true
 		}
 		before := allocated()
-		set, err := Open(t.Context(), standardInput, o)
+		set, err := Open(t.Context(), files.Standard, o)
 		if grown, most := allocated()-before, uint64(64<<20+1000*len(text)); grown > most {
 			t.Fatalf("%d bytes took %d bytes of memory", len(text), grown)
 		}

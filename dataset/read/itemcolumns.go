@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 // itemsCSV lists items beside ratings of a format without a list of its own.
-var itemsCSV = itemFormat{file: "items.csv", id: "item", dialect: commas}
+var itemsCSV = itemFormat{file: "items.csv", id: "item", dialect: records.Commas}
 
 // maxItemColumns bounds what a file of a few items can make of memory.
 const maxItemColumns = 64

@@ -13,7 +13,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 // features are the public features of the items of a set, one entry for each item.
@@ -32,7 +35,7 @@ type features struct {
 type itemFormat struct {
 	file    string // its name, beside the ratings
 	id      string // what it calls the id
-	dialect dialect
+	dialect records.Dialect
 	header  string // "" for none
 	fields  int    // of a row; the first two are id and title
 	layout  string // what they are, for messages
@@ -46,20 +49,33 @@ type itemFormat struct {
 
 var (
 	moviesCSV = itemFormat{
-		file: "movies.csv", id: "movieId", dialect: commas, header: "movieId,title,genres", fields: 3,
+		file: "movies.csv", id: "movieId", dialect: records.Commas, header: "movieId,title,genres", fields: 3,
 		layout: ": movieId,title,genres; a title with a comma must be quoted", genres: listedGenres,
 	}
 	// MovieLens 1M writes ISO 8859-1, 10M UTF-8.
 	moviesDat = itemFormat{
-		file: "movies.dat", id: "MovieID", dialect: colons, fields: 3,
+		file: "movies.dat", id: "MovieID", dialect: records.Colons, fields: 3,
 		layout: " (MovieID::Title::Genres)", latin1: true, genres: listedGenres,
 	}
 	uItem = itemFormat{
-		file: "u.item", id: "movie id", dialect: pipes, fields: 5 + len(flaggedGenres),
+		file: "u.item", id: "movie id", dialect: records.Pipes, fields: 5 + len(flaggedGenres),
 		layout: " (movie id | title | release date | video release date | IMDb URL | 19 genre flags)",
 		latin1: true, genres: genreFlags,
 	}
 )
+
+// itemFormats are all formats of lists of items. A format of ratings names the file of its list.
+var itemFormats = []*itemFormat{&moviesCSV, &moviesDat, &uItem, &itemsCSV}
+
+// itemFormatOf is the format of the list in a file of this name; nil where no list is called so.
+func itemFormatOf(file string) *itemFormat {
+	for _, f := range itemFormats {
+		if f.file == file {
+			return f
+		}
+	}
+	return nil
+}
 
 // flaggedGenres are the genres of u.item in the order of their flags (README of
 // MovieLens 100K). The first, which says that the genre is unknown, is none.
@@ -76,32 +92,32 @@ var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
 // contains every rated item. Its scale comes from the options, or else from the format. Of the other
 // options Items uses Columns.Item alone.
 func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
-	d := diskFolder(dir)
+	d := files.DiskFolder(dir)
 	f, err := findItems(d)
 	if err != nil {
 		return nil, err
 	}
-	setMin, setMax, err := dataset.ScaleOr(o.Min, o.Max, f.min, f.max)
+	setMin, setMax, err := dataset.ScaleOr(o.Min, o.Max, f.Min, f.Max)
 	if err != nil {
 		return nil, err
 	}
-	r, _, err := d.open(f.items.file)
+	r, _, err := d.Open(f.Items)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	var items idTable
-	listed, err := f.items.readItems(ctx, d.path(f.items.file), r, &items, o.itemNames(f))
+	var items idtable.Table
+	listed, err := itemFormatOf(f.Items).readItems(ctx, d.Path(f.Items), r, &items, o.itemNames(f))
 	if err != nil {
 		return nil, err
 	}
-	ids, rank := items.canonical()
+	ids, rank := items.Canonical()
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s lists no items", d.path(f.items.file))
+		return nil, fmt.Errorf("%s lists no items", d.Path(f.Items))
 	}
 	listed = listed.reorder(rank)
 	set := &dataset.Set{
-		Name: baseName(dir), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids,
+		Name: files.BaseName(dir), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids,
 		Titles: listed.titles, Genres: listed.genres, Years: listed.years, Columns: listed.columns,
 	}
 	set.Digest = set.ComputeDigest()
@@ -109,9 +125,9 @@ func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
 }
 
 // itemNames returns the names that the id column of an items.csv may have.
-func (o Options) itemNames(f format) []string {
+func (o Options) itemNames(f records.Format) []string {
 	var names []string
-	for _, name := range []string{o.Columns.Item, f.item, "item", "item_id", "itemId", "movie_id", "id"} {
+	for _, name := range []string{o.Columns.Item, f.Item, "item", "item_id", "itemId", "movie_id", "id"} {
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -120,24 +136,21 @@ func (o Options) itemNames(f format) []string {
 }
 
 // findItems returns the format whose file of items a folder has.
-func findItems(d diskFolder) (format, error) {
-	var found []format
+func findItems(d files.DiskFolder) (records.Format, error) {
+	var found []records.Format
 	var files []string
-	for _, f := range slices.Concat(headed, headless) {
-		if f.items == nil || f.ids != nil || f.beside != "" && !d.has(f.beside) || slices.Contains(files, f.items.file) {
-			continue // of formats with one file of items, the first that fits wins
-		}
-		if d.has(f.items.file) {
-			found, files = append(found, f), append(files, f.items.file)
+	for _, f := range records.WithItems() {
+		if d.Has(f.Items) && (f.Beside == "" || d.Has(f.Beside)) && !slices.Contains(files, f.Items) { // of formats with one file of items, the first that fits wins
+			found, files = append(found, f), append(files, f.Items)
 		}
 	}
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file, itemsCSV.file)
+		return records.Format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file, itemsCSV.file)
 	default:
-		return format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))
+		return records.Format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))
 	}
 }
 
@@ -146,27 +159,27 @@ func findItems(d diskFolder) (format, error) {
 // genre and year 0.
 //
 // names lists the names that the id column of an items.csv may have.
-func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idTable, names []string) (features, error) {
+func (f *itemFormat) readItems(ctx context.Context, file string, r io.Reader, items *idtable.Table, names []string) (features, error) {
 	f, s, notices, err := f.begin(ctx, file, r, names)
 	if err != nil {
 		return features{}, err
 	}
-	n := len(items.names)
+	n := len(items.Names)
 	out := features{titles: make([]string, n), genres: make([][]string, n), years: make([]int, n), notices: notices}
 	for _, name := range f.columns {
 		out.columns = append(out.columns, dataset.ItemColumn{Name: name, Values: make([][]string, n)})
 	}
 	lines := make([]int, n) // line of each item, 0 while it has none
 	for {
-		record, err := s.next()
+		record, err := s.Next()
 		if errors.Is(err, io.EOF) {
 			return out.count(lines, n), nil
 		}
 		if err == nil {
-			lines, err = f.add(&out, record, items, lines, s.line)
+			lines, err = f.add(&out, record, items, lines, s.Line)
 		}
 		if err != nil {
-			return features{}, s.locate(file, err)
+			return features{}, s.Locate(file, err)
 		}
 	}
 }
@@ -185,67 +198,40 @@ func (f features) count(lines []int, n int) features {
 }
 
 // begin reads a list of items up to its first item. The format with names of columns is settled by the header.
-func (f *itemFormat) begin(ctx context.Context, file string, r io.Reader, names []string) (*itemFormat, *scanner, []dataset.Notice, error) {
+func (f *itemFormat) begin(ctx context.Context, file string, r io.Reader, names []string) (*itemFormat, *records.Scanner, []dataset.Notice, error) {
 	if f.genres != nil && f.header == "" {
-		return f, newScanner(ctx, r, f.dialect, nil), nil, nil
+		return f, records.NewScanner(ctx, r, f.dialect, nil), nil, nil
 	}
-	in := input{ReadCloser: io.NopCloser(r)}
-	_, found, err := in.unwrap(ctx, Options{})
-	s := newScanner(ctx, in, f.dialect, nil)
+	in := files.Input{ReadCloser: io.NopCloser(r)}
+	found, err := in.Unwrap(ctx, files.Options{})
 	if err != nil {
-		s.line = 1
-		return nil, s, nil, s.locate(file, err)
+		return nil, nil, nil, records.FirstLine{}.Locate(file, err)
 	}
 	t := table{found: found}
 	t.notifyEncoding()
-	text, whole, _ := s.sample(headSize)
-	b := begin(text, whole)
-	s.skip(b.skip)
-	s.readErr = nil
-	if len(b.lines) > 0 {
-		s.dialect = f.dialectOf(b, names)
+	s, header, err := records.OpenTable(ctx, in, names, f.dialect)
+	if err != nil {
+		return nil, s, nil, s.Locate(file, err)
 	}
-	header, err := s.next()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, s, nil, s.locate(file, err)
-	}
-	if err == nil && f.header != "" && strings.EqualFold(string(bytes.Join(header, []byte(","))), f.header) {
+	if f.header != "" && strings.EqualFold(string(bytes.Join(header, []byte(","))), f.header) {
 		return f, s, t.notices, nil
 	}
-	named, namedErr := f, errNoItemID
-	if err == nil {
-		named, namedErr = f.named(header, names)
+	named, err := f, errNoItemID
+	if header != nil {
+		named, err = f.named(header, names)
 	}
-	if namedErr != nil && f.header != "" {
-		namedErr = fmt.Errorf("no header; want the first line to be %s", f.header)
+	if err != nil && f.header != "" {
+		err = fmt.Errorf("no header; want the first line to be %s", f.header)
 	}
-	if namedErr != nil {
-		return nil, s, nil, s.locate(file, namedErr)
+	if err != nil {
+		return nil, s, nil, s.Locate(file, err)
 	}
 	return named, s, t.notices, nil
 }
 
-// dialectOf finds the separator with which the first line has a column with the ids of items.
-func (f *itemFormat) dialectOf(b beginning, names []string) dialect {
-	for _, c := range separators {
-		d := dialectFor(c.sep, b.lines)
-		if b.sep != "" && b.sep != c.sep {
-			continue
-		}
-		s := scanner{dialect: d}
-		header := s.cut(bytes.Clone(b.lines[0]))
-		for _, field := range header {
-			if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, string(field)) }) {
-				return d
-			}
-		}
-	}
-	return f.dialect
-}
-
 // add stores one item, under its number or under a new one, and returns the lines
 // with its own.
-func (f *itemFormat) add(to *features, record [][]byte, items *idTable, lines []int, line int) ([]int, error) {
+func (f *itemFormat) add(to *features, record [][]byte, items *idtable.Table, lines []int, line int) ([]int, error) {
 	if len(record) != f.fields {
 		return nil, fmt.Errorf("%d fields, want %d%s", len(record), f.fields, f.layout)
 	}
@@ -253,7 +239,7 @@ func (f *itemFormat) add(to *features, record [][]byte, items *idTable, lines []
 	if f.at != nil {
 		id = record[f.at.id]
 	}
-	i, err := items.index(id)
+	i, err := items.Index(id)
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", f.id, err)
 	}
@@ -353,18 +339,18 @@ func genreFlags(record [][]byte) ([]string, error) {
 }
 
 // loadItems adds the items and features of the file beside the ratings, if there is one.
-func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
-	list := t.format.items
-	if list == nil || !f.has(list.file) {
+func (t *table) loadItems(ctx context.Context, f files.Folder, o Options) error {
+	list := itemFormatOf(t.format.Items)
+	if list == nil || !f.Has(list.file) {
 		return nil
 	}
-	r, _, err := f.open(list.file)
+	r, _, err := f.Open(list.file)
 	if err != nil {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	t.items.settle()
-	if t.features, err = list.readItems(ctx, f.path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
+	t.items.Settle()
+	if t.features, err = list.readItems(ctx, f.Path(list.file), r, &t.items, o.itemNames(t.format)); err != nil {
 		return err
 	}
 	t.notices = append(t.notices, t.features.notices...)
@@ -382,5 +368,5 @@ func (t *table) loadItems(ctx context.Context, f folder, o Options) error {
 
 // rated returns the number of items with ratings, before a list adds others.
 func (t *table) rated() int {
-	return len(t.items.names) - (t.features.listed - t.features.rated)
+	return len(t.items.Names) - (t.features.listed - t.features.rated)
 }

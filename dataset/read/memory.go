@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 // Rating is one rating of a set that is made in memory.
@@ -19,7 +20,7 @@ type Rating struct {
 // read from a file of them. Options must say the rating scale, which is public: it is
 // never read off the ratings. Errors name a rating by its number, from 1, as a line.
 func FromRatings(name string, list []Rating, o Options) (*dataset.Set, error) {
-	t := &table{format: format{user: "user", item: "item"}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
+	t := &table{format: records.Format{User: "user", Item: "item"}, file: name, duplicates: o.Duplicates, maybe: o.MaybeTimes && !o.Times}
 	var err error
 	if o.Min == nil || o.Max == nil {
 		return nil, fmt.Errorf("%s: %w: ratings in memory have none of their own; say rating-min and rating-max", name, dataset.ErrScale)
@@ -57,7 +58,7 @@ func FromRatings(name string, list []Rating, o Options) (*dataset.Set, error) {
 // take appends a rating.
 func (t *table) take(r Rating, number int) error {
 	if math.IsNaN(r.Value) || r.Value < t.min || r.Value > t.max {
-		return offScale("rating %v is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max", r.Value, t.min, t.max)
+		return records.OffScale("rating %v is outside the range %v to %v; correct it, or set the scale by rating-min and rating-max", r.Value, t.min, t.max)
 	}
 	return t.push([]byte(r.User), []byte(r.Item), r.Value, number)
 }

@@ -133,7 +133,7 @@ func TestColumnsOfJSONLines(t *testing.T) {
 	}
 	var late strings.Builder
 	n := 0
-	for ; late.Len() <= sniffed+bufferSize; n++ {
+	for ; late.Len() <= 1<<20+256<<10; n++ {
 		fmt.Fprintf(&late, "{\"user\":1,\"item\":%d}\n", n)
 	}
 	openFails(t, ownFile(t, "r.jsonl", late.String()+rated), Options{}, fmt.Sprintf(`r.jsonl:%d: the object has "rating"`, n+1))

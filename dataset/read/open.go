@@ -3,12 +3,12 @@
 // reads lists of items and files of item features beside them, and verifies copies of published sets.
 // A spec takes one way:
 //
-//	spec -> source (source.go, zip.go)       a folder, an archive, a file or a pipe
-//	     -> rows (sniff.go)                  what the file is, and an opener for it: scanner, JSON lines or Parquet
-//	     -> table (table.go)                 ids, ratings and times, in the order of the file
-//	     -> set (order.go)                   in canonical order, with its digest
+//	spec -> source (dataset/internal/files)    a folder, an archive, a file or a pipe
+//	     -> rows (dataset/internal/records)    what the file is, and an opener for it: scanner, JSON lines or Parquet
+//	     -> table (table.go)                   ids, ratings and times, in the order of the file
+//	     -> set (order.go)                     in canonical order, with its digest
 //
-// A format of ratings is a row of a table (format.go). Generated and packed sets are opened by
+// Generated and packed sets are opened by
 // packages synthetic and pack. This package never downloads anything, and writes nothing but packed
 // files ([PackFile]).
 //
@@ -30,8 +30,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/pack"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
@@ -101,18 +103,18 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	load := s.load
+	load := load
 	if o.Columns.Label != "" {
-		load = s.loadRegression
+		load = loadRegression
 		if o.Form.NoHeader || len(o.Unrated) > 0 || o.BadRows == BadRowsSkip {
-			return nil, errors.Join(fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; leave out --no-header, --unrated and --bad-rows", spec), s.close())
+			return nil, errors.Join(fmt.Errorf("data %q: a regression has a header, and neither unrated values nor rows to leave out; leave out --no-header, --unrated and --bad-rows", spec), s.Close())
 		}
 		if o.Test != "" || o.Times {
-			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.close())
+			return nil, errors.Join(fmt.Errorf("data %q: a regression has no timestamps and no test file; split.by random is needed", spec), s.Close())
 		}
 	}
-	set, err := load(ctx, o)
-	return set, errors.Join(err, s.close())
+	set, err := load(ctx, s, o)
+	return set, errors.Join(err, s.Close())
 }
 
 // synthetic are the options of a generated set.
@@ -121,23 +123,23 @@ func (o Options) synthetic() synthetic.Options {
 }
 
 // load reads the ratings of a source, and its items where they are listed.
-func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
-	in, err := s.input(o.Progress)
+func load(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error) {
+	in, err := s.Input(o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
-	if s.member != "" {
-		o.Form.Member = s.member
+	if s.Member != "" {
+		o.Form.Member = s.Member
 	}
 	t, err := readRatings(ctx, in, o)
 	if err != nil {
 		return nil, err
 	}
-	if s.found.What != "" {
-		t.found = append([]dataset.Finding{s.found}, t.found...)
+	if s.Found.What != "" {
+		t.found = append([]dataset.Finding{s.Found}, t.found...)
 	}
-	for _, part := range s.parts {
+	for _, part := range s.Parts {
 		if err = t.readPart(ctx, s, part, o); err != nil {
 			return nil, err
 		}
@@ -145,7 +147,9 @@ func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
 	if err = t.loadItems(ctx, s, o); err != nil {
 		return nil, err
 	}
-	t.nameUnused(s)
+	if list := s.Unused(t.format.Items); len(list) > 0 {
+		t.found = append(t.found, dataset.Finding{What: "not used", Found: strings.Join(files.Some(list), ", "), Sure: dataset.Certain, Why: "beside the ratings"})
+	}
 	if o.Test != "" {
 		if err = t.openTest(ctx, o); err != nil {
 			return nil, err
@@ -156,6 +160,6 @@ func (s *source) load(ctx context.Context, o Options) (*dataset.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Name = s.name
+	set.Name = s.Name
 	return set, nil
 }

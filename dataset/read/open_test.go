@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
@@ -327,8 +328,8 @@ type noClose struct{ *io.SectionReader }
 func (noClose) Close() error { return nil }
 
 // inputOf is an input from memory.
-func inputOf(path string, r io.Reader, beside func(string) bool) input {
-	in := input{ReadCloser: io.NopCloser(r), path: path, beside: beside}
+func inputOf(path string, r io.Reader, beside func(string) bool) files.Input {
+	in := files.Input{ReadCloser: io.NopCloser(r), Path: path, Beside: beside}
 	if whole, ok := r.(*io.SectionReader); ok {
 		in.ReadCloser = noClose{whole}
 	}

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 	"github.com/fedsim/fedsim/dataset/published"
 )
 
@@ -74,6 +77,20 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
+// Form says how a file is written, where the caller knows. The zero value leaves all of it to the beginning of the file.
+type Form struct {
+	// Separator stands between fields: one character, "::", or one of the words comma, semicolon, tab, pipe, space.
+	Separator string
+	// NoHeader takes the first row for a rating. Without names of columns the columns are user, item, rating and timestamp.
+	NoHeader bool
+	// DayFirst reads dates with slashes, such as 05/06/2024, with the day before the month.
+	DayFirst bool
+	// Encoding of the text, as of [ParseEncoding].
+	Encoding string
+	// Member is the file of an archive or folder that holds the ratings.
+	Member string
+}
+
 // ErrDuplicates is wrapped by the error where duplicates are to be counted and cannot be.
 var ErrDuplicates = errors.New("duplicates")
 
@@ -103,6 +120,36 @@ func ParseUnrated(text string) ([]float64, error) {
 	}
 	return list, nil
 }
+
+// files are the options of what finds and unpacks files.
+func (o Options) files() files.Options {
+	return files.Options{Member: o.Form.Member, Encoding: o.Form.Encoding, Standard: o.Input, Holds: func(ctx context.Context, in files.Input) bool {
+		rows, err := sniff(ctx, in, o)
+		return err == nil && rows.Rows != nil
+	}}
+}
+
+// records are the options of what reads the records of a file.
+func (o Options) records() records.Options {
+	return records.Options{Columns: records.Names{User: o.Columns.User, Item: o.Columns.Item, Rating: o.Columns.Rating, Time: o.Columns.Timestamp}, Separator: o.Form.Separator, NoHeader: o.Form.NoHeader}
+}
+
+// sniff takes a file out of what it is packed in and finds out what it is. The rows are returned with an error too, to say where it is.
+func sniff(ctx context.Context, in files.Input, o Options) (records.RatingRows, error) {
+	found, err := in.Unwrap(ctx, o.files())
+	if err != nil {
+		return records.RatingRows{Rows: records.FirstLine{}}, err
+	}
+	rows, err := records.Open(ctx, in, o.records())
+	rows.Found = append(found, rows.Found...)
+	return rows, err
+}
+
+// ParseSeparator returns what a word or a character stands for. "" is none.
+func ParseSeparator(text string) (string, error) { return records.ParseSeparator(text) }
+
+// ParseEncoding checks the name of an encoding, such as utf-8, utf-16, latin1, windows-1251, gbk or shift_jis. "" is none.
+func ParseEncoding(name string) error { return files.CheckEncoding(name) }
 
 // Texts holds options for the form of a file as flags and keys spell them. "" leaves an option to what the file shows.
 type Texts struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/csr"
+	"github.com/fedsim/fedsim/dataset/internal/idtable"
 )
 
 // partSize bounds the ratings that are put in order, and then hashed, at a time: few enough to stay in
@@ -18,10 +19,10 @@ const partSize = 1 << 14
 // sort puts users, items, features and ratings into canonical order, of each pair one record.
 // The name of the set remains to be filled in.
 func (t *table) sort() (*dataset.Set, error) {
-	t.users.settle()
-	t.items.settle()
-	userIDs, userRank := t.users.canonical()
-	itemIDs, itemRank := t.items.canonical()
+	t.users.Settle()
+	t.items.Settle()
+	userIDs, userRank := t.users.Canonical()
+	itemIDs, itemRank := t.items.Canonical()
 	if err := t.settleTimes(); err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (t *table) sort() (*dataset.Set, error) {
 		MaybeTimes: t.maybe && t.times != nil, Notices: t.notices, Findings: t.found,
 	}
 	t.ratings.Users, t.ratings.Items, t.ratings.Times = len(userIDs), len(itemIDs), t.times
-	hashed := t.decode(set, t.users.places(userRank), t.items.places(itemRank))
+	hashed := t.decode(set, t.users.Places(userRank), t.items.Places(itemRank))
 	if hashed == nil {
 		hashed = t.sortRows(set)
 	}
@@ -52,7 +53,7 @@ func (t *table) sort() (*dataset.Set, error) {
 
 // decode replaces the codes of users and items by their indices. If the ratings are then in the order
 // of a set, as in most published files, decode moves them to the set and returns their hash, else nil.
-func (t *table) decode(set *dataset.Set, users, items places) *dataset.Digester {
+func (t *table) decode(set *dataset.Set, users, items idtable.Places) *dataset.Digester {
 	r, n := t.ratings, t.ratings.Len()
 	ascend := make([]bool, (n+partSize-1)/partSize)
 	sorted := t.duplicates != DuplicatesCount
@@ -60,8 +61,8 @@ func (t *table) decode(set *dataset.Set, users, items places) *dataset.Digester 
 	d.Head(set, n)
 	inOrder(len(ascend), func(part int) {
 		from, to := partSize*part, min(partSize*(part+1), n)
-		users.decode(r.User[from:to])
-		items.decode(r.Item[from:to])
+		users.Decode(r.User[from:to])
+		items.Decode(r.Item[from:to])
 		ascend[part] = ascends(slice(r, from, to))
 	}, func(part int) {
 		from, to := partSize*part, min(partSize*(part+1), n)

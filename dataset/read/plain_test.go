@@ -41,7 +41,7 @@ func (w plainWay) load(file string, text []byte, o Options, skip bool) (out load
 		in = &chunks{r: in, size: w.chunk}
 	}
 	t, rows, err := openTable(context.Background(), inputOf(file, in, alone), o)
-	if err == nil && rows.rows != nil {
+	if err == nil && rows.Rows != nil {
 		var plain *plainReader
 		if w != (plainWay{}) {
 			plain = t.newPlainReader(rows, int64(len(text)), w.piece, w.workers)
@@ -136,33 +136,6 @@ func TestPlainLines(t *testing.T) {
 	options := []Options{{}, {Times: true, Duplicates: DuplicatesMean}}
 	for k, text := range oddFiles() {
 		checkPlain(t, "mine.csv", []byte(text), options[k%2])
-	}
-}
-
-// TestPlainForm: plain lines are read as such, none is left to the scanner. Else a fault that leaves all to it would be slow, and
-// never be seen.
-func TestPlainForm(t *testing.T) {
-	for _, c := range []struct {
-		d     dialect
-		cols  columns
-		lines string
-	}{
-		{commas, columns{item: 1, rating: 2, time: -1, count: 4}, "1,2,3.5,964982703\n10,2000,0.5,1\r\n4194303,4194303,5,1234567890123456\n0,0,4.25,12345678\n"},
-		{commas, columns{item: 1, rating: 2, time: -1, count: 3}, "1,2,3.5\n1,3,04.5\n1,4,5.\r\n2,3,4.00000000000000\n"},
-		{colons, columns{item: 1, rating: 2, time: 3, count: 4}, "1::122::5::838985046\n1::185::3.5::838983525\n"},
-		{tabs, columns{item: 1, rating: 2, time: 3, count: 4}, "196\t242\t3\t881250949\n186\t302\t3\t891717742\n"},
-		{commas, columns{item: 1, rating: -1, time: -1, count: 2}, "1,2\n1,3\n"},
-		{tabs, columns{item: 1, rating: -1, time: 2, count: 3}, "1\t2\t3\n1\t3\t4\n"},
-	} {
-		form, ok := plainOf(c.d, c.cols, 0.5, 5, nil)
-		if !ok {
-			t.Fatalf("%q: no plain form", c.lines)
-		}
-		var rows plainRows
-		text := append([]byte(c.lines), make([]byte, plainSlack)...)
-		if read := form.parse(text, len(c.lines), &rows); read != len(c.lines) || rows.n != strings.Count(c.lines, "\n") {
-			t.Errorf("%q: %d lines, ending before %q", c.lines, rows.n, c.lines[read:])
-		}
 	}
 }
 

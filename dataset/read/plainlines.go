@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 const (
@@ -21,26 +23,26 @@ const (
 // plainReader reads the plain lines of a file, on all processors where the file is large. It shares the buffer of the scanner,
 // which reads what is not plain.
 type plainReader struct {
-	*plain
+	*records.Plain
 	table   *table
-	scanner *scanner
+	scanner *records.Scanner
 	size    int64 // of the file in bytes, 0 where it is unknown
 	before  int64 // ratings that the table had before this file
 	piece   int   // bytes for one processor
 	workers int   // processors
-	rows    []plainRows
+	rows    []records.PlainRows
 	solo    int64 // how far one processor reads the lines by itself, in bytes that were read of the file
 	misses  int   // lines in a row that were not plain
 	missed  int64 // how far the file was read at the last of them
 }
 
 // newPlainReader returns nil where no line of the file can be plain. The size is 0 where it is unknown.
-func (t *table) newPlainReader(rows ratingRows, size int64, piece, workers int) *plainReader {
-	s, isText := rows.rows.(*scanner)
+func (t *table) newPlainReader(rows records.RatingRows, size int64, piece, workers int) *plainReader {
+	s, isText := rows.Rows.(*records.Scanner)
 	if !isText {
 		return nil
 	}
-	form, ok := plainOf(s.dialect, rows.cols, t.min, t.max, t.plainUnrated())
+	form, ok := records.PlainOf(s.Dialect, rows.Cols, t.min, t.max, t.plainUnrated())
 	if !ok {
 		return nil
 	}
@@ -48,8 +50,8 @@ func (t *table) newPlainReader(rows ratingRows, size int64, piece, workers int) 
 		workers = 1
 	}
 	return &plainReader{
-		plain: form, table: t, scanner: s, size: size, before: int64(t.ratings.Len()), piece: piece, workers: workers,
-		rows: make([]plainRows, workers),
+		Plain: form, table: t, scanner: s, size: size, before: int64(t.ratings.Len()), piece: piece, workers: workers,
+		rows: make([]records.PlainRows, workers),
 	}
 }
 
@@ -59,24 +61,23 @@ func (p *plainReader) read() {
 		return
 	}
 	s := p.scanner
-	text := s.buf[s.start:]
-	end := bytes.LastIndexByte(text[:max(0, min(s.end-s.start, len(text)-plainSlack))], '\n') + 1
-	if end == 0 || p.table.full(end/plainShortest, s.lines) {
+	text, end := s.Block()
+	if end == 0 || p.table.full(end/records.PlainShortest, s.Lines) {
 		return
 	}
-	if p.misses >= maxMisses && s.read == p.missed {
+	if p.misses >= maxMisses && s.BytesRead == p.missed {
 		return
 	}
 	before, whole := p.table.ratings.Len(), false
-	if p.workers > 1 && s.read > p.solo {
+	if p.workers > 1 && s.BytesRead > p.solo {
 		whole = p.readPieces(text, end, max(1, min(p.workers, (end+p.piece/2)/p.piece)))
 	} else {
-		whole = p.take(&p.rows[0], p.parse(text, end, &p.rows[0]), end)
+		whole = p.take(&p.rows[0], p.Parse(text, end, &p.rows[0]), end)
 	}
 	if !whole {
-		p.solo = s.read + solo*int64(p.workers*p.piece)
+		p.solo = s.BytesRead + solo*int64(p.workers*p.piece)
 	}
-	p.misses, p.missed = p.misses+1, s.read
+	p.misses, p.missed = p.misses+1, s.BytesRead
 	if p.table.ratings.Len() > before {
 		p.misses = 0
 	}
@@ -88,15 +89,15 @@ func (p *plainReader) readPieces(text []byte, end, n int) bool {
 	read := make([]int, n)
 	var group sync.WaitGroup
 	for i := 1; i < n; i++ {
-		group.Go(func() { read[i] = p.parse(text[cuts[i]:], cuts[i+1]-cuts[i], &p.rows[i]) })
+		group.Go(func() { read[i] = p.Parse(text[cuts[i]:], cuts[i+1]-cuts[i], &p.rows[i]) })
 	}
-	group.Go(func() { p.scanner.readAhead(p.workers * p.piece) })
-	read[0] = p.parse(text, cuts[1], &p.rows[0])
+	group.Go(func() { p.scanner.ReadAhead(p.workers * p.piece) })
+	read[0] = p.Parse(text, cuts[1], &p.rows[0])
 	group.Wait()
 	for i := range n {
 		if whole := p.take(&p.rows[i], read[i], cuts[i+1]-cuts[i]); !whole {
 			for later := i + 1; later < n; later++ { // its first line may be the middle of a record
-				p.rows[later].discard()
+				p.rows[later].Discard()
 			}
 			return false
 		}
@@ -105,26 +106,25 @@ func (p *plainReader) readPieces(text []byte, end, n int) bool {
 }
 
 // take appends rows that stood in so many bytes, and reports whether they are all there were.
-func (p *plainReader) take(r *plainRows, read, all int) bool {
+func (p *plainReader) take(r *records.PlainRows, read, all int) bool {
 	t, s := p.table, p.scanner
-	if r.n > 0 { // else the line of the next rating would be said twice
-		t.lines.add(t.ratings.Len(), s.lines+1)
+	if r.N > 0 { // else the line of the next rating would be said twice
+		t.lines.add(t.ratings.Len(), s.Lines+1)
 	}
-	s.start += read
-	s.lines += r.n
-	if cap(t.ratings.Value)-len(t.ratings.Value) < r.n {
-		t.reserve(r.n + p.left())
+	s.Advance(read, r.N)
+	if cap(t.ratings.Value)-len(t.ratings.Value) < r.N {
+		t.reserve(r.N + p.left())
 	}
-	t.ratings.User = append(t.ratings.User, r.user[:r.n]...)
-	t.ratings.Item = append(t.ratings.Item, r.item[:r.n]...)
-	t.ratings.Value = append(t.ratings.Value, r.value[:r.n]...)
-	t.times = append(t.times, r.time...)
+	t.ratings.User = append(t.ratings.User, r.User[:r.N]...)
+	t.ratings.Item = append(t.ratings.Item, r.Item[:r.N]...)
+	t.ratings.Value = append(t.ratings.Value, r.Value[:r.N]...)
+	t.times = append(t.times, r.Time...)
 	return read == all
 }
 
 // left estimates how many ratings are to come, by the bytes that one took so far.
 func (p *plainReader) left() int {
-	have, read := int64(p.table.ratings.Len())-p.before, p.scanner.taken()
+	have, read := int64(p.table.ratings.Len())-p.before, p.scanner.Taken()
 	if have <= 0 || read <= 0 {
 		return 0
 	}
@@ -137,8 +137,8 @@ func (p *plainReader) finish() {
 		return
 	}
 	for i := range p.rows {
-		p.table.users.seen.join(p.rows[i].users)
-		p.table.items.seen.join(p.rows[i].items)
+		p.table.users.Seen.Join(p.rows[i].Users)
+		p.table.items.Seen.Join(p.rows[i].Items)
 	}
 }
 
@@ -178,7 +178,7 @@ func (l lineRuns) at(rating int32) int {
 
 // plainUnrated are the values that the reader of plain lines leaves to the scanner, which counts them.
 func (t *table) plainUnrated() []float64 {
-	if t.format.zeros {
+	if t.format.Zeros {
 		return append(slices.Clone(t.unrated), 0)
 	}
 	return t.unrated

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/examples"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
@@ -45,17 +46,17 @@ var criteoAfter = []string{criteoSale, "time_delay_for_conversion", "click_times
 // Criteo's log, of 23 columns without a header and with -1 for missing values, is known by its label's
 // name. Its examples are the clicks that a sale followed. Which clicks these are counts as public, as
 // in the papers with published figures.
-func (s *source) loadRegression(ctx context.Context, o Options) (*dataset.Set, error) {
-	r, err := s.input(o.Progress)
+func loadRegression(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error) {
+	r, err := s.Input(o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	size := r.size
-	if _, _, err = r.unwrap(ctx, o); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.path, err)
+	size := r.Size
+	if _, err = r.Unwrap(ctx, o.files()); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Path, err)
 	}
-	t := &regressionTable{Table: examples.Table{File: s.path(s.file)}, label: o.Columns.Label, separator: o.Form.Separator, id: o.Columns.User, private: o.Columns.privates()}
+	t := &regressionTable{Table: examples.Table{File: s.Path(s.File)}, label: o.Columns.Label, separator: o.Form.Separator, id: o.Columns.User, private: o.Columns.privates()}
 	counted := &counting{Reader: r, done: func(n int64) {
 		if o.Progress != nil {
 			o.Progress(n, size)
@@ -74,7 +75,7 @@ func (s *source) loadRegression(ctx context.Context, o Options) (*dataset.Set, e
 	if err != nil {
 		return nil, err
 	}
-	set, err := t.Set(s.name, lo, hi, o.Fields)
+	set, err := t.Set(s.Name, lo, hi, o.Fields)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,16 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
 
 // table is the content of ratings files before the indices are put in order.
 type table struct {
-	format       format
-	users, items idTable
+	format       records.Format
+	users, items idtable.Table
 	features     features        // by number of the item; no lists without a file of items
 	ratings      dataset.Ratings // columns only: codes of the two tables, rows as in the file
 	times        []float64       // of each rating; nil where they are not asked for, or not there
@@ -32,10 +35,10 @@ type table struct {
 	comma        bool      // ratings have a decimal comma
 	dayFirst     bool      // [Form.DayFirst]
 	bad          badRows
-	left         tally // rows that are not rated
-	spaced       tally // ratings with spaces around an id
-	mended       tally // rows with a wrong quote in a column that is not used
-	zeros        int   // ratings of 0 that may mean that an item was not rated
+	left         records.Tally // rows that are not rated
+	spaced       records.Tally // ratings with spaces around an id
+	mended       records.Tally // rows with a wrong quote in a column that is not used
+	zeros        int           // ratings of 0 that may mean that an item was not rated
 	notices      []dataset.Notice
 	found        []dataset.Finding
 
@@ -65,73 +68,73 @@ type part struct {
 }
 
 // readPart appends the ratings of a file of the same form.
-func (t *table) readPart(ctx context.Context, s *source, name string, o Options) error {
-	in, err := s.inputOf(name, nil)
+func (t *table) readPart(ctx context.Context, s *files.Source, name string, o Options) error {
+	in, err := s.InputOf(name, nil)
 	if err != nil {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // read-only: nothing can be lost
 	rows, err := sniff(ctx, in, o)
-	if errors.Is(err, errNoRows) { // Spark writes empty parts
+	if errors.Is(err, records.ErrNoRows) { // Spark writes empty parts
 		return nil
 	}
-	if err == nil && t.clicks != (rows.cols.rating < 0) {
+	if err == nil && t.clicks != (rows.Cols.Rating < 0) {
 		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
 	}
-	if err == nil && t.times != nil && rows.cols.time < 0 {
+	if err == nil && t.times != nil && rows.Cols.Time < 0 {
 		err = fmt.Errorf("%s has timestamps and this file has none; want them in both or in none", t.file)
 	}
 	if err != nil {
-		return rows.locate(in.path, err)
+		return rows.Locate(in.Path, err)
 	}
 	if t.times == nil {
-		rows.cols.time = -1
+		rows.Cols.Time = -1
 	}
-	t.comma = rows.comma
-	t.parts = append(t.parts, part{t.ratings.Len(), in.path})
-	return t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
+	t.comma = rows.Comma
+	t.parts = append(t.parts, part{t.ratings.Len(), in.Path})
+	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its name and the files
 // beside it. Its errors are *FileError, or errors of r or of ctx.
-func readRatings(ctx context.Context, in input, o Options) (*table, error) {
+func readRatings(ctx context.Context, in files.Input, o Options) (*table, error) {
 	t, rows, err := openTable(ctx, in, o)
-	if err != nil || rows.rows == nil {
+	if err != nil || rows.Rows == nil {
 		return t, err
 	}
-	return t, t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
+	return t, t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // openTable recognizes a ratings file. There are no rows where it is empty and may be.
-func openTable(ctx context.Context, in input, o Options) (*table, ratingRows, error) {
+func openTable(ctx context.Context, in files.Input, o Options) (*table, records.RatingRows, error) {
 	rows, err := sniff(ctx, in, o)
-	if errors.Is(err, errNoRows) && o.Skipped != nil {
+	if errors.Is(err, records.ErrNoRows) && o.Skipped != nil {
 		t, bad := emptyTable(o)
-		return t, ratingRows{}, bad
+		return t, records.RatingRows{}, bad
 	}
-	if errors.Is(err, errNoRows) {
-		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
+	if errors.Is(err, records.ErrNoRows) {
+		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, records.WantColumns)
 	}
 	if err != nil {
-		return nil, rows, rows.locate(in.path, err)
+		return nil, rows, rows.Locate(in.Path, err)
 	}
 	t := &table{
-		format: rows.format, file: in.path, clicks: rows.cols.rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.found,
-		unrated: slices.Concat(o.Unrated, rows.format.unrated), comma: rows.comma, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
+		format: rows.Format, file: in.Path, clicks: rows.Cols.Rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.Found,
+		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
 	}
 	t.notifyEncoding()
 	if err = t.scale(o); err != nil {
-		return nil, rows, fmt.Errorf("%s: %w", in.path, err)
+		return nil, rows, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	if t.maybe = !o.Times && o.MaybeTimes; !o.Times && !o.MaybeTimes {
-		rows.cols.time = -1
+		rows.Cols.Time = -1
 	}
 	return t, rows, nil
 }
 
 // scale sets the scale of the options, or else of the format. A click counts as the top of the scale.
 func (t *table) scale(o Options) (err error) {
-	lo, hi := t.format.min, t.format.max
+	lo, hi := t.format.Min, t.format.Max
 	if t.clicks {
 		lo, hi = 0, 1
 	}
@@ -149,18 +152,18 @@ func (t *table) scale(o Options) (err error) {
 
 // read appends all records of a file that was recognized. Plain lines may have a faster reader than the rows; the result is
 // the same with it and without.
-func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
+func (t *table) read(file string, rows records.RatingRows, plain *plainReader) error {
 	before := t.ratings.Len()
 	defer plain.finish()
-	err := rows.bad
-	if err == nil && rows.first != nil { // no header: the first record is a rating
-		err = t.add(rows.first, rows.cols, rows.at())
+	err := rows.Bad
+	if err == nil && rows.First != nil { // no header: the first record is a rating
+		err = t.add(rows.First, rows.Cols, rows.At())
 	}
 	for {
-		if unusable(err) && t.skipped != nil {
-			t.skipped(&dataset.FileError{File: file, Line: rows.at(), Err: err})
+		if records.IsMalformed(err) && t.skipped != nil {
+			t.skipped(&dataset.FileError{File: file, Line: rows.At(), Err: err})
 			err = nil
-		} else if unusable(err) && t.bad.add(&dataset.FileError{File: file, Line: rows.at(), Err: err}) {
+		} else if records.IsMalformed(err) && t.bad.add(&dataset.FileError{File: file, Line: rows.At(), Err: err}) {
 			err = nil
 		}
 		if err != nil {
@@ -168,52 +171,52 @@ func (t *table) read(file string, rows ratingRows, plain *plainReader) error {
 		}
 		plain.read()
 		var record [][]byte
-		if record, err = rows.next(); err == nil {
-			err = t.add(record, rows.cols, rows.at())
+		if record, err = rows.Next(); err == nil {
+			err = t.add(record, rows.Cols, rows.At())
 		}
 	}
-	if s, isText := rows.rows.(*scanner); isText {
-		t.mended.join(s.mended)
+	if s, isText := rows.Rows.(*records.Scanner); isText {
+		t.mended.Join(s.Mended)
 	}
-	if !errors.Is(err, io.EOF) && !unusable(err) {
-		return rows.locate(file, err)
+	if !errors.Is(err, io.EOF) && !records.IsMalformed(err) {
+		return rows.Locate(file, err)
 	}
 	if err = t.bad.err(); err != nil {
 		return err
 	}
-	if t.ratings.Len() == before && t.skipped == nil && t.bad.count+t.left.count > 0 {
-		return &dataset.FileError{File: file, Line: rows.at(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.count, t.left.count)}
+	if t.ratings.Len() == before && t.skipped == nil && t.bad.count+t.left.Count > 0 {
+		return &dataset.FileError{File: file, Line: rows.At(), Err: fmt.Errorf("%w: %d rows cannot be used and %d are not rated, and there are no others", dataset.ErrNoRatings, t.bad.count, t.left.Count)}
 	}
 	if t.ratings.Len() == before && t.skipped == nil && len(t.parts) == 0 {
-		return rows.locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))
+		return rows.Locate(file, fmt.Errorf("%w: the file ends after its header; want a row for each rating", dataset.ErrNoRatings))
 	}
 	return nil
 }
 
 // readTest appends the ratings of a test file, on the scale of the ratings already read. It may be of
 // another format, and has ratings where these have.
-func (t *table) readTest(ctx context.Context, in input, o Options) error {
+func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
 	rows, err := sniff(ctx, in, o)
-	if errors.Is(err, errNoRows) {
-		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, wantColumns)
+	if errors.Is(err, records.ErrNoRows) {
+		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, records.WantColumns)
 	}
-	if err == nil && t.clicks != (rows.cols.rating < 0) {
+	if err == nil && t.clicks != (rows.Cols.Rating < 0) {
 		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
 	}
 	if err != nil {
-		return rows.locate(in.path, err)
+		return rows.Locate(in.Path, err)
 	}
-	rows.cols.time = -1
+	rows.Cols.Time = -1
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
 	}
-	t.test, t.testFile, t.times, t.comma = t.ratings.Len(), in.path, nil, rows.comma
-	return t.read(in.path, rows, t.newPlainReader(rows, rows.size, pieceSize, runtime.GOMAXPROCS(0)))
+	t.test, t.testFile, t.times, t.comma = t.ratings.Len(), in.Path, nil, rows.Comma
+	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // emptyTable returns the table of a file without a row, which shows neither format nor scale.
 func emptyTable(o Options) (*table, error) {
-	t := &table{format: genericCSV}
+	t := &table{format: records.GenericCSV}
 	if o.Min == nil || o.Max == nil {
 		return t, nil
 	}
@@ -222,33 +225,13 @@ func emptyTable(o Options) (*table, error) {
 	return t, err
 }
 
-// recordError is about one record of a file of ratings: the next one may be right.
-type recordError struct{ error }
-
-func (e recordError) Unwrap() error { return e.error }
-
-// unusable reports whether an error is about one record. A quote that is never closed makes
-// all that follows it one.
-func unusable(err error) bool {
-	_, is := errors.AsType[recordError](err)
-	return is || errors.Is(err, errBareQuote) || errors.Is(err, errAfterQuote) || errors.Is(err, errUnclosed)
-}
-
-// locate adds file and line to an error in the content; errors of reading and of the context keep their kind.
-func (s *scanner) locate(file string, err error) error {
-	if s.readErr != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return &dataset.FileError{File: file, Line: s.line, Err: err}
-}
-
 // add appends the rating of one record. A fault in the record is a recordError.
-func (t *table) add(record [][]byte, cols columns, line int) error {
+func (t *table) add(record [][]byte, cols records.Columns, line int) error {
 	if t.full(1, line-1) {
 		return fmt.Errorf("more than %d ratings or %d lines; split the file", math.MaxInt32, uint32(math.MaxUint32))
 	}
 	if err := t.append(record, cols, line); err != nil {
-		return recordError{err}
+		return records.Malformed(err)
 	}
 	return nil
 }
@@ -263,46 +246,46 @@ func (t *table) reserve(n int) {
 	t.ratings.User, t.ratings.Item, t.ratings.Value = slices.Grow(t.ratings.User, n), slices.Grow(t.ratings.Item, n), slices.Grow(t.ratings.Value, n)
 }
 
-func (t *table) append(record [][]byte, cols columns, line int) error {
-	if len(record) != cols.count {
-		return fmt.Errorf("%d fields, want %d %s", len(record), cols.count, cols.want)
+func (t *table) append(record [][]byte, cols records.Columns, line int) error {
+	if len(record) != cols.Count {
+		return fmt.Errorf("%d fields, want %d %s", len(record), cols.Count, cols.Want)
 	}
 	value := t.max
-	if cols.rating >= 0 {
-		field := record[cols.rating]
+	if cols.Rating >= 0 {
+		field := record[cols.Rating]
 		if t.comma {
-			if point, is := decimalComma(field); is {
+			if point, is := records.DecimalComma(field); is {
 				field = point
 			}
 		}
 		var err error
-		if value, err = parseRating(field); err != nil {
+		if value, err = records.ParseRating(field); err != nil {
 			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
 		}
 		if slices.Contains(t.unrated, value) {
-			t.left.add(line)
+			t.left.Add(line)
 			return nil
 		}
-		if value == 0 && t.format.zeros {
+		if value == 0 && t.format.Zeros {
 			t.zeros++
 		}
 		if value < t.min || value > t.max {
-			return offScale("rating %s is outside the range %v to %v; correct it, or set the scale by --rating-min and --rating-max",
-				idtext.Quote(record[cols.rating]), t.min, t.max)
+			return records.OffScale("rating %s is outside the range %v to %v; correct it, or set the scale by --rating-min and --rating-max",
+				idtext.Quote(record[cols.Rating]), t.min, t.max)
 		}
 	}
 	var at, dayFirst float64
-	if cols.time >= 0 {
+	if cols.Time >= 0 {
 		var err error
-		if at, dayFirst, err = t.time(record[cols.time]); err != nil {
+		if at, dayFirst, err = t.time(record[cols.Time]); err != nil {
 			return err
 		}
 	}
-	if err := t.push(record[cols.user], record[cols.item], value, line); err != nil {
+	if err := t.push(record[cols.User], record[cols.Item], value, line); err != nil {
 		return err
 	}
-	if cols.time >= 0 {
-		t.addTime(record[cols.time], at, dayFirst, line)
+	if cols.Time >= 0 {
+		t.addTime(record[cols.Time], at, dayFirst, line)
 	}
 	return nil
 }
@@ -311,16 +294,16 @@ func (t *table) append(record [][]byte, cols columns, line int) error {
 func (t *table) push(userID, itemID []byte, value float64, line int) error {
 	spaced := len(userID) + len(itemID)
 	userID, itemID = bytes.TrimSpace(userID), bytes.TrimSpace(itemID)
-	user, err := t.users.code(userID)
+	user, err := t.users.Code(userID)
 	if err != nil {
-		return fmt.Errorf("%s %w", t.format.user, err)
+		return fmt.Errorf("%s %w", t.format.User, err)
 	}
-	item, err := t.items.code(itemID)
+	item, err := t.items.Code(itemID)
 	if err != nil {
-		return fmt.Errorf("%s %w", t.format.item, err)
+		return fmt.Errorf("%s %w", t.format.Item, err)
 	}
 	if len(userID)+len(itemID) < spaced {
-		t.spaced.add(line)
+		t.spaced.Add(line)
 	}
 	t.lines.add(t.ratings.Len(), line)
 	t.ratings.User = append(t.ratings.User, user)
@@ -331,18 +314,18 @@ func (t *table) push(userID, itemID []byte, value float64, line int) error {
 
 // openTest adds the ratings of the test file.
 func (t *table) openTest(ctx context.Context, o Options) error {
-	s, err := openSource(ctx, o.Test, Options{Input: o.Input, Columns: o.Columns})
+	s, err := files.Open(ctx, o.Test, Options{Input: o.Input, Columns: o.Columns}.files())
 	if err != nil {
 		return fmt.Errorf("the test file: %w", err)
 	}
-	in, err := s.input(nil)
+	in, err := s.Input(nil)
 	if err == nil {
 		err = t.readTest(ctx, in, o)
 		err = errors.Join(err, in.Close())
 	}
-	t.items.settle()
-	for t.features.titles != nil && len(t.features.titles) < len(t.items.names) { // items that the list of items does not have
+	t.items.Settle()
+	for t.features.titles != nil && len(t.features.titles) < len(t.items.Names) { // items that the list of items does not have
 		t.features.grow()
 	}
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.Close())
 }

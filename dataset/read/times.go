@@ -5,96 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"time"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 )
-
-// Forms of a timestamp that is no number, by the separator of its date. Without a zone they are in UTC. Seconds may have a
-// fraction.
-var (
-	dashed  = withClock("2006-01-02", "T", " ")
-	yearly  = withClock("2006/1/2", " ")
-	dotted  = withClock("2.1.2006", " ", ", ")
-	worded  = []string{time.RubyDate, time.ANSIC, time.RFC1123, time.RFC1123Z, "January 2, 2006", "Jan 2, 2006", "2 January 2006", "2 Jan 2006", "2-Jan-2006"} // the month in letters
-	slashed = [2][]string{withClock("1/2/2006", " ", ", "), withClock("2/1/2006", " ", ", ")}                                                                  // month first, day first
-)
-
-// withClock is a form of dates, alone and with a time of day after each separator.
-func withClock(date string, separators ...string) []string {
-	forms := []string{date}
-	for _, sep := range separators {
-		for _, clock := range []string{"15:04:05", "15:04:05Z07:00", "15:04:05Z0700", "15:04", "15:04Z07:00", "15:04:05 UTC", "3:04 PM", "3:04:05 PM"} {
-			forms = append(forms, date+sep+clock)
-		}
-	}
-	return forms
-}
 
 // ParseTime reads a timestamp: a number, or a date, which is the number of seconds since 1970, in UTC where it
 // names no zone. A number from 1e11 counts milliseconds, from 1e14 microseconds and from 1e17 nanoseconds, and becomes seconds. Dates are written as 2024-05-31, 2024-05-31T18:00:00Z, 2024-05-31 18:00, 31.05.2024 or 05/31/2024. A date
 // with slashes that could have the day or the month first is an error.
 func ParseTime(text string) (float64, error) {
-	at, other, err := parseTime([]byte(text))
+	at, other, err := records.ParseTime([]byte(text))
 	if err == nil && at != other {
 		err = fmt.Errorf("timestamp %s has the day first or the month; write it as 2024-05-31", idtext.Quote([]byte(text)))
 	}
 	return at / perSecond(at), err
-}
-
-// parseTime returns a time, and the time that it is with the day before the month; these differ where a date with slashes may
-// be read in both ways.
-func parseTime(b []byte) (at, dayFirst float64, err error) {
-	if v, ok := parseShortDecimal(b); ok {
-		return v, v, nil
-	}
-	if len(b) == 0 {
-		return 0, 0, errors.New("timestamp is empty")
-	}
-	if v, err := strconv.ParseFloat(string(b), 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-		return v, v, nil
-	}
-	if bytes.IndexFunc(b, isLetter) >= 0 {
-		if v, ok := parseDate(b, worded); ok {
-			return v, v, nil
-		}
-	}
-	forms := dashed
-	switch slash := bytes.IndexByte(b, '/'); {
-	case slash == 4:
-		forms = yearly
-	case slash > 0:
-		month, isMonth := parseDate(b, slashed[0])
-		day, isDay := parseDate(b, slashed[1])
-		switch {
-		case isMonth && isDay:
-			return month, day, nil
-		case isMonth:
-			return month, month, nil
-		case isDay:
-			return day, day, nil
-		}
-	case bytes.IndexByte(b, '-') < 0:
-		forms = dotted
-	}
-	if v, ok := parseDate(b, forms); ok {
-		return v, v, nil
-	}
-	return 0, 0, fmt.Errorf("timestamp %s is neither a finite number nor a date such as 2024-05-31 or 2024-05-31T18:00:00Z", idtext.Quote(b))
-}
-
-// isLetter reports whether a letter is one of a month, and not the T or Z of a date in numbers.
-func isLetter(r rune) bool { return r >= 'a' && r <= 'z' }
-
-func parseDate(b []byte, forms []string) (float64, bool) {
-	for _, form := range forms {
-		if t, err := time.Parse(form, string(b)); err == nil {
-			return float64(t.Unix()) + float64(t.Nanosecond())/1e9, true
-		}
-	}
-	return 0, false
 }
 
 // units lists the units of times in numbers, with the least magnitude of a time after March 1973. Seconds come
@@ -143,9 +68,9 @@ func (t *table) toSeconds() {
 
 // tableTimes are the timestamps of a table that need more than a column.
 type tableTimes struct {
-	missing tally      // ratings whose time cannot be read, and need not be
-	open    []openDate // dates that may have the day first
-	openAt  tally
+	missing records.Tally // ratings whose time cannot be read, and need not be
+	open    []openDate    // dates that may have the day first
+	openAt  records.Tally
 	daily   bool // a date has the day first for certain
 	monthly bool // a date has the month first for certain
 }
@@ -158,7 +83,7 @@ type openDate struct {
 
 // time reads the time of the next rating and says how to keep it once the rating is kept.
 func (t *table) time(field []byte) (at, dayFirst float64, err error) {
-	at, dayFirst, err = parseTime(field)
+	at, dayFirst, err = records.ParseTime(field)
 	if err != nil && t.maybe {
 		return math.NaN(), math.NaN(), nil
 	}
@@ -169,13 +94,12 @@ func (t *table) time(field []byte) (at, dayFirst float64, err error) {
 func (t *table) addTime(field []byte, at, dayFirst float64, line int) {
 	switch {
 	case math.IsNaN(at):
-		t.odd.missing.add(line)
+		t.odd.missing.Add(line)
 	case at != dayFirst:
 		t.odd.open = append(t.odd.open, openDate{rating: len(t.times), dayFirst: dayFirst})
-		t.odd.openAt.add(line)
+		t.odd.openAt.Add(line)
 	case bytes.IndexByte(field, '/') > 0 && bytes.IndexByte(field, '/') != 4:
-		_, monthFirst := parseDate(field, slashed[0])
-		_, isDay := parseDate(field, slashed[1])
+		monthFirst, isDay := records.ReadsAs(field)
 		t.odd.daily, t.odd.monthly = t.odd.daily || !monthFirst, t.odd.monthly || !isDay
 	}
 	t.times = append(t.times, at)
@@ -193,7 +117,7 @@ func (t *table) settleTimes() error {
 		return fmt.Errorf("%s: day-first: the file has dates whose second number is above 12, so that the month is first; leave --day-first out, or write dates as 2024-05-31", t.file)
 	case len(o.open) == 0:
 	case daily && o.monthly && !t.maybe:
-		return &dataset.FileError{File: t.file, Line: o.openAt.lines[0], Err: errors.New("the date has the day first or the month, and the file has dates of both kinds; write dates as 2024-05-31")}
+		return &dataset.FileError{File: t.file, Line: o.openAt.Lines[0], Err: errors.New("the date has the day first or the month, and the file has dates of both kinds; write dates as 2024-05-31")}
 	case daily && o.monthly:
 		for _, d := range o.open {
 			t.times[d.rating] = math.NaN()
@@ -207,7 +131,7 @@ func (t *table) settleTimes() error {
 		t.notify(dataset.NoticeTimes, o.openAt, "dates with slashes may have the day first or the month; the month is assumed first: say --day-first if the day is, or write dates as 2024-05-31")
 	}
 	t.toSeconds()
-	if o.missing.count == len(t.times) {
+	if o.missing.Count == len(t.times) {
 		t.times = nil
 	}
 	effect := "ratings have no timestamp that can be read; they are kept without a time, and the drift of their users is learned from the others"

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
@@ -58,21 +59,21 @@ func Verify(ctx context.Context, spec string, o Options) (Verification, error) {
 	if err != nil {
 		return Verification{}, err
 	}
-	v, err := s.verify(ctx, o)
-	return v, errors.Join(err, s.close())
+	v, err := verify(ctx, s, o)
+	return v, errors.Join(err, s.Close())
 }
 
-func (s *source) verify(ctx context.Context, o Options) (Verification, error) {
-	v := Verification{Path: s.path(s.file)}
-	p, named := published.Lookup(strings.TrimSuffix(s.name, ".zip"))
-	if s.archive != "" {
+func verify(ctx context.Context, s *files.Source, o Options) (Verification, error) {
+	v := Verification{Path: s.Path(s.File)}
+	p, named := published.Lookup(strings.TrimSuffix(s.Name, ".zip"))
+	if s.Archive != "" {
 		v.Set = p.Name
 		var err error
-		if v.Checks, err = s.checkArchive(ctx, p, o.Cache); err != nil || v.Err() != nil {
+		if v.Checks, err = checkArchive(ctx, s.Archive, p, o.Cache); err != nil || v.Err() != nil {
 			return v, err // another archive is not worth reading
 		}
 	}
-	set, err := s.load(ctx, o)
+	set, err := load(ctx, s, o)
 	if err != nil {
 		return v, err
 	}
@@ -87,16 +88,16 @@ func (s *source) verify(ctx context.Context, o Options) (Verification, error) {
 }
 
 // checkArchive compares the digests of an archive with those known for a set.
-func (s *source) checkArchive(ctx context.Context, p published.Set, c published.Cache) ([]published.Check, error) {
+func checkArchive(ctx context.Context, archive string, p published.Set, c published.Cache) ([]published.Check, error) {
 	if c == "" {
 		c, _ = published.UserCache() // without one, the archive is not in it
 	}
-	got, err := published.DigestFile(ctx, s.archive)
+	got, err := published.DigestFile(ctx, archive)
 	if err != nil {
 		return nil, err
 	}
 	checks := published.CompareDigests(p, got)
-	if p.Name != "" && s.archive == c.Archive(p) {
+	if p.Name != "" && archive == c.Archive(p) {
 		checks, err = c.Compare(p, got)
 	}
 	if err != nil || len(checks) > 0 {

@@ -43,6 +43,21 @@ var rules = []rule{
 		why:    "only read opens files of others, and no room divides its own sets",
 	},
 	{
+		name: "a file is found before it is read", from: []string{"dataset/internal/files"},
+		forbid: []string{"dataset/..."}, allow: []string{"dataset", "dataset/internal/csr", "dataset/internal/idhash", "dataset/internal/idtext"},
+		why: "where a text lies and how it is packed does not depend on what it says",
+	},
+	{
+		name: "records are read before sets are made", from: []string{"dataset/internal/records"},
+		forbid: []string{"dataset/..."}, allow: []string{"dataset", "dataset/pack", "dataset/internal/..."},
+		why: "a format says where its fields stand; read makes a set of them",
+	},
+	{
+		name: "read alone opens texts", from: []string{"dataset/..."}, except: []string{"dataset/read", "dataset/internal/records"}, direct: true,
+		forbid: []string{"dataset/internal/files", "dataset/internal/records"},
+		why:    "other rooms take sets",
+	},
+	{
 		name: "model is for everybody", from: []string{"model/..."},
 		forbid: []string{"..."}, allow: []string{"model/..."},
 		why: "a matrix and a user's ratings belong to no algorithm; model imports nothing of this module",

@@ -1,27 +1,17 @@
-package read
+package records
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 )
-
-// Form says how a file is written, where the caller knows. The zero value leaves all of it to the beginning of the file.
-type Form struct {
-	// Separator stands between fields: one character, "::", or one of the words comma, semicolon, tab, pipe, space.
-	Separator string
-	// NoHeader takes the first row for a rating. Without names of columns the columns are user, item, rating and timestamp.
-	NoHeader bool
-	// DayFirst reads dates with slashes, such as 05/06/2024, with the day before the month.
-	DayFirst bool
-	// Encoding of the text, as of [ParseEncoding].
-	Encoding string
-	// Member is the file of an archive or folder that holds the ratings.
-	Member string
-}
 
 // separators lists the separators that are tried, in order.
 var separators = []struct{ sep, word, plural string }{
@@ -74,7 +64,7 @@ type beginning struct {
 // begin cuts the beginning of a text into lines. The last is left out where it may be cut, unless it is the only one.
 func begin(text []byte, whole bool) beginning {
 	var b beginning
-	text = bytes.TrimPrefix(text, byteOrderMark)
+	text = bytes.TrimPrefix(text, files.ByteOrderMark)
 	comments, matrix := 0, false
 	for line := range bytes.Lines(text) {
 		ended := line[len(line)-1] == '\n'
@@ -119,13 +109,13 @@ func isComment(line []byte) bool {
 		return false
 	}
 	fields := bytes.FieldsFunc(line[1:], func(r rune) bool { return strings.ContainsRune(",;|\t :", r) })
-	_, _, err := parseHeader(fields, Columns{})
+	_, _, err := parseHeader(fields, Names{})
 	return err != nil
 }
 
 // candidate is a separator and how well it fits the lines.
 type candidate struct {
-	dialect
+	Dialect
 	fields int     // of most lines
 	share  float64 // of the lines that have so many
 	clean  float64 // share of fields that hold no other separator
@@ -133,14 +123,14 @@ type candidate struct {
 }
 
 // sniffDialect finds how the fields of a text are told apart.
-func sniffDialect(b beginning, o Options) (dialect, dataset.Finding) {
-	if o.Form.Separator != "" {
-		return dialectFor(o.Form.Separator, b.lines), dataset.Finding{What: "separator", Found: nameOf(o.Form.Separator), Sure: dataset.Stated}
+func sniffDialect(b beginning, o Options) (Dialect, dataset.Finding) {
+	if o.Separator != "" {
+		return dialectFor(o.Separator, b.lines), dataset.Finding{What: "separator", Found: nameOf(o.Separator), Sure: dataset.Stated}
 	}
 	if b.sep != "" {
 		return dialectFor(b.sep, b.lines), dataset.Finding{}
 	}
-	best := candidate{dialect: commas}
+	best := candidate{Dialect: Commas}
 	for _, s := range separators {
 		c := rate(dialectFor(s.sep, b.lines), b.lines, o.Columns)
 		if c.fields >= 2 && c.better(best) {
@@ -158,7 +148,7 @@ func sniffDialect(b beginning, o Options) (dialect, dataset.Finding) {
 	default:
 		found.Sure, found.Why = dataset.Likely, fmt.Sprintf("%d fields on %.0f%% of the first %d lines", best.fields, 100*best.share, len(b.lines))
 	}
-	return best.dialect, found
+	return best.Dialect, found
 }
 
 // better orders candidates: who names known columns, then whose fields are alike and clean.
@@ -174,8 +164,8 @@ func (c candidate) better(than candidate) bool {
 
 // dialectFor is a dialect with a separator. Fields may be quoted where commas or semicolons stand between, or where fields begin and
 // end with a quote.
-func dialectFor(sep string, lines [][]byte) dialect {
-	d := dialect{sep: sep, quotes: sep == "," || sep == ";", blanks: sep == " "}
+func dialectFor(sep string, lines [][]byte) Dialect {
+	d := Dialect{sep: sep, quotes: sep == "," || sep == ";", blanks: sep == " "}
 	if len(sep) == 1 && !d.quotes {
 		d.quotes = quoted(lines, d)
 	}
@@ -186,9 +176,9 @@ func dialectFor(sep string, lines [][]byte) dialect {
 }
 
 // quoted reports whether some field of the lines is enclosed in quotes, and no quote stands anywhere else.
-func quoted(lines [][]byte, d dialect) bool {
+func quoted(lines [][]byte, d Dialect) bool {
 	d.quotes = true
-	s := scanner{dialect: d}
+	s := Scanner{Dialect: d}
 	enclosed := false
 	for _, line := range lines {
 		if bytes.IndexByte(line, '"') < 0 {
@@ -217,17 +207,17 @@ func escapes(line []byte, sep string) bool {
 }
 
 // rate counts the fields of the lines.
-func rate(d dialect, lines [][]byte, names Columns) candidate {
-	c := candidate{dialect: d}
+func rate(d Dialect, lines [][]byte, columns Names) candidate {
+	c := candidate{Dialect: d}
 	counts := map[int]int{}
 	clean, all := 0, 0
-	s := scanner{dialect: d}
+	s := Scanner{Dialect: d}
 	for i, line := range lines {
 		fields := s.cut(slices.Clone(line))
 		counts[len(fields)]++
 		if i == 0 {
-			_, _, err := parseHeader(fields, names)
-			c.header = err == nil && names.positions() == 0
+			_, _, err := parseHeader(fields, columns)
+			c.header = err == nil && columns.positions() == 0
 		}
 		for _, field := range fields {
 			all++
@@ -249,7 +239,7 @@ func rate(d dialect, lines [][]byte, names Columns) candidate {
 
 // isClean reports whether a field holds no separator but the dialect's, or is a number with a decimal comma.
 func isClean(field []byte, sep string) bool {
-	if _, is := decimalComma(field); is {
+	if _, is := DecimalComma(field); is {
 		return true
 	}
 	for _, other := range []string{",", ";", "\t", "|", "::"} {
@@ -260,8 +250,8 @@ func isClean(field []byte, sep string) bool {
 	return true
 }
 
-// decimalComma returns a number with a point in place of its decimal comma.
-func decimalComma(field []byte) (point []byte, is bool) {
+// DecimalComma returns a number with a point in place of its decimal comma.
+func DecimalComma(field []byte) (point []byte, is bool) {
 	at := bytes.IndexByte(field, ',')
 	if at < 1 || at == len(field)-1 {
 		return nil, false
@@ -274,4 +264,38 @@ func decimalComma(field []byte) (point []byte, is bool) {
 	point = bytes.Clone(field)
 	point[at] = '.'
 	return point, true
+}
+
+// OpenTable opens a table whose first record names its columns. The separator is the first with which that record has one of
+// the names, and without such a name the usual one. The header is nil where the file is empty.
+func OpenTable(ctx context.Context, in files.Input, names []string, usual Dialect) (s *Scanner, header [][]byte, err error) {
+	s = NewScanner(ctx, in, usual, in.Progress)
+	text, whole, _ := s.sample(files.HeadSize)
+	b := begin(text, whole)
+	s.skip(b.skip)
+	s.readErr = nil
+	if len(b.lines) > 0 {
+		s.Dialect = b.dialectWith(names, usual)
+	}
+	if header, err = s.Next(); errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return s, header, err
+}
+
+// dialectWith finds the separator with which the first line has one of the names.
+func (b beginning) dialectWith(names []string, usual Dialect) Dialect {
+	for _, c := range separators {
+		d := dialectFor(c.sep, b.lines)
+		if b.sep != "" && b.sep != c.sep {
+			continue
+		}
+		s := Scanner{Dialect: d}
+		for _, field := range s.cut(bytes.Clone(b.lines[0])) {
+			if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, string(field)) }) {
+				return d
+			}
+		}
+	}
+	return usual
 }

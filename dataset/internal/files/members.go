@@ -1,4 +1,4 @@
-package read
+package files
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 )
+
+// ratingsFiles are the names of the file that is looked for in a folder.
+var ratingsFiles = []string{"ratings.csv", "ratings.dat", "u.data", "ratings.tsv", "ratings.inter", "ratings.jsonl", "ratings.parquet", "train_triplets.txt"}
 
 // mostTried limits the files of a folder or archive that are looked into.
 const mostTried = 100
@@ -24,16 +27,16 @@ type members struct {
 
 // findMembers returns the files of a folder that hold the ratings. It takes a named file, a file with a usual name, the parts of a file,
 // or the only file whose content is ratings. It does not guess among several.
-func findMembers(ctx context.Context, f folder, where string, o Options) (members, error) {
+func findMembers(ctx context.Context, f Folder, where string, o Options) (members, error) {
 	names := slices.DeleteFunc(f.names(), isHidden)
-	if want := o.Form.Member; want != "" {
-		if !f.has(want) {
-			return members{}, fmt.Errorf("--member: %s has no file %s; it has %s", where, want, strings.Join(firstOf(names, mostNamed), ", "))
+	if want := o.Member; want != "" {
+		if !f.Has(want) {
+			return members{}, fmt.Errorf("--member: %s has no file %s; it has %s", where, want, strings.Join(Some(names), ", "))
 		}
 		return members{[]string{want}, dataset.Finding{What: "member", Found: want, Sure: dataset.Stated}}, nil
 	}
-	own := baseName(where) + ".inter" // as RecBole has it
-	called := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRatingsFile(name) && unpackedName(name) != own })
+	own := BaseName(where) + ".inter" // as RecBole has it
+	called := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRatingsFile(name) && UnpackedName(name) != own })
 	switch len(called) {
 	case 0:
 	case 1:
@@ -53,13 +56,13 @@ func findMembers(ctx context.Context, f folder, where string, o Options) (member
 
 // inKnownOrder orders names as in the list of names of files of ratings.
 func inKnownOrder(names []string) []string {
-	rank := func(name string) int { return slices.Index(ratingsFiles, strings.ToLower(unpackedName(name))) }
+	rank := func(name string) int { return slices.Index(ratingsFiles, strings.ToLower(UnpackedName(name))) }
 	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	return names
 }
 
 // soleRatings returns the only file whose beginning is one of ratings; no file where there is none.
-func soleRatings(ctx context.Context, f folder, where string, names []string, o Options) (members, error) {
+func soleRatings(ctx context.Context, f Folder, where string, names []string, o Options) (members, error) {
 	var list []string
 	for _, name := range names[:min(len(names), mostTried)] {
 		if hasRatings(ctx, f, name, o) {
@@ -72,37 +75,28 @@ func soleRatings(ctx context.Context, f folder, where string, names []string, o 
 	case 1:
 		return members{list, dataset.Finding{What: "member", Found: list[0], Sure: dataset.Likely, Why: "no other file begins like ratings"}}, nil
 	}
-	return members{}, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s", where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(firstOf(list, mostNamed), ", "), list[0])
+	return members{}, fmt.Errorf("%s: %w: no file of it has a name such as %s, and there may be ratings in %s; say in which, as --member %s", where, dataset.ErrNoRatings, ratingsFiles[0], strings.Join(Some(list), ", "), list[0])
 }
 
 // describing are the names, without extension, of files that people call their lists of items.
 var describing = []string{"items", "movies", "books", "products", "catalog", "catalogue", "metadata"}
 
-// nameUnused adds a finding about the files beside the ratings that are not read: all of a folder or archive, and
-// of a file that was named itself the lists of items.
-func (t *table) nameUnused(s *source) {
-	used := append([]string{s.file}, s.parts...)
-	if t.format.items != nil {
-		used = append(used, t.format.items.file)
-	}
-	list := slices.DeleteFunc(s.names(), func(name string) bool {
+// Unused lists files beside the ratings that are not among the used ones: all of a folder or archive, and of a file
+// that was named itself the lists of items.
+func (s *Source) Unused(used ...string) []string {
+	used = append(append(used, s.File), s.Parts...)
+	return slices.DeleteFunc(s.names(), func(name string) bool {
 		stem, _, _ := strings.Cut(strings.ToLower(name), ".")
-		return isHidden(name) || slices.Contains(used, name) || s.found.What == "" && !slices.Contains(describing, stem)
+		return isHidden(name) || slices.Contains(used, name) || s.Found.What == "" && !slices.Contains(describing, stem)
 	})
-	if len(list) == 0 {
-		return
-	}
-	text := strings.Join(firstOf(list, mostNamed), ", ")
-	t.found = append(t.found, dataset.Finding{What: "not used", Found: text, Sure: dataset.Certain, Why: "beside the ratings"})
 }
 
 // hasRatings reports whether a file begins like one of ratings.
-func hasRatings(ctx context.Context, f folder, name string, o Options) bool {
-	r, size, err := f.open(name)
+func hasRatings(ctx context.Context, f Folder, name string, o Options) bool {
+	r, size, err := f.Open(name)
 	if err != nil {
 		return false
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
-	rows, err := sniff(ctx, input{ReadCloser: r, path: f.path(name), size: size, beside: f.has}, o)
-	return err == nil && rows.rows != nil
+	return o.Holds != nil && o.Holds(ctx, Input{ReadCloser: r, Path: f.Path(name), Size: size, Beside: f.Has})
 }

@@ -1,4 +1,4 @@
-package read
+package records
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
@@ -20,7 +21,7 @@ const sniffed = 1 << 20
 
 // jsonLines are records of JSON lines: objects, one a line, whose names are the names of columns.
 type jsonLines struct {
-	*scanner
+	*Scanner
 	names  []string // of the fields that are wanted
 	array  bool     // the objects are the elements of one array
 	begun  bool     // its bracket was read
@@ -38,35 +39,35 @@ type jsonLine struct {
 }
 
 // openJSONLines settles the columns by the names of all objects of the first megabyte: any of them may lack a field.
-func openJSONLines(s *scanner, _ input, o Options) (ratingRows, error) {
-	s.dialect = tabs // no quotes: a line is a record
-	names := o.Columns
+func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
+	s.Dialect = tabs // no quotes: a line is a record
+	said := o.Columns
 	line, err := s.peek()
 	if err != nil {
-		return ratingRows{rows: s}, err
+		return RatingRows{Rows: s}, err
 	}
-	j := &jsonLines{scanner: s, array: bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("["))}
-	out := ratingRows{rows: j}
-	if names.positions() > 0 {
+	j := &jsonLines{Scanner: s, array: bytes.HasPrefix(bytes.TrimPrefix(line, files.ByteOrderMark), []byte("["))}
+	out := RatingRows{Rows: j}
+	if said.positions() > 0 {
 		j.now = 1
 		return out, errors.New("objects have no places; say the names of their fields: --columns user=NAME,item=NAME,rating=NAME")
 	}
 	keys := map[string]bool{}
-	for s.taken() < sniffed {
+	for s.Taken() < sniffed {
 		object, failed := j.object()
 		if errors.Is(failed, io.EOF) {
 			break
 		}
-		if failed != nil && !unusable(failed) {
-			j.now = s.line
+		if failed != nil && !IsMalformed(failed) {
+			j.now = s.Line
 			return out, failed
 		}
-		j.ahead = append(j.ahead, jsonLine{object, s.line, failed})
+		j.ahead = append(j.ahead, jsonLine{object, s.Line, failed})
 		for key := range object {
 			keys[key] = true
 		}
 	}
-	if j.now = s.line; len(j.ahead) > 0 {
+	if j.now = s.Line; len(j.ahead) > 0 {
 		j.now = j.ahead[0].line
 	}
 	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
@@ -76,20 +77,20 @@ func openJSONLines(s *scanner, _ input, o Options) (ratingRows, error) {
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		header = append(header, []byte(name))
 	}
-	f, cols, err := parseHeader(header, names)
+	f, cols, err := parseHeader(header, said)
 	if errors.Is(err, errNoHeader) {
-		err = fmt.Errorf("the object has no user and item; %s", wantColumns)
+		err = fmt.Errorf("the object has no user and item; %s", WantColumns)
 	}
 	if err != nil {
 		return out, err
 	}
-	if cols.rating < 0 {
-		j.absent = append(j.absent, cmp.Or(names.Rating, ratingColumn))
+	if cols.Rating < 0 {
+		j.absent = append(j.absent, cmp.Or(said.Rating, ratingColumn))
 	}
-	if cols.time < 0 {
-		j.absent = append(j.absent, cmp.Or(names.Timestamp, timeColumn))
+	if cols.Time < 0 {
+		j.absent = append(j.absent, cmp.Or(said.Time, timeColumn))
 	}
-	out.format, out.cols = f, cols
+	out.Format, out.Cols = f, cols
 	if j.array {
 		out.note("format", "JSON array", dataset.Certain, "it begins with [")
 	} else {
@@ -97,13 +98,13 @@ func openJSONLines(s *scanner, _ input, o Options) (ratingRows, error) {
 	}
 	out.noteColumns(header, dataset.Certain)
 	out.noteFormat()
-	out.cols = j.choose(header, cols)
+	out.Cols = j.choose(header, cols)
 	return out, nil
 }
 
-func (j *jsonLines) at() int { return j.now }
+func (j *jsonLines) At() int { return j.now }
 
-func (j *jsonLines) locate(file string, err error) error {
+func (j *jsonLines) Locate(file string, err error) error {
 	if j.readErr != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -112,14 +113,14 @@ func (j *jsonLines) locate(file string, err error) error {
 
 // choose makes the columns that are there the fields of a record, in the order user, item, rating,
 // timestamp.
-func (j *jsonLines) choose(header [][]byte, cols columns) columns {
-	for _, at := range []*int{&cols.user, &cols.item, &cols.rating, &cols.time} {
+func (j *jsonLines) choose(header [][]byte, cols Columns) Columns {
+	for _, at := range []*int{&cols.User, &cols.Item, &cols.Rating, &cols.Time} {
 		if *at >= 0 {
 			j.names = append(j.names, string(header[*at]))
 			*at = len(j.names) - 1
 		}
 	}
-	cols.count = len(j.names)
+	cols.Count = len(j.names)
 	return cols
 }
 
@@ -135,7 +136,7 @@ func (j *jsonLines) object() (map[string]json.RawMessage, error) {
 		}
 		var object map[string]json.RawMessage
 		if err = json.Unmarshal(line, &object); err != nil || object == nil {
-			return nil, recordError{fmt.Errorf("%s is no JSON object; want one a line%s", idtext.Quote(line), pythonHint(line))}
+			return nil, Malformed(fmt.Errorf("%s is no JSON object; want one a line%s", idtext.Quote(line), pythonHint(line)))
 		}
 		return object, nil
 	}
@@ -167,9 +168,9 @@ func (j *jsonLines) text() ([]byte, error) {
 		case c == '[' && !j.begun:
 			j.begun = true
 		case c == '\n':
-			j.lines++
+			j.Lines++
 		case strings.IndexByte(" \t\r,\xef\xbb\xbf", c) < 0:
-			j.line = j.lines + 1
+			j.Line = j.Lines + 1
 			return nil, errNoObject
 		}
 		j.start++
@@ -182,7 +183,7 @@ var errNoObject = errors.New("the array holds something that is no JSON object; 
 func (j *jsonLines) peekByte() (byte, error) {
 	for j.start == j.end {
 		if j.eof {
-			j.line = j.lines + 1
+			j.Line = j.Lines + 1
 			return 0, errOpenArray
 		}
 		if err := j.fill(); err != nil {
@@ -197,7 +198,7 @@ var errOpenArray = errors.New("the array is not closed; the file is not whole")
 
 // element takes an object up to its closing brace.
 func (j *jsonLines) element() ([]byte, error) {
-	j.line = j.lines + 1
+	j.Line = j.Lines + 1
 	depth, inText := 0, false
 	for i := 0; ; i++ {
 		for j.start+i >= j.end {
@@ -217,7 +218,7 @@ func (j *jsonLines) element() ([]byte, error) {
 		case c == '"':
 			inText = !inText
 		case c == '\n':
-			j.lines++
+			j.Lines++
 		case !inText && c == '{':
 			depth++
 		case !inText && c == '}':
@@ -230,13 +231,13 @@ func (j *jsonLines) element() ([]byte, error) {
 	}
 }
 
-func (j *jsonLines) next() ([][]byte, error) {
+func (j *jsonLines) Next() ([][]byte, error) {
 	var read jsonLine
 	if len(j.ahead) > 0 {
 		read, j.ahead = j.ahead[0], j.ahead[1:]
 	} else {
 		read.object, read.err = j.object()
-		read.line = j.line
+		read.line = j.Line
 	}
 	j.now = read.line
 	if read.err != nil {
@@ -262,11 +263,11 @@ func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
 		case field[0] == '"':
 			var text string
 			if err := json.Unmarshal(field, &text); err != nil {
-				return nil, recordError{err}
+				return nil, Malformed(err)
 			}
 			field = []byte(text)
 		case strings.IndexByte("{[tf", field[0]) >= 0:
-			return nil, recordError{fmt.Errorf("%q is %s; want a text or a number", name, idtext.Quote(field))}
+			return nil, Malformed(fmt.Errorf("%q is %s; want a text or a number", name, idtext.Quote(field)))
 		}
 		j.fields = append(j.fields, field)
 	}

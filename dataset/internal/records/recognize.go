@@ -1,4 +1,4 @@
-package read
+package records
 
 import (
 	"bytes"
@@ -10,21 +10,22 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // recognize finds the format of separated text by its first record, its name and the files beside it. Without a header the record is a
 // rating.
-func (r *ratingRows) recognize(first [][]byte, d dialect, b beginning, in input, o Options) error {
-	names, placed := o.Columns, o.Columns.positions() > 0
-	if o.Form.NoHeader && !placed && names != (Columns{}) {
+func (r *RatingRows) recognize(first [][]byte, d Dialect, b beginning, in files.Input, o Options) error {
+	said, placed := o.Columns, o.Columns.positions() > 0
+	if o.NoHeader && !placed && said != (Names{}) {
 		return fmt.Errorf("without a header columns have no names; say their places: --columns user=1,item=2,rating=3")
 	}
-	if !o.Form.NoHeader {
-		f, cols, err := parseHeader(first, names)
+	if !o.NoHeader {
+		f, cols, err := parseHeader(first, said)
 		if err == nil && (!placed || hasHeader(first, b, d, cols)) {
-			if r.format, r.cols = f, cols; placed && f.name == "" {
-				r.format = genericCSV
+			if r.Format, r.Cols = f, cols; placed && f.Name == "" {
+				r.Format = GenericCSV
 			}
 			r.noteHeader(first, placed)
 			return nil
@@ -33,34 +34,34 @@ func (r *ratingRows) recognize(first [][]byte, d dialect, b beginning, in input,
 			return err
 		}
 	}
-	r.first = first
+	r.First = first
 	if placed {
-		return r.place(names, len(first), o.Form.NoHeader)
+		return r.place(said, len(first), o.NoHeader)
 	}
 	for _, f := range headless {
 		if f.is(first, d, in) {
-			r.format, r.cols = f, f.columns()
+			r.Format, r.Cols = f, f.columns()
 			r.note("header", "none", dataset.Certain, "rows are "+f.layout)
 			r.noteFormat()
 			return nil
 		}
 	}
-	if o.Form.NoHeader {
-		names = Columns{User: "1", Item: "2"}
+	if o.NoHeader {
+		said = Names{User: "1", Item: "2"}
 		if len(first) > 2 {
-			names.Rating = "3"
+			said.Rating = "3"
 		}
 		if len(first) > 3 && isTime(first[3]) {
-			names.Timestamp = "4"
+			said.Time = "4"
 		}
-		return r.place(names, len(first), true)
+		return r.place(said, len(first), true)
 	}
 	return fmt.Errorf("%w: the first line is %s; %s, or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)%s",
-		errNoHeader, idtext.Quote(bytes.Join(first, []byte(d.sep))), wantColumns, placeHint(first, d))
+		errNoHeader, idtext.Quote(bytes.Join(first, []byte(d.sep))), WantColumns, placeHint(first, d))
 }
 
 // placeHint says how rows without a header are read.
-func placeHint(first [][]byte, d dialect) string {
+func placeHint(first [][]byte, d Dialect) string {
 	if len(first) < 2 {
 		return ""
 	}
@@ -75,48 +76,48 @@ func placeHint(first [][]byte, d dialect) string {
 }
 
 // is reports whether a first record, in a file, is one of the format.
-func (f format) is(first [][]byte, d dialect, in input) bool {
-	named := f.file == "" || f.file == unpackedName(filepath.Base(in.path))
+func (f Format) is(first [][]byte, d Dialect, in files.Input) bool {
+	named := f.file == "" || f.file == files.UnpackedName(filepath.Base(in.Path))
 	switch {
-	case f.dialect.sep != d.sep, !named, f.beside != "" && !in.beside(f.beside):
+	case f.dialect.sep != d.sep, !named, f.Beside != "" && !in.Beside(f.Beside):
 		return false
-	case (f.ids != nil || f.dated) && len(first) != f.fields:
+	case (f.IDs != nil || f.dated) && len(first) != f.Fields:
 		return false
-	case f.ids != nil && !f.ids(first):
+	case f.IDs != nil && !f.IDs(first):
 		return false
 	case f.dated:
-		_, _, err := parseTime(first[f.at[3]])
+		_, _, err := ParseTime(first[f.at[3]])
 		return err == nil && !isNumber(first[f.at[3]])
 	}
 	return true
 }
 
 // columns says where the columns of a format without a header stand.
-func (f format) columns() columns {
-	cols := columns{user: 0, item: 1, rating: 2, time: -1, count: f.fields, want: "(" + f.layout + ")"}
+func (f Format) columns() Columns {
+	cols := Columns{User: 0, Item: 1, Rating: 2, Time: -1, Count: f.Fields, Want: "(" + f.layout + ")"}
 	switch {
 	case f.at != nil:
-		cols.user, cols.item, cols.rating, cols.time = f.at[0], f.at[1], f.at[2], f.at[3]
-	case f.fields > 3:
-		cols.time = 3
+		cols.User, cols.Item, cols.Rating, cols.Time = f.at[0], f.at[1], f.at[2], f.at[3]
+	case f.Fields > 3:
+		cols.Time = 3
 	}
 	return cols
 }
 
 // place takes columns by their places in rows without a header.
-func (r *ratingRows) place(names Columns, count int, stated bool) error {
-	r.format = genericCSV
-	r.cols = columns{rating: -1, time: -1, count: count, want: "as in the first row"}
-	if names.User == "" {
-		names.User = "1"
+func (r *RatingRows) place(said Names, count int, stated bool) error {
+	r.Format = GenericCSV
+	r.Cols = Columns{Rating: -1, Time: -1, Count: count, Want: "as in the first row"}
+	if said.User == "" {
+		said.User = "1"
 	}
-	if names.Item == "" {
-		names.Item = "2"
+	if said.Item == "" {
+		said.Item = "2"
 	}
 	for _, c := range []struct {
 		at         *int
 		name, what string
-	}{{&r.cols.user, names.User, "user"}, {&r.cols.item, names.Item, "item"}, {&r.cols.rating, names.Rating, "rating"}, {&r.cols.time, names.Timestamp, "timestamp"}} {
+	}{{&r.Cols.User, said.User, "user"}, {&r.Cols.Item, said.Item, "item"}, {&r.Cols.Rating, said.Rating, "rating"}, {&r.Cols.Time, said.Time, "timestamp"}} {
 		if c.name == "" {
 			continue
 		}
@@ -139,7 +140,7 @@ func (r *ratingRows) place(names Columns, count int, stated bool) error {
 }
 
 // noteHeader says what the columns are called.
-func (r *ratingRows) noteHeader(header [][]byte, placed bool) {
+func (r *RatingRows) noteHeader(header [][]byte, placed bool) {
 	r.note("header", "first row", dataset.Certain, "it names the columns")
 	sure := dataset.Certain
 	if placed {
@@ -150,19 +151,19 @@ func (r *ratingRows) noteHeader(header [][]byte, placed bool) {
 }
 
 // noteFormat says which published set the file looks like.
-func (r *ratingRows) noteFormat() {
-	if r.format.name != "" {
-		r.note("published set", r.format.name, dataset.Likely, fmt.Sprintf("by its columns; the scale is %s to %s", stars(r.format.min), stars(r.format.max)))
+func (r *RatingRows) noteFormat() {
+	if r.Format.Name != "" {
+		r.note("published set", r.Format.Name, dataset.Likely, fmt.Sprintf("by its columns; the scale is %s to %s", Stars(r.Format.Min), Stars(r.Format.Max)))
 	}
 }
 
 // noteColumns says where user, item, rating and timestamp are, by name or by place.
-func (r *ratingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
+func (r *RatingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 	var list []string
 	for _, c := range []struct {
 		what string
 		at   int
-	}{{"user", r.cols.user}, {"item", r.cols.item}, {"rating", r.cols.rating}, {"timestamp", r.cols.time}} {
+	}{{"user", r.Cols.User}, {"item", r.Cols.Item}, {"rating", r.Cols.Rating}, {"timestamp", r.Cols.Time}} {
 		switch {
 		case c.at < 0:
 		case header == nil:
@@ -172,7 +173,7 @@ func (r *ratingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 		}
 	}
 	why := ""
-	if r.cols.rating < 0 {
+	if r.Cols.Rating < 0 {
 		why = "without a column of ratings every row is a click"
 	}
 	r.note("columns", strings.Join(list, ", "), sure, why)
@@ -180,17 +181,17 @@ func (r *ratingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 
 // hasHeader reports whether the first record of a file, whose columns are said by their places, is a header. Its rating or time is then no
 // number or date, and the next record has one.
-func hasHeader(first [][]byte, b beginning, d dialect, cols columns) bool {
+func hasHeader(first [][]byte, b beginning, d Dialect, cols Columns) bool {
 	if len(b.lines) < 2 {
-		return cols.rating >= 0 && !isNumber(first[cols.rating])
+		return cols.Rating >= 0 && !isNumber(first[cols.Rating])
 	}
-	s := scanner{dialect: d}
+	s := Scanner{Dialect: d}
 	next := s.cut(bytes.Clone(b.lines[1]))
 	if len(next) != len(first) || slices.ContainsFunc(first, isNumber) {
 		return false
 	}
-	if cols.rating >= 0 {
-		return !isNumber(first[cols.rating]) && isNumber(next[cols.rating])
+	if cols.Rating >= 0 {
+		return !isNumber(first[cols.Rating]) && isNumber(next[cols.Rating])
 	}
 	for k := range first {
 		if isTime(first[k]) {
@@ -205,15 +206,15 @@ func hasHeader(first [][]byte, b beginning, d dialect, cols columns) bool {
 
 // isNumber takes a decimal comma too.
 func isNumber(field []byte) bool {
-	if point, is := decimalComma(field); is {
+	if point, is := DecimalComma(field); is {
 		field = point
 	}
-	_, err := parseRating(field)
+	_, err := ParseRating(field)
 	return err == nil
 }
 
 // isTime reports whether a field is a number or a date.
 func isTime(field []byte) bool {
-	_, _, err := parseTime(field)
+	_, _, err := ParseTime(field)
 	return err == nil
 }

@@ -1,4 +1,4 @@
-package read
+package files
 
 import (
 	"archive/tar"
@@ -22,7 +22,7 @@ func isTar(head []byte) bool {
 
 // openTar puts the member with the ratings in place of a tar archive. It takes the named member, or the first with a usual name. An archive
 // is read once, from its beginning.
-func (in *input) openTar(ctx context.Context, o Options) (string, error) {
+func (in *Input) openTar(ctx context.Context, o Options) (string, error) {
 	r := tar.NewReader(in.ReadCloser)
 	var names []string
 	for {
@@ -40,25 +40,26 @@ func (in *input) openTar(ctx context.Context, o Options) (string, error) {
 			continue
 		}
 		names = append(names, h.Name)
-		if isMember(h.Name, o.Form.Member) {
-			in.path = path.Join(in.path, h.Name)
+		if isMember(h.Name, o.Member) {
+			in.Path = path.Join(in.Path, h.Name)
 			in.filter(r)
 			return h.Name, nil
 		}
 	}
-	if o.Form.Member != "" {
-		return "", fmt.Errorf("--member: the archive has no member %s; it has %s", o.Form.Member, strings.Join(firstOf(names, mostNamed), ", "))
+	if o.Member != "" {
+		return "", fmt.Errorf("--member: the archive has no member %s; it has %s", o.Member, strings.Join(Some(names), ", "))
 	}
 	return "", fmt.Errorf("%w: the archive has none of %s; say which of its files has the ratings, as --member NAME: %s",
-		dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), strings.Join(firstOf(names, mostNamed), ", "))
+		dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "), strings.Join(Some(names), ", "))
 }
 
 // mostNamed limits the names of files in a message.
 const mostNamed = 20
 
-func firstOf(names []string, n int) []string {
-	if len(names) > n {
-		return append(slices.Clone(names[:n]), fmt.Sprintf("and %d more", len(names)-n))
+// Some are the first of the names, as many as a message has.
+func Some(names []string) []string {
+	if len(names) > mostNamed {
+		return append(slices.Clone(names[:mostNamed]), fmt.Sprintf("and %d more", len(names)-mostNamed))
 	}
 	return names
 }
@@ -73,7 +74,7 @@ func isMember(name, want string) bool {
 
 // isRatingsFile reports whether a file is called like a file of ratings, in upper or lower case, packed or not.
 func isRatingsFile(name string) bool {
-	return slices.ContainsFunc(ratingsFiles, func(known string) bool { return strings.EqualFold(known, unpackedName(name)) })
+	return slices.ContainsFunc(ratingsFiles, func(known string) bool { return strings.EqualFold(known, UnpackedName(name)) })
 }
 
 // isHidden reports whether a file of an archive or folder belongs to the system that packed it.

@@ -1,13 +1,15 @@
-package read
+package records
 
 import (
 	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/fedsim/fedsim/dataset/internal/idtable"
 )
 
-// plain describes the form of line that nearly every file of ratings has from end to end. A line holds
+// Plain describes the form of line that nearly every file of ratings has from end to end. A line holds
 // a user and an item that are small integers, a rating in digits with at most one point, and at most
 // one more field, of digits, with separators between:
 //
@@ -15,7 +17,7 @@ import (
 //
 // Nothing is quoted, no space stands around a field, and the rating is on the scale. Lines end in LF
 // or CRLF. A line that differs is left to the scanner, which knows every form and reports errors.
-type plain struct {
+type Plain struct {
 	sep      byte
 	width    int // 2 where the separator is that byte twice, else 1
 	rated    bool
@@ -30,38 +32,35 @@ type plain struct {
 }
 
 const (
-	// plainSlack is the number of bytes that must be readable from the beginning of a line: a line is
-	// read in words, and a longer line is not plain.
-	plainSlack = 64
-	// plainShortest is the shortest line, a click.
-	plainShortest = len("1,1\n")
+	// PlainShortest is the shortest line, a click.
+	PlainShortest = len("1,1\n")
 
 	maxPlainID    = 7  // digits of an id
 	maxPlainField = 16 // bytes of a rating or a timestamp
 )
 
-// plainRows holds one rating per line read.
-type plainRows struct {
-	user, item []int32 // ids
-	value      []float32
-	time       []float64 // where they are wanted
-	n          int       // ratings
+// PlainRows holds one rating per line read.
+type PlainRows struct {
+	User, Item []int32 // ids
+	Value      []float32
+	Time       []float64 // where they are wanted
+	N          int       // ratings
 
-	users, items       idSet   // ids of these and of all that were read before
-	newUsers, newItems []int32 // of these alone
+	Users, Items       idtable.Set // ids of these and of all that were read before
+	newUsers, newItems []int32     // of these alone
 }
 
-// plainOf is the form of the plain lines of a file; false where its columns stand in another order, or among others.
-func plainOf(d dialect, cols columns, min, max float64, unrated []float64) (*plain, bool) {
-	p := &plain{
-		sep: d.sep[0], width: len(d.sep), rated: cols.rating >= 0, timed: cols.time >= 0, click: float32(max), min: min, max: max, unrated: unrated,
+// PlainOf is the form of the plain lines of a file; false where its columns stand in another order, or among others.
+func PlainOf(d Dialect, cols Columns, min, max float64, unrated []float64) (*Plain, bool) {
+	p := &Plain{
+		sep: d.sep[0], width: len(d.sep), rated: cols.Rating >= 0, timed: cols.Time >= 0, click: float32(max), min: min, max: max, unrated: unrated,
 	}
 	least := 2
 	if p.rated {
 		least = 3
 	}
-	p.more = cols.count == least+1
-	if cols.user != 0 || cols.item != 1 || p.rated && cols.rating != 2 || cols.count != least && !p.more || p.timed && cols.time != least {
+	p.more = cols.Count == least+1
+	if cols.User != 0 || cols.Item != 1 || p.rated && cols.Rating != 2 || cols.Count != least && !p.more || p.timed && cols.Time != least {
 		return nil, false
 	}
 	for i := range p.tenths {
@@ -71,31 +70,31 @@ func plainOf(d dialect, cols columns, min, max float64, unrated []float64) (*pla
 }
 
 // onScale is a rating as it is kept, NaN where it is off the scale or says that an item was not rated.
-func (p *plain) onScale(v float64) float32 {
+func (p *Plain) onScale(v float64) float32 {
 	if v < p.min || v > p.max || slices.Contains(p.unrated, v) {
 		return float32(math.NaN())
 	}
 	return float32(v)
 }
 
-// parse reads the lines of text[:end] up to the first that is not plain, and returns how many bytes they are. The last byte
-// of text[:end] ends a line, and plainSlack bytes follow it. It is one loop, since a call costs as much as a field.
-func (p *plain) parse(text []byte, end int, out *plainRows) (at int) {
-	out.reset(end/plainShortest+1, p.timed)
-	user := out.user
-	item, value := out.item[:len(user)], out.value[:len(user)]
+// Parse reads the lines of text[:end] up to the first that is not plain, and returns how many bytes they are. The last byte
+// of text[:end] ends a line, and Slack bytes follow it. It is one loop, since a call costs as much as a field.
+func (p *Plain) Parse(text []byte, end int, out *PlainRows) (at int) {
+	out.reset(end/PlainShortest+1, p.timed)
+	user := out.User
+	item, value := out.Item[:len(user)], out.Value[:len(user)]
 	sep, width := p.sep, p.width
 	var last, lastMask uint64 // the user's field of the line before with the byte behind it, and where they are in a word
 	var id int32              // of that user
 	var idLen int
 	k := 0
 	for ; at < end && k < len(user); k++ {
-		line := (*[plainSlack]byte)(text[at:])
+		line := (*[Slack]byte)(text[at:])
 		w := word(line[:])
 		if w&lastMask != last || lastMask == 0 {
 			idLen = digits(w)
 			v := leading(w, idLen)
-			if idLen == 0 || idLen > maxPlainID || v >= maxSmall || byte(w) == '0' && idLen > 1 {
+			if idLen == 0 || idLen > maxPlainID || v >= idtable.MaxSmall || byte(w) == '0' && idLen > 1 {
 				break
 			}
 			id, lastMask = int32(v), math.MaxUint64>>(56-8*uint(idLen)&63)
@@ -110,7 +109,7 @@ func (p *plain) parse(text []byte, end int, out *plainRows) (at int) {
 		w = word(line[q:])
 		n := digits(w)
 		itemID := leading(w, n)
-		if n == 0 || n > maxPlainID || itemID >= maxSmall || byte(w) == '0' && n > 1 {
+		if n == 0 || n > maxPlainID || itemID >= idtable.MaxSmall || byte(w) == '0' && n > 1 {
 			break
 		}
 		q += n
@@ -165,36 +164,36 @@ func (p *plain) parse(text []byte, end int, out *plainRows) (at int) {
 		at += q + 1
 		user[k], item[k], value[k] = id, int32(itemID), v
 		if p.timed {
-			out.time = append(out.time, when)
+			out.Time = append(out.Time, when)
 		}
-		if !out.users.has(id) {
-			out.users.add(id)
+		if !out.Users.Has(id) {
+			out.Users.Add(id)
 			out.newUsers = append(out.newUsers, id)
 		}
-		if !out.items.has(int32(itemID)) {
-			out.items.add(int32(itemID))
+		if !out.Items.Has(int32(itemID)) {
+			out.Items.Add(int32(itemID))
 			out.newItems = append(out.newItems, int32(itemID))
 		}
 	}
-	out.n = k
+	out.N = k
 	return at
 }
 
 // reset makes room for n ratings.
-func (r *plainRows) reset(n int, timed bool) {
-	if len(r.user) < n {
-		r.user, r.item, r.value = make([]int32, n), make([]int32, n), make([]float32, n)
+func (r *PlainRows) reset(n int, timed bool) {
+	if len(r.User) < n {
+		r.User, r.Item, r.Value = make([]int32, n), make([]int32, n), make([]float32, n)
 	}
-	r.time, r.newUsers, r.newItems, r.n = r.time[:0], r.newUsers[:0], r.newItems[:0], 0
+	r.Time, r.newUsers, r.newItems, r.N = r.Time[:0], r.newUsers[:0], r.newItems[:0], 0
 }
 
-// discard forgets what was read last.
-func (r *plainRows) discard() {
+// Discard forgets what was read last.
+func (r *PlainRows) Discard() {
 	for _, id := range r.newUsers {
-		r.users.remove(id)
+		r.Users.Remove(id)
 	}
 	for _, id := range r.newItems {
-		r.items.remove(id)
+		r.Items.Remove(id)
 	}
 }
 
@@ -220,7 +219,7 @@ func leading(w uint64, n int) uint64 {
 
 // decimal is the rating at the beginning of a text and how many bytes it has; NaN where it is off the scale, or longer than
 // ratings are.
-func (p *plain) decimal(text []byte) (float32, int) {
+func (p *Plain) decimal(text []byte) (float32, int) {
 	n := 0
 	for n <= maxPlainField && (text[n] == '.' || text[n]-'0' < 10) {
 		n++
@@ -230,33 +229,4 @@ func (p *plain) decimal(text []byte) (float32, int) {
 		return float32(math.NaN()), 0
 	}
 	return p.onScale(v), n
-}
-
-// idSet is a set of ids that are small integers.
-type idSet []uint64
-
-func (s idSet) has(id int32) bool {
-	w := int(uint32(id) / 64)
-	return w < len(s) && s[w]>>(uint32(id)%64)&1 != 0
-}
-
-func (s *idSet) add(id int32) {
-	w := int(uint32(id) / 64)
-	if w >= len(*s) {
-		*s = append(*s, make(idSet, w+1-len(*s))...)
-	}
-	(*s)[w] |= 1 << (uint32(id) % 64)
-}
-
-// remove takes out an id of the set.
-func (s idSet) remove(id int32) { s[uint32(id)/64] &^= 1 << (uint32(id) % 64) }
-
-// join adds the ids of another set.
-func (s *idSet) join(other idSet) {
-	if len(other) > len(*s) {
-		*s = append(*s, make(idSet, len(other)-len(*s))...)
-	}
-	for w, ids := range other {
-		(*s)[w] |= ids
-	}
 }

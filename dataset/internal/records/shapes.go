@@ -1,4 +1,4 @@
-package read
+package records
 
 import (
 	"bytes"
@@ -6,18 +6,19 @@ import (
 	"strconv"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 )
 
 // The formats of files whose lines hold several ratings, or none.
 var (
-	netflix = format{name: "Netflix Prize", user: "customer", item: "movie", min: 1, max: 5, items: &itemsCSV}
-	jester  = format{name: "Jester", user: "row", item: "column", min: -10, max: 10, unrated: []float64{99}}
-	listed1 = format{user: "user", item: "item", min: 0, max: 1, items: &itemsCSV}
+	netflix = Format{Name: "Netflix Prize", User: "customer", Item: "movie", Min: 1, Max: 5, Items: "items.csv"}
+	jester  = Format{Name: "Jester", User: "row", Item: "column", Min: -10, Max: 10, Unrated: []float64{99}}
+	listed1 = Format{User: "user", Item: "item", Min: 0, Max: 1, Items: "items.csv"}
 )
 
 // blockRows are ratings below a line with their item, as "1:".
 type blockRows struct {
-	*scanner
+	*Scanner
 	item   []byte
 	fields [][]byte
 }
@@ -29,12 +30,12 @@ func isBlockHead(line []byte) bool {
 }
 
 // openBlocks opens the form of the Netflix Prize: movies, and below each the customers who rated it.
-func openBlocks(s *scanner, _ input, o Options) (ratingRows, error) {
-	s.dialect = dialect{sep: ","}
-	b := &blockRows{scanner: s}
-	out := ratingRows{rows: b, format: netflix, cols: columns{user: 0, item: 1, rating: 2, time: 3, count: 4, want: "(customer,rating,date below a line MOVIE:)"}}
-	if o.Columns != (Columns{}) {
-		s.line = 1
+func openBlocks(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
+	s.Dialect = Dialect{sep: ","}
+	b := &blockRows{Scanner: s}
+	out := RatingRows{Rows: b, Format: netflix, Cols: Columns{User: 0, Item: 1, Rating: 2, Time: 3, Count: 4, Want: "(customer,rating,date below a line MOVIE:)"}}
+	if o.Columns != (Names{}) {
+		s.Line = 1
 		return out, errors.New("the file has a line for each item, as 1:, and rows of user, rating and date below it; it has no columns to name, leave --columns out")
 	}
 	out.note("format", "blocks", dataset.Certain, "the first line is an item and a colon, and ratings of it follow")
@@ -42,9 +43,9 @@ func openBlocks(s *scanner, _ input, o Options) (ratingRows, error) {
 	return out, nil
 }
 
-func (b *blockRows) next() ([][]byte, error) {
+func (b *blockRows) Next() ([][]byte, error) {
 	for {
-		record, err := b.scanner.next()
+		record, err := b.Scanner.Next()
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +66,7 @@ func (b *blockRows) next() ([][]byte, error) {
 
 // listRows are lines of a user and all its items, with spaces between.
 type listRows struct {
-	*scanner
+	*Scanner
 	user   []byte
 	items  [][]byte
 	fields [2][]byte
@@ -89,15 +90,15 @@ func isLists(lines [][]byte) bool {
 }
 
 // openLists opens the form of LightGCN.
-func openLists(s *scanner) ratingRows {
-	out := ratingRows{rows: &listRows{scanner: s}, format: listed1, cols: columns{user: 0, item: 1, rating: -1, time: -1, count: 2}}
+func openLists(s *Scanner) RatingRows {
+	out := RatingRows{Rows: &listRows{Scanner: s}, Format: listed1, Cols: Columns{User: 0, Item: 1, Rating: -1, Time: -1, Count: 2}}
 	out.note("format", "a list of items for each user", dataset.Likely, "lines are whole numbers, and some have more than others; the first is the user")
 	return out
 }
 
-func (l *listRows) next() ([][]byte, error) {
+func (l *listRows) Next() ([][]byte, error) {
 	for len(l.items) == 0 {
-		record, err := l.scanner.next()
+		record, err := l.Scanner.Next()
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +110,7 @@ func (l *listRows) next() ([][]byte, error) {
 
 // denseRows are lines of one user each, with a column for each item behind a column with the count of the ratings.
 type denseRows struct {
-	*scanner
+	*Scanner
 	user   []byte
 	record [][]byte
 	next1  int
@@ -118,8 +119,8 @@ type denseRows struct {
 }
 
 // isDense reports whether lines have the form of Jester: numbers from -10 to 10 or 99, behind their count.
-func isDense(lines [][]byte, d dialect) bool {
-	s := scanner{dialect: d}
+func isDense(lines [][]byte, d Dialect) bool {
+	s := Scanner{Dialect: d}
 	for _, line := range lines {
 		fields := s.cut(bytes.Clone(line))
 		if len(fields) < 4 {
@@ -143,21 +144,21 @@ func isDense(lines [][]byte, d dialect) bool {
 }
 
 // openDense opens the form of Jester.
-func openDense(s *scanner) ratingRows {
-	out := ratingRows{rows: &denseRows{scanner: s}, format: jester, cols: columns{user: 0, item: 1, rating: 2, time: -1, count: 3}}
+func openDense(s *Scanner) RatingRows {
+	out := RatingRows{Rows: &denseRows{Scanner: s}, Format: jester, Cols: Columns{User: 0, Item: 1, Rating: 2, Time: -1, Count: 3}}
 	out.note("format", "a row for each user and a column for each item", dataset.Certain, "the first column counts the numbers of its row that are not 99")
 	out.noteFormat()
 	return out
 }
 
-func (d *denseRows) next() ([][]byte, error) {
+func (d *denseRows) Next() ([][]byte, error) {
 	if d.next1 >= len(d.record) {
-		record, err := d.scanner.next()
+		record, err := d.Scanner.Next()
 		if err != nil {
 			return nil, err
 		}
 		d.record, d.next1 = record, 1
-		d.user = strconv.AppendInt(d.user[:0], int64(d.line), 10)
+		d.user = strconv.AppendInt(d.user[:0], int64(d.Line), 10)
 		if len(record) < 2 {
 			return record, nil // the table says what is wrong
 		}

@@ -1,4 +1,4 @@
-package read
+package files
 
 import (
 	"bytes"
@@ -16,8 +16,10 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// ParseEncoding checks the name of an encoding, such as utf-8, utf-16, latin1, windows-1251, gbk or shift_jis. "" is none.
-func ParseEncoding(name string) error {
+var ByteOrderMark = []byte("\xef\xbb\xbf")
+
+// CheckEncoding checks the name of an encoding, such as utf-8, utf-16, latin1, windows-1251, gbk or shift_jis. "" is none.
+func CheckEncoding(name string) error {
 	if name == "" {
 		return nil
 	}
@@ -40,28 +42,27 @@ func encodingOf(name string) (encoding.Encoding, error) {
 }
 
 // decode makes UTF-8 with LF of a text, by its beginning. Plain UTF-8 with line feeds is left as it is.
-func (in *input) decode(ctx context.Context, head []byte, o Options) ([]byte, []dataset.Finding, error) {
-	e, found, err := sniffEncoding(head, o.Form.Encoding)
+func (in *Input) decode(ctx context.Context, head []byte, o Options) ([]dataset.Finding, error) {
+	e, found, err := sniffEncoding(head, o.Encoding)
 	if err != nil {
-		return head, nil, err
+		return nil, err
 	}
 	if e != nil {
 		in.filter(e.NewDecoder().Reader(in.ReadCloser))
 		head = in.head(ctx)
 	}
 	list := []dataset.Finding{found}
-	text := bytes.TrimPrefix(head, byteOrderMark)
+	text := bytes.TrimPrefix(head, ByteOrderMark)
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') >= 0 && bytes.IndexByte(text, '\r') < len(text)-1 {
 		in.filter(&returns{in.ReadCloser})
-		head = in.head(ctx)
 		list = append(list, dataset.Finding{What: "line ends", Found: "carriage returns", Sure: dataset.Certain, Why: "there are no line feeds"})
 	}
-	return head, list, nil
+	return list, nil
 }
 
 // filter reads a file through another reader.
-func (in *input) filter(r io.Reader) {
-	in.ReadCloser, in.size = joined{r, in.ReadCloser}, 0
+func (in *Input) filter(r io.Reader) {
+	in.ReadCloser, in.Size = joined{r, in.ReadCloser}, 0
 }
 
 // sniffEncoding finds the encoding of a text. It is nil of UTF-8.
@@ -76,7 +77,7 @@ func sniffEncoding(head []byte, stated string) (encoding.Encoding, dataset.Findi
 		return e, found, err
 	}
 	switch {
-	case bytes.HasPrefix(head, byteOrderMark):
+	case bytes.HasPrefix(head, ByteOrderMark):
 		found.Why = "by its byte order mark"
 		return nil, found, nil
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):

@@ -1,4 +1,4 @@
-package read
+package records
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	pq "github.com/parquet-go/parquet-go/format"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 )
 
 const (
-	parquetMagic = "PAR1"
 	julian1970   = 2_440_588 // the Julian day of 1970-01-01
 	parquetBatch = 1024      // values that are decoded at a time, of each column
 )
@@ -47,9 +47,9 @@ type parquetColumn struct {
 
 // openParquet recognizes a Parquet file by the names of its columns. Its end says where they
 // are, so that it cannot come from a pipe or an archive.
-func openParquet(s *scanner, in input, o Options) (out ratingRows, err error) {
-	p := &parquetRows{ctx: s.ctx, progress: in.progress}
-	out.rows = p
+func openParquet(s *Scanner, in files.Input, o Options) (out RatingRows, err error) {
+	p := &parquetRows{ctx: s.ctx, progress: in.Progress}
+	out.Rows = p
 	whole, ok := in.ReadCloser.(interface {
 		io.ReaderAt
 		io.Seeker
@@ -73,8 +73,8 @@ func openParquet(s *scanner, in input, o Options) (out ratingRows, err error) {
 	for _, c := range leaves {
 		header = append(header, []byte(c.Name()))
 	}
-	if out.format, out.cols, err = parseHeader(header, o.Columns); errors.Is(err, errNoHeader) {
-		err = fmt.Errorf("no column is called user or item; %s", wantColumns)
+	if out.Format, out.Cols, err = parseHeader(header, o.Columns); errors.Is(err, errNoHeader) {
+		err = fmt.Errorf("no column is called user or item; %s", WantColumns)
 	}
 	if err != nil {
 		return out, err
@@ -82,7 +82,7 @@ func openParquet(s *scanner, in input, o Options) (out ratingRows, err error) {
 	out.note("format", "Parquet", dataset.Certain, "by its first bytes")
 	out.noteColumns(header, dataset.Certain)
 	out.noteFormat()
-	out.cols, err = p.choose(leaves, out.cols)
+	out.Cols, err = p.choose(leaves, out.Cols)
 	p.groups = p.file.RowGroups()
 	return out, err
 }
@@ -96,7 +96,7 @@ func checkFooter(r io.ReaderAt, size int64) error {
 	if _, err := r.ReadAt(end[:], size-8); err != nil {
 		return err
 	}
-	if string(end[4:]) != parquetMagic || int64(binary.LittleEndian.Uint32(end[:])) > size-12 {
+	if string(end[4:]) != files.ParquetMagic || int64(binary.LittleEndian.Uint32(end[:])) > size-12 {
 		return errors.New("not a whole Parquet file: its end is missing or damaged")
 	}
 	return nil
@@ -112,8 +112,8 @@ func recoverParquet(err *error) {
 
 // choose makes the columns that are there the fields of a record, in the order user, item, rating,
 // timestamp.
-func (p *parquetRows) choose(leaves []*parquet.Column, cols columns) (columns, error) {
-	for _, at := range []*int{&cols.user, &cols.item, &cols.rating, &cols.time} {
+func (p *parquetRows) choose(leaves []*parquet.Column, cols Columns) (Columns, error) {
+	for _, at := range []*int{&cols.User, &cols.Item, &cols.Rating, &cols.Time} {
 		if *at < 0 {
 			continue
 		}
@@ -127,7 +127,7 @@ func (p *parquetRows) choose(leaves []*parquet.Column, cols columns) (columns, e
 		p.columns = append(p.columns, c)
 		*at = len(p.columns) - 1
 	}
-	cols.count = len(p.columns)
+	cols.Count = len(p.columns)
 	return cols, nil
 }
 
@@ -160,16 +160,16 @@ func (c *parquetColumn) annotated() error {
 	return nil
 }
 
-func (p *parquetRows) at() int { return p.row }
+func (p *parquetRows) At() int { return p.row }
 
-func (p *parquetRows) locate(file string, err error) error {
+func (p *parquetRows) Locate(file string, err error) error {
 	if p.readErr != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return &dataset.FileError{File: file, Line: max(1, p.row), Err: err}
 }
 
-func (p *parquetRows) next() ([][]byte, error) {
+func (p *parquetRows) Next() ([][]byte, error) {
 	if p.next1 == p.batch {
 		if err := p.decode(); err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package read
+package files
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func TestDictionaryOfXZ(t *testing.T) {
 		if got := xzDictionary(b.Bytes()[12:]); got != uint64(size) {
 			t.Errorf("a dictionary of %d bytes is read as %d", size, got)
 		}
-		_, err = Open(t.Context(), ownFile(t, "r.csv.xz", b.String()), Options{})
+		_, err = openXZ(&b)
 		if refused := err != nil && strings.Contains(err.Error(), "its dictionary has 1024 MiB, and at most 128 MiB are used; pack it again"); refused != (size > mostDictionary) {
 			t.Errorf("%d bytes: %v", size, err)
 		}

@@ -1,4 +1,4 @@
-package read
+package files
 
 import (
 	"archive/zip"
@@ -47,7 +47,7 @@ func isZip(name string) (bool, error) {
 }
 
 // openZip opens an archive; the source of another file is nil. The ratings may stand in any one folder of it.
-func openZip(ctx context.Context, name string, o Options) (*source, error) {
+func openZip(ctx context.Context, name string, o Options) (*Source, error) {
 	if zipped, err := isZip(name); err != nil || !zipped {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func openZip(ctx context.Context, name string, o Options) (*source, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	return &source{folder: folder, name: baseName(name), file: m.files[0], parts: m.files[1:], found: m.found, archive: name, close: r.Close}, nil
+	return &Source{Folder: folder, Name: BaseName(name), File: m.files[0], Parts: m.files[1:], Found: m.found, Archive: name, Close: r.Close}, nil
 }
 
 // findInZip returns the folder of an archive that holds ratings, and their files.
@@ -84,7 +84,7 @@ func findInZip(ctx context.Context, archive string, entries []*zip.File, o Optio
 		folders[dir].files[path.Base(name)] = entry
 		files = append(files, name)
 	}
-	if want := o.Form.Member; want != "" {
+	if want := o.Member; want != "" {
 		return namedInZip(archive, folders, files, want)
 	}
 	if len(files) == 1 { // a single packed file may have any name
@@ -117,7 +117,7 @@ func namedInZip(archive string, folders map[string]zipFolder, files []string, wa
 	}
 	switch len(named) {
 	case 0:
-		return zipFolder{}, members{}, fmt.Errorf("--member: %s has no file %s; it has %s", archive, want, strings.Join(firstOf(files, mostNamed), ", "))
+		return zipFolder{}, members{}, fmt.Errorf("--member: %s has no file %s; it has %s", archive, want, strings.Join(Some(files), ", "))
 	case 1:
 		return folders[path.Dir(named[0])], members{[]string{path.Base(named[0])}, dataset.Finding{What: "member", Found: named[0], Sure: dataset.Stated}}, nil
 	}
@@ -132,7 +132,7 @@ func tryZip(ctx context.Context, archive string, dirs []string, folders map[stri
 		folder := folders[dir]
 		if m, err := findMembers(ctx, folder, path.Join(archive, dir), o); err == nil {
 			if len(found.files) > 0 {
-				return in, found, fmt.Errorf("%s: ratings may be in %s or %s; say in which, as --member NAME", archive, in.path(found.files[0]), folder.path(m.files[0]))
+				return in, found, fmt.Errorf("%s: ratings may be in %s or %s; say in which, as --member NAME", archive, in.Path(found.files[0]), folder.Path(m.files[0]))
 			}
 			in, found = folder, m
 		} else if !errors.Is(err, dataset.ErrNoRatings) || strings.Contains(err.Error(), "--member") {
@@ -145,30 +145,30 @@ func tryZip(ctx context.Context, archive string, dirs []string, folders map[stri
 	return zipFolder{}, members{}, fmt.Errorf("%s: %w: looked in all its folders for %s", archive, dataset.ErrNoRatings, strings.Join(ratingsFiles, ", "))
 }
 
-func (z zipFolder) path(name string) string { return filepath.Join(z.archive, z.dir, name) }
+func (z zipFolder) Path(name string) string { return filepath.Join(z.archive, z.dir, name) }
 
-func (z zipFolder) has(name string) bool { return z.files[name] != nil }
+func (z zipFolder) Has(name string) bool { return z.files[name] != nil }
 
 func (z zipFolder) names() []string { return slices.Sorted(maps.Keys(z.files)) }
 
-// open refuses a file that declares too large a size. A file larger than declared ends with
+// Open refuses a file that declares too large a size. A file larger than declared ends with
 // zip.ErrFormat, a file with another checksum with zip.ErrChecksum.
-func (z zipFolder) open(name string) (io.ReadCloser, int64, error) {
+func (z zipFolder) Open(name string) (io.ReadCloser, int64, error) {
 	f := z.files[name]
 	if f == nil {
-		return nil, 0, fmt.Errorf("%s: %w", z.path(name), fs.ErrNotExist)
+		return nil, 0, fmt.Errorf("%s: %w", z.Path(name), fs.ErrNotExist)
 	}
 	if f.Flags&1 != 0 {
-		return nil, 0, fmt.Errorf("%s: is encrypted; unpack it and name its folder", z.path(name))
+		return nil, 0, fmt.Errorf("%s: is encrypted; unpack it and name its folder", z.Path(name))
 	}
 	size, packed := f.UncompressedSize64, f.CompressedSize64
 	if size > maxUnpacked || size/maxRatio > packed {
 		return nil, 0, fmt.Errorf("%s: unpacks from %d bytes to %d, more than %d or %d times; if it is to be trusted, unpack it and name its folder",
-			z.path(name), packed, size, int64(maxUnpacked), maxRatio)
+			z.Path(name), packed, size, int64(maxUnpacked), maxRatio)
 	}
 	r, err := f.Open()
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", z.path(name), err)
+		return nil, 0, fmt.Errorf("%s: %w", z.Path(name), err)
 	}
 	return r, int64(size), nil
 }

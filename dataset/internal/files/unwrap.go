@@ -1,4 +1,4 @@
-package read
+package files
 
 import (
 	"bytes"
@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	headSize  = 64 << 10 // bytes at the beginning of a file that say what it is
-	mostLayer = 4        // compressions around one another
-	freeSize  = 64 << 20 // unpacked bytes before maxRatio counts
+	HeadSize     = 64 << 10 // bytes at the beginning of a file that say what it is
+	ParquetMagic = "PAR1"   // what a Parquet file begins with: it is read as it is
+	mostLayer    = 4        // compressions around one another
+	freeSize     = 64 << 20 // unpacked bytes before maxRatio counts
 )
 
 // compression is a way to pack a file, known by its first bytes.
@@ -62,8 +63,8 @@ func toCSV(function string) string {
 }
 
 // head returns the beginning of a file. A file on disk is not consumed; what else is read stands before the rest.
-func (in *input) head(ctx context.Context) []byte {
-	buf := make([]byte, headSize)
+func (in *Input) head(ctx context.Context) []byte {
+	buf := make([]byte, HeadSize)
 	if whole, ok := in.ReadCloser.(io.ReaderAt); ok {
 		if n, err := whole.ReadAt(buf, 0); err == nil || errors.Is(err, io.EOF) {
 			return buf[:n]
@@ -98,16 +99,16 @@ type joined struct {
 	io.Closer
 }
 
-// unwrap takes a file out of what it is packed in and returns its beginning. Text is then UTF-8 with lines that end in LF.
-func (in *input) unwrap(ctx context.Context, o Options) (head []byte, found []dataset.Finding, err error) {
-	head = in.head(ctx)
+// Unwrap takes a file out of what it is packed in. Text is then UTF-8 with lines that end in LF.
+func (in *Input) Unwrap(ctx context.Context, o Options) (found []dataset.Finding, err error) {
+	head := in.head(ctx)
 	for range mostLayer {
 		c, packed := compressionOf(head)
 		if !packed {
 			break
 		}
 		if err = in.unpack(c); err != nil {
-			return nil, found, err
+			return found, err
 		}
 		found = append(found, dataset.Finding{What: "compression", Found: c.name, Sure: dataset.Certain, Why: "by its first bytes"})
 		head = in.head(ctx)
@@ -115,21 +116,21 @@ func (in *input) unwrap(ctx context.Context, o Options) (head []byte, found []da
 	if isTar(head) {
 		name, failed := in.openTar(ctx, o)
 		if failed != nil {
-			return nil, found, failed
+			return found, failed
 		}
-		found = append(found, dataset.Finding{What: "member of tar archive", Found: name, Sure: sureIf(o.Form.Member != "")})
+		found = append(found, dataset.Finding{What: "member of tar archive", Found: name, Sure: sureIf(o.Member != "")})
 		head = in.head(ctx)
 	}
 	for _, f := range foreign {
 		if bytes.HasPrefix(head, []byte(f.magic)) {
-			return nil, found, fmt.Errorf("it is %s, which is not read; %s", f.what, f.remedy)
+			return found, fmt.Errorf("it is %s, which is not read; %s", f.what, f.remedy)
 		}
 	}
-	if bytes.HasPrefix(head, []byte(parquetMagic)) {
-		return head, found, nil
+	if bytes.HasPrefix(head, []byte(ParquetMagic)) {
+		return found, nil
 	}
-	head, text, err := in.decode(ctx, head, o)
-	return head, append(found, text...), err
+	text, err := in.decode(ctx, head, o)
+	return append(found, text...), err
 }
 
 func sureIf(stated bool) dataset.Sureness {
@@ -154,14 +155,14 @@ func isBzip2(head []byte) bool {
 }
 
 // unpack puts the unpacked content in place of a packed file. Progress is counted in packed bytes from then on.
-func (in *input) unpack(c compression) error {
-	packed := &packedBytes{Reader: in.ReadCloser, progress: in.progress}
+func (in *Input) unpack(c compression) error {
+	packed := &packedBytes{Reader: in.ReadCloser, progress: in.Progress}
 	r, err := c.open(packed)
 	if err != nil {
 		return fmt.Errorf("it begins like %s, but cannot be unpacked: %w", c.name, err)
 	}
 	in.ReadCloser = joined{&unpackedBytes{Reader: r, name: c.name, packed: packed}, in.ReadCloser}
-	in.progress, in.size = nil, 0
+	in.Progress, in.Size = nil, 0
 	return nil
 }
 
@@ -202,8 +203,8 @@ func (u *unpackedBytes) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// unpackedName is the name of a file without the ending that a compression adds.
-func unpackedName(name string) string {
+// UnpackedName is the name of a file without the ending that a compression adds.
+func UnpackedName(name string) string {
 	for _, end := range []string{".gz", ".bz2", ".xz", ".zst"} {
 		if short := len(name) - len(end); short > 0 && strings.EqualFold(name[short:], end) {
 			return name[:short]

@@ -1,4 +1,4 @@
-package read
+package records
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// parseRating parses a finite decimal number.
-func parseRating(b []byte) (float64, error) {
+// ParseRating parses a finite decimal number.
+func ParseRating(b []byte) (float64, error) {
 	if v, ok := parseShortDecimal(b); ok {
 		return v, nil
 	}
@@ -63,4 +63,7 @@ type scaleError struct{ error }
 
 func (scaleError) Is(target error) bool { return target == dataset.ErrOffScale }
 
-func offScale(format string, args ...any) error { return scaleError{fmt.Errorf(format, args...)} }
+func OffScale(format string, args ...any) error { return scaleError{fmt.Errorf(format, args...)} }
+
+// Stars is a number without an exponent.
+func Stars(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

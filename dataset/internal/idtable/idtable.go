@@ -1,0 +1,224 @@
+// Package idtable numbers ids in the order of their first appearance, and puts them in canonical order.
+package idtable
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
+)
+
+// MaxSmall bounds the integer ids that are looked up in a list. Integer ids of published sets are
+// below it, and the list takes at most 16 MB.
+const MaxSmall = 1 << 22
+
+// Table numbers the ids of a source in the order of their first appearance.
+// The zero value is ready to use.
+type Table struct {
+	Names  []string
+	Small  []int32          // number of a small integer id, by its value; -1 for none
+	number map[string]int32 // of all other ids
+	last   int32            // number of the other id looked up last: files are often sorted by user
+
+	Seen Set // Small integer ids that have a code and, until they are settled, no number
+
+	// Mapped leaves small alone: of many tables each might hold one id, and 16 MB.
+	Mapped bool
+}
+
+// Code returns what stands for an id in a column until all are known: a small integer its own value, so that it takes no looking
+// up, any other id the complement of its number.
+func (t *Table) Code(id []byte) (int32, error) {
+	if small, isSmall := smallInteger(id); isSmall {
+		t.Seen.Add(int32(small))
+		return int32(small), nil
+	}
+	n, err := t.Index(id)
+	return ^n, err
+}
+
+// Settle gives the small integer ids that have a code their numbers.
+func (t *Table) Settle() {
+	if most := len(t.Seen) - 1; most >= 0 {
+		t.Small = slices.Grow(t.Small, max(0, 64*most+bits.Len64(t.Seen[most])-len(t.Small)))
+	}
+	for w, ids := range t.Seen {
+		for ; ids != 0; ids &= ids - 1 {
+			small := 64*w + bits.TrailingZeros64(ids)
+			if small >= len(t.Small) || t.Small[small] < 0 {
+				t.add(strconv.Itoa(small), small, true)
+			}
+		}
+	}
+	t.Seen = nil
+}
+
+// Places says where ids stand in the canonical order, by their codes.
+type Places struct {
+	small []int32 // of small integers, by their values
+	other []int32 // of others, by their numbers
+}
+
+// Places takes the place of each number. The ids must be settled; the table is used up.
+func (t *Table) Places(rank []int32) Places {
+	for v, n := range t.Small {
+		if n >= 0 {
+			t.Small[v] = rank[n]
+		}
+	}
+	return Places{small: t.Small, other: rank}
+}
+
+// Decode puts places where the codes are.
+func (p Places) Decode(codes []int32) {
+	for k, code := range codes {
+		if code >= 0 {
+			codes[k] = p.small[code]
+		} else {
+			codes[k] = p.other[^code]
+		}
+	}
+}
+
+// Index returns the number of an id, a new one when the id is new.
+func (t *Table) Index(id []byte) (int32, error) {
+	small, isSmall := smallInteger(id)
+	isSmall = isSmall && !t.Mapped
+	switch {
+	case isSmall && small < len(t.Small) && t.Small[small] >= 0:
+		return t.Small[small], nil
+	case isSmall: // new
+	case len(t.Names) > 0 && string(id) == t.Names[t.last]:
+		return t.last, nil
+	default:
+		if n, known := t.number[string(id)]; known {
+			t.last = n
+			return n, nil
+		}
+	}
+	if err := idtext.Check(id); err != nil {
+		return 0, err
+	}
+	if len(t.Names) == math.MaxInt32 {
+		return 0, fmt.Errorf("%s is one too many; at most %d are supported", idtext.Quote(id), math.MaxInt32)
+	}
+	t.last = t.add(string(id), small, isSmall)
+	return t.last, nil
+}
+
+// add gives a new id its number.
+func (t *Table) add(name string, small int, isSmall bool) int32 {
+	n := int32(len(t.Names))
+	t.Names = append(t.Names, name)
+	if !isSmall {
+		if t.number == nil {
+			t.number = make(map[string]int32)
+		}
+		t.number[name] = n
+		return n
+	}
+	if old := len(t.Small); old <= small {
+		t.Small = slices.Grow(t.Small, small+1-old)[:small+1]
+		for v := old; v <= small; v++ {
+			t.Small[v] = -1
+		}
+	}
+	t.Small[small] = n
+	return n
+}
+
+// smallInteger returns the value of an id that is the shortest decimal form of a
+// Small integer; so no two ids share one.
+func smallInteger(id []byte) (v int, ok bool) {
+	if len(id) == 0 || len(id) > 7 || id[0] == '0' && len(id) > 1 {
+		return 0, false
+	}
+	for _, c := range id {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		v = 10*v + int(c-'0')
+	}
+	return v, v < MaxSmall
+}
+
+// Canonical returns the ids in canonical order and the place of each number in
+// it. The order is numeric when every id is an integer (of 64 bits), else
+// lexicographic by bytes; it does not depend on the order of the file.
+func (t *Table) Canonical() (ids []string, rank []int32) {
+	type entry struct {
+		name   string
+		value  int64
+		number int32
+	}
+	entries := make([]entry, len(t.Names))
+	integers := true
+	for i, name := range t.Names {
+		v, err := strconv.ParseInt(name, 10, 64)
+		integers = integers && err == nil
+		entries[i] = entry{name: name, value: v, number: int32(i)}
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if integers && a.value != b.value {
+			return cmp.Compare(a.value, b.value)
+		}
+		return cmp.Compare(a.name, b.name) // "1" and "01" are two ids
+	})
+	ids, rank = make([]string, len(entries)), make([]int32, len(entries))
+	for i, e := range entries {
+		ids[i], rank[e.number] = e.name, int32(i)
+	}
+	return ids, rank
+}
+
+// Alike counts the ids that equal another id except for zeros, and returns an example.
+func (t *Table) Alike() (n int, example string) {
+	var other map[string]string // the first id of a plain form that is no id itself
+	for _, name := range t.Names {
+		plain := plainID(name)
+		if plain == name {
+			continue
+		}
+		twin, found := plain, t.Has(plain)
+		if !found {
+			twin, found = other[plain]
+		}
+		switch {
+		case found:
+			if n++; n == 1 {
+				example = fmt.Sprintf("%q and %q", twin, name)
+			}
+		case other == nil:
+			other = map[string]string{plain: name}
+		default:
+			other[plain] = name
+		}
+	}
+	return n, example
+}
+
+// Has reports whether a settled table has an id.
+func (t *Table) Has(id string) bool {
+	if small, is := smallInteger([]byte(id)); is && !t.Mapped {
+		return small < len(t.Small) && t.Small[small] >= 0
+	}
+	_, known := t.number[id]
+	return known
+}
+
+// plainID is an integer without leading zeros and without a decimal part of zeros; any other id stays.
+func plainID(id string) string {
+	whole, part, point := strings.Cut(id, ".")
+	if whole == "" || strings.Trim(whole, "0123456789") != "" || strings.Trim(part, "0") != "" || point && part == "" {
+		return id
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		return "0"
+	}
+	return whole
+}

@@ -1,0 +1,3 @@
+package records
+
+import _ "github.com/fedsim/fedsim/internal/fewcases" // properties here are slow to check

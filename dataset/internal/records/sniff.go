@@ -1,0 +1,163 @@
+// Package records finds out how a text is written and reads its records: separated lines, JSON lines, Parquet and the
+// shapes of published sets. A format is a row of the table in format.go. Records are fields with the places of user, item, rating and
+// timestamp; what becomes of them is the caller's business.
+package records
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/dataset/pack"
+)
+
+// Rows are the records of a file of ratings, one after another.
+type Rows interface {
+	// Next returns the fields of the next record, or io.EOF. They are valid until the
+	// following call.
+	Next() ([][]byte, error)
+	// At is the line of the record that next returned last, from 1; of Parquet, which has no
+	// lines, the row.
+	At() int
+	// Locate adds file and line to an error in the content; errors of reading and of the
+	// context keep their kind.
+	Locate(file string, err error) error
+}
+
+// RatingRows are the rows of a file that was recognized.
+type RatingRows struct {
+	Rows
+	Format Format
+	Cols   Columns
+	First  [][]byte // of a file without a header, the record that was read to recognize it
+	Bad    error    // what is wrong with that one
+
+	Size  int64 // bytes of the rows, 0 where that is unknown
+	Comma bool  // ratings have a decimal comma
+	Found []dataset.Finding
+}
+
+// note appends a finding.
+func (r *RatingRows) note(what, found string, sure dataset.Sureness, why string) {
+	r.Found = append(r.Found, dataset.Finding{What: what, Found: found, Sure: sure, Why: why})
+}
+
+// ErrNoRows is returned for a file without a single record.
+var ErrNoRows = errors.New("no rows")
+
+// opener opens files that begin in one way.
+type opener struct {
+	begins string // behind a byte order mark; "" fits every file
+	fits   func(line []byte) bool
+	open   func(s *Scanner, in files.Input, o Options) (RatingRows, error)
+}
+
+// openers, in the order in which they are tried.
+var openers = []opener{
+	{begins: pack.Magic, open: refusePacked},
+	{begins: files.ParquetMagic, open: openParquet},
+	{begins: "{", open: openJSONLines},
+	{begins: "[", open: openJSONLines},
+	{fits: isBlockHead, open: openBlocks},
+	{open: openText},
+}
+
+// Open looks at the beginning of a file of ratings and opens what the file is. The rows are returned with an error too, to say where
+// it is.
+func Open(ctx context.Context, in files.Input, o Options) (RatingRows, error) {
+	s := NewScanner(ctx, in, Commas, in.Progress)
+	line, err := s.peek()
+	if err != nil {
+		return RatingRows{Rows: s}, err
+	}
+	line = bytes.TrimPrefix(line, files.ByteOrderMark)
+	at := slices.IndexFunc(openers, func(o opener) bool {
+		return bytes.HasPrefix(line, []byte(o.begins)) && (o.fits == nil || o.fits(line))
+	})
+	out, err := openers[at].open(s, in, o)
+	out.Size = in.Size
+	return out, err
+}
+
+// FirstLine stands for the rows of a file that cannot be unpacked: errors are about its first line.
+type FirstLine struct{}
+
+func (FirstLine) Next() ([][]byte, error) { return nil, io.EOF }
+
+func (FirstLine) At() int { return 1 }
+
+func (FirstLine) Locate(file string, err error) error {
+	return &dataset.FileError{File: file, Line: 1, Err: err}
+}
+
+func refusePacked(s *Scanner, _ files.Input, _ Options) (RatingRows, error) {
+	s.Line = 1
+	return RatingRows{Rows: s}, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
+}
+
+// openText recognizes separated text by its first records, its name and the files beside it.
+func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
+	out := RatingRows{Rows: s}
+	text, whole, err := s.sample(files.HeadSize)
+	if err != nil && len(text) == 0 {
+		return out, err
+	}
+	b := begin(text, whole)
+	var found dataset.Finding
+	if s.Dialect, found = sniffDialect(b, o); found.What != "" {
+		out.Found = append(out.Found, found)
+	}
+	out.Found = append(out.Found, b.notes...)
+	s.skip(b.skip)
+	if o.Columns == (Names{}) && !o.NoHeader {
+		switch {
+		case s.blanks && isLists(b.lines):
+			lists := openLists(s)
+			lists.Found = append(out.Found, lists.Found...)
+			return lists, nil
+		case isDense(b.lines, s.Dialect):
+			dense := openDense(s)
+			dense.Found = append(out.Found, dense.Found...)
+			return dense, nil
+		}
+	}
+	first, err := s.Next()
+	if errors.Is(err, io.EOF) {
+		return out, ErrNoRows
+	}
+	if err != nil && len(b.lines) > 0 && !errors.Is(err, errLongRecord) && s.readErr == nil { // a quote of a row without a header may be in a column that is not wanted
+		first = s.cut(bytes.Clone(b.lines[0]))
+		err = nil
+	}
+	if err != nil {
+		return out, err
+	}
+	if err = out.recognize(first, s.Dialect, b, in, o); err != nil {
+		return out, err
+	}
+	s.wanted, s.known = out.Cols, true
+	out.Comma = hasDecimalCommas(b.lines, s.Dialect, out.Cols)
+	if out.Comma {
+		out.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
+	}
+	return out, nil
+}
+
+// hasDecimalCommas reports whether some rating of the lines has a decimal comma.
+func hasDecimalCommas(lines [][]byte, d Dialect, cols Columns) bool {
+	s := Scanner{Dialect: d}
+	for _, line := range lines {
+		fields := s.cut(bytes.Clone(line))
+		if cols.Rating < 0 || cols.Rating >= len(fields) {
+			continue
+		}
+		if _, is := DecimalComma(fields[cols.Rating]); is {
+			return true
+		}
+	}
+	return false
+}
