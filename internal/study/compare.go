@@ -137,7 +137,7 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 			continue
 		}
 		t := models[1-i].tested
-		o, err := t.OpenOutside(path)
+		o, err := t.OpenOutside(ctx, path)
 		if err != nil {
 			return models, err
 		}

@@ -37,7 +37,7 @@ func (t *Table) With(ctx context.Context, text string, warn func(error)) error {
 	if err != nil {
 		return err
 	}
-	o, err := tested.OpenOutside(file)
+	o, err := tested.OpenOutside(ctx, file)
 	if err != nil {
 		return fmt.Errorf("--with %s: %w", text, err)
 	}
