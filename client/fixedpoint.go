@@ -52,21 +52,12 @@ func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err er
 	if err = v.Validate(r.Len); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrOutOfBounds, err)
 	}
-	var l2, l1 float64
-	nonZero := 0
-	for part := range v.Parts() {
-		for _, x := range part {
-			if x != 0 {
-				nonZero++
-			}
-			a := math.Abs(x)
-			l2 += x * x
-			l1 += a
-			if a > largest {
-				largest = a
-			}
-		}
+	size := sizeOf(v)
+	if v.Factor != nil && size.nonZero > r.MaxNonZero { // some products may be zero
+		size.nonZero = countNonZero(v)
 	}
+	l2, l1, nonZero := size.l2, size.l1, size.nonZero
+	largest = size.largest
 	switch {
 	case math.IsNaN(l2) || math.IsInf(l2, 0):
 		err = fmt.Errorf("%w: it is not finite", ErrOutOfBounds)
@@ -82,6 +73,46 @@ func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err er
 		err = fmt.Errorf("%w: a value at scale %g is beyond the integers that a float64 counts", ErrOutOfBounds, r.Scale)
 	}
 	return largest, err
+}
+
+// size holds the squared L2 norm of numbers, their L1 norm, the largest magnitude, and how many are
+// not zero.
+type size struct {
+	l2, l1, largest float64
+	nonZero         int
+}
+
+// sizeOf measures a contribution. The size of a product is the product of the sizes, but for rounding.
+// Only the number of non-zeros may be smaller, if products are too small for a float64.
+func sizeOf(v protocol.Vector) size {
+	x := sizeOfAll(v.Value)
+	if v.Factor == nil {
+		return x
+	}
+	f := sizeOfAll(v.Factor)
+	return size{l2: f.l2 * x.l2, l1: f.l1 * x.l1, largest: f.largest * x.largest, nonZero: f.nonZero * x.nonZero}
+}
+
+func sizeOfAll(values []float64) (s size) {
+	for _, x := range values {
+		if x != 0 {
+			s.nonZero++
+		}
+		a := math.Abs(x)
+		s.l2 += x * x
+		s.l1 += a
+		if a > s.largest {
+			s.largest = a
+		}
+	}
+	return s
+}
+
+func countNonZero(v protocol.Vector) (n int) {
+	for part := range v.Parts() {
+		n += sizeOfAll(part).nonZero
+	}
+	return n
 }
 
 // rounded returns values · scale as integers, to nearest or towards zero, with their squared L2
@@ -104,20 +135,31 @@ func rounded(v protocol.Vector, scale, largest float64, nearest bool) (out proto
 }
 
 func roundInto[T int32 | int64](dst []T, v protocol.Vector, scale float64, nearest bool) (l2, l1 float64) {
-	for part := range v.Parts() {
-		to := dst[:len(part)]
-		dst = dst[len(part):]
-		for i, x := range part {
-			x *= scale
-			if nearest {
-				x = math.RoundToEven(x)
-			} else {
-				x = math.Trunc(x)
-			}
-			to[i] = T(x)
-			l2 += x * x
-			l1 += math.Abs(x)
+	if v.Factor == nil {
+		return roundRow(dst, 1, v.Value, scale, nearest)
+	}
+	for _, f := range v.Factor {
+		row2, row1 := roundRow(dst, f, v.Value, scale, nearest)
+		dst = dst[len(v.Value):]
+		l2 += row2
+		l1 += row1
+	}
+	return l2, l1
+}
+
+// roundRow rounds a multiple of values.
+func roundRow[T int32 | int64](dst []T, f float64, values []float64, scale float64, nearest bool) (l2, l1 float64) {
+	dst = dst[:len(values)]
+	for i, x := range values {
+		x = f * x * scale
+		if nearest {
+			x = math.RoundToEven(x)
+		} else {
+			x = math.Trunc(x)
 		}
+		dst[i] = T(x)
+		l2 += x * x
+		l1 += math.Abs(x)
 	}
 	return l2, l1
 }
