@@ -201,19 +201,21 @@ func Top(scores []float64, k int, but []int32) []int32 {
 		slices.SortFunc(best, before)
 		best = best[:min(k, len(best))]
 	}
+	bar := math.NaN()
 	limit := int32(-1) // the index of the worst of k that are at least as good as the k best; -1 before there are k
 	for j := range int32(len(scores)) {
 		if len(but) > 0 && but[0] == j {
 			but = but[1:]
 			continue
 		}
-		if limit >= 0 && before(limit, j) < 0 {
+		if limit >= 0 && (scores[j] <= bar || before(limit, j) < 0) { // most are below, and need no order
 			continue
 		}
 		best = append(best, j)
 		if len(best) == 2*k {
 			cut()
 			limit = best[k-1]
+			bar = scores[limit]
 		}
 	}
 	cut()
