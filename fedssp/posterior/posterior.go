@@ -51,17 +51,17 @@ func (d Design) Validate() error {
 	if len(d.Start) < 2 || d.Start[0] != 0 || d.Start[len(d.Start)-1] != len(d.Column) || len(d.Value) != len(d.Column) {
 		return fmt.Errorf("posterior: a design of %d columns and %d values in %d starts", len(d.Column), len(d.Value), len(d.Start))
 	}
+	last := make([]int, len(d.Group)) // the latest item with each column, from 1
 	for j := range d.Items() {
 		if d.Start[j] > d.Start[j+1] || d.Start[j+1] > len(d.Column) {
 			return fmt.Errorf("posterior: the features of item %d run from %d to %d", j, d.Start[j], d.Start[j+1])
 		}
-		seen := make(map[int]bool)
 		columns, values := d.row(j)
 		for i, c := range columns {
-			if c < 0 || c >= len(d.Group) || seen[c] || math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
+			if c < 0 || c >= len(d.Group) || last[c] == j+1 || math.IsNaN(values[i]) || math.IsInf(values[i], 0) {
 				return fmt.Errorf("posterior: item %d has the value %v in column %d; it must be finite, in each of %d columns at most once", j, values[i], c, len(d.Group))
 			}
-			seen[c] = true
+			last[c] = j + 1
 		}
 	}
 	for c, g := range d.Group {
@@ -195,7 +195,7 @@ type estimate struct {
 	group []float64
 
 	beta []float64
-	cov  mat.SymDense
+	cov  []float64 // columns x columns
 }
 
 // weigh returns h of item j, and the variance of y_j around h·X_j·β.
@@ -211,16 +211,18 @@ func (e *estimate) solve() error {
 		return nil
 	}
 	a, b := mat.NewSymDense(p, nil), mat.NewVecDense(p, nil)
-	raw := a.RawSymmetric()
+	raw, right := a.RawSymmetric(), b.RawVector().Data
 	for j := range e.items.Items() {
 		h, around := e.weigh(j)
 		columns, values := e.items.row(j)
 		for i, c := range columns {
 			w := h * values[i] / around
-			b.SetVec(c, b.AtVec(c)+w*e.y.Value[j])
+			right[c] += w * e.y.Value[j]
+			to := raw.Data[c*raw.Stride:][:p]
+			w *= h
 			for k, o := range columns {
 				if o >= c { // the upper triangle
-					raw.Data[c*raw.Stride+o] += w * h * values[k]
+					to[o] += w * values[k]
 				}
 			}
 		}
@@ -237,8 +239,17 @@ func (e *estimate) solve() error {
 		return fmt.Errorf("%w: %w", ErrDegenerate, err)
 	}
 	e.beta = x.RawVector().Data
-	if err := ch.InverseTo(&e.cov); err != nil {
+	var cov mat.SymDense
+	if err := ch.InverseTo(&cov); err != nil {
 		return fmt.Errorf("%w: %w", ErrDegenerate, err)
+	}
+	if e.cov == nil {
+		e.cov = make([]float64, p*p)
+	}
+	for c := range p {
+		for o := range p {
+			e.cov[c*p+o] = cov.At(c, o)
+		}
 	}
 	return nil
 }
@@ -246,10 +257,13 @@ func (e *estimate) solve() error {
 // predict returns the features' prediction for item j, and its variance.
 func (e *estimate) predict(j int) (mean, variance float64) {
 	columns, values := e.items.row(j)
+	p := len(e.beta)
 	for i, c := range columns {
-		mean += values[i] * e.beta[c]
+		x := values[i]
+		mean += x * e.beta[c]
+		cov := e.cov[c*p:][:p]
 		for k, o := range columns {
-			variance += values[i] * values[k] * e.cov.At(c, o)
+			variance += x * values[k] * cov[o]
 		}
 	}
 	return mean, variance
@@ -267,7 +281,7 @@ func (e *estimate) maximise() {
 	}
 	sums, counts := make([]float64, len(e.group)), make([]float64, len(e.group))
 	for c, g := range e.items.Group {
-		sums[g] += e.beta[c]*e.beta[c] + e.cov.At(c, c)
+		sums[g] += e.beta[c]*e.beta[c] + e.cov[c*len(e.beta)+c]
 		counts[g]++
 	}
 	items, columns := e.start.Strength, e.start.Strength/groupItems
