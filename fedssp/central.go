@@ -166,7 +166,7 @@ func (f *alternating) solve(row []float64, others *model.Matrix, ratings *datase
 		x[d-1] = 1
 		dense.Axpy(w.b, y, x)
 	}
-	dense.AddOuter(w.a, d, w.rows, d)
+	dense.AddOuter(w.a, d, w.rows, d, d)
 	for c := range d {
 		w.a[c*d+c] += f.shrink
 		if c < d-1 {

@@ -75,7 +75,7 @@ func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float
 		for k, j := range items {
 			x := f.v[int(j)*f.d : (int(j)+1)*f.d]
 			dense.Axpy(b, float64(values[k])-f.mean-f.bias[j]-bias, x)
-			dense.AddOuter(a, f.d, x, f.d)
+			dense.AddOuter(a, f.d, x, f.d, f.d)
 		}
 		for c := range f.d {
 			a[c*f.d+c] += ridge

@@ -231,10 +231,7 @@ func (m *predictor) Score(_ int, history []int32, values []float32, out []float6
 }
 
 func (m *predictor) Predict(user int, items []int32, out []float64) {
-	u := m.users.Row(user)
-	for i, j := range items {
-		out[i] = m.Model.Predict(u, m.bias[user], int(j))
-	}
+	m.PredictAll(m.users.Row(user), m.bias[user], items, out)
 }
 
 // PredictAt adds each user's drift at the given times.
@@ -316,18 +313,18 @@ func (p *parties) Trainers() []algorithm.Trainer {
 
 // Interim fits users to the model. It gives the result of a run that ends here.
 func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
-	m, err := kernel.DecodeModel(shared, &p.params)
+	of, err := user.Measure(p.users, shared)
 	if err != nil {
 		return nil, err
 	}
-	return fitting{p.predictor(m), p.instance}, nil
+	return fitting{p.predictor(of.Model), p, of}, nil
 }
 
-// fitting predicts by fitting a user at each request. It keeps nothing about users, because each is
-// asked about once.
+// fitting predicts by fitting a user at each request. Users keep their fits for the next round.
 type fitting struct {
 	*predictor
-	*instance
+	parties *parties
+	of      *user.Measured
 }
 
 func (f fitting) Predict(user int, items []int32, out []float64) {
@@ -342,13 +339,12 @@ func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
 	})
 }
 
-// one calls hear with a predictor of one user, as user 0, and with the user's ratings. The ratings
-// are valid until hear returns.
+// one calls hear with a predictor of one user, as user 0, and with the user's ratings. Both are
+// valid until hear returns.
 func (f fitting) one(at int, hear func(*predictor, model.Ratings)) {
-	f.setup.Lend(at, func(r model.Ratings) {
-		u, bias := user.Fit(&f.instance.params, f.Model, r)
-		out := f.instance.predictor(f.Model).hold(model.NewMatrix(1, len(u)))
-		copy(out.users.Row(0), u)
+	f.parties.setup.Lend(at, func(r model.Ratings) {
+		u, bias := f.parties.users[at].FitTo(f.of, r)
+		out := f.parties.predictor(f.Model).hold(model.Wrap(1, len(u), u))
 		out.bias[0] = bias
 		hear(out, r)
 	})

@@ -18,6 +18,7 @@ type Broadcast struct {
 	Chosen                                          *Choice // nil: all items are, or the choice is still open
 	Unchosen                                        bool    // the choice of items is still open
 	rest, restBias                                  []byte  // nil: none
+	table                                           *Table  // nil: none was made
 }
 
 // TrainedOn returns a user's ratings of the items that are trained on, with item numbers among

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -22,6 +24,10 @@ type UserFeatures struct {
 	Start  []int
 	column []int
 	Value  []float64
+
+	grouped sync.Once
+	kind    []int32 // of each item; items of one kind have the same features
+	first   []int32 // an item of each kind
 }
 
 // maxUserFeatures is the most features that a client weighs. It solves for all weights together.
@@ -101,6 +107,39 @@ func (t *UserFeatures) Of(weights []float64, j int) float64 {
 		x += weights[t.column[k]] * t.Value[k]
 	}
 	return x
+}
+
+// OfKinds writes <t, x_j> of the items of each kind, and returns the kinds of all items.
+func (t *UserFeatures) OfKinds(weights, dst []float64) (kind []int32) {
+	for k, j := range t.first {
+		dst[k] = t.Of(weights, int(j))
+	}
+	return t.kind
+}
+
+// Kinds counts the different sets of features that items have.
+func (t *UserFeatures) Kinds() int {
+	if t == nil {
+		return 0
+	}
+	t.grouped.Do(func() {
+		known := make(map[string]int32)
+		var key []byte
+		for j := range t.Start[1:] {
+			key = key[:0]
+			columns, values := t.Features(j)
+			for i, c := range columns {
+				key = AppendFloats(binary.LittleEndian.AppendUint64(key, uint64(c)), values[i])
+			}
+			k, ok := known[string(key)]
+			if !ok {
+				k = int32(len(t.first))
+				known[string(key)], t.first = k, append(t.first, int32(j))
+			}
+			t.kind = append(t.kind, k)
+		}
+	})
+	return len(t.first)
 }
 
 // Commonest gives columns to the values that most items have, at most limit of them, in the order

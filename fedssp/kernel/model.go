@@ -77,6 +77,8 @@ type Model struct {
 	Unchosen bool      // the choice is still open: there is no item
 	Rest     []float64 // embeddings of the others, nil: none
 	RestBias []float64 // biases of the others, nil: none
+
+	table *Table // nil: none was made
 }
 
 // scale relates predictions to the rating scale.
@@ -201,6 +203,31 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 	return x
 }
 
+// PredictAll is Predict for some items. The same features are multiplied once, if that pays.
+func (m *Model) PredictAll(u []float64, bias float64, items []int32, out []float64) {
+	kinds := 0
+	if m.Chosen == nil && m.Items != nil && !m.Scale.Logistic {
+		kinds = m.Weighed.Kinds()
+	}
+	if kinds == 0 || len(items) <= kinds {
+		for i, j := range items {
+			out[i] = m.Predict(u, bias, int(j))
+		}
+		return
+	}
+	d := len(u) - m.popular - m.Weighed.Width()
+	own := make([]float64, kinds)
+	kind := m.Weighed.OfKinds(u[d+m.popular:], own)
+	for i, item := range items {
+		j := int(item)
+		x := bias + dense.Dot(u[:d], m.Items[j*d:(j+1)*d]) + own[kind[j]]
+		if m.popular > 0 {
+			x += u[d] * m.PopularityOf(j)
+		}
+		out[i] = x + m.Scale.Offset(m.Mean, m.ItemBias(j))
+	}
+}
+
 // Shared is a model that a client reads, decoded or in place.
 type Shared interface {
 	Centre() float64                    // μ
@@ -212,6 +239,7 @@ type Shared interface {
 	PackedGramian() []float64
 	AddCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one
 	VariancesNow(p *Params) Variances
+	Tabled() *Table // nil: rows are read one by one
 }
 
 func (m *Model) Centre() float64          { return m.Mean }

@@ -78,16 +78,17 @@ func posteriorOf(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
 		m.AddCovariance(int(j), f.known)
 	}
 	dense.Unpack(f.joint, f.known, e, 1)
+	for a := range p.Rank {
+		f.right[a] = -f.joint[a*e+p.Rank]
+	}
 	clear(w.Gram)
-	w.AddOuter()
+	w.AddProducts(f.right)
 	copy(f.normal, w.Gram)
 	for a := range p.Rank {
 		for b := a; b < p.Rank; b++ {
 			f.normal[a*n+b] += f.joint[a*e+b]
 		}
-		f.right[a] = -f.joint[a*e+p.Rank]
 	}
-	w.AddTargets(f.right)
 	w.Spread()
 	f.Precision, f.weight = 1, 0
 	for again := true; ; again = false {

@@ -3,6 +3,7 @@ package user
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedssp/kernel"
@@ -40,7 +41,8 @@ type User struct {
 	scale    float64 // of weights with [kernel.GlobalNorm]; 0: not computed yet
 	u        []float64
 	bias     float64
-	at       int32 // its place among users
+	at       int32  // its place among users
+	fitted   uint32 // the number of the measured model that u was fitted to; 0: to none
 	finished bool
 }
 
@@ -62,7 +64,12 @@ type crowd struct {
 	stage  func(release string) Stage // finds the stage of a release
 	all    model.RatingsByUser
 	kept   *model.RowArena // holds u of each user
+	many   bool            // there are several users
 	Timed  bool            // made up for timing: in every batch
+
+	opened     atomic.Pointer[opened]   // the latest broadcast
+	measured   atomic.Pointer[Measured] // the latest measured model
+	measurings atomic.Uint32
 }
 
 // Ratings returns the user's ratings, which may lie in the buffer.
@@ -99,7 +106,7 @@ func (t *User) Keep(w *Workspace) {
 		t.u = t.kept.Row(int(t.at))
 	}
 	t.u = w.embedding(t.Params, t.u[:0])
-	t.bias = w.bias(t.Params)
+	t.bias, t.fitted = w.bias(t.Params), 0
 }
 
 // Contribution computes a user's releases of one round, each when it is asked for.
@@ -114,12 +121,13 @@ type Contribution struct {
 	Source  entropy.Source
 	Round   uint64
 	Phase   string
+	fitted  bool // when the model was measured
 	clients int
 
 	batch   coin
 	Work    *Workspace
 	Weights []float64 // of the chosen ratings; nil: not computed yet
-	slopes  []float64 // of moments or gradients: the factors of u; nil: not computed yet
+	slopes  []float64 // of moments or gradients: the factors of u, after the fit
 	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
 }
 

@@ -49,9 +49,13 @@ type Workspace struct {
 	Gram   []float64 // width x width
 	Solver any       // memory of the solver's fit
 
-	head   int       // of a row: v_j, 1 for the bias if any, popularity if weighed
-	heads  []float64 // n x head; an item has few features, so x_j is read from tastes
+	head   int           // of a row: v_j, 1 for the bias if any, popularity if weighed
+	step   int           // from line to line
+	lines  []float64     // n x step: a head, y_j less its offset, zeros
+	table  *kernel.Table // holds the lines in place of them; nil: none does
 	tastes *kernel.UserFeatures
+	top    []float64 // products of lines with each other
+	sides  []float64 // products of lines with each feature, a line for each
 }
 
 var workspaces = sync.Pool{New: func() any { return new(Workspace) }}
@@ -59,7 +63,7 @@ var workspaces = sync.Pool{New: func() any { return new(Workspace) }}
 // NewWorkspace takes the memory of a fit from a pool. Free gives it back.
 func NewWorkspace(p *kernel.Params) *Workspace {
 	w := workspaces.Get().(*Workspace)
-	w.head, w.tastes = p.WeightsAt(), p.UserFeatures
+	w.head, w.step, w.tastes = p.WeightsAt(), kernel.LineOf(p), p.UserFeatures
 	w.Width = w.head + w.tastes.Width()
 	w.Beta = Resize(w.Beta, w.Width)
 	w.Gram = Resize(w.Gram, w.Width*w.Width)
@@ -68,7 +72,7 @@ func NewWorkspace(p *kernel.Params) *Workspace {
 
 // Free gives the memory back. It must not be used any more.
 func (w *Workspace) Free() {
-	w.Items, w.tastes = nil, nil // owned by others, not to be kept alive
+	w.Items, w.table, w.tastes = nil, nil, nil // owned by others, not to be kept alive
 	workspaces.Put(w)
 }
 
@@ -90,21 +94,6 @@ func room(x []float64, n int) []float64 {
 	return x[:n]
 }
 
-// Row is the embedding of the k-th rated item.
-func (w *Workspace) Row(k, d int) []float64 { return w.heads[k*w.head : k*w.head+d : k*w.head+d] }
-
-// Spread writes out whole rows, for fits that multiply them as a matrix.
-func (w *Workspace) Spread() {
-	w.Rows = Resize(w.Rows, len(w.Items)*w.Width)
-	for k, item := range w.Items {
-		row := w.Rows[k*w.Width : (k+1)*w.Width]
-		copy(row, w.heads[k*w.head:(k+1)*w.head])
-		if w.tastes != nil {
-			w.tastes.Row(int(item), row[w.head:])
-		}
-	}
-}
-
 // bias is the user's bias after a fit.
 func (w *Workspace) bias(p *kernel.Params) float64 {
 	if !p.Bias {
@@ -116,33 +105,6 @@ func (w *Workspace) bias(p *kernel.Params) float64 {
 // embedding appends u and weights of features to dst, after a fit.
 func (w *Workspace) embedding(p *kernel.Params, dst []float64) []float64 {
 	return append(append(dst, w.Beta[:p.Rank]...), w.Beta[p.Rank+p.BiasWidth():]...)
-}
-
-// Own is the part of the k-th prediction that follows from bias and weights, after a fit. It skips
-// zeros, and adds up as [dense.Dot] of whole rows does on amd64: four sums in turn, with what is
-// left after the last four in the first.
-func (w *Workspace) Own(k, d int) float64 {
-	var sums [4]float64
-	fours := (w.Width - d) &^ 3
-	add := func(i int, x float64) {
-		if i < fours {
-			sums[i&3] += x
-		} else {
-			sums[0] += x
-		}
-	}
-	beta := w.Beta[d:]
-	for i, x := range w.heads[k*w.head+d : (k+1)*w.head] {
-		add(i, beta[i]*x)
-	}
-	if w.tastes != nil {
-		columns, values := w.tastes.Features(int(w.Items[k]))
-		for i, c := range columns {
-			c += w.head - d
-			add(c, beta[c]*values[i])
-		}
-	}
-	return (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
 // Residuals fits the user without V, and writes the residuals of its ratings, in stars, to dst.
@@ -158,34 +120,6 @@ func (w *Workspace) Residuals(p *kernel.Params, m kernel.Shared, r model.Ratings
 			dst[k] = (w.Value[k] - kernel.Sigmoid(x)) * (p.Max - p.Min)
 		} else {
 			dst[k] = w.Value[k] - x
-		}
-	}
-}
-
-// Gather collects the parts of the model that a user's ratings touch.
-func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
-	n, s := len(r.Items), p.Scale()
-	w.Items = r.Items
-	w.heads, w.Offset, w.Value = room(w.heads, n*w.head), room(w.Offset, n), room(w.Value, n)
-	centre := m.Centre()
-	for k, item := range r.Items {
-		j := int(item)
-		row := w.heads[k*w.head : (k+1)*w.head]
-		copy(row, m.Row(j, row[:p.Rank]))
-		if p.Bias {
-			row[p.Rank] = 1
-		}
-		if p.PopularWidth() > 0 {
-			row[w.head-1] = m.PopularityOf(j)
-		}
-		if p.Feedback == kernel.Implicit {
-			w.Offset[k], w.Value[k] = 0, 1
-			continue
-		}
-		w.Offset[k] = s.Offset(centre, m.ItemBias(j))
-		w.Value[k] = float64(r.Values[k])
-		if s.Logistic {
-			w.Value[k] = (w.Value[k] - p.Min) / (p.Max - p.Min)
 		}
 	}
 }
@@ -218,64 +152,12 @@ func (w *Workspace) LeastSquares(p *kernel.Params, m kernel.Shared) {
 	if p.Feedback == kernel.Implicit {
 		dense.Unpack(w.Gram, m.PackedGramian(), p.Rank, p.Unobserved)
 	}
-	w.AddOuter()
+	w.AddProducts(w.Beta)
 	for i := range w.Width {
 		w.Gram[i*w.Width+i] += w.Ridge(p, i)
 	}
-	w.AddTargets(w.Beta)
 	if !dense.SolveUpper(w.Gram, w.Beta, w.Width) {
 		clear(w.Beta)
-	}
-}
-
-// AddOuter adds Σ x xᵀ over rows x to the upper triangle of the Gramian. An item has few of many
-// features, so zeros are skipped.
-func (w *Workspace) AddOuter() {
-	dense.AddOuter(w.Gram, w.Width, w.heads, w.head)
-	if w.tastes == nil {
-		return
-	}
-	head, width := w.head, w.Width
-	for k, item := range w.Items {
-		row := w.heads[k*head : (k+1)*head]
-		columns, values := w.tastes.Features(int(item))
-		for i, c := range columns {
-			below := w.Gram[(head+c)*width:][:width] // of the diagonal, where the head is contiguous
-			x := values[i]
-			to := below[:len(row)]
-			for j, y := range row {
-				to[j] += x * y
-			}
-			to = below[head:]
-			for j, o := range columns[i:] {
-				to[o] += x * values[i+j]
-			}
-		}
-	}
-	for c := head; c < width; c++ {
-		for i, x := range w.Gram[c*width : c*width+head] {
-			w.Gram[i*width+c] = x
-		}
-	}
-}
-
-// AddTargets adds Σ x (y - offset) over rows x to dst.
-func (w *Workspace) AddTargets(dst []float64) {
-	for k, y := range w.Value {
-		y -= w.Offset[k]
-		row := w.heads[k*w.head : (k+1)*w.head]
-		to := dst[:len(row)]
-		for i, x := range row {
-			to[i] += y * x
-		}
-		if w.tastes == nil {
-			continue
-		}
-		columns, values := w.tastes.Features(int(w.Items[k]))
-		to = dst[w.head:]
-		for i, c := range columns {
-			to[c] += y * values[i]
-		}
 	}
 }
 

@@ -18,10 +18,15 @@ func (c *Contribution) Fit(slope func(k int, x float64) float64) {
 	}
 	p := c.Params
 	c.Work = NewWorkspace(p)
-	c.Work.Gather(p, c.Model, c.Ratings)
-	c.Work.Fit(p, c.Model)
+	if c.fitted {
+		c.Work.Refer(p, c.Model, c.Ratings)
+		c.Work.take(p, c.User)
+	} else {
+		c.Work.Gather(p, c.Model, c.Ratings)
+		c.Work.Fit(p, c.Model)
+	}
 	ClipUser(c.Embedding(), p.ClipUser)
-	c.slopes = make([]float64, len(c.Chosen))
+	c.slopes = room(c.slopes, len(c.Chosen))
 	u, d := c.Embedding(), p.Rank
 	for i, k := range c.Chosen {
 		x := c.Work.Offset[k] + c.Work.Own(k, d)

@@ -16,7 +16,7 @@ import (
 // New returns the trainers of n users of one process. They keep their embeddings in kept.
 // stage finds the stage of a release.
 func New(p *kernel.Params, stage func(release string) Stage, n int, all model.RatingsByUser, kept *model.RowArena) []User {
-	shared, list := &crowd{Params: p, stage: stage, all: all, kept: kept}, make([]User, n)
+	shared, list := &crowd{Params: p, stage: stage, all: all, kept: kept, many: n > 1}, make([]User, n)
 	for i := range list {
 		list[i] = User{crowd: shared, at: int32(i)}
 	}
@@ -39,17 +39,18 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 	if p.OwnNoise() {
 		return nil, errors.New("fedssp: the plan asks users for noise of their own, and these users add none; the ledger would be charged for missing noise")
 	}
-	m, err := kernel.OpenBroadcast(p.Broadcast, t.Params)
+	from, err := t.open(p.Broadcast)
 	if err != nil {
 		return nil, err
 	}
+	m := from.model
 	memory := model.Borrow()
 	defer memory.Return()
 	all, err := t.read(memory)
 	if err != nil {
 		return nil, err
 	}
-	c := Contribution{User: t, Params: m.Params, All: all, Model: m, Source: src, Round: p.Round, Phase: p.Phase, clients: p.Cohort.Clients}
+	c := Contribution{User: t, Params: m.Params, All: all, Model: m, Source: src, Round: p.Round, Phase: p.Phase, fitted: t.isFitted(from), clients: p.Cohort.Clients}
 	c.Ratings, c.from = m.TrainedOn(all)
 	defer c.free()
 	vectors := make([]protocol.Vector, len(p.Releases))
@@ -63,7 +64,7 @@ func (t *User) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runne
 
 // Finish fits the user to the final model.
 func (t *User) Finish(final []byte, _ protocol.Runner) error {
-	m, err := kernel.OpenBroadcast(final, t.Params)
+	from, err := t.open(final)
 	if err != nil {
 		return err
 	}
@@ -73,15 +74,12 @@ func (t *User) Finish(final []byte, _ protocol.Runner) error {
 	if err != nil {
 		return err
 	}
-	if m.Unchosen {
+	if from.model.Unchosen {
 		return kernel.ErrNotCounted
 	}
-	w := NewWorkspace(m.Params)
-	defer w.Free()
-	ratings, _ := m.TrainedOn(all)
-	w.Gather(m.Params, m, ratings)
-	w.Fit(m.Params, m)
-	t.Keep(w)
+	if !t.isFitted(from) {
+		t.fit(from.model, all)
+	}
 	t.finished = true
 	return nil
 }

@@ -3,6 +3,7 @@ package user
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -11,17 +12,22 @@ import (
 
 // Biases is w_j·(y - μ - b_i) with the residual clipped. b_i is the user's shrunken mean residual.
 func (c *Contribution) Biases() protocol.Vector {
+	v := protocol.Vector{Index: c.Items(), Value: make([]float64, len(c.Chosen))}
+	c.biases(v.Value)
+	return v
+}
+
+// biases writes the values of Biases.
+func (c *Contribution) biases(dst []float64) {
 	p, centre := c.Params, c.Model.Centre()
 	var sum float64
 	for _, y := range c.Ratings.Values {
 		sum += float64(y) - centre
 	}
 	own := sum / (float64(len(c.Ratings.Values)) + p.UserBiasRidge)
-	v := protocol.Vector{Index: c.Items(), Value: make([]float64, len(c.Chosen))}
 	for i, k := range c.Chosen {
-		v.Value[i] = c.Weights[i] * dense.Clamp(float64(c.Ratings.Values[k])-centre-own, p.ClipBias)
+		dst[i] = c.Weights[i] * dense.Clamp(float64(c.Ratings.Values[k])-centre-own, p.ClipBias)
 	}
-	return v
 }
 
 // Weigh chooses the ratings that take part, once, and gives them weights.
@@ -55,7 +61,9 @@ func (c *Contribution) Weigh() error {
 		Weigh(c.Weights, counts, p.Exponent)
 	}
 	if p.Bias && p.NormBias > 0 {
-		Restrain(c.Weights, dense.Norm(c.Biases().Value), p.BiasBound())
+		c.slopes = room(c.slopes, len(c.Chosen)) // not needed before the fit
+		c.biases(c.slopes)
+		Restrain(c.Weights, dense.Norm(c.slopes), p.BiasBound())
 	}
 	return nil
 }
@@ -80,10 +88,7 @@ func Restrain(x []float64, norm, bound float64) float64 {
 func (c *Contribution) choose(counts []float64) error {
 	p, n := c.Params, len(c.Ratings.Items)
 	if p.Budgeting == kernel.Weights {
-		c.Chosen = make([]int, n)
-		for k := range c.Chosen {
-			c.Chosen[k] = k
-		}
+		c.Chosen = places(n)
 		return nil
 	}
 	if c.User.chosen == nil {
@@ -102,6 +107,22 @@ func (c *Contribution) choose(counts []float64) error {
 	}
 	c.Chosen = c.among(c.User.chosen)
 	return nil
+}
+
+// allPlaces holds 0, 1, 2, ..., as far as users needed them. It is only read.
+var allPlaces atomic.Pointer[[]int]
+
+// places returns the places 0 to n-1, not to be changed.
+func places(n int) []int {
+	if known := allPlaces.Load(); known != nil && len(*known) >= n {
+		return (*known)[:n:n]
+	}
+	list := make([]int, 2*n)
+	for k := range list {
+		list[k] = k
+	}
+	allPlaces.Store(&list)
+	return list[:n:n]
 }
 
 // own maps places among the ratings of items that are trained on to places among all of the user's

@@ -13,8 +13,30 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Dot returns the inner product.
-func Dot(x, y []float64) float64 { return floats.Dot(x, y) }
+// Dot returns the inner product, as the sum of four parts: what is left after the last four belongs to
+// the first part.
+func Dot(x, y []float64) float64 {
+	if len(x) > short {
+		return floats.Dot(x, y)
+	}
+	y = y[:len(x)]
+	var s0, s1, s2, s3 float64
+	for ; len(x) >= 4; x, y = x[4:], y[4:] {
+		a, b := (*[4]float64)(x), (*[4]float64)(y)
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+	}
+	y = y[:len(x)]
+	for i, z := range x {
+		s0 += z * y[i]
+	}
+	return (s0 + s2) + (s1 + s3)
+}
+
+// short is the length up to which calling an assembly routine takes longer than what it saves.
+const short = 16
 
 // Axpy adds a·x to y.
 func Axpy(y []float64, a float64, x []float64) { floats.AddScaled(y, a, x) }

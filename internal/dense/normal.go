@@ -7,12 +7,12 @@ import "gonum.org/v1/gonum/lapack/lapack64"
 // element at these sizes. Results are equal to blas64's to the last bit, since each sum is taken in
 // the same order.
 
-// AddOuter adds Σ x xᵀ over rows x of a matrix n x width to the upper triangle of a matrix whose
-// rows are stride apart. It takes four rows at a time, for two rows of the triangle, because reads
-// and writes take most of the time.
-func AddOuter(a []float64, stride int, rows []float64, width int) {
-	for ; len(rows) >= 4*width; rows = rows[4*width:] {
-		x0, x1, x2, x3 := rows[:width], rows[width:][:width], rows[2*width:][:width], rows[3*width:][:width]
+// AddOuter adds Σ x xᵀ over rows x of a matrix n x width, whose rows are step apart, to the upper
+// triangle of a matrix whose rows are stride apart. It takes four rows at a time, for two rows of
+// the triangle, because reads and writes take most of the time.
+func AddOuter(a []float64, stride int, rows []float64, step, width int) {
+	for ; len(rows) >= 4*step; rows = rows[4*step:] {
+		x0, x1, x2, x3 := rows[:width], rows[step:][:width], rows[2*step:][:width], rows[3*step:][:width]
 		for i := 0; i < width; i += 2 {
 			f0, f1, f2, f3 := x0[i], x1[i], x2[i], x3[i]
 			to := a[i*stride+i : i*stride+width]
@@ -31,32 +31,11 @@ func AddOuter(a []float64, stride int, rows []float64, width int) {
 			}
 		}
 	}
-	for ; len(rows) > 0; rows = rows[width:] {
+	for ; len(rows) >= step; rows = rows[step:] {
 		for i, f := range rows[:width] {
 			Axpy(a[i*stride+i:i*stride+width], f, rows[i:width])
 		}
 	}
-}
-
-// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its factor; it returns false if a is
-// not positive definite in float64.
-func SolveUpper(a, b []float64, d int) bool {
-	if _, ok := lapack64.Potrf(Upper(a, d)); !ok {
-		return false
-	}
-	for k := range d { // UᵀUx = b: first Uᵀ
-		row := a[k*d : (k+1)*d]
-		b[k] *= 1 / row[k]
-		Axpy(b[k+1:], -b[k], row[k+1:])
-	}
-	for k := d - 1; k >= 0; k-- {
-		row, x := a[k*d+k+1:(k+1)*d], b[k]
-		for i, y := range b[k+1:] {
-			x -= row[i] * y
-		}
-		b[k] = x * (1 / a[k*d+k])
-	}
-	return true
 }
 
 // InvertUpper replaces the factor in the upper triangle of a by the whole inverse of what was factored.

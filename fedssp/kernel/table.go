@@ -1,0 +1,97 @@
+package kernel
+
+// Lanes divides the length of a line, so that lines are read and added in equal parts.
+const Lanes = 4
+
+// LineOf is the length of a line: the head of an item's row, room for the target of a rating, and
+// zeros up to a multiple of [Lanes].
+func LineOf(p *Params) int { return (p.WeightsAt() + Lanes) / Lanes * Lanes }
+
+// Line writes the head of an item's row to dst, which becomes a line: v_j, 1 for the bias if there
+// is one, popularity if it is weighed, zeros. It returns the offset of the item's ratings.
+func Line(dst []float64, p *Params, m Shared, s scale, centre float64, j int) (offset float64) {
+	clear(dst[p.Rank:])
+	copy(dst, m.Row(j, dst[:p.Rank]))
+	if p.Bias {
+		dst[p.Rank] = 1
+	}
+	if p.PopularWidth() > 0 {
+		dst[p.WeightsAt()-1] = m.PopularityOf(j)
+	}
+	if p.Feedback == Implicit {
+		return 0
+	}
+	return s.Offset(centre, m.ItemBias(j))
+}
+
+// Table holds the lines and offsets of all items of a model. Users who are fitted to one model in
+// one process read it in place of the model.
+type Table struct {
+	step    int
+	lines   []float64
+	offsets []float64
+}
+
+// tableOf reads the lines of all items that ratings may be of.
+func tableOf(p *Params, m Shared) *Table {
+	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items)}
+	t.lines = make([]float64, p.Items*t.step)
+	s, centre := p.Scale(), m.Centre()
+	for j := range t.offsets {
+		t.offsets[j] = Line(t.lines[j*t.step:(j+1)*t.step], p, m, s, centre, j)
+	}
+	return t
+}
+
+// Copy copies the lines and offsets of some items.
+func (t *Table) Copy(lines, offsets []float64, items []int32) {
+	step := t.step
+	if step == 2*Lanes {
+		for k, j := range items {
+			to, of := (*[2 * Lanes]float64)(lines[k*2*Lanes:]), (*[2 * Lanes]float64)(t.lines[int(j)*2*Lanes:])
+			to[0], to[1], to[2], to[3] = of[0], of[1], of[2], of[3]
+			to[4], to[5], to[6], to[7] = of[4], of[5], of[6], of[7]
+			offsets[k] = t.offsets[j]
+		}
+		return
+	}
+	for k, j := range items {
+		copy(lines[k*step:(k+1)*step], t.lines[int(j)*step:])
+		offsets[k] = t.offsets[j]
+	}
+}
+
+// Offsets copies the offsets of some items.
+func (t *Table) Offsets(dst []float64, items []int32) {
+	for k, j := range items {
+		dst[k] = t.offsets[j]
+	}
+}
+
+// Line is the line of an item, not to be changed.
+func (t *Table) Line(j int) []float64 { return t.lines[j*t.step : (j+1)*t.step : (j+1)*t.step] }
+
+// Tabled is the model's table, if one was made.
+func (v *Broadcast) Tabled() *Table { return v.table }
+
+// Tabulate makes the table, for the settings of the items that are trained on. The model must not
+// change afterwards.
+func (v *Broadcast) Tabulate() {
+	if !v.Unchosen {
+		v.table = tableOf(v.Params, v)
+	}
+}
+
+// Tabled is the model's table, if one was made.
+func (m *Model) Tabled() *Table { return m.table }
+
+// Tabulate makes the table. The model must not change afterwards.
+func (m *Model) Tabulate(p *Params) {
+	if m.Unchosen {
+		return
+	}
+	if m.Chosen != nil && !m.Chosen.Late {
+		p = m.Chosen.Inner
+	}
+	m.table = tableOf(p, m)
+}

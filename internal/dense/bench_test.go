@@ -1,0 +1,28 @@
+package dense
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func BenchmarkSolveUpper(b *testing.B) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	const d = 34
+	a := make([]float64, d*d)
+	AddOuter(a, d, randoms(rng, 2*d*d), d, d)
+	x := randoms(rng, d)
+	for _, c := range []struct {
+		name  string
+		solve func(a, b []float64, d int) bool
+	}{{"here", SolveUpper}, {"LAPACK", plainSolve}} {
+		b.Run(c.name, func(b *testing.B) {
+			m, y := slices.Clone(a), slices.Clone(x)
+			for b.Loop() {
+				copy(m, a)
+				copy(y, x)
+				c.solve(m, y, d)
+			}
+		})
+	}
+}
