@@ -130,6 +130,8 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 		return a.connected(now, in)
 	case protocol.Disconnected:
 		return a.disconnected(now, in)
+	case protocol.Transfer:
+		return a.transfer(in)
 	case protocol.Registered:
 		a.forget(in.Client)
 		return a.settle(now)

@@ -13,6 +13,8 @@ import (
 type connection struct {
 	number uint64    // of the newest one; 0: there was none
 	lost   time.Time // when it was lost; zero while it stands
+	moving int       // long messages that pass it
+	due    time.Time // when the last one that was sent over it has arrived
 }
 
 // connected notes a client's new connection. The client still knows what it knew of the round in
@@ -22,7 +24,69 @@ func (a *Aggregator) connected(now time.Time, in protocol.Connected) protocol.Ef
 		return protocol.Effects{} // overtaken by a newer one
 	}
 	a.lines[in.Client] = connection{number: in.Connection}
-	return a.settle(now)
+	again := a.announceAgain(in)
+	eff := a.settle(now)
+	eff.Send = append(again, eff.Send...)
+	return eff
+}
+
+// announceAgain gives the plan once more to a client that lost its connection before it answered the announcement,
+// which may not have arrived. A client that has it ignores it. A relay would be given the plan for each of its clients
+// that comes back, and those have a connection that is as good as the relay's.
+func (a *Aggregator) announceAgain(in protocol.Connected) []protocol.Envelope {
+	r, c := a.round, in.Client
+	if in.Relayed || r == nil || r.summing != 0 || r.ahead || r.stage != protocol.StageAdvertise ||
+		r.awaited[c] != protocol.StageAdvertise || r.missed[c] || r.verifying[c] {
+		return nil
+	}
+	return []protocol.Envelope{toClient(c, &protocol.Announce{Plan: r.plan, Anew: r.anew})}
+}
+
+// transfer notes that a long message begins to pass a client's connection, or has.
+func (a *Aggregator) transfer(in protocol.Transfer) protocol.Effects {
+	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
+		return protocol.Effects{}
+	}
+	l := &a.lines[in.Client]
+	if in.Begins {
+		l.moving++
+		return protocol.Effects{}
+	}
+	l.moving--
+	if in.Until.After(l.due) {
+		l.due = in.Until
+	}
+	return protocol.Effects{}
+}
+
+// stretch returns until when the present stage goes on, although its time is over: its messages are still
+// passing the lines of so many clients that it can get enough answers. Zero if they are not. A client has the time of
+// a stage once it has what the stage sent it. A line on which too little moves is given up by the driver, so
+// that the time that messages take is bounded by their length.
+func (a *Aggregator) stretch(r *round, now time.Time) (until time.Time) {
+	if !a.cfg.Presence {
+		return until
+	}
+	n := a.standing(r)
+	for c, stage := range r.awaited {
+		if stage != r.stage || r.missed[c] || !a.here(c) {
+			continue
+		}
+		end := a.lines[c].due.Add(a.cfg.StageTimeout)
+		if a.lines[c].moving > 0 {
+			end = now.Add(a.cfg.StageTimeout)
+		}
+		if !now.Before(end) {
+			continue
+		}
+		if n++; end.After(until) {
+			until = end
+		}
+	}
+	if need := r.setup.Cohort.Required(); a.standing(r) >= need || n < need {
+		return time.Time{}
+	}
+	return until
 }
 
 // disconnected takes in that a connection is lost, unless there is a newer one.
@@ -134,6 +198,10 @@ func (a *Aggregator) settle(now time.Time) protocol.Effects {
 		return protocol.Effects{}
 	}
 	if !now.Before(r.deadline) {
+		if until := a.stretch(r, now); !until.IsZero() {
+			r.deadline, r.wake = until, until
+			return protocol.Effects{Wake: until}
+		}
 		return a.closeStage(now)
 	}
 	need, answered := r.setup.Cohort.Required(), a.standing(r)

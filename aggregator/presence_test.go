@@ -62,7 +62,7 @@ func TestComesBack(t *testing.T) {
 		"with what it knew": `
 			disconnected 4 5 ->
 			0-3 advertise 1  -> wake 1s
-			connected 4 9    -> wake 3s
+			connected 4 9    -> announce(1) 4, wake 3s
 			4 advertise 1    -> roster(5) 0,1,2,3,4, wake 10s`,
 		"anew": `
 			disconnected 4 5 ->
@@ -71,7 +71,7 @@ func TestComesBack(t *testing.T) {
 			connected 4 9    ->
 			0-3 share 1      -> delivery(4) 0,1,2,3, wake 10s`,
 		"before the old connection is missed": `
-			connected 4 9    ->
+			connected 4 9    -> announce(1) 4
 			disconnected 4 5 ->
 			0-3 advertise 1  -> wake 3s
 			4 advertise 1    -> roster(5) 0,1,2,3,4, wake 10s`,
@@ -83,7 +83,7 @@ func TestComesBack(t *testing.T) {
 			connected 4 9    ->
 			0-3 masked-input 1 -> survivors(4) 0,1,2,3, wake 11s`,
 		"after an old one was said again": `
-			connected 4 9    ->
+			connected 4 9    -> announce(1) 4
 			connected 4 5    ->
 			disconnected 4 9 ->
 			0-3 advertise 1  -> wake 1s`,
@@ -117,4 +117,51 @@ func TestTail(t *testing.T) {
 		disconnected 3 4  ->
 		tick 7s           -> wake 15s
 		tick 15s          -> abort 1: round 1: 2 clients left after the stage share, 3 required, lost 2 share, lost 3 share, round-aborted`)
+}
+
+// Too few have answered when the time of a stage is over, but a long message passes the lines of as many as are
+// missing. The stage goes on until they have it and, from then, for the time of a stage. With enough answers, or
+// with lines on which nothing passes, the time is over.
+func TestSlowLinesStretchAStage(t *testing.T) {
+	for name, c := range map[string]string{
+		"while it passes": `
+			transfer 0 1 begins ->
+			transfer 1 2 begins ->
+			0 advertise 1       ->
+			2 advertise 1       ->
+			tick 10s            -> wake 20s
+			tick 12s            -> wake 20s
+			transfer 1 2 15s    ->
+			tick 20s            -> wake 25s
+			1 advertise 1       -> wake 23s
+			tick 23s            -> roster(3) 0,1,2, wake 33s, lost 3 advertise, lost 4 advertise`,
+		"and no answer comes": `
+			transfer 0 1 begins ->
+			0-1 advertise 1     ->
+			transfer 2 3 begins ->
+			tick 10s            -> wake 20s
+			transfer 2 3 12s    ->
+			tick 20s            -> wake 22s
+			tick 22s            -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, lost 2 advertise, lost 3 advertise, lost 4 advertise, round-aborted`,
+		"on too few lines": `
+			0 advertise 1       ->
+			transfer 2 3 begins ->
+			tick 10s            -> abort 1: round 1: 1 clients left after the stage advertise, 3 required, lost 1 advertise, lost 2 advertise, lost 3 advertise, lost 4 advertise, round-aborted`,
+		"on a line that is lost": `
+			0-1 advertise 1     ->
+			transfer 2 3 begins ->
+			disconnected 2 3    ->
+			tick 10s            -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, lost 2 advertise, lost 3 advertise, lost 4 advertise, round-aborted`,
+		"on an old line": `
+			0-1 advertise 1     ->
+			connected 2 9       -> announce(1) 2
+			transfer 2 3 begins ->
+			tick 10s            -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, lost 2 advertise, lost 3 advertise, lost 4 advertise, round-aborted`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := present(t)
+			b.script("open 1 -> announce(1) 0,1,2,3,4, wake 10s, round-opened")
+			b.script(c)
+		})
+	}
 }

@@ -137,6 +137,7 @@ func (b *bench) receive(from protocol.Party, m protocol.Message) protocol.Effect
 //	registered 2 client 2 has come up anew
 //	connected 2 7    client 2 has a connection, the 7th of the aggregator
 //	disconnected 2 7 and has lost it
+//	transfer 2 7 begins, 2 7 12s: a long message begins to pass that, and has; it arrives at 12s
 //	final M      the server ends the session
 //	tick 12s     the time is 12s, and the aggregator is woken
 //	run          the oldest work, and its Done; fail: it fails
@@ -171,6 +172,16 @@ func (b *bench) command(text string) protocol.Effects {
 		return b.step(protocol.Connected{Client: protocol.ClientID(b.number(w[1])), Connection: b.number(w[2])})
 	case "disconnected":
 		return b.step(protocol.Disconnected{Client: protocol.ClientID(b.number(w[1])), Connection: b.number(w[2])})
+	case "transfer":
+		in := protocol.Transfer{Client: protocol.ClientID(b.number(w[1])), Connection: b.number(w[2]), Begins: w[3] == "begins"}
+		if !in.Begins {
+			d, err := time.ParseDuration(w[3])
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			in.Until = epoch.Add(d)
+		}
+		return b.step(in)
 	case "final":
 		return b.receive(server, &protocol.Final{Model: []byte(w[1])})
 	case "tick":

@@ -154,7 +154,7 @@ func (m *alignMember) serve(s network.Stream) error {
 			return err
 		}
 		for i := range out {
-			_ = s.SetWriteDeadline(time.Now().Add(peer.FrameTimeout))
+			_ = s.SetWriteDeadline(time.Now().Add(peer.Patience))
 			if err = session.Say(s, out[i]); err != nil {
 				return err
 			}

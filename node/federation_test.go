@@ -45,7 +45,8 @@ type federation struct {
 	t           testing.TB
 	ctx         context.Context // ends with the test, or when something has stopped
 	dir         string
-	network     *memory // nil: loopback
+	network     *memory     // nil: loopback
+	line        *sharedLine // by which all clients dial; nil: as fast as it goes
 	operator    admission.PrivateKey
 	federation  *admission.Federation
 	identities  map[admission.Place]admission.PrivateKey
@@ -349,7 +350,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	if f.declined != nil {
 		config.Declined = func(why error) { f.declined(id, why) }
 	}
-	config.Over(f.network.heard(f.written[id])...)
+	config.Over(f.network.heard(f.written[id], f.line)...)
 	c, err := node.NewClient(config)
 	if err != nil {
 		f.t.Fatal(err)

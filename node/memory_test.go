@@ -31,16 +31,16 @@ func newMemory() *memory { return &memory{listeners: make(map[string]*memoryList
 var errNobodyListens = errors.New("nobody listens there")
 
 // option has a host use the network. A nil network is the system's.
-func (m *memory) option() []libp2p.Option { return m.heard(nil) }
+func (m *memory) option() []libp2p.Option { return m.heard(nil, nil) }
 
 // heard is option for a host of which something hears how many bytes it writes, whenever it
-// does; nil: nothing does.
-func (m *memory) heard(hear func(n int)) []libp2p.Option {
+// does, and which dials over a line; nil: nothing does, or the line is as fast as it goes.
+func (m *memory) heard(hear func(n int), over *sharedLine) []libp2p.Option {
 	if m == nil {
 		return nil
 	}
 	return []libp2p.Option{libp2p.Transport(func(u transport.Upgrader, limits network.ResourceManager) *memoryTransport {
-		return &memoryTransport{m, u, limits, hear}
+		return &memoryTransport{m, u, limits, hear, over}
 	})}
 }
 
@@ -50,6 +50,7 @@ type memoryTransport struct {
 	upgrader transport.Upgrader
 	limits   network.ResourceManager
 	hear     func(n int)
+	over     *sharedLine
 }
 
 func (t *memoryTransport) CanDial(a multiaddr.Multiaddr) bool {
@@ -81,7 +82,7 @@ func (t *memoryTransport) Dial(ctx context.Context, a multiaddr.Multiaddr, p pee
 		scope.Done()
 		return nil, err
 	}
-	c, err := t.memory.dial(ctx, a, t.hear)
+	c, err := t.memory.dial(ctx, a, t.hear, t.over)
 	if err != nil {
 		scope.Done()
 		return nil, err
@@ -124,7 +125,7 @@ func (m *memory) listen(a multiaddr.Multiaddr) (net.Listener, error) {
 	return l, nil
 }
 
-func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr, hear func(n int)) (manet.Conn, error) {
+func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr, hear func(n int), over *sharedLine) (manet.Conn, error) {
 	wanted, err := manet.ToNetAddr(a)
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (m *memory) dial(ctx context.Context, a multiaddr.Multiaddr, hear func(n in
 	arriving := m.end(&memoryConn{in: there, out: back, local: l.own, remote: from})
 	select {
 	case l.arriving <- arriving:
-		return manet.WrapNetConn(m.end(&memoryConn{in: back, out: there, local: from, remote: l.own, hear: hear}))
+		return manet.WrapNetConn(over.end(m.end(&memoryConn{in: back, out: there, local: from, remote: l.own, hear: hear})))
 	case <-l.closed:
 		return nil, errors.Join(errNobodyListens, arriving.Close())
 	case <-ctx.Done():

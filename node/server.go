@@ -118,10 +118,17 @@ func (s *Server) resume() (*server.Server, error) {
 	return role, err
 }
 
-// patience is longer than a round takes: all stages at their timeouts, and
-// another for what is computed and sent.
+// patience is longer than a round takes: all stages at their timeouts, another for what is computed,
+// and what the messages of a client take on the slowest line that is not cut.
 func (s *Server) patience() time.Duration {
-	return time.Duration(protocol.Stages+1) * s.cfg.Terms.StageTimeout
+	bytes := 0
+	for _, way := range [][2]protocol.Role{{protocol.Aggregator, protocol.Client}, {protocol.Client, protocol.Aggregator}} {
+		limits := s.cfg.Terms.Limits(way[0], way[1])
+		for _, n := range limits.Bytes {
+			bytes += n
+		}
+	}
+	return time.Duration(protocol.Stages+1)*s.cfg.Terms.StageTimeout + peer.Carried(bytes)
 }
 
 func (s *Server) persist(records []protocol.Record) error {

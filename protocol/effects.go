@@ -8,7 +8,7 @@ import (
 )
 
 // Input is an input of a driver to a role: Start, Received, Registered, Connected, Disconnected,
-// RelayLost, Done or Tick.
+// Transfer, RelayLost, Done or Tick.
 type Input interface{ input() }
 
 // Start begins a role's life.
@@ -28,12 +28,24 @@ type Registered struct{ Client ClientID }
 type Connected struct {
 	Client     ClientID
 	Connection uint64
+	// Relayed says that it is a connection to a relay.
+	Relayed bool
 }
 
 // Disconnected tells the aggregator that a connection is lost, which may be old news.
 type Disconnected struct {
 	Client     ClientID
 	Connection uint64
+}
+
+// Transfer tells the aggregator that a long message (LongMessage) begins or has ceased to pass a client's
+// connection, in either direction. A driver that reports it drops a connection on which too little moves.
+type Transfer struct {
+	Client     ClientID
+	Connection uint64
+	Begins     bool
+	// Until is when the last bytes of a message to the client arrive, at the speed of those before. Zero: they have.
+	Until time.Time
 }
 
 // Alone tells the aggregator that so many clients decline the session that no round can come about: it waits for
@@ -52,6 +64,7 @@ func (Received) input()     {}
 func (Registered) input()   {}
 func (Connected) input()    {}
 func (Disconnected) input() {}
+func (Transfer) input()     {}
 func (Alone) input()        {}
 func (RelayLost) input()    {}
 func (Done) input()         {}

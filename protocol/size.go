@@ -10,6 +10,10 @@ import (
 const (
 	FrameHeader  = 5
 	FramePayload = 256 << 10
+
+	// LongMessage is the length in bytes from which a message may take longer on a slow line than a stage waits
+	// for an answer.
+	LongMessage = 64 << 10
 )
 
 // framed is the size of a message of n bytes in frames.

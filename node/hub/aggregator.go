@@ -242,6 +242,7 @@ func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
 func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
 	a.busy.Add(1)
 	defer a.busy.Done()
+	s = peer.Steady(s)
 	id := s.Conn().RemotePeer()
 	log := a.cfg.Log.With().Stringer("peer", id).Logger()
 	end := s.Reset

@@ -247,7 +247,7 @@ func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
 	if fresh {
 		s.driver.Give(s.ctx, protocol.Registered{Client: p.Client})
 	}
-	s.driver.Give(s.ctx, protocol.Connected{Client: p.Client, Connection: now.number})
+	s.driver.Give(s.ctx, protocol.Connected{Client: p.Client, Connection: now.number, Relayed: true})
 }
 
 // left lets go of a client that was connected to a relay, unless it is elsewhere by now.

@@ -362,6 +362,10 @@ func (a *Aggregator) serveClient(c *conn) error {
 		s.driver.Give(s.ctx, protocol.Registered{Client: c.place.Client})
 	}
 	s.driver.Give(s.ctx, protocol.Connected{Client: c.place.Client, Connection: c.number})
+	moves := func(begins bool, until time.Time) {
+		s.driver.Give(s.ctx, protocol.Transfer{Client: c.place.Client, Connection: c.number, Begins: begins, Until: until})
+	}
+	c.queue.Moves = moves
 	defer s.driver.Give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
 	a.mu.Lock()
 	s.answered(c)
@@ -382,6 +386,16 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 	})
 	defer c.close()
 	r := wire.NewReader(c.stream, s.terms.Limits(from.Role, protocol.Aggregator)) // also of a relay, which clients take for it
+	r.Watch(func(begins bool) {
+		until := time.Time{} // it may say nothing for as long as it likes, but not stop within a message
+		if begins {
+			until = time.Now().Add(peer.Patience)
+		}
+		_ = c.stream.SetReadDeadline(until) // a stream that takes none fails when it is used
+		if c.queue.Moves != nil {
+			c.queue.Moves(begins, time.Time{})
+		}
+	})
 	pace := rate.NewLimiter(messagesPerSecond, messagesAtOnce)
 	for {
 		m, err := r.Read()

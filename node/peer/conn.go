@@ -148,6 +148,7 @@ func (l *Conn) once(ctx context.Context, serve func(context.Context, network.Str
 	if err != nil {
 		return l.closedBy(dial, err)
 	}
+	s = Steady(s)
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	stop := context.AfterFunc(ctx, func() { _ = s.Reset() })

@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	connectionmanager "github.com/libp2p/go-libp2p/p2p/net/connmgr"
 	"github.com/libp2p/go-libp2p/x/rate"
 	"github.com/rs/zerolog"
@@ -139,6 +140,7 @@ func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits n
 	}
 	h, err := libp2p.New(append([]libp2p.Option{
 		libp2p.Identity(key), libp2p.ConnectionGater(gate), libp2p.ResourceManager(limits),
+		libp2p.Muxer(yamux.ID, slowMuxer()),
 		// Nothing is asked of strangers, and nothing offered to them.
 		libp2p.DisableRelay(), libp2p.DisableMetrics(), libp2p.Ping(false), libp2p.UserAgent("fedsim"), libp2p.DisableIdentifyAddressDiscovery(),
 	}, more...)...)
@@ -146,6 +148,15 @@ func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits n
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	return h, nil
+}
+
+// slowMuxer multiplexes streams over slow lines. By default a peer has 10 s to confirm that it is there, and a
+// window grows to 16 MiB, behind which that waits: a line that is full is taken for a dead one.
+func slowMuxer() *yamux.Transport {
+	c := *yamux.DefaultTransport.Config()
+	c.ConnectionWriteTimeout = Patience
+	c.MaxStreamWindowSize = window
+	return (*yamux.Transport)(&c)
 }
 
 // spareDescriptors are for what is no connection: listeners, files, the monitor.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // errSlow: a peer takes what it is sent too slowly, or not at all.
@@ -22,6 +24,9 @@ type Queue struct {
 	Keeps   bool          // taken: for rewind
 	taken   []byte        // the last piece that was taken, if Keeps
 	more    chan struct{} // has a token when there is something to do
+	// Moves is told that so much begins to be written that it may take its time, and that it is: until is when the
+	// last of it has arrived, at the speed of what came before. nil: not called.
+	Moves func(begins bool, until time.Time)
 }
 
 // NewQueue makes a queue of at most so many bytes, and one message of any size.
@@ -117,18 +122,12 @@ func (q *Queue) Clear() {
 	q.waiting, q.bytes, q.taken = nil, 0, nil
 }
 
-// chunk is the number of bytes written at a time, each chunk with a deadline of its own. A large
-// message over a slow line is no reason to disconnect a peer, a standstill is.
-const chunk = 64 << 10
-
-// Write empties the queue into a stream until the stream ends or done is closed.
+// Write empties the queue into a steady stream until the stream ends or done is closed. A peer that takes
+// less than leastRate is given up after its Patience, however long a message is.
 func (q *Queue) Write(s network.Stream, done <-chan struct{}) error {
 	for {
-		for b := q.next(); b != nil; b = q.next() {
-			if err := writePiece(s, b); err != nil {
-				q.unread(b)
-				return err
-			}
+		if err := q.flush(s); err != nil {
+			return err
 		}
 		if q.ended() {
 			return EndWriting(s)
@@ -141,19 +140,48 @@ func (q *Queue) Write(s network.Stream, done <-chan struct{}) error {
 	}
 }
 
-// writePiece writes a message.
-func writePiece(s network.Stream, b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), chunk)
-		if err := s.SetWriteDeadline(time.Now().Add(FrameTimeout)); err != nil {
+// flush writes what waits, with one deadline for all of it, which what moves puts off.
+func (q *Queue) flush(s network.Stream) error {
+	b := q.next()
+	if b == nil {
+		return nil
+	}
+	if err := s.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
+		q.unread(b)
+		return err
+	}
+	long := q.Moves != nil && q.length()+len(b) >= protocol.LongMessage
+	began, written := time.Now(), 0
+	if long {
+		q.Moves(true, time.Time{})
+	}
+	for ; b != nil; b = q.next() {
+		n, err := s.Write(b)
+		if written += n; err != nil {
+			q.unread(b)
 			return err
 		}
-		if _, err := s.Write(b[:n]); err != nil {
-			return err
-		}
-		b = b[n:]
+	}
+	if long {
+		q.Moves(false, lastArrival(time.Now(), written, time.Since(began)))
 	}
 	return nil
+}
+
+// lastArrival is when bytes have arrived that took so long to be written: up to a window of them is still on its way
+// then. Where all fit into it, nothing says how fast they are, except that a line carries leastRate.
+func lastArrival(now time.Time, written int, took time.Duration) time.Time {
+	if written <= window {
+		return now.Add(time.Duration(written) * time.Second / leastRate)
+	}
+	return now.Add(min(Patience, time.Duration(float64(took)*window/float64(written-window))))
+}
+
+// length is the number of bytes that wait.
+func (q *Queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes
 }
 
 // QueueSize is the number of bytes that may wait for a slow peer, besides one message of any size.

@@ -35,8 +35,9 @@ func (b *brittle) Write(p []byte) (int, error) {
 // A message that was half written when a connection broke is written in full over the next
 // connection, before the messages behind it.
 func TestWhatIsHalfWrittenIsWrittenAgain(t *testing.T) {
-	first, second := bytes.Repeat([]byte{1}, 3*chunk), []byte{2, 2}
-	for _, broken := range []int{0, 1, chunk, 3*chunk - 1} {
+	const part = 64 << 10
+	first, second := bytes.Repeat([]byte{1}, 3*part), []byte{2, 2}
+	for _, broken := range []int{0, 1, part, 3*part - 1} {
 		q := NewQueue(QueueSize)
 		if err := errors.Join(q.Add(first), q.Add(second)); err != nil {
 			t.Fatal(err)
@@ -45,7 +46,7 @@ func TestWhatIsHalfWrittenIsWrittenAgain(t *testing.T) {
 		if err := q.Write(&brittle{left: broken}, nil); !errors.Is(err, errBroken) {
 			t.Fatal(err)
 		}
-		next := &brittle{left: 4 * chunk}
+		next := &brittle{left: 4 * part}
 		if err := q.Write(next, nil); err != nil || !bytes.Equal(next.got, append(bytes.Clone(first), second...)) {
 			t.Errorf("broken after %d bytes, the next stream gets %d bytes, %v", broken, len(next.got), err)
 		}

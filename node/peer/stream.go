@@ -29,14 +29,14 @@ const (
 	DialTimeout = 20 * time.Second
 	// RegisterTimeout bounds each step of registering.
 	RegisterTimeout = 30 * time.Second
-	// FrameTimeout bounds the time in which a frame is written: a peer that reads
-	// more slowly than 256 KiB in this time is let go.
-	FrameTimeout = 30 * time.Second
 	// RedialMax bounds the pause before a broken connection is dialled again. The pause doubles
 	// from redialMin, with jitter.
 	RedialMax = 15 * time.Second
 	redialMin = 250 * time.Millisecond
 )
+
+// Carried is the time that bytes take on a line that is just fast enough not to be cut.
+func Carried(bytes int) time.Duration { return time.Duration(bytes) * time.Second / leastRate }
 
 // IgnoreEOF is the error of a stream that was not simply closed.
 func IgnoreEOF(err error) error {

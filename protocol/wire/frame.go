@@ -85,7 +85,8 @@ func (w *Writer) Write(m protocol.Message) error {
 type Reader struct {
 	r      *bufio.Reader
 	limits Limits
-	err    error // of the stream, which is out of step from then on
+	moves  func(begins bool) // is told of long messages; nil: not called
+	err    error             // of the stream, which is out of step from then on
 }
 
 // NewReader makes a reader of what a peer sends within the limits.
@@ -95,6 +96,9 @@ func NewReader(r io.Reader, l Limits) *Reader {
 
 // SetLimits replaces the limits, from the next message on.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
+
+// Watch has a function be told when a message of protocol.LongMessage or more begins to be read, and when it has been.
+func (r *Reader) Watch(moves func(begins bool)) { r.moves = moves }
 
 // Read reads the next message. It returns io.EOF if the stream ends between messages. After a
 // *FieldError the message was read to its end, and the next can be read. After any other error the
@@ -129,6 +133,10 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: %s", ErrEmpty, kind)
 	case left > int64(r.limits.Bytes[kind]):
 		return 0, nil, fmt.Errorf("wire: %s of %d bytes, at most %d: %w", kind, left, r.limits.Bytes[kind], ErrLimit)
+	}
+	if r.moves != nil && left >= protocol.LongMessage {
+		r.moves(true)
+		defer r.moves(false)
 	}
 	var buf bytes.Buffer
 	for {
