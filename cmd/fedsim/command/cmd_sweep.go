@@ -154,7 +154,7 @@ func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]swe
 	return r.Run(ctx, f)
 }
 
-// swept is what came of a sweep, as a line of JSON.
+// swept tells a program the runs of a sweep and the failures, as a line of JSON.
 type swept struct {
 	Event  string      `json:"event"`
 	Folder string      `json:"folder"`

@@ -23,6 +23,25 @@ func withPandas(t *testing.T) string {
 	return ""
 }
 
+// The tests of the Python package pass with this command.
+func TestPythonPackage(t *testing.T) {
+	effort.LongOnly(t, "seconds")
+	python := withPandas(t)
+	if exec.Command(python, "-c", "import pytest").Run() != nil {
+		t.Skip("there is no pytest; Debian has it in python3-pytest")
+	}
+	root, err := filepath.Abs("../../../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", root, filepath.Join(root, "tests"))
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PYTHONUTF8=1", "PYTHONDONTWRITEBYTECODE=1", "FEDSIM=", "PYTHONPATH="+filepath.Join(root, "src")) // fedsim is on the path
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // docs/python.md does what it says: its blocks run one after another in one interpreter, and
 // print what is below them.
 func TestPythonPage(t *testing.T) {

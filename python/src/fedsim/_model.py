@@ -1,0 +1,320 @@
+"""The model of a finished run."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ._command import PathLike, call, command_path, folder_of
+from ._errors import FedsimError, UsageError, error_of
+from ._frames import columns_of, pandas, read_table, table
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+_AT_ONCE = 4_000  # pairs of one request
+
+
+class Model:
+    """The model of a finished run, which ``fedsim serve`` answers for.
+
+    The server starts with the first question, reads the data once, listens on this machine alone, and ends with
+    :meth:`close`, with the ``with`` block or with the object.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of a finished run.
+    data : path or str, optional
+        Where the run's ratings are now. Default: where the run read them.
+
+    Examples
+    --------
+    >>> with fedsim.Model.load("runs/mine") as model:  # doctest: +SKIP
+    ...     model.recommend("ann", 3)
+    """
+
+    def __init__(self, folder: PathLike, data: Optional[PathLike] = None) -> None:
+        self.folder: Path = folder_of(folder)
+        self.data = data
+        self._server: Optional[_Server] = None
+
+    @classmethod
+    def load(cls, folder: PathLike, data: Optional[PathLike] = None) -> "Model":
+        """Return the model of a folder.
+
+        Parameters
+        ----------
+        folder : path
+            The folder of a finished run.
+        data : path or str, optional
+            Where the run's ratings are now.
+
+        Returns
+        -------
+        Model
+        """
+        return cls(folder, data)
+
+    def recommend(self, user: Any, n: int = 10) -> "pd.DataFrame":
+        """List items that a user might like and has not rated.
+
+        Parameters
+        ----------
+        user : str or int
+            The user's id in the data.
+        n : int
+            How many items.
+
+        Returns
+        -------
+        DataFrame
+            With the columns item, predicted and, if the data have them, title, genres and year; the best first.
+        """
+        return _items(self._ask("/recommend", user=user, top=n))
+
+    def recommend_to(self, ratings: Any, n: int = 10, user: str = "") -> "pd.DataFrame":
+        """List items for a user whom the run need not know, by the user's ratings.
+
+        The user is fitted to the released items, as the user's client would do. Nothing of the ratings is kept.
+
+        Parameters
+        ----------
+        ratings : mapping of item to rating, or iterable of items
+            What the user rated; items alone are clicks.
+        n : int
+            How many items.
+        user : str
+            A name for messages.
+
+        Returns
+        -------
+        DataFrame
+            As of :meth:`recommend`.
+        """
+        if isinstance(ratings, Mapping):
+            given: List[Dict[str, Any]] = [{"item": str(item), "rating": float(x)} for item, x in ratings.items()]
+        else:
+            given = [{"item": str(item)} for item in ratings]
+        return _items(self._ask("/recommend", {"user": user, "top": n, "ratings": given}))
+
+    def recommend_all(self, n: int = 10) -> "pd.DataFrame":
+        """List items for every user of the data.
+
+        Parameters
+        ----------
+        n : int
+            How many items for each user.
+
+        Returns
+        -------
+        DataFrame
+            With the columns user, item, score and rank, as LensKit has recommendations.
+        """
+        args = ["recommend", "--run", str(self.folder), "--all", "--top", str(n), "--to", "csv", *self._data()]
+        lists = read_table(io.StringIO(call(args)), numbers=("predicted", "rank"))
+        return table({"user": lists["user"], "item": lists["item"], "score": lists["predicted"], "rank": np.asarray(lists["rank"], dtype=np.int64)})
+
+    def similar(self, item: Any, n: int = 10, by: str = "cosine") -> "pd.DataFrame":
+        """List items like another.
+
+        Parameters
+        ----------
+        item : str or int
+            Its id, its title, or a part of its title that no other item has.
+        n : int
+            How many items.
+        by : {"cosine", "inner"}
+            By the cosine of the embeddings or by their inner product.
+
+        Returns
+        -------
+        DataFrame
+        """
+        return _items(self._ask("/similar", item=item, top=n, by=by))
+
+    def predict(self, users: Any, items: Optional[Any] = None) -> "npt.NDArray[np.float64]":
+        """Predict ratings of pairs, of no particular time: a correction by timestamps is left out.
+
+        Parameters
+        ----------
+        users : sequence of ids, or DataFrame
+            The users; or a frame with the columns user and item.
+        items : sequence of ids, optional
+            The items, one for each user.
+
+        Returns
+        -------
+        ndarray of float
+            NaN for a user or an item that the run does not have.
+        """
+        if items is None:
+            found = columns_of(users)
+            users, items = found["user"], found["item"]
+        left, right = [str(u) for u in _plain(users)], [str(j) for j in _plain(items)]
+        if len(left) != len(right):
+            raise ValueError(f"{len(left)} users and {len(right)} items; a pair needs one of each")
+        out = np.full(len(left), np.nan)
+        order = sorted(range(len(left)), key=left.__getitem__)  # a user's pairs together: one prediction of the model serves them
+        for k in range(0, len(order), _AT_ONCE):
+            part = order[k : k + _AT_ONCE]
+            got = self._ask("/predict", {"user": [left[i] for i in part], "item": [right[i] for i in part]})["predicted"]
+            out[part] = [np.nan if x is None else x for x in got]
+        return out
+
+    def item_embeddings(self) -> "pd.DataFrame":
+        """Return the items' embeddings.
+
+        Returns
+        -------
+        DataFrame
+            A row for each item, indexed by id; without pandas a dict of ``id`` and ``embedding``.
+        """
+        return self.matrix("item_embeddings")
+
+    def user_embeddings(self) -> "pd.DataFrame":
+        """Return the users' embeddings, which ε does not cover: in a deployment they stay with the clients.
+
+        Returns
+        -------
+        DataFrame
+        """
+        return self.matrix("user_embeddings")
+
+    def matrix(self, name: str) -> "pd.DataFrame":
+        """Return a matrix of the run's folder.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``item_bias``.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by the ids of its rows.
+        """
+        path = self.folder / f"{name}.npy"
+        if not path.exists():
+            there = sorted(p.stem for p in self.folder.glob("*.npy"))
+            raise FedsimError(f"{self.folder} has no {name}; it has {', '.join(there) or 'no matrix'}")
+        values = np.load(path, allow_pickle=False)
+        ids = json.loads((self.folder / f"{name}.ids.json").read_text(encoding="utf-8"))
+        pd = pandas()
+        if pd is None:
+            return {"id": np.asarray(ids), "embedding": values}
+        return pd.DataFrame(values, index=pd.Index(ids, name="id"))
+
+    def export(self, to: str, out: PathLike, users: bool = False) -> Path:
+        """Write the embeddings for other programs.
+
+        Parameters
+        ----------
+        to : {"parquet", "csv", "safetensors", "faiss", "word2vec"}
+            The format.
+        out : path
+            The folder to write.
+        users : bool
+            Also the users' part, which ε does not cover.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        call(["export", "--run", str(self.folder), "--to", to, "--out", str(out), *(["--users"] if users else []), *self._data()])
+        return Path(out)
+
+    def close(self) -> None:
+        """End the server, if one runs."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"fedsim.Model({str(self.folder)!r})"
+
+    def _data(self) -> List[str]:
+        return [] if self.data is None else ["--data", str(self.data)]
+
+    def _ask(self, path: str, body: Optional[Dict[str, Any]] = None, **query: Any) -> Dict[str, Any]:
+        if self._server is None:
+            self._server = _Server(["serve", "--run", str(self.folder), "--listen", "127.0.0.1:0", *self._data()])
+        return self._server.ask(path, body, **query)
+
+
+class _Server:
+    """A ``fedsim serve`` of this process."""
+
+    def __init__(self, args: Sequence[str]) -> None:
+        self.process = subprocess.Popen(
+            [command_path(), *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        self._finalizer = weakref.finalize(self, _end, self.process)
+        said: List[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            said.append(line)
+            found = re.search(r" at (http://\S+)", line)
+            if found:
+                self.url = found[1]
+                break
+        else:
+            code = self.process.wait()
+            text = "".join(said).strip()
+            raise error_of({"error": text[len("fedsim: "):] if text.startswith("fedsim: ") else text, "exit": code})
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def ask(self, path: str, body: Optional[Dict[str, Any]], **query: Any) -> Dict[str, Any]:
+        url = self.url + path + ("?" + urllib.parse.urlencode(query) if query else "")
+        data = None if body is None else json.dumps(body).encode()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
+        try:
+            with opener.open(urllib.request.Request(url, data), timeout=300) as answer:
+                got: Dict[str, Any] = json.load(answer)
+                return got
+        except urllib.error.HTTPError as e:
+            with e:
+                raise UsageError(json.load(e)["error"], 2) from None
+
+    def close(self) -> None:
+        self._finalizer()
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _plain(values: Any) -> List[Any]:
+    listed: List[Any] = np.asarray(values).tolist() if not isinstance(values, (list, tuple)) else list(values)
+    return listed
+
+
+def _items(answer: Dict[str, Any]) -> "pd.DataFrame":
+    rows = [{"item" if name == "id" else name: x for name, x in row.items()} for row in answer["items"]]
+    order: Tuple[str, ...] = ("item", "predicted", "cosine", "inner", "title", "genres", "year")
+    names = [name for name in order if any(name in row for row in rows)] or ["item"]
+    return table({name: [row.get(name) for row in rows] for name in names})

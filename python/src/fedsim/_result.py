@@ -1,0 +1,160 @@
+"""What a finished run left in its folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
+
+import numpy as np
+
+from ._command import PathLike, folder_of
+from ._errors import FedsimError
+from ._frames import columns_of, read_table, records, table
+from ._model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Result:
+    """A finished run: its numbers, its rounds and its model.
+
+    Parameters
+    ----------
+    folder : path
+        The folder of the run.
+
+    Attributes
+    ----------
+    folder : Path
+        The folder of the run.
+    summary : dict
+        ``summary.json`` of the folder.
+    """
+
+    def __init__(self, folder: PathLike) -> None:
+        self.folder: Path = folder_of(folder)
+        path = self.folder / "summary.json"
+        if not path.exists():
+            raise FileNotFoundError(f"{self.folder} is not the folder of a finished run: it has no summary.json")
+        self.summary: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+
+    @property
+    def metrics(self) -> Dict[str, float]:
+        """dict of str to float : Errors and metrics of lists on the test part, such as ``test_rmse`` and ``ndcg@10``."""
+        out = {name: float(x) for name, x in self.summary.items() if name.startswith("test_") and isinstance(x, (int, float))}
+        ranking = self.summary.get("ranking") or {}
+        out.update({name: float(x) for name, x in ranking.items() if "@" in name})
+        return out
+
+    @property
+    def ranking(self) -> "pd.DataFrame":
+        """DataFrame : Metrics of lists: a row for each metric and length of list, with the columns metric, n and value."""
+        names = [name for name in self.summary.get("ranking") or {} if "@" in name]
+        parts = [name.rsplit("@", 1) for name in names]
+        return table({
+            "metric": [metric for metric, _ in parts], "n": [int(n) for _, n in parts],
+            "value": [float(self.summary["ranking"][name]) for name in names],
+        })
+
+    @property
+    def baselines(self) -> Dict[str, float]:
+        """dict of str to float : The test RMSE of each baseline, or its Recall@20 with rankings."""
+        return dict(self.summary.get("baselines") or {})
+
+    @property
+    def privacy(self) -> Optional[Dict[str, Any]]:
+        """dict or None : The statement of privacy; None for an algorithm without noise."""
+        return self.summary.get("privacy")
+
+    @property
+    def epsilon(self) -> float:
+        """float : The ε that the run spent; infinity for an algorithm without noise."""
+        said = (self.privacy or {}).get("epsilon")
+        return float("inf") if said is None else float(said)
+
+    @property
+    def settings(self) -> Dict[str, str]:
+        """dict of str to str : The settings of the run that its summary keeps."""
+        return dict(self.summary.get("settings") or {})
+
+    @cached_property
+    def rounds(self) -> "pd.DataFrame":
+        """DataFrame : A row for each round: errors, ε so far, clients alive, bytes, virtual seconds."""
+        text = (self.folder / "metrics.jsonl").read_text(encoding="utf-8")
+        rows = []
+        for line in text.splitlines():
+            row = json.loads(line)
+            row.update({f"stage.{name}": x for name, x in (row.pop("stages", None) or {}).items()})
+            rows.append(row)
+        return records(rows)
+
+    @cached_property
+    def split(self) -> "pd.DataFrame":
+        """DataFrame : Which ratings were not for training: user, item and part (test or validation)."""
+        with open(self.folder / "split.csv", newline="", encoding="utf-8") as f:
+            return read_table(f)
+
+    @cached_property
+    def predictions(self) -> "pd.DataFrame":
+        """DataFrame : user, item, rating and predicted of the test part, of a run with ``save_predictions=True``."""
+        path = self.folder / "predictions.csv"
+        if not path.exists():
+            raise FedsimError(f"{self.folder} has no predictions; run with save_predictions=True")
+        with open(path, newline="", encoding="utf-8") as f:
+            return read_table(f, numbers=("rating", "predicted"))
+
+    @cached_property
+    def model(self) -> Model:
+        """Model : The run's model."""
+        return Model(self.folder)
+
+    def __repr__(self) -> str:
+        quality = next(((name, x) for name, x in self.metrics.items()), None)
+        said = f", {quality[0]}={quality[1]:.4f}" if quality else ""
+        return f"<fedsim.Result {self.summary.get('algorithm')} on {self.summary.get('data')}: epsilon={self.epsilon:.4g}{said}, {self.folder}>"
+
+
+def load(folder: PathLike) -> Result:
+    """Return the finished run in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Such as ``runs/NAME``.
+
+    Returns
+    -------
+    Result
+    """
+    return Result(folder)
+
+
+def split_ratings(result: Result, ratings: Any, columns: Optional[Mapping[str, str]] = None) -> Dict[str, "pd.DataFrame"]:
+    """Return ratings by the part that they had in a run.
+
+    Parameters
+    ----------
+    result : Result
+        A finished run.
+    ratings : DataFrame or mapping of arrays
+        The ratings of the run.
+    columns : mapping, optional
+        Names of columns, as of :func:`fedsim.run`.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        ``train``, ``validation`` and ``test``.
+    """
+    found = columns_of(ratings, columns)
+    with open(result.folder / "split.csv", newline="", encoding="utf-8") as f:
+        part = {(row["user"], row["item"]): row["part"] for row in csv.DictReader(f)}
+    of = np.array([part.get((str(u), str(j)), "train") for u, j in zip(found["user"], found["item"])], dtype=object)
+    return {
+        name: table({role: [x for x, p in zip(values, of) if p == name] for role, values in found.items()})
+        for name in ("train", "validation", "test")
+    }
