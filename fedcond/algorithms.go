@@ -39,13 +39,13 @@ const paper = "Private Learning with Public Feature Conditioning"
 func init() {
 	declareKeys()
 	for _, f := range []*family{
-		{about: regression("dp-sgd", "regression of private labels on public features by noisy gradients: what cond-dp is compared with", "")},
+		{about: regression("dp-sgd", "regression of private labels on public features by noisy gradients: the baseline of cond-dp", "")},
 		{about: regression("cond-dp", "regression of private labels on public features, conditioned by their spectrum", paper, floor.Key), conditioned: true},
 		{about: regression("switch-cond-dp", "cond-dp that ends conditioning half way", paper, floor.Key, switchAt.Key), conditioned: true, switches: true},
 		{about: randomised("rr-on-bins", "regression on labels that are randomised within bins, by pure differential privacy, in one place", "Ghazi et al. 2023", algorithm.LabelNoise)},
 		{about: randomised("rr-dp-sgd", "dp-sgd in one place from a start that is fitted to randomised labels", "Chua et al. 2024", algorithm.LabelStepNoise,
 			algorithm.Rounds.Key, step.Key, clip.Key, labelShare.Key), steps: true},
-		{about: perceptron("mlp-dp-sgd", "embeddings of categories under a perceptron by noisy Adam: what mlp-cond-dp is compared with", ""), perceptron: true},
+		{about: perceptron("mlp-dp-sgd", "embeddings of categories under a perceptron by noisy Adam: the baseline of mlp-cond-dp", ""), perceptron: true},
 		{about: perceptron("mlp-cond-dp", "embeddings of public categories, conditioned by their spectrum, under a perceptron", paper, floor.Key), perceptron: true, conditioned: true},
 		{about: perceptron("mlp-switch-cond-dp", "mlp-cond-dp that ends conditioning on the way", paper, floor.Key, switchAt.Key), perceptron: true, conditioned: true, switches: true},
 	} {

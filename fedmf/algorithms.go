@@ -59,14 +59,14 @@ func init() {
 		{about: locally(users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6"))},
 		{about: vertical("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
 		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
-		{about: horizontal("hfl-synsgd", "averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
-		{about: sampled(vertical("dp-sgld", "samples factorizations by noisy Langevin steps, in one place unless parties are more: what VFL-SGDMF is compared with", "FMF, Figure 5; Liu, Wang, Smola 2015")), langevin: true},
+		{about: horizontal("hfl-synsgd", "hfl-sgdmf that averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
+		{about: sampled(vertical("dp-sgld", "samples factorizations by noisy Langevin steps, by default in one place: the baseline of vfl-sgdmf", "FMF, Figure 5; Liu, Wang, Smola 2015")), langevin: true},
 		{about: perturbed()},
 		{about: responding()},
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
 		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
-		{about: central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: what cooperation without any restraint would reach", "")},
+		{about: central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: a reference for the others", "")},
 	} {
 		if f.gradients { // one step a round
 			f.about.Rounds = constant(1000)

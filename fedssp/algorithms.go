@@ -24,51 +24,51 @@ func init() {
 	declareCentral()
 	for _, f := range []*family{
 		{
-			about:  algorithm.About{Name: "dpals", Help: "solves for items from sufficient statistics of at most so many ratings of each user", Paper: "multi-task, algorithm 1"},
+			about:  algorithm.About{Name: "dpals", Help: "private alternating least squares: items from noisy sums over a capped number of ratings of each user", Paper: "multi-task, algorithm 1"},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Sampled: true},
 		},
 		{
-			about:  algorithm.About{Name: "ada-dpals", Help: "dpals of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
+			about:  algorithm.About{Name: "ada-dpals", Help: "dpals on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Weighted: true},
 		},
 		{
-			about: algorithm.About{Name: "dp-cmf", Help: "factors public features of items beside the ratings", Paper: "DP-CMF, section 3",
+			about: algorithm.About{Name: "dp-cmf", Help: "private collective factorization: factors the ratings together with public features of items", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.CMF}, Ours: true},
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of docs/results.md.
-			about: algorithm.About{Name: "ssp-c", Default: true, Help: "takes the statistics of a round once, with biases before and a single Gramian", Paper: "AM-SSP, algorithm 8, in our form",
+			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true},
 		},
 		{
-			about: algorithm.About{Name: "ssp-i", Help: "takes the statistics with fresh noise for every step of the solver", Paper: "AM-SSP, algorithm 2",
+			about: algorithm.About{Name: "ssp-i", Help: "sufficient statistics perturbation with a fresh noisy sum for every step of the solver", Paper: "AM-SSP, algorithm 2",
 				Features: algorithm.TakesFeatures},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.Encoded}, Ours: true, Resampled: true},
 		},
 		{
-			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and statistics of each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
+			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and separate statistics for each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
 				Features: algorithm.TakesFeatures},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
 		},
 		{
-			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an embedding of each item's own in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
+			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an own embedding for each item in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
 			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
 		},
 		{
-			about: algorithm.About{Name: "ssp-convex", Help: "sends the second-order expansion of a convex loss", Paper: "AM-SSP, algorithm 7",
+			about: algorithm.About{Name: "ssp-convex", Help: "sufficient statistics of a convex loss, by its second-order expansion", Paper: "AM-SSP, algorithm 7",
 				Features: algorithm.TakesFeatures},
 			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Convex}, Ours: true},
 		},
 		{
-			about:  algorithm.About{Name: "dpsgd", Help: "takes steps against gradients of at most so many ratings of each user", Paper: "multi-task, table 2"},
+			about:  algorithm.About{Name: "dpsgd", Help: "private gradient steps on items, over a capped number of ratings of each user", Paper: "multi-task, table 2"},
 			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Gradient}, Sampled: true},
 		},
 		{
-			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd of all ratings, with weights that favour rare items", Paper: "multi-task, algorithm 2"},
+			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
 			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Gradient}, Weighted: true},
 		},
 		{
@@ -82,7 +82,7 @@ func init() {
 			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Joint}, Weighted: true, Dense: true},
 		},
 		{
-			about:  algorithm.About{Name: "private-item-bias", Help: "learns a bias of every item, or for rankings how popular it is, and nothing else: what any of these must beat"},
+			about:  algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat"},
 			stages: biasesOnly,
 		},
 	} {

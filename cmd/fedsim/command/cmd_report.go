@@ -64,14 +64,22 @@ func (c *reportCmd) content(s streams) (*page.Content, string, error) {
 			return nil, "", err
 		}
 		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
-		what = fmt.Sprintf("%d runs", len(runs))
+		what = counted(len(runs), "run")
 	}
 	if len(attacks) > 0 {
 		x.Sections = []page.Section{attack.Section(attacks)}
 		if what != "" {
 			what += ", "
 		}
-		what += fmt.Sprintf("%d attacks", len(attacks))
+		what += counted(len(attacks), "attack")
 	}
 	return x, what, nil
+}
+
+// counted returns a number with its noun, which takes an s except after 1.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -113,7 +113,7 @@ func listRuns(w io.Writer, runs []sweep.Run) error {
 	for _, r := range runs {
 		text.WriteString(r.Name + "\n")
 	}
-	fmt.Fprintf(&text, "%d runs\n", len(runs))
+	fmt.Fprintln(&text, counted(len(runs), "run"))
 	_, err := io.WriteString(w, text.String())
 	return err
 }
