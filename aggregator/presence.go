@@ -14,7 +14,7 @@ type connection struct {
 	number uint64    // of the newest one; 0: there was none
 	lost   time.Time // when it was lost; zero while it stands
 	moving int       // long messages that pass it
-	due    time.Time // when the last one that was sent over it has arrived
+	due    time.Time // when the last message that was sent over it has arrived
 }
 
 // connected notes a client's new connection. The client still knows what it knew of the round in
@@ -59,7 +59,7 @@ func (a *Aggregator) transfer(in protocol.Transfer) protocol.Effects {
 	return protocol.Effects{}
 }
 
-// stretch returns until when the present stage goes on, although its time is over: its messages are still
+// stretch returns until when the present stage continues, although its time is over: its messages are still
 // passing the lines of so many clients that it can get enough answers. Zero if they are not. A client has the time of
 // a stage once it has what the stage sent it. A line on which too little moves is given up by the driver, so
 // that the time that messages take is bounded by their length.

@@ -120,7 +120,7 @@ func TestTail(t *testing.T) {
 }
 
 // Too few have answered when the time of a stage is over, but a long message passes the lines of as many as are
-// missing. The stage goes on until they have it and, from then, for the time of a stage. With enough answers, or
+// missing. The stage continues until they have it, and then for the time of a stage. With enough answers, or
 // with lines on which nothing passes, the time is over.
 func TestSlowLinesStretchAStage(t *testing.T) {
 	for name, c := range map[string]string{

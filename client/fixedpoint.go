@@ -82,7 +82,7 @@ type size struct {
 	nonZero         int
 }
 
-// sizeOf measures a contribution. The size of a product is the product of the sizes, but for rounding.
+// sizeOf measures a contribution. The size of a product is the product of the sizes, up to rounding.
 // Only the number of non-zeros may be smaller, if products are too small for a float64.
 func sizeOf(v protocol.Vector) size {
 	x := sizeOfAll(v.Value)

@@ -33,8 +33,8 @@ var errNobodyListens = errors.New("nobody listens there")
 // option has a host use the network. A nil network is the system's.
 func (m *memory) option() []libp2p.Option { return m.heard(nil, nil) }
 
-// heard is option for a host of which something hears how many bytes it writes, whenever it
-// does, and which dials over a line; nil: nothing does, or the line is as fast as it goes.
+// heard returns options for a host whose written bytes are reported to hear, and which dials over a line.
+// hear nil: no report. over nil: the line has no limit.
 func (m *memory) heard(hear func(n int), over *sharedLine) []libp2p.Option {
 	if m == nil {
 		return nil

@@ -114,7 +114,7 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// wide writes ratings of users on many items, of which each rates a few.
+// wide writes ratings on many items; each user rates a few of them.
 func wide(t testing.TB, users, items int) string {
 	t.Helper()
 	var b strings.Builder

@@ -11,7 +11,7 @@ import (
 )
 
 // Table reads a table whose first line names its columns. It may be packed, encoded and separated in any way that [Open]
-// knows. The names are some of the columns, by which the separator is found. The function open gets the header and returns
+// knows. Some columns have the given names: they show the separator. The function open gets the header and returns
 // what takes each row; a row is valid until the following one. Errors in the content are [*dataset.FileError].
 func Table(ctx context.Context, path string, names []string, open func(header []string) (take func(row [][]byte) error, err error)) error {
 	f, _, err := files.DiskFolder("").Open(path)

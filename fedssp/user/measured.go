@@ -91,7 +91,7 @@ func (t *User) fit(m *kernel.Broadcast, all model.Ratings) {
 // isFitted reports whether the user was fitted to a broadcast when it was measured.
 func (t *User) isFitted(to *opened) bool { return to.as != nil && t.fitted == to.as.number }
 
-// take sets the solution to the one that the user keeps.
+// take sets the solution to the user's kept solution.
 func (w *Workspace) take(p *kernel.Params, t *User) {
 	copy(w.Beta, t.u[:p.Rank])
 	copy(w.Beta[p.Rank+p.BiasWidth():], t.u[p.Rank:])

@@ -24,8 +24,8 @@ type Queue struct {
 	Keeps   bool          // taken: for rewind
 	taken   []byte        // the last piece that was taken, if Keeps
 	more    chan struct{} // has a token when there is something to do
-	// Moves is told that so much begins to be written that it may take its time, and that it is: until is when the
-	// last of it has arrived, at the speed of what came before. nil: not called.
+	// Moves reports that a long message begins to be written, and its progress. until is when the last byte
+	// should have arrived, at the speed of earlier bytes. nil: not called.
 	Moves func(begins bool, until time.Time)
 }
 

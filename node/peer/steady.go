@@ -9,7 +9,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 )
 
-// What a slow line is given. A line is not cut as long as it carries leastRate.
+// Limits of a slow line. A line is not cut as long as it carries leastRate.
 const (
 	// leastRate is the bytes a second that a stream carries at least. Each byte that moves earns its
 	// share of a second, so that a peer that takes a byte now and then holds a stream no longer.
@@ -24,7 +24,7 @@ const (
 
 // Steady makes the deadlines of a stream go by what moves. A deadline that was set for so much time
 // from now is put off by 1 s for every leastRate bytes, to at most as much time from then. A stream that
-// carries leastRate never meets its deadline, and one that stands still meets it when it is due.
+// carries leastRate never meets its deadline. A stream that stands still meets it when it is due.
 func Steady(s network.Stream) network.Stream { return &steady{Stream: s} }
 
 type steady struct {
@@ -105,7 +105,7 @@ func (a *allowance) moved(n int) {
 	}
 }
 
-// renew sets the deadline that a stream is given after the one that has passed. It is false if that is over, too.
+// renew sets the next deadline of a stream whose deadline has passed. It is false if the next one is over, too.
 func (a *allowance) renew(set func(time.Time) error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
