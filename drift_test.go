@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // TestFinishedRunsFollowDrift checks that a finished run, asked for the errors of its tests, returns the measured errors, at the times of tests.
@@ -32,7 +32,7 @@ func TestFinishedRunsFollowDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	finished, err := results.OpenRun(t.Context(), r.Folder, "", nil)
+	finished, err := recommend.OpenRun(t.Context(), r.Folder, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

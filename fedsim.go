@@ -29,6 +29,7 @@ import (
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // Result is the result of a run.
@@ -105,16 +106,16 @@ func Plan(ctx context.Context, o Options) (*forecast.Forecast, error) {
 func Algorithms() []string { return algorithm.Names() }
 
 // Recommendation is an item with its predicted rating.
-type Recommendation = results.Recommendation
+type Recommendation = recommend.Recommendation
 
 // Recommend returns the n items with the highest predictions for a user, the highest first, without
 // the items that the user rated in training. It returns fewer where fewer items are left, and an error that wraps
-// [results.ErrNotThere] for a user who is not in the data.
+// [recommend.ErrNotThere] for a user who is not in the data.
 func (r *Result) Recommend(user string, n int) ([]Recommendation, error) {
 	if r.Data.Profile != nil {
 		return nil, fmt.Errorf("%s is a regression: its rows are examples, and there is no item to recommend", r.Data.Name)
 	}
-	return results.Trained(r.experiment, r.Model).Recommend(user, n)
+	return recommend.Trained(r.experiment, r.Model).Recommend(user, n)
 }
 
 // Print writes what the command prints at the end of a run.

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // A run set by fields and a run set by keys are equal to the bit.
@@ -124,7 +124,7 @@ func TestRecommendAsTheFolderDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder, err := results.OpenRun(t.Context(), r.Folder, "", nil)
+		folder, err := recommend.OpenRun(t.Context(), r.Folder, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

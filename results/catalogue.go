@@ -3,9 +3,7 @@ package results
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,8 +19,8 @@ const CatalogueFile = "catalogue.json"
 
 const catalogueFormat = "fedsim/results/catalogue/v1"
 
-// catalogue is the content of CatalogueFile. It holds no rating.
-type catalogue struct {
+// Catalogue is the content of CatalogueFile. It holds no rating.
+type Catalogue struct {
 	Format  string  `json:"format"`
 	Session string  `json:"session"` // in hex
 	Name    string  `json:"name"`    // of the data
@@ -41,9 +39,9 @@ type catalogue struct {
 }
 
 // catalogueOf describes the items of an experiment.
-func catalogueOf(e *experiment.Experiment) *catalogue {
+func catalogueOf(e *experiment.Experiment) *Catalogue {
 	d, session := e.Data, e.Session()
-	c := &catalogue{
+	c := &Catalogue{
 		Format: catalogueFormat, Session: hex.EncodeToString(session[:]), Name: d.Name, Min: d.Min, Max: d.Max, Shift: d.Shift,
 		Users: d.Users, ItemIDs: d.ItemIDs, Titles: d.Titles, Genres: d.Genres, Years: d.Years,
 	}
@@ -56,16 +54,16 @@ func catalogueOf(e *experiment.Experiment) *catalogue {
 	return c
 }
 
-// set returns the set that the catalogue describes, without ratings.
-func (c *catalogue) set() *dataset.Set {
+// Set returns the set that the catalogue describes, without ratings.
+func (c *Catalogue) Set() *dataset.Set {
 	return &dataset.Set{
 		Name: c.Name, Min: c.Min, Max: c.Max, Shift: c.Shift, Ratings: dataset.Ratings{Users: c.Users, Items: len(c.ItemIDs)},
 		UserIDs: c.UserIDs, ItemIDs: c.ItemIDs, Titles: c.Titles, Genres: c.Genres, Years: c.Years,
 	}
 }
 
-// session returns the session that the catalogue states.
-func (c *catalogue) session() (id protocol.SessionID, err error) {
+// SessionID returns the session that the catalogue states.
+func (c *Catalogue) SessionID() (id protocol.SessionID, err error) {
 	b, err := hex.DecodeString(c.Session)
 	if err != nil || len(b) != len(id) {
 		return id, fmt.Errorf("%s: its session is %q; %d bytes in hex are needed", CatalogueFile, c.Session, len(id))
@@ -74,13 +72,11 @@ func (c *catalogue) session() (id protocol.SessionID, err error) {
 	return id, nil
 }
 
-// readCatalogue reads the catalogue of a run. The error for a run without one says how to get it.
-func readCatalogue(dir string) (*catalogue, error) {
-	var c catalogue
+// ReadCatalogue reads the catalogue of a run. The error for a run without one wraps fs.ErrNotExist.
+func ReadCatalogue(dir string) (*Catalogue, error) {
+	var c Catalogue
 	err := readJSON(filepath.Join(dir, CatalogueFile), &c)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s has no %s, which earlier versions did not write; make the run again: fedsim run %s --name NAME", ErrNotOwn, dir, CatalogueFile, filepath.Join(dir, "config.yaml"))
 	case err != nil:
 		return nil, err
 	case c.Format != catalogueFormat:

@@ -1,6 +1,6 @@
 // Package results writes and reads the results of runs. A [Folder] holds the resolved
-// configuration, the metrics of every round, the model and a summary. [OpenRun] opens a finished
-// run for recommendations and comparisons.
+// configuration, the metrics of every round, the model and a summary. [Read] reads a finished run.
+// Package recommend asks its model.
 package results
 
 import (

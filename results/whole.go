@@ -3,9 +3,11 @@ package results
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
@@ -51,4 +53,30 @@ func (d *drafts) finish(err error) error {
 		}
 	}
 	return err
+}
+
+// WriteNew writes a file that must not exist yet, as a whole or not at all. Only the owner may read it. The
+// error for an existing file wraps fs.ErrExist, and write is then not called.
+func WriteNew(path string, write func(io.Writer) error) (err error) {
+	if exists(path) {
+		return &os.PathError{Op: "create", Path: path, Err: os.ErrExist}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+drafted)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err = atomicfile.Publish(f.Name(), path); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }

@@ -198,8 +198,13 @@ var rules = []rule{
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
+		name: "a folder knows no answer", from: []string{"results"},
+		forbid: []string{"results/recommend"},
+		why:    "a run is written, listed and read without being asked",
+	},
+	{
 		name: "formats know matrices and ids", from: []string{"results/export/..."},
-		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "dataset/...", "results"},
+		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "dataset/...", "results", "results/recommend"},
 		why:    "what is exported is embeddings, wherever they are from",
 	},
 	{

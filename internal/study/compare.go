@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // Comparison compares two models on the same test, by user.
@@ -54,7 +55,7 @@ const rmse = "test_rmse"
 
 // Compare tests whether one model is better than another. Each of a and b is the folder of a
 // finished run, or a file with what a method outside fedsim predicts on the run's test
-// ([results.Tested.OpenOutside]); at least one is a run. Two runs must have the same test. Compare
+// ([recommend.Tested.OpenOutside]); at least one is a run. Two runs must have the same test. Compare
 // looks at users and not at ratings, because ratings of a user are alike. The results say how far
 // the difference depends on the tested users, not how far on the seed of the training. There are
 // three tests: users drawn anew with replacement (the bootstrap, which also gives the interval),
@@ -96,11 +97,11 @@ func Compare(ctx context.Context, a, b string, p CompareParams) (*Comparison, er
 
 // contender is a model to compare: a run's, or a file's on a run's test.
 type contender struct {
-	tested *results.Tested // of the run
+	tested *recommend.Tested // of the run
 	model  predictor
 }
 
-// predictor gives errors and lists: [results.Tested] and [results.Outside] do.
+// predictor gives errors and lists: [recommend.Tested] and [recommend.Outside] do.
 type predictor interface {
 	EachError(hear func(user int, d float64)) error
 	EachList(k int, hear func(user int, wanted, list []int32)) error
@@ -126,7 +127,7 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 		if file[i] {
 			continue
 		}
-		t, err := results.OpenTested(ctx, path)
+		t, err := recommend.OpenTested(ctx, path)
 		if err != nil {
 			return models, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/eval"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // noSetting stands in a table for a setting that a method outside fedsim does not have. The method
@@ -20,7 +20,7 @@ const noSetting = "-"
 
 // With adds a row for a method outside fedsim. text is NAME=FILE, or NAME:SEED=FILE if runs of
 // different seeds have different tests. The file has what the method predicts on the test
-// ([results.Tested.OpenOutside]). The row has the numbers that follow from the file: errors if it
+// ([recommend.Tested.OpenOutside]). The row has the numbers that follow from the file: errors if it
 // predicts every test rating, metrics of lists if it has a list for every user. warn is called with
 // what the file lacks.
 func (t *Table) With(ctx context.Context, text string, warn func(error)) error {
@@ -33,7 +33,7 @@ func (t *Table) With(ctx context.Context, text string, warn func(error)) error {
 	if err != nil {
 		return config.Errorf("--with %s: %w", text, err)
 	}
-	tested, err := results.OpenTested(ctx, base.Path)
+	tested, err := recommend.OpenTested(ctx, base.Path)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (t *Table) baseOf(seed string, seeded bool) (*Run, error) {
 }
 
 // measured returns the numbers that follow from a file of predictions.
-func measured(o *results.Outside, c config.Config, warn func(error)) (map[string]float64, error) {
+func measured(o *recommend.Outside, c config.Config, warn func(error)) (map[string]float64, error) {
 	values := make(map[string]float64)
 	var n, squares, absolute float64
 	noErrors := o.EachError(func(_ int, d float64) { n, squares, absolute = n+1, squares+d*d, absolute+math.Abs(d) })
@@ -106,7 +106,7 @@ func measured(o *results.Outside, c config.Config, warn func(error)) (map[string
 }
 
 // listsOf adds the metrics of lists, at the lengths that the runs were measured at.
-func listsOf(o *results.Outside, c config.Config, values map[string]float64) error {
+func listsOf(o *recommend.Outside, c config.Config, values map[string]float64) error {
 	cutoffs, err := algorithm.Cutoffs(c)
 	if err != nil {
 		return err

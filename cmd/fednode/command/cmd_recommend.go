@@ -10,7 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // ownResult says which client's result is asked, and about how many items.
@@ -25,7 +25,7 @@ type ownResult struct {
 }
 
 // open opens what the last session left. Nothing but files of this device is read.
-func (c *ownResult) open(ctx context.Context) (*results.Recommender, error) {
+func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -49,13 +49,13 @@ func (c *ownResult) open(ctx context.Context) (*results.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(e)
-	r, err := results.Own{Dir: dir, Experiment: e, Data: c.Data, User: c.User, Titles: c.Items}.Open(ctx)
+	r, err := recommend.Own{Dir: dir, Experiment: e, Data: c.Data, User: c.User, Titles: c.Items}.Open(ctx)
 	return r, misnamed(err)
 }
 
 // misnamed makes a wrong call of what is not there, or cannot be told.
 func misnamed(err error) error {
-	for _, is := range []error{results.ErrNotThere, results.ErrAmbiguous, results.ErrNotOwn} {
+	for _, is := range []error{recommend.ErrNotThere, recommend.ErrAmbiguous, recommend.ErrNotOwn} {
 		if errors.Is(err, is) {
 			return cli.Misusef("%w", err)
 		}
@@ -78,7 +78,7 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {
-			Items []results.Recommendation `json:"items"`
+			Items []recommend.Recommendation `json:"items"`
 		}{list})
 	}
 	return r.PrintRecommendations(s.out, list)
@@ -97,16 +97,16 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	item, list, err := r.Similar(c.Item, c.Top, results.Cosine)
+	item, list, err := r.Similar(c.Item, c.Top, recommend.Cosine)
 	if err != nil {
 		return misnamed(err)
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {
-			Item  results.Item        `json:"item"`
-			Items []results.Neighbour `json:"items"`
+			Item  recommend.Item        `json:"item"`
+			Items []recommend.Neighbour `json:"items"`
 		}{item, list})
 	}
 	fmt.Fprintf(s.out, "like %s\n\n", item)
-	return results.PrintNeighbours(s.out, list, results.Cosine)
+	return recommend.PrintNeighbours(s.out, list, recommend.Cosine)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // dataSimilarCmd is fedsim data similar.
@@ -28,7 +28,7 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 		return cli.Misusef("--neighbours %d: want at least 1", c.Neighbours)
 	}
 	p := newProgress(s.err)
-	r, err := results.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
+	r, err := recommend.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
 	p.Clear()
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, and with one number each item is near to half of all items; give it a larger --rank")
 	}
 	var text bytes.Buffer
-	items, err := r.WriteSimilar(&text, c.Neighbours, results.Near(c.By), c.Binary)
+	items, err := r.WriteSimilar(&text, c.Neighbours, recommend.Near(c.By), c.Binary)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/export"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // exportCmd is fedsim export.
@@ -38,7 +39,7 @@ func (c *exportCmd) Run(ctx context.Context, s streams) error {
 			return cli.Misusef("--data says whose matrices to export; say --users too")
 		}
 		p := newProgress(s.err)
-		fitted, failed := results.FitUsers(ctx, c.Folder, c.Data, set, p.Loading(c.Data))
+		fitted, failed := recommend.FitUsers(ctx, c.Folder, c.Data, set, p.Loading(c.Data))
 		p.Clear()
 		if failed != nil {
 			return namedWrongly(misread(failed))

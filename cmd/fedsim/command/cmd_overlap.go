@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // overlapCmd is fedsim overlap.
@@ -21,17 +21,17 @@ func (c *overlapCmd) Run(ctx context.Context, s streams) error {
 	if c.Top < 1 {
 		return cli.Misusef("--top %d: want at least 1", c.Top)
 	}
-	var runs [2]*results.Recommender
+	var runs [2]*recommend.Recommender
 	for i, dir := range []string{c.A, c.B} {
 		p := newProgress(s.err)
-		r, err := results.OpenRun(ctx, dir, "", p.Loading("the data of "+dir))
+		r, err := recommend.OpenRun(ctx, dir, "", p.Loading("the data of "+dir))
 		p.Clear()
 		if err != nil {
 			return err
 		}
 		runs[i] = r
 	}
-	o, err := results.OverlapOf(runs[0], runs[1], c.Top, results.Near(c.By))
+	o, err := recommend.OverlapOf(runs[0], runs[1], c.Top, recommend.Near(c.By))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // recommendCmd is fedsim recommend.
@@ -41,7 +42,7 @@ type finishedRun struct {
 }
 
 // open opens the run, or the model of a deployment: for a user, or for items alone.
-func (f *finishedRun) open(ctx context.Context, s streams, user string) (*results.Recommender, error) {
+func (f *finishedRun) open(ctx context.Context, s streams, user string) (*recommend.Recommender, error) {
 	if f.Top < 1 {
 		return nil, cli.Misusef("--top %d: want at least 1", f.Top)
 	}
@@ -52,13 +53,13 @@ func (f *finishedRun) open(ctx context.Context, s streams, user string) (*result
 }
 
 // openRelease opens a finished run for any ratings, and says if they are not the run's.
-func openRelease(ctx context.Context, s streams, dir, data string, form *formFlags) (*results.Recommender, error) {
+func openRelease(ctx context.Context, s streams, dir, data string, form *formFlags) (*recommend.Recommender, error) {
 	set, err := form.form(data)
 	if err != nil {
 		return nil, err
 	}
 	p := newProgress(s.err)
-	r, err := results.OpenRelease(ctx, dir, data, set, p.Loading("the data of "+dir))
+	r, err := recommend.OpenRelease(ctx, dir, data, set, p.Loading("the data of "+dir))
 	p.Clear()
 	if err != nil {
 		return nil, namedWrongly(misread(err))
@@ -70,7 +71,7 @@ func openRelease(ctx context.Context, s streams, dir, data string, form *formFla
 }
 
 // deployed opens the model of a deployment.
-func (f *finishedRun) deployed(ctx context.Context, user string) (*results.Recommender, error) {
+func (f *finishedRun) deployed(ctx context.Context, user string) (*recommend.Recommender, error) {
 	text, err := os.ReadFile(filepath.Join(f.Folder, results.PublicFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("--run %s: it has no %s, as models of deployments before version 0.2 have none; fedsim export takes such a model away, and fednode recommend --state asks a client's", f.Folder, results.PublicFile)
@@ -93,7 +94,7 @@ func (f *finishedRun) deployed(ctx context.Context, user string) (*results.Recom
 	if set != nil {
 		set(&e.Config)
 	}
-	r, err := results.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}.Open(ctx)
+	r, err := recommend.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}.Open(ctx)
 	return r, namedWrongly(err)
 }
 
@@ -130,14 +131,14 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	if c.All {
 		return c.allUsers(ctx, s, r)
 	}
-	var list []results.Recommendation
-	basis := results.Basis{By: results.ByPopularity}
+	var list []recommend.Recommendation
+	basis := recommend.Basis{By: recommend.ByPopularity}
 	if c.Cold {
 		list, err = r.Popular(c.Top)
 	} else {
 		list, basis, err = r.Answer(c.User, c.Top)
 	}
-	if errors.Is(err, results.ErrNotThere) { // the caller owns the data, and may see ids
+	if errors.Is(err, recommend.ErrNotThere) { // the caller owns the data, and may see ids
 		ids := r.Data.UserIDs
 		return cli.Misusef("%w; %s has %d users, with ids such as %s. For another user say --data with the user's ratings, or --cold if there are none",
 			err, c.place(r), len(ids), strings.Join(ids[:min(len(ids), 3)], ", "))
@@ -152,8 +153,8 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 		return cli.PrintJSON(s.out, struct {
 			Run  string `json:"run"`
 			User string `json:"user"`
-			results.Basis
-			Items []results.Recommendation `json:"items"`
+			recommend.Basis
+			Items []recommend.Recommendation `json:"items"`
 		}{c.Folder, c.User, basis, list})
 	}
 	fmt.Fprintf(s.out, "%s\n\n", c.headline(r, basis))
@@ -161,7 +162,7 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 }
 
 // place names the data that were asked.
-func (c *recommendCmd) place(r *results.Recommender) string {
+func (c *recommendCmd) place(r *recommend.Recommender) string {
 	if r.Changed != "" && c.Data != "" {
 		return c.Data
 	}
@@ -169,12 +170,12 @@ func (c *recommendCmd) place(r *results.Recommender) string {
 }
 
 // headline says what a list rests on.
-func (c *recommendCmd) headline(r *results.Recommender, b results.Basis) string {
+func (c *recommendCmd) headline(r *recommend.Recommender, b recommend.Basis) string {
 	name := algorithm.Name.Of(r.Config)
 	switch b.By {
-	case results.ByPopularity:
+	case recommend.ByPopularity:
 		return fmt.Sprintf("for a user of whom nothing is known, by %s on %s: the released popularity of the items", name, r.Data.Name)
-	case results.ByFit:
+	case recommend.ByFit:
 		return fmt.Sprintf("for user %s, fitted by %d of the user's ratings to the items that %s released on %s; what the user rated is left out", c.User, b.Ratings, name, r.Data.Name)
 	default:
 		return fmt.Sprintf("for user %s, by %s on %s; what the user rated in training is left out", c.User, name, r.Data.Name)
@@ -182,7 +183,7 @@ func (c *recommendCmd) headline(r *results.Recommender, b results.Basis) string 
 }
 
 // allUsers writes the lists of all users.
-func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *results.Recommender) error {
+func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *recommend.Recommender) error {
 	format := c.To
 	if format == "" {
 		format = "csv"
@@ -218,7 +219,7 @@ func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *results.Recom
 
 // namedWrongly makes a wrong call of a user or an item that cannot be told.
 func namedWrongly(err error) error {
-	for _, is := range []error{results.ErrNotThere, results.ErrAmbiguous, results.ErrNotOwn, results.ErrNoPopularity} {
+	for _, is := range []error{recommend.ErrNotThere, recommend.ErrAmbiguous, recommend.ErrNotOwn, recommend.ErrNoPopularity} {
 		if errors.Is(err, is) {
 			return cli.Misusef("%w", err)
 		}

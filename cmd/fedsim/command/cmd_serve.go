@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // serveCmd is fedsim serve.
@@ -33,9 +33,9 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return cli.Misusef("--listen %s: %w", c.Listen, err)
 	}
-	handler := results.Handler(r)
+	handler := recommend.Handler(r)
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
-		handler = results.Local(handler)
+		handler = recommend.Local(handler)
 	} else {
 		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: each caller learns what users like\n", l.Addr())
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // similarCmd is fedsim similar.
@@ -24,7 +24,7 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	item, list, err := r.Similar(c.Item, c.Top, results.Near(c.By))
+	item, list, err := r.Similar(c.Item, c.Top, recommend.Near(c.By))
 	if err != nil {
 		return namedWrongly(err)
 	}
@@ -33,11 +33,11 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {
-			Run   string              `json:"run"`
-			Item  results.Item        `json:"item"`
-			Items []results.Neighbour `json:"items"`
+			Run   string                `json:"run"`
+			Item  recommend.Item        `json:"item"`
+			Items []recommend.Neighbour `json:"items"`
 		}{c.Folder, item, list})
 	}
 	fmt.Fprintf(s.out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
-	return results.PrintNeighbours(s.out, list, results.Near(c.By))
+	return recommend.PrintNeighbours(s.out, list, recommend.Near(c.By))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -75,7 +76,7 @@ func TestRecommendOnADeploymentsModel(t *testing.T) {
 				place[id] = int32(j)
 			}
 			text, _ := called(t, []string{"recommend", "--run", dir, "--user", user, "--data", "synthetic:small", "--format", "json", "--top", "40"})
-			var got struct{ Items []results.Recommendation }
+			var got struct{ Items []recommend.Recommendation }
 			if err := json.Unmarshal(text, &got); err != nil || len(got.Items) != 40 {
 				t.Fatalf("%v: %s", err, text)
 			}
@@ -96,7 +97,7 @@ func TestWhatADeploymentsModelTells(t *testing.T) {
 	dir, e, _ := serverModel(t, "algorithm=fmf-lfl rank=3 rounds=3 data=synthetic:small baselines=quick")
 	item := e.Data.ItemIDs[0]
 	text, _ := called(t, []string{"similar", "--run", dir, "--item", item, "--format", "json"})
-	var got struct{ Items []results.Neighbour }
+	var got struct{ Items []recommend.Neighbour }
 	if err := json.Unmarshal(text, &got); err != nil || len(got.Items) != 10 || got.Items[0].Nearness() < got.Items[9].Nearness() {
 		t.Fatalf("%v: %s", err, text)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // ratingsFile writes a generated set as ratings.csv and movies.csv, to be appended to.
@@ -83,11 +83,11 @@ func newUsersRun(t *testing.T, path, name string) *fedsim.Result {
 }
 
 // givenOf returns a user's ratings of a part, as a user gives them.
-func givenOf(set *dataset.Set, part dataset.Ratings, user int) (given []results.Given) {
+func givenOf(set *dataset.Set, part dataset.Ratings, user int) (given []recommend.Given) {
 	items, values := part.ByUser().Row(user)
 	for k, j := range items {
 		v := float64(values[k])
-		given = append(given, results.Given{Item: set.ItemIDs[j], Rating: &v})
+		given = append(given, recommend.Given{Item: set.ItemIDs[j], Rating: &v})
 	}
 	return given
 }
@@ -106,7 +106,7 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 			path, set := ratingsFile(t, "synthetic:small-80")
 			run := newUsersRun(t, path, name)
 			fits := algorithm.Find(name).About().Clients == algorithm.Users
-			r, err := results.OpenRelease(t.Context(), run.Folder, "", nil, nil)
+			r, err := recommend.OpenRelease(t.Context(), run.Folder, "", nil, nil)
 			if err != nil || r.Changed != "" {
 				t.Fatal(err, r.Changed)
 			}
@@ -120,10 +120,10 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 			}
 			got, basis, err := r.AnswerTo("guest", givenOf(set, parts.Train, 3), 5)
 			switch {
-			case !fits && !errors.Is(err, results.ErrNotOwn):
+			case !fits && !errors.Is(err, recommend.ErrNotOwn):
 				t.Errorf("ratings were taken in: %v", err)
 			case !fits:
-			case err != nil || basis.By != results.ByFit:
+			case err != nil || basis.By != recommend.ByFit:
 				t.Errorf("%v, %+v", err, basis)
 			case cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)) != "":
 				t.Errorf("by the training ratings (-run +fit):\n%s", cmp.Diff(want, got))
@@ -142,35 +142,35 @@ func changed(t *testing.T, dir, path string, set *dataset.Set, fits bool) {
 	t.Helper()
 	before := len(givenOf(set, set.Ratings, 0))
 	add(t, path, set.UserIDs[0]+",item of tomorrow,4", "guest,"+set.ItemIDs[0]+",5", "guest,"+set.ItemIDs[1]+",1", "stranger,item of tomorrow,5")
-	r, err := results.OpenRelease(t.Context(), dir, "", nil, nil)
+	r, err := recommend.OpenRelease(t.Context(), dir, "", nil, nil)
 	if err != nil || !strings.Contains(r.Changed, "has other ratings") {
 		t.Fatalf("%v", err)
 	}
-	want := results.Basis{By: results.ByRun, Ratings: before}
+	want := recommend.Basis{By: recommend.ByRun, Ratings: before}
 	if fits {
-		want = results.Basis{By: results.ByFit, Ratings: before, Unknown: 1}
+		want = recommend.Basis{By: recommend.ByFit, Ratings: before, Unknown: 1}
 	}
 	list, basis, err := r.Answer(set.UserIDs[0], 400)
 	if err != nil || basis != want {
 		t.Errorf("a user of the run: %+v, %v; want %+v", basis, err, want)
 	}
 	for _, x := range list {
-		if slices.ContainsFunc(givenOf(set, set.Ratings, 0), func(g results.Given) bool { return g.Item == x.ID }) {
+		if slices.ContainsFunc(givenOf(set, set.Ratings, 0), func(g recommend.Given) bool { return g.Item == x.ID }) {
 			t.Errorf("%s is rated, and recommended", x.ID)
 		}
 	}
 	list, basis, err = r.Answer("guest", 2)
 	switch {
-	case fits && (err != nil || len(list) != 2 || basis != results.Basis{By: results.ByFit, Ratings: 2}):
+	case fits && (err != nil || len(list) != 2 || basis != recommend.Basis{By: recommend.ByFit, Ratings: 2}):
 		t.Errorf("a guest: %v, %+v, %v", list, basis, err)
-	case !fits && (!errors.Is(err, results.ErrNotOwn) || !strings.Contains(err.Error(), "Run again with the new ratings")):
+	case !fits && (!errors.Is(err, recommend.ErrNotOwn) || !strings.Contains(err.Error(), "Run again with the new ratings")):
 		t.Errorf("a guest: %v", err)
 	}
 	list, basis, err = r.Answer("stranger", 2)
 	switch popular, failed := r.Popular(2); {
-	case !fits && !errors.Is(err, results.ErrNotOwn), fits && failed != nil && !errors.Is(err, results.ErrNoPopularity):
+	case !fits && !errors.Is(err, recommend.ErrNotOwn), fits && failed != nil && !errors.Is(err, recommend.ErrNoPopularity):
 		t.Errorf("a stranger: %v", err)
-	case fits && failed == nil && (err != nil || basis.By != results.ByPopularity || cmp.Diff(popular, list) != ""):
+	case fits && failed == nil && (err != nil || basis.By != recommend.ByPopularity || cmp.Diff(popular, list) != ""):
 		t.Errorf("a stranger: %v, %+v, %v", list, basis, err)
 	}
 }

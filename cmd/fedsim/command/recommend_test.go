@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // small opens the small synthetic set and the training part of runs on it.
@@ -104,7 +105,7 @@ func TestRecommendFromFiles(t *testing.T) {
 					}
 				}
 			}
-			r, err := results.OpenRun(t.Context(), folder, "", nil)
+			r, err := recommend.OpenRun(t.Context(), folder, "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,14 +115,14 @@ func TestRecommendFromFiles(t *testing.T) {
 					v = own[u]
 				}
 				rated, _ := train.ByUser().Row(u)
-				var want []results.Recommendation
+				var want []recommend.Recommendation
 				for j := range set.Items {
 					if !slices.Contains(rated, int32(j)) {
 						p := mean + itemBias.At(j, 0) + userBias.At(u, 0) + mat.Dot(users.RowView(u), v.RowView(j))
-						want = append(want, results.Recommendation{Item: results.Item{ID: set.ItemIDs[j], Title: set.Titles[j]}, Predicted: p})
+						want = append(want, recommend.Recommendation{Item: recommend.Item{ID: set.ItemIDs[j], Title: set.Titles[j]}, Predicted: p})
 					}
 				}
-				slices.SortStableFunc(want, func(a, b results.Recommendation) int {
+				slices.SortStableFunc(want, func(a, b recommend.Recommendation) int {
 					return -int(math.Copysign(1, a.Predicted-b.Predicted))
 				})
 				got, err := r.Recommend(set.UserIDs[u], 12)
@@ -146,13 +147,13 @@ func TestRecommendFromFiles(t *testing.T) {
 }
 
 // checkSimilar compares with cosines by gonum, of the shared embeddings.
-func checkSimilar(t *testing.T, r *results.Recommender, set *dataset.Set, items *mat.Dense) {
+func checkSimilar(t *testing.T, r *recommend.Recommender, set *dataset.Set, items *mat.Dense) {
 	t.Helper()
 	for _, of := range []int{0, 5, 399} {
 		cosine := func(j int) float64 {
 			return mat.Dot(items.RowView(of), items.RowView(j)) / mat.Norm(items.RowView(of), 2) / mat.Norm(items.RowView(j), 2)
 		}
-		item, got, err := r.Similar(set.Titles[of], 400, results.Cosine)
+		item, got, err := r.Similar(set.Titles[of], 400, recommend.Cosine)
 		if err != nil || item.ID != set.ItemIDs[of] || len(got) != set.Items-1 {
 			t.Fatalf("%s: like %+v are %d items, %v", set.Titles[of], item, len(got), err)
 		}
@@ -196,7 +197,7 @@ func TestOpenRunMissesBiases(t *testing.T) {
 		if err = os.CopyFS(dir, os.DirFS(whole)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = results.OpenRun(t.Context(), dir, "", nil); err != nil {
+		if _, err = recommend.OpenRun(t.Context(), dir, "", nil); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, tt.name)
@@ -206,7 +207,7 @@ func TestOpenRunMissesBiases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = results.OpenRun(t.Context(), dir, "", nil); err == nil || !strings.Contains(err.Error(), tt.message) {
+		if _, err = recommend.OpenRun(t.Context(), dir, "", nil); err == nil || !strings.Contains(err.Error(), tt.message) {
 			t.Errorf("without %s: error %v, want %q in it", tt.name, err, tt.message)
 		}
 	}
@@ -268,7 +269,7 @@ func TestOpenRunRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := results.OpenRun(t.Context(), dir, "", nil)
+			r, err := recommend.OpenRun(t.Context(), dir, "", nil)
 			if r != nil || err == nil || !strings.Contains(err.Error(), tt.message) || tt.sentinel != nil && !errors.Is(err, tt.sentinel) {
 				t.Errorf("error %v, want %q in it, and %v", err, tt.message, tt.sentinel)
 			}
@@ -287,7 +288,7 @@ func TestRecommendFromItemsAlone(t *testing.T) {
 		}
 	}
 	items := matrix(t, filepath.Join(folder, "item_embeddings.npy"))
-	r, err := results.OpenRun(t.Context(), folder, "", nil)
+	r, err := recommend.OpenRun(t.Context(), folder, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

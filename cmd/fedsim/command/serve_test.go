@@ -20,7 +20,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // served is the folder of a small run.
@@ -116,11 +116,11 @@ func post(t *testing.T, h http.Handler, url string, body any, want int) (answer 
 
 // TestHandler checks that answers equal the results of Recommend and Similar, and that errors name the fault.
 func TestHandler(t *testing.T) {
-	r, err := results.OpenRun(t.Context(), served(t), "", nil)
+	r, err := recommend.OpenRun(t.Context(), served(t), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := results.Handler(r)
+	h := recommend.Handler(r)
 	get := func(method, url string, want int) map[string]any {
 		t.Helper()
 		w := httptest.NewRecorder()
@@ -181,11 +181,11 @@ func TestHandler(t *testing.T) {
 
 // By POST a user gives ratings, and gets what the client of a user with these ratings would predict.
 func TestHandlerTakesRatings(t *testing.T) {
-	r, err := results.OpenRun(t.Context(), served(t), "", nil)
+	r, err := recommend.OpenRun(t.Context(), served(t), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := results.Handler(r)
+	h := recommend.Handler(r)
 	post := func(body string, want int) map[string]any {
 		t.Helper()
 		w := httptest.NewRecorder()

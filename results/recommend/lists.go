@@ -1,16 +1,11 @@
-package results
+package recommend
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
-	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results/export"
 )
@@ -60,30 +55,4 @@ func (r *Recommender) lines(user string, n int) ([]export.Line, error) {
 		out[k] = export.Line{User: user, Rank: int64(k + 1), Item: x.ID, Title: x.Title, Predicted: x.Predicted, By: string(basis.By)}
 	}
 	return out, err
-}
-
-// WriteNew writes a file that must not exist yet, as a whole or not at all. Only the owner may read it. The
-// error for an existing file wraps fs.ErrExist, and write is then not called.
-func WriteNew(path string, write func(io.Writer) error) (err error) {
-	if exists(path) {
-		return &os.PathError{Op: "create", Path: path, Err: os.ErrExist}
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+drafted)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	if err = write(w); err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	if err = atomicfile.Publish(f.Name(), path); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }

@@ -1,10 +1,9 @@
-package results
+package recommend
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,38 +13,8 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
 )
-
-// Files of a deployment's model, beside embeddings and summary.json.
-const (
-	PublicFile = "public.json" // the public settings that the parties of the session agreed on
-	SharedFile = "shared.bin"  // the model from which clients compute their users
-)
-
-// IsDeployed reports whether a folder holds a deployment's model and no simulated run.
-func IsDeployed(dir string) bool {
-	return !exists(filepath.Join(dir, "config.yaml")) && !exists(filepath.Join(dir, "manifest.json")) && exists(filepath.Join(dir, "item_embeddings.npy"))
-}
-
-// WriteDeployed writes the files that Deployed needs beside the embeddings. public holds the
-// settings that the parties agreed on; it may list ids and is readable by the owner of the folder
-// alone. shared is the model from which clients compute their users.
-func WriteDeployed(dir string, public, shared []byte) error {
-	var d drafts
-	var err error
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{PublicFile, public}, {SharedFile, shared}} {
-		if err == nil {
-			err = d.add(filepath.Join(dir, f.name), 0o600, func(w io.Writer) error {
-				_, failed := w.Write(f.text)
-				return failed
-			})
-		}
-	}
-	return d.finish(err)
-}
 
 // Deployed is the model of a deployment's server, which knows items and no user, or the result of a
 // client, which knows its own user.
@@ -67,7 +36,7 @@ func (d Deployed) Open(ctx context.Context) (*Recommender, error) {
 	}
 	set := *d.Experiment.Data
 	r := &Recommender{Config: d.Experiment.Config, Data: &set}
-	all, err := ReadEmbeddings(d.Dir)
+	all, err := results.ReadEmbeddings(d.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +64,14 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 	if d.Data == "" {
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user; say --data, with the user's ratings", ErrNotOwn)
 	}
-	shared, err := os.ReadFile(filepath.Join(d.Dir, SharedFile))
-	if errors.Is(err, fs.ErrNotExist) && exists(filepath.Join(d.Dir, "user_embeddings.ids.json")) {
-		return d.ofClient(ctx)
+	shared, err := os.ReadFile(filepath.Join(d.Dir, results.SharedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if users, failed := results.UsersOf(d.Dir); !errors.Is(failed, fs.ErrNotExist) {
+			return d.ofClient(ctx, users, failed)
+		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s has no %s; versions before 0.2 wrote none", ErrNotOwn, d.Dir, SharedFile)
+		return nil, fmt.Errorf("%w: %s has no %s; versions before 0.2 wrote none", ErrNotOwn, d.Dir, results.SharedFile)
 	}
 	if err != nil {
 		return nil, err
@@ -128,12 +99,11 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 }
 
 // ofClient returns a client's own result, which has its user's embedding.
-func (d Deployed) ofClient(ctx context.Context) (*Recommender, error) {
-	var ids []string
-	if err := readJSON(filepath.Join(d.Dir, "user_embeddings.ids.json"), &ids); err != nil {
+func (d Deployed) ofClient(ctx context.Context, users []string, err error) (*Recommender, error) {
+	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(ids, d.User) {
+	if !slices.Contains(users, d.User) {
 		return nil, fmt.Errorf("%w: user %q; %s is the result of another user's client", ErrNotThere, d.User, d.Dir)
 	}
 	return Own{Dir: d.Dir, Experiment: d.Experiment, Data: d.Data, User: d.User}.Open(ctx)

@@ -1,4 +1,4 @@
-package results
+package recommend
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/results"
 )
 
 // ErrNotOwn is wrapped by the error for a client's result that cannot give recommendations.
@@ -102,7 +103,7 @@ func (o *Own) title(ctx context.Context, set, own *dataset.Set) error {
 // loadOwn reads a client's result. Some models predict on top of a mean, which then has its own
 // file.
 func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error {
-	f := files{dir: dir, train: r.train, features: features}
+	f := results.Files{Dir: dir, Ratings: r.train, Described: features}
 	if !f.Has("item_embeddings") {
 		return fmt.Errorf("%w: it has no embeddings of items; version 0.1 wrote none", ErrNotOwn)
 	}
@@ -111,7 +112,7 @@ func (r *Recommender) loadOwn(dir string, features *dataset.ItemFeatures) error 
 		if err != nil {
 			return err
 		}
-		f.mean = &m.Data()[0]
+		f.Start = &m.Data()[0]
 	}
 	return r.loadFrom(f)
 }

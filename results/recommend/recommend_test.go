@@ -1,4 +1,4 @@
-package results
+package recommend
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
+	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
 	"github.com/fedsim/fedsim/model"
 )
 

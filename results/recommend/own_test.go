@@ -1,4 +1,4 @@
-package results_test
+package recommend_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // ownFolder writes the result of a client whose embedding is (1, 2), among items at (1, 0), (0, 1),
@@ -43,20 +44,20 @@ func TestOwnRecommendations(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(titles, "movies.csv"), []byte("movieId,title,genres\nx,Else,\nc,Third,\nb,Second,\na,First,\nd,Fourth,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := results.Own{Dir: ownFolder(t), Experiment: e, Data: mine, Titles: titles}.Open(t.Context())
+	r, err := recommend.Own{Dir: ownFolder(t), Experiment: e, Data: mine, Titles: titles}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := r.Recommend(r.Data.UserIDs[0], 10)
-	want := []results.Recommendation{ // d is rated
-		{Item: results.Item{ID: "c", Title: "Third"}, Predicted: 3},
-		{Item: results.Item{ID: "b", Title: "Second"}, Predicted: 2},
-		{Item: results.Item{ID: "a", Title: "First"}, Predicted: 1},
+	want := []recommend.Recommendation{ // d is rated
+		{Item: recommend.Item{ID: "c", Title: "Third"}, Predicted: 3},
+		{Item: recommend.Item{ID: "b", Title: "Second"}, Predicted: 2},
+		{Item: recommend.Item{ID: "a", Title: "First"}, Predicted: 1},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
-	item, like, err := r.Similar("First", 1, results.Cosine)
+	item, like, err := r.Similar("First", 1, recommend.Cosine)
 	if err != nil || item.ID != "a" || len(like) != 1 || like[0].ID != "d" || *like[0].Cosine != 1 {
 		t.Errorf("like %v: %v, %v; want d with 1", item, like, err)
 	}
@@ -72,17 +73,17 @@ func TestDeployedOfAClient(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
 	mine := opened.File(t, "user,item,rating\nme,d,4\nyou,a,2\n")
-	r, err := results.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "me"}.Open(t.Context())
+	r, err := recommend.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "me"}.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.Recommend("me", 1); err != nil || len(got) != 1 || got[0].ID != "c" || got[0].Predicted != 3 {
 		t.Errorf("%v, %v; want c with 3", got, err)
 	}
-	if _, err := (results.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "you"}).Open(t.Context()); !errors.Is(err, results.ErrNotThere) {
+	if _, err := (recommend.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "you"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotThere) {
 		t.Errorf("another user: %v", err)
 	}
-	if _, err := (results.Deployed{Dir: ownFolder(t), Experiment: e, User: "me"}).Open(t.Context()); !errors.Is(err, results.ErrNotOwn) {
+	if _, err := (recommend.Deployed{Dir: ownFolder(t), Experiment: e, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("without ratings: %v", err)
 	}
 }
@@ -92,17 +93,17 @@ func TestDeployedOfAClient(t *testing.T) {
 func TestOwnRefuses(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
-	if _, err := (results.Own{Dir: ownFolder(t), Experiment: e, Data: all}).Open(t.Context()); !errors.Is(err, results.ErrNotThere) {
+	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: all}).Open(t.Context()); !errors.Is(err, recommend.ErrNotThere) {
 		t.Errorf("of two users: %v", err)
 	}
-	if _, err := (results.Own{Dir: ownFolder(t), Experiment: e, Data: all, User: "nobody"}).Open(t.Context()); err != nil {
+	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: all, User: "nobody"}).Open(t.Context()); err != nil {
 		t.Errorf("of a user without ratings: %v", err)
 	}
-	if _, err := (results.Own{Dir: t.TempDir(), Experiment: e, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, results.ErrNotOwn) {
+	if _, err := (recommend.Own{Dir: t.TempDir(), Experiment: e, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("without items: %v", err)
 	}
 	parties := opened.Experiment(t, "algorithm=fmf-hfl parties=2 tolerance=0 split.test=0.5 data="+all)
-	if _, err := (results.Own{Dir: ownFolder(t), Experiment: parties, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, results.ErrNotOwn) {
+	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: parties, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("of an organisation: %v", err)
 	}
 }

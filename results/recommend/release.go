@@ -1,10 +1,11 @@
-package results
+package recommend
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
 )
 
 // release is the model of a finished run or session, for users and ratings that it did not have. A user is
@@ -50,23 +52,26 @@ func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*r
 
 // releaseOf opens the release in the folder of a finished run.
 func releaseOf(dir string, c config.Config) (*release, error) {
-	listed, err := readCatalogue(dir)
+	listed, err := results.ReadCatalogue(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s has no %s, which earlier versions did not write; make the run again: fedsim run %s --name NAME", ErrNotOwn, dir, results.CatalogueFile, filepath.Join(dir, "config.yaml"))
+	}
 	if err != nil {
 		return nil, err
 	}
 	features, err := dataset.StatedFeatures(listed.Features, listed.ItemIDs)
 	if err != nil {
-		return nil, fmt.Errorf("%s: features: %w", filepath.Join(dir, CatalogueFile), err)
+		return nil, fmt.Errorf("%s: features: %w", filepath.Join(dir, results.CatalogueFile), err)
 	}
-	items := listed.set()
+	items := listed.Set()
 	if algorithm.Of(c).About().Clients != algorithm.Users {
 		return &release{config: c, items: items, features: features, place: indexOf(items.ItemIDs), dir: dir}, nil
 	}
-	shared, err := os.ReadFile(filepath.Join(dir, SharedFile))
+	shared, err := os.ReadFile(filepath.Join(dir, results.SharedFile))
 	if err != nil {
 		return nil, err
 	}
-	session, err := listed.session()
+	session, err := listed.SessionID()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +81,7 @@ func releaseOf(dir string, c config.Config) (*release, error) {
 	}
 	r, err := newRelease(e, items, shared)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, SharedFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, results.SharedFile), err)
 	}
 	return r, nil
 }
@@ -157,17 +162,17 @@ func OpenRelease(ctx context.Context, dir, data string, form func(*config.Config
 		if o, err = openRun(ctx, dir, data, progress); err == nil {
 			return o.Recommender, nil
 		}
-		if o.same || data == "" && !errors.Is(err, ErrOtherData) {
+		if o.same || data == "" && !errors.Is(err, results.ErrOtherData) {
 			return nil, err
 		}
 	}
-	c, m, failed := readRun(dir)
+	c, m, failed := results.ReadConfig(dir)
 	if failed != nil {
 		return nil, failed
 	}
 	rel, failed := releaseOf(dir, c)
 	if failed != nil {
-		if errors.Is(err, ErrOtherData) {
+		if errors.Is(err, results.ErrOtherData) {
 			return nil, fmt.Errorf("%w; %w", err, failed)
 		}
 		return nil, failed
@@ -416,7 +421,7 @@ func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err err
 // FitUsers fits every user of other ratings to the model of a finished run, and returns the users' matrices.
 // data, form and progress are as for OpenRelease.
 func FitUsers(ctx context.Context, dir, data string, form func(*config.Config), progress func(done, total int64)) ([]model.Embeddings, error) {
-	c, _, err := readRun(dir)
+	c, _, err := results.ReadConfig(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,12 @@
-package results
+// Package recommend asks the model of a finished run: recommendations, similar items, predictions, and the test that measured it.
+// [OpenRun] opens a run on its own data and [OpenRelease] on any ratings. [Deployed] and [Own] open what a deployment left.
+package recommend
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -18,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
 )
 
 // Recommender is the model in the folder of a finished run, with the data it was trained on. It is
@@ -46,9 +46,6 @@ type Recommender struct {
 	unreleased error // of opening the release
 }
 
-// ErrOtherData is wrapped by the error for data other than the run's data.
-var ErrOtherData = errors.New("not the data of this run")
-
 // OpenRun opens the folder of a finished run. It reads the data again from the place in the
 // configuration, or from data if that is not empty, because the data have moved since. The digests
 // of data and split must equal the digests of the manifest; otherwise the error wraps ErrOtherData.
@@ -67,7 +64,7 @@ type openedRun struct {
 }
 
 func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (o openedRun, err error) {
-	c, m, err := readRun(dir)
+	c, m, err := results.ReadConfig(dir)
 	if err != nil {
 		return o, err
 	}
@@ -82,7 +79,7 @@ func openRun(ctx context.Context, dir, data string, progress func(done, total in
 		return o, err
 	}
 	if set.Digest != m.DataDigest {
-		return o, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
+		return o, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", results.ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
 	}
 	o.same = true
 	if o.parts, o.held, err = experiment.SplitOf(c, set); err != nil {
@@ -90,7 +87,7 @@ func openRun(ctx context.Context, dir, data string, progress func(done, total in
 	}
 	if o.parts.Digest != m.SplitDigest {
 		return o, fmt.Errorf("%w: of %s the run has a split with digest %s, and %s with its settings gives %s",
-			ErrOtherData, m.Data, m.SplitDigest, version.Get(), o.parts.Digest)
+			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), o.parts.Digest)
 	}
 	r := &Recommender{Config: c, Data: set, train: o.parts.Train.ByUser(), dir: dir}
 	if o.held != nil {
@@ -141,19 +138,6 @@ func pick(scores []float64, items []int32) []float64 {
 	return out
 }
 
-// SameData checks that an experiment uses the data of a finished run; otherwise the error wraps
-// ErrOtherData.
-func SameData(dir string, e *experiment.Experiment) error {
-	var m Manifest
-	if err := readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
-		return fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
-	}
-	if m.DataDigest != e.Data.Digest {
-		return fmt.Errorf("%w: %s was made on %s with digest %s, and %s has %s", ErrOtherData, dir, m.Data, m.DataDigest, algorithm.Data.Of(e.Config), e.Data.Digest)
-	}
-	return nil
-}
-
 // known returns the ratings that embeddings were made from: the training ratings and the histories
 // of held-out users.
 func known(h *split.HoldOut) dataset.Ratings {
@@ -164,83 +148,18 @@ func known(h *split.HoldOut) dataset.Ratings {
 	return all
 }
 
-// Finished holds the files of a finished run that describe it.
-type Finished struct {
-	Config   config.Config
-	Manifest Manifest
-	Summary  Summary
-}
-
-// Read reads the folder of a finished run, without its model and its data.
-func Read(dir string) (*Finished, error) {
-	var f Finished
-	var err error
-	if f.Config, f.Manifest, err = readRun(dir); err != nil {
-		return nil, err
-	}
-	return &f, readJSON(filepath.Join(dir, "summary.json"), &f.Summary)
-}
-
-// readRun reads the configuration and the manifest of a run.
-func readRun(dir string) (c config.Config, m Manifest, err error) {
-	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
-	if errors.Is(err, fs.ErrNotExist) && IsDeployed(dir) {
-		return c, m, fmt.Errorf("%s holds the model of a deployment; users' own embeddings are on their clients. Ask it by fedsim similar --run, by fedsim recommend --run with a user's ratings as --data, "+
-			"or take it away by fedsim export. On a client ask its own result by fednode recommend --state", dir)
-	}
-	if err != nil {
-		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
-	}
-	if c, err = config.Resolve(settings); err != nil {
-		return c, m, err
-	}
-	if err = readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
-		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
-	}
-	return c, m, nil
-}
-
-// instead names the folder of a run or model near a wrong folder; "" if there is none. The wrong
-// folder may hold the run, lie in it, or be the state of a deployment's server.
-func instead(dir string) string {
-	candidates := []string{filepath.Dir(dir), filepath.Join(dir, "model")}
-	below, err := filepath.Glob(filepath.Join(dir, "*", "config.yaml"))
-	if err == nil && len(below) > 0 {
-		candidates = append(candidates, filepath.Dir(below[0]))
-	}
-	for _, c := range candidates {
-		if c != "." && (IsDeployed(c) || exists(filepath.Join(c, "config.yaml")) && exists(filepath.Join(c, "manifest.json"))) {
-			return fmt.Sprintf("; %s is one", c)
-		}
-	}
-	return ""
-}
-
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err = json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
 // load reads the model, and checks that it fits the data.
 func (r *Recommender) load(dir string) error {
 	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
 	if !ok {
 		return fmt.Errorf("models of %s cannot be read back", algorithm.Name.Of(r.Config))
 	}
-	var summary struct {
-		Mean *float64 `json:"mean"`
-	}
-	if err := readJSON(filepath.Join(dir, "summary.json"), &summary); err != nil {
+	f, err := results.FilesOf(dir)
+	if err != nil {
 		return err
 	}
-	var err error
-	r.saved, err = loader.Load(r.Config, r.Data, files{dir: dir, mean: summary.Mean, train: r.train, features: r.features()})
+	f.Ratings, f.Described = r.train, r.features()
+	r.saved, err = loader.Load(r.Config, r.Data, f)
 	return err
 }
 
@@ -251,23 +170,3 @@ func (r *Recommender) features() *dataset.ItemFeatures {
 	}
 	return r.release.features
 }
-
-// files reads the files of a run's folder.
-type files struct {
-	dir      string
-	mean     *float64
-	train    *dataset.Rows
-	features *dataset.ItemFeatures
-}
-
-func (f files) Matrix(name string, rows, cols int) (*model.Matrix, error) {
-	return readNPY(filepath.Join(f.dir, name+".npy"), rows, cols)
-}
-
-func (f files) Has(name string) bool { return exists(filepath.Join(f.dir, name+".npy")) }
-
-func (f files) Mean() *float64 { return f.mean }
-
-func (f files) Train() *dataset.Rows { return f.train }
-
-func (f files) Features() *dataset.ItemFeatures { return f.features }

@@ -1,0 +1,43 @@
+package results
+
+import (
+	"io"
+	"path/filepath"
+)
+
+// Files of a deployment's model, beside embeddings and summary.json.
+const (
+	PublicFile = "public.json" // the public settings that the parties of the session agreed on
+	SharedFile = "shared.bin"  // the model from which clients compute their users
+)
+
+// IsDeployed reports whether a folder holds a deployment's model and no simulated run.
+func IsDeployed(dir string) bool {
+	return !exists(filepath.Join(dir, "config.yaml")) && !exists(filepath.Join(dir, "manifest.json")) && exists(filepath.Join(dir, "item_embeddings.npy"))
+}
+
+// WriteDeployed writes the files that Deployed needs beside the embeddings. public holds the
+// settings that the parties agreed on; it may list ids and is readable by the owner of the folder
+// alone. shared is the model from which clients compute their users.
+func WriteDeployed(dir string, public, shared []byte) error {
+	var d drafts
+	var err error
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{PublicFile, public}, {SharedFile, shared}} {
+		if err == nil {
+			err = d.add(filepath.Join(dir, f.name), 0o600, func(w io.Writer) error {
+				_, failed := w.Write(f.text)
+				return failed
+			})
+		}
+	}
+	return d.finish(err)
+}
+
+// UsersOf returns the ids of the users whose embeddings a folder holds. The error for a folder without any wraps fs.ErrNotExist.
+func UsersOf(dir string) (ids []string, err error) {
+	err = readJSON(filepath.Join(dir, "user_embeddings.ids.json"), &ids)
+	return ids, err
+}
