@@ -102,6 +102,7 @@ type Aggregator struct {
 	waited  time.Duration      // how long plans of the session have waited, with the setups that were given up
 	anew    uint32             // the setups of the latest plan that were given up
 	lines   []connection       // by client; none without Config.Presence
+	silent  []int              // by client: the rounds in a row that have waited for it in vain; none without Config.Presence
 	blame   blame              // of who lied in the session
 
 	verification verification
@@ -111,7 +112,7 @@ type Aggregator struct {
 func New(cfg Config) *Aggregator {
 	a := &Aggregator{cfg: cfg, blame: newBlame()}
 	if cfg.Presence {
-		a.lines = make([]connection, cfg.Clients)
+		a.lines, a.silent = make([]connection, cfg.Clients), make([]int, cfg.Clients)
 	}
 	for _, id := range cfg.Excluded {
 		a.blame.excluded[id] = true
@@ -177,6 +178,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	}
 	if p.Session != a.session && a.last > 0 {
 		a.blame, a.next, a.waited = newBlame(), nil, 0 // who lied in another session did not in this
+		clear(a.silent)
 	}
 	a.stopWaiting(now)
 	a.anew = 0
@@ -257,6 +259,7 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 
 // stageMessage counts a client's answer, and closes the stage with the last one.
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
+	a.spoke(from.Client)
 	r, err := a.roundOf(m)
 	if err != nil {
 		round, stage := m.At()
@@ -319,7 +322,7 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	eff.Events = append(eff.Events, a.dismiss(r)...)
 	for c, stage := range r.awaited {
 		if stage == r.stage {
-			eff.Events = append(eff.Events, lost(r, c))
+			eff.Events = append(append(eff.Events, lost(r, c)), a.hushed(r, c, now)...)
 		}
 	}
 	if err := r.close(); err != nil {

@@ -73,9 +73,16 @@ func (a *Aggregator) closeNext() {
 	r.advance()
 }
 
-// enough says whether a round may begin with so many clients set up for it.
+// enough says whether a round may begin with so many clients set up for it. It is not set up anew for
+// a silent client, which is invited to the following one.
 func (a *Aggregator) enough(n int) bool {
-	return n >= protocol.Cohort{Clients: a.cfg.Clients - len(a.blame.excluded), Tolerance: a.cfg.SitOut}.Required()
+	out := len(a.blame.excluded)
+	for c := range a.silent {
+		if !a.awaits(c) && !a.blame.excluded[protocol.ClientID(c)] {
+			out++
+		}
+	}
+	return n >= protocol.Cohort{Clients: a.cfg.Clients - out, Tolerance: a.cfg.SitOut}.Required()
 }
 
 // gone is the value of awaited for a client that takes no part in a round any more: none of its

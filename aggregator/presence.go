@@ -116,8 +116,9 @@ func (a *Aggregator) sent(r *round, list []protocol.Envelope) {
 }
 
 // pending counts the clients that may still answer the present stage, and returns until when that
-// is so at least for the clients that may come back; zero if there are none.
-func (a *Aggregator) pending(r *round, now time.Time) (n int, back time.Time) {
+// is so at least for the clients that may come back; zero if there are none. Once enough have answered, it leaves out
+// the silent ones.
+func (a *Aggregator) pending(r *round, now time.Time, enough bool) (n int, back time.Time) {
 	leaves := a.leaves(r)
 	for c, stage := range r.awaited {
 		answered := leaves && stage == r.following()
@@ -125,7 +126,7 @@ func (a *Aggregator) pending(r *round, now time.Time) (n int, back time.Time) {
 			continue
 		}
 		if a.here(c) {
-			if !answered {
+			if !answered && (!enough || a.awaits(c)) {
 				n++
 			}
 			continue
@@ -211,7 +212,7 @@ func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	}
 	wake := r.deadline
 	if a.cfg.Presence {
-		n, back := a.pending(r, now)
+		n, back := a.pending(r, now, enough)
 		if n == 0 || answered+n < need {
 			return a.closeStage(now)
 		}

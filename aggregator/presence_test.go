@@ -1,6 +1,7 @@
 package aggregator_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -164,4 +165,77 @@ func TestSlowLinesStretchAStage(t *testing.T) {
 			b.script(c)
 		})
 	}
+}
+
+// A connected client that says nothing costs three rounds their tail, and no round after. It may answer at any time,
+// also late: then it is awaited again.
+func TestSilentClientIsNotAwaited(t *testing.T) {
+	b := present(t)
+	at := time.Duration(0)
+	round := func(i int, end string) {
+		t.Helper()
+		b.command("open " + strconv.Itoa(i))
+		b.command("0-3 advertise " + strconv.Itoa(i))
+		if end != "" {
+			at += 3 * time.Second
+			b.script("tick " + at.String() + " -> " + end)
+		}
+		for _, stage := range []string{"share", "masked-input", "unmask"} {
+			b.command("0-3 " + stage + " " + strconv.Itoa(i))
+		}
+		b.script("run -> result " + strconv.Itoa(i) + " [[1 1 1 1 0]] of 4, 4 answered, round-summed")
+	}
+	round(1, "roster(4) 0,1,2,3, wake 13s, lost 4 advertise")
+	round(2, "roster(4) 0,1,2,3, wake 16s, lost 4 advertise")
+	round(3, "roster(4) 0,1,2,3, wake 19s, lost 4 advertise, client-silent")
+	round(4, "") // and it takes no time
+	b.script(`
+		open 5          -> announce(5) 0,1,2,3,4, wake 19s, round-opened
+		0-3 advertise 5 -> roster(4) 0,1,2,3, wake 19s, lost 4 advertise
+		4 advertise 5   -> message-ignored`)
+	for _, stage := range []string{"share", "masked-input", "unmask"} {
+		b.command("0-3 " + stage + " 5")
+	}
+	b.script("run -> result 5 [[1 1 1 1 0]] of 4, 4 answered, round-summed")
+	round(6, "roster(4) 0,1,2,3, wake 22s, lost 4 advertise")
+}
+
+// A silent client is awaited like any other as long as too few have answered, and is in the sum if it answers.
+func TestSilentClientIsHeard(t *testing.T) {
+	b := present(t, 3)
+	for i := 1; i <= 4; i++ {
+		b.command("open " + strconv.Itoa(i))
+		b.command("0-2 advertise " + strconv.Itoa(i))
+		if i < 4 {
+			b.command("tick " + (time.Duration(i) * 3 * time.Second).String())
+			for _, stage := range []string{"share", "masked-input", "unmask"} {
+				b.command("0-2 " + stage + " " + strconv.Itoa(i))
+			}
+			b.script("run -> result " + strconv.Itoa(i) + " [[1 1 1 0 0]] of 3, 3 answered, round-summed")
+		}
+	}
+	b.script(`
+		open 5          -> announce(5) 0,1,2,3,4, wake 19s, round-opened
+		0-1 advertise 5 ->
+		4 advertise 5   -> wake 12s
+		tick 12s        -> roster(3) 0,1,4, wake 22s, lost 2 advertise, lost 3 advertise`)
+}
+
+// Rounds are set up ahead of time without a silent client, which is invited to the one after.
+func TestSilentClientCostsNoSetup(t *testing.T) {
+	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Rounds: 9})
+	for c := range 5 {
+		b.command("connected " + strconv.Itoa(c) + " " + strconv.Itoa(c+1))
+	}
+	for i := 1; i <= 3; i++ {
+		now, next := strconv.Itoa(i), strconv.Itoa(i+1)
+		b.command("open " + now)
+		b.command("0-3 advertise " + now)
+		b.command("tick " + (time.Duration(i) * 3 * time.Second).String())
+		b.command("0-3 share " + now)
+		b.command("0-3 masked-input " + now + " + advertise " + next)
+		b.command("0-3 unmask " + now + " + share " + next)
+		b.command("run")
+	}
+	b.script("open 4 -> announce(4) + delivery(4) 0,1,2,3, invite(5) 4, wake 19s, round-opened")
 }

@@ -136,6 +136,9 @@ const (
 	RoundHeld
 	// ClientLost: a client did not answer a stage in time.
 	ClientLost
+	// ClientSilent: a client is connected and has answered nothing for some rounds, and stages do not wait for it
+	// any more; Err says what to do.
+	ClientSilent
 	// ClientAccused: another client, By, complains about the shares that this one dealt to
 	// it. The aggregator reports it, and the client that complains.
 	ClientAccused
@@ -159,7 +162,7 @@ const (
 
 var eventNames = [...]string{
 	RoundOpened: "round-opened", StageClosed: "stage-closed", RoundSummed: "round-summed", SumRefused: "sum-refused", RoundAborted: "round-aborted", RoundHeld: "round-held",
-	ClientLost: "client-lost", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
+	ClientLost: "client-lost", ClientSilent: "client-silent", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
 	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
 }
 

@@ -12,7 +12,7 @@ func level(k protocol.EventKind) zerolog.Level {
 	switch k {
 	case protocol.WorkFailed, protocol.InputUnusable:
 		return zerolog.ErrorLevel
-	case protocol.RoundAborted, protocol.RoundHeld, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded:
+	case protocol.RoundAborted, protocol.RoundHeld, protocol.PlanRefused, protocol.SumRefused, protocol.ClientExcluded, protocol.ClientSilent:
 		return zerolog.WarnLevel
 	case protocol.MessageIgnored, protocol.StageClosed:
 		return zerolog.DebugLevel
