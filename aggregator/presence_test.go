@@ -221,7 +221,7 @@ func TestSilentClientIsHeard(t *testing.T) {
 		tick 12s        -> roster(3) 0,1,4, wake 22s, lost 2 advertise, lost 3 advertise`)
 }
 
-// Rounds are set up ahead of time without a silent client, which is invited to the one after.
+// Rounds are set up ahead of time without a silent client, which is invited to the next round.
 func TestSilentClientCostsNoSetup(t *testing.T) {
 	b := benchOf(t, 2, aggregator.Config{Clients: 5, Presence: true, Grace: time.Second, Tail: 3 * time.Second, Rounds: 9})
 	for c := range 5 {

@@ -13,11 +13,11 @@ import (
 // awaited again.
 //
 // Privacy does not depend on it. Which clients are chosen, how many must answer and how much noise each adds stay as
-// the plan says: a round without a silent client has no fewer survivors than one that waited for it in vain. It
-// gives an aggregator no power over whom a sum is of, either. An aggregator that likes can close a stage on whom it
-// does not want, up to the tolerance that noise is sized for, and no rule of waiting takes that away. One that
-// follows the protocol leaves out no client whose answers come: a late answer counts as one, so that a client is not
-// out for good because the others are faster. It says once, in its log, whom it does not await.
+// the plan says. A round that does not wait for a silent client has as many survivors as a round that waits in
+// vain. Nor does it give an aggregator power over whom a sum is of. An aggregator that lies can close a stage on
+// clients that it does not want, up to the tolerance that noise is sized for. No rule of waiting takes
+// that away. An aggregator that follows the protocol leaves out no client whose answers come. A late answer counts as
+// an answer, so that a client is not out for good because others are faster. The log says once which client is not awaited.
 
 // silentRounds is the number of rounds in a row that wait for a client in vain.
 const silentRounds = 3

@@ -110,6 +110,7 @@ type participation struct {
 	trainer    client.Trainer
 	driver     *session.Driver
 	queue      *peer.Queue
+	begun      wire.Begun // the beginning of the latest plan or model
 	stop       context.CancelFunc
 	stopped    chan struct{} // the driver has returned
 	ended      chan struct{} // the final model has been taken
@@ -245,7 +246,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		return err
 	}
 	peer.Within(s, peer.RegisterTimeout)
-	if err = session.Say(s, &session.Message{Ready: &session.Ready{}}); err != nil {
+	if err = session.Say(s, &session.Message{Ready: &session.Ready{Begun: session.BegunOf(&t.begun)}}); err != nil {
 		return err
 	}
 	go func() {
@@ -255,7 +256,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		case <-stream.Done():
 		}
 	}()
-	err = session.Carry(stream, s, t.queue, t.terms.Limits(protocol.Aggregator, protocol.Client), func(m protocol.Message) error {
+	err = session.Carry(stream, s, t.queue, t.terms.Limits(protocol.Aggregator, protocol.Client), &t.begun, func(m protocol.Message) error {
 		if forged := t.server.Check(t.terms.Session, m); forged != nil {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
 		}

@@ -218,7 +218,7 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 		case <-stream.Done():
 		}
 	}()
-	err = session.Carry(stream, st, s.queue, s.cfg.Terms.Limits(protocol.Aggregator, protocol.Server), func(m protocol.Message) error {
+	err = session.Carry(stream, st, s.queue, s.cfg.Terms.Limits(protocol.Aggregator, protocol.Server), nil, func(m protocol.Message) error {
 		s.heard(m)
 		s.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{
 			From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Server}, Message: m}})

@@ -27,7 +27,8 @@ type sharedLine struct {
 	conns    []net.Conn // that there were
 	received int
 	sent     int
-	cutAt    int // the connections are cut once so many bytes were received; 0: never
+	cutAt    int // the first connections are cut once so many bytes were received; 0: never
+	cut      int // how many
 }
 
 // packet is the number of bytes that pass a shared line at a time.
@@ -63,7 +64,7 @@ func (l *sharedLine) took(n int) {
 	before := l.received
 	l.received += n
 	if before < l.cutAt && l.received >= l.cutAt {
-		for _, c := range l.conns {
+		for _, c := range l.conns[:l.cut] {
 			_ = c.Close()
 		}
 	}
@@ -177,6 +178,52 @@ func TestSlowLinesAreNotCut(t *testing.T) {
 		t.Logf("the round takes %.0f s, its bytes %.0f s", took, least)
 		if took < 60 || took > 1.1*least {
 			t.Errorf("the round takes %.0f s, want more than a stage's 60 s and at most 1.1 times the %.0f s of its bytes", took, least)
+		}
+	})
+}
+
+// The connections of 5 of 20 clients on a shared line are cut when half of the plan has come. They come back, and are
+// sent the rest of it: no client is lost, and all receive little more than one plan each.
+func TestBroadcastIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, cut = 20, 5
+		f := newVirtualFederation(t, "algorithm=fmf-lfl rank=20 rounds=1 tolerance=0.3 data="+wide(t, clients, 4000))
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		f.ctx = ctx
+		f.line = newSharedLine(300e3)
+		const plan = 4000 * 20 * 8 // bytes of the embeddings
+		lost, survivors := 0, 0
+		var before, after int
+		f.watch = func(e protocol.Event) {
+			switch e.Kind {
+			case protocol.ClientLost:
+				lost++
+			case protocol.RoundOpened:
+				before, _ = f.line.carried()
+				f.line.mu.Lock()
+				f.line.cut, f.line.cutAt = cut, before+clients*plan/2
+				f.line.mu.Unlock()
+			case protocol.RoundSummed:
+				after, _ = f.line.carried()
+				survivors++
+			default:
+			}
+		}
+		m := f.join(admission.ServerPlace)
+		wait := f.start(f.joinAll()...)
+		out, err := f.server(m).Run(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		if n := f.line.dials(); out.Attempts.Released != 1 || survivors != 1 || lost > 0 || n != clients+cut {
+			t.Errorf("attempts %+v, %d clients lost, %d connections; want one round with all clients and %d connections", out.Attempts, lost, n, clients+cut)
+		}
+		received := float64(after-before) / (clients * plan)
+		t.Logf("each client receives %.2f of a plan", received)
+		if received > 1.1 { // with the whole plan again for 5 clients: 1.12 and more
+			t.Errorf("each client receives %.2f of a plan, want at most 1.1", received)
 		}
 	})
 }

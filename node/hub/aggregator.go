@@ -107,6 +107,8 @@ type conn struct {
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
+	// begun names the bytes of the latest broadcast that the client has already; nil: none, or another was sent since.
+	begun *session.Begun
 	// via is the relay that a client is connected to: it has no stream or queue of its own
 	// here. nil: none.
 	via    *conn

@@ -160,7 +160,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	if err = session.Say(st, &session.Message{Ready: &session.Ready{Presences: presences, Declined: without}}); err != nil {
 		return err
 	}
-	err = session.Carry(ctx, st, r.up.queueOf(s), s.terms.Limits(protocol.Aggregator, protocol.Relay), func(m protocol.Message) error {
+	err = session.Carry(ctx, st, r.up.queueOf(s), s.terms.Limits(protocol.Aggregator, protocol.Relay), nil, func(m protocol.Message) error {
 		if f, ok := m.(*protocol.Final); ok {
 			if failed := r.keepFinal(s, f); failed != nil {
 				return failed

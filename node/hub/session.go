@@ -292,6 +292,9 @@ func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
 	if a.session == s && a.conns[c.place] == c && m.Wait == nil {
 		a.decline(s, c.place.Client, m.Decline)
 	}
+	if m.Ready != nil && c.queue.Length() == 0 { // else it is sent what it will keep in the place of this
+		c.begun = m.Ready.Begun
+	}
 	a.mu.Unlock()
 	return m.Ready != nil, nil
 }
@@ -353,7 +356,10 @@ func (a *Aggregator) serveClient(c *conn) error {
 	if current {
 		s.lives[c.place.Client] = c.life
 	}
-	final := s.final
+	var final [][]byte
+	if s.final != nil {
+		final = c.rest(protocol.KindFinal, [][]byte{s.final})
+	}
 	a.mu.Unlock()
 	if !current {
 		return nil // overtaken by another session or connection
@@ -370,9 +376,7 @@ func (a *Aggregator) serveClient(c *conn) error {
 	a.mu.Lock()
 	s.answered(c)
 	a.mu.Unlock()
-	if final != nil {
-		_ = c.queue.Add(final)
-	}
+	_ = c.queue.Add(final...)
 	return a.carry(c, s, protocol.Party(c.place))
 }
 
@@ -461,11 +465,22 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 		if !there {
 			continue
 		}
-		if err := c.queue.Add(pieces...); err != nil {
+		if err := c.queue.Add(c.rest(e.Message.Kind(), pieces)...); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}
 	}
+}
+
+// rest returns the frames of a message that a peer lacks. They are all frames, except of the first broadcast after
+// the peer has registered. The caller holds the aggregator's mu.
+func (c *conn) rest(kind protocol.Kind, pieces [][]byte) [][]byte {
+	if kind != protocol.KindAnnounce && kind != protocol.KindFinal {
+		return pieces
+	}
+	b := c.begun
+	c.begun = nil
+	return b.Rest(kind, pieces)
 }
 
 // frameCache encodes what is sent to many: a message for all is encoded once, and so is the

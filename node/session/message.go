@@ -14,6 +14,8 @@ import (
 	"github.com/fedsim/fedsim/internal/align"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // Message is a message that sets a stream up, before the messages of package
@@ -81,8 +83,38 @@ type Ready struct {
 	// Presences, of a relay, is the number of messages of the kind presence that follow at once.
 	// They name the clients that take part through it.
 	Presences int `json:"presences,omitempty"`
+	// Begun, of a client, names the beginning of the latest plan or model, which came over an earlier stream. The client
+	// is sent the rest.
+	Begun *Begun `json:"begun,omitempty"`
 	// Declined, of a relay, counts the clients behind it that decline the session.
 	Declined Declined `json:"declined,omitempty"`
+}
+
+// Begun names the first bytes of a message.
+type Begun struct {
+	Kind   string         `json:"kind"`
+	Bytes  int            `json:"bytes"`
+	Digest admission.Hash `json:"digest"` // SHA-256
+}
+
+// BegunOf names the beginning of a broadcast that has come; nil: nothing has.
+func BegunOf(b *wire.Begun) *Begun {
+	s, ok := b.Start()
+	if !ok {
+		return nil
+	}
+	return &Begun{Kind: s.Kind.String(), Bytes: s.Bytes, Digest: admission.Hash(s.Digest)}
+}
+
+// Rest returns the frames of a message that a peer lacks: all, if it begins otherwise.
+func (b *Begun) Rest(kind protocol.Kind, pieces [][]byte) [][]byte {
+	if b == nil || b.Kind != kind.String() {
+		return pieces
+	}
+	if rest, ok := wire.Rest(pieces, wire.Start{Kind: kind, Bytes: b.Bytes, Digest: b.Digest}); ok {
+		return rest
+	}
+	return pieces
 }
 
 // Gathered says how many clients are connected to a relay, before there is a session.

@@ -49,8 +49,9 @@ func Trust(m *admission.Membership, r *admission.Registry, text []byte) (list *a
 }
 
 // Carry exchanges messages over a stream until it ends: what is queued goes out,
-// and what comes in is checked and given to the role.
-func Carry(ctx context.Context, s network.Stream, q *peer.Queue, limits wire.Limits, take func(protocol.Message) error) error {
+// and what comes in is checked and given to the role. begun keeps the beginning of a broadcast
+// that breaks off, and the next stream continues there; nil: nothing is kept.
+func Carry(ctx context.Context, s network.Stream, q *peer.Queue, limits wire.Limits, begun *wire.Begun, take func(protocol.Message) error) error {
 	_ = s.SetDeadline(time.Time{})
 	closed := make(chan struct{})
 	wrote := make(chan struct{})
@@ -66,6 +67,10 @@ func Carry(ctx context.Context, s network.Stream, q *peer.Queue, limits wire.Lim
 		<-wrote
 	}()
 	r := wire.NewReader(s, limits)
+	if begun != nil {
+		r.Keep(*begun)
+		defer func() { *begun = r.Begun() }()
+	}
 	for {
 		m, err := r.Read()
 		if err != nil {

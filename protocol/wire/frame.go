@@ -86,7 +86,9 @@ type Reader struct {
 	r      *bufio.Reader
 	limits Limits
 	moves  func(begins bool) // is told of long messages; nil: not called
-	err    error             // of the stream, which is out of step from then on
+	keeps  bool              // it keeps the beginning of broadcasts
+	begun  Begun
+	err    error // of the stream, which is out of step from then on
 }
 
 // NewReader makes a reader of what a peer sends within the limits.
@@ -125,20 +127,35 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	resumes := code&continues != 0
+	code &^= continues
 	kind, ok := kindOf(code)
+	var had []byte
+	if resumes && r.begun.kind == kind {
+		had = r.begun.part
+	}
 	switch {
 	case !ok || r.limits.Bytes[kind] == 0:
 		return 0, nil, fmt.Errorf("%w: kind %d", ErrKind, code)
 	case left == 0:
 		return 0, nil, fmt.Errorf("%w: %s", ErrEmpty, kind)
-	case left > int64(r.limits.Bytes[kind]):
-		return 0, nil, fmt.Errorf("wire: %s of %d bytes, at most %d: %w", kind, left, r.limits.Bytes[kind], ErrLimit)
+	case left+int64(len(had)) > int64(r.limits.Bytes[kind]):
+		return 0, nil, fmt.Errorf("wire: %s of %d bytes, at most %d: %w", kind, left+int64(len(had)), r.limits.Bytes[kind], ErrLimit)
+	case resumes && len(had) == 0:
+		return 0, nil, fmt.Errorf("%w: the rest of %s of which nothing has come", ErrFrame, kind)
 	}
 	if r.moves != nil && left >= protocol.LongMessage {
 		r.moves(true)
 		defer r.moves(false)
 	}
 	var buf bytes.Buffer
+	buf.Write(had)
+	of := kind // a return with an error sets kind
+	defer func() {
+		if err != nil {
+			r.stopped(of, buf.Bytes())
+		}
+	}()
 	for {
 		n := min(left, protocol.FramePayload)
 		// The buffer grows with what arrives, not with what is announced.
@@ -146,10 +163,12 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 			return 0, nil, within(err)
 		}
 		if left -= n; left == 0 {
+			r.came(kind, buf.Bytes())
 			return kind, buf.Bytes(), nil
 		}
-		next, rest, err := r.header()
-		if err != nil {
+		var next byte
+		var rest int64
+		if next, rest, err = r.header(); err != nil {
 			return 0, nil, err
 		}
 		if next != code || rest != left {
