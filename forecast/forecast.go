@@ -42,6 +42,9 @@ type Forecast struct {
 	// in full.
 	Privacy dp.Statement `json:"privacy"`
 
+	// Sessions is set by the caller, for the first of several sessions.
+	Sessions *SessionsForecast `json:"sessions,omitempty"`
+
 	releases     []dp.Event
 	samplerError float64
 	observers    string // the parties that Privacy protects a unit from

@@ -96,6 +96,9 @@ func (p *forecastPrinter) closing(f *Forecast, mark string) {
 	if line := f.Privacy.ReplacementLine(f.releases, f.samplerError); line != "" {
 		p.line("  %s", line)
 	}
+	if f.Sessions != nil {
+		f.Sessions.print(p)
+	}
 	if mark != "" {
 		p.line("%s exact counts of ratings, which this statement does not cover: show them only to people who may see the ratings", mark)
 	}

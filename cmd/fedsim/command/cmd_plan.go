@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -19,6 +20,10 @@ type planCmd struct {
 	Verbose   bool `help:"Print every release, message, chance and bound, and not one screen."`
 	Calibrate bool `help:"Say what the simulation takes on this machine, too: memory and, from training on some of the users for a few seconds, time. Of ideal sums over clients that are users."`
 
+	Sessions     int     `placeholder:"N" help:"Plan N sessions on the same ratings, which together cost at most --total-epsilon, and print the first."`
+	TotalEpsilon float64 `placeholder:"E" help:"Privacy budget of all sessions together."`
+	Shares       string  `enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
+
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
 }
 
@@ -28,13 +33,39 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return c.plan(ctx, said, planned{format: c.Format, calibrate: c.Calibrate, verbose: c.Verbose}, s)
+	if err = c.checkSessions(said); err != nil {
+		return err
+	}
+	how := planned{format: c.Format, calibrate: c.Calibrate, verbose: c.Verbose, sessions: c.Sessions, total: c.TotalEpsilon, shares: forecast.Shares(c.Shares)}
+	return c.plan(ctx, said, how, s)
+}
+
+// checkSessions checks the flags of several sessions.
+func (c *planCmd) checkSessions(said []config.Setting) error {
+	switch {
+	case c.Sessions == 0 && c.TotalEpsilon == 0:
+		return nil
+	case c.Sessions == 0:
+		return cli.Misusef("--total-epsilon is the budget of several sessions; say how many with --sessions, or give one run's budget with --epsilon")
+	case c.TotalEpsilon == 0:
+		return cli.Misusef("--sessions needs the budget of all sessions together: --total-epsilon 10")
+	}
+	for _, setting := range said {
+		if setting.Key == algorithm.Epsilon.Name {
+			return cli.Misusef("%s: with --sessions each session's epsilon follows from --total-epsilon; leave it out", setting.Origin)
+		}
+	}
+	return nil
 }
 
 // planned says which form of a plan is printed.
 type planned struct {
 	format             string // table, json or yaml
 	calibrate, verbose bool
+
+	sessions int     // 0: one
+	total    float64 // epsilon of all sessions
+	shares   forecast.Shares
 }
 
 // plan prints what an experiment with these settings would do, rest on and cost. It trains nothing.
@@ -46,6 +77,13 @@ func (f *experimentFlags) plan(ctx context.Context, said []config.Setting, how p
 		return err
 	}
 	p.Clear()
+	var sessions *forecast.SessionsForecast
+	if how.sessions > 0 {
+		if e, sessions, err = forecast.Sessions(e, how.sessions, how.total, how.shares); err != nil {
+			return err
+		}
+		said = append(said, config.Setting{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name})
+	}
 	if how.format == "yaml" {
 		_, err = s.out.Write(e.Config.YAML())
 		return err
@@ -54,6 +92,7 @@ func (f *experimentFlags) plan(ctx context.Context, said []config.Setting, how p
 	if err != nil {
 		return err
 	}
+	x.Sessions = sessions
 	if how.calibrate {
 		if x.Calibration, err = training.Calibrate(ctx, e); err != nil {
 			return err
