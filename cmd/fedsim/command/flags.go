@@ -35,11 +35,7 @@ type keyFlags struct {
 	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 }
 
-// newExperimentFlags makes the flags of the keys that take has.
-func newExperimentFlags(take func(*config.Key) bool) experimentFlags {
-	return experimentFlags{keyFlags: newKeyFlags(take)}
-}
-
+// newKeyFlags makes the flags of the keys that take has.
 func newKeyFlags(take func(*config.Key) bool) keyFlags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -47,17 +49,37 @@ type commands struct {
 	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
-// newCommands makes the tree, whose flags for keys follow from their declarations.
-func newCommands() commands {
+// newCommands makes the tree, whose flags for keys follow from their declarations. Making flags takes most of the
+// time of a short call, so a call that begins with the name of a command has them at that command alone. Any other
+// call, such as help, has them at all commands.
+func newCommands(call ...string) commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
-	return commands{
-		Sweep:  sweepCmd{keyFlags: newKeyFlags(func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
-		Run:    runCmd{experimentFlags: newExperimentFlags(func(*config.Key) bool { return true })},
-		Audit:  auditCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !notAudited(k) })},
-		Attack: attackCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !notAttacked(k) })},
-		Plan:   planCmd{experimentFlags: newExperimentFlags(func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })},
+	alone := len(call) > 0 && isCommand(call[0])
+	flags := func(verb string, take func(*config.Key) bool) keyFlags {
+		if alone && verb != call[0] {
+			return keyFlags{}
+		}
+		return newKeyFlags(take)
 	}
+	return commands{
+		Sweep:  sweepCmd{keyFlags: flags("sweep", func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
+		Run:    runCmd{experimentFlags: experimentFlags{keyFlags: flags("run", func(*config.Key) bool { return true })}},
+		Audit:  auditCmd{experimentFlags: experimentFlags{keyFlags: flags("audit", func(k *config.Key) bool { return !notAudited(k) })}},
+		Attack: attackCmd{experimentFlags: experimentFlags{keyFlags: flags("attack", func(k *config.Key) bool { return !notAttacked(k) })}},
+		Plan:   planCmd{experimentFlags: experimentFlags{keyFlags: flags("plan", func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
+	}
+}
+
+// isCommand reports whether a word is the name of a command of this tree. The commands that tell of the tree itself,
+// such as help, are not among them.
+func isCommand(word string) bool {
+	for f := range reflect.TypeFor[commands]().Fields() {
+		if _, ok := f.Tag.Lookup("cmd"); ok && strings.ToLower(f.Name) == word {
+			return true
+		}
+	}
+	return false
 }
 
 // streams are where a command writes.
@@ -113,7 +135,7 @@ var program = cli.Program{
 
 // run is the command without the process around it.
 func run(ctx context.Context, args []string, s streams) (code int) {
-	c, p := newCommands(), program
+	c, p := newCommands(args...), program
 	p.Bind = func() (any, error) { return s, nil }
 	return p.Run(ctx, &c, args, s.out, s.err)
 }
