@@ -68,7 +68,12 @@ func (c Config) Differs(o Config) []*Key {
 func (c *Config) Take(k *Key, from Config) { c.put(k, from.get(k)) }
 
 // Reset gives a key its default.
-func (c *Config) Reset(k *Key) { c.Take(k, Config{}) }
+func (c *Config) Reset(k *Key) {
+	if _, set := c.values[k]; set {
+		c.values = maps.Clone(c.values)
+		delete(c.values, k)
+	}
+}
 
 // IsDefault reports whether a key has its default.
 func (c Config) IsDefault(k *Key) bool { return c.get(k) == Config{}.get(k) }
