@@ -298,6 +298,7 @@ func TestLedgerBySampledSteps(t *testing.T) {
 // A run of 1,000 rounds and 40 parties with equal charges of ten sampled steps.
 func BenchmarkLedgerBySampledSteps(b *testing.B) {
 	for b.Loop() {
+		forgetPLD()
 		cache := new(Cache)
 		ledgers := make([]*Ledger, 40)
 		for i := range ledgers {

@@ -111,6 +111,11 @@ func (p pldComposition) along(delta float64, ways ...direction) float64 {
 	if limit == 0 || !p.sampled || p.mu > maxPLDMu || delta < minPLDDelta || p.releases > maxPLDReleases {
 		return limit
 	}
+	return solvedPLD.recall(p.key(delta, ways), func() float64 { return p.onGrids(delta, limit, ways) })
+}
+
+// onGrids returns ε on the finest grid that changes it, at most limit.
+func (p pldComposition) onGrids(delta, limit float64, ways []direction) float64 {
 	plan := p.plan(delta)
 	grid, ok := plan.grid(p.parts)
 	if !ok {

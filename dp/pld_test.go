@@ -265,6 +265,41 @@ func TestPLDRefusesOtherMechanisms(t *testing.T) {
 	}
 }
 
+// The memory of solved costs gives what was computed, and computes nothing twice.
+func TestPLDMemory(t *testing.T) {
+	var m pldMemory
+	computed := 0
+	for _, key := range []string{"a", "b", "a", "b"} {
+		got := m.recall([]byte(key), func() float64 { computed++; return float64(key[0]) })
+		if got != float64(key[0]) {
+			t.Errorf("%s costs %v", key, got)
+		}
+	}
+	if computed != 2 {
+		t.Errorf("2 costs were computed %d times", computed)
+	}
+	keys := map[string]bool{}
+	p := pldComposition{parts: []lossPart{{newGaussianLoss(1, 0.5), 2}}}
+	for _, other := range []pldComposition{
+		p, {parts: p.parts, mu: 1}, {parts: p.parts, distance: 1}, {parts: p.parts, releases: 1},
+		{parts: []lossPart{{newGaussianLoss(2, 0.5), 2}}}, {parts: []lossPart{{newGaussianLoss(1, 0.25), 2}}}, {parts: []lossPart{{newGaussianLoss(1, 0.5), 3}}},
+	} {
+		keys[string(other.key(1e-5, []direction{removed, added}))] = true
+	}
+	keys[string(p.key(1e-6, []direction{removed, added}))] = true
+	keys[string(p.key(1e-5, []direction{removed}))] = true
+	if len(keys) != 9 {
+		t.Errorf("9 costs have %d keys", len(keys))
+	}
+}
+
+// forgetPLD empties the memory, so that a benchmark computes.
+func forgetPLD() {
+	solvedPLD.mu.Lock()
+	defer solvedPLD.mu.Unlock()
+	clear(solvedPLD.costs)
+}
+
 func BenchmarkPLD(b *testing.B) {
 	for _, c := range []Event{
 		SubsampledGaussian(1, 0.01), SubsampledGaussian(1, 0.01).Times(1000), SubsampledGaussian(1, 0.01).Times(10_000),
@@ -272,6 +307,7 @@ func BenchmarkPLD(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("z=%v,q=%v,T=%d", c.NoiseMultiplier, c.SamplingRate, c.Count), func(b *testing.B) {
 			for b.Loop() {
+				forgetPLD()
 				if _, err := (Problem{Events: []Event{c}, Delta: 1e-5, Accountant: PLD}).Epsilon(); err != nil {
 					b.Fatal(err)
 				}
