@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/mask"
@@ -135,6 +136,9 @@ func TestLiarCostsOneRound(t *testing.T) {
 		}},
 	} {
 		for _, sitOut := range []float64{0, 0.2} {
+			if sitOut == 0 && c.lost == 0 && !effort.Long() {
+				continue // a client that sits out is set up ahead differently, and the lie is the same
+			}
 			cfg, strategy := aheadConfig(active, sitOut)
 			out, events := lying(t, cfg, c.lie)
 			t.Run(name, func(t *testing.T) {
