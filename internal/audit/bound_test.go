@@ -14,7 +14,7 @@ import (
 func TestBoundIsRarelyTooHigh(t *testing.T) {
 	t.Parallel()
 	const n, mu, delta = 100, 1., 1e-5
-	trials, most := effort.Of(100, 300, 300), effort.Of(9, 23, 23)
+	trials, most := effort.Of(100, 100, 300), effort.Of(9, 9, 23)
 	truth := dp.GaussianEpsilon(mu, delta)
 	draw := func(r *rand.Rand) *half {
 		var h half

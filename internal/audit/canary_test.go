@@ -46,7 +46,7 @@ func TestChance(t *testing.T) {
 // would be seen once in 25 times, and 24 of 300 once in 60. The seed is fixed.
 func TestGuessesAreRarelyTooGood(t *testing.T) {
 	const m, epsilon = 200, 1.
-	trials, most := effort.Of(300, 1000, 1000), effort.Of(23, 62, 62)
+	trials, most := effort.Of(300, 300, 1000), effort.Of(23, 23, 62)
 	q := math.Exp(epsilon) / (1 + math.Exp(epsilon))
 	r := rand.New(rand.NewPCG(3, 4))
 	high, useful := 0, 0

@@ -30,7 +30,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"thinning the wrong way", lfl + "dropout=0", 600, Stated, mutant{removal: wrongWay}},
 		{"a release left out of the account", "algorithm=private-item-bias epsilon=20", 150, Stated, mutant{claim: without(kernel.Bias)}},
 		{"the multi-task paper's published sensitivities", "algorithm=dpals rounds=2 epsilon=20 statistics.clip-rating=3", 150, Stated, mutant{plan: scaled(unitRatings)}},
-		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 500, Stated, mutant{plan: everyBatch}},
+		{"everybody in every batch", "algorithm=dpals rounds=2 epsilon=2 statistics.sampling-rate=0.1", 250, Stated, mutant{plan: everyBatch}},
 		{"a turn too few", "algorithm=lfl-sgdmf rounds=6 epsilon=20 cohort.size=4 cohort.over=1.5", 200, Stated, mutant{claim: oneTurn}},
 		{"a party's noise stated at twice", "algorithm=vfl-sgdmf rounds=10 epsilon=10", 400, Stated, mutant{claim: twice}},
 	} {

@@ -22,9 +22,13 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-// attacked are the settings of an attack on the small set.
+// attacked are the settings of an attack on the small set; on a hundred of its users unless tests are long.
 func attacked(pairs ...string) []config.Setting {
-	list := []config.Setting{{Key: "data", Value: "synthetic:small"}}
+	data := "synthetic:small-100"
+	if effort.Long() {
+		data = "synthetic:small"
+	}
+	list := []config.Setting{{Key: "data", Value: data}}
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, config.Setting{Key: pairs[i], Value: pairs[i+1]})
 	}
@@ -269,7 +273,7 @@ func TestReconstruction(t *testing.T) {
 // Guesses by the model are as good as guesses by the known ratings alone, within the interval, and are not always
 // right. The favourites equal a count by hand.
 func TestAttribute(t *testing.T) {
-	x := ran(t, attacked("algorithm", "private-item-bias"), Config{Kind: AttributeGenre, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 60}).Budgets[0].Attribute
+	x := ran(t, attacked("algorithm", "private-item-bias"), Config{Kind: AttributeGenre, Epsilons: []Epsilon{inf}, Shadows: 8, Targets: 50}).Budgets[0].Attribute
 	for _, v := range []Interval{x.In, x.Out, x.Ratings, x.Popularity, x.Majority} {
 		if !(v.Low <= v.Value && v.Value <= v.High && v.High < 1) {
 			t.Errorf("%+v", x)
