@@ -274,6 +274,10 @@ type (
 		// FitCost compares the two; nil where no encoder is fitted, and in a deployment, where no party has all ratings.
 		FitCost() (*FitCost, error)
 	}
+	// ClipReporter is an Instance whose vectors may be beyond the bounds of their release, and are clipped to them.
+	ClipReporter interface {
+		Clipped() Clipped
+	}
 	// SummaryDescriber is an Instance that adds words of its own to the summary.
 	SummaryDescriber interface {
 		Words() Words
@@ -288,6 +292,13 @@ type FitCost struct {
 	Pass   float64 `json:"pass"`   // of the encoder, forward and back for an item
 	Visits float64 `json:"visits"` // of an item in an epoch of DP-SGD, which goes through it once a batch that it is in
 	Ratio  float64 `json:"ratio"`  // cost of statistics and gradients over the cost of DP-SGD
+}
+
+// Clipped counts the vectors of a run, and how many of them were clipped to the bounds of their release. The counts follow from exact
+// ratings, and are for the person who simulates.
+type Clipped struct {
+	Vectors int64 `json:"vectors"`
+	Clipped int64 `json:"clipped"`
 }
 
 // Words holds an algorithm's own words in the summary. Each may be "".
@@ -347,6 +358,8 @@ type Saved struct {
 	// Score writes the expected rating of every item by a user. With implicit feedback it
 	// writes a number per item of which only the order counts.
 	Score func(user int, out []float64)
+	// Failed returns why Score failed, and then wrote NaN; nil for a model that cannot fail.
+	Failed func() error
 	// Popularity holds the model's score of every item for a user without known ratings, in the unit of Score;
 	// NaN for an item that the model does not know. It is nil for a model that does not say which items are liked most.
 	Popularity []float64

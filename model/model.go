@@ -90,6 +90,24 @@ func PredictAt(p Predictor, user int, items []int32, times, out []float64) {
 	p.Predict(user, items, out)
 }
 
+// Failing is a Predictor that can fail. Its predictions are NaN from then on.
+type Failing interface {
+	Predictor
+	// Err returns the first failure.
+	Err() error
+}
+
+// Failed returns the failure of a predictor; nil if there is none.
+func Failed(p Predictor) error {
+	if trained, ok := p.(*Trained); ok {
+		p = trained.Predictor
+	}
+	if f, ok := p.(Failing); ok {
+		return f.Err()
+	}
+	return nil
+}
+
 // MSE is the mean squared error of the predictions of a user's ratings; NaN where there are none.
 func MSE(p Predictor, user int, r Ratings) float64 {
 	out := make([]float64, len(r.Items))

@@ -43,6 +43,7 @@ type Summary struct {
 	BytesDownPerClient map[string]int64     `json:"bytes_down_per_client"`
 	Seconds            map[string]float64   `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
 	PeakMemory         uint64               `json:"peak_memory_bytes"`
+	Clipped            *algorithm.Clipped   `json:"clipping,omitempty"`        // of an algorithm whose vectors are clipped to their bounds
 	Settings           map[string]string    `json:"settings"`                  // keys that have an effect, except paths
 	Asked              map[string]string    `json:"asked"`                     // settings that the user gave, and that no rule chose
 	ValidationRMSE     *float64             `json:"validation_rmse,omitempty"` // if there is a validation part

@@ -15,6 +15,9 @@
 // 130 when it was interrupted.
 package main
 
-import "github.com/fedsim/fedsim/cmd/fedsim/command"
+import (
+	_ "github.com/fedsim/fedsim/algorithm/external" // an algorithm of the user, in any language
+	"github.com/fedsim/fedsim/cmd/fedsim/command"
+)
 
 func main() { command.Main() }

@@ -84,7 +84,8 @@ func (e *Experiment) MeasureInterim(f *Federation, shared []byte, run protocol.R
 	if err != nil {
 		return eval.Quality{}, err
 	}
-	return e.Test.Measure(p, run), nil
+	q := e.Test.Measure(p, run)
+	return q, model.Failed(p)
 }
 
 // MeasureLists returns the quality of the lists of recommendations that the configuration asks for. It returns

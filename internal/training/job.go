@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/sim"
@@ -89,9 +91,12 @@ func (j *job) train(ctx context.Context) error {
 	if r.Sampled, err = j.e.MeasureSampled(r.Model, run); err != nil {
 		return err
 	}
+	if c, ok := j.e.Instance().(algorithm.ClipReporter); ok {
+		r.Clipped = new(c.Clipped())
+	}
 	r.PeakMemory = results.PeakMemory()
 	j.clock.lap("lists")
-	return nil
+	return model.Failed(r.Model)
 }
 
 // compare measures the baselines of the model. If the context ends meanwhile, the result has the
@@ -137,7 +142,7 @@ func (j *job) baseline(ctx context.Context, b algorithm.Baseline) (*float64, err
 		}
 		v := j.e.Test.Measure(p, j.e.Workers()).PrimaryMetric()
 		j.clock.lap("baselines")
-		return &v, ctx.Err()
+		return &v, errors.Join(model.Failed(p), ctx.Err())
 	case !algorithm.Baselines.Is(j.e.Config, "all"):
 		return nil, nil
 	default:
@@ -172,7 +177,7 @@ func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error)
 	}
 	v := e.Test.Measure(m, e.Workers()).PrimaryMetric()
 	j.clock.lap(b.Name)
-	return &v, nil
+	return &v, model.Failed(m)
 }
 
 // centralAgain is again of an algorithm in one place.
@@ -311,7 +316,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 			from = algorithm.Passes{Done: k.from.Rounds, State: k.from.Central}
 		}
 	}
-	model, err := c.Train(ctx, j.e.Workers(), from, sim.Apart(algorithm.Seed.Of(j.e.Config), j.e.Session()), func(e algorithm.Epoch) error {
+	m, err := c.Train(ctx, j.e.Workers(), from, sim.Apart(algorithm.Seed.Of(j.e.Config), j.e.Session()), func(e algorithm.Epoch) error {
 		trained := time.Now()
 		failed := j.report(results.MetricsOf(j.e.Test.Measure(e.Model, j.e.Workers()), e.Number), nil)
 		if failed == nil {
@@ -329,7 +334,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 		return err
 	}
 	spent, err := j.e.Planned()
-	r.Model, r.Mean, r.Privacy = model, model.Mean, j.e.Statement(spent)
+	r.Model, r.Mean, r.Privacy = m, m.Mean, j.e.Statement(spent)
 	return err
 }
 

@@ -53,7 +53,9 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 		return nil, fmt.Errorf("%w: the model of a deployment knows no user", ErrNotOwn)
 	}
 	scores := make([]float64, r.Data.Items)
-	r.saved.Score(u, scores)
+	if err := r.score(u, scores); err != nil {
+		return nil, err
+	}
 	var rated []int32
 	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
 	return r.list(scores, rated, n), nil
@@ -74,7 +76,9 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 		if u < 0 {
 			continue
 		}
-		r.saved.Score(u, scores)
+		if err := r.score(u, scores); err != nil {
+			return nil, err
+		}
 		for _, k := range pairs {
 			if j, ok := item[items[k]]; ok && !math.IsNaN(scores[j]) {
 				x := r.shown(scores[j])
@@ -83,6 +87,15 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 		}
 	}
 	return list, nil
+}
+
+// score writes a user's scores of all items.
+func (r *Recommender) score(user int, scores []float64) error {
+	r.saved.Score(user, scores)
+	if r.saved.Failed != nil {
+		return r.saved.Failed()
+	}
+	return nil
 }
 
 // grouped returns the positions of each text in a list.

@@ -23,7 +23,7 @@ func withPandas(t *testing.T) string {
 	return ""
 }
 
-// The tests of the Python package pass with this command.
+// The tests of the Python package pass with the command.
 func TestPythonPackage(t *testing.T) {
 	effort.LongOnly(t, "seconds")
 	python := withPandas(t)
@@ -34,9 +34,13 @@ func TestPythonPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	program := filepath.Join(t.TempDir(), "fedsim") // which has the algorithm external, as this test does not
+	if out, failed := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/fedsim/fedsim/cmd/fedsim").CombinedOutput(); failed != nil {
+		t.Fatalf("%v\n%s", failed, out)
+	}
 	cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", root, filepath.Join(root, "tests"))
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "PYTHONUTF8=1", "PYTHONDONTWRITEBYTECODE=1", "FEDSIM=", "PYTHONPATH="+filepath.Join(root, "src")) // fedsim is on the path
+	cmd.Env = append(os.Environ(), "PYTHONUTF8=1", "PYTHONDONTWRITEBYTECODE=1", "FEDSIM="+program, "PYTHONPATH="+filepath.Join(root, "src"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

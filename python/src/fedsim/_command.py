@@ -99,7 +99,7 @@ def setting_flags(values: Mapping[str, Any]) -> List[str]:
 def call(args: Iterable[str], *, env: Optional[Mapping[str, str]] = None) -> str:
     """Run the command to its end and return what it printed."""
     done = subprocess.run(
-        [command_path(), *args], capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, env=_environment(env)
+        [command_path(), *args], capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, env=environment(env)
     )
     try:
         _told(done.stderr.splitlines(), done.returncode)
@@ -118,7 +118,7 @@ def events(args: Iterable[str], told: Callable[[Event], None], *, env: Optional[
     """Run the command with ``--format jsonl``, tell each event, and return the last one."""
     p = subprocess.Popen(
         [command_path(), *args, "--format", "jsonl"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, encoding="utf-8", env=_environment(env),
+        text=True, encoding="utf-8", env=environment(env),
     )
     assert p.stdout is not None and p.stderr is not None
     said: List[str] = []
@@ -145,7 +145,8 @@ def events(args: Iterable[str], told: Callable[[Event], None], *, env: Optional[
     return last
 
 
-def _environment(more: Optional[Mapping[str, str]]) -> Dict[str, str]:
+def environment(more: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    """Return the variables of this process and more."""
     return {**os.environ, **(more or {})}
 
 
@@ -188,4 +189,4 @@ def folder_of(run: Any) -> Path:
     return path
 
 
-__all__ = ["FedsimError", "call", "call_json", "command_path", "events", "folder_of", "main", "setting_flags"]
+__all__ = ["FedsimError", "call", "call_json", "command_path", "environment", "events", "folder_of", "main", "setting_flags"]

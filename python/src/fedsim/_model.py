@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 
 import numpy as np
 
-from ._command import PathLike, call, command_path, folder_of
+from ._command import PathLike, call, command_path, environment, folder_of
 from ._errors import FedsimError, UsageError, error_of
 from ._frames import columns_of, pandas, read_table, table
 
@@ -39,6 +39,8 @@ class Model:
         The folder of a finished run.
     data : path or str, optional
         Where the run's ratings are now. Default: where the run read them.
+    env : mapping, optional
+        Variables for the command, such as of :func:`fedsim.own.command_of` for an algorithm of one's own.
 
     Examples
     --------
@@ -46,13 +48,14 @@ class Model:
     ...     model.recommend("ann", 3)
     """
 
-    def __init__(self, folder: PathLike, data: Optional[PathLike] = None) -> None:
+    def __init__(self, folder: PathLike, data: Optional[PathLike] = None, env: Optional[Mapping[str, str]] = None) -> None:
         self.folder: Path = folder_of(folder)
+        self.env = env
         self.data = data
         self._server: Optional[_Server] = None
 
     @classmethod
-    def load(cls, folder: PathLike, data: Optional[PathLike] = None) -> "Model":
+    def load(cls, folder: PathLike, data: Optional[PathLike] = None, env: Optional[Mapping[str, str]] = None) -> "Model":
         """Return the model of a folder.
 
         Parameters
@@ -61,12 +64,14 @@ class Model:
             The folder of a finished run.
         data : path or str, optional
             Where the run's ratings are now.
+        env : mapping, optional
+            Variables for the command.
 
         Returns
         -------
         Model
         """
-        return cls(folder, data)
+        return cls(folder, data, env)
 
     def recommend(self, user: Any, n: int = 10) -> "pd.DataFrame":
         """List items that a user might like and has not rated.
@@ -124,7 +129,7 @@ class Model:
             With the columns user, item, score and rank, as LensKit has recommendations.
         """
         args = ["recommend", "--run", str(self.folder), "--all", "--top", str(n), "--to", "csv", *self._data()]
-        lists = read_table(io.StringIO(call(args)), numbers=("predicted", "rank"))
+        lists = read_table(io.StringIO(call(args, env=self.env)), numbers=("predicted", "rank"))
         return table({"user": lists["user"], "item": lists["item"], "score": lists["predicted"], "rank": np.asarray(lists["rank"], dtype=np.int64)})
 
     def similar(self, item: Any, n: int = 10, by: str = "cosine") -> "pd.DataFrame":
@@ -234,7 +239,7 @@ class Model:
         Path
             The folder.
         """
-        call(["export", "--run", str(self.folder), "--to", to, "--out", str(out), *(["--users"] if users else []), *self._data()])
+        call(["export", "--run", str(self.folder), "--to", to, "--out", str(out), *(["--users"] if users else []), *self._data()], env=self.env)
         return Path(out)
 
     def close(self) -> None:
@@ -257,16 +262,17 @@ class Model:
 
     def _ask(self, path: str, body: Optional[Dict[str, Any]] = None, **query: Any) -> Dict[str, Any]:
         if self._server is None:
-            self._server = _Server(["serve", "--run", str(self.folder), "--listen", "127.0.0.1:0", *self._data()])
+            self._server = _Server(["serve", "--run", str(self.folder), "--listen", "127.0.0.1:0", *self._data()], self.env)
         return self._server.ask(path, body, **query)
 
 
 class _Server:
     """A ``fedsim serve`` of this process."""
 
-    def __init__(self, args: Sequence[str]) -> None:
+    def __init__(self, args: Sequence[str], env: Optional[Mapping[str, str]]) -> None:
         self.process = subprocess.Popen(
-            [command_path(), *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+            [command_path(), *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+            env=environment(env),
         )
         self._finalizer = weakref.finalize(self, _end, self.process)
         said: List[str] = []

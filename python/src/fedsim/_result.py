@@ -26,6 +26,8 @@ class Result:
     ----------
     folder : path
         The folder of the run.
+    env : mapping, optional
+        Variables for the command, such as of :func:`fedsim.own.command_of`.
 
     Attributes
     ----------
@@ -35,7 +37,8 @@ class Result:
         ``summary.json`` of the folder.
     """
 
-    def __init__(self, folder: PathLike) -> None:
+    def __init__(self, folder: PathLike, env: Optional[Mapping[str, str]] = None) -> None:
+        self._env = env
         self.folder: Path = folder_of(folder)
         path = self.folder / "summary.json"
         if not path.exists():
@@ -77,6 +80,11 @@ class Result:
         return float("inf") if said is None else float(said)
 
     @property
+    def clipping(self) -> Optional[Dict[str, int]]:
+        """dict or None : How many vectors an algorithm of one's own computed, and how many were clipped to its bounds."""
+        return self.summary.get("clipping")
+
+    @property
     def settings(self) -> Dict[str, str]:
         """dict of str to str : The settings of the run that its summary keeps."""
         return dict(self.summary.get("settings") or {})
@@ -110,7 +118,7 @@ class Result:
     @cached_property
     def model(self) -> Model:
         """Model : The run's model."""
-        return Model(self.folder)
+        return Model(self.folder, env=self._env)
 
     def __repr__(self) -> str:
         quality = next(((name, x) for name, x in self.metrics.items()), None)

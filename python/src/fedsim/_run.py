@@ -7,13 +7,14 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._command import PathLike, call, call_json, events, folder_of, setting_flags
 from ._errors import AuditError, FedsimError
 from ._frames import columns_of, data_file, records
 from ._progress import Progress, teller
 from ._result import Result
+from .own import Algorithm, command_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
 
 def _settings(settings: Optional[Mapping[str, Any]], more: Mapping[str, Any]) -> List[str]:
     return setting_flags({**(settings or {}), **more})
+
+
+def _own(algorithm: Any, more: Mapping[str, Any]) -> "Tuple[Dict[str, Any], Dict[str, str]]":
+    """Return the settings of an algorithm, and the environment of one of the caller's own."""
+    if not isinstance(algorithm, Algorithm):
+        return {"algorithm": algorithm}, {}
+    said: Dict[str, Any] = {"algorithm": "external", "external.name": repr(algorithm)}
+    if "rounds" not in more:
+        said["rounds"] = algorithm.rounds
+    return said, command_of(algorithm)
 
 
 def _data(ratings: Any, out: PathLike, columns: Optional[Mapping[str, str]]) -> List[str]:
@@ -34,7 +45,7 @@ def _data(ratings: Any, out: PathLike, columns: Optional[Mapping[str, str]]) -> 
 
 def run(
     ratings: Any = None,
-    algorithm: Optional[str] = None,
+    algorithm: Union[None, str, Algorithm] = None,
     epsilon: Optional[float] = None,
     *,
     out: PathLike = "runs",
@@ -54,8 +65,9 @@ def run(
         Ratings with the columns user, item and perhaps rating and timestamp, by the names of fedsim, LensKit, MovieLens
         or RecBole; or what ``--data`` takes: a file, a folder or the name of a data set. Without a column of ratings
         every row is a click. Default: generated ratings of MovieLens 1M's shape.
-    algorithm : str, optional
-        How to train. Default: ``ssp-c``. :func:`fedsim.explain` says what each does.
+    algorithm : str or Algorithm, optional
+        How to train. Default: ``ssp-c``. :func:`fedsim.explain` says what each does. An instance of a subclass of
+        :class:`fedsim.own.Algorithm` is an algorithm of your own.
     epsilon : float, optional
         The privacy budget; infinity for no noise. Default: 10.
     out : path
@@ -93,15 +105,16 @@ def run(
     >>> result.metrics["test_rmse"]  # doctest: +SKIP
     """
     args = ["run", *_data(ratings, out, columns), "--out", str(out)]
-    args += _settings(settings, {**more, "algorithm": algorithm, "epsilon": epsilon})
+    said, env = _own(algorithm, {**(settings or {}), **more})
+    args += _settings(settings, {**said, **more, "epsilon": epsilon})
     if name is not None:
         args += ["--name", name]
     if save_predictions:
         args.append("--save-predictions")
     if resume:
         args.append("--resume")
-    last = events(args, teller(progress))
-    return Result(last["results"])
+    last = events(args, teller(progress), env=env)
+    return Result(last["results"], env)
 
 
 class Sweep:
@@ -283,7 +296,7 @@ def _write_predictions(frame: Any, path: Path) -> None:
 
 def plan(
     ratings: Any = None,
-    algorithm: Optional[str] = None,
+    algorithm: Union[None, str, Algorithm] = None,
     epsilon: Optional[float] = None,
     *,
     columns: Optional[Mapping[str, str]] = None,
@@ -304,11 +317,12 @@ def plan(
     """
     with tempfile.TemporaryDirectory() as folder:
         args = ["plan", *_data(ratings, folder, columns)]
-        return dict(call_json([*args, *_settings(settings, {**more, "algorithm": algorithm, "epsilon": epsilon})]))
+        said, env = _own(algorithm, {**(settings or {}), **more})
+        return dict(call_json([*args, *_settings(settings, {**said, **more, "epsilon": epsilon})], env=env))
 
 
 def audit(
-    algorithm: Optional[str] = None,
+    algorithm: Union[None, str, Algorithm] = None,
     epsilon: Optional[float] = None,
     *,
     runs: Optional[int] = None,
@@ -348,14 +362,15 @@ def audit(
         If the audit refutes what is stated; its ``report`` is what is returned otherwise.
     """
     with tempfile.TemporaryDirectory() as folder:
-        args = ["audit", *_data(ratings, folder, columns), *_settings(settings, {**more, "algorithm": algorithm, "epsilon": epsilon})]
+        said, env = _own(algorithm, {**(settings or {}), **more})
+        args = ["audit", *_data(ratings, folder, columns), *_settings(settings, {**said, **more, "epsilon": epsilon})]
         for flag, value in (("--runs", runs), ("--canaries", canaries), ("--claim", claim)):
             if value is not None:
                 args += [flag, str(value)]
         if neighbours:
             args.append("--neighbours")
         try:
-            return dict(call_json(args))
+            return dict(call_json(args, env=env))
         except FedsimError as e:
             if e.printed.startswith("{"):
                 raise AuditError(str(e), json.loads(e.printed)) from None

@@ -1,0 +1,276 @@
+// Package external is an algorithm whose computations a program outside makes, in any language: what a user contributes,
+// what the server makes of a sum, and what a model predicts. The program is a process that answers requests over its
+// standard input and output; docs/external.md describes them. Everything else is fedsim's: each vector is clipped to the
+// bounds that the program declared, noise is calibrated to them, and ledgers account for it.
+//
+// Importing the package makes the algorithm known as external.
+package external
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+const name = "external"
+
+var (
+	label = config.DeclareText(config.Key{
+		Name: "external.name", Kind: config.Text, Help: "Name of the algorithm of the program, to tell runs of several programs apart. The variable " + Variable + " names the program.",
+	})
+	limit = config.DeclareNumber(config.Key{
+		Name: "external.limit", Kind: config.Whole, Range: config.AtLeast(1), Default: "300",
+		Help: "Seconds without a sign of the program after which it is stopped and the run fails.",
+	})
+)
+
+func init() { algorithm.MustRegister(external{}) }
+
+// external is the algorithm.
+type external struct{}
+
+var about = algorithm.About{
+	Name: name, Help: "computes in a program of yours, in Python or another language, under secure sums and exact accounting",
+	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
+	Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
+	Keys:   append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.NoiseDraw.Key, label.Key, limit.Key),
+	Rounds: func(config.Config) float64 { return 10 },
+	Rank:   func(config.Config) float64 { return 1 },
+}
+
+func (external) About() *algorithm.About { return &about }
+
+func (external) Open(s *algorithm.Setup) (algorithm.Instance, error) {
+	x, err := open(s)
+	if err != nil {
+		return nil, err
+	}
+	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(s.Config), x.release, model.EncodedSize(x.start.Dims()))
+	if err = s.CalibrateSplit(nil); err != nil {
+		return nil, err
+	}
+	x.release = *s.Schedule.First()
+	return x, nil
+}
+
+func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
+	x, err := open(&algorithm.Setup{Config: c, Data: set, Train: files.Train()})
+	if err != nil {
+		return nil, err
+	}
+	m, err := files.Matrix(x.matrix(), x.start.Rows(), x.start.Cols())
+	if err != nil {
+		return nil, err
+	}
+	items := model.NewMatrix(set.Items, 0) // no embedding: no item is like another
+	if x.byItem() {
+		items = m
+	}
+	p := x.predictor(m)
+	popular, err := x.predict([]model.Ratings{{}}, p.model)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int32, set.Items)
+	for j := range all {
+		all[j] = int32(j)
+	}
+	return &algorithm.Saved{
+		Items: items, Popularity: algorithm.PopularityOf(popular[0]), Failed: p.Err,
+		Score: func(user int, out []float64) { p.Predict(user, all, out) },
+	}, nil
+}
+
+// instance is the algorithm with its data and its program.
+type instance struct {
+	setup   *algorithm.Setup
+	program *program
+	release protocol.Release
+	start   *model.Matrix
+
+	vectors, clipped atomic.Int64 // that were computed; of them, beyond a bound
+
+	contributed blocks[protocol.Vector]
+	predicted   blocks[[]float64]
+
+	mu   sync.Mutex
+	sent []*sent // the last models
+}
+
+// open starts the program and has it describe itself.
+func open(s *algorithm.Setup) (*instance, error) {
+	p, err := start(time.Duration(limit.Int(s.Config)) * time.Second)
+	if err != nil {
+		return nil, err
+	}
+	x := &instance{setup: s, program: p}
+	p.stopWith(x)
+	const mostModel = 1 << 31
+	reply, err := p.ask("open", message{Type: "open", Problem: &problem{
+		ItemIDs: s.Data.ItemIDs, RatingMin: s.Data.Min - s.Data.Shift, RatingMax: s.Data.Max - s.Data.Shift,
+		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config),
+	}}, mostModel)
+	if err != nil {
+		return nil, err
+	}
+	if x.start, err = matrix(reply); err != nil {
+		return nil, config.Errorf("external: open: %w", err)
+	}
+	if x.release, err = declared(reply); err != nil {
+		return nil, config.Errorf("external: the release: %w", err)
+	}
+	x.contributed.size, x.predicted.size = blockOf(x.release.Len), blockOf(s.Data.Items)
+	return x, nil
+}
+
+// declared returns the release that a program declares. The ring is fitted later.
+func declared(reply message) (protocol.Release, error) {
+	d := reply.Release
+	if d == nil {
+		return protocol.Release{}, fmt.Errorf("%w: there is none", errProtocol)
+	}
+	r := protocol.Release{Name: "sum", Len: d.Length, L2: d.L2, L1: d.L1, LInf: d.LInf, MaxNonZero: d.NonZero, Scale: d.Scale, Width: 8}
+	if r.MaxNonZero == 0 {
+		r.MaxNonZero = r.Len
+	}
+	if r.Len < 1 || r.Len > protocol.MaxLen || !(r.L2 > 0) || math.IsInf(r.L2, 0) || r.MaxNonZero < 0 {
+		return r, fmt.Errorf("length %d, L2 bound %v and %d coordinates other than zero; there must be 1 to %d coordinates and a positive bound", r.Len, r.L2, r.MaxNonZero, protocol.MaxLen)
+	}
+	if r.Scale == 0 {
+		r.Scale = algorithm.Scale(r)
+	}
+	return r, r.Validate()
+}
+
+// matrix returns the model in a reply.
+func matrix(reply message) (*model.Matrix, error) {
+	a, ok := reply.named("model")
+	if !ok || len(a.shape) != 2 || a.length() == 0 || a.float == nil {
+		return nil, fmt.Errorf("%w: the model has the shape %v; a matrix of floats is needed", errProtocol, a.shape)
+	}
+	for i, y := range a.float {
+		if math.IsNaN(y) || math.IsInf(y, 0) {
+			return nil, fmt.Errorf("row %d and column %d of the model is %v; all must be finite", i/a.shape[1], i%a.shape[1], y)
+		}
+	}
+	m := model.NewMatrix(a.shape[0], a.shape[1])
+	copy(m.Data(), a.float)
+	return m, nil
+}
+
+// byItem reports whether the model has a row for each item.
+func (x *instance) byItem() bool { return x.start.Rows() == x.setup.Data.Items }
+
+// matrix returns the name of the model's file.
+func (x *instance) matrix() string {
+	if x.byItem() {
+		return "item_embeddings"
+	}
+	return "model"
+}
+
+// rows names the rows of the model.
+func (x *instance) rows() []string {
+	if x.byItem() {
+		return x.setup.Data.ItemIDs
+	}
+	ids := make([]string, x.start.Rows())
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	return ids
+}
+
+// sent is a model as the program gets it.
+type sent struct {
+	encoded []byte
+	matrix  *model.Matrix
+}
+
+func (m *sent) array() array {
+	rows, cols := m.matrix.Dims()
+	return array{name: "model", shape: []int{rows, cols}, float: m.matrix.Data()}
+}
+
+// mostSent is the number of models that are kept.
+const mostSent = 3
+
+// decode reads a shared model. Equal bytes give one and the same model.
+func (x *instance) decode(shared []byte) (*sent, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range x.sent {
+		if len(shared) == len(m.encoded) && (&shared[0] == &m.encoded[0] || bytes.Equal(shared, m.encoded)) {
+			return m, nil
+		}
+	}
+	b, err := model.NewBroadcast(shared, x.start.Rows(), x.start.Cols())
+	if err != nil {
+		return nil, err
+	}
+	m := &sent{shared, b.Matrix()}
+	x.sent = append(x.sent, m)
+	x.sent = x.sent[max(0, len(x.sent)-mostSent):]
+	return m, nil
+}
+
+// Clipped counts the vectors that were computed, and those beyond a bound.
+func (x *instance) Clipped() algorithm.Clipped {
+	return algorithm.Clipped{Vectors: x.vectors.Load(), Clipped: x.clipped.Load()}
+}
+
+// Words say how many vectors were clipped.
+func (x *instance) Words() algorithm.Words {
+	c := x.Clipped()
+	text := fmt.Sprintf("%d of %d vectors clipped to the declared bounds", c.Clipped, c.Vectors)
+	if said := label.Of(x.setup.Config); said != "" {
+		text = said + ", " + text
+	}
+	return algorithm.Words{Model: text}
+}
+
+func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	return &strategy{instance: x, session: session, model: x.start.Clone()}, nil
+}
+
+func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
+
+func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	user, err := l.UserOf(name, which)
+	if err != nil {
+		return nil, err
+	}
+	t := &trainer{instance: x, user: -1, ratings: l.Row(user)}
+	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
+		predicted := model.NewMatrix(1, x.setup.Data.Items)
+		copy(predicted.Row(0), t.predicted)
+		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.IDs(user, which))}
+	}}, nil
+}
+
+func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
+	m, err := x.decode(shared)
+	if err != nil {
+		return nil, err
+	}
+	return []model.Embeddings{model.NewEmbeddings(x.matrix(), m.matrix, x.rows())}, nil
+}
+
+func (x *instance) Baselines() []algorithm.Baseline {
+	return []algorithm.Baseline{
+		{Name: "before_cooperation", Note: "the start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
+			return x.predictor(x.start), nil
+		}},
+		algorithm.NonPrivate(x.setup, nil),
+	}
+}

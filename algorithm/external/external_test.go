@@ -1,0 +1,171 @@
+package external_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim"
+	_ "github.com/fedsim/fedsim/algorithm/external"
+)
+
+// behaviour is the variable that makes this binary a program of the algorithm. Its value says which.
+const behaviour = "FEDSIM_TEST_EXTERNAL"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(behaviour); how != "" {
+		answer(how, bufio.NewReader(os.Stdin), os.Stdout)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// header is a message of the protocol as docs/external.md has it.
+type header struct {
+	Version int    `json:"fedsim"`
+	Type    string `json:"type"`
+	Round   int    `json:"round"`
+	Frames  []struct {
+		Name  string `json:"name"`
+		Bytes int    `json:"bytes"`
+	} `json:"frames"`
+	Problem struct {
+		ItemIDs []string `json:"item_ids"`
+	} `json:"problem"`
+}
+
+// answer is a program that knows the protocol by its description alone. It counts how many users rated each item.
+func answer(how string, in *bufio.Reader, out io.Writer) {
+	items := 0
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var h header
+		if json.Unmarshal(line, &h) != nil || h.Version != 1 {
+			os.Exit(3)
+		}
+		arrays := make(map[string][]byte)
+		for _, f := range h.Frames {
+			b := make([]byte, f.Bytes)
+			if _, err := io.ReadFull(in, b); err != nil {
+				return
+			}
+			arrays[f.Name] = b[10+int(binary.LittleEndian.Uint16(b[8:])):]
+		}
+		if h.Type == how {
+			fmt.Fprintln(out, "what a program must not print") //nolint:errcheck // the test sees it
+		}
+		switch h.Type {
+		case "open":
+			items = len(h.Problem.ItemIDs)
+			reply(out, fmt.Sprintf(`"type":"opened","name":"count","release":{"length":%d,"l2":20}`, items), "model", []int{items, 1}, make([]float64, items))
+		case "contribute":
+			start, item := arrays["start"], arrays["item"]
+			n := len(start)/8 - 1
+			v := make([]float64, n*items)
+			for u := range n {
+				for k := whole(start, u); k < whole(start, u+1); k++ {
+					v[u*items+whole(item, k)] = 1
+				}
+				if how == "empty" {
+					v[u*items] = 1 // also of a user without ratings
+				}
+			}
+			reply(out, `"type":"contributed"`, "vectors", []int{n, items}, v)
+		case "absorb":
+			reply(out, `"type":"absorbed"`, "model", []int{items, 1}, floats(arrays["sum"]))
+		case "predict":
+			n := len(arrays["start"])/8 - 1
+			reply(out, `"type":"predicted"`, "predicted", []int{n, items}, make([]float64, n*items))
+		}
+	}
+}
+
+func whole(b []byte, i int) int { return int(binary.LittleEndian.Uint64(b[8*i:])) }
+
+func floats(b []byte) []float64 {
+	x := make([]float64, len(b)/8)
+	for i := range x {
+		x[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	return x
+}
+
+// reply writes a message with one array.
+func reply(w io.Writer, head, name string, shape []int, x []float64) {
+	npy := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }\n", shape[0], shape[1])
+	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(npy)), byte(len(npy)>>8))
+	b = append(b, npy...)
+	for _, y := range x {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(y))
+	}
+	fmt.Fprintf(w, "{%s,\"frames\":[{\"name\":%q,\"bytes\":%d}]}\n", head, name, len(b)) //nolint:errcheck // the test sees it
+	w.Write(b)                                                                           //nolint:errcheck // likewise
+}
+
+// run runs the algorithm on ratings of three users, the last of whom has none in training.
+func run(t *testing.T, how string, settings map[string]string) (*fedsim.Result, error) {
+	t.Helper()
+	t.Setenv("FEDSIM_EXTERNAL", fmt.Sprintf("[%q]", os.Args[0]))
+	t.Setenv(behaviour, how)
+	var list []fedsim.Rating
+	for u := range 12 {
+		for j := range 6 {
+			if (u+j)%3 > 0 {
+				list = append(list, fedsim.Rating{User: fmt.Sprint(u), Item: fmt.Sprint(j), Value: float64(1 + (u*j)%5)})
+			}
+		}
+	}
+	all := map[string]string{"algorithm": "external", "rounds": "1", "dropout": "0", "epsilon": "inf", "baselines": "quick"}
+	for k, v := range settings {
+		all[k] = v
+	}
+	return fedsim.Run(context.Background(), fedsim.Options{Ratings: list, RatingMin: 1, RatingMax: 5, Settings: all})
+}
+
+// TestSumIsOfAllUsers checks the model, which is the exact sum, against counts.
+func TestSumIsOfAllUsers(t *testing.T) {
+	for _, secagg := range []string{"ideal", "real"} {
+		r, err := run(t, "count", map[string]string{"secagg": secagg})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.
+		for _, x := range r.Model.Matrices[0].Data() {
+			sum += x
+		}
+		const ratings, test = 48, 5 // a tenth, rounded up
+		if math.Abs(sum-(ratings-test)) > 1 {
+			t.Errorf("%s: the sums add up to %v, want %d", secagg, sum, ratings-test)
+		}
+	}
+}
+
+// TestWrongProgramsAreNamed checks that no program makes a run hang or fail without its reason.
+func TestWrongProgramsAreNamed(t *testing.T) {
+	for how, says := range map[string]string{
+		"open": "external: open: its reply does not follow the protocol", "contribute": "contribute of round 1, for 12 users: its reply does not follow",
+		"absorb": "absorb of round 1: its reply", "predict": "must print to stderr",
+	} {
+		if _, err := run(t, how, nil); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", how, err, says)
+		}
+	}
+	t.Setenv("FEDSIM_EXTERNAL", "")
+	if _, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: "external", Settings: map[string]string{"data": "synthetic:small"}}); err == nil || !strings.Contains(err.Error(), "set FEDSIM_EXTERNAL to it") {
+		t.Errorf("without a program: %v", err)
+	}
+	t.Setenv("FEDSIM_EXTERNAL", "/nowhere/program")
+	if _, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: "external", Settings: map[string]string{"data": "synthetic:small"}}); err == nil || !strings.Contains(err.Error(), "/nowhere/program") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}

@@ -1,0 +1,232 @@
+package external
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/sbinet/npyio"
+)
+
+// version is the version of the protocol, which docs/external.md describes.
+const version = 1
+
+// mostHeader limits the header of a reply, in bytes.
+const mostHeader = 1 << 20
+
+// array is a frame: an array of a name. It is an NPY file on the wire.
+type array struct {
+	name  string
+	shape []int
+	float []float64 // or
+	whole []int64   // of an array of whole numbers
+}
+
+// length returns the number of elements.
+func (a array) length() int {
+	n := 1
+	for _, d := range a.shape {
+		n *= d
+	}
+	return n
+}
+
+// encode returns the array as an NPY file, version 1.0, little endian.
+func (a array) encode() []byte {
+	kind := "<f8"
+	if a.whole != nil {
+		kind = "<i8"
+	}
+	shape := "("
+	for _, d := range a.shape {
+		shape += fmt.Sprintf("%d, ", d)
+	}
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s), }", kind, shape)
+	const before, step = 10, 64 // bytes before the header; what the beginning of the numbers is a multiple of
+	for (before+len(head)+1)%step != 0 {
+		head += " "
+	}
+	head += "\n"
+	b := make([]byte, 0, before+len(head)+8*a.length())
+	b = append(b, "\x93NUMPY\x01\x00"...)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(head)))
+	b = append(b, head...)
+	for _, x := range a.float {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	for _, x := range a.whole {
+		b = binary.LittleEndian.AppendUint64(b, uint64(x))
+	}
+	return b
+}
+
+// decode reads an NPY file of floats or whole numbers in the order of C.
+func decode(name string, b []byte) (array, error) {
+	r := bytes.NewReader(b)
+	file, err := npyio.NewReader(r)
+	if err != nil {
+		return array{}, fmt.Errorf("the array %q is no NPY file: %w", name, err)
+	}
+	d := file.Header.Descr
+	a := array{name: name, shape: d.Shape}
+	size := map[string]int{"<f8": 8, "<f4": 4, "<i8": 8, "<i4": 4}[d.Type]
+	switch {
+	case size == 0:
+		return a, fmt.Errorf("the array %q has the type %s; it must be <f8, <f4, <i8 or <i4", name, d.Type)
+	case d.Fortran && len(d.Shape) > 1:
+		return a, fmt.Errorf("the array %q is in the order of Fortran; it must be in the order of C", name)
+	}
+	numbers := b[len(b)-r.Len():]
+	for _, n := range d.Shape {
+		if n < 0 || n > len(b) {
+			return a, fmt.Errorf("the array %q has the shape %v and %d bytes", name, d.Shape, len(numbers))
+		}
+	}
+	if len(numbers) != size*a.length() {
+		return a, fmt.Errorf("the array %q has the shape %v and %d bytes", name, d.Shape, len(numbers))
+	}
+	switch d.Type {
+	case "<f8":
+		a.float = each(numbers, 8, func(x []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(x)) })
+	case "<f4":
+		a.float = each(numbers, 4, func(x []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(x))) })
+	case "<i8":
+		a.whole = each(numbers, 8, func(x []byte) int64 { return int64(binary.LittleEndian.Uint64(x)) })
+	default:
+		a.whole = each(numbers, 4, func(x []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(x))) })
+	}
+	return a, nil
+}
+
+func each[T any](b []byte, size int, of func([]byte) T) []T {
+	list := make([]T, len(b)/size)
+	for i := range list {
+		list[i] = of(b[i*size:])
+	}
+	return list
+}
+
+// message is a request or a reply: a line of JSON, then its arrays.
+type message struct {
+	Version int     `json:"fedsim,omitempty"`
+	Type    string  `json:"type"`
+	Frames  []frame `json:"frames"`
+
+	// Of a request.
+	Round     uint64   `json:"round,omitempty"`
+	Survivors int      `json:"survivors,omitempty"`
+	Problem   *problem `json:"problem,omitempty"`
+	arrays    []array
+
+	// Of a reply.
+	Name    string   `json:"name,omitempty"`
+	Release *release `json:"release,omitempty"`
+	Error   string   `json:"error,omitempty"`
+}
+
+// frame tells the name of an array and the bytes of its file.
+type frame struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// problem describes the data to the program, as far as they are public.
+type problem struct {
+	ItemIDs   []string `json:"item_ids"`
+	RatingMin float64  `json:"rating_min"`
+	RatingMax float64  `json:"rating_max"`
+	Rounds    int      `json:"rounds"`
+	Seed      uint64   `json:"seed"`
+}
+
+// release describes the vector of a user in a round, as the program declares it.
+type release struct {
+	Length  int     `json:"length"`
+	L2      float64 `json:"l2"`
+	L1      float64 `json:"l1"`
+	LInf    float64 `json:"linf"`
+	NonZero int     `json:"non_zero"`
+	Scale   float64 `json:"scale"`
+}
+
+// write sends a message.
+func (m message) write(w io.Writer) error {
+	files := make([][]byte, len(m.arrays))
+	m.Frames = make([]frame, len(m.arrays))
+	for i, a := range m.arrays {
+		files[i] = a.encode()
+		m.Frames[i] = frame{a.name, int64(len(files[i]))}
+	}
+	head, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if _, err = w.Write(append(head, '\n')); err != nil {
+		return err
+	}
+	for _, b := range files {
+		if _, err = w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errProtocol is wrapped by the error for a reply that does not follow the protocol.
+var errProtocol = errors.New("its reply does not follow the protocol")
+
+// read reads a reply, whose arrays may have so many bytes together.
+func read(r *bufio.Reader, most int64) (message, error) {
+	var m message
+	head, err := line(r)
+	if err != nil {
+		return m, err
+	}
+	if err = json.Unmarshal(head, &m); err != nil {
+		return m, fmt.Errorf("%w: its header is no JSON (%w): %.60q", errProtocol, err, head)
+	}
+	for _, f := range m.Frames {
+		if most -= f.Bytes; f.Bytes < 0 || most < 0 {
+			return m, fmt.Errorf("%w: its arrays are larger than any right answer", errProtocol)
+		}
+		b := make([]byte, f.Bytes)
+		if _, err = io.ReadFull(r, b); err != nil {
+			return m, err
+		}
+		a, err := decode(f.Name, b)
+		if err != nil {
+			return m, fmt.Errorf("%w: %w", errProtocol, err)
+		}
+		m.arrays = append(m.arrays, a)
+	}
+	return m, nil
+}
+
+// line reads the header of a reply.
+func line(r *bufio.Reader) ([]byte, error) {
+	var all []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if all = append(all, part...); len(all) > mostHeader {
+			return nil, fmt.Errorf("%w: its header has more than %d bytes", errProtocol, mostHeader)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return all, err
+		}
+	}
+}
+
+// named returns the array of a name.
+func (m message) named(name string) (array, bool) {
+	for _, a := range m.arrays {
+		if a.name == name {
+			return a, true
+		}
+	}
+	return array{}, false
+}

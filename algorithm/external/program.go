@@ -1,0 +1,184 @@
+package external
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fedsim/fedsim/config"
+)
+
+// Variable is the environment variable with the program and its arguments: words with spaces between, or a list in JSON. It
+// is no key of a configuration: neither the folder of a foreign run nor a server may choose the program.
+const Variable = "FEDSIM_EXTERNAL"
+
+// program is the process of an algorithm. It ends when its input does.
+type program struct {
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	said   *tail
+	limit  time.Duration // without any byte
+	hung   atomic.Bool
+	broken error // of an earlier call
+}
+
+// words returns the program and its arguments.
+func words() ([]string, error) {
+	text := strings.TrimSpace(os.Getenv(Variable))
+	if text == "" {
+		return nil, config.Errorf("algorithm external runs a program of yours: set %s to it and its arguments, such as %[1]s='python3 -m fedsim.serve mine.py FedMF'", Variable)
+	}
+	list := strings.Fields(text)
+	if strings.HasPrefix(text, "[") {
+		list = nil
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list) == 0 {
+			return nil, config.Errorf("%s: %q is no list of words in JSON", Variable, text)
+		}
+	}
+	return list, nil
+}
+
+// start starts the program.
+func start(limit time.Duration) (*program, error) {
+	list, err := words()
+	if err != nil {
+		return nil, err
+	}
+	p := &program{cmd: exec.Command(list[0], list[1:]...), said: &tail{}, limit: limit}
+	p.cmd.Stderr, p.cmd.WaitDelay = p.said, time.Second
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err = p.cmd.Start(); err != nil {
+		return nil, config.Errorf("%s: %w", Variable, err)
+	}
+	p.out = bufio.NewReaderSize(&watched{out, p}, 1<<16)
+	return p, nil
+}
+
+// stopWith stops the program once owner is not in use any more.
+func (p *program) stopWith(owner *instance) {
+	runtime.AddCleanup(owner, func(in io.WriteCloser) { in.Close() }, p.in) //nolint:errcheck // the program ends with its input
+}
+
+// watched moves bytes, and takes a pause of more than the limit for a program that hangs.
+type watched struct {
+	r io.Reader
+	p *program
+}
+
+func (w *watched) Read(b []byte) (n int, err error) {
+	w.p.within(func() { n, err = w.r.Read(b) })
+	return n, err
+}
+
+func (w *watched) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		part := b[n:min(n+1<<20, len(b))]
+		w.p.within(func() {
+			var k int
+			k, err = w.p.in.Write(part)
+			n += k
+		})
+	}
+	return n, err
+}
+
+// within ends the program if do takes longer than the limit.
+func (p *program) within(do func()) {
+	t := time.AfterFunc(p.limit, func() {
+		p.hung.Store(true)
+		_ = p.cmd.Process.Kill() // it may have ended meanwhile
+	})
+	defer t.Stop()
+	do()
+}
+
+// ask sends a request and returns the reply, whose arrays may have so many bytes. what says what the program was asked to do.
+func (p *program) ask(what string, m message, most int64) (message, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken != nil {
+		return message{}, p.broken
+	}
+	m.Version = version
+	reply, err := p.exchange(m, most)
+	switch {
+	case err != nil:
+		p.broken = p.ended(what, err)
+		return reply, p.broken
+	case reply.Type == "error":
+		p.broken = fmt.Errorf("external: %s: %s", what, strings.TrimSpace(reply.Error))
+		return reply, p.broken
+	}
+	return reply, nil
+}
+
+func (p *program) exchange(m message, most int64) (message, error) {
+	const forHeaders = 1 << 16
+	if err := m.write(&watched{p: p}); err != nil {
+		return message{}, err
+	}
+	return read(p.out, most+forHeaders)
+}
+
+// ended says why the program does not answer. It is over then.
+func (p *program) ended(what string, err error) error {
+	if errors.Is(err, errProtocol) {
+		_ = p.cmd.Process.Kill() // it may have ended meanwhile
+		_ = p.cmd.Wait()
+		return fmt.Errorf("external: %s: %w; a program that prints must print to stderr", what, err)
+	}
+	_ = p.in.Close()
+	waited := p.cmd.Wait()
+	said := p.said.String()
+	if said != "" {
+		said = "; it last wrote:\n" + said
+	}
+	if p.hung.Load() {
+		return fmt.Errorf("external: %s: the program gave no sign for %v and was stopped; external.limit is the limit%s", what, p.limit, said)
+	}
+	why := "it ended without an answer"
+	if waited != nil {
+		why = waited.Error()
+	}
+	return fmt.Errorf("external: %s: the program ended: %s%s", what, why, said)
+}
+
+// tail keeps the last bytes that a program wrote to stderr.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// mostKept is the number of bytes that a message quotes.
+const mostKept = 2000
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, b...)
+	t.kept = append([]byte(nil), t.kept[max(0, len(t.kept)-mostKept):]...)
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.kept))
+}

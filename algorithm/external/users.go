@@ -1,0 +1,150 @@
+package external
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm/peruser"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// arraysOf returns users' ratings as the program gets them: where each user begins, items, ratings.
+// Ratings are on the scale of the data, and shift is where the scale of fedsim begins.
+func arraysOf(users []model.Ratings, shift float64) []array {
+	start, items, ratings := []int64{0}, []int64{}, []float64{}
+	for _, r := range users {
+		for k, j := range r.Items {
+			items = append(items, int64(j))
+			ratings = append(ratings, float64(r.Values[k])-shift)
+		}
+		start = append(start, int64(len(items)))
+	}
+	return []array{
+		{name: "start", shape: []int{len(start)}, whole: start},
+		{name: "item", shape: []int{len(items)}, whole: items},
+		{name: "rating", shape: []int{len(ratings)}, float: ratings},
+	}
+}
+
+// contribute asks for the vectors of users and brings each within the bounds of the release. A user without ratings has a
+// vector of zeros, whatever the program says.
+func (x *instance) contribute(users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
+	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
+	reply, err := x.program.ask(what, message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}, 12*int64(len(users))*int64(x.release.Len)+8)
+	if err != nil {
+		return nil, err
+	}
+	list, err := vectors(reply, len(users), x.release.Len)
+	if err != nil {
+		return nil, fmt.Errorf("external: %s: %w", what, err)
+	}
+	for u, v := range list {
+		if len(users[u].Items) == 0 {
+			v = protocol.Vector{Value: make([]float64, x.release.Len)} // ε compares with an empty record, which adds nothing
+		}
+		if x.exceeds(v) {
+			x.clipped.Add(1)
+		}
+		list[u] = peruser.Clip(v, x.release)
+	}
+	x.vectors.Add(int64(len(users)))
+	return list, nil
+}
+
+// vectors reads the vectors of n users, of length coordinates each.
+func vectors(reply message, n, length int) ([]protocol.Vector, error) {
+	list := make([]protocol.Vector, n)
+	if dense, ok := reply.named("vectors"); ok {
+		if len(dense.shape) != 2 || dense.shape[0] != n || dense.shape[1] != length {
+			return nil, fmt.Errorf("it returned an array of shape %v; (%d, %d) is needed, a row for each user", dense.shape, n, length)
+		}
+		if dense.float == nil {
+			return nil, fmt.Errorf("it returned an array of whole numbers; floats are needed")
+		}
+		for u := range list {
+			list[u] = protocol.Vector{Value: dense.float[u*length : (u+1)*length]}
+		}
+	} else if err := sparse(reply, list, length); err != nil {
+		return nil, err
+	}
+	for u, v := range list {
+		for k, y := range v.Value {
+			if math.IsNaN(y) || math.IsInf(y, 0) {
+				if v.Index != nil {
+					k = int(v.Index[k])
+				}
+				return nil, fmt.Errorf("coordinate %d of row %d is %v; all must be finite", k, u, y)
+			}
+		}
+	}
+	return list, nil
+}
+
+// sparse reads vectors of which only the coordinates other than zero are listed.
+func sparse(reply message, list []protocol.Vector, length int) error {
+	start, a := reply.named("start")
+	index, b := reply.named("index")
+	value, c := reply.named("value")
+	n := len(list)
+	if !a || !b || !c || len(start.whole) != n+1 || len(index.whole) != len(value.float) || start.whole[0] != 0 || start.whole[n] != int64(len(index.whole)) {
+		return fmt.Errorf("%w: neither vectors nor start, index and value of %d rows", errProtocol, n)
+	}
+	for u := range list {
+		from, to := start.whole[u], start.whole[u+1]
+		if from > to || to > int64(len(index.whole)) {
+			return fmt.Errorf("%w: row %d begins at %d and ends at %d", errProtocol, u, from, to)
+		}
+		v := protocol.Vector{Index: make([]uint32, 0, to-from), Value: value.float[from:to]}
+		last := int64(-1)
+		for _, j := range index.whole[from:to] {
+			if j <= last || j >= int64(length) {
+				return fmt.Errorf("%w: row %d has the coordinate %d after %d; they must ascend, below %d", errProtocol, u, j, last, length)
+			}
+			v.Index, last = append(v.Index, uint32(j)), j
+		}
+		list[u] = v
+	}
+	return nil
+}
+
+// exceeds reports whether a vector is beyond a bound of the release.
+func (x *instance) exceeds(v protocol.Vector) bool {
+	const rounding = 1e-9
+	var l1, l2, most float64
+	count := 0
+	for _, y := range v.Value {
+		if y != 0 {
+			a := math.Abs(y)
+			count, l1, l2, most = count+1, l1+a, math.Hypot(l2, a), max(most, a)
+		}
+	}
+	r := x.release
+	beyond := func(norm, bound float64) bool { return bound > 0 && norm > bound*(1+rounding) }
+	return count > r.MaxNonZero || beyond(l2, r.L2) || beyond(l1, r.L1) || beyond(most, r.LInf)
+}
+
+// predict asks for users' ratings of all items. The row of a user is the user's part of the result.
+func (x *instance) predict(users []model.Ratings, m *sent) ([][]float64, error) {
+	what := fmt.Sprintf("predict for %d users", len(users))
+	items := x.setup.Data.Items
+	reply, err := x.program.ask(what, message{Type: "predict", arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}, 8*int64(len(users))*int64(items))
+	if err != nil {
+		return nil, err
+	}
+	got, _ := reply.named("predicted")
+	if len(got.shape) != 2 || got.shape[0] != len(users) || got.shape[1] != items || got.float == nil {
+		return nil, fmt.Errorf("external: %s: it returned an array of shape %v; (%d, %d) floats are needed, a row for each user and a column for each item", what, got.shape, len(users), items)
+	}
+	list := make([][]float64, len(users))
+	for u := range list {
+		list[u] = got.float[u*items : (u+1)*items]
+		for j, y := range list[u] {
+			if math.IsNaN(y) || math.IsInf(y, 0) {
+				return nil, fmt.Errorf("external: %s: the prediction of row %d and item %d is %v; all must be finite", what, u, j, y)
+			}
+			list[u][j] += x.setup.Data.Shift
+		}
+	}
+	return list, nil
+}

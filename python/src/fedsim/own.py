@@ -1,0 +1,350 @@
+"""Own algorithms in Python, under real secure sums and exact accounting.
+
+A subclass of :class:`Algorithm` states what a user sends and computes it. fedsim runs the class in a process of its own and
+does the rest: it clips each vector to the declared bound and counts how often it had to, calibrates the noise, masks, drops
+clients, and accounts for every release. ``docs/external.md`` describes the protocol of the process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import runpy
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+__all__ = ["Algorithm", "Problem", "Release", "Users", "command_of", "serve"]
+
+VERSION = 1
+_SPARSE = 0.25  # the share of coordinates other than zero from which on an array is sent whole
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a user sends in a round.
+
+    Parameters
+    ----------
+    length : int
+        Coordinates of the vector.
+    l2 : float
+        The largest L2 norm of one user's vector. A vector beyond it is shrunk to it.
+    l1, linf : float, optional
+        Bounds of the L1 norm and of a coordinate, which may lower the noise.
+    non_zero : int, optional
+        The most coordinates other than zero. Default: all.
+    scale : float, optional
+        Integers are the values times this. Default: so that rounding costs 0.1 to 1% more noise.
+    """
+
+    length: int
+    l2: float
+    l1: float = 0.0
+    linf: float = 0.0
+    non_zero: int = 0
+    scale: float = 0.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is public before the first round.
+
+    Attributes
+    ----------
+    item_ids : tuple of str
+        The items, in the order of their numbers.
+    rating_min, rating_max : float
+        The scale.
+    rounds : int
+        How many rounds there will be.
+    seed : int
+        The seed of the run.
+    """
+
+    item_ids: Tuple[str, ...]
+    rating_min: float
+    rating_max: float
+    rounds: int
+    seed: int
+
+    @property
+    def items(self) -> int:
+        """int : How many items there are."""
+        return len(self.item_ids)
+
+
+class Users:
+    """The ratings of a batch of users.
+
+    Attributes
+    ----------
+    start : ndarray of int
+        The ratings of user u are ``item[start[u]:start[u + 1]]``, and likewise `rating`.
+    item : ndarray of int
+        The numbers of the items, ascending for each user.
+    rating : ndarray of float
+        The ratings.
+    row : ndarray of int
+        The user of each rating.
+    """
+
+    def __init__(self, start: Any, item: Any, rating: Any) -> None:
+        self.start, self.item, self.rating = np.asarray(start), np.asarray(item), np.asarray(rating)
+        self.row = np.repeat(np.arange(len(self)), np.diff(self.start))
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __iter__(self) -> "Iterator[Tuple[npt.NDArray[np.int64], Floats]]":
+        for a, b in zip(self.start[:-1], self.start[1:]):
+            yield self.item[a:b], self.rating[a:b]
+
+    def dense(self, items: int, missing: float = 0.0) -> "Floats":
+        """Return the ratings as an array.
+
+        Parameters
+        ----------
+        items : int
+            How many items there are.
+        missing : float
+            What stands for no rating.
+
+        Returns
+        -------
+        ndarray of shape (n, items)
+        """
+        out = np.full((len(self), items), missing)
+        out[self.row, self.item] = self.rating
+        return out
+
+
+class Algorithm:
+    """An algorithm of one's own.
+
+    A subclass has the methods `release`, `start`, `contribute`, `absorb` and `predict`. Parameters are attributes of the class,
+    and keywords of the constructor replace them. The methods must be pure: the same arguments give the same result. fedsim may
+    compute a batch twice, or in another process.
+
+    Parameters
+    ----------
+    **params
+        Values of attributes that the class has: numbers, texts and lists of them.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is public.
+    round : int
+        The number of the round, from 1, in `contribute` and `absorb`.
+    survivors : int
+        How many users are in the sum, in `absorb`.
+    rounds : int
+        How many rounds there are unless a run says otherwise.
+
+    Examples
+    --------
+    >>> result = fedsim.run(ratings, algorithm=FedMF(rank=8), epsilon=5)  # doctest: +SKIP
+    """
+
+    rounds: int = 10
+    problem: Problem
+    round: int = 0
+    survivors: int = 0
+
+    def __init__(self, **params: Any) -> None:
+        for name, value in params.items():
+            if not hasattr(type(self), name) or name.startswith("_"):
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}")
+            setattr(self, name, value)
+        self.params: Dict[str, Any] = dict(params)
+
+    def release(self) -> Release:
+        """Return what a user sends in a round."""
+        raise NotImplementedError(f"{type(self).__name__} has no method release")
+
+    def start(self) -> "Floats":
+        """Return the model before the first round, an array of one or two dimensions."""
+        raise NotImplementedError(f"{type(self).__name__} has no method start")
+
+    def contribute(self, users: Users, model: "Floats") -> "Floats":
+        """Return an array of shape (n, length): a row for each user."""
+        raise NotImplementedError(f"{type(self).__name__} has no method contribute")
+
+    def absorb(self, sum: "Floats", model: "Floats") -> "Floats":
+        """Return the next model, by the noisy sum over the users who did not drop out."""
+        raise NotImplementedError(f"{type(self).__name__} has no method absorb")
+
+    def predict(self, users: Users, model: "Floats") -> "Floats":
+        """Return an array of shape (n, items): what each user would give to each item."""
+        raise NotImplementedError(f"{type(self).__name__} has no method predict")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.params.items())})"
+
+
+def command_of(algorithm: Algorithm) -> Dict[str, str]:
+    """Return the environment in which the command runs an algorithm.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        An instance of a class that stands in a file.
+
+    Returns
+    -------
+    dict of str to str
+        The variable ``FEDSIM_EXTERNAL``.
+    """
+    cls = type(algorithm)
+    try:
+        file = inspect.getfile(cls)
+    except (OSError, TypeError):
+        file = ""
+    if not os.path.isfile(file) or "<locals>" in cls.__qualname__:
+        raise ValueError(
+            f"{cls.__qualname__} must stand in a file, since a process of its own runs it: in a notebook begin its cell with "
+            "`%%writefile mine.py`, and import it from there"
+        )
+    words = [sys.executable, "-m", "fedsim.serve", os.path.abspath(file), cls.__qualname__, json.dumps(algorithm.params)]
+    paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
+    return {"FEDSIM_EXTERNAL": json.dumps(words), "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+
+
+def serve(algorithm: Algorithm, requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer requests until their end.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        What computes.
+    requests, replies : binary files
+        The pipes to and from fedsim.
+    """
+    shape: Tuple[int, ...] = ()
+    while True:
+        request = _read(requests)
+        if request is None:
+            return
+        head, arrays = request
+        try:
+            if head.get("fedsim") != VERSION:
+                raise RuntimeError(f"the command speaks version {head.get('fedsim')} of the protocol, and this package version {VERSION}")
+            algorithm.round, algorithm.survivors = int(head.get("round", 0)), int(head.get("survivors", 0))
+            model = arrays["model"].reshape(shape) if "model" in arrays else None
+            reply, out = _answer(algorithm, head, arrays, model)
+            if head["type"] == "open":
+                shape = out["model"].shape
+            if "model" in out:
+                out["model"] = out["model"].reshape(out["model"].shape[0], -1) if out["model"].ndim != 1 else out["model"][:, None]
+        except Exception as e:
+            reply, out = {"type": "error", "error": _said(e)}, {}
+        _write(replies, reply, out)
+
+
+def _answer(a: Algorithm, head: Mapping[str, Any], arrays: Mapping[str, Any], model: Any) -> "Tuple[Dict[str, Any], Dict[str, Any]]":
+    """Answer one request."""
+    kind = head["type"]
+    if kind == "open":
+        p = head["problem"]
+        a.problem = Problem(tuple(p["item_ids"]), p["rating_min"], p["rating_max"], p["rounds"], p["seed"])
+        r = a.release()
+        if not isinstance(r, Release):
+            raise TypeError(f"release returned {type(r).__name__}; a Release is needed")
+        return {"type": "opened", "name": type(a).__name__, "release": vars(r)}, {"model": _model(a.start(), "start")}
+    if kind == "absorb":
+        return {"type": "absorbed"}, {"model": _model(a.absorb(arrays["sum"], model), "absorb")}
+    users = Users(arrays["start"], arrays["item"], arrays["rating"])
+    if kind == "predict":
+        return {"type": "predicted"}, {"predicted": np.asarray(a.predict(users, model), dtype=np.float64)}
+    if kind == "contribute":
+        return {"type": "contributed"}, _vectors(np.asarray(a.contribute(users, model)))
+    raise RuntimeError(f"there is no request {kind!r}")
+
+
+def _model(value: Any, method: str) -> "Floats":
+    """Return a model as an array of floats."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise ValueError(f"{method} returned a model of shape {array.shape}; one or two dimensions are needed")
+    return array
+
+
+def _vectors(array: Any) -> Dict[str, Any]:
+    """Return vectors as they are sent: whole, or only the coordinates other than zero."""
+    if array.dtype not in (np.float64, np.float32):
+        array = array.astype(np.float64)
+    if array.ndim != 2 or np.count_nonzero(array) > _SPARSE * array.size:
+        return {"vectors": array}
+    row, index = np.nonzero(array)
+    start = np.zeros(len(array) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=len(array)), out=start[1:])
+    return {"start": start, "index": index.astype(np.int32), "value": array[row, index]}
+
+
+def _said(e: Exception) -> str:
+    """Return an exception with the line of the algorithm where it arose."""
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename != __file__]
+    at = f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    return f"{type(e).__name__}: {e}{at}"
+
+
+def _read(f: BinaryIO) -> "Optional[Tuple[Dict[str, Any], Dict[str, Any]]]":
+    """Read a message; None at the end."""
+    line = f.readline()
+    if not line:
+        return None
+    head: Dict[str, Any] = json.loads(line)
+    arrays = {}
+    for frame in head["frames"]:
+        data = f.read(frame["bytes"])
+        if len(data) < frame["bytes"]:
+            return None
+        arrays[frame["name"]] = np.load(io.BytesIO(data), allow_pickle=False)
+    return head, arrays
+
+
+def _write(f: BinaryIO, head: Dict[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write a message."""
+    files: List[bytes] = []
+    frames = []
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+        files.append(buffer.getvalue())
+        frames.append({"name": name, "bytes": len(files[-1])})
+    f.write(json.dumps({**head, "frames": frames}).encode() + b"\n")
+    for data in files:
+        f.write(data)
+    f.flush()
+
+
+def main(args: Optional[List[str]] = None) -> None:
+    """Serve a class of a file: ``python -m fedsim.serve FILE CLASS [PARAMETERS]``.
+
+    Parameters
+    ----------
+    args : list of str, optional
+        The file, the class in it, and its parameters as a JSON object.
+    """
+    args = sys.argv[1:] if args is None else args
+    if len(args) not in (2, 3):
+        sys.exit("usage: python -m fedsim.serve FILE CLASS [PARAMETERS]")
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the algorithm prints must not be taken for a reply
+    sys.path.insert(0, os.path.dirname(os.path.abspath(args[0])))
+    found: Any = runpy.run_path(args[0], run_name="fedsim_own")
+    for name in args[1].split("."):
+        found = found[name] if isinstance(found, dict) else getattr(found, name)
+    serve(found(**json.loads(args[2] if len(args) == 3 else "{}")), sys.stdin.buffer, replies)

@@ -1,0 +1,54 @@
+"""Algorithms of one's own for the tests, some of which fail."""
+
+import os
+import time
+
+import numpy as np
+
+from fedsim.own import Algorithm, Release
+
+
+class Mean(Algorithm):
+    """The mean of each item's ratings, by sums and counts of bounded norm."""
+
+    rounds, bound, lie, bad, where = 2, 4.0, 1.0, "", "contribute"
+
+    def release(self):
+        return Release(length=2 * self.problem.items, l2=self.bound)
+
+    def start(self):
+        if self.where == "open":
+            self.fail(None)
+        return np.full((self.problem.items, 1), 3.0)
+
+    def contribute(self, users, model):
+        print("printed by the algorithm")
+        out = np.zeros((len(users), 2 * self.problem.items))
+        out[users.row, users.item] = users.rating - 3
+        out[users.row, self.problem.items + users.item] = 1
+        out *= self.lie * self.bound / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-12)
+        return self.fail(out) if self.where == "contribute" else out
+
+    def fail(self, out):
+        if self.bad == "raise":
+            raise RuntimeError("a fault of mine")
+        if self.bad == "crash":
+            os.write(2, b"last words\n")
+            os._exit(7)
+        if self.bad == "hang":
+            time.sleep(60)
+        if self.bad == "nan":
+            out[0, 5] = np.nan
+        if self.bad == "shape":
+            return out[:, 1:]
+        return out
+
+    def absorb(self, sum, model):
+        n = self.problem.items
+        if self.where == "absorb":
+            return model[1:]
+        return (3 + sum[:n] / np.maximum(sum[n:], 1))[:, None]
+
+    def predict(self, users, model):
+        out = np.tile(model.T, (len(users), 1))
+        return self.fail(out) if self.where == "predict" else out

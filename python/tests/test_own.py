@@ -1,0 +1,111 @@
+"""Algorithms of one's own."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from algorithms import Mean
+from conftest import QUICK
+
+import fedsim
+from fedsim.own import Algorithm, Release, Users, command_of
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+
+def test_without_noise_and_losses_it_is_the_sum(ratings: dict, tmp_path: Path) -> None:
+    r = fedsim.run(ratings, Mean(bound=100.0, rounds=1), math.inf, out=tmp_path, rounds=1, dropout=0, **QUICK)
+    test = set(zip(r.split["user"], r.split["item"]))
+    sums: dict = {}
+    for u in {u: None for u in ratings["user"]}:
+        mine = [(j, x - 3) for v, j, x in zip(ratings["user"], ratings["item"], ratings["rating"]) if v == u and (v, j) not in test]
+        norm = 100 / math.sqrt(sum(x * x + 1 for _, x in mine))
+        for j, x in mine:
+            a, b = sums.get(j, (0.0, 0.0))
+            sums[j] = (a + norm * x, b + norm)
+    want = {j: 3 + a / b for j, (a, b) in sums.items()}
+    got = r.model.item_embeddings()[0]
+    assert np.allclose([got[j] for j in want], list(want.values()), atol=0.01)  # fixed point
+    assert r.clipping == {"vectors": 120, "clipped": 0}
+
+
+@pytest.mark.parametrize("how", [{}, {"secagg": "real", "dropout": 0.2}])
+def test_a_lie_changes_nothing(ratings: dict, tmp_path: Path, how: dict) -> None:
+    runs = [fedsim.run(ratings, Mean(lie=lie), 50, out=tmp_path, name=f"x{lie}", **how, **QUICK) for lie in (1.0, 1e6)]
+    honest, lying = runs
+    assert honest.clipping["clipped"] == 0 and lying.clipping["clipped"] == lying.clipping["vectors"] > 200
+    assert honest.epsilon == lying.epsilon <= 50
+    assert np.allclose(honest.model.item_embeddings(), lying.model.item_embeddings(), atol=1e-3)
+
+
+@pytest.mark.parametrize("bad, where, says", [
+    ("raise", "contribute", r"contribute of round 1, for 120 users: RuntimeError: a fault of mine \(.*algorithms.py:\d+: raise"),
+    ("crash", "contribute", r"the program ended: exit status 7; it last wrote:\n(.*\n)*last words"),
+    ("nan", "contribute", "coordinate 5 of row 0 is NaN"),
+    ("shape", "contribute", r"an array of shape \[120 79\]; \(120, 80\) is needed"),
+    ("hang", "contribute", "gave no sign for 1s and was stopped"),
+    ("raise", "open", "open: RuntimeError: a fault of mine"),
+    ("raise", "predict", "predict for 120 users: RuntimeError"),
+    ("nan", "predict", "the prediction of row 0 and item 5 is NaN"),
+    ("crash", "predict", "exit status 7"),
+    ("", "absorb", "a model of 39 x 1; 40 x 1 is needed"),
+])
+def test_failures_are_told(ratings: dict, tmp_path: Path, bad: str, where: str, says: str) -> None:
+    with pytest.raises(fedsim.FedsimError, match=says):
+        fedsim.run(ratings, Mean(bad=bad, where=where), 50, out=tmp_path, external__limit=1 if bad == "hang" else 60, **QUICK)
+    assert not list(tmp_path.glob("external*"))
+
+
+@pytest.mark.parametrize("file, name", [("fedmf", "FedMF"), ("fedavg", "FedAvg"), ("ncf", "NCF")])
+def test_examples_learn_under_real_sums(file: str, name: str, tmp_path: Path) -> None:
+    algorithm = getattr(__import__(file), name)(rounds=3)
+    r = fedsim.run("synthetic:small-200", algorithm, 200, out=tmp_path, secagg="real", dropout=0.1, baselines="quick", progress=False)
+    assert r.epsilon <= 200 and r.summary["secagg"] == "real"
+    assert r.metrics["test_rmse"] < r.baselines["before_cooperation"]
+    assert sum(not line.lstrip().startswith(("#", '"""')) for line in (EXAMPLES / "fedmf.py").read_text().splitlines() if line.strip()) <= 29
+
+
+def test_model_answers_and_needs_the_program(ratings: dict, tmp_path: Path) -> None:
+    r = fedsim.run(ratings, Mean(), 50, out=tmp_path, save_predictions=True, **QUICK)
+    assert len(r.model.recommend("u3", 3)) == 3 and len(r.model.recommend_to({"i1": 5}, 2)) == 2
+    timeless = {k: x for k, x in ratings.items() if k in ("user", "item")}
+    assert np.isfinite(r.model.predict(timeless)).all()
+    with pytest.raises(fedsim.FedsimError, match="FEDSIM_EXTERNAL"):
+        fedsim.load(r.folder).model.recommend("u3")
+
+
+def test_audit_and_plan(ratings: dict) -> None:
+    plan = fedsim.plan(ratings, Mean(), 5, rating_min=1, rating_max=5)
+    assert plan["releases"][0]["l2"] == 4 and plan["releases"][0]["length"] == 80
+    report = fedsim.audit(Mean(rounds=1), 5, runs=500)
+    assert report["bound"] <= report["claimed_epsilon"] <= 5
+
+
+def test_parameters_and_classes() -> None:
+    with pytest.raises(TypeError, match="no parameter 'rnk'"):
+        Mean(rnk=3)
+
+    class Local(Algorithm):
+        pass
+
+    with pytest.raises(ValueError, match="%%writefile"):
+        command_of(Local())
+    words = json.loads(command_of(Mean(bound=2.0))["FEDSIM_EXTERNAL"])
+    assert words[1:3] == ["-m", "fedsim.serve"] and words[-2:] == ["Mean", '{"bound": 2.0}']
+    assert repr(Mean(bound=2.0)) == "Mean(bound=2.0)"
+    with pytest.raises(NotImplementedError, match="no method release"):
+        Local().release()
+
+
+def test_users() -> None:
+    users = Users([0, 2, 2, 3], [1, 3, 0], [5.0, 1.0, 2.0])
+    assert len(users) == 3 and list(users.row) == [0, 0, 2]
+    assert users.dense(4).tolist() == [[0, 5, 0, 1], [0, 0, 0, 0], [2, 0, 0, 0]]
+    assert [list(j) for j, _ in users] == [[1, 3], [], [0]]
+    assert Release(length=3, l2=1.0).non_zero == 0
