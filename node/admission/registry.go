@@ -25,6 +25,8 @@ type Registry struct {
 	federation Federation
 	hash       Hash
 	verified   *Verified  // nil: it verifies everything itself
+	brief      bool       // see KeepKnown
+	shown      *shown     // by a log that was kept so; nil: by no such log
 	line       line       // of enrolments that wait to be written
 	making     sync.Mutex // one parses or encodes a list, for all who want it
 
@@ -70,6 +72,9 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 		}
 		return nil
 	})
+	if r.shown != nil && r.shown.version == r.version { // nothing has changed since
+		r.view = &view{version: r.version, list: r.listing(), digest: r.shown.text}
+	}
 	return sound(r, err)
 }
 
@@ -79,6 +84,8 @@ func (r *Registry) replay(entry []byte) error {
 	switch {
 	case err != nil:
 		return err
+	case kind == kindKnown:
+		return r.replayKnown(entry)
 	case kind == kindEnrolment:
 		e, err := ParseEnrolment(entry)
 		if err == nil {

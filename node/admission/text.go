@@ -17,6 +17,7 @@ const (
 	kindEnrolment   = "fedsim-enrolment-v1"
 	kindRevocations = "fedsim-revocations-v1"
 	kindList        = "fedsim-enrolment-list-v1"
+	kindKnown       = "fedsim-known-v1" // in a client's own log alone
 )
 
 // Encode writes the federation as ParseFederation reads it.

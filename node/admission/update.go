@@ -66,7 +66,7 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 		return nil, err
 	}
 	next := r.state
-	entries, out, err := next.update(l, digest != nil)
+	entries, out, err := next.update(l, digest != nil, r.entries(digest))
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +82,26 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 		r.view = &view{version: next.version, list: l, digest: *digest}
 	}
 	return out, nil
+}
+
+// entries makes the entries of a log for enrolments of a list whose text has a digest; nil: it came without one.
+func (r *Registry) entries(text *Hash) func(fresh []*Enrolment) ([][]byte, error) {
+	if r.brief && text != nil {
+		return func(fresh []*Enrolment) ([][]byte, error) {
+			entry, err := knownOf(fresh, *text)
+			return [][]byte{entry}, err
+		}
+	}
+	return func(fresh []*Enrolment) (out [][]byte, err error) {
+		for _, e := range fresh {
+			entry, err := e.Encode()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, entry)
+		}
+		return out, nil
+	}
 }
 
 // verify says whether a list belongs to this federation and has the newest revocations. It skips
@@ -107,9 +127,9 @@ func (r *Registry) verify(l *List, kept bool) error {
 	return l.Revocations.Follows(r.revocations)
 }
 
-// update takes a verified list, and gives what is new in it as entries of a log. The maps are copies, if they change. A list that
+// update takes a verified list, and gives what is new in it as entries of a log, which encode makes of enrolments. The maps are copies, if they change. A list that
 // is kept is not copied.
-func (s *state) update(l *List, kept bool) (entries [][]byte, out []Enrolment, err error) {
+func (s *state) update(l *List, kept bool, encode func([]*Enrolment) ([][]byte, error)) (entries [][]byte, out []Enrolment, err error) {
 	var fresh []*Enrolment
 	for i := range l.Enrolments {
 		if e := &l.Enrolments[i]; !s.has(e) {
@@ -131,16 +151,18 @@ func (s *state) update(l *List, kept bool) (entries [][]byte, out []Enrolment, e
 		if err := s.admit(e); err != nil {
 			return nil, nil, fmt.Errorf("the enrolment list: %w", err)
 		}
-		text, err := e.Encode()
-		if err != nil {
-			return nil, nil, err
-		}
-		entries = append(entries, text)
 		if !kept {
 			own := *e
 			e = &own
 		}
 		s.enter(e)
+	}
+	if len(fresh) > 0 {
+		texts, err := encode(fresh)
+		if err != nil {
+			return nil, nil, err
+		}
+		entries = append(entries, texts...)
 	}
 	// No party is in twice, so a party that is in and not on the list is one too many.
 	if len(s.places) > len(l.Enrolments) {

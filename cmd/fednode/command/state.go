@@ -167,6 +167,7 @@ func (m *member) open(dir string) error {
 	if m.membership.Enrolment.Ticket.Place.Role != protocol.Client {
 		return nil
 	}
+	m.registry.KeepKnown() // no other party asks a client for its list
 	if m.ledger, err = store.OpenLedger(filepath.Join(dir, ledgerFile), m.identity.Public()); err != nil {
 		return err
 	}
