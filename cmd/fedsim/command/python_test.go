@@ -73,7 +73,11 @@ func TestPythonPage(t *testing.T) {
 	cmd.Dir = dir
 	var errs strings.Builder
 	cmd.Stderr = &errs
-	cmd.Env = append(os.Environ(), "PYTHONUTF8=1")
+	source, err := filepath.Abs("../../../python/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), "PYTHONUTF8=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "FEDSIM=", "PYTHONPATH="+source)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s%s", err, out, &errs)
