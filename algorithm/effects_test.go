@@ -44,8 +44,6 @@ var effects = []struct {
 	{"model.learning-rate=0.01", "device central responses"},
 	{"model.epochs=3", "central"},
 	{"als.passes=3", "als"},
-	{"als.ridge=0.1", "als"},
-	{"als.shrinkage=1", "als"},
 	{"model.fit-steps=20", "device horizontal central objective responses"},
 	{"model.fit-ridge=2", "device horizontal central objective responses"},
 	{"parties=3", "vertical sgld horizontal regression"},
@@ -151,7 +149,6 @@ var effects = []struct {
 	{"gradient.clip=2", "items encoder joint"},
 	{"gradient.radius=2", "items"},
 	{"gradient.rate=0.5", "items"},
-	{"gradient.user-rate=0.2", "joint"},
 	{"cmf.sweeps=2", "dp-cmf"},
 	{"cmf.feature-weight=2", "dp-cmf"},
 }

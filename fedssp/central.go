@@ -27,7 +27,7 @@ func newCentral() *central {
 		Name: "als", Help: "alternating least squares with biases on all ratings in one place, without privacy: the usual method where data may be pooled",
 		Paper: "Zhou, Wilkinson, Schreiber, Pan 2008", Clients: algorithm.Nobody,
 		Units: []dp.Unit{dp.User}, OtherUnit: "als protects nothing", Relation: dp.ZeroOut,
-		Keys:   []*config.Key{algorithm.Rank.Key, centralKeys.passes.Key, centralKeys.ridge.Key, centralKeys.shrink.Key},
+		Keys:   []*config.Key{algorithm.Rank.Key, passesKey.Key},
 		Rounds: func(config.Config) float64 { return 0 },
 		Rank:   func(config.Config) float64 { return alsRank },
 	}}
@@ -37,28 +37,25 @@ func newCentral() *central {
 // synthetic:ml-1m and on MovieLens latest-small (one split each).
 const alsRank = 8
 
-// centralKeys holds the keys of als.
-var centralKeys struct{ passes, ridge, shrink config.NumberKey }
+// Ridges of als. With few ratings the constant one keeps embeddings and biases small.
+const (
+	alsRidge  = 0.05 // of an embedding, for each of its ratings
+	alsShrink = 5    // of an embedding and a bias, whatever the number of ratings
+)
+
+var passesKey config.NumberKey
 
 func declareCentral() {
-	centralKeys.passes = config.DeclareNumber(config.Key{
+	passesKey = config.DeclareNumber(config.Key{
 		Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1),
 		Help: "How often als solves for all users and then for all items.",
-	})
-	centralKeys.ridge = config.DeclareNumber(config.Key{
-		Name: "als.ridge", Kind: config.Real, Default: "0.05", Range: config.AtLeast(0),
-		Help: "Ridge of a user's or an item's embedding, for each of its ratings.",
-	})
-	centralKeys.shrink = config.DeclareNumber(config.Key{
-		Name: "als.shrinkage", Kind: config.Real, Default: "5", Range: config.AtLeast(0),
-		Help: "Constant ridge of embeddings and biases, whatever the number of ratings: with few ratings they stay small.",
 	})
 }
 
 func (a *central) About() *algorithm.About { return &a.about }
 
 func (a *central) Open(s *algorithm.Setup) (algorithm.Instance, error) {
-	return &centralInstance{setup: s, rank: int(algorithm.Rank.Chosen(s.Config)), ridge: centralKeys.ridge.Value(s.Config), shrink: centralKeys.shrink.Value(s.Config)}, nil
+	return &centralInstance{setup: s, rank: int(algorithm.Rank.Chosen(s.Config))}, nil
 }
 
 func (a *central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
@@ -95,12 +92,11 @@ func loadBiased(width int, set *dataset.Set, files algorithm.Files) (*algorithm.
 
 type centralInstance struct {
 	algorithm.OnePlace
-	setup         *algorithm.Setup
-	rank          int
-	ridge, shrink float64 // ridge: for each rating; shrink: a constant
+	setup *algorithm.Setup
+	rank  int
 }
 
-func (x *centralInstance) Epochs() int { return centralKeys.passes.Int(x.setup.Config) }
+func (x *centralInstance) Epochs() int { return passesKey.Int(x.setup.Config) }
 
 func (x *centralInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, nil)}
@@ -109,12 +105,11 @@ func (x *centralInstance) Baselines() []algorithm.Baseline {
 // alternating is a factorization in training. A user's or item's row holds its embedding and, last,
 // its bias.
 type alternating struct {
-	mean          float64
-	ridge, shrink float64
-	users, items  *model.Matrix
-	byUser        *dataset.Rows
-	byItem        *dataset.Rows
-	spaces        sync.Pool
+	mean         float64
+	users, items *model.Matrix
+	byUser       *dataset.Rows
+	byItem       *dataset.Rows
+	spaces       sync.Pool
 }
 
 // alsSpace is the working memory of one worker.
@@ -122,7 +117,7 @@ type alsSpace struct{ rows, a, b []float64 }
 
 func (x *centralInstance) start(train dataset.Ratings) *alternating {
 	f := &alternating{
-		mean: train.Mean(), ridge: x.ridge, shrink: x.shrink, byUser: train.ByUser(),
+		mean: train.Mean(), byUser: train.ByUser(),
 		users: model.NewMatrix(train.Users, x.rank+1), items: model.NewMatrix(train.Items, x.rank+1),
 	}
 	f.byItem = dataset.Ratings{Users: train.Items, Items: train.Users, User: train.Item, Item: train.User, Value: train.Value}.ByUser()
@@ -168,9 +163,9 @@ func (f *alternating) solve(row []float64, others *model.Matrix, ratings *datase
 	}
 	dense.AddOuter(w.a, d, w.rows, d, d)
 	for c := range d {
-		w.a[c*d+c] += f.shrink
+		w.a[c*d+c] += alsShrink
 		if c < d-1 {
-			w.a[c*d+c] += f.ridge * float64(len(at))
+			w.a[c*d+c] += alsRidge * float64(len(at))
 		}
 	}
 	if dense.SolveUpper(w.a, w.b, d) {

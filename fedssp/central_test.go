@@ -24,7 +24,7 @@ func startOfALS(t *testing.T) *alternating {
 		}
 	}
 	s := opened.Experiment(t, "algorithm=als data=synthetic:small rank=3").Setup
-	x := &centralInstance{setup: &s, rank: 3, ridge: 0.1, shrink: 2}
+	x := &centralInstance{setup: &s, rank: 3}
 	return x.start(train)
 }
 
@@ -48,9 +48,9 @@ func (f *alternating) objective() float64 {
 			at, _ := side.ratings.Row(i)
 			row := side.rows.Row(i)
 			for c, x := range row {
-				ridge := f.shrink
+				ridge := float64(alsShrink)
 				if c < len(row)-1 {
-					ridge += f.ridge * float64(len(at))
+					ridge += alsRidge * float64(len(at))
 				}
 				sum += ridge * x * x
 			}

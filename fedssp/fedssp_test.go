@@ -78,14 +78,14 @@ func kinds(items, rank int) map[string]kernel.Params {
 	implicitOne.Gramian = kernel.One
 	cmf := full(items, rank)
 	cmf.Solver, cmf.Features = solver.CMF, someFeatures(items)
-	cmf.CMF = kernel.CMFParams{FeatureWeight: 0.5, FeatureRidge: 1, Unobserved: 0.05, Sweeps: 2}
+	cmf.CMF = kernel.CMFParams{FeatureWeight: 0.5, Unobserved: 0.05, Sweeps: 2}
 	perItem := full(items, rank)
 	perItem.Gramian = kernel.PerItem
 	encoded := full(items, rank)
 	encoded.Solver, encoded.Features = solver.Encoded, someFeatures(items)
-	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Decay: encoder.Linear, Steps: 12, Batch: items/2 + 1, WarmStart: true, Ridge: 1e-3}
+	encoded.Encoder = encoder.Settings{Dense: true, StartNorm: 1, Optimiser: encoder.Adam, Rate: 0.01, Decay: encoder.Linear, Steps: 12, Batch: items/2 + 1, Ridge: 1e-3}
 	ids := encoded
-	ids.Features, ids.Encoder.Dense, ids.Encoder.WarmStart, ids.Resample = nil, false, false, 4
+	ids.Features, ids.Encoder.Dense, ids.Resample = nil, false, 4
 	encodedConvex := encoded
 	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = solver.Convex, kernel.Logistic, kernel.PerItem, 3
 	pooled := full(items, rank)
@@ -112,7 +112,7 @@ func kinds(items, rank int) map[string]kernel.Params {
 	byIDs := descent
 	byIDs.Solver, byIDs.Encoder, byIDs.Resample, byIDs.Budgeting, byIDs.PerUser = solver.EncoderGradient, ids.Encoder, 2, kernel.UniformSample, 4
 	joint := byEncoder
-	joint.Solver, joint.Resample, joint.Descent.UserRate = solver.Joint, 1, 0.5
+	joint.Solver, joint.Resample = solver.Joint, 1
 	jointSample := joint
 	jointSample.Bias, jointSample.UserFeatures, jointSample.Budgeting, jointSample.PerUser, jointSample.Exponent = false, nil, kernel.UniformSample, 4, 0
 	refinedPooled, refinedConvex := normedPooled, tastefulConvex
@@ -312,7 +312,7 @@ func TestValidate(t *testing.T) {
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},
 		{func(p *kernel.Params) { p.Solver, p.CMF.Unobserved = solver.CMF, 1 }, "cmf.unobserved is 1"},
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-weight is 0"},
-		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-ridge is 0"},
+		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-weight is 0"},
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "sweeps is 0"},
 		{func(p *kernel.Params) { p.Features = someFeatures(9) }, "the features are of 9 items; there are 10"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[0].Start[3] = 90 }, "are not rows of 10 items"},

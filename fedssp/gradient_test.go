@@ -219,7 +219,7 @@ func TestUsersOwnStep(t *testing.T) {
 		}
 		at := append(slices.Clone(user.Embedding()), user.Bias())
 		want := slices.Clone(at)
-		floats.AddScaled(want, -p.Descent.UserRate/(float64(len(r.Items))+p.UserRidge), fd.Gradient(nil, objective, at, &fd.Settings{Formula: fd.Central}))
+		floats.AddScaled(want, -1/(float64(len(r.Items))+p.UserRidge), fd.Gradient(nil, objective, at, &fd.Settings{Formula: fd.Central}))
 		contribute(t, user, plan, i)
 		fixture.Near(t, fmt.Sprint("user ", i), append(slices.Clone(user.Embedding()), user.Bias()), want, 1e-6)
 	}
@@ -289,7 +289,6 @@ func TestDescentRefusals(t *testing.T) {
 		{"gradients", "radius is -1", func(p *kernel.Params) { p.Descent.Radius = -1 }},
 		{"gradients", "rate is NaN", func(p *kernel.Params) { p.Descent.Rate = math.NaN() }},
 		{"gradients", "explicit feedback", func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 0.1 }},
-		{"joint", "user-rate is 0", func(p *kernel.Params) { p.Descent.UserRate = 0 }},
 		{"joint", "takes one sum", func(p *kernel.Params) { p.Resample = 2 }},
 		{"gradients of an encoder", "has at most 1073741824", func(p *kernel.Params) { p.Encoder.Dim = 1 << 29 }},
 	} {

@@ -2,6 +2,7 @@ package encoder
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/fedsim/fedsim/dataset"
 )
@@ -93,3 +94,5 @@ func (s sparse) transpose(columns int) sparse {
 	}
 	return t
 }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }

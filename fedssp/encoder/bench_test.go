@@ -64,7 +64,7 @@ func BenchmarkFit(b *testing.B) {
 	for i := range rank {
 		o.gramian[i*rank+i] = 1
 	}
-	s := Settings{Dense: true, IDs: true, StartNorm: 1, Optimiser: Adam, Rate: 1e-3, Decay: Constant, Steps: steps, WarmStart: true}
+	s := Settings{Dense: true, IDs: true, StartNorm: 1, Optimiser: Adam, Rate: 1e-3, Decay: Constant, Steps: steps}
 	e, err := New(f, items, rank, s, 1)
 	if err != nil {
 		b.Fatal(err)

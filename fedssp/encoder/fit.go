@@ -42,22 +42,18 @@ func (p Part) validate(steps int) error {
 }
 
 // Fit takes the gradient steps of a round (Algorithm 5 of the paper, lines 6 to 9). It takes
-// Settings.Steps of them, from the public start or, with a warm start, from the present parameters.
+// Settings.Steps of them, from the present parameters.
 // The round number determines the mini-batches. After [ErrDiverged] θ is back at the public
 // start.
 func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
 	return e.FitPart(o, round, Part{0, 1}, run)
 }
 
-// FitPart takes a part of the steps of a round. Without a warm start only the first part
-// begins at the public start. See [Encoder.Fit].
+// FitPart takes a part of the steps of a round, from where the last one ended. See [Encoder.Fit].
 func (e *Encoder) FitPart(o Objective, round uint64, part Part, run protocol.Runner) error {
 	steps := e.settings.Steps
 	if err := part.validate(steps); err != nil {
 		return err
-	}
-	if part.Index == 0 && !e.settings.WarmStart {
-		e.start()
 	}
 	p := &e.pass
 	p.objective = o

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Optimiser is the rule that updates θ from a gradient.
@@ -15,6 +16,9 @@ const (
 	// SGD is plain gradient descent, without momentum.
 	SGD Optimiser = "sgd"
 )
+
+// Optimisers lists all rules.
+var Optimisers = []Optimiser{Adam, SGD}
 
 // Decay is the schedule by which the learning rate falls over the steps of a round, from
 // Settings.Rate at the first.
@@ -32,10 +36,7 @@ const (
 // lastRate is the fraction of the rate at the last step of a falling schedule.
 const lastRate = 0.1
 
-// maxStartNorm keeps the start, and its loss, finite.
-const maxStartNorm = 1e9
-
-// Settings describes the encoder and its fit.
+// Settings describes the encoder and its fit. Callers keep numbers in their ranges.
 type Settings struct {
 	// Dim is the length of a feature's embedding; 0 means the rank. Without a dense layer these
 	// embeddings are added up, so Dim must be the rank.
@@ -57,15 +58,12 @@ type Settings struct {
 	// Batch is the most items that a step uses; 0 means all of them. An epoch divides the items
 	// into batches whose sizes differ by at most one.
 	Batch int
-	// WarmStart begins a round at the end of the last one, including the moments of the
-	// optimiser. Without it each round begins at the public start.
-	WarmStart bool
 	// Ridge is ρ in ½ρ‖θ‖², which is added to the mean loss of the items. It is not negative, and
 	// applies to the dense layer, too.
 	Ridge float64
 }
 
-// Validate reports everything that is wrong with the settings of an encoder of that rank.
+// Validate reports what does not go with an encoder of that rank. Ranges of numbers stand with the keys of the settings.
 func (s Settings) Validate(rank int) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("encoder: "+format, args...)) }
@@ -78,31 +76,11 @@ func (s Settings) Validate(rank int) error {
 	case !s.Dense && s.Dim != 0 && s.Dim != rank:
 		bad("dim is %d without a dense layer; embeddings that are added up must have the rank, %d", s.Dim, rank)
 	}
-	if !positive(s.StartNorm) || s.StartNorm > maxStartNorm {
-		bad("start norm is %v; it must be above 0 and at most %g", s.StartNorm, float64(maxStartNorm))
-	}
-	if s.Optimiser != Adam && s.Optimiser != SGD {
-		bad("optimiser is %q; it must be %s or %s", s.Optimiser, Adam, SGD)
-	}
-	if !positive(s.Rate) {
-		bad("rate is %v; it must be above 0", s.Rate)
-	}
-	if s.Decay != Constant && s.Decay != Cosine && s.Decay != Linear {
-		bad("decay is %q; it must be %s, %s or %s", s.Decay, Constant, Cosine, Linear)
-	}
-	if s.Steps < 1 {
-		bad("steps is %d; it must be at least 1", s.Steps)
-	}
-	if s.Batch < 0 {
-		bad("batch is %d; it must be at least 1, or 0 for all items", s.Batch)
-	}
-	if !(s.Ridge >= 0) || math.IsInf(s.Ridge, 1) {
-		bad("ridge is %v; it must be 0 or above", s.Ridge)
+	if !slices.Contains(Optimisers, s.Optimiser) {
+		bad("optimiser is %q; it must be one of %v", s.Optimiser, Optimisers)
 	}
 	return errors.Join(errs...)
 }
-
-func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 // rate is the learning rate of a step, counted from 0.
 func (s Settings) rate(step int) float64 {

@@ -160,7 +160,7 @@ func TestStateOfAnother(t *testing.T) {
 		}
 	}
 	faster := s
-	faster.Rate, faster.Steps, faster.Batch, faster.Ridge, faster.WarmStart, faster.Decay = 1, 9, 2, 1, false, Cosine
+	faster.Rate, faster.Steps, faster.Batch, faster.Ridge, faster.Decay = 1, 9, 2, 1, Cosine
 	if fingerprint(films(4), 3, faster, 1) != base {
 		t.Error("another rate has another fingerprint")
 	}

@@ -104,8 +104,6 @@ type CMFParams struct {
 	// FeatureWeight is α, the weight of an entry of S beside the summed weights of an item's
 	// ratings.
 	FeatureWeight float64
-	// FeatureRidge is λ', the ridge on feature embeddings.
-	FeatureRidge float64
 	// Unobserved is the weight of a feature that an item does not have. A feature that it has
 	// weighs 1.
 	Unobserved float64
@@ -129,9 +127,6 @@ type DescentParams struct {
 	Clip float64
 	// Radius is the largest norm of an item, Rate multiplies the steps of items; [solver.Gradient] only.
 	Radius, Rate float64
-	// UserRate is the length of a user's own step, as a fraction of a step against the mean
-	// gradient of its ratings; [solver.Joint] only.
-	UserRate float64
 }
 
 // Encodes reports whether items are the output of an encoder.
@@ -316,6 +311,9 @@ type Solver interface {
 	// user's gradient is clipped as a whole.
 	SecondOrder() bool
 	ByUser() bool
+	// Usual returns the values of auto that the solver chooses itself, with noise or without, with or
+	// without biases before items.
+	Usual(private, biases bool) Usual
 	// Start improves the start of V, which is drawn at random.
 	Start(p *Params, v []float64, draw func() float64)
 	// Open reads the solver's part of a broadcast beside the items. numbers counts the numbers of
@@ -323,6 +321,9 @@ type Solver interface {
 	Open(p *Params, v *Broadcast, take func(n int, dst *[]byte))
 	Numbers(*Params) int
 }
+
+// Usual holds values of auto that differ by solver; 0 leaves a value to the rule of all solvers.
+type Usual struct{ Rounds, UserRidge, ItemPrior float64 }
 
 // Choice holds the items that are trained on, and the others.
 type Choice struct {

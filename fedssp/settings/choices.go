@@ -116,11 +116,11 @@ func (s Settings) popularity() bool {
 	return s.pooled() && s.Items() && s.Biases() && !s.OfSomeItems()
 }
 
-func (s Settings) weights() bool { return Keys.budgeting.Chosen(s.Config) == string(kernel.Weights) }
+func (s Settings) weights() bool { return Keys.Budgeting.Chosen(s.Config) == string(kernel.Weights) }
 
 // counted reports whether item counts are released for weights, samples or the choice of items.
 func (s Settings) counted() bool {
-	return s.choosesByCounts() || Keys.budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts()
+	return s.choosesByCounts() || Keys.Budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts()
 }
 
 // weighsByCounts reports whether private counts weigh ratings. The margin is common to all counts:
@@ -131,7 +131,7 @@ func (s Settings) weighsByCounts() bool {
 }
 
 // global reports whether one scale of weights serves all users.
-func (s Settings) global() bool { return Keys.normalise.Is(s.Config, string(kernel.GlobalNorm)) }
+func (s Settings) global() bool { return Keys.Normalise.Is(s.Config, string(kernel.GlobalNorm)) }
 
 // averaged reports whether the mean of ratings is released.
 func (s Settings) averaged() bool { return !s.Implicit() && Keys.MeanCap.Chosen(s.Config) > 0 }
@@ -166,7 +166,7 @@ func (s Settings) problemOfWeights() string {
 		return "no biases come first, which weights are released with; choose by " + ByCounts
 	case Keys.BiasRounds.Or(s.Config, 1) > 1:
 		return "biases are refined in a second sum; statistics.bias-rounds must be 1"
-	case Keys.budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts():
+	case Keys.Budgeting.Chosen(s.Config) == string(kernel.TailSample) || s.weighsByCounts():
 		return "private counts are released for weights or samples; choose by " + ByCounts
 	default:
 		return ""
@@ -216,7 +216,7 @@ func (s Settings) problemOfPosteriors() string {
 		return "a round's statistics are taken once; statistics.resample must be 1"
 	case !s.Biases():
 		return "biases come first; statistics.bias-first must be yes"
-	case !Keys.budgeting.Is(c, "auto") && !Keys.budgeting.Is(c, string(kernel.Weights)):
+	case !Keys.Budgeting.Is(c, "auto") && !Keys.Budgeting.Is(c, string(kernel.Weights)):
 		return "all ratings take part; statistics.budgeting must be " + string(kernel.Weights)
 	case Keys.SamplingRate.Or(c, 1) < 1:
 		return "all users take part; statistics.sampling-rate must be 1"

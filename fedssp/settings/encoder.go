@@ -13,9 +13,6 @@ import (
 
 // declareEncoder declares the keys of the public encoder of items: see [encoder.Settings].
 func declareEncoder() {
-	plain := func(name, standard string, when condition, words []string, help string) config.TextKey {
-		return config.DeclareText(config.Key{Name: "encoder." + name, Kind: config.Word, Default: standard, Words: words, When: when.When(), Help: help})
-	}
 	Keys.dim = config.DeclareNumber(config.Key{
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
@@ -31,7 +28,7 @@ func declareEncoder() {
 			}
 			return yesIf(!s.nearStart(f))
 		})
-	Keys.startNorm = Number("encoder.start-norm", config.Positive(), encoded, "0.3; 2 where little can be learned; 0.1 of am-dpsgd and dp-sgd-mf", "Typical norm of an item at the start.",
+	Keys.startNorm = Number("encoder.start-norm", config.Above(0, 1e9), encoded, "0.3; 2 where little can be learned; 0.1 of am-dpsgd and dp-sgd-mf", "Typical norm of an item at the start.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
 			if s.byUser() {
 				return 0.1
@@ -39,7 +36,7 @@ func declareEncoder() {
 			return Either(s.nearStart(f), 2, 0.3)
 		}))
 	Keys.Optimiser = config.DeclareText(config.Key{
-		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: []string{exact, string(encoder.Adam), string(encoder.SGD)},
+		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: append([]string{exact}, wordsOf(encoder.Optimisers)...),
 		When: condition(func(s Settings) bool { return s.encodes() || s.pooled() }).When(),
 		Help: "How the encoder is fitted: exact solves for its best parameters.",
 		ChooseWord: func(c config.Config, _ *config.Facts) string {
@@ -61,14 +58,9 @@ func declareEncoder() {
 			}
 			return Either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
 		}))
-	Keys.rateDecay = plain("decay", string(encoder.Cosine), encoded, []string{string(encoder.Constant), string(encoder.Cosine), string(encoder.Linear)}, "How the learning rate falls.")
 	Keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", Always(Settings.encoderSteps))
 	Keys.batch = config.DeclareNumber(config.Key{
 		Name: "encoder.batch", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: inPasses.When(), Help: "Most items of a gradient step; 0 takes all.",
-	})
-	Keys.warmStart = plain("warm-start", yes, inPasses, []string{yes, no}, "Whether a round begins where the last one ended.")
-	Keys.ridge = config.DeclareNumber(config.Key{
-		Name: "encoder.ridge", Kind: config.Real, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Ridge of the encoder's parameters.",
 	})
 }
 
@@ -121,18 +113,28 @@ func pooledNames() []string {
 func EncoderOf(c config.Config) encoder.Settings {
 	return encoder.Settings{
 		Dim: Keys.dim.Int(c), Dense: Keys.dense.Chosen(c) == yes, IDs: Keys.ids.Is(c, yes), StartNorm: Keys.startNorm.Value(c),
-		Optimiser: encoder.Optimiser(Keys.Optimiser.Of(c)), Rate: Keys.rate.Value(c), Decay: encoder.Decay(Keys.rateDecay.Of(c)), Steps: Keys.steps.Int(c),
-		Batch: Keys.batch.Int(c), WarmStart: Keys.warmStart.Is(c, yes), Ridge: Keys.ridge.Value(c),
+		Optimiser: encoder.Optimiser(Keys.Optimiser.Of(c)), Rate: Keys.rate.Value(c), Decay: encoder.Cosine, Steps: Keys.steps.Int(c),
+		Batch: Keys.batch.Int(c),
 	}
 }
 
-// EncoderKeys lists the keys of an encoder, passKeys the keys of an encoder that takes gradient
-// steps on statistics.
+// CheckEncoder checks the settings of an encoder of that rank that takes gradient steps on statistics.
+func CheckEncoder(x encoder.Settings, rank int, e *Problems) {
+	e.Within(Keys.startNorm, x.StartNorm)
+	e.Within(Keys.rate, x.Rate)
+	e.Within(Keys.steps, float64(x.Steps))
+	e.Within(Keys.batch, float64(x.Batch))
+	if err := x.Validate(rank); err != nil {
+		*e = append(*e, err)
+	}
+}
+
+// EncoderKeys lists the keys of every encoder.
 func EncoderKeys() []*config.Key {
-	return []*config.Key{Keys.dim.Key, Keys.dense.Key, Keys.ids.Key, Keys.startNorm.Key, Keys.Optimiser.Key, Keys.rate.Key, Keys.rateDecay.Key, Keys.ridge.Key}
+	return []*config.Key{Keys.dim.Key, Keys.dense.Key, Keys.ids.Key, Keys.startNorm.Key, Keys.Optimiser.Key, Keys.rate.Key}
 }
 
 // PassKeys lists the keys of an encoder that takes gradient steps on statistics.
 func PassKeys() []*config.Key {
-	return []*config.Key{Keys.steps.Key, Keys.batch.Key, Keys.warmStart.Key}
+	return []*config.Key{Keys.steps.Key, Keys.batch.Key}
 }

@@ -6,7 +6,7 @@ import (
 
 // Keys holds the keys of sufficient statistics.
 var Keys struct {
-	Learn, Gramian, budgeting, normalise, BiasFirst, Priors                                                               config.TextKey
+	Learn, Gramian, Budgeting, Normalise, BiasFirst, Priors                                                               config.TextKey
 	Exponent, Headroom, CountMargin, PerUser, CountCap, MeanCap, TopItems                                                 config.NumberKey
 	ItemsFile, ChooseBy, Broadcast                                                                                        config.TextKey
 	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                                config.NumberKey
@@ -14,8 +14,8 @@ var Keys struct {
 	Resample, SamplingRate, StartSpread                                                                                   config.NumberKey
 	ShareCounts, ShareMean, ShareBias, ShareWeightCounts, ShareGramian                                                    config.NumberKey
 
-	dense, ids, Optimiser, rateDecay, warmStart config.TextKey
-	dim, startNorm, rate, steps, batch, ridge   config.NumberKey
+	dense, ids, Optimiser              config.TextKey
+	dim, startNorm, rate, steps, batch config.NumberKey
 }
 
 // condition reports whether a key has an effect with one of these algorithms.

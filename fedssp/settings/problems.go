@@ -2,6 +2,8 @@ package settings
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/fedsim/fedsim/config"
 )
@@ -16,6 +18,13 @@ func (e *Problems) Add(format string, args ...any) { *e = append(*e, fmt.Errorf(
 func (e *Problems) Within(k config.NumberKey, x float64) {
 	if !k.Range.Contains(x) {
 		e.Add("%s is %v; it must be %s", k.Name, x, k.Range)
+	}
+}
+
+// OneOf checks a setting against the words of its key.
+func (e *Problems) OneOf(k config.TextKey, x string) {
+	if !slices.Contains(k.Words, x) {
+		e.Add("%s is %q; it must be one of %s", k.Name, x, strings.Join(k.Words, ", "))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
 // This file holds the values of auto. They were chosen on validation data (docs/results.md): as few
@@ -52,12 +53,23 @@ func (s Settings) Sums() int {
 	return n
 }
 
+// usual returns the values that the solver chooses itself.
+func (s Settings) usual() kernel.Usual {
+	named := s.Solver()
+	for _, x := range s.form().Solvers {
+		if x.String() == named {
+			return x.Usual(s.Private(), s.Biases())
+		}
+	}
+	return kernel.Usual{}
+}
+
 // OuterSteps is T. Noise makes late steps expensive; without noise users and items continue to
 // settle.
 func (s Settings) OuterSteps() float64 {
-	switch {
-	case s.Solver() == NamedJoint:
-		return 50 // of one step each
+	switch own := s.usual(); {
+	case own.Rounds > 0:
+		return own.Rounds
 	case s.Descends():
 		return 10 // of several steps each
 	case s.variational():
@@ -68,8 +80,6 @@ func (s Settings) OuterSteps() float64 {
 		return 12
 	case s.pooled():
 		return 6 // posteriors average the releases of all steps
-	case s.Solver() == NamedCMF && s.Biases():
-		return 4
 	case s.form().Resampled:
 		return 2 // of several sums each
 	default:
@@ -175,12 +185,14 @@ func (s Settings) clipUser() float64 {
 
 // userRidge is λ_u. Without noise λ_u alone keeps users from fitting V by chance.
 func (s Settings) userRidge() float64 {
-	switch {
+	switch own := s.usual(); {
+	case own.UserRidge > 0:
+		return own.UserRidge
 	case s.Descends():
 		return Either(s.Private(), 3, 1)
 	case !s.Private():
 		return 4
-	case s.pooled(), s.Solver() == NamedCMF && s.Biases():
+	case s.pooled():
 		return 2
 	default:
 		return 1
@@ -201,15 +213,13 @@ func (s Settings) rankPenalty() float64 {
 // itemPrior pulls an item to zero with the weight of so many ratings. The discount for noise pulls
 // as well, and biases leave little to learn.
 func (s Settings) itemPrior() float64 {
-	switch {
-	case s.Solver() == NamedGradient:
-		return 10
+	switch own := s.usual(); {
+	case own.ItemPrior > 0:
+		return own.ItemPrior
 	case !s.Private():
 		return 20
 	case !s.Biases():
 		return 5
-	case s.Solver() == NamedCMF:
-		return 10
 	default:
 		return 20
 	}

@@ -7,12 +7,12 @@ import (
 
 // WeighingKeys lists the keys of the division of sensitivity among ratings.
 func WeighingKeys() []*config.Key {
-	return []*config.Key{Keys.budgeting.Key, Keys.Exponent.Key, Keys.normalise.Key, Keys.Headroom.Key, Keys.PerUser.Key}
+	return []*config.Key{Keys.Budgeting.Key, Keys.Exponent.Key, Keys.Normalise.Key, Keys.Headroom.Key, Keys.PerUser.Key}
 }
 
 // declareWeighing declares how sensitivity is divided among ratings.
 func declareWeighing() {
-	Keys.budgeting = word("statistics.budgeting", []string{string(kernel.Weights), string(kernel.UniformSample), string(kernel.TailSample)}, nil,
+	Keys.Budgeting = word("statistics.budgeting", []string{string(kernel.Weights), string(kernel.UniformSample), string(kernel.TailSample)}, nil,
 		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
 		func(s Settings, _ *config.Facts) string {
 			if s.form().Sampled {
@@ -30,7 +30,7 @@ func declareWeighing() {
 			}
 			return Either(s.form().Weighted, 0.1, 0)
 		}))
-	Keys.normalise = config.DeclareText(config.Key{
+	Keys.Normalise = config.DeclareText(config.Key{
 		Name: "statistics.normalise", Kind: config.Word, Default: string(kernel.PerUserNorm), Words: []string{string(kernel.PerUserNorm), string(kernel.GlobalNorm)},
 		When: condition(Settings.weights).When(),
 		Help: "How weights are brought to the bound of a user: by each user's own scale, or by one for all users, with larger weights scaled back (multi-task, (11) and (12)).",
@@ -56,7 +56,7 @@ func (s Settings) perUser() int {
 func (s Settings) Weighing() kernel.WeighingParams {
 	c := s.Config
 	return kernel.WeighingParams{
-		Budgeting: kernel.Budgeting(Keys.budgeting.Of(c)), Exponent: Keys.Exponent.Value(c), Normalise: kernel.Normaliser(Keys.normalise.Of(c)),
+		Budgeting: kernel.Budgeting(Keys.Budgeting.Of(c)), Exponent: Keys.Exponent.Value(c), Normalise: kernel.Normaliser(Keys.Normalise.Of(c)),
 		Headroom: Keys.Headroom.Value(c), PerUser: s.perUser(),
 	}
 }

@@ -25,10 +25,13 @@ func (cmf) String() string { return settings.NamedCMF }
 
 func (x cmf) Keys() []*config.Key {
 	return append(x.closed.keys(), settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key,
-		featureWeightKey.Key, featureRidgeKey.Key, unobservedFeatureKey.Key, sweepsKey.Key)
+		featureWeightKey.Key, unobservedFeatureKey.Key, sweepsKey.Key)
 }
 
-var featureWeightKey, featureRidgeKey, unobservedFeatureKey, sweepsKey config.NumberKey
+// featureRidge is λ', the ridge on a feature's embedding.
+const featureRidge = 0.1
+
+var featureWeightKey, unobservedFeatureKey, sweepsKey config.NumberKey
 
 // init declares the keys of the factorization of features: see [kernel.CMFParams].
 func init() {
@@ -37,17 +40,25 @@ func init() {
 	plain := func(name, standard string, r config.Range, help string) config.NumberKey {
 		return config.DeclareNumber(config.Key{Name: "cmf." + name, Kind: config.Real, Default: standard, Range: r, When: settings.ByCMF.When(), Help: help})
 	}
-	featureRidgeKey = plain("feature-ridge", "0.1", config.Positive(), "Ridge of a feature's embedding.")
 	unobservedFeatureKey = plain("unobserved", "0.1", config.Below(0, 1), "Weight of features that an item does not have.")
 	sweepsKey = config.DeclareNumber(config.Key{
 		Name: "cmf.sweeps", Kind: config.Whole, Default: "5", Range: config.AtLeast(1), When: settings.ByCMF.When(), Help: "How often features and items take turns in a round.",
 	})
 }
+
+// Usual leaves little to learn beside biases under noise.
+func (cmf) Usual(private, biases bool) kernel.Usual {
+	if private && biases {
+		return kernel.Usual{Rounds: 4, UserRidge: 2, ItemPrior: 10}
+	}
+	return kernel.Usual{}
+}
+
 func (cmf) Read(p *kernel.Params, s settings.Settings) {
 	c := s.Config
 	p.CMF = kernel.CMFParams{
-		FeatureWeight: featureWeightKey.Value(c), FeatureRidge: featureRidgeKey.Value(c),
-		Unobserved: unobservedFeatureKey.Value(c), Sweeps: sweepsKey.Int(c),
+		FeatureWeight: featureWeightKey.Value(c),
+		Unobserved:    unobservedFeatureKey.Value(c), Sweeps: sweepsKey.Int(c),
 	}
 }
 
@@ -71,7 +82,6 @@ func checkCMF(c kernel.CMFParams, p *kernel.Params, e *settings.Problems) {
 		}
 	}
 	e.Within(featureWeightKey, c.FeatureWeight)
-	e.Within(featureRidgeKey, c.FeatureRidge)
 	e.Within(unobservedFeatureKey, c.Unobserved)
 	e.Within(sweepsKey, float64(c.Sweeps))
 }
@@ -224,7 +234,7 @@ func (c *Collective) fitFeatures(v []float64, run protocol.Runner) {
 	run.Each(len(c.features), func(k int) {
 		a := append([]float64(nil), all...)
 		for i := range d {
-			a[i*d+i] += c.FeatureRidge
+			a[i*d+i] += featureRidge
 		}
 		f := c.F[k*d : (k+1)*d]
 		c.gather(a, f, c.features[k], v)

@@ -43,12 +43,9 @@ func (convex) Check(p *kernel.Params, e *settings.Problems) {
 	checkClips(p, e, p.Loss == kernel.Squared)
 	checkItems(p, e)
 	checkStart(p, e)
-	switch p.Loss {
-	case kernel.Squared, kernel.Logistic:
-	case kernel.Huber:
+	e.OneOf(settings.LossKey, string(p.Loss))
+	if p.Loss == kernel.Huber {
 		e.Within(settings.LossWidthKey, p.LossWidth)
-	default:
-		e.Add("loss is %q; it must be %s, %s or %s", p.Loss, kernel.Squared, kernel.Huber, kernel.Logistic)
 	}
 }
 

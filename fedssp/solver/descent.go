@@ -46,7 +46,7 @@ func init() {
 // Read makes one schedule of steps for the whole run.
 func (descending) Read(p *kernel.Params, s settings.Settings) {
 	p.Descent.Clip, p.Encoder = clipGradientKey.Value(s.Config), settings.EncoderOf(s.Config)
-	p.Encoder.Steps, p.Encoder.WarmStart = p.Rounds*p.Resample, true
+	p.Encoder.Steps = p.Rounds * p.Resample
 }
 
 func (descending) Encodes(*kernel.Params) bool    { return true }

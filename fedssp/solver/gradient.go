@@ -44,6 +44,8 @@ func init() {
 	itemRateKey = settings.Number("gradient.rate", config.Positive(), func(s settings.Settings) bool { return s.Solver() == settings.NamedGradient }, "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", settings.Value(2))
 }
 
+func (gradient) Usual(_, _ bool) kernel.Usual { return kernel.Usual{ItemPrior: 10} }
+
 func (x gradient) Read(p *kernel.Params, s settings.Settings) {
 	x.descending.Read(p, s)
 	p.Descent.Radius, p.Descent.Rate = radiusKey.Value(s.Config), itemRateKey.Value(s.Config)

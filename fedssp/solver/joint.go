@@ -21,27 +21,11 @@ type joint struct{ encoderGradient }
 func (joint) String() string { return settings.NamedJoint }
 
 func (joint) Keys() []*config.Key {
-	return append(settings.EncoderKeys(), clipGradientKey.Key, userRateKey.Key)
+	return append(settings.EncoderKeys(), clipGradientKey.Key)
 }
 
-var userRateKey config.NumberKey
-
-func init() {
-	userRateKey = settings.Number("gradient.user-rate", config.Positive(), func(s settings.Settings) bool { return s.Solver() == settings.NamedJoint }, "1",
-		"Learning rate of a user's own embedding, on the mean of its ratings.", settings.Value(1))
-}
-
-func (x joint) Read(p *kernel.Params, s settings.Settings) {
-	x.descending.Read(p, s)
-	p.Descent.UserRate = userRateKey.Value(s.Config)
-}
-
-func (x joint) Check(p *kernel.Params, e *settings.Problems) {
-	x.encoderGradient.Check(p, e)
-	if p.Rounds > 0 {
-		e.Within(userRateKey, p.Descent.UserRate)
-	}
-}
+// Usual is 50 rounds, of one step each.
+func (joint) Usual(_, _ bool) kernel.Usual { return kernel.Usual{Rounds: 50} }
 
 func (joint) AgainstSums(*kernel.Params) string {
 	return fmt.Sprintf("solver %s takes one sum in a round", Joint)
@@ -89,7 +73,7 @@ func step(w *user.Workspace, p *kernel.Params) {
 		row := w.Rows[k*w.Width : (k+1)*w.Width]
 		dense.Axpy(slope, w.Offset[k]+dense.Dot(w.Beta, row)-y, row)
 	}
-	dense.Axpy(w.Beta, -p.Descent.UserRate/(float64(len(w.Value))+p.UserRidge), slope)
+	dense.Axpy(w.Beta, -1/(float64(len(w.Value))+p.UserRidge), slope)
 	for _, x := range w.Beta {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			clear(w.Beta)

@@ -53,6 +53,7 @@ func (plainSolver) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Set
 	return p.Features, p.Encoder
 }
 func (plainSolver) Read(*kernel.Params, settings.Settings)                   {}
+func (plainSolver) Usual(_, _ bool) kernel.Usual                             { return kernel.Usual{} }
 func (plainSolver) Learns() bool                                             { return false }
 func (plainSolver) Logistic(*kernel.Params) bool                             { return false }
 func (plainSolver) ByUser() bool                                             { return false }
@@ -165,8 +166,8 @@ func checkStart(p *kernel.Params, e *settings.Problems) {
 	}
 	if !p.Encodes() {
 		e.Within(settings.Keys.StartSpread, p.StartSpread)
-	} else if err := p.Encoder.Validate(p.Rank); err != nil {
-		*e = append(*e, err)
+	} else {
+		settings.CheckEncoder(p.Encoder, p.Rank, e)
 	}
 }
 

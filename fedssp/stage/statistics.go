@@ -45,8 +45,8 @@ func (Statistics) check(p *kernel.Params, e *settings.Problems) {
 	if p.Feedback == kernel.Implicit {
 		e.Within(settings.Keys.Unobserved, p.Unobserved)
 	}
-	if p.Gramian != kernel.PerItem && p.Gramian != kernel.One && p.Solver.SecondOrder() {
-		e.Add("gramian is %q; it must be %s or %s", p.Gramian, kernel.PerItem, kernel.One)
+	if p.Solver.SecondOrder() {
+		e.OneOf(settings.Keys.Gramian, string(p.Gramian))
 	}
 	e.AtLeast("rounds", p.Rounds, 0)
 	if p.Rounds == 0 && !p.Bias && !p.OnlyPopularity() {

@@ -134,16 +134,15 @@ func checkBudgeting(p *kernel.Params, e *settings.Problems) {
 	switch p.Budgeting {
 	case kernel.Weights:
 		e.Within(settings.Keys.Exponent, p.Exponent)
-		switch p.Normalise {
-		case kernel.PerUserNorm, "":
-		case kernel.GlobalNorm:
+		if p.Normalise != "" {
+			e.OneOf(settings.Keys.Normalise, string(p.Normalise))
+		}
+		if p.Normalise == kernel.GlobalNorm {
 			e.Within(settings.Keys.Headroom, p.Headroom)
-		default:
-			e.Add("normalise is %q; it must be %s or %s", p.Normalise, kernel.PerUserNorm, kernel.GlobalNorm)
 		}
 	case kernel.UniformSample, kernel.TailSample:
 		e.Within(settings.Keys.PerUser, float64(p.PerUser))
 	default:
-		e.Add("budgeting is %q; it must be %s, %s or %s", p.Budgeting, kernel.Weights, kernel.UniformSample, kernel.TailSample)
+		e.OneOf(settings.Keys.Budgeting, string(p.Budgeting))
 	}
 }
