@@ -465,11 +465,21 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 		if !there {
 			continue
 		}
-		if err := c.queue.Add(c.rest(e.Message.Kind(), pieces)...); err != nil {
+		if err := c.add(e.Message.Kind(), pieces); err != nil {
 			a.cfg.Log.Warn().Err(err).Stringer("party", e.To).Msg("let go")
 			c.close()
 		}
 	}
+}
+
+// add queues a message. A new plan, and the end, make useless what waits for a client: it is of earlier rounds.
+// A relay has messages of many clients. The caller holds the aggregator's mu.
+func (c *conn) add(kind protocol.Kind, pieces [][]byte) error {
+	pieces = c.rest(kind, pieces)
+	if c.place.Role == protocol.Client && (kind == protocol.KindAnnounce || kind == protocol.KindFinal) {
+		return c.queue.Replace(pieces...)
+	}
+	return c.queue.Add(pieces...)
 }
 
 // rest returns the frames of a message that a peer lacks. They are all frames, except of the first broadcast after

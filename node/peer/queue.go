@@ -17,16 +17,22 @@ var errSlow = errors.New("node: the peer does not take what it is sent")
 // bounded in bytes: a peer that falls behind further is disconnected.
 type Queue struct {
 	mu      sync.Mutex
-	waiting [][]byte
+	waiting []piece
 	bytes   int
 	most    int
 	last    bool          // nothing is added any more
 	Keeps   bool          // taken: for rewind
-	taken   []byte        // the last piece that was taken, if Keeps
+	taken   *piece        // the last piece that was taken, if Keeps
 	more    chan struct{} // has a token when there is something to do
 	// Moves reports that a long message begins to be written, and its progress. until is when the last byte
 	// should have arrived, at the speed of earlier bytes. nil: not called.
 	Moves func(begins bool, until time.Time)
+}
+
+// piece is a part of a message, or all of it.
+type piece struct {
+	bytes []byte
+	first bool // it begins the message
 }
 
 // NewQueue makes a queue of at most so many bytes, and one message of any size.
@@ -44,9 +50,29 @@ func (q *Queue) Add(pieces ...[]byte) error {
 	if len(q.waiting) > 0 && q.bytes+n > q.most {
 		return errSlow
 	}
-	q.waiting, q.bytes = append(q.waiting, pieces...), q.bytes+n
+	for i, b := range pieces {
+		q.waiting = append(q.waiting, piece{b, i == 0})
+	}
+	q.bytes += n
 	q.wake()
 	return nil
+}
+
+// Replace is Add of a message that makes all messages before it useless. They are taken out, except a message
+// that is partly written: a slow peer is not sent one stale message after the other.
+func (q *Queue) Replace(pieces ...[]byte) error {
+	q.mu.Lock()
+	for i, p := range q.waiting {
+		if p.first {
+			for _, old := range q.waiting[i:] {
+				q.bytes -= len(old.bytes)
+			}
+			q.waiting = q.waiting[:i]
+			break
+		}
+	}
+	q.mu.Unlock()
+	return q.Add(pieces...)
 }
 
 // End lets the other side know, behind what waits, that nothing follows.
@@ -77,18 +103,18 @@ func (q *Queue) ended() bool {
 	return q.last
 }
 
-func (q *Queue) next() []byte {
+func (q *Queue) next() *piece {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
 		return nil
 	}
-	b := q.waiting[0]
-	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(b)
+	p := &q.waiting[0]
+	q.waiting, q.bytes = q.waiting[1:], q.bytes-len(p.bytes)
 	if q.Keeps {
-		q.taken = b
+		q.taken = p
 	}
-	return b
+	return p
 }
 
 // Rewind puts back what was written last: the stream has broken, and it may not have
@@ -97,7 +123,7 @@ func (q *Queue) Rewind() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.taken != nil {
-		q.waiting, q.bytes = append([][]byte{q.taken}, q.waiting...), q.bytes+len(q.taken)
+		q.waiting, q.bytes = append([]piece{*q.taken}, q.waiting...), q.bytes+len(q.taken.bytes)
 		q.taken = nil
 		q.wake()
 	}
@@ -105,13 +131,13 @@ func (q *Queue) Rewind() {
 
 // unread puts back what could not be written whole, for a stream that comes after this one. A queue that keeps
 // what it wrote last is rewound instead.
-func (q *Queue) unread(b []byte) {
+func (q *Queue) unread(p *piece) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.Keeps {
 		return
 	}
-	q.waiting, q.bytes = append([][]byte{b}, q.waiting...), q.bytes+len(b)
+	q.waiting, q.bytes = append([]piece{*p}, q.waiting...), q.bytes+len(p.bytes)
 	q.wake()
 }
 
@@ -142,23 +168,23 @@ func (q *Queue) Write(s network.Stream, done <-chan struct{}) error {
 
 // flush writes what waits, with one deadline for all of it, which what moves puts off.
 func (q *Queue) flush(s network.Stream) error {
-	b := q.next()
-	if b == nil {
+	p := q.next()
+	if p == nil {
 		return nil
 	}
 	if err := s.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
-		q.unread(b)
+		q.unread(p)
 		return err
 	}
-	long := q.Moves != nil && q.length()+len(b) >= protocol.LongMessage
+	long := q.Moves != nil && q.length()+len(p.bytes) >= protocol.LongMessage
 	began, written := time.Now(), 0
 	if long {
 		q.Moves(true, time.Time{})
 	}
-	for ; b != nil; b = q.next() {
-		n, err := s.Write(b)
+	for ; p != nil; p = q.next() {
+		n, err := s.Write(p.bytes)
 		if written += n; err != nil {
-			q.unread(b)
+			q.unread(p)
 			return err
 		}
 	}

@@ -55,3 +55,24 @@ func TestWhatIsHalfWrittenIsWrittenAgain(t *testing.T) {
 		}
 	}
 }
+
+// A message that makes the messages before it useless takes their place. A message that is partly written stays whole.
+func TestStaleMessagesAreNotSent(t *testing.T) {
+	for taken, want := range []string{"new", "bcdnew", "new", "fnew", "new"} {
+		q := NewQueue(QueueSize)
+		if err := errors.Join(q.Add([]byte("a"), []byte("bcd")), q.Add([]byte("e"), []byte("f")), q.Add([]byte("g"))); err != nil {
+			t.Fatal(err)
+		}
+		for range taken {
+			q.next()
+		}
+		if err := q.Replace([]byte("n"), []byte("ew")); err != nil {
+			t.Fatal(err)
+		}
+		q.End()
+		s := &brittle{left: 100}
+		if err := q.Write(s, nil); err != nil || string(s.got) != want || q.bytes != 0 {
+			t.Errorf("after %d pieces the peer gets %q, want %q; %d bytes are thought to wait, %v", taken, s.got, want, q.bytes, err)
+		}
+	}
+}
