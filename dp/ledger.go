@@ -17,7 +17,7 @@ type Record struct {
 }
 
 // Protection says what a charge protects: one unit, and how data sets differ in it. The zero value
-// is unknown: records of version 0.1 do not contain it.
+// is unknown, as in ledgers that no record is kept of; it adds up with itself only.
 type Protection struct {
 	Unit     Unit     `json:"unit,omitempty"`
 	Relation Relation `json:"relation,omitempty"`
@@ -40,12 +40,6 @@ func (p Protection) Validate() error {
 // String formats the protection for messages.
 func (p Protection) String() string {
 	return fmt.Sprintf("unit=%s, relation=%s", cmp.Or(p.Unit, "unknown"), cmp.Or(p.Relation, "unknown"))
-}
-
-// adds reports whether the costs of two charges can be added up. An unknown relation counts as the
-// other charge's relation, because the unit vouches for it. An unknown unit adds to nothing.
-func (p Protection) adds(q Protection) bool {
-	return p.Unit == q.Unit && (p.Relation == q.Relation || p.Relation == "" || q.Relation == "")
 }
 
 // ErrMixed is wrapped by the error for charges of different units or relations in one ledger. An ε
@@ -173,11 +167,8 @@ func (l *Ledger) Protect(p Protection) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if len(l.charged) > 0 && !l.protects.adds(p) {
+	if len(l.charged) > 0 && p != l.protects {
 		return fmt.Errorf("%w: earlier charges have %s, this charge has %s", ErrMixed, l.protects, p)
-	}
-	if len(l.charged) > 0 && p.Relation == "" {
-		p.Relation = l.protects.Relation
 	}
 	l.account = l.meter.share(&account{spent: l.spent, charged: l.charged, sessions: l.sessions, protects: p})
 	return nil

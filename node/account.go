@@ -71,7 +71,7 @@ func of(session protocol.SessionID, records []dp.Record) (own, others []dp.Recor
 func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
 	l, err := dp.RestoreLedger(*j.Limit, costs, others)
 	if err != nil {
-		return fmt.Errorf("node: the ledger: %w", earlier(err))
+		return fmt.Errorf("node: the ledger: %w", err)
 	}
 	var whole []dp.Event
 	for k, plan := range j.Terms.Plans() {
@@ -96,19 +96,11 @@ func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
 func (j *Job) restore(b dp.Budget, durable *store.Ledger, costs *dp.Cache, records []dp.Record) (*dp.Ledger, error) {
 	l, err := dp.RestoreLedger(b, costs, records)
 	if err != nil {
-		return nil, fmt.Errorf("node: the ledger: %w", earlier(err))
+		return nil, fmt.Errorf("node: the ledger: %w", err)
 	}
 	if err = l.Protect(j.Protects); err != nil {
-		return nil, fmt.Errorf("node: the ledger and the session: %w", earlier(err))
+		return nil, fmt.Errorf("node: the ledger and the session: %w", err)
 	}
 	durable.Protect(j.Protects)
 	return l, nil
-}
-
-// earlier adds what an owner can do about charges that do not say what they protect.
-func earlier(err error) error {
-	if errors.Is(err, dp.ErrMixed) {
-		return fmt.Errorf("%w; charges of version 0.1 are of an unknown unit until their owner states it (--earlier-unit); for another unit it takes another --state, by another invitation", err)
-	}
-	return err
 }

@@ -96,13 +96,12 @@ func (l *tripwire) Append(entries ...[]byte) error {
 	}
 	for _, text := range entries {
 		var e struct {
-			Charged bool   `json:"charged"`
-			Round   uint64 `json:"round"`
+			Round uint64 `json:"round"`
 		}
 		if err := json.Unmarshal(text, &e); err != nil {
 			return err
 		}
-		if e.Charged && e.Round == l.round {
+		if e.Round == l.round {
 			l.trip()
 		}
 	}

@@ -31,7 +31,7 @@ type Run struct {
 	// Privacy is the run's statement of privacy.
 	Privacy dp.Statement
 
-	said map[string]string // requested settings; nil for a run of the version before
+	said map[string]string // requested settings
 }
 
 // Runs are finished runs in the order of their paths.
@@ -282,10 +282,9 @@ func (runs Runs) Differing() (asked, derived []*config.Key) {
 	return asked, derived
 }
 
-// asked returns the requested value. A run of a version that did not note requests counts as having
-// requested all values. Settings of each machine are not noted.
+// asked returns the requested value. Settings of each machine are not noted.
 func (r *Run) asked(k *config.Key) string {
-	if r.said == nil || k == algorithm.Data.Key {
+	if k == algorithm.Data.Key {
 		return r.Setting(k)
 	}
 	return r.said[k.Name]

@@ -20,8 +20,6 @@ type Account struct {
 	Delta       float64  `json:"delta,omitempty"`
 	Left        *float64 `json:"epsilon_left"` // of what the owner allows; nil as Spent is, and where that is infinite
 	Unaccounted string   `json:"unaccounted,omitempty"`
-	// Limitless is set if no consent says what the owner allows, and so nothing says what is left.
-	Limitless bool `json:"max_epsilon_unknown,omitempty"`
 }
 
 // SessionAccount is a session that the client has agreed to.
@@ -50,8 +48,7 @@ func (l *Ledger) Account(place string, consents []Consent, most float64) (*Accou
 		s.Spent = s.cost(records)
 		a.Sessions = append(a.Sessions, s)
 	}
-	a.add(records, most)
-	return a, nil
+	return a, a.add(records, most)
 }
 
 // charges are Records, and counts, by session in hex, the rounds that were charged.
@@ -81,25 +78,25 @@ func (s *SessionAccount) cost(records []dp.Record) *float64 {
 }
 
 // add adds all sessions up.
-func (a *Account) add(records []dp.Record, most float64) {
+func (a *Account) add(records []dp.Record, most float64) error {
 	if a.Unaccounted != "" || len(a.Sessions) == 0 {
-		return
+		return nil
 	}
-	last := a.Sessions[len(a.Sessions)-1].Privacy
-	if a.Spent = cost(last, records); a.Spent == nil {
-		return
+	last := &a.Sessions[len(a.Sessions)-1]
+	if a.Spent = cost(last.Privacy, records); a.Spent == nil {
+		return nil
 	}
-	a.Delta = last.Delta
+	a.Delta = last.Privacy.Delta
 	if math.IsNaN(most) {
 		var err error
-		if most, err = strconv.ParseFloat(a.Sessions[len(a.Sessions)-1].MaxEpsilon, 64); err != nil {
-			a.Limitless = true
-			return
+		if most, err = strconv.ParseFloat(last.MaxEpsilon, 64); err != nil {
+			return fmt.Errorf("store: the consent to session %s has max_epsilon %q, which is no number", last.Session, last.MaxEpsilon)
 		}
 	}
 	if left := max(0, most-*a.Spent); !math.IsInf(left, 1) {
 		a.Left = &left
 	}
+	return nil
 }
 
 // cost is the epsilon of charges at the delta and by the accountant of a statement; nil
@@ -133,9 +130,7 @@ func (a *Account) InAll() string {
 		return "no session yet"
 	}
 	left := "any"
-	if a.Limitless {
-		left = "unknown, since its sessions are of an earlier version; state it with --max-epsilon"
-	} else if a.Left != nil { // rounded down
+	if a.Left != nil { // rounded down
 		left = strconv.FormatFloat(math.Floor(*a.Left*100)/100, 'f', -1, 64)
 	}
 	return fmt.Sprintf("epsilon %s at delta %v; left of --max-epsilon: %s", RoundedUp(a.Spent), a.Delta, left)

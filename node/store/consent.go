@@ -39,8 +39,8 @@ type Consent struct {
 	// takes part, and so sees the client's own share of the noise alone. It is left out where lies
 	// do not help: in active mode, and where parties noise their own training.
 	EpsilonToLiar float64 `json:"epsilon_to_lying_aggregator,omitempty"`
-	// MaxEpsilon is the owner's --max-epsilon in this session, a number or inf; empty in files of earlier versions.
-	MaxEpsilon string `json:"max_epsilon,omitempty"`
+	// MaxEpsilon is the owner's --max-epsilon in this session, a number or inf.
+	MaxEpsilon string `json:"max_epsilon"`
 }
 
 // consents is the folder of them in a client's state: a file for each session.

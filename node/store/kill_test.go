@@ -33,6 +33,7 @@ var children = map[string]func(path string) error{
 		if err != nil {
 			return err
 		}
+		l.Protect(perUser)
 		for i := l.Last(one) + 1; ; i++ {
 			if err := l.Persist(charged(one, i)); err != nil {
 				return err

@@ -28,15 +28,13 @@ type Ledger struct {
 	mu       sync.Mutex
 	log      Log
 	sessions map[protocol.SessionID]progress
-	protects dp.Protection // what is charged from now on is about
-	earlier  dp.Unit       // what the owner says that charges are about which do not say it themselves
+	protects dp.Protection // of the charges to come
 }
 
-// progress is the latest round of a session that was recorded in any way, and
-// the latest that was charged.
+// progress counts the charges of a session.
 type progress struct {
-	last, charged uint64
-	charges       int // how many were charged
+	last    uint64 // the latest round that was charged
+	charges int
 }
 
 // ledgerKind is the log of a ledger, which belongs to an identity.
@@ -65,33 +63,21 @@ func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
 	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
-	if err := l.each(func(e *ledgerEntry) error { return l.advance(l.sessions, e) }); err != nil {
+	if err := l.each(func(r *dp.Record) error { return l.advance(l.sessions, r) }); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// ledgerEntry is a record as the log holds it, without events for a round that
-// was taken up only.
-type ledgerEntry struct {
-	// Version is 2 where the entry says what it protects; entries without it are of version 0.1.
-	Version int  `json:"version,omitempty"`
-	Charged bool `json:"charged"`
-	dp.Record
-}
-
 // each hands over all entries in order.
-func (l *Ledger) each(f func(*ledgerEntry) error) error {
+func (l *Ledger) each(f func(*dp.Record) error) error {
 	n := 0
 	return l.log.Entries(func(text []byte) error {
 		n++
-		e := new(ledgerEntry)
-		err := json.Unmarshal(text, e)
+		r := new(dp.Record)
+		err := json.Unmarshal(text, r)
 		if err == nil {
-			err = e.validate()
-		}
-		if err == nil {
-			err = f(e)
+			err = f(r)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: entry %d of the ledger: %w", ErrCorrupt, n, err)
@@ -100,66 +86,48 @@ func (l *Ledger) each(f func(*ledgerEntry) error) error {
 	})
 }
 
-// protectingVersion is the version of entries that say what they protect.
-const protectingVersion = 2
-
-func (e *ledgerEntry) validate() error {
-	switch e.Version {
-	case 0:
-		if e.Protection != (dp.Protection{}) {
-			return fmt.Errorf("it says what it protects (%s), and is of a version that does not", e.Protection)
+// check refuses a record that says nothing of what it protects, or that says it of a sum without noise.
+func check(r *dp.Record) error {
+	if len(r.Events) == 0 {
+		if r.Protection != (dp.Protection{}) {
+			return fmt.Errorf("round %d of session %x has no events, and protects %s", r.Round, r.Session[:], r.Protection)
 		}
 		return nil
-	case protectingVersion:
-		if e.Unit == "" || e.Relation == "" {
-			return fmt.Errorf("it is to say what it protects, and says %s", e.Protection)
-		}
-		return e.Protection.Validate()
-	default:
-		return fmt.Errorf("%w: the entry is of version %d; this program reads up to %d", ErrFormat, e.Version, protectingVersion)
 	}
+	if r.Unit == "" || r.Relation == "" {
+		return fmt.Errorf("round %d of session %x does not say what it protects: %s", r.Round, r.Session[:], r.Protection)
+	}
+	return r.Protection.Validate()
 }
 
-// Protect says what the charges to come are about, which stands in each of their records: see
-// [dp.Ledger.Protect], which refuses mixtures.
+// Protect sets what the charges to come protect. Each record contains it, and [dp.Ledger.Protect] refuses
+// mixtures. Charges with events are refused before the first Protect.
 func (l *Ledger) Protect(p dp.Protection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.protects = p
 }
 
-// Earlier takes an owner's word for what the charges of version 0.1 are about, which do
-// not say it themselves: without it nothing can be charged beside them.
-func (l *Ledger) Earlier(u dp.Unit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.earlier = u
-}
-
-// advance takes an entry up into what is known of its session, or says why it
-// cannot be the next.
-func (l *Ledger) advance(sessions map[protocol.SessionID]progress, e *ledgerEntry) error {
-	p, known := sessions[e.Session]
+// advance adds a record to what is known of its session. It returns ErrOrder if the round is not later than the session's last.
+func (l *Ledger) advance(sessions map[protocol.SessionID]progress, r *dp.Record) error {
+	p, known := sessions[r.Session]
 	if !known {
-		p = l.sessions[e.Session]
+		p = l.sessions[r.Session]
 	}
-	// Only the latest accepted round, or a later one, can be charged.
-	if e.Round < p.last || e.Round == p.last && (!e.Charged || e.Round == p.charged) {
-		return fmt.Errorf("%w: round %d, after %d (charged: %d) in session %x", ErrOrder, e.Round, p.last, p.charged, e.Session[:])
+	if r.Round <= p.last {
+		return fmt.Errorf("%w: round %d, after %d, in session %x", ErrOrder, r.Round, p.last, r.Session[:])
 	}
-	if !e.Charged && len(e.Events) > 0 {
-		return fmt.Errorf("round %d of session %x was not charged, and has %d events", e.Round, e.Session[:], len(e.Events))
+	p.last = r.Round
+	p.charges++
+	if err := check(r); err != nil {
+		return err
 	}
-	if p.last = e.Round; e.Charged {
-		p.charged = e.Round
-		p.charges++
-	}
-	for i, event := range e.Events {
+	for i, event := range r.Events {
 		if err := event.Validate(); err != nil {
-			return fmt.Errorf("round %d of session %x, event %d: %w", e.Round, e.Session[:], i, err)
+			return fmt.Errorf("round %d of session %x, event %d: %w", r.Round, r.Session[:], i, err)
 		}
 	}
-	sessions[e.Session] = p
+	sessions[r.Session] = p
 	return nil
 }
 
@@ -173,15 +141,13 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 	next := make(map[protocol.SessionID]progress)
 	var texts [][]byte
 	for _, r := range records {
-		e := new(ledgerEntry)
-		switch r := r.(type) {
-		case protocol.Charged:
-			e.Charged, e.Session, e.Round, e.Events = true, r.Session, r.Round, r.Events
-			if len(r.Events) > 0 && l.protects != (dp.Protection{}) {
-				e.Version, e.Protection = protectingVersion, l.protects
-			}
-		default:
+		charge, ok := r.(protocol.Charged)
+		if !ok {
 			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
+		}
+		e := &dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}
+		if len(e.Events) > 0 {
+			e.Protection = l.protects
 		}
 		if err := l.advance(next, e); err != nil {
 			return err
@@ -201,8 +167,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 	return nil
 }
 
-// Last is the latest round of the session that was recorded, as taken up or charged;
-// 0 if none was. A restarted client takes part in later ones only.
+// Last is the latest round of the session that was charged; 0 if none was. A restarted client takes part in later ones only.
 func (l *Ledger) Last(session protocol.SessionID) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,15 +204,12 @@ func (l *Ledger) Records() ([]dp.Record, error) {
 func (l *Ledger) records() ([]dp.Record, error) {
 	var records []dp.Record
 	var unprotected error
-	err := l.each(func(e *ledgerEntry) error {
+	err := l.each(func(r *dp.Record) error {
 		switch {
-		case len(e.Events) > 0:
-			if e.Unit == "" {
-				e.Unit = l.earlier
-			}
-			records = append(records, e.Record)
-		case e.Charged && unprotected == nil:
-			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, e.Round, e.Session[:])
+		case len(r.Events) > 0:
+			records = append(records, *r)
+		case unprotected == nil:
+			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, r.Round, r.Session[:])
 		}
 		return nil
 	})

@@ -1,9 +1,7 @@
 package store_test
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -19,15 +17,8 @@ import (
 
 var one, two = protocol.SessionID{1}, protocol.SessionID{2}
 
-// entered adds an entry as clients wrote when they took a round up, before they did so with the charge alone.
-func entered(t *testing.T, log store.Log, s protocol.SessionID, i uint64) {
-	t.Helper()
-	id, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	add(t, log, fmt.Sprintf(`{"charged":false,"session":%s,"round":%d,"events":null}`, id, i))
-}
+// perUser is the protection of the charges in these tests.
+var perUser = dp.Protection{Unit: dp.User, Relation: dp.ZeroOut}
 
 // events is the cost of a round: numbers without a short decimal form, which must come back to the
 // last bit.
@@ -45,6 +36,7 @@ func ledger(t testing.TB, log store.Log) *store.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Protect(perUser)
 	return l
 }
 
@@ -73,14 +65,17 @@ func TestLedger(t *testing.T) {
 			persist(t, l, charged(one, 1))
 			persist(t, l, charged(two, 7))
 			persist(t, l, charged(one, 5))
-			entered(t, log, two, math.MaxUint64)
 			l = ledger(t, log)
-			want := []dp.Record{{Session: one, Round: 1, Events: events()}, {Session: two, Round: 7, Events: events()}, {Session: one, Round: 5, Events: events()}}
+			want := []dp.Record{
+				{Session: one, Round: 1, Events: events(), Protection: perUser},
+				{Session: two, Round: 7, Events: events(), Protection: perUser},
+				{Session: one, Round: 5, Events: events(), Protection: perUser},
+			}
 			for range 2 { // before and after a restart
 				if got := records(t, l); !reflect.DeepEqual(got, want) {
 					t.Errorf("the records are %+v, want %+v", got, want)
 				}
-				for s, last := range map[protocol.SessionID]uint64{one: 5, two: math.MaxUint64, {3}: 0} {
+				for s, last := range map[protocol.SessionID]uint64{one: 5, two: 7, {3}: 0} {
 					if got := l.Last(s); got != last {
 						t.Errorf("the last round of session %x is %d, want %d", s, got, last)
 					}
@@ -92,14 +87,13 @@ func TestLedger(t *testing.T) {
 }
 
 // A sum without noise shows what no budget covers: who took part in one has nothing
-// left for a session with noise. That a round was taken up shows nothing.
+// left for a session with noise.
 func TestRecordsOfSumsWithoutNoise(t *testing.T) {
 	for name, make := range logs {
 		t.Run(name, func(t *testing.T) {
 			log := make(t)
 			l := ledger(t, log)
 			persist(t, l, charged(one, 1))
-			entered(t, log, two, 8)
 			l = ledger(t, log)
 			if got := records(t, l); len(got) != 1 {
 				t.Fatalf("the records are %+v; want that of one charge", got)
@@ -127,14 +121,13 @@ func TestLedgersDoNotGoBack(t *testing.T) {
 			log := make(t)
 			l := ledger(t, log)
 			persist(t, l, charged(one, 3))
-			entered(t, log, one, 4)
 			l = ledger(t, log)
 			for _, c := range []struct {
 				name    string
 				records []protocol.Record
 			}{
 				{"charged again", []protocol.Record{charged(one, 3)}},
-				{"charged after a later one was taken up", []protocol.Record{charged(one, 2)}},
+				{"an earlier round", []protocol.Record{charged(one, 2)}},
 				{"charged twice at once", []protocol.Record{charged(one, 4), charged(one, 4)}},
 				{"good first, then bad", []protocol.Record{charged(one, 9), charged(two, 1), charged(two, 1)}},
 				{"round 0 charged", []protocol.Record{charged(two, 0)}},
@@ -142,8 +135,8 @@ func TestLedgersDoNotGoBack(t *testing.T) {
 				if err := l.Persist(c.records...); !errors.Is(err, store.ErrOrder) {
 					t.Errorf("%s: %v", c.name, err)
 				}
-				if l.Last(one) != 4 || l.Last(two) != 0 {
-					t.Fatalf("%s: the last rounds are %d and %d, want 4 and 0", c.name, l.Last(one), l.Last(two))
+				if l.Last(one) != 3 || l.Last(two) != 0 {
+					t.Fatalf("%s: the last rounds are %d and %d, want 3 and 0", c.name, l.Last(one), l.Last(two))
 				}
 			}
 			bad := events()
@@ -182,6 +175,7 @@ func TestLedgersDoNotForget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		durable.Protect(perUser)
 		l, err := dp.RestoreLedger(budget, nil, records(t, durable))
 		if err != nil {
 			t.Fatal(err)
@@ -244,6 +238,7 @@ func TestLedgerFiles(t *testing.T) {
 	if _, err := store.OpenLedger(path, identity(t, "alice")); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("opened twice: %v", err)
 	}
+	l.Protect(perUser)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +252,7 @@ func TestLedgerFiles(t *testing.T) {
 
 // A log that holds anything else is no ledger.
 func TestLogsThatAreNoLedgers(t *testing.T) {
-	for _, entry := range []string{"text", `{"charged":true,"session":"x"}`, `{"charged":false,"round":0}`, `{"charged":true,"round":3,"events":[{"mechanism":"none"}]}`} {
+	for _, entry := range []string{"text", `{"session":"x"}`, `{"round":0}`, `{"round":3,"events":[{"mechanism":"none"}],"unit":"user","relation":"zero-out"}`} {
 		log := store.NewMemoryLog()
 		add(t, log, entry)
 		if l, err := store.NewLedger(log); !errors.Is(err, store.ErrCorrupt) || l != nil {

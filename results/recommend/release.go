@@ -54,7 +54,7 @@ func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*r
 func releaseOf(dir string, c config.Config) (*release, error) {
 	listed, err := results.ReadCatalogue(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s has no %s, which earlier versions did not write; make the run again: fedsim run %s --name NAME", ErrNotOwn, dir, results.CatalogueFile, filepath.Join(dir, "config.yaml"))
+		return nil, fmt.Errorf("%w: %s has no %s; make the run again: fedsim run %s --name NAME", ErrNotOwn, dir, results.CatalogueFile, filepath.Join(dir, "config.yaml"))
 	}
 	if err != nil {
 		return nil, err

@@ -49,7 +49,6 @@ type clientCmd struct {
 	RequireMode  string  `enum:"semi-honest,active" default:"semi-honest" help:"What sums must defend against at the least: in a session in mode semi-honest, an aggregator that lies can learn this client's contribution with hardly any noise. active: refuse such sessions."`
 	MinColluders float64 `default:"0.01" placeholder:"SHARE" help:"The least share of clients that a session must reckon with pooling what they see with the aggregator; any above 0 is one client at the least. 0: agree to an epsilon that counts on every other client to be honest."`
 	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
-	EarlierUnit  string  `placeholder:"UNIT" enum:"user,rating," default:"" help:"What was protected by sessions of version 0.1 in this state, whose charges do not say so: user or rating. They are not added to others without."`
 	Experiment   string  `placeholder:"FILE" help:"The experiment that the client agrees to, written like the server's: a session of any other is refused. Default: any within --max-epsilon and --max-delta."`
 
 	Relay []string `sep:"none" placeholder:"MULTIADDR" help:"Where a relay is, as it prints it, /p2p/ and its name included, or the aggregator itself: dialled in its place; may be repeated. Clients begin with different ones, and go on with the next when a connection fails. Enrolling takes the aggregator all the same."`
@@ -106,7 +105,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, earlier: dp.Unit(c.EarlierUnit), told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs, declined: make(map[string]error)}
+	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs, declined: make(map[string]error)}
 	monitor.Check(common.Check)
 	defer common.told.follow(ctx, &log)()
 	errs := make([]error, len(specs))
@@ -180,7 +179,6 @@ type clientHost struct {
 	data     string
 	reading  reading
 	consent  *consent
-	earlier  dp.Unit // what charges of version 0.1 are about, by the owner's word
 	told     parties
 	sessions int                          // that each takes part in; 0: until the process is stopped
 	list     func() ([]clientSpec, error) // reads the lists of ids again; nil: they stay
@@ -332,7 +330,6 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
 	m.registry.Share(&d.verified)
-	m.ledger.Earlier(d.earlier)
 	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
 	defer monitor.Own(running.account)()
 	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); {

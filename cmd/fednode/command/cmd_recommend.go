@@ -35,7 +35,7 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 	dir := filepath.Join(c.State, resultFolder)
 	text, err := os.ReadFile(filepath.Join(dir, publicFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Misusef("--state %s: there is no result of a session in it yet, or only one of version 0.1; fednode client leaves one when a session has ended", c.State)
+		return nil, cli.Misusef("--state %s: there is no result of a session in it yet; fednode client leaves one when a session has ended", c.State)
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -20,9 +19,6 @@ import (
 const (
 	resultFolder  = "result"
 	resultSession = "session.json"
-	// unnamed is the folder of a result that says of no session, which a version before
-	// sessions followed one another left.
-	unnamed = "earlier"
 )
 
 // keep writes a party's result of a session into its own state: the embeddings that it alone has,
@@ -90,7 +86,7 @@ func clearResult(state, session string) error {
 	if of == session {
 		return os.RemoveAll(dir)
 	}
-	to := filepath.Join(state, pastFolder, cmp.Or(of, unnamed))
+	to := filepath.Join(state, pastFolder, of)
 	if err = os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 const (
 	endedFile   = "ended.json"   // the mark of a session whose end is with the aggregator, and whose model is on disk
 	currentLink = "current"      // a symbolic link to the model of the last session that has one
-	modelFolder = "model"        // in a session's folder; earlier versions kept the last session's in the state itself
+	modelFolder = "model"        // in a session's folder
 	summaryFile = "summary.json" // in that folder, or in --out
 	pastFolder  = "sessions"     // with a folder for each session, by its ID in hex; of a client too, for earlier sessions
 )
@@ -149,9 +149,6 @@ func putAside(dir, session string) error {
 	if err := store.WriteFile(filepath.Join(dir, endedFile), mark(session)); err != nil {
 		return err
 	}
-	if err := adopt(dir, session); err != nil {
-		return err
-	}
 	for _, name := range checkpointFiles {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -172,23 +169,6 @@ func whole(dir, ended string) error {
 		}
 	}
 	return cli.Misusef("--again end: the checkpoint of the session %s is in %s already, since another one was about to begin", ended, filepath.Join(dir, pastFolder, ended))
-}
-
-// adopt moves the model that an earlier version left in the state itself to the session's folder. It can be
-// repeated if it was cut short.
-func adopt(dir, session string) error {
-	from, to := filepath.Join(dir, modelFolder), modelOf(dir, session)
-	of, err := sessionIn(filepath.Join(from, summaryFile))
-	if err != nil || of != session {
-		return err
-	}
-	if err = point(dir, session); err != nil { // first, so that a start that is cut short here comes back
-		return err
-	}
-	if _, err = os.Lstat(to); err == nil { // --again end has left the same model there
-		return os.RemoveAll(from)
-	}
-	return os.Rename(from, to)
 }
 
 // modelOf returns the folder of a session's model in a server's state.
