@@ -298,7 +298,7 @@ func TestLedgerBySampledSteps(t *testing.T) {
 // A run of 1,000 rounds and 40 parties with equal charges of ten sampled steps.
 func BenchmarkLedgerBySampledSteps(b *testing.B) {
 	for b.Loop() {
-		forgetPLD()
+		forget()
 		cache := new(Cache)
 		ledgers := make([]*Ledger, 40)
 		for i := range ledgers {
@@ -353,6 +353,7 @@ func BenchmarkEpsilon(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("%s/%s", c.a, c.e.Mechanism), func(b *testing.B) {
 			for b.Loop() {
+				forget()
 				if _, err := (Problem{Events: []Event{c.e.Times(100)}, Delta: 1e-5, Accountant: c.a}).Epsilon(); err != nil {
 					b.Fatal(err)
 				}

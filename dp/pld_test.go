@@ -265,9 +265,9 @@ func TestPLDRefusesOtherMechanisms(t *testing.T) {
 	}
 }
 
-// The memory of solved costs gives what was computed, and computes nothing twice.
-func TestPLDMemory(t *testing.T) {
-	var m pldMemory
+// A memory gives what was computed, and computes nothing twice.
+func TestMemory(t *testing.T) {
+	var m memory[float64]
 	computed := 0
 	for _, key := range []string{"a", "b", "a", "b"} {
 		got := m.recall([]byte(key), func() float64 { computed++; return float64(key[0]) })
@@ -293,11 +293,14 @@ func TestPLDMemory(t *testing.T) {
 	}
 }
 
-// forgetPLD empties the memory, so that a benchmark computes.
-func forgetPLD() {
+// forget empties the memories, so that a benchmark computes.
+func forget() {
 	solvedPLD.mu.Lock()
 	defer solvedPLD.mu.Unlock()
-	clear(solvedPLD.costs)
+	clear(solvedPLD.values)
+	sampledCurves.mu.Lock()
+	defer sampledCurves.mu.Unlock()
+	clear(sampledCurves.values)
 }
 
 func BenchmarkPLD(b *testing.B) {
@@ -307,7 +310,7 @@ func BenchmarkPLD(b *testing.B) {
 	} {
 		b.Run(fmt.Sprintf("z=%v,q=%v,T=%d", c.NoiseMultiplier, c.SamplingRate, c.Count), func(b *testing.B) {
 			for b.Loop() {
-				forgetPLD()
+				forget()
 				if _, err := (Problem{Events: []Event{c}, Delta: 1e-5, Accountant: PLD}).Epsilon(); err != nil {
 					b.Fatal(err)
 				}

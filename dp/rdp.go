@@ -31,7 +31,8 @@ var renyiLogs = func() (logs [][2]float64) {
 // renyiOrders; +Inf where the mechanism has none at that order.
 type renyiCurve []float64
 
-// eventCurve returns the curve of one release.
+// eventCurve returns the curve of one release. No caller changes it: curves of sampled releases, which take milliseconds,
+// are remembered.
 func eventCurve(e Event) (renyiCurve, error) {
 	var at func(alpha float64) float64
 	switch e.Mechanism {
@@ -47,11 +48,17 @@ func eventCurve(e Event) (renyiCurve, error) {
 		return nil, fmt.Errorf("%w: accountant %s does not cover %s events; %s does, from a variance of %g",
 			ErrNoAccountant, RDP, e.Mechanism, GDPSkellam, MinGaussianVariance)
 	}
-	curve := make(renyiCurve, len(renyiOrders))
-	for i, alpha := range renyiOrders {
-		curve[i] = at(alpha)
+	compute := func() renyiCurve {
+		curve := make(renyiCurve, len(renyiOrders))
+		for i, alpha := range renyiOrders {
+			curve[i] = at(alpha)
+		}
+		return curve
 	}
-	return curve, nil
+	if e.Mechanism == SubsampledGaussianMechanism {
+		return sampledCurves.recall(appendReals(nil, e.NoiseMultiplier, e.SamplingRate), compute), nil
+	}
+	return compute(), nil
 }
 
 // gaussianRenyi returns α/(2z²) (Mironov 2017, corollary 3).

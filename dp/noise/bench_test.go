@@ -110,6 +110,7 @@ func BenchmarkNewPoisson(b *testing.B) {
 	for _, mean := range []float64{300, 1e6, 1e9} {
 		b.Run(fmt.Sprintf("mean=%g", mean), func(b *testing.B) {
 			for b.Loop() {
+				tablesInUse.forget()
 				if _, err := NewPoisson(mean); err != nil {
 					b.Fatal(err)
 				}
@@ -123,6 +124,7 @@ func BenchmarkNewThinning(b *testing.B) {
 	for _, mean := range benchMeans {
 		b.Run(fmt.Sprintf("mean=%g", mean), func(b *testing.B) {
 			for b.Loop() {
+				tablesInUse.forget()
 				if _, err := NewThinning(mean, keepNum, keepDen); err != nil {
 					b.Fatal(err)
 				}

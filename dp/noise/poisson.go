@@ -36,7 +36,8 @@ func NewPoisson(mean float64) (*Poisson, error) {
 
 // newPoisson returns a Poisson with one table, of mean/parts; parts is a power of two.
 func newPoisson(mean float64, parts int) *Poisson {
-	return &Poisson{mean: mean, parts: parts, table: poissonTable(mean / float64(parts))}
+	part := mean / float64(parts)
+	return &Poisson{mean: mean, parts: parts, table: tablesInUse.get(tableKey{mean: part}, func() *table { return poissonTable(part) })}
 }
 
 // fewestParts returns the least number of parts of a mean that each fit a table.

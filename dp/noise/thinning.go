@@ -136,7 +136,7 @@ func (t *Thinning) drawPowers(n uint64, b *Bits) uint64 {
 
 func (t *Thinning) power(i int) *table {
 	p := &t.powers[i]
-	p.once.Do(func() { p.table = binomialTable(1<<i, t.num, t.den) })
+	p.once.Do(func() { p.table = t.tableOf(1 << i) })
 	return p.table
 }
 
@@ -165,7 +165,7 @@ func (t *Thinning) tableOf(n uint64) *table {
 	if n == 0 {
 		return nil
 	}
-	return binomialTable(n, t.num, t.den)
+	return tablesInUse.get(tableKey{n: n, num: t.num, den: t.den}, func() *table { return binomialTable(n, t.num, t.den) })
 }
 
 // layout chooses the number of low bits and of their digits for counts from lo
