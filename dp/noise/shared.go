@@ -13,7 +13,7 @@ type sharedTables struct {
 	entries map[tableKey]*tableEntry
 }
 
-// tableKey is what a table is computed from: Binomial(n, num/den), or Poisson(mean).
+// tableKey names the law of a table: Binomial(n, num/den), or Poisson(mean).
 type tableKey struct {
 	n, num, den uint64
 	mean        float64
