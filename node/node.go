@@ -28,7 +28,8 @@
 // clients have said that they take part, or after a stage's timeout.
 //
 // Then the stream carries the messages of package protocol in frames (package wire). A
-// stream that breaks is opened again, with growing pauses.
+// stream that breaks is opened again, with growing pauses. If it broke within a plan or the final model, the
+// client's next Ready names the bytes that it has, by their number and digest, and it is sent the rest.
 //
 // # Relays
 //
@@ -70,5 +71,6 @@
 // total, so that strangers cannot use up the room of enrolled peers. Where there are more, the
 // address with the most unknown connections gives way (package peer). For each peer it limits
 // connections, streams and memory, how often the peer opens a stream and sends, and how long its
-// messages are. The queue of messages to a slow peer is limited in size and in time.
+// messages are. The queue of messages to a slow peer is limited in size. Time limits go by
+// the bytes that move: a stream that carries 4 KiB a second is not cut.
 package node
