@@ -259,7 +259,7 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 
 // stageMessage counts a client's answer, and closes the stage with the last one.
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
-	a.spoke(from.Client)
+	a.spoke(from.Client, m)
 	r, err := a.roundOf(m)
 	if err != nil {
 		round, stage := m.At()

@@ -9,8 +9,8 @@ import (
 
 // A client that is connected and says nothing costs every round the tail of a stage. After silentRounds
 // of them it is not awaited: a stage ends without it as soon as enough others have answered. It is still
-// chosen, told of every round, and heard as long as a stage is open. Any answer, even a late one, has it
-// awaited again.
+// chosen, told of every round, and heard as long as a stage is open. Any answer in a round, even a late
+// one, has it awaited again.
 //
 // Privacy does not depend on it. Which clients are chosen, how many must answer and how much noise each adds stay as
 // the plan says. A round that does not wait for a silent client has as many survivors as a round that waits in
@@ -25,9 +25,18 @@ const silentRounds = 3
 // awaits reports whether a stage with enough answers waits for a client.
 func (a *Aggregator) awaits(c int) bool { return a.silent[c] < silentRounds }
 
-// spoke notes that a client has said something, however late.
-func (a *Aggregator) spoke(c protocol.ClientID) {
-	if int(c) < len(a.silent) {
+// spoke notes that a client has answered, however late. The setup of a round ahead takes no training, so that a client
+// whose training hangs answers that.
+func (a *Aggregator) spoke(c protocol.ClientID, m protocol.StageMessage) {
+	ahead := false
+	switch m := m.(type) {
+	case *protocol.Advertise:
+		ahead = m.Ahead
+	case *protocol.Shares:
+		ahead = m.Ahead
+	default:
+	}
+	if !ahead && int(c) < len(a.silent) {
 		a.silent[c] = 0
 	}
 }

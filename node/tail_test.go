@@ -1,10 +1,13 @@
 package node_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -63,6 +66,58 @@ func TestKilledClientTakesSeconds(t *testing.T) {
 		}
 		if took > 2*time.Second {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// hung is a trainer that never ends.
+type hung struct {
+	client.Trainer
+	released chan struct{}
+}
+
+func (h *hung) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
+	<-h.released
+	return h.Trainer.Contribute(p, src, run)
+}
+
+// A client is connected and answers nothing in eight rounds: three of them wait for it, 10 s each, and the log says
+// so once.
+func TestSilentClientCostsThreeTails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, strings.Replace(patient, "rounds=5", "rounds=8", 1)+"data="+ratings(t, 8, 12))
+		m := f.join(admission.ServerPlace)
+		released := make(chan struct{})
+		f.trainer = func(id protocol.ClientID, own client.Trainer) client.Trainer {
+			if id == 0 {
+				return &hung{own, released}
+			}
+			return own
+		}
+		clients := f.joinAll()
+		wait := f.start(clients[1:]...)
+		stop := f.startStoppable(clients[0])
+		summed, silent := 0, 0
+		f.watch = func(e protocol.Event) {
+			switch e.Kind {
+			case protocol.RoundSummed:
+				summed++
+			case protocol.ClientSilent:
+				silent++
+			default:
+			}
+		}
+		began := time.Now()
+		_, err := f.server(m).Run(f.ctx)
+		took := time.Since(began)
+		close(released)
+		stop()
+		wait()
+		if err != nil || summed != 8 || silent != 1 {
+			t.Errorf("%v, %d sums, want 8; %d events say that it is silent, want 1", err, summed, silent)
+		}
+		if took < 30*time.Second || took > 33*time.Second {
+			t.Errorf("it took %v, want 30 s and little more", took)
 		}
 	})
 }
