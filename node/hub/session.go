@@ -371,7 +371,7 @@ func (a *Aggregator) serveClient(c *conn) error {
 	moves := func(begins bool, until time.Time) {
 		s.driver.Give(s.ctx, protocol.Transfer{Client: c.place.Client, Connection: c.number, Begins: begins, Until: until})
 	}
-	c.queue.Moves = moves
+	c.queue.Moves, c.queue.Long = moves, protocol.LongMessage
 	defer s.driver.Give(s.ctx, protocol.Disconnected{Client: c.place.Client, Connection: c.number})
 	a.mu.Lock()
 	s.answered(c)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
-
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // errSlow: a peer takes what it is sent too slowly, or not at all.
@@ -27,6 +25,7 @@ type Queue struct {
 	// Moves reports that a long message begins to be written, and its progress. until is when the last byte
 	// should have arrived, at the speed of earlier bytes. nil: not called.
 	Moves func(begins bool, until time.Time)
+	Long  int // bytes of a long message
 }
 
 // piece is a part of a message, or all of it.
@@ -176,7 +175,7 @@ func (q *Queue) flush(s network.Stream) error {
 		q.unread(p)
 		return err
 	}
-	long := q.Moves != nil && q.length()+len(p.bytes) >= protocol.LongMessage
+	long := q.Moves != nil && q.length()+len(p.bytes) >= q.Long
 	began, written := time.Now(), 0
 	if long {
 		q.Moves(true, time.Time{})
