@@ -113,7 +113,7 @@ type alternating struct {
 }
 
 // alsSpace is the working memory of one worker.
-type alsSpace struct{ rows, a, b []float64 }
+type alsSpace struct{ rows, products, a, b []float64 }
 
 func (x *centralInstance) start(train dataset.Ratings) *alternating {
 	f := &alternating{
@@ -128,7 +128,10 @@ func (x *centralInstance) start(train dataset.Ratings) *alternating {
 			row[c] = 0.1 * rng.NormFloat64()
 		}
 	}
-	f.spaces.New = func() any { return &alsSpace{a: make([]float64, (x.rank+1)*(x.rank+1)), b: make([]float64, x.rank+1)} }
+	d := x.rank + 1
+	f.spaces.New = func() any {
+		return &alsSpace{products: make([]float64, (d+1)*(d+1)), a: make([]float64, d*d), b: make([]float64, d)}
+	}
 	return f
 }
 
@@ -151,17 +154,20 @@ func (f *alternating) solve(row []float64, others *model.Matrix, ratings *datase
 	w := f.spaces.Get().(*alsSpace)
 	defer f.spaces.Put(w)
 	d := len(row)
-	w.rows = slices.Grow(w.rows[:0], d*len(at))[:d*len(at)]
-	clear(w.a)
-	clear(w.b)
+	line := d + 1 // a row and, last, its target
+	w.rows = slices.Grow(w.rows[:0], line*len(at))[:line*len(at)]
 	for k, j := range at {
-		x := w.rows[k*d : (k+1)*d]
+		x := w.rows[k*line : (k+1)*line]
 		copy(x, others.Row(int(j)))
-		y := float64(values[k]) - f.mean - x[d-1]
+		x[d] = float64(values[k]) - f.mean - x[d-1]
 		x[d-1] = 1
-		dense.Axpy(w.b, y, x)
 	}
-	dense.AddOuter(w.a, d, w.rows, d, d)
+	clear(w.products)
+	dense.AddOuter(w.products, line, w.rows, line, line)
+	for c := range d {
+		copy(w.a[c*d+c:(c+1)*d], w.products[c*line+c:])
+		w.b[c] = w.products[c*line+d]
+	}
 	for c := range d {
 		w.a[c*d+c] += alsShrink
 		if c < d-1 {

@@ -1,6 +1,7 @@
 package dense
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -22,6 +23,18 @@ func BenchmarkSolveUpper(b *testing.B) {
 				copy(m, a)
 				copy(y, x)
 				c.solve(m, y, d)
+			}
+		})
+	}
+}
+
+func BenchmarkAddOuter(b *testing.B) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	for _, d := range []int{7, 14, 33} {
+		rows, a := randoms(rng, 160*d), make([]float64, d*d)
+		b.Run(fmt.Sprint(d), func(b *testing.B) {
+			for b.Loop() {
+				AddOuter(a, d, rows, d, d)
 			}
 		})
 	}

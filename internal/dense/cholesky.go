@@ -102,13 +102,8 @@ func subtract(a, b []float64, d, p int, even, odd *[unblocked]float64) {
 		b[k] = b[k] - b0*g0 - b1*g1 - b2*g2 - b3*g3
 		to := a[j*d+k : (j+1)*d]
 		to[0] = to[0] - f0*g0 - f1*g1 - f2*g2 - f3*g3
-		to = to[1:]
-		next := a[k*d+k+1:][:len(to)]
-		y0, y1, y2, y3 := x0[k+1:][:len(to)], x1[k+1:][:len(to)], x2[k+1:][:len(to)], x3[k+1:][:len(to)]
-		for i, sum := range to {
-			z0, z1, z2, z3 := y0[i], y1[i], y2[i], y3[i]
-			to[i] = sum - f0*z0 - f1*z1 - f2*z2 - f3*z3
-			next[i] = next[i] - g0*z0 - g1*z1 - g2*z2 - g3*z3
+		if to = to[1:]; len(to) > 0 {
+			addPairs(to, a[k*d+k+1:], a[p*d+k+1:], d, &[8]float64{-f0, -f1, -f2, -f3, -g0, -g1, -g2, -g3})
 		}
 	}
 }

@@ -21,14 +21,7 @@ func AddOuter(a []float64, stride int, rows []float64, step, width int) {
 				break
 			}
 			k := i + 1
-			g0, g1, g2, g3 := x0[k], x1[k], x2[k], x3[k]
-			next := a[k*stride+k:][:len(to)]
-			y0, y1, y2, y3 := x0[k:][:len(to)], x1[k:][:len(to)], x2[k:][:len(to)], x3[k:][:len(to)]
-			for j, sum := range to {
-				z0, z1, z2, z3 := y0[j], y1[j], y2[j], y3[j]
-				to[j] = sum + f0*z0 + f1*z1 + f2*z2 + f3*z3
-				next[j] = next[j] + g0*z0 + g1*z1 + g2*z2 + g3*z3
-			}
+			addPairs(to, a[k*stride+k:], rows[k:], step, &[8]float64{f0, f1, f2, f3, x0[k], x1[k], x2[k], x3[k]})
 		}
 	}
 	for ; len(rows) >= step; rows = rows[step:] {

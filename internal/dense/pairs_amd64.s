@@ -1,0 +1,96 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// The portable loop of pairs.go, on vectors of four numbers, and then on single numbers. Each
+// number is the sum of the same products in the same order.
+
+// func addPairsVectors(to, next, rows *float64, step, count int, f *[8]float64)
+TEXT ·addPairsVectors(SB), NOSPLIT, $0-48
+	MOVQ to+0(FP), DI
+	MOVQ next+8(FP), DX
+	MOVQ rows+16(FP), R8
+	MOVQ step+24(FP), AX
+	MOVQ count+32(FP), CX
+	MOVQ f+40(FP), SI
+	SHLQ $3, AX
+	LEAQ (R8)(AX*1), R9
+	LEAQ (R9)(AX*1), R10
+	LEAQ (R10)(AX*1), R11
+	VBROADCASTSD 0(SI), Y0
+	VBROADCASTSD 8(SI), Y1
+	VBROADCASTSD 16(SI), Y2
+	VBROADCASTSD 24(SI), Y3
+	VBROADCASTSD 32(SI), Y4
+	VBROADCASTSD 40(SI), Y5
+	VBROADCASTSD 48(SI), Y6
+	VBROADCASTSD 56(SI), Y7
+	XORQ BX, BX
+	SUBQ $4, CX
+	JL   rest
+
+four:
+	VMOVUPD (R8)(BX*8), Y10
+	VMOVUPD (R9)(BX*8), Y11
+	VMOVUPD (R10)(BX*8), Y12
+	VMOVUPD (R11)(BX*8), Y13
+	VMOVUPD (DI)(BX*8), Y8
+	VMOVUPD (DX)(BX*8), Y9
+	VMULPD  Y0, Y10, Y14
+	VMULPD  Y4, Y10, Y15
+	VADDPD  Y14, Y8, Y8
+	VADDPD  Y15, Y9, Y9
+	VMULPD  Y1, Y11, Y14
+	VMULPD  Y5, Y11, Y15
+	VADDPD  Y14, Y8, Y8
+	VADDPD  Y15, Y9, Y9
+	VMULPD  Y2, Y12, Y14
+	VMULPD  Y6, Y12, Y15
+	VADDPD  Y14, Y8, Y8
+	VADDPD  Y15, Y9, Y9
+	VMULPD  Y3, Y13, Y14
+	VMULPD  Y7, Y13, Y15
+	VADDPD  Y14, Y8, Y8
+	VADDPD  Y15, Y9, Y9
+	VMOVUPD Y8, (DI)(BX*8)
+	VMOVUPD Y9, (DX)(BX*8)
+	ADDQ    $4, BX
+	SUBQ    $4, CX
+	JGE     four
+
+rest:
+	ADDQ $4, CX
+	JLE  done
+
+one:
+	VMOVSD (R8)(BX*8), X10
+	VMOVSD (R9)(BX*8), X11
+	VMOVSD (R10)(BX*8), X12
+	VMOVSD (R11)(BX*8), X13
+	VMOVSD (DI)(BX*8), X8
+	VMOVSD (DX)(BX*8), X9
+	VMULSD X0, X10, X14
+	VMULSD X4, X10, X15
+	VADDSD X14, X8, X8
+	VADDSD X15, X9, X9
+	VMULSD X1, X11, X14
+	VMULSD X5, X11, X15
+	VADDSD X14, X8, X8
+	VADDSD X15, X9, X9
+	VMULSD X2, X12, X14
+	VMULSD X6, X12, X15
+	VADDSD X14, X8, X8
+	VADDSD X15, X9, X9
+	VMULSD X3, X13, X14
+	VMULSD X7, X13, X15
+	VADDSD X14, X8, X8
+	VADDSD X15, X9, X9
+	VMOVSD X8, (DI)(BX*8)
+	VMOVSD X9, (DX)(BX*8)
+	INCQ   BX
+	DECQ   CX
+	JNZ    one
+
+done:
+	VZEROUPPER
+	RET
