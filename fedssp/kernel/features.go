@@ -2,9 +2,8 @@ package kernel
 
 import (
 	"cmp"
-	"encoding/binary"
+	"math"
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -19,15 +18,15 @@ import (
 //
 // and statistics sum the residuals that t_i leaves. The ridge λ_u holds t_i like u_i. The size of
 // x_j sets how strongly users are expected to differ in t_i. Ours.
+//
+// Many items have the same features. They are listed once for each kind of item, so that the lists
+// stay in the processor's caches.
 type UserFeatures struct {
 	width  int
-	Start  []int
+	kind   []int32 // of each item
+	start  []int32 // of each kind in the lists, and their end
 	column []int
-	Value  []float64
-
-	grouped sync.Once
-	kind    []int32 // of each item; items of one kind have the same features
-	first   []int32 // an item of each kind
+	value  []float64
 }
 
 // maxUserFeatures is the most features that a client weighs. It solves for all weights together.
@@ -41,22 +40,37 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 		return nil
 	}
 	columns, _ := Commonest(f, maxUserFeatures)
-	t := &UserFeatures{Start: []int{0}}
+	t := &UserFeatures{start: []int32{0}}
 	for _, c := range columns {
 		for _, column := range c {
 			t.width = max(t.width, column+1)
 		}
 	}
-	for j := range f.Items {
-		for c := range f.Categories {
-			from := len(t.Value)
-			t.column, t.Value = AppendFeatures(t.column, t.Value, &f.Categories[c], columns[c], j)
-			floats.Scale(weight, t.Value[from:])
-		}
-		t.Start = append(t.Start, len(t.column))
-	}
 	if t.width == 0 {
 		return nil
+	}
+	known := make(map[string]int32)
+	var column []int
+	var value []float64
+	var key []byte
+	for j := range f.Items {
+		column, value, key = column[:0], value[:0], key[:0]
+		for c := range f.Categories {
+			from := len(value)
+			column, value = AppendFeatures(column, value, &f.Categories[c], columns[c], j)
+			floats.Scale(weight, value[from:])
+		}
+		for i, c := range column {
+			key = AppendFloats(append(key, byte(c)), value[i]) // a column is below maxUserFeatures
+		}
+		k, ok := known[string(key)]
+		if !ok {
+			k = int32(len(t.start) - 1)
+			known[string(key)] = k
+			t.column, t.value = append(t.column, column...), append(t.value, value...)
+			t.start = append(t.start, int32(len(t.column)))
+		}
+		t.kind = append(t.kind, k)
 	}
 	return t
 }
@@ -69,77 +83,72 @@ func (t *UserFeatures) Width() int {
 	return t.width
 }
 
+// Items counts the items.
+func (t *UserFeatures) Items() int { return len(t.kind) }
+
+// Largest is the largest magnitude of a feature's value.
+func (t *UserFeatures) Largest() float64 { return floats.Norm(t.value, math.Inf(1)) }
+
 // Pick returns the features of some items, in the same columns; nil for nil.
 func (t *UserFeatures) Pick(items []int32) *UserFeatures {
 	if t == nil {
 		return nil
 	}
-	out := &UserFeatures{width: t.width, Start: make([]int, 1, len(items)+1)}
-	for _, j := range items {
-		from, to := t.Start[j], t.Start[j+1]
-		out.column, out.Value = append(out.column, t.column[from:to]...), append(out.Value, t.Value[from:to]...)
-		out.Start = append(out.Start, len(out.column))
+	out := *t
+	out.kind = make([]int32, len(items))
+	for i, j := range items {
+		out.kind[i] = t.kind[j]
 	}
-	return out
+	return &out
 }
 
 // Features lists the columns in which x_j is not zero, ascending, and its values there.
-func (t *UserFeatures) Features(j int) (columns []int, values []float64) {
-	from, to := t.Start[j], t.Start[j+1]
+func (t *UserFeatures) Features(j int) (columns []int, values []float64) { return t.ofKind(t.kind[j]) }
+
+func (t *UserFeatures) ofKind(k int32) (columns []int, values []float64) {
+	from, to := t.start[k], t.start[k+1]
 	columns = t.column[from:to]
-	return columns, t.Value[from:to][:len(columns)]
+	return columns, t.value[from:to][:len(columns)]
 }
 
 // Row writes x_j over zeros.
 func (t *UserFeatures) Row(j int, dst []float64) {
-	for k := t.Start[j]; k < t.Start[j+1]; k++ {
-		dst[t.column[k]] = t.Value[k]
+	columns, values := t.Features(j)
+	for i, c := range columns {
+		dst[c] = values[i]
 	}
 }
 
 // Of is <t, x_j>.
 func (t *UserFeatures) Of(weights []float64, j int) float64 {
-	var x float64
 	if t == nil {
 		return 0
 	}
-	for k := t.Start[j]; k < t.Start[j+1]; k++ {
-		x += weights[t.column[k]] * t.Value[k]
+	return t.product(weights, t.kind[j])
+}
+
+func (t *UserFeatures) product(weights []float64, k int32) (x float64) {
+	columns, values := t.ofKind(k)
+	for i, c := range columns {
+		x += weights[c] * values[i]
 	}
 	return x
 }
 
 // OfKinds writes <t, x_j> of the items of each kind, and returns the kinds of all items.
 func (t *UserFeatures) OfKinds(weights, dst []float64) (kind []int32) {
-	for k, j := range t.first {
-		dst[k] = t.Of(weights, int(j))
+	for k := range dst {
+		dst[k] = t.product(weights, int32(k))
 	}
 	return t.kind
 }
 
-// Kinds counts the different sets of features that items have.
+// Kinds counts the different sets of features that items have; 0 for nil.
 func (t *UserFeatures) Kinds() int {
 	if t == nil {
 		return 0
 	}
-	t.grouped.Do(func() {
-		known := make(map[string]int32)
-		var key []byte
-		for j := range t.Start[1:] {
-			key = key[:0]
-			columns, values := t.Features(j)
-			for i, c := range columns {
-				key = AppendFloats(binary.LittleEndian.AppendUint64(key, uint64(c)), values[i])
-			}
-			k, ok := known[string(key)]
-			if !ok {
-				k = int32(len(t.first))
-				known[string(key)], t.first = k, append(t.first, int32(j))
-			}
-			t.kind = append(t.kind, k)
-		}
-	})
-	return len(t.first)
+	return len(t.start) - 1
 }
 
 // Commonest gives columns to the values that most items have, at most limit of them, in the order

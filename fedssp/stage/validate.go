@@ -4,8 +4,6 @@ import (
 	"errors"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
@@ -122,10 +120,10 @@ func checkUserFeatures(p *kernel.Params, e *settings.Problems) {
 	if p.Feedback == kernel.Implicit {
 		e.Add("weights of public features are for explicit feedback")
 	}
-	if n := len(p.UserFeatures.Start) - 1; n != p.Items {
+	if n := p.UserFeatures.Items(); n != p.Items {
 		e.Add("the weights are of features of %d items; there are %d", n, p.Items)
 	}
-	if x := floats.Norm(p.UserFeatures.Value, math.Inf(1)); !(x > 0) || math.IsInf(x, 1) {
+	if x := p.UserFeatures.Largest(); !(x > 0) || math.IsInf(x, 1) {
 		e.Add("the features that users weigh are as large as %v; they must be finite, and not all zero", x)
 	}
 }
