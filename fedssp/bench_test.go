@@ -41,9 +41,9 @@ func BenchmarkOuterStep(b *testing.B) {
 			p := plain(items, rank)
 			p.Gramian, p.ItemPrior = form, 1
 			s := newStrategy(b, p, users, 0.01)
-			trainers := make([]*user.User, users)
+			trainers, together := make([]*user.User, users), NewUsers(&p, users, rowsOf(rows)) // as a simulation has them
 			for i := range trainers {
-				trainers[i] = NewUser(&p, rows[i])
+				trainers[i] = &together[i]
 			}
 			plan, _, err := s.Next()
 			if err != nil {
