@@ -36,3 +36,14 @@ if "$python" -c 'import mypy' 2>/dev/null; then
 	"$python" -m mypy --config-file "$OLDPWD/pyproject.toml" --cache-dir "$work/mypy" "$OLDPWD/src/fedsim"
 fi
 "$work/env/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$OLDPWD" "$OLDPWD/tests"
+if "$python" -c 'import ipykernel, nbconvert' 2>/dev/null; then
+	"$work/env/bin/python" -m ipykernel install --sys-prefix >/dev/null # a kernel with the package
+	cp "$OLDPWD/examples/first-study.ipynb" notebook.ipynb
+	"$work/env/bin/python" -m nbconvert --to notebook --execute --ExecutePreprocessor.timeout=600 --output executed.ipynb notebook.ipynb 2>"$work/nbconvert.log" || {
+		cat "$work/nbconvert.log" >&2
+		exit 1
+	}
+	printf 'the notebook ran to its end\n'
+else
+	printf 'the notebook is skipped: there is no nbconvert with ipykernel\n'
+fi

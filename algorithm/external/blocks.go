@@ -8,6 +8,7 @@ import (
 // by the first caller that needs it, and the last few are kept.
 type blocks[T any] struct {
 	size int // users
+	most int // blocks that are kept
 	mu   sync.Mutex
 	kept []*block[T]
 }
@@ -26,9 +27,6 @@ type job struct {
 	model *sent
 	round uint64
 }
-
-// mostBlocks is the number of blocks that are kept: the workers of a run are within a few blocks of each other.
-const mostBlocks = 4
 
 // one returns the result of a user. compute makes the results of the users from one up to another.
 func (b *blocks[T]) one(of job, user, users int, compute func(from, to int) ([]T, error)) (result T, err error) {
@@ -51,7 +49,7 @@ func (b *blocks[T]) find(of job, number int) *block[T] {
 	}
 	x := &block[T]{of: of, number: number}
 	b.kept = append(b.kept, x)
-	b.kept = b.kept[max(0, len(b.kept)-mostBlocks):]
+	b.kept = b.kept[max(0, len(b.kept)-max(b.most, 1)):]
 	return x
 }
 
@@ -61,5 +59,11 @@ const (
 	mostUsers  = 256
 )
 
-// blockOf returns the users of a block in which each has so many numbers.
-func blockOf(numbers int) int { return min(max(blockBytes/(8*max(numbers, 1)), 1), mostUsers) }
+// fewBlocks is the number of blocks that are kept at least: the workers of a run are within a few blocks of each other.
+const fewBlocks = 4
+
+// newBlocks returns blocks for results of so many numbers a user. At most so many bytes are kept, or else a few blocks.
+func newBlocks[T any](numbers, most int) *blocks[T] {
+	size := min(max(blockBytes/(8*max(numbers, 1)), 1), mostUsers)
+	return &blocks[T]{size: size, most: max(most/(8*size*max(numbers, 1)), fewBlocks)}
+}

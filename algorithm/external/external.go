@@ -100,8 +100,8 @@ type instance struct {
 
 	vectors, clipped atomic.Int64 // that were computed; of them, beyond a bound
 
-	contributed blocks[protocol.Vector]
-	predicted   blocks[[]float64]
+	contributed *blocks[protocol.Vector]
+	predicted   *blocks[[]float64]
 
 	mu   sync.Mutex
 	sent []*sent // the last models
@@ -129,7 +129,8 @@ func open(s *algorithm.Setup) (*instance, error) {
 	if x.release, err = declared(reply); err != nil {
 		return nil, config.Errorf("external: the release: %w", err)
 	}
-	x.contributed.size, x.predicted.size = blockOf(x.release.Len), blockOf(s.Data.Items)
+	const keptPredictions = 256 << 20 // the error, its slices and lists are of the same predictions
+	x.contributed, x.predicted = newBlocks[protocol.Vector](x.release.Len, 0), newBlocks[[]float64](s.Data.Items, keptPredictions)
 	return x, nil
 }
 

@@ -92,7 +92,10 @@ func decode(name string, b []byte) (array, error) {
 	}
 	switch d.Type {
 	case "<f8":
-		a.float = each(numbers, 8, func(x []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(x)) })
+		a.float = make([]float64, len(numbers)/8) // most arrays are of this type, so that its loop has no call
+		for i := range a.float {
+			a.float[i] = math.Float64frombits(binary.LittleEndian.Uint64(numbers[8*i : 8*i+8]))
+		}
 	case "<f4":
 		a.float = each(numbers, 4, func(x []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(x))) })
 	case "<i8":

@@ -111,17 +111,17 @@ func sparse(reply message, list []protocol.Vector, length int) error {
 // exceeds reports whether a vector is beyond a bound of the release.
 func (x *instance) exceeds(v protocol.Vector) bool {
 	const rounding = 1e-9
-	var l1, l2, most float64
+	var l1, squares, most float64
 	count := 0
 	for _, y := range v.Value {
 		if y != 0 {
 			a := math.Abs(y)
-			count, l1, l2, most = count+1, l1+a, math.Hypot(l2, a), max(most, a)
+			count, l1, squares, most = count+1, l1+a, squares+a*a, max(most, a)
 		}
 	}
 	r := x.release
 	beyond := func(norm, bound float64) bool { return bound > 0 && norm > bound*(1+rounding) }
-	return count > r.MaxNonZero || beyond(l2, r.L2) || beyond(l1, r.L1) || beyond(most, r.LInf)
+	return count > r.MaxNonZero || beyond(math.Sqrt(squares), r.L2) || beyond(l1, r.L1) || beyond(most, r.LInf)
 }
 
 // predict asks for users' ratings of all items. The row of a user is the user's part of the result.

@@ -78,7 +78,7 @@ func TestSparseVectors(t *testing.T) {
 
 // A block is computed once for all its users, and again after it was dropped.
 func TestBlocksAreComputedOnce(t *testing.T) {
-	b := blocks[int]{size: 3}
+	b := blocks[int]{size: 3, most: 2}
 	var asked [][2]int
 	compute := func(from, to int) (list []int, err error) {
 		asked = append(asked, [2]int{from, to})
