@@ -38,7 +38,7 @@ func TestClocksApart(t *testing.T) {
 }
 
 // Whether an invitation has expired goes by the aggregator's clock alone, give or take
-// the 5 minutes of admission.ClockSkew; who is in stays in, whatever the time.
+// the 5 minutes that admission allows; who is in stays in, whatever the time.
 func TestExpiryAndClocks(t *testing.T) {
 	for _, c := range []struct {
 		name      string

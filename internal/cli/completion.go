@@ -9,9 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion returns a script for a shell: bash, zsh or fish. The script completes commands, flags, values that are one of
+// completion returns a script for a shell: bash, zsh or fish. The script completes commands, flags, values that are one of
 // a list or that values holds by the name of their flag, finished runs after --run, and else files.
-func Completion(app *kong.Application, shell string, values map[string][]string) string {
+func completion(app *kong.Application, shell string, values map[string][]string) string {
 	switch shell {
 	case "fish":
 		return fish(app, values)

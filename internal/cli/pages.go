@@ -60,7 +60,7 @@ func (c *completionCmd) Run(app *kong.Kong, p Program) error {
 	if p.Values != nil {
 		values = p.Values()
 	}
-	_, err := io.WriteString(app.Stdout, Completion(app.Model, c.Shell, values))
+	_, err := io.WriteString(app.Stdout, completion(app.Model, c.Shell, values))
 	return err
 }
 
@@ -68,7 +68,7 @@ type manCmd struct{}
 
 // Run prints the manual page.
 func (manCmd) Run(app *kong.Kong) error {
-	_, err := io.WriteString(app.Stdout, Man(app.Model))
+	_, err := io.WriteString(app.Stdout, man(app.Model))
 	return err
 }
 
@@ -124,8 +124,8 @@ func (c command) usage() string {
 	return strings.Join(append(words, "[flags]"), " ")
 }
 
-// Man returns the manual page, in the macros of man(7).
-func Man(app *kong.Application) string {
+// man returns the manual page, in the macros of man(7).
+func man(app *kong.Application) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(app.Name), app.Name, roff(app.Help))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.I command\n[flags]\n.SH COMMANDS\n", app.Name)

@@ -290,13 +290,13 @@ func (c *Comparison) test(users [][2]userSum, draw func(n int) int) {
 			d[i] = u[1].sum/float64(u[1].n) - u[0].sum/float64(u[0].n)
 		}
 	}
-	c.PWilcoxon = Wilcoxon(d)
+	c.PWilcoxon = wilcoxon(d)
 }
 
-// Wilcoxon returns the two-sided p-value of the signed-rank test that differences are symmetric
+// wilcoxon returns the two-sided p-value of the signed-rank test that differences are symmetric
 // about 0 (Wilcoxon 1945), by the normal approximation. Differences of 0 are left out, equal ones
 // share their mean rank, and the variance is corrected for them. It is 1 if all are 0.
-func Wilcoxon(differences []float64) float64 {
+func wilcoxon(differences []float64) float64 {
 	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
 	if len(d) == 0 {
 		return 1

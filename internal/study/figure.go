@@ -146,7 +146,7 @@ func (runs Runs) groupsByCost() (groups []Runs, label func(Runs) string) {
 func sampled(name string, at map[float64][]float64) Series {
 	s := Series{Name: name}
 	for _, x := range slices.Sorted(maps.Keys(at)) {
-		d := Describe(at[x])
+		d := describe(at[x])
 		half := d.Deviation
 		if d.N < 2 {
 			half = 0
@@ -269,7 +269,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 		s := sampled(label(g), at)
 		if c.time || c.clock {
 			for i, x := range s.X {
-				s.X[i] = Describe(ends[int(x)]).Mean
+				s.X[i] = describe(ends[int(x)]).Mean
 			}
 		}
 		f.Series = append(f.Series, s)

@@ -69,7 +69,7 @@ func (t *Table) Paper(metrics []string) *Paper {
 	for i, x := range tests {
 		values[i] = x.p
 	}
-	for i, adjusted := range Holm(values) {
+	for i, adjusted := range holm(values) {
 		tests[i].cell.Close = adjusted >= 0.05
 	}
 	p.Title = strings.Join(same, " ")
@@ -165,13 +165,13 @@ func differences(a, b Runs, metric string) Sample {
 			x = append(x, v-w)
 		}
 	}
-	return Describe(x)
+	return describe(x)
 }
 
-// Holm adjusts p-values for their number, so that the probability of any false rejection stays
+// holm adjusts p-values for their number, so that the probability of any false rejection stays
 // below the level (Holm 1979). The k-th smallest of m, counted from 0, is multiplied by m-k. It
 // becomes at least as large as the smaller ones, and at most 1.
-func Holm(p []float64) []float64 {
+func holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i

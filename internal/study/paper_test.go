@@ -26,10 +26,10 @@ func runsOf(t *testing.T, lines ...string) *Table {
 // R prints the adjusted values for p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
 func TestHolm(t *testing.T) {
 	want := []float64{0.03, 0.06, 0.06, 0.02}
-	for i, got := range Holm([]float64{0.01, 0.04, 0.03, 0.005}) {
+	for i, got := range holm([]float64{0.01, 0.04, 0.03, 0.005}) {
 		near(t, "adjusted", got, want[i], 1e-15)
 	}
-	if got := Holm([]float64{0.9, 0.8}); got[0] != 1 || got[1] != 1 {
+	if got := holm([]float64{0.9, 0.8}); got[0] != 1 || got[1] != 1 {
 		t.Errorf("above 1: %v", got)
 	}
 }

@@ -65,7 +65,7 @@ func baselines(groups []Runs, label func(Runs) string, ends [2]float64) (list []
 		switch {
 		case len(values) == 0:
 		case name != "non_private" && all.common("baselines."+name):
-			m := Describe(values).Mean
+			m := describe(values).Mean
 			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{m, m}, Level: true, Runs: len(values)})
 		default:
 			for _, g := range groups {

@@ -31,7 +31,7 @@ func (runs Runs) Standing(e float64) (list []Standing) {
 			}
 		}
 		if len(x) > 0 {
-			list = append(list, Standing{Name: label(g), Sample: Describe(x)})
+			list = append(list, Standing{Name: label(g), Sample: describe(x)})
 			members[label(g)] = at
 		}
 	}

@@ -27,11 +27,11 @@ func sampleOf(rows []Row, name string) Sample {
 			x = append(x, v)
 		}
 	}
-	return Describe(x)
+	return describe(x)
 }
 
-// Describe returns the mean of numbers and their deviation.
-func Describe(x []float64) Sample {
+// describe returns the mean of numbers and their deviation.
+func describe(x []float64) Sample {
 	s := Sample{N: len(x), Mean: math.NaN(), Deviation: math.NaN()}
 	if len(x) > 0 {
 		s.Mean = stat.Mean(x, nil)
@@ -111,7 +111,7 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 				x = append(x, r.value(metric)-b.value(metric))
 			}
 		}
-		if s := Describe(x); s.N > 0 {
+		if s := describe(x); s.N > 0 {
 			d.Rows = append(d.Rows, Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{
 				metric + " difference": s.Mean, "sd": s.Deviation, "margin": s.Margin(), "p": s.P(), "pairs": float64(s.N)}})
 		}
@@ -172,9 +172,9 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	}
 	var x []float64
 	for _, seed := range slices.Sorted(maps.Keys(bySeed)) {
-		x = append(x, Describe(bySeed[seed]).Mean)
+		x = append(x, describe(bySeed[seed]).Mean)
 	}
-	return Describe(x), pairs, nil
+	return describe(x), pairs, nil
 }
 
 // conditionOf reads "KEY=VALUE KEY=VALUE"; "" is met by all.

@@ -47,7 +47,7 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 			return nil, err
 		}
 	}
-	index, err := ReadIndex(path)
+	index, err := readIndex(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -75,8 +75,8 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 	return f, replace(filepath.Join(path, "sweep.json"), append(b, '\n'))
 }
 
-// ReadIndex reads the index of a sweep's folder.
-func ReadIndex(path string) (Index, error) {
+// readIndex reads the index of a sweep's folder.
+func readIndex(path string) (Index, error) {
 	var index Index
 	name := filepath.Join(path, "sweep.json")
 	b, err := os.ReadFile(name)

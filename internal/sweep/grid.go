@@ -345,7 +345,7 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 		return Run{}, err
 	}
 	g.share(&c, said)
-	r := Run{Varied: make(map[string]string), Digest: Digest(c), said: said}
+	r := Run{Varied: make(map[string]string), Digest: digest(c), said: said}
 	words := []string{algorithm.Name.Of(c)}
 	for _, s := range g.varied(said) {
 		r.Varied[s.Key] = s.Value
@@ -377,9 +377,9 @@ func (g *Grid) share(c *config.Config, said []config.Setting) {
 	}
 }
 
-// Digest returns the digest of the settings that a configuration computes with. The place of the
+// digest returns the digest of the settings that a configuration computes with. The place of the
 // results, the number of goroutines and keys without effect do not count.
-func Digest(c config.Config) string {
+func digest(c config.Config) string {
 	for _, k := range algorithm.KeysWithoutEffect(c) {
 		c.Reset(k)
 	}

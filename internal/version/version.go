@@ -16,8 +16,8 @@ import (
 // module is the module of the version; the program may be of another module that imports it.
 const module = "github.com/fedsim/fedsim"
 
-// Unknown is the revision of a build without information.
-const Unknown = "unknown"
+// unknown is the revision of a build without information.
+const unknown = "unknown"
 
 // release is the version of this source; -dev marks source that is not released yet. A build of a tag
 // states the tag instead. Release builds may set it with -ldflags "-X github.com/fedsim/fedsim/internal/version.release=v0.1.0",
@@ -51,7 +51,7 @@ var Get = sync.OnceValue(func() Info {
 	case !strings.Contains(archived, "$"):
 		info.Revision = archived
 	default:
-		info.Revision = Unknown
+		info.Revision = unknown
 		if path, err := os.Executable(); err == nil {
 			info.Binary = digest(path)
 		}

@@ -126,7 +126,7 @@ func TestReleaseHasADate(t *testing.T) {
 func TestEveryWayToBuild(t *testing.T) {
 	effort.LongOnly(t, "building programs takes seconds")
 	c := newCheckout(t)
-	got, want := c.built("-buildvcs=false"), Info{Version: release, Revision: Unknown, Binary: digest(filepath.Join(c.dir, "print"))}
+	got, want := c.built("-buildvcs=false"), Info{Version: release, Revision: unknown, Binary: digest(filepath.Join(c.dir, "print"))}
 	if !strings.Contains(archived, "$") { // the tests come from an archive
 		want = Info{Version: release, Revision: archived}
 	}
@@ -160,7 +160,7 @@ func TestSource(t *testing.T) {
 		hash:                             {Revision: hash},
 		hash + ", modified":              {Revision: hash, Modified: true},
 		"v0.1.0":                         {Revision: "v0.1.0"},
-		"unknown, binary " + hash + hash: {Revision: Unknown, Binary: hash + hash},
+		"unknown, binary " + hash + hash: {Revision: unknown, Binary: hash + hash},
 	} {
 		if got := info.Source(); got != want {
 			t.Errorf("%+v: %q, want %q", info, got, want)

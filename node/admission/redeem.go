@@ -104,7 +104,7 @@ func (r *Registry) decide(x *redemption, fresh *state) ([]byte, error) {
 	if err := r.admit(e); err != nil {
 		return nil, err
 	}
-	if end := e.Ticket.NotAfter; x.at.After(end.Add(ClockSkew)) {
+	if end := e.Ticket.NotAfter; x.at.After(end.Add(clockSkew)) {
 		return nil, fmt.Errorf("%w: the %s's was good until %v", ErrExpired, e.Ticket.Place, end)
 	}
 	x.written = true

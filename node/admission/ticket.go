@@ -8,9 +8,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// ClockSkew is the lead that the clock of the registry may have over the operator's: the registry
+// clockSkew is the lead that the clock of the registry may have over the operator's: the registry
 // accepts a ticket for this long after it expires.
-const ClockSkew = 5 * time.Minute
+const clockSkew = 5 * time.Minute
 
 // Ticket is the operator's signed permission to take a place. Only the invitation contains the
 // private half of Key. Its holder may name the identity that takes the place.

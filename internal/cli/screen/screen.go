@@ -14,7 +14,7 @@ import (
 
 // The width of a line in characters: where it is not known, and the least that COLUMNS may ask for.
 const (
-	DefaultWidth = 80
+	defaultWidth = 80
 	leastWidth   = 20
 	deep         = 8 // an indent that stands below a label
 )
@@ -30,7 +30,7 @@ func Width(w io.Writer) int {
 			return n
 		}
 	}
-	return DefaultWidth
+	return defaultWidth
 }
 
 // Print writes the text, fitted to the width of w, and below it what the reader can do next: one command a
