@@ -122,3 +122,18 @@ func TestRange(t *testing.T) {
 		t.Errorf("a range without end is %s", got)
 	}
 }
+
+// A key that is reset has its default again, in this configuration and not in a copy of it.
+func TestReset(t *testing.T) {
+	var c config.Config
+	c.Reset(algorithm.SplitTest.Key) // it was not set
+	algorithm.SplitTest.Set(&c, 0.4)
+	kept := c
+	c.Reset(algorithm.SplitTest.Key)
+	if !c.IsDefault(algorithm.SplitTest.Key) || !c.Equal(config.Config{}) {
+		t.Errorf("split.test is %v after a reset", algorithm.SplitTest.Value(c))
+	}
+	if got := algorithm.SplitTest.Value(kept); got != 0.4 {
+		t.Errorf("split.test is %v in the copy, want 0.4", got)
+	}
+}
