@@ -114,6 +114,8 @@ type About struct {
 	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
 	OneParty bool
 	Features FeatureUse
+	// OnlyRanks: it learns from implicit feedback alone, and predicts no ratings.
+	OnlyRanks bool
 	// Profiles: it learns from public features of users, and of regressions ([dataset.Set.Profile]).
 	Profiles bool
 	// Fields: from their categories alone ([dataset.Profile.Fields]); the same features as numbers are not needed.

@@ -19,6 +19,7 @@ import (
 //   - vertical: parties have items (sgld: dp-sgld alone);
 //   - horizontal: parties have users;
 //   - central and als: all ratings are in one place (objective: objective-perturbation alone; responses: gd-dr alone);
+//   - ranker: all ratings are in one place, and items are ranked;
 //   - statistics: users sum statistics (bias: item biases alone);
 //   - items, encoder and joint: users sum gradients;
 //   - regression: examples have labels (labels: randomised labels alone; perceptron: embeddings under a perceptron).
@@ -44,6 +45,15 @@ var effects = []struct {
 	{"model.learning-rate=0.01", "device central responses"},
 	{"model.epochs=3", "central"},
 	{"als.passes=3", "als"},
+	{"ease.ridge=9", "ease"},
+	{"knn.neighbours=9", "item-knn"},
+	{"knn.shrinkage=9", "item-knn"},
+	{"ials.passes=3", "ials"},
+	{"ials.unobserved=0.5", "ials"},
+	{"ials.ridge=0.1", "ials"},
+	{"bpr.passes=3", "bpr-mf"},
+	{"bpr.rate=0.1", "bpr-mf"},
+	{"bpr.ridge=0.1", "bpr-mf"},
 	{"model.fit-steps=20", "device horizontal central objective responses"},
 	{"model.fit-ridge=2", "device horizontal central objective responses"},
 	{"parties=3", "vertical sgld horizontal regression"},
@@ -64,19 +74,20 @@ var effects = []struct {
 	{"model.fine-tune-rate=0.02", "horizontal"},
 	{"model.local-passes=3", "horizontal"},
 	{"unit=user clip-ratings=4", "vertical sgld horizontal objective"},
-	{"rank=3", "als device vertical sgld horizontal central statistics items encoder joint objective responses perceptron"},
-	{"rating-max=5", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"rank=3", "als ials bpr-mf device vertical sgld horizontal central statistics items encoder joint objective responses perceptron"},
+	{"rating-max=5", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"model.start-mean=3", "device vertical sgld horizontal central objective responses"},
 	{"model.start-spread=0.02", "device vertical sgld horizontal central objective responses"},
-	{"split.validation=0.1", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"split.seed=2", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"seed=2", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"workers=2", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"eval.top-k=7", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"eval.buckets=4", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"split.validation=0.1", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"split.fold=1/5", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"split.seed=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"seed=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"workers=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"eval.top-k=7", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"eval.buckets=4", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"eval.relevant=3", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"eval.users=7", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"eval.negatives=9", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"eval.negatives=9", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
@@ -112,10 +123,11 @@ var effects = []struct {
 	{"statistics.item-ridge=3", "dpals ada-dpals dp-cmf ssp-i am-ssp am-ssp-ids ssp-convex items"},
 	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp am-ssp-ids ssp-convex items"},
 	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
-	{"split.positive=3", ""},          // likewise
+	{"split.positive=3", "ranker"},    // likewise
 	{"split.time=3", ""},              // of split.by time alone
-	{"split.least=5", ""},             // of implicit feedback alone
-	{"split.target=exact", ""},        // likewise
+	{"split.least=5", "ranker"},       // of implicit feedback alone
+	{"split.target=exact", "ranker"},  // likewise
+	{"split.users=seen", "ranker"},    // likewise
 	{"statistics.top-items=0.5", "statistics"},
 	{"statistics.items-file=items.txt", "statistics"},
 	{"statistics.choose-by=counts", ""}, // of some items alone
@@ -155,7 +167,7 @@ var effects = []struct {
 
 var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "dp-sgld": "sgld", "fmf-vfl": "vertical",
-	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "als": "als", "objective-perturbation": "objective", "gd-dr": "responses",
+	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "als": "als", "ease": "ranker", "item-knn": "ranker", "ials": "ranker", "bpr-mf": "ranker", "objective-perturbation": "objective", "gd-dr": "responses",
 	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
 	"ssp-convex": "statistics", "dpsgd": "items", "ada-dpsgd": "items", "am-dpsgd": "encoder", "dp-sgd-mf": "joint", "private-item-bias": "bias", "dp-sgd": "regression", "cond-dp": "regression", "switch-cond-dp": "regression", "rr-on-bins": "labels", "rr-dp-sgd": "labels",
 	"mlp-dp-sgd": "perceptron", "mlp-cond-dp": "perceptron", "mlp-switch-cond-dp": "perceptron",

@@ -18,7 +18,7 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget config.TextKey
+	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalNegatives, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -85,7 +85,7 @@ func declareRun() {
 	})
 	Noise = config.DeclareText(config.Key{
 		Name: "noise", Kind: config.Word, Default: "auto", Auto: "split for users, own for organisations, else the algorithm's one kind; none if epsilon is inf", Words: []string{"split", "replace", "local", "own", "objective", "response", "labels", "steps", "none"},
-		Flag: true, Placeholder: "KIND", Help: "Which noise is added. Clients that are users: split, replace (the published scheme, which leaks, at its true cost) or local (each client adds all of it, for lfl-sgdmf alone). Organisations: own. Other algorithms have one kind, which fedsim plan names.",
+		Flag: true, Placeholder: "KIND", Help: "Which noise is added. Clients that are users: split, replace (the published scheme, which leaks, at its true cost) or local (each client adds all of it, for lfl-sgdmf and private-item-bias alone). Organisations: own. Other algorithms have one kind, which fedsim plan names.",
 		Only: func(c config.Config) []string {
 			about := Of(c).About()
 			words := slices.Concat([]string{"auto"}, noiseForms[about.Noise].words)
@@ -172,8 +172,14 @@ func declareRun() {
 		Check: checkFeatures,
 	})
 	Feedback = config.DeclareText(config.Key{
-		Name: "feedback", Kind: config.Word, Default: "explicit", Words: []string{"explicit", "implicit"}, Flag: true, Placeholder: "KIND",
+		Name: "feedback", Kind: config.Word, Default: "auto", Auto: "explicit; implicit of algorithms that only rank", Words: []string{"explicit", "implicit"}, Flag: true, Placeholder: "KIND",
 		Help: "Kind of the ratings: explicit (a value on the scale) or implicit (an item was consumed).",
+		ChooseWord: func(c config.Config, _ *config.Facts) string {
+			if Of(c).About().OnlyRanks {
+				return "implicit"
+			}
+			return "explicit"
+		},
 		Check: func(c config.Config) string {
 			if check := Of(c).About().CheckFeedback; check != nil {
 				return check(c)
@@ -385,8 +391,11 @@ func Federated() []*config.Key {
 // for its results. An algorithm with clients needs sums and connections besides.
 func (a *About) common() []*config.Key {
 	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Unit.Key, Noise.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
-		EvalTopK.Key, EvalRelevant.Key, EvalUsers.Key, EvalNegatives.Key, EvalBuckets.Key}
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, SplitFold.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
+		EvalTopK.Key, EvalNegatives.Key, EvalBuckets.Key}
+	if !a.OnlyRanks {
+		list = append(list, EvalRelevant.Key, EvalUsers.Key)
+	}
 	if a.Private {
 		list = append(list, Delta.Key, Accountant.Key)
 	}
@@ -426,7 +435,7 @@ func Private(c config.Config) bool { return !math.IsInf(Epsilon.Chosen(c), 1) }
 
 // Ranks reports whether quality means rankings for held-out users.
 func Ranks(c config.Config) bool {
-	return slices.Contains(Of(c).About().Keys, Feedback.Key) && Feedback.Is(c, "implicit")
+	return slices.Contains(Of(c).About().Keys, Feedback.Key) && Feedback.Chosen(c) == "implicit"
 }
 
 // UnitOf returns the unit of privacy of a configuration.

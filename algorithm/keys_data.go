@@ -1,9 +1,11 @@
 package algorithm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
@@ -201,13 +203,33 @@ func declareSplit() {
 		Help:  "Share of the ratings that quality is measured on. With implicit feedback it is a share of the users, or from 1 on their number. 0 trains on all ratings and measures nothing, as in a deployment.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitTest) },
 		When: func(c config.Config) bool {
-			return SplitTestFile.Is(c, "") && (Ranks(c) || !SplitBy.Is(c, string(split.LeaveOneOut)))
+			return SplitTestFile.Is(c, "") && SplitFold.Is(c, "") && (holdsUsersOut(c) || !SplitBy.Is(c, string(split.LeaveOneOut)))
 		},
 	})
 	SplitValidation = config.DeclareNumber(config.Key{
 		Name: "split.validation", Kind: config.Real, Default: "0", Range: config.AtLeast(0), Scope: config.Simulated,
 		Help:  "Share that is neither trained nor tested on, for choosing settings. With implicit feedback a value from 1 on is a number of users. With leave-one-out any value above 0 takes each user's rating before the last.",
 		Check: func(c config.Config) string { return checkHeldOut(c, SplitValidation) },
+	})
+	SplitFold = config.DeclareText(config.Key{
+		Name: "split.fold", Kind: config.Text, Default: "", Scope: config.Simulated,
+		Help: "Of cross-validation, which fold of how many is the test, such as 1/5, in place of split.test. Folds are of the ratings, or with implicit feedback of the users that are held out, by chance.",
+		Check: func(c config.Config) string {
+			fold, folds, err := foldOf(c)
+			switch share := SplitValidation.Value(c); {
+			case err != nil:
+				return err.Error()
+			case folds == 0:
+				return ""
+			case !SplitBy.Is(c, string(split.Random)):
+				return fmt.Sprintf("folds are by chance, and split.by is %s; leave one of the two out", SplitBy.Of(c))
+			case !SplitTestFile.Is(c, ""):
+				return "there is a split.test-file, which says what the test is; leave one of the two out"
+			case share >= 1 || 1/float64(folds)+share >= 1:
+				return fmt.Sprintf("fold %d of %d and a validation part of %v leave nothing to train on", fold, folds, share)
+			}
+			return ""
+		},
 	})
 	SplitBy = config.DeclareText(config.Key{
 		Name: "split.by", Kind: config.Word, Default: string(split.Random), Scope: config.Simulated,
@@ -244,7 +266,7 @@ func declareSplit() {
 			if !SplitTestFile.Is(c, "") { // it says what the test is, and leaves the validation part to draw
 				return SplitValidation.Value(c) > 0
 			}
-			return Ranks(c) || !SplitBy.Is(c, string(split.Time))
+			return holdsUsersOut(c) || !SplitBy.Is(c, string(split.Time))
 		},
 	})
 	Positive = config.DeclareNumber(config.Key{
@@ -266,14 +288,48 @@ func declareHoldOut() {
 		Name: "split.least", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: Ranks,
 		Help: "Users with fewer liked items are left out of training and test, with implicit feedback.",
 	})
+	SplitUsers = config.DeclareText(config.Key{
+		Name: "split.users", Kind: config.Word, Default: usersHeldOut, Words: []string{usersHeldOut, usersSeen}, Scope: config.Simulated, When: Ranks,
+		Help: "For whom rankings are measured, with implicit feedback: users held out of training, or users that training has seen, of whom some liked items are held out.",
+	})
 	SplitTarget = config.DeclareText(config.Key{
 		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Scope: config.Simulated,
 		When: func(c config.Config) bool {
-			return Ranks(c) && SplitTestFile.Is(c, "") && SplitBy.Is(c, string(split.Random))
+			return holdsUsersOut(c) && SplitTestFile.Is(c, "") && SplitBy.Is(c, string(split.Random))
 		},
 		Help: "Which fifth of what a held-out user likes is to be predicted: each item by itself with that probability, or exactly so many, rounded down.",
 	})
 }
+
+// mostFolds limits the folds of cross-validation.
+const mostFolds = 1000
+
+// foldOf returns which fold is the test, and of how many; 0 without folds.
+func foldOf(c config.Config) (fold, folds int, err error) {
+	text := SplitFold.Of(c)
+	if text == "" {
+		return 0, 0, nil
+	}
+	a, b, _ := strings.Cut(text, "/")
+	fold, err = strconv.Atoi(a)
+	folds, err2 := strconv.Atoi(b)
+	if err = errors.Join(err, err2); err != nil || folds < 2 || folds > mostFolds || fold < 1 || fold > folds {
+		return 0, 0, fmt.Errorf("%q is no fold; give which of how many, such as 1/5, of 2 to %d", text, mostFolds)
+	}
+	return fold, folds, nil
+}
+
+// The words of split.users.
+const (
+	usersHeldOut = "held-out"
+	usersSeen    = "seen"
+)
+
+// SeesUsers reports whether rankings are for users that training has seen.
+func SeesUsers(c config.Config) bool { return Ranks(c) && SplitUsers.Is(c, usersSeen) }
+
+// holdsUsersOut reports whether rankings are for users that training has not seen.
+func holdsUsersOut(c config.Config) bool { return Ranks(c) && !SplitUsers.Is(c, usersSeen) }
 
 // The words of split.target.
 const (
@@ -291,7 +347,7 @@ func checkHeldOut(c config.Config, k config.NumberKey) string {
 		return fmt.Sprintf("0 leaves no test, and split.by %s asks for one; leave one of the two out", SplitBy.Of(c))
 	case v < 1:
 		return ""
-	case !Ranks(c):
+	case !holdsUsersOut(c):
 		return fmt.Sprintf("%v is no share: ratings are held out by a share below 1. Users are held out by number, with feedback implicit", v)
 	case v != math.Trunc(v):
 		return fmt.Sprintf("%v is neither a share below 1 nor a whole number of users", v)
@@ -341,6 +397,7 @@ func DataOptions(c config.Config) read.Options {
 // SplitParams say how a configuration splits.
 func SplitParams(c config.Config) split.Params {
 	p := split.Params{Whole: SplitTest.Value(c) == 0, Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: split.By(SplitBy.Of(c))}
+	p.Fold, p.Folds, _ = foldOf(c) // which was checked with the configuration
 	if at, err := read.ParseTime(SplitTime.Of(c)); err == nil && p.By == split.Time {
 		p.Cut = &at
 	}

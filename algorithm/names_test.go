@@ -15,7 +15,7 @@ import (
 )
 
 // families are the folders whose code may name algorithms.
-var families = []string{"fedmf", "fedssp", "fedcond", "examples"}
+var families = []string{"fedmf", "fedssp", "fedcond", "nonprivate", "examples"}
 
 // An algorithm's name in code outside its family is a decision that the family should
 // make: which one runs where none is named, too. Comments and sentences may name one.

@@ -203,7 +203,7 @@ func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 // ascending.
 func (t *Test) seen(user int) []int32 {
 	items, _ := t.known.Row(user)
-	if t.Held != nil || t.Validation == nil {
+	if t.Held != nil && !t.Held.Seen || t.Validation == nil {
 		return items
 	}
 	more, _ := t.Validation.Row(user)

@@ -98,7 +98,7 @@ type RecallSlice struct {
 // tail; all items are still ranked. Sums run over users in order, so the result does not depend on
 // the number of workers.
 func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
-	history, target := h.History.ByUser(), h.Target.ByUser()
+	history, target, hidden := h.History.ByUser(), h.Target.ByUser(), h.Hidden.ByUser()
 	each := make([]userRanking, len(h.Users))
 	blocks := (len(each) + rankingBlock - 1) / rankingBlock
 	run.Each(blocks, func(block int) {
@@ -111,6 +111,11 @@ func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 			}
 			seen, values := history.Row(user)
 			s.Score(user, seen, values, scores)
+			if hidden.Len() > 0 {
+				more, _ := hidden.Row(user)
+				seen = slices.Concat(seen, more)
+				slices.Sort(seen)
+			}
 			each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen), wanted)
 		}
 	})

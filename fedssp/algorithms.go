@@ -82,7 +82,7 @@ func init() {
 			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Joint}, Weighted: true, Dense: true},
 		},
 		{
-			about:  algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat"},
+			about:  algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat", LocalNoise: true},
 			stages: biasesOnly,
 		},
 	} {

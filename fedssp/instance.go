@@ -372,7 +372,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err = errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if p.setup.Held != nil {
+	if p.setup.Held != nil && !p.setup.Held.Seen {
 		p.fitHeldOut(out, run)
 	}
 	t := &model.Trained{Predictor: out, Mean: &m.Mean}

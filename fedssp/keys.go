@@ -23,7 +23,7 @@ func (f *family) keys() []*config.Key {
 		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
 	}
 	if f.form.Ranks {
-		list = append(list, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key)
+		list = append(list, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key)
 	}
 	if f.form.LearnsItems && f.form.Ranks {
 		own = append(own, settings.Keys.Learn.Key, settings.Keys.Unobserved.Key)

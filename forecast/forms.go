@@ -67,7 +67,7 @@ const muchTraffic = 8_000_000
 // Warnings returns sentences that a user should read before an experiment runs on its data.
 func Warnings(x *experiment.Experiment) ([]string, error) {
 	list, err := builder{x}.traffic()
-	if v := x.Data.Value; len(v) > 1 && !slices.ContainsFunc(v, func(s float32) bool { return s != v[0] }) && !algorithm.Feedback.Is(x.Config, "implicit") {
+	if v := x.Data.Value; len(v) > 1 && !slices.ContainsFunc(v, func(s float32) bool { return s != v[0] }) && algorithm.Feedback.Chosen(x.Config) != "implicit" {
 		list = append(list, fmt.Sprintf("all %d ratings are %v, so that there is nothing to predict: if each says that a user took an item, say feedback implicit", len(v), v[0]))
 	}
 	return list, err

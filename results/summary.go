@@ -220,8 +220,8 @@ func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) erro
 
 // nextSteps returns commands that show more of a finished run in a folder.
 func nextSteps(e *experiment.Experiment, path string) (list [][]string) {
-	if ids := e.Data.UserIDs; e.Data.Profile == nil && len(ids) > 0 {
-		list = append(list, []string{"fedsim", "recommend", "--run", path, "--user", ids[0]})
+	if _, loads := algorithm.Of(e.Config).(algorithm.Loader); loads && e.Data.Profile == nil && len(e.Data.UserIDs) > 0 {
+		list = append(list, []string{"fedsim", "recommend", "--run", path, "--user", e.Data.UserIDs[0]})
 	}
 	return append(list, []string{"fedsim", "report", path}, []string{"fedsim", "results", filepath.Dir(path)})
 }
@@ -257,7 +257,7 @@ func (p *printer) head() {
 	p.line("%s on %s: %s users, %s items, %s training and %s test ratings\n", s.Algorithm, s.Data,
 		units.Count(d.Users), units.Count(d.Items), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
 	if s.RankingMetrics != nil {
-		p.line("Recall@%d of %s held-out users (the simulator measures it; no budget is spent on that)", eval.RankingCutoff, units.Count(s.Ranking.Users))
+		p.line("Recall@%d of %s %s (the simulator measures it; no budget is spent on that)", eval.RankingCutoff, units.Count(s.Ranking.Users), p.ranked())
 	} else {
 		p.line("test RMSE, in stars (the simulator measures it; no budget is spent on that)")
 	}
@@ -280,7 +280,7 @@ func (p *printer) quality() {
 	if p.e.Data.Profile != nil {
 		p.row("  MSE", s.TestMSE, "of it, its square")
 	}
-	p.optional("  on validation", s.ValidationRecall, "users who are neither trained nor tested on")
+	p.optional("  on validation", s.ValidationRecall, p.validated())
 	p.optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")
 	p.optional("  before tuning", s.SharedRMSE, p.words.Shared)
 	for _, b := range s.Baselines {
@@ -348,6 +348,22 @@ func (s *Summary) means() (list []string) {
 	return list
 }
 
+// validated says what the validation part of rankings is.
+func (p *printer) validated() string {
+	if p.e.Held != nil && p.e.Held.Seen {
+		return "liked items that are neither trained nor tested on"
+	}
+	return "users who are neither trained nor tested on"
+}
+
+// ranked names the users of rankings.
+func (p *printer) ranked() string {
+	if p.e.Held != nil && p.e.Held.Seen {
+		return "users, of whom some liked items are held out"
+	}
+	return "held-out users"
+}
+
 // lists shows the lists of one length, the middle one.
 func (p *printer) lists() {
 	if p.s.Ranking == nil || p.s.Ranking.Lists == nil {
@@ -355,7 +371,7 @@ func (p *printer) lists() {
 	}
 	q := p.s.Ranking.Lists
 	m := q.At[len(q.At)/2]
-	who := fmt.Sprintf("%s held-out users", units.Count(q.Users))
+	who := fmt.Sprintf("%s %s", units.Count(q.Users), p.ranked())
 	if q.Relevant != nil {
 		who = fmt.Sprintf("%s users with test ratings of at least %v stars", units.Count(q.OfUsers), *q.Relevant)
 		if q.Users < q.OfUsers {

@@ -33,6 +33,8 @@ type HoldOutParams struct {
 
 	By  By       // which ratings of held-out users are to be predicted; zero means Random
 	Cut *float64 // as of [Params]
+
+	Folds, Fold int // as of [Params], of users
 }
 
 // Validate reports everything that is wrong with the parameters.
@@ -51,7 +53,7 @@ func (p HoldOutParams) Validate() error {
 	if !(target > 0 && target < 1) {
 		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
 	}
-	errs = append(errs, Params{Whole: p.Whole, By: p.By, Cut: p.Cut}.Validate())
+	errs = append(errs, Params{Whole: p.Whole, By: p.By, Cut: p.Cut, Folds: p.Folds, Fold: p.Fold}.Validate())
 	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
 		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
 	}
@@ -92,7 +94,9 @@ func (p HoldOutParams) numbers(users int) (test, validation int) {
 	return number(p.test()), number(p.Validation)
 }
 
-func (p HoldOutParams) test() float64 { return Params{Whole: p.Whole, Test: p.Test}.test() }
+func (p HoldOutParams) test() float64 {
+	return Params{Whole: p.Whole, Test: p.Test, Folds: p.Folds}.test()
+}
 
 func (p HoldOutParams) target() float64 {
 	if p.Target == 0 {
@@ -108,6 +112,8 @@ type HoldOut struct {
 	TrainUsers []int32         // ascending; one may have no rating, where few stars are left out
 
 	Validation, Test HeldOut
+	// Seen reports that the users of Validation and Test train too ([SeenUsers]).
+	Seen bool
 
 	// Digest is a hex SHA-256 over the set's digest and the part of every user and
 	// rating: equal exactly when the same content is cut in the same way.
@@ -119,6 +125,8 @@ type HoldOut struct {
 type HeldOut struct {
 	Users           []int32 // ascending; one may have no rating in either
 	History, Target dataset.Ratings
+	// Hidden holds ratings that are neither: no list may hold their items.
+	Hidden dataset.Ratings
 }
 
 // Parts of held-out users, as they are hashed; they continue the numbers of [Parts].
@@ -220,7 +228,7 @@ func checkHoldOut(s *dataset.Set, p HoldOutParams) error {
 func holdOutParts(s *dataset.Set, p HoldOutParams) (users, parts []byte) {
 	seed := idhash.Mix(p.Seed + idhash.Golden)
 	hashes, items := idhash.IDs("fedsim held-out user v1", s.UserIDs), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
-	split := Params{Whole: p.Whole, Test: p.Test, Validation: p.Validation}
+	split := Params{Whole: p.Whole, Test: p.Test, Validation: p.Validation, Folds: p.Folds, Fold: p.Fold}
 	users = make([]byte, s.Users)
 	for u, h := range hashes {
 		hashes[u] = idhash.Mix(seed ^ h)

@@ -29,6 +29,10 @@ type Params struct {
 
 	By  By       // zero means Random; of no meaning where the set has a test file
 	Cut *float64 // of Time: the timestamp from which on ratings are the test; nil: by the shares
+
+	// Folds, if not 0, cuts the ratings into so many parts of about the same size by chance. Fold, from 1, is the
+	// test, in place of Test. The folds of one seed are disjoint and hold every rating.
+	Folds, Fold int
 }
 
 // Validate reports everything that is wrong with the parameters.
@@ -50,6 +54,9 @@ func (p Params) Validate() error {
 	if p.Whole && p.By != "" && p.By != Random {
 		errs = append(errs, fmt.Errorf("split: by %q asks for a test part, and there is to be none", p.By))
 	}
+	if p.Folds != 0 && (p.Folds < 2 || p.Fold < 1 || p.Fold > p.Folds || p.By != "" && p.By != Random || p.Whole) {
+		errs = append(errs, fmt.Errorf("split: fold %d of %d; there must be at least 2 folds by chance, and the fold is one of them", p.Fold, p.Folds))
+	}
 	if p.Cut != nil && (p.By != Time || p.Validation > 0) {
 		errs = append(errs, errors.New("split: a cut at a time is of a split by time, without a validation part"))
 	}
@@ -59,6 +66,9 @@ func (p Params) Validate() error {
 func (p Params) test() float64 {
 	if p.Whole {
 		return 0
+	}
+	if p.Folds != 0 {
+		return 1 / float64(p.Folds)
 	}
 	if p.Test == 0 {
 		return defaultTest
@@ -100,7 +110,7 @@ func Of(s *dataset.Set, p Params) (*Parts, error) {
 	if err := checkSplit(s, p); err != nil {
 		return nil, err
 	}
-	if s.Packed != nil && (p.By == "" || p.By == Random) && s.Tested == nil {
+	if s.Packed != nil && (p.By == "" || p.By == Random) && s.Tested == nil && p.Folds == 0 {
 		return splitPacked(s, p)
 	}
 	s = s.Unpacked()
@@ -191,6 +201,10 @@ func partsOf(s *dataset.Set, p Params) (parts []byte, counts [3]int) {
 // part turns the hash of a rating into its part.
 func (p Params) part(hash uint64) byte {
 	u := float64(hash>>11) / (1 << 53)
+	if p.Folds != 0 {
+		fold := min(int(u*float64(p.Folds)), p.Folds-1)
+		u = (float64((fold-p.Fold+1+p.Folds)%p.Folds) + u*float64(p.Folds) - float64(fold)) / float64(p.Folds) // turned until the fold comes first
+	}
 	switch {
 	case u < p.test():
 		return partTest

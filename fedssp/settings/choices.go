@@ -7,7 +7,9 @@ import (
 )
 
 // Implicit reports whether a rating means that the item was consumed.
-func (s Settings) Implicit() bool { return algorithm.Feedback.Is(s.Config, string(kernel.Implicit)) }
+func (s Settings) Implicit() bool {
+	return algorithm.Feedback.Chosen(s.Config) == string(kernel.Implicit)
+}
 
 // Private reports whether the run adds noise.
 func (s Settings) Private() bool { return algorithm.Private(s.Config) }

@@ -190,15 +190,28 @@ func SplitOf(c config.Config, set *dataset.Set) (*split.Parts, *split.HoldOut, e
 		}
 		return s, nil, nil
 	}
-	h, err := split.HoldOutUsers(set, holdOutParams(c, set))
+	h, err := holdOut(c, set)
 	if err != nil {
 		return nil, nil, config.Errorf("%s: %w", set.Name, err)
 	}
 	return &split.Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Digest: h.Digest}, h, nil
 }
 
+// holdOut holds users out, or some of what users like.
+func holdOut(c config.Config, set *dataset.Set) (*split.HoldOut, error) {
+	p := holdOutParams(c, set)
+	if algorithm.SeesUsers(c) {
+		return split.SeenUsers(set, algorithm.SplitParams(c), p.Positive, p.Least)
+	}
+	return split.HoldOutUsers(set, p)
+}
+
 // TrainingOf is the part of a party's own data that is trained on.
 func TrainingOf(c config.Config, set *dataset.Set) (dataset.Ratings, error) {
+	if algorithm.SeesUsers(c) {
+		p := holdOutParams(c, set)
+		return split.SeenTraining(set, algorithm.SplitParams(c), p.Positive, p.Least)
+	}
 	if algorithm.Ranks(c) {
 		return split.HoldOutTraining(set, holdOutParams(c, set))
 	}
@@ -213,7 +226,7 @@ func holdOutParams(c config.Config, set *dataset.Set) split.HoldOutParams {
 	}
 	p := algorithm.SplitParams(c)
 	return split.HoldOutParams{
-		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value + set.Shift, Seed: p.Seed, By: p.By, Cut: p.Cut,
+		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value + set.Shift, Seed: p.Seed, By: p.By, Cut: p.Cut, Folds: p.Folds, Fold: p.Fold,
 		Least: algorithm.SplitLeast.Int(c), Exact: algorithm.TargetsExactly(c),
 	}
 }

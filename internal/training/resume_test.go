@@ -76,6 +76,10 @@ var resumed = []string{
 	"algorithm=gd-dr rounds=5",
 	"algorithm=sgd-mf model.epochs=5",
 	"algorithm=als als.passes=5",
+	"algorithm=ease", // one pass: never stopped between two
+	"algorithm=item-knn",
+	"algorithm=ials rank=3 ials.passes=5",
+	"algorithm=bpr-mf rank=3 bpr.passes=5",
 }
 
 // few are ratings of 24 users.
@@ -107,7 +111,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "als" || a == "objective-perturbation" || a == "gd-dr" || strings.HasPrefix(a, "rr-") {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "als" || a == "objective-perturbation" || a == "gd-dr" || a == "ials" || a == "bpr-mf" || a == "ease" || a == "item-knn" || strings.HasPrefix(a, "rr-") {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}

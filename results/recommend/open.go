@@ -141,6 +141,9 @@ func pick(scores []float64, items []int32) []float64 {
 // known returns the ratings that embeddings were made from: the training ratings and the histories
 // of held-out users.
 func known(h *split.HoldOut) dataset.Ratings {
+	if h.Seen {
+		return h.Train
+	}
 	all := dataset.Ratings{Users: h.Train.Users, Items: h.Train.Items}
 	for _, part := range []dataset.Ratings{h.Train, h.Validation.History, h.Test.History} {
 		all.User, all.Item, all.Value = append(all.User, part.User...), append(all.Item, part.Item...), append(all.Value, part.Value...)
@@ -152,7 +155,7 @@ func known(h *split.HoldOut) dataset.Ratings {
 func (r *Recommender) load(dir string) error {
 	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
 	if !ok {
-		return fmt.Errorf("models of %s cannot be read back", algorithm.Name.Of(r.Config))
+		return fmt.Errorf("models of %s are not kept, so that it cannot be asked after the run; algorithms with embeddings can", algorithm.Name.Of(r.Config))
 	}
 	f, err := results.FilesOf(dir)
 	if err != nil {

@@ -107,6 +107,11 @@ var goldenRuns = []struct{ name, flags string }{
 	{"private-item-bias-real", "--algorithm private-item-bias --secagg real --baselines quick --epsilon 40"},
 	{"sgd-mf", "--algorithm sgd-mf --set model.epochs=4"},
 	{"als", "--algorithm als --set als.passes=4"},
+	{"ease", "--algorithm ease --set ease.ridge=20"},
+	{"item-knn", "--algorithm item-knn"},
+	{"ials", "--algorithm ials --rank 4 --set ials.passes=4"},
+	{"bpr-mf", "--algorithm bpr-mf --rank 4 --set bpr.passes=4"},
+	{"private-item-bias-local", "--algorithm private-item-bias --feedback implicit --noise local --baselines quick --epsilon 40"},
 }
 
 // goldenFile holds, for each run, digests of what must not change by a bit on amd64 and ten
@@ -388,11 +393,11 @@ func readFile(t *testing.T, path string) []byte {
 	return b
 }
 
-// goldenModel is a digest of the model's files and their names.
+// goldenModel is a digest of the model's files and their names. A closed form keeps none.
 func goldenModel(t *testing.T, run string) []byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(run, "*.npy"))
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) == 0 && !strings.Contains(run, "ease") && !strings.Contains(run, "item-knn") {
 		t.Fatalf("there is no model: %v", err)
 	}
 	digest := sha256.New()
