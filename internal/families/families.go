@@ -6,4 +6,5 @@ import (
 	_ "github.com/fedsim/fedsim/fedcond"
 	_ "github.com/fedsim/fedsim/fedmf"
 	_ "github.com/fedsim/fedsim/fedssp"
+	_ "github.com/fedsim/fedsim/nonprivate"
 )
