@@ -84,7 +84,7 @@ var rules = []rule{
 	},
 	{
 		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "relay/...", "client/..."},
-		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
+		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/..."},
 		why:    "a role declares the small interface it needs and the algorithms satisfy it",
 	},
 	{
@@ -129,22 +129,22 @@ var rules = []rule{
 	},
 	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",
 	},
 	{
-		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/..."},
+		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/..."},
 		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
 	},
 	{
 		name: "families know nothing of one another", from: []string{"fedmf/..."},
-		forbid: []string{"fedssp/...", "fedcond/..."},
+		forbid: []string{"fedssp/...", "fedcond/...", "nonprivate/..."},
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
 		name: "families know nothing of one another, either", from: []string{"fedssp/..."},
-		forbid: []string{"fedmf/...", "fedcond/..."},
+		forbid: []string{"fedmf/...", "fedcond/...", "nonprivate/..."},
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
@@ -184,17 +184,22 @@ var rules = []rule{
 	},
 	{
 		name: "families know nothing of one another, of regressions neither", from: []string{"fedcond/..."},
-		forbid: []string{"fedmf/...", "fedssp/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "nonprivate/..."},
+		why:    "what two families need belongs to a room of its own",
+	},
+	{
+		name: "families know nothing of one another, of references neither", from: []string{"nonprivate/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/..."},
 		why:    "what two families need belongs to a room of its own",
 	},
 	{
 		name: "experiment knows no driver and no algorithm", from: []string{"internal/experiment/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
 	},
 	{
 		name: "rooms above the experiment", from: []string{"forecast/...", "internal/agreement/...", "results/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families"},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families"},
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
@@ -209,12 +214,12 @@ var rules = []rule{
 	},
 	{
 		name: "many runs know no driver", from: []string{"internal/sweep/...", "internal/study/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/families"},
+		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families"},
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
 		name: "an audit knows no algorithm by name", from: []string{"internal/audit/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "internal/families", "node/..."},
+		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families", "node/..."},
 		why:    "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
@@ -223,14 +228,19 @@ var rules = []rule{
 		why: "what is audited must not know that it is",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
 		forbid: []string{"internal/sweep/...", "internal/study/..."},
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
-		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "internal/audit/..."},
+		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "internal/audit/...", "internal/tune"},
 		forbid: []string{"internal/training"}, direct: true,
 		why: "it joins experiment and driver for the door and the commands",
+	},
+	{
+		name: "a search is for the command", from: []string{"..."}, except: []string{"cmd/...", "internal/tune"},
+		forbid: []string{"internal/tune"}, direct: true,
+		why: "a run must not know that it is chosen among others",
 	},
 	{
 		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "internal/chaos"},

@@ -44,6 +44,11 @@ var examples = map[string][]string{
 		"fedsim sweep --algorithm ssp-c,lfl-sgdmf --data ratings.csv --out runs/both",
 		"fedsim sweep study.yaml --jobs 2 --dry-run",
 	},
+	"tune": {
+		"fedsim tune --algorithm ials --data ml-1m --over ials.ridge=log:0.001..0.1 --over rank=16..128 --set split.validation=0.1",
+		"fedsim tune --algorithm lfl-sgdmf --over rounds=5..40 --search halton --set split.validation=0.1",
+		"fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split.validation=0.1",
+	},
 	"results": {
 		"fedsim results runs",
 		"fedsim results runs/sweep --over seed",

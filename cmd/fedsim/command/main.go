@@ -27,6 +27,7 @@ import (
 type commands struct {
 	Run       runCmd       `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
 	Sweep     sweepCmd     `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
+	Tune      tuneCmd      `cmd:"" help:"Search settings by the validation part, and measure the best on the test once; --private pays for the search."`
 	Results   resultsCmd   `cmd:"" help:"Table of finished runs: settings, metrics, means and paired differences over seeds."`
 	Compare   compareCmd   `cmd:"" help:"Test whether one run, or a method outside fedsim, is better than another on the same test."`
 	Plot      plotCmd      `cmd:"" help:"Draw one picture of finished runs, as PDF, SVG or PNG."`
@@ -65,6 +66,7 @@ func newCommands(call ...string) commands {
 	return commands{
 		Sweep:  sweepCmd{keyFlags: flags("sweep", func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
 		Run:    runCmd{experimentFlags: experimentFlags{keyFlags: flags("run", func(*config.Key) bool { return true })}},
+		Tune:   tuneCmd{experimentFlags: experimentFlags{keyFlags: flags("tune", func(*config.Key) bool { return true })}},
 		Audit:  auditCmd{experimentFlags: experimentFlags{keyFlags: flags("audit", func(k *config.Key) bool { return !notAudited(k) })}},
 		Attack: attackCmd{experimentFlags: experimentFlags{keyFlags: flags("attack", func(k *config.Key) bool { return !notAttacked(k) })}},
 		Plan:   planCmd{experimentFlags: experimentFlags{keyFlags: flags("plan", func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},

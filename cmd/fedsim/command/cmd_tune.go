@@ -1,0 +1,112 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/tune"
+	"github.com/fedsim/fedsim/results"
+)
+
+// tuneCmd is fedsim tune.
+type tuneCmd struct {
+	experimentFlags
+
+	Over     []string `placeholder:"KEY=VALUES" sep:"none" help:"A key to search over, with a range LOW..HIGH, a range log:LOW..HIGH that is drawn in its logarithm, or words A,B,C; may be repeated."`
+	Trials   int      `default:"20" help:"How many candidates to draw."`
+	Search   string   `enum:"random,halton" default:"random" help:"How candidates are drawn: random, or halton, which covers the space evenly."`
+	Private  bool     `help:"Choose by private selection, whose ε covers the search: a random number of runs, each of a random candidate with noise of its own, and a score with noise."`
+	MeanRuns float64  `default:"10" help:"Mean number of runs with --private."`
+	Eta      float64  `default:"0" help:"Law of the number of runs with --private: 0 logarithmic, 1 geometric. A larger one has fewer draws of one run alone, and costs more."`
+
+	Format string `group:"Output:" enum:"table,json" default:"table" help:"table or json."`
+}
+
+// Run implements fedsim tune.
+func (c *tuneCmd) Run(ctx context.Context, s streams) error {
+	said, err := c.settings()
+	if err != nil {
+		return err
+	}
+	if c.Trials < 1 || c.Trials > 100_000 {
+		return cli.Misusef("--trials %d: 1 to 100,000 candidates are needed", c.Trials)
+	}
+	space, err := tune.ParseSpace(c.Over)
+	if err != nil {
+		return err
+	}
+	p := newProgress(s.err)
+	defer p.Clear()
+	p.Start("candidates", 0)
+	search := tune.Search{
+		Settings: said, Space: space, Trials: c.Trials, Even: c.Search == "halton", Private: c.Private, Runs: c.MeanRuns, Eta: c.Eta,
+		Told: func(n int, t tune.Trial) { p.Sparse(n, fmt.Sprintf("%s: %.4f", told(t.Settings), t.Score)) },
+	}
+	out, err := search.Run(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := open(ctx, out.Final, s, p, experiment.Open)
+	if err != nil {
+		return err
+	}
+	r, err := training.Keep(ctx, e, p, training.KeepOptions{})
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, tuned{out, r.PrimaryMetric(), r.Folder})
+	}
+	return c.print(s.out, out, r.Summary, r.Folder)
+}
+
+// tuned is the outcome in JSON.
+type tuned struct {
+	*tune.Outcome
+	Test    float64 `json:"test"`
+	Results string  `json:"results"`
+}
+
+// told writes settings as flags would have them.
+func told(settings []config.Setting) string {
+	var list []string
+	for _, x := range settings {
+		list = append(list, x.Key+"="+x.Value)
+	}
+	return strings.Join(list, " ")
+}
+
+func (c *tuneCmd) print(w io.Writer, out *tune.Outcome, r *results.Summary, folder string) error {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("tried", "%d runs of %d candidates (%s)", len(out.Trials), c.Trials, c.Search)
+	row("chosen", "%s", told(out.Best.Settings))
+	score := "validation"
+	if c.Private {
+		score = "noisy score"
+	}
+	row(score, "%.4f (%s)", out.Best.Score, out.Metric)
+	row("test", "%.4f (measured once, of the chosen run)", r.PrimaryMetric())
+	switch {
+	case c.Private:
+		row("privacy", "ε = %.4g and δ = %v cover the search: its scores, its choice and the chosen model. One run alone has ε = %v. This holds for the chosen run only: release no other run, and not how many there were. The simulator shows both.",
+			out.Epsilon, out.Delta, out.Each)
+	case r.Privacy.Epsilon == 0 || math.IsInf(r.Privacy.Epsilon, 1):
+		row("privacy", "There is no noise: the results may show anything about any user.")
+	default:
+		row("privacy", "ε = %.4g covers the chosen run alone, and not the search: it compared runs by exact validation ratings. To have an ε that covers the search, add --private.", r.Privacy.Epsilon)
+	}
+	row("results", "%s", folder)
+	return screen.Print(w, b.String(), []string{"fedsim", "results", folder})
+}

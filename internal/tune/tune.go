@@ -1,0 +1,208 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// Search describes a search.
+type Search struct {
+	Settings []config.Setting // of every run
+	Space    Space
+	Trials   int  // candidates
+	Even     bool // candidates cover the space evenly
+	// Private selects privately. Runs is then the mean number of runs, and Eta the parameter of their law.
+	Private   bool
+	Runs, Eta float64
+	// Told hears of each run, with its number; nil: it is told to none.
+	Told func(number int, t Trial)
+}
+
+// Trial is a run of the search.
+type Trial struct {
+	Candidate int              `json:"candidate"` // from 1
+	Settings  []config.Setting `json:"settings"`
+	Score     float64          `json:"score"` // validation metric, or with private selection its noisy counterpart
+}
+
+// Outcome is the result of a search.
+type Outcome struct {
+	Metric string `json:"metric"` // of scores
+	Best   Trial  `json:"best"`
+	// Trials holds all runs. With private selection they must not be released, nor their number.
+	Trials []Trial `json:"trials"`
+	// Epsilon covers a private search at Delta; 0 without private selection. Each is the ε of one run.
+	Epsilon float64 `json:"epsilon,omitempty"`
+	Delta   float64 `json:"delta,omitempty"`
+	Each    float64 `json:"epsilon_of_one_run,omitempty"`
+
+	// Final holds the settings of the run that won. Repeated, it gives the same model.
+	Final []config.Setting `json:"-"`
+}
+
+// session names the stream of the search's secrets.
+var session = protocol.SessionID{'t', 'u', 'n', 'e'}
+
+// Run searches. It never measures on the test.
+func (s Search) Run(ctx context.Context) (*Outcome, error) {
+	c, err := config.Resolve(s.Settings)
+	if err != nil {
+		return nil, err
+	}
+	if algorithm.SplitValidation.Value(c) == 0 {
+		return nil, config.Errorf("split.validation: 0 leaves nothing to choose by; say --set split.validation=0.1")
+	}
+	candidates := s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c))
+	out := &Outcome{Metric: "rmse"}
+	if algorithm.Ranks(c) {
+		out.Metric = "recall@20"
+	}
+	if !s.Private {
+		for i := range candidates {
+			if err = s.try(ctx, out, candidates, i, i+1, nil); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return out, s.privately(ctx, c, candidates, out)
+}
+
+// try runs a candidate and keeps it if it is the best.
+func (s Search) try(ctx context.Context, out *Outcome, candidates [][]config.Setting, i, number int, judge *judge) error {
+	settings := s.of(candidates[i], number)
+	e, err := s.open(ctx, settings)
+	if err != nil {
+		return fmt.Errorf("candidate %d: %w", i+1, err)
+	}
+	r, err := training.Run(ctx, onValidation(e), nil)
+	if err != nil {
+		return fmt.Errorf("candidate %d: %w", i+1, err)
+	}
+	t := Trial{Candidate: i + 1, Settings: candidates[i], Score: r.PrimaryMetric()}
+	if judge != nil {
+		if t.Score, err = judge.score(e, r.Model); err != nil {
+			return err
+		}
+	}
+	if s.Told != nil {
+		s.Told(number, t)
+	}
+	first := len(out.Trials) == 0
+	if out.Trials = append(out.Trials, t); first || better(out.Metric, t.Score, out.Best.Score) {
+		out.Best, out.Final = t, settings
+	}
+	return nil
+}
+
+// better reports whether score a is better than b. No number is worse than any.
+func better(metric string, a, b float64) bool {
+	switch {
+	case math.IsNaN(a) || math.IsNaN(b):
+		return !math.IsNaN(a) && math.IsNaN(b)
+	case metric == "rmse":
+		return a < b
+	default:
+		return a > b
+	}
+}
+
+// of returns the settings of a run. All runs have the split of the first; each private run has noise of its own.
+func (s Search) of(candidate []config.Setting, number int) []config.Setting {
+	c, _ := config.Resolve(s.Settings) // Run has checked them
+	list := slices.Concat(s.Settings, candidate)
+	if s.Private {
+		list = append(list, config.Setting{Key: algorithm.SplitSeed.Name, Value: fmt.Sprint(algorithm.SplitSeedOf(c))},
+			config.Setting{Key: algorithm.Seed.Name, Value: fmt.Sprint(algorithm.Seed.Of(c) + uint64(number))})
+	}
+	return list
+}
+
+func (s Search) open(ctx context.Context, settings []config.Setting) (*experiment.Experiment, error) {
+	c, err := config.Resolve(settings)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(algorithm.Of(c).About().Used(), algorithm.Baselines.Key) {
+		algorithm.Baselines.Set(&c, "quick")
+	}
+	return experiment.Open(ctx, c, nil)
+}
+
+// onValidation puts the validation part in the place of the test.
+func onValidation(e *experiment.Experiment) *experiment.Experiment {
+	e.Test.Rows, e.Test.Validation = e.Test.Validation, nil
+	if e.Held != nil {
+		held := *e.Held
+		held.Test = held.Validation
+		e.Test.Held = &held
+	}
+	return e
+}
+
+// privately draws how many runs there are and which candidate each has, and accounts for the search.
+func (s Search) privately(ctx context.Context, c config.Config, candidates [][]config.Setting, out *Outcome) error {
+	law, err := dp.SelectionOf(s.Eta, s.Runs)
+	if err != nil {
+		return config.Wrap(err)
+	}
+	bits := noise.NewBits(sim.Apart(algorithm.Seed.Of(c), session).Stream("selection", 0))
+	uniform := func() float64 { return float64(bits.Uint64()>>11) / (1 << 53) }
+	judge, err := s.account(ctx, law, candidates, out)
+	if err != nil {
+		return err
+	}
+	judge.bits = bits
+	runs := law.Draw(uniform())
+	for number := range runs {
+		if err = s.try(ctx, out, candidates, int(uniform()*float64(len(candidates))), number+1, judge); err != nil {
+			return err
+		}
+	}
+	return bits.Err()
+}
+
+// account opens every candidate, chooses the noise of scores, and sets ε of the search.
+func (s Search) account(ctx context.Context, law dp.Selection, candidates [][]config.Setting, out *Outcome) (*judge, error) {
+	var runs [][]dp.Event
+	var samplers float64
+	j := &judge{}
+	for i, candidate := range candidates {
+		e, err := s.open(ctx, s.of(candidate, 1))
+		if err != nil {
+			return nil, fmt.Errorf("candidate %d: %w", i+1, err)
+		}
+		if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
+			return nil, config.Errorf("--private: candidate %d has no releases that protect users, whose Rényi divergences could be added up; it needs a finite epsilon and unit user, with clients that are users or organisations", i+1)
+		}
+		b := e.Privacy.Budget
+		if i > 0 && (b.Delta != out.Delta || b.Epsilon != out.Each) {
+			return nil, config.Errorf("--private: candidates differ in epsilon or delta; search over other keys")
+		}
+		out.Delta, out.Each = b.Delta, b.Epsilon
+		samplers = max(samplers, b.SamplerError)
+		runs = append(runs, e.Privacy.Run)
+	}
+	j.multiplier = 1 / (scoreShare * dp.GaussianMu(out.Each, out.Delta))
+	for i := range runs {
+		runs[i] = append(slices.Clone(runs[i]), dp.Gaussian(j.multiplier))
+	}
+	var err error
+	out.Epsilon, err = law.Epsilon(runs, out.Delta, samplers)
+	return j, err
+}
+
+// scoreShare is the deviation of a run's score's noise as a share: with μ the parameter of normal noise that a
+// run's ε and δ ask for, the score has scoreShare·μ. In squares that is a twentieth of the run.
+const scoreShare = 0.22
