@@ -290,7 +290,7 @@ func declareHoldOut() {
 	})
 	SplitUsers = config.DeclareText(config.Key{
 		Name: "split.users", Kind: config.Word, Default: usersHeldOut, Words: []string{usersHeldOut, usersSeen}, Scope: config.Simulated, When: Ranks,
-		Help: "For whom rankings are measured, with implicit feedback: users held out of training, or users that training has seen, of whom some liked items are held out.",
+		Help: "For whom rankings are measured, with implicit feedback: users held out of training, or users that training has seen. Of the latter some liked items are held out.",
 	})
 	SplitTarget = config.DeclareText(config.Key{
 		Name: "split.target", Kind: config.Word, Default: targetEach, Words: []string{targetEach, targetExact}, Scope: config.Simulated,

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Selection is private selection with a random number of runs (Papernot and Steinke, ICLR 2022): draw
-// the number from a law, run that many times, each time with one of the candidates drawn uniformly,
-// and release the run with the best score alone. Its number of runs has the truncated negative
+// Selection is private selection with a random number of runs (Papernot and Steinke, ICLR 2022).
+// It draws the number from a law and runs that many times. Each run has a candidate that is drawn uniformly.
+// Only the run with the best score is released. Its number of runs has the truncated negative
 // binomial law with parameters Eta and Gamma on 1, 2, 3, ...; Eta 1 is the geometric law, Eta 0 the
 // logarithmic law.
 type Selection struct {
@@ -67,7 +67,7 @@ func (s Selection) Draw(u float64) int {
 	return k
 }
 
-// mostRuns ends a draw that rounding would let go on.
+// mostRuns ends a draw that rounding would not end.
 const mostRuns = 1 << 30
 
 // Epsilon returns the ε at δ that covers the whole search. candidates has the events of a run with each

@@ -127,8 +127,8 @@ func TestSelectionBoundsTheBest(t *testing.T) {
 	}
 }
 
-// ε of a geometric search over one Gaussian release, with the formula of the paper's theorem 2 at the
-// best of many orders α and β and the conversion of Canonne, Kamath and Steinke, both written out here.
+// ε of a geometric search over one Gaussian release, by the formula of the paper's theorem 2.
+// It takes the best of many orders α and β. The conversion is of Canonne, Kamath and Steinke.
 func TestSelectionEpsilon(t *testing.T) {
 	s, delta := Selection{1, 0.1}, 1e-5
 	for _, z := range []float64{0.5, 1, 4} {

@@ -359,7 +359,7 @@ func (p *printer) validated() string {
 // ranked names the users of rankings.
 func (p *printer) ranked() string {
 	if p.e.Held != nil && p.e.Held.Seen {
-		return "users, of whom some liked items are held out"
+		return "users, some of their liked items held out"
 	}
 	return "held-out users"
 }

@@ -2,10 +2,9 @@ package split
 
 import "github.com/fedsim/fedsim/dataset"
 
-// SeenUsers divides a set for rankings of users that training has seen: of what each user likes (at
-// least positive stars) the parts of p are the test and the validation, and the rest is trained on.
-// Users with fewer than least liked items are left out. Every user trains; users of a part are those with
-// a target in it. A list of the test must not hold items of the validation part ([HeldOut.Hidden]).
+// SeenUsers divides a set for rankings of users that training has seen. A rating of at least positive
+// stars is a like. The parts of p divide the likes of each user. Users with fewer than least likes are
+// left out. Every user trains, and a part has the users with a target in it. A list of the test must not hold items of the validation part ([HeldOut.Hidden]).
 func SeenUsers(s *dataset.Set, p Params, positive float64, least int) (*HoldOut, error) {
 	s = s.Unpacked()
 	if err := checkSplit(s, p); err != nil {

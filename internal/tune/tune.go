@@ -61,7 +61,7 @@ func (s Search) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	if algorithm.SplitValidation.Value(c) == 0 {
-		return nil, config.Errorf("split.validation: 0 leaves nothing to choose by; say --set split.validation=0.1")
+		return nil, config.Errorf("split.validation: nothing is left to choose by; add --set split.validation=0.1")
 	}
 	candidates := s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c))
 	out := &Outcome{Metric: "rmse"}
@@ -184,7 +184,7 @@ func (s Search) account(ctx context.Context, law dp.Selection, candidates [][]co
 			return nil, fmt.Errorf("candidate %d: %w", i+1, err)
 		}
 		if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
-			return nil, config.Errorf("--private: candidate %d has no releases that protect users, whose Rényi divergences could be added up; it needs a finite epsilon and unit user, with clients that are users or organisations", i+1)
+			return nil, config.Errorf("--private: candidate %d has no releases that protect users. It needs a finite epsilon and unit user, with clients", i+1)
 		}
 		b := e.Privacy.Budget
 		if i > 0 && (b.Delta != out.Delta || b.Epsilon != out.Each) {

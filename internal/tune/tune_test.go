@@ -31,8 +31,8 @@ func space(t *testing.T, texts ...string) tune.Space {
 	return s
 }
 
-// Candidates are in their ranges, whole where the key is, and each end is about as frequent as it should
-// be: of 4,000 draws of 1 to 4 each value has 1,000, with a deviation of 27. A logarithmic range has half of
+// Candidates are in their ranges, and whole where the key is. Of 4,000 draws of 1 to 4 each value has
+// 1,000, with a deviation of 27. A logarithmic range has half of
 // its draws below the geometric mean of its ends.
 func TestCandidates(t *testing.T) {
 	s := space(t, "rank=1..4", "ials.ridge=log:0.001..0.1", "split.by=random,time,user-time")
@@ -110,8 +110,8 @@ func alone(t *testing.T, settings []config.Setting) *training.Result {
 	return r
 }
 
-// ε of a private search is the ε of theorem 2 over the events of the run, with normal noise in place of
-// Skellam noise, computed here for orders α and β on a fine grid.
+// ε of a private search is the ε of theorem 2 over the events of the run. It is computed here for orders α
+// and β on a fine grid, with normal noise in place of Skellam noise.
 func TestPrivateSearch(t *testing.T) {
 	settings := "data=synthetic:small-120 algorithm=private-item-bias epsilon=3 split.validation=0.2 eval.top-k=none dropout=0"
 	s := tune.Search{Settings: said(settings), Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 3, Private: true, Runs: 4, Eta: 1}
