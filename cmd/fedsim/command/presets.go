@@ -57,7 +57,11 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := page.Write(&b, page.Content{Title: "Figures of the papers, at the scale " + c.Scale, Parts: parts}); err != nil {
+	title := "Figures of the papers, at the scale " + c.Scale
+	if len(list) == 1 && len(list[0].Claims) == 0 {
+		title = "Benchmark " + list[0].Name
+	}
+	if err := page.Write(&b, page.Content{Title: title, Parts: parts}); err != nil {
 		return err
 	}
 	out := filepath.Join(c.Out, "report.html")

@@ -80,13 +80,13 @@ func spectra(decays ...string) string {
 // Find returns the preset of a name.
 func Find(name string) (Preset, error) {
 	var names []string
-	for _, p := range All {
+	for _, p := range slices.Concat(All, Benchmarks) {
 		if p.Name == name {
 			return p, nil
 		}
 		names = append(names, p.Name)
 	}
-	return Preset{}, config.Errorf("no preset is called %q; there are %s, and all", name, strings.Join(names, ", "))
+	return Preset{}, config.Errorf("no preset is called %q; there are %s; all stands for the figures of the papers", name, strings.Join(names, ", "))
 }
 
 // Settings returns the settings of the grid at a scale, for sweep.New.

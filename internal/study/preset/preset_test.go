@@ -56,11 +56,43 @@ func TestPresets(t *testing.T) {
 			}
 		}
 	}
+	if p, err := preset.Find("bench-ml-1m"); err != nil || p.Name != "bench-ml-1m" {
+		t.Errorf("%+v, %v", p, err)
+	}
 	if _, err := preset.Find("fmf-fig99"); err == nil || !strings.Contains(err.Error(), "there are fmf-fig3, ") {
 		t.Error(err)
 	}
 	if _, err := preset.All[0].Settings("huge"); err == nil {
 		t.Error("any scale passes")
+	}
+}
+
+// Every benchmark is a grid that can be run at both scales. The expected numbers of runs are counted by hand: private algorithms
+// times budgets, and each reference once, times seeds.
+func TestBenchmarks(t *testing.T) {
+	want := map[string]int{"bench-ml-100k": 3*4 + 2, "bench-ml-1m": 3*4 + 2, "bench-ml-10m": 4 * 4, "bench-ml-20m": 4 * 4}
+	for _, p := range preset.Benchmarks {
+		for scale, seeds := range map[string]int{preset.Small: 3, preset.Full: 5} {
+			said, err := p.Settings(scale)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := sweep.New(said, p.Options)
+			if err != nil {
+				t.Fatalf("%s: %v", p.Name, err)
+			}
+			runs, err := g.Runs()
+			if err != nil {
+				t.Fatalf("%s: %v", p.Name, err)
+			}
+			if len(runs) != want[p.Name]*seeds {
+				t.Errorf("%s, %s: %d runs, want %d", p.Name, scale, len(runs), want[p.Name]*seeds)
+			}
+		}
+		delete(want, p.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("there are no presets %v", want)
 	}
 }
 
