@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -191,6 +192,7 @@ func (f *Folder) Time(t Timing) error {
 type Manifest struct {
 	Version     string `json:"version"`
 	Revision    string `json:"revision"` // of the program's source, see version.Info.Source
+	Platform    string `json:"platform"` // operating system, architecture and version of Go
 	Data        string `json:"data"`
 	DataDigest  string `json:"data_digest"`
 	SplitDigest string `json:"split_digest"`
@@ -201,7 +203,7 @@ type Manifest struct {
 // ManifestOf describes an experiment.
 func ManifestOf(e *experiment.Experiment) Manifest {
 	v := version.Get()
-	m := Manifest{Version: v.Version, Revision: v.Source(),
+	m := Manifest{Version: v.Version, Revision: v.Source(), Platform: fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()),
 		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())

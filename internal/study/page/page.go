@@ -89,6 +89,7 @@ type part struct {
 	Figures    []figure
 	Statements []statement
 	Repeat     []string
+	Reproduce  []string
 }
 
 type figure struct {
@@ -146,7 +147,7 @@ func Write(w io.Writer, c Content) error {
 }
 
 func (p Part) view() (part, error) {
-	x := part{Part: p, Summary: summary(p.Runs), Table: means(p.Runs), Statements: statements(p.Runs)}
+	x := part{Part: p, Summary: summary(p.Runs), Table: means(p.Runs), Statements: statements(p.Runs), Reproduce: reproduce(p.Runs)}
 	x.Table.Of = p.ID
 	figures, err := p.Runs.Figures()
 	if err != nil {

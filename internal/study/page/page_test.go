@@ -24,7 +24,7 @@ func finished(t *testing.T) string {
 		}
 		for file, text := range map[string]string{
 			"config.yaml":   "algorithm: ssp-c\nepsilon: " + epsilon + "\n",
-			"manifest.json": `{"data": "films <b>", "seed": 1}`,
+			"manifest.json": `{"version": "v1.2.3", "revision": "abc", "platform": "linux/amd64, go1", "data": "films <b>", "data_digest": "d1g", "split_digest": "s1g", "seed": 1}`,
 			"summary.json": `{"test_rmse": 0.9` + epsilon + `, "test_mae": 0.7, "baselines": {"item_bias": 0.88}, "asked": {"epsilon": "` + epsilon + `"},
 				"privacy": {"epsilon": ` + epsilon + `, "delta": 1e-5, "unit": "user", "relation": "zero-out", "accountant": "rdp", "sampling": "none", "noise": "skellam"}}`,
 			"metrics.jsonl": `{"round":1,"rmse":1.01,"mse":1,"mae":1,"epsilon":0.5,"delta":1e-5,"alive":9,"dropped":1,"skipped":false,"bytes_up":1,"bytes_down":1,"seconds":60}` + "\n" +
@@ -146,5 +146,25 @@ func TestSection(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text[strings.Index(text, "<main>"):])
 		}
+	}
+}
+
+// The appendix names what the files of the runs say, each once.
+func TestReproduce(t *testing.T) {
+	runs, err := study.Load(nil, finished(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(reproduce(runs), "\n")
+	for _, want := range []string{
+		"Program: fedsim v1.2.3, revision abc\n", "Machine: linux/amd64, go1\n", "Data: films <b>, digest d1g\n", "Split of seed: 1, digest s1g\n",
+		"Algorithms: ssp-c\n", "ε = 1, δ = 1e-05, unit user, relation zero-out; ε = 5,", "Runs: 2, each",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	if page := written(t); !strings.Contains(page, "Program: fedsim v1.2.3, revision abc") {
+		t.Error("the page lacks the appendix")
 	}
 }
