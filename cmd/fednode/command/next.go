@@ -67,16 +67,11 @@ func endedIn(dir string) (string, error) {
 	if err != nil || session == "" {
 		return "", err
 	}
-	for _, mark := range []string{endedFile, filepath.Join(modelFolder, summaryFile)} { // the summary: of a version that knew no mark
-		of, err := sessionIn(filepath.Join(dir, mark))
-		if err != nil {
-			return "", err
-		}
-		if of == session {
-			return session, nil
-		}
+	of, err := sessionIn(filepath.Join(dir, endedFile))
+	if err != nil || of != session {
+		return "", err
 	}
-	return "", nil
+	return session, nil
 }
 
 // proposal is the session of a server's start. Nothing of it is written yet.
@@ -144,10 +139,6 @@ func putAside(dir, session string) error {
 		if err != nil {
 			return err
 		}
-	}
-	// Before anything is taken away, so that no start finds a session that has no end.
-	if err := store.WriteFile(filepath.Join(dir, endedFile), mark(session)); err != nil {
-		return err
 	}
 	for _, name := range checkpointFiles {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

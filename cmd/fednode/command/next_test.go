@@ -72,53 +72,52 @@ func files(t *testing.T, dir string) []string {
 func hexOf(p *agreement.Public) string { return fmt.Sprintf("%x", p.Session) }
 
 // A server's state continues with the next session once the last one has ended, and keeps the last
-// one beside. It does so even if only the summary tells of the end, or if the start that put it
-// aside was cut short at any point.
+// one beside. It does so even if the start that put it aside was cut short at any point.
 func TestStateGoesOnToTheNextSession(t *testing.T) {
-	for _, told := range []string{"ended.json", "model/summary.json"} {
-		dir, _, f, first := begun(t)
-		x := hexOf(first)
-		write(t, "state", dir, "checkpoint")
-		write(t, "state before", dir, "checkpoint.previous")
-		write(t, "numbers", dir, "model", "item_embeddings.npy") // as version 0.1 left it
-		public := readFile(t, dir, "public.json")
-		other := resolved(t, "algorithm=lfl-sgdmf rounds=6")
-		if _, err := propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
-			t.Errorf("while the session goes on: %v", err)
+	dir, _, f, first := begun(t)
+	x := hexOf(first)
+	write(t, "state", dir, "checkpoint")
+	write(t, "state before", dir, "checkpoint.previous")
+	write(t, "numbers", dir, "sessions", x, "model", "item_embeddings.npy")
+	if err := point(dir, x); err != nil {
+		t.Fatal(err)
+	}
+	public := readFile(t, dir, "public.json")
+	other := resolved(t, "algorithm=lfl-sgdmf rounds=6")
+	if _, err := propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
+		t.Errorf("while the session goes on: %v", err)
+	}
+	write(t, `{"session":"`+x+`"}`, dir, "ended.json")
+	n, err := propose(other, f, dir, "")
+	if err != nil || n.past != x || n.public.Session == first.Session {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	if got := readFile(t, dir, "public.json"); got != public {
+		t.Error("a proposal has changed the state")
+	}
+	if err = putAside(dir, x); err != nil { // and the process is killed
+		t.Fatal(err)
+	}
+	if n, err = propose(other, f, dir, ""); err != nil || n.past != x {
+		t.Fatalf("after a start that was cut short: %+v, %v", n, err)
+	}
+	if err = n.begin(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"public.json": public, "checkpoint": "state", "checkpoint.previous": "state before", "model/item_embeddings.npy": "numbers"} {
+		if got := readFile(t, dir, "sessions", x, path); got != want {
+			t.Errorf("%s of the first session is %q", path, got)
 		}
-		write(t, `{"session":"`+x+`"}`, dir, told)
-		write(t, `{"session":"`+x+`"}`, dir, "model", "summary.json")
-		n, err := propose(other, f, dir, "")
-		if err != nil || n.past != x || n.public.Session == first.Session {
-			t.Fatalf("%s: %+v, %v", told, n, err)
-		}
-		if got := readFile(t, dir, "public.json"); got != public {
-			t.Error("a proposal has changed the state")
-		}
-		if err = putAside(dir, x); err != nil { // and the process is killed
-			t.Fatal(err)
-		}
-		if n, err = propose(other, f, dir, ""); err != nil || n.past != x {
-			t.Fatalf("after a start that was cut short: %+v, %v", n, err)
-		}
-		if err = n.begin(); err != nil {
-			t.Fatal(err)
-		}
-		for path, want := range map[string]string{"public.json": public, "checkpoint": "state", "checkpoint.previous": "state before", "model/item_embeddings.npy": "numbers"} {
-			if got := readFile(t, dir, "sessions", x, path); got != want {
-				t.Errorf("%s of the first session is %q", path, got)
-			}
-		}
-		if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "numbers" {
-			t.Errorf("current leads to %q", got)
-		}
-		if again, err := propose(other, f, dir, ""); err != nil || again.past != "" || again.public.Session != n.public.Session {
-			t.Errorf("the next start does not go on with the session: %+v, %v", again, err)
-		}
-		for _, gone := range []string{"checkpoint", "checkpoint.previous", "model"} {
-			if _, err := os.Lstat(filepath.Join(dir, gone)); err == nil {
-				t.Errorf("%s of the first session is still that of the state", gone)
-			}
+	}
+	if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "numbers" {
+		t.Errorf("current leads to %q", got)
+	}
+	if again, err := propose(other, f, dir, ""); err != nil || again.past != "" || again.public.Session != n.public.Session {
+		t.Errorf("the next start does not go on with the session: %+v, %v", again, err)
+	}
+	for _, gone := range []string{"checkpoint", "checkpoint.previous"} {
+		if _, err := os.Lstat(filepath.Join(dir, gone)); err == nil {
+			t.Errorf("%s of the first session is still that of the state", gone)
 		}
 	}
 }
@@ -221,7 +220,6 @@ func TestModelOfAnotherSessionIsNotReplaced(t *testing.T) {
 // A client's result of a session replaces nothing of another session, whatever was there.
 func TestResultsStayBesideEachOther(t *testing.T) {
 	state, log := t.TempDir(), zerolog.Nop()
-	write(t, "old", state, "result", "user_embeddings.npy") // of a version that named no session
 	write(t, "torn", state, "result.tmp", "user_embeddings.npy")
 	none := new(experiment.Party)
 	for n := range byte(3) {
@@ -236,7 +234,6 @@ func TestResultsStayBesideEachOther(t *testing.T) {
 	for _, dir := range []string{"result", "sessions/01" + zeros + "/result", "sessions/02" + zeros + "/result"} {
 		want = append(want, dir+"/public.json", dir+"/session.json")
 	}
-	want = append(want, "sessions/earlier/result/user_embeddings.npy")
 	if got := files(t, state); !slices.Equal(got, want) {
 		t.Errorf("the state holds\n%v, want\n%v", got, want)
 	}

@@ -26,6 +26,7 @@ func TestRunningAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ledger.Close() //nolint:errcheck // of a test
+	ledger.Protect(dp.Protection{Unit: dp.User, Relation: dp.ZeroOut})
 	running := &runningAccount{state: state, most: 10, member: &member{ledger: ledger, membership: new(admission.Membership)}}
 	account := func() *store.Account {
 		t.Helper()
