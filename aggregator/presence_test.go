@@ -59,7 +59,7 @@ func TestKilledClientCostsItsGrace(t *testing.T) {
 // A client that comes back within its grace is heard. A client that comes back anew has lost its
 // work and is awaited in the next round only.
 func TestComesBack(t *testing.T) {
-	for name, c := range map[string]string{
+	inFirstRound(t, map[string]string{
 		"with what it knew": `
 			disconnected 4 5 ->
 			0-3 advertise 1  -> wake 1s
@@ -93,11 +93,17 @@ func TestComesBack(t *testing.T) {
 			disconnected 5 9 ->
 			connected 4294967295 9 ->
 			0-3 advertise 1  -> wake 3s`,
-	} {
+	})
+}
+
+// inFirstRound runs scripts by their names, each after a first round was opened.
+func inFirstRound(t *testing.T, scripts map[string]string) {
+	t.Helper()
+	for name, script := range scripts {
 		t.Run(name, func(t *testing.T) {
 			b := present(t)
 			b.script("open 1 -> announce(1) 0,1,2,3,4, wake 10s, round-opened")
-			b.script(c)
+			b.script(script)
 		})
 	}
 }
@@ -124,7 +130,7 @@ func TestTail(t *testing.T) {
 // missing. The stage continues until they have it, and then for the time of a stage. With enough answers, or
 // with lines on which nothing passes, the time is over.
 func TestSlowLinesStretchAStage(t *testing.T) {
-	for name, c := range map[string]string{
+	inFirstRound(t, map[string]string{
 		"while it passes": `
 			transfer 0 1 begins ->
 			transfer 1 2 begins ->
@@ -158,13 +164,7 @@ func TestSlowLinesStretchAStage(t *testing.T) {
 			connected 2 9       -> announce(1) 2
 			transfer 2 3 begins ->
 			tick 10s            -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, lost 2 advertise, lost 3 advertise, lost 4 advertise, round-aborted`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := present(t)
-			b.script("open 1 -> announce(1) 0,1,2,3,4, wake 10s, round-opened")
-			b.script(c)
-		})
-	}
+	})
 }
 
 // A connected client that says nothing costs three rounds their tail, and no round after. It may answer at any time,

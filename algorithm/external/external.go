@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -241,7 +242,7 @@ func (x *instance) Words() algorithm.Words {
 }
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return &strategy{instance: x, session: session, model: x.start.Clone()}, nil
+	return &strategy{x, &matrixserver.Server{Setup: x.setup, Session: session, Name: name, Domain: stateDomain, Matrix: x.start.Clone()}}, nil
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }

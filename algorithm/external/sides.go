@@ -1,12 +1,12 @@
 package external
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"sync"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -125,75 +125,30 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// strategy is the server's side. A round that released nothing is an attempt like any
-// other: the budget is planned over attempts.
+// stateDomain begins a saved state.
+const stateDomain = "fedsim/algorithm/external/v1\n"
+
+// strategy is the server's side.
 type strategy struct {
 	*instance
-	session protocol.SessionID
-	round   uint64
-	model   *model.Matrix
-}
-
-func (t *strategy) Next() (*protocol.Plan, bool, error) {
-	step := t.setup.Schedule.At(t.round + 1)
-	if step == nil {
-		return nil, true, nil
-	}
-	t.round++
-	return &protocol.Plan{
-		Session: t.session, Round: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
-		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: t.model.Encode(),
-	}, false, nil
+	*matrixserver.Server
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	what := fmt.Sprintf("absorb of round %d", p.Round)
-	now := &sent{matrix: t.model}
+	now := &sent{matrix: t.Matrix}
 	sum := array{name: "sum", shape: []int{len(sums.Values[0])}, float: sums.Values[0]}
-	reply, err := t.program.ask(what, message{Type: "absorb", Round: p.Round, Survivors: sums.Survivors, arrays: []array{sum, now.array()}}, 8*int64(len(t.model.Data())))
+	reply, err := t.program.ask(what, message{Type: "absorb", Round: p.Round, Survivors: sums.Survivors, arrays: []array{sum, now.array()}}, 8*int64(len(t.Matrix.Data())))
 	if err != nil {
 		return err
 	}
 	m, err := matrix(reply)
-	if err == nil && (m.Rows() != t.model.Rows() || m.Cols() != t.model.Cols()) {
-		err = fmt.Errorf("it returned a model of %d x %d; %d x %d is needed, as at the start", m.Rows(), m.Cols(), t.model.Rows(), t.model.Cols())
+	if err == nil && (m.Rows() != t.Matrix.Rows() || m.Cols() != t.Matrix.Cols()) {
+		err = fmt.Errorf("it returned a model of %d x %d; %d x %d is needed, as at the start", m.Rows(), m.Cols(), t.Matrix.Rows(), t.Matrix.Cols())
 	}
 	if err != nil {
 		return fmt.Errorf("external: %s: %w", what, err)
 	}
-	t.model = m
-	return nil
-}
-
-func (t *strategy) Skip(*protocol.Plan, error) {}
-
-func (t *strategy) Model() []byte { return t.model.Encode() }
-
-// stateDomain begins a saved state: the domain, the session (16 bytes), the round (8, big
-// endian), then the model as it is broadcast.
-const stateDomain = "fedsim/algorithm/external/v1\n"
-
-func (t *strategy) Save() ([]byte, error) {
-	b := append([]byte(stateDomain), t.session[:]...)
-	return append(binary.BigEndian.AppendUint64(b, t.round), t.model.Encode()...), nil
-}
-
-func (t *strategy) Restore(state []byte) error {
-	head := len(stateDomain) + len(t.session)
-	if len(state) < head+8 || string(state[:len(stateDomain)]) != stateDomain {
-		return fmt.Errorf("external: a state of %d bytes that does not begin with %q: it is of another algorithm or version", len(state), stateDomain)
-	}
-	if got := protocol.SessionID(state[len(stateDomain):head]); got != t.session {
-		return fmt.Errorf("external: the state is of session %x; this one is %x", got, t.session)
-	}
-	round := binary.BigEndian.Uint64(state[head:])
-	if last := uint64(t.setup.Schedule.Rounds()); round > last {
-		return fmt.Errorf("external: the state is of round %d; the last one is %d", round, last)
-	}
-	m, err := t.decode(state[head+8:])
-	if err != nil {
-		return err
-	}
-	t.round, t.model = round, m.matrix.Clone()
+	t.Matrix = m
 	return nil
 }

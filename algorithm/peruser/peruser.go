@@ -3,11 +3,11 @@
 package peruser
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -164,7 +164,7 @@ func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 }
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return &strategy{instance: x, session: session, model: x.start.Clone()}, nil
+	return &strategy{x, &matrixserver.Server{Setup: x.setup, Session: session, Name: x.about.Name, Domain: stateDomain, Matrix: x.start.Clone()}}, nil
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
@@ -262,66 +262,21 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
 	return err
 }
 
-// strategy is the server's side. A round that released nothing is an attempt like any
-// other: the budget is planned over attempts.
+// stateDomain begins a saved state.
+const stateDomain = "fedsim/algorithm/peruser/v1\n"
+
+// strategy is the server's side.
 type strategy struct {
 	*instance
-	session protocol.SessionID
-	round   uint64
-	model   *model.Matrix
-}
-
-func (t *strategy) Next() (*protocol.Plan, bool, error) {
-	step := t.setup.Schedule.At(t.round + 1)
-	if step == nil {
-		return nil, true, nil
-	}
-	t.round++
-	return &protocol.Plan{
-		Session: t.session, Round: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
-		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: t.model.Encode(),
-	}, false, nil
+	*matrixserver.Server
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
-	t.registered.Absorb(t.setup, t.model, sums.Values[0], sums.Survivors, p.Round)
-	for i, x := range t.model.Data() {
+	t.registered.Absorb(t.setup, t.Matrix, sums.Values[0], sums.Survivors, p.Round)
+	for i, x := range t.Matrix.Data() {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, x, p.Round)
 		}
 	}
-	return nil
-}
-
-func (t *strategy) Skip(*protocol.Plan, error) {}
-
-func (t *strategy) Model() []byte { return t.model.Encode() }
-
-// stateDomain begins a saved state: the domain, the session (16 bytes), the round (8, big
-// endian), then the model as it is broadcast.
-const stateDomain = "fedsim/algorithm/peruser/v1\n"
-
-func (t *strategy) Save() ([]byte, error) {
-	b := append([]byte(stateDomain), t.session[:]...)
-	return append(binary.BigEndian.AppendUint64(b, t.round), t.model.Encode()...), nil
-}
-
-func (t *strategy) Restore(state []byte) error {
-	head := len(stateDomain) + len(t.session)
-	if len(state) < head+8 || string(state[:len(stateDomain)]) != stateDomain {
-		return fmt.Errorf("%s: a state of %d bytes that does not begin with %q: it is of another algorithm or version", t.about.Name, len(state), stateDomain)
-	}
-	if got := protocol.SessionID(state[len(stateDomain):head]); got != t.session {
-		return fmt.Errorf("%s: the state is of session %x; this one is %x", t.about.Name, got, t.session)
-	}
-	round := binary.BigEndian.Uint64(state[head:])
-	if last := uint64(t.setup.Schedule.Rounds()); round > last {
-		return fmt.Errorf("%s: the state is of round %d; the last one is %d", t.about.Name, round, last)
-	}
-	m, err := t.decode(state[head+8:])
-	if err != nil {
-		return err
-	}
-	t.round, t.model = round, m
 	return nil
 }

@@ -1,0 +1,72 @@
+// Package matrixserver has the server's side of algorithms whose shared model is one matrix: rounds, model and saved
+// state. Such an algorithm adds only how a sum moves the matrix.
+package matrixserver
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Server has every method of an [algorithm.Strategy] except Absorb. A round that released nothing is an attempt like
+// any other: the budget is planned over attempts.
+type Server struct {
+	Setup   *algorithm.Setup
+	Session protocol.SessionID
+	Name    string        // begins the errors
+	Domain  string        // begins a saved state; names the algorithm and the version of the state
+	Matrix  *model.Matrix // the shared model, whose shape stays
+
+	round uint64
+}
+
+// Next returns the plan of the next round; true after the last one.
+func (s *Server) Next() (*protocol.Plan, bool, error) {
+	step := s.Setup.Schedule.At(s.round + 1)
+	if step == nil {
+		return nil, true, nil
+	}
+	s.round++
+	return &protocol.Plan{
+		Session: s.Session, Round: s.round, Phase: step.Phase, Cohort: s.Setup.Cohort,
+		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: s.Matrix.Encode(),
+	}, false, nil
+}
+
+// Skip leaves the model as it is.
+func (s *Server) Skip(*protocol.Plan, error) {}
+
+// Model returns the shared model as it is broadcast.
+func (s *Server) Model() []byte { return s.Matrix.Encode() }
+
+// Save returns the state: the domain, the session (16 bytes), the round (8, big endian), then the model as it is
+// broadcast.
+func (s *Server) Save() ([]byte, error) {
+	b := append([]byte(s.Domain), s.Session[:]...)
+	return append(binary.BigEndian.AppendUint64(b, s.round), s.Matrix.Encode()...), nil
+}
+
+// Restore reads a state of [Server.Save]. It refuses a state of another domain or session, of a round after the last
+// one, or with a matrix of another shape.
+func (s *Server) Restore(state []byte) error {
+	head := len(s.Domain) + len(s.Session)
+	if len(state) < head+8 || string(state[:len(s.Domain)]) != s.Domain {
+		return fmt.Errorf("%s: a state of %d bytes that does not begin with %q: it is of another algorithm or version", s.Name, len(state), s.Domain)
+	}
+	if got := protocol.SessionID(state[len(s.Domain):head]); got != s.Session {
+		return fmt.Errorf("%s: the state is of session %x; this one is %x", s.Name, got, s.Session)
+	}
+	round := binary.BigEndian.Uint64(state[head:])
+	if last := uint64(s.Setup.Schedule.Rounds()); round > last {
+		return fmt.Errorf("%s: the state is of round %d; the last one is %d", s.Name, round, last)
+	}
+	b, err := model.NewBroadcast(state[head+8:], s.Matrix.Rows(), s.Matrix.Cols())
+	if err != nil {
+		return err
+	}
+	s.round, s.Matrix = round, b.Matrix()
+	return nil
+}
