@@ -390,14 +390,17 @@ type Loader interface {
 	Load(c config.Config, set *dataset.Set, files Files) (*Saved, error)
 }
 
-// NonPrivate returns the baseline of the same run without noise, further changed by vary, which
-// may be nil. A run without noise is its own baseline.
+// NonPrivate returns the baseline of the same run without noise. vary may be nil; else it gives the run the learning rate for
+// training without noise. A run without noise is its own baseline.
 func NonPrivate(s *Setup, vary func(*config.Config)) Baseline {
 	b := Baseline{Name: "non_private", Itself: !s.Private()}
 	if b.Itself {
 		return b
 	}
-	b.Note = "this algorithm without noise (own learning rate)"
+	b.Note = "this algorithm without noise"
+	if vary != nil {
+		b.Note += " (own learning rate)"
+	}
 	b.Vary = func(c *config.Config) {
 		Epsilon.Set(c, math.Inf(1))
 		Noise.Set(c, "none")
