@@ -397,7 +397,7 @@ func NonPrivate(s *Setup, vary func(*config.Config)) Baseline {
 	if b.Itself {
 		return b
 	}
-	b.Note = "this algorithm without noise"
+	b.Note = "these settings without noise"
 	if vary != nil {
 		b.Note += " (own learning rate)"
 	}
