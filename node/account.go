@@ -104,3 +104,26 @@ func (j *Job) restore(b dp.Budget, durable *store.Ledger, costs *dp.Cache, recor
 	durable.Protect(j.Protects)
 	return l, nil
 }
+
+// head is the signed head of the client's ledger, as it is sent.
+func (c *Client) head() []byte {
+	h := c.cfg.Ledger.Sign(c.cfg.Identity)
+	return h.Bytes()
+}
+
+// meet compares the ledger with the latest head of it that the aggregator knows; nil: none. An error
+// says that the ledger lacks charges. A head that the client has not signed says nothing.
+func (c *Client) meet(shown []byte) error {
+	if shown == nil {
+		return nil
+	}
+	h, err := store.ParseHead(shown)
+	if err == nil {
+		err = c.cfg.Ledger.Meet(h, c.cfg.Identity.Public())
+	}
+	if errors.Is(err, store.ErrForged) {
+		c.cfg.Log.Warn().Err(err).Msg("the aggregator shows a head of this client's ledger that the client has not signed; it is ignored")
+		return nil
+	}
+	return err
+}

@@ -201,9 +201,15 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		}
 	}
 	m := c.cfg.Membership
-	w, err := session.Greet(s, peer.ProtocolID, c.life, &m.Federation, c.cfg.Registry)
+	if err := c.cfg.Ledger.Overtaken(); err != nil {
+		return peer.Fatal(err)
+	}
+	w, err := session.Greet(s, peer.ProtocolID, c.life, &m.Federation, c.cfg.Registry, c.head())
 	if err != nil {
 		return err
+	}
+	if err = c.meet(w.Head); err != nil {
+		return peer.Fatal(err)
 	}
 	if _, err = session.Trust(m, c.cfg.Registry, w.List); err != nil {
 		return err

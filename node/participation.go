@@ -104,7 +104,13 @@ func (f *finisher) Finish(model []byte, run protocol.Runner) error {
 // over the next connection, and is ignored there if it is late.
 func (c *Client) send(t *participation, list []protocol.Envelope) {
 	for _, e := range list {
-		b, err := wire.AppendFrames(nil, e.Message)
+		m := e.Message
+		if in, ok := m.(*protocol.MaskedInput); ok { // its round is charged by now
+			signed := *in
+			signed.Head = c.head()
+			m = &signed
+		}
+		b, err := wire.AppendFrames(nil, m)
 		if err == nil {
 			err = t.queue.Add(b)
 		}

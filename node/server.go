@@ -189,7 +189,7 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry)
+	w, err := session.Greet(st, peer.ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry, nil)
 	if err != nil {
 		return err
 	}

@@ -241,7 +241,13 @@ type MaskedInput struct {
 	// ascending order; in active mode alone.
 	Complaints []Complaint
 	Next       *Advertise // for the next round, if it is set up ahead
+	// Head is the signed head of the client's ledger, which counts the round. A deployment alone
+	// has ledgers that outlive a process, so a simulation leaves it empty.
+	Head []byte
 }
+
+// HeadSize is the length in bytes of the signed head of a ledger.
+const HeadSize = 8 + HashSize + SignatureSize
 
 // Survivors opens the stage after masked-input: whose masked inputs arrived, as a
 // number and, unless the sum is ideal, as a subset of the roster's members.

@@ -173,7 +173,7 @@ func (m *Prepared) body() int { return number(m.Round) + number(uint64(m.Anew)) 
 func (m *Proceed) body() int  { return number(m.Round) }
 
 func (m *MaskedInput) body() int {
-	n := number(m.Round) + some(m.Packed) + PiggybackSize(m)
+	n := number(m.Round) + some(m.Packed) + PiggybackSize(m) + some(len(m.Head))
 	for _, v := range m.Masked {
 		n += entry(len(v))
 	}

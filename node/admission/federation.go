@@ -70,7 +70,7 @@ func NewFederation(operator PrivateKey, name string, n int, created time.Time, s
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	f.Signature = operator.sign(f.Hash())
+	f.Signature = operator.Sign(f.Hash())
 	return f, nil
 }
 
@@ -92,7 +92,7 @@ func (f *Federation) Verify(operator PublicKey) error {
 	if f.Operator != operator {
 		return fmt.Errorf("%w: its operator is %s, not %s", ErrFederation, f.Operator, operator)
 	}
-	if !operator.verify(f.Hash(), f.Signature) {
+	if !operator.Verify(f.Hash(), f.Signature) {
 		return fmt.Errorf("%w: the federation %q is not signed by its operator %s", ErrSignature, f.Name, operator)
 	}
 	return nil

@@ -81,7 +81,7 @@ func Invite(operator PrivateKey, f *Federation, o Offer, src entropy.Source) (*I
 	if err := i.Ticket.check(f); err != nil {
 		return nil, err
 	}
-	i.Ticket.Signature = operator.sign(i.Ticket.Hash())
+	i.Ticket.Signature = operator.Sign(i.Ticket.Hash())
 	return sound(i, i.check())
 }
 
@@ -111,7 +111,7 @@ func (i *Invitation) Accept(identity PrivateKey) (*Membership, error) {
 		return nil, fmt.Errorf("%w: no identity key to accept the invitation with", ErrMalformed)
 	}
 	e := Enrolment{Ticket: i.Ticket, Identity: identity.Public()}
-	e.Redemption, e.Possession = i.Key.sign(e.signed("redemption")), identity.sign(e.signed("possession"))
+	e.Redemption, e.Possession = i.Key.Sign(e.signed("redemption")), identity.Sign(e.signed("possession"))
 	m := &Membership{Federation: i.Federation, Enrolment: e, Contact: i.Contact}
 	return sound(m, m.check())
 }

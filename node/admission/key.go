@@ -78,8 +78,8 @@ func (p *PublicKey) UnmarshalText(text []byte) (err error) {
 // Ed25519 is the key as the standard library has it.
 func (p PublicKey) Ed25519() ed25519.PublicKey { return p[:] }
 
-// verify says whether s is the key's signature over what a transcript hashes to.
-func (p PublicKey) verify(hash [sha256.Size]byte, s Signature) bool {
+// Verify says whether s is the key's signature over what a transcript hashes to.
+func (p PublicKey) Verify(hash [sha256.Size]byte, s Signature) bool {
 	return ed25519.Verify(p[:], hash[:], s[:])
 }
 
@@ -178,7 +178,8 @@ func (k PrivateKey) Ed25519() ed25519.PrivateKey {
 	return slices.Clone(k.reveal())
 }
 
-func (k PrivateKey) sign(hash [sha256.Size]byte) Signature {
+// Sign signs what a transcript hashes to.
+func (k PrivateKey) Sign(hash [sha256.Size]byte) Signature {
 	return Signature(ed25519.Sign(k.reveal(), hash[:]))
 }
 

@@ -67,7 +67,7 @@ func Revoke(operator PrivateKey, f *Federation, old *Revocations, entries ...Rev
 	if err := r.check(f); err != nil {
 		return nil, err
 	}
-	r.Signature = operator.sign(r.Hash())
+	r.Signature = operator.Sign(r.Hash())
 	return r, nil
 }
 
@@ -100,7 +100,7 @@ func (r *Revocations) Verify(f *Federation) error {
 	if err := r.check(f); err != nil {
 		return err
 	}
-	if !f.Operator.verify(r.Hash(), r.Signature) {
+	if !f.Operator.Verify(r.Hash(), r.Signature) {
 		return fmt.Errorf("%w: revocations %d are not signed by the operator %s", ErrSignature, r.Serial, f.Operator)
 	}
 	return nil

@@ -48,7 +48,7 @@ func (t *Ticket) Verify(f *Federation) error {
 	if err := t.check(f); err != nil {
 		return err
 	}
-	if !f.Operator.verify(t.Hash(), t.Signature) {
+	if !f.Operator.Verify(t.Hash(), t.Signature) {
 		return fmt.Errorf("%w: the ticket of the %s is not signed by the operator %s", ErrSignature, t.Place, f.Operator)
 	}
 	return nil
@@ -82,10 +82,10 @@ func (e *Enrolment) Verify(f *Federation) error {
 	if err := e.check(f); err != nil {
 		return err
 	}
-	if !e.Ticket.Key.verify(e.signed("redemption"), e.Redemption) {
+	if !e.Ticket.Key.Verify(e.signed("redemption"), e.Redemption) {
 		return fmt.Errorf("%w: %s did not redeem the ticket of the %s with the ticket's key", ErrSignature, e.Identity, e.Ticket.Place)
 	}
-	if !e.Identity.verify(e.signed("possession"), e.Possession) {
+	if !e.Identity.Verify(e.signed("possession"), e.Possession) {
 		return fmt.Errorf("%w: %s did not agree to be the %s", ErrSignature, e.Identity, e.Ticket.Place)
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -49,6 +50,7 @@ type Aggregator struct {
 	cfg      AggregatorConfig
 	relays   relayLinks
 	above    *upstream // of a relay: its connection to the aggregator; else nil
+	heads    *store.Heads
 	host     host.Host
 	invited  invited
 	greeting repeated // what clients hear when they register
@@ -104,6 +106,7 @@ type conn struct {
 	session  chan *hubSession // the session, for a client that waits for one
 	presence chan struct{}    // has a token when clients came or went, for the server
 	shown    admission.Hash   // of the list that the peer has
+	newer    []byte           // the head of a client's ledger that the client is shown; nil: none
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
 	in *hubSession
@@ -160,12 +163,15 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if a.relays, err = newRelayLinks(cfg.Relays); err != nil {
 		return nil, err
 	}
+	if a.heads, err = openHeads(cfg.State); err != nil {
+		return nil, err
+	}
 	gate := &peer.AllowList{Allow: a.admits, TurnedAway: a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10)),
 		NoRoom: a.noRoom(rate.NewLimiter(rate.Every(10*time.Second), 10))}
 	peers := cfg.Federation.Clients + 1 + len(cfg.Relays)
 	peer.WarnOfFewDescriptors(peers, &cfg.Log)
 	if a.host, err = peer.NewHub(cfg.Identity.Ed25519(), cfg.Listen, peers, gate, cfg.Transports...); err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.heads.Close())
 	}
 	a.ctx, a.stop = context.WithCancel(ctx)
 	a.host.Network().Notify(&network.NotifyBundle{DisconnectedF: a.disconnected})
@@ -194,7 +200,7 @@ func (a *Aggregator) Close() error {
 	a.mu.Unlock()
 	err := a.host.Close()
 	a.busy.Wait()
-	return err
+	return errors.Join(err, a.heads.Close())
 }
 
 // admits says whether a peer may connect: who is enrolled, and who holds a ticket.
@@ -295,6 +301,16 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	}
 	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, stream: s,
 		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: peer.NewQueue(peer.QueueSize)}
+	if place.Role == protocol.Client && m.Register.Head != nil {
+		owner, _ := peer.KeyOf(c.peer)
+		var stale bool
+		if c.newer, stale, err = a.compare(owner, m.Register.Head); err != nil {
+			return errors.Join(err, session.Conclude(s, &session.Message{Refused: err.Error()}))
+		}
+		if stale {
+			return a.turnBack(c)
+		}
+	}
 	a.enter(c)
 	defer a.leave(c)
 	log.Debug().Stringer("place", place).Msg("registered")
@@ -390,10 +406,13 @@ func (a *Aggregator) welcome(c *conn) error {
 	c.shown = digest
 	// For writing alone: the server may be awaited for longer, see serveServer.
 	_ = c.stream.SetWriteDeadline(time.Now().Add(peer.RegisterTimeout)) // a stream that takes none fails when it is used
-	if c.place == admission.ServerPlace || known {
-		w := &session.Welcome{Life: a.life}
+	if c.place.Role != protocol.Client || known || c.newer != nil {
+		w := &session.Welcome{Life: a.life, Head: c.newer}
 		if c.place == admission.ServerPlace {
 			w.Connected = a.connected()
+		}
+		if c.place.Role == protocol.Relay {
+			w.Heads = a.headsOf()
 		}
 		if !known {
 			w.List = list

@@ -278,7 +278,7 @@ func TestExcludedOnABadDisk(t *testing.T) {
 	if err = registry.Redeem(time.Now(), &m.Enrolment); err != nil {
 		t.Fatal(err)
 	}
-	a := &Aggregator{cfg: AggregatorConfig{State: blocked, Registry: registry, Log: zerolog.Nop()}}
+	a := &Aggregator{cfg: AggregatorConfig{State: blocked, Registry: registry, Log: zerolog.Nop()}, heads: store.NewHeads()}
 	a.session = &hubSession{excluded: new(exclusions)}
 	if err = a.Check(); err != nil {
 		t.Errorf("before: %v", err)

@@ -96,7 +96,7 @@ func (a *Aggregator) Check() error {
 	s := a.session
 	declined := a.stands(s)
 	a.mu.Unlock()
-	err := errors.Join(a.cfg.Registry.Check(), declined)
+	err := errors.Join(a.cfg.Registry.Check(), a.heads.Check(), declined)
 	if s == nil {
 		return err
 	}

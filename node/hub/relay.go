@@ -127,7 +127,7 @@ func (r *Relay) sendAway() {
 
 // serve registers with the aggregator, hears of the session, and carries messages.
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.RelayID, r.life, r.cfg.Federation, r.hub.cfg.Registry)
+	w, err := session.Greet(st, peer.RelayID, r.life, r.cfg.Federation, r.hub.cfg.Registry, nil)
 	if err != nil {
 		return err
 	}
@@ -226,8 +226,11 @@ func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, e
 	return n.Message.Session, nil
 }
 
-// learn takes in who is enrolled.
+// learn takes in who is enrolled, and the heads of their ledgers.
 func (r *Relay) learn(w *session.Welcome) error {
+	if err := r.hub.takeHeads(w.Heads); err != nil {
+		return err
+	}
 	if w.List == nil {
 		return nil // it is known
 	}

@@ -200,6 +200,9 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 		if err != nil {
 			return peer.IgnoreEOF(err)
 		}
+		if f, forwarded := m.(*protocol.Forward); forwarded {
+			a.heard(admission.ClientPlace(f.Client), f.Message)
+		}
 		p, ok := m.(*protocol.RelayStatus)
 		if !ok {
 			s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party(c.place), To: protocol.Party{Role: protocol.Aggregator}, Message: m}})

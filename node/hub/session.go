@@ -424,6 +424,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 				return fmt.Errorf("keeping the end of the session: %w", err)
 			}
 		}
+		a.heard(c.place, m)
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 	}
 }

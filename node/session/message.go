@@ -54,6 +54,8 @@ type Register struct {
 	// List is the SHA-256 of the text of the enrolment list that the peer has, if it has one. It is not sent
 	// again.
 	List admission.Hash `json:"list,omitzero"`
+	// Head is the signed head of a client's ledger (store.Head).
+	Head []byte `json:"head,omitempty"`
 }
 
 // Welcome acknowledges a registration.
@@ -65,6 +67,11 @@ type Welcome struct {
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
 	Connected int `json:"connected"`
+	// Head is the latest signed head of the client's ledger that the aggregator knows. It is missing
+	// if the client has registered with it, or if there is none.
+	Head []byte `json:"head,omitempty"`
+	// Heads, for a relay, are the latest heads of all clients (store.Heads).
+	Heads []byte `json:"heads,omitempty"`
 }
 
 // Signed is the description of a session with the server's signature.

@@ -40,6 +40,9 @@ func (l *Ledger) Account(place string, consents []Consent, most float64) (*Accou
 	if errors.Is(err, ErrUnprotected) {
 		a.Unaccounted, err = err.Error(), nil
 	}
+	if lacks := l.Overtaken(); lacks != nil {
+		a.Unaccounted = lacks.Error()
+	}
 	if err != nil {
 		return nil, err
 	}

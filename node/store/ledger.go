@@ -2,6 +2,8 @@ package store
 
 import (
 	"cmp"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +31,18 @@ type Ledger struct {
 	log      Log
 	sessions map[protocol.SessionID]progress
 	protects dp.Protection // of the charges to come
+	count    uint64        // entries
+	chain    protocol.Hash // of them: see Head
+	// overtaken says that the ledger lacks charges, and records no more; nil: it is not known to.
+	overtaken error
+	newer     string // file of the head that proves it; "": in memory alone
+}
+
+// entry is a charge as it is written.
+type entry struct {
+	dp.Record
+
+	Nonce string `json:"nonce,omitempty"` // random, in hex
 }
 
 // progress counts the charges of a session.
@@ -54,11 +68,18 @@ func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 		return nil, err
 	}
 	l, err := NewLedger(log)
+	if err == nil {
+		l.newer = path + newerSuffix
+		err = l.recall(owner)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), log.Close())
 	}
 	return l, nil
 }
+
+// newerSuffix ends the name of the file with the head for which a ledger is not used any more.
+const newerSuffix = ".newer"
 
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
@@ -66,7 +87,10 @@ func NewLedger(log Log) (*Ledger, error) {
 	if err := l.each(func(r *dp.Record) error { return l.advance(l.sessions, r) }); err != nil {
 		return nil, err
 	}
-	return l, nil
+	return l, log.Entries(func(text []byte) error {
+		l.count, l.chain = l.count+1, after(l.chain, text)
+		return nil
+	})
 }
 
 // each hands over all entries in order.
@@ -74,7 +98,7 @@ func (l *Ledger) each(f func(*dp.Record) error) error {
 	n := 0
 	return l.log.Entries(func(text []byte) error {
 		n++
-		r := new(dp.Record)
+		r := new(dp.Record) // without the nonce
 		err := json.Unmarshal(text, r)
 		if err == nil {
 			err = f(r)
@@ -138,29 +162,39 @@ func (l *Ledger) advance(sessions map[protocol.SessionID]progress, r *dp.Record)
 func (l *Ledger) Persist(records ...protocol.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.overtaken != nil {
+		return l.overtaken
+	}
 	next := make(map[protocol.SessionID]progress)
+	chain := l.chain
 	var texts [][]byte
 	for _, r := range records {
 		charge, ok := r.(protocol.Charged)
 		if !ok {
 			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
 		}
-		e := &dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}
+		e := &entry{Record: dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}}
 		if len(e.Events) > 0 {
 			e.Protection = l.protects
 		}
-		if err := l.advance(next, e); err != nil {
+		if err := l.advance(next, &e.Record); err != nil {
 			return err
 		}
+		var nonce [nonceSize]byte
+		if _, err := rand.Read(nonce[:]); err != nil {
+			return fmt.Errorf("store: round %d: %w", e.Round, err)
+		}
+		e.Nonce = hex.EncodeToString(nonce[:])
 		text, err := json.Marshal(e)
 		if err != nil {
 			return fmt.Errorf("store: round %d: %w", e.Round, err)
 		}
-		texts = append(texts, text)
+		texts, chain = append(texts, text), after(chain, text)
 	}
 	if err := l.log.Append(texts...); err != nil {
 		return err
 	}
+	l.count, l.chain = l.count+uint64(len(texts)), chain
 	for s, p := range next {
 		l.sessions[s] = p
 	}

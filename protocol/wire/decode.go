@@ -168,7 +168,7 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 		d.nonEmpty("", v)
 		d.leave()
 	}
-	out := &protocol.MaskedInput{Round: d.round(m.GetRound()), Masked: m.GetMasked()}
+	out := &protocol.MaskedInput{Round: d.round(m.GetRound()), Masked: m.GetMasked(), Head: d.optional("head", m.GetHead(), protocol.HeadSize)}
 	last := int64(-1)
 	for i, c := range m.GetComplaints() {
 		d.enter("complaints", i)

@@ -145,7 +145,7 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 	if len(m.Vectors) != 0 || m.Packed != 0 {
 		e.fail(ErrIdeal, "masked", "there are %d vectors in the clear", len(m.Vectors))
 	}
-	out := &wirepb.MaskedInput{Round: m.Round, Masked: m.Masked}
+	out := &wirepb.MaskedInput{Round: m.Round, Masked: m.Masked, Head: m.Head}
 	for i := range m.Complaints {
 		out.Complaints = append(out.Complaints, &wirepb.Complaint{Client: uint32(m.Complaints[i].Of), Secret: m.Complaints[i].Secret[:]})
 	}

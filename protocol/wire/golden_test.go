@@ -151,6 +151,7 @@ func messages() map[string]protocol.Message {
 		"masked-input":               &protocol.MaskedInput{Round: 9, Masked: masked},
 		"masked-input, with complaints": &protocol.MaskedInput{Round: 9, Masked: masked, Complaints: []protocol.Complaint{
 			{Of: 0, Secret: [32]byte(fill(32, 3))}, {Of: 299, Secret: [32]byte(fill(32, 4))}}},
+		"masked-input, with a head":         &protocol.MaskedInput{Round: 9, Masked: masked, Head: fill(104, 6)},
 		"masked-input, next set up":         &protocol.MaskedInput{Round: 9, Masked: masked, Next: ahead},
 		"survivors":                         &protocol.Survivors{Round: 9, Count: 2, U1: protocol.Bitmap{3}},
 		"survivors, next set up":            &protocol.Survivors{Round: 8, Count: survivors, U1: fill(38, 1), Next: roster},

@@ -908,6 +908,7 @@ type MaskedInput struct {
 	Masked        [][]byte               `protobuf:"bytes,2,rep,name=masked,proto3" json:"masked,omitempty"` // per release, its coordinates packed at the width of its ring
 	Next          *Advertise             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // if the next round is set up ahead
 	Complaints    []*Complaint           `protobuf:"bytes,4,rep,name=complaints,proto3" json:"complaints,omitempty"`
+	Head          []byte                 `protobuf:"bytes,5,opt,name=head,proto3" json:"head,omitempty"` // fixed: 104, of the client's ledger; or there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -966,6 +967,13 @@ func (x *MaskedInput) GetNext() *Advertise {
 func (x *MaskedInput) GetComplaints() []*Complaint {
 	if x != nil {
 		return x.Complaints
+	}
+	return nil
+}
+
+func (x *MaskedInput) GetHead() []byte {
+	if x != nil {
+		return x.Head
 	}
 	return nil
 }
@@ -2889,14 +2897,15 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x12\n" +
 	"\x04anew\x18\x02 \x01(\rR\x04anew\"\x1f\n" +
 	"\aProceed\x12\x14\n" +
-	"\x05round\x18\x01 \x01(\x04R\x05round\"\xa5\x01\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\"\xb9\x01\n" +
 	"\vMaskedInput\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x16\n" +
 	"\x06masked\x18\x02 \x03(\fR\x06masked\x12-\n" +
 	"\x04next\x18\x03 \x01(\v2\x19.fedsim.wire.v1.AdvertiseR\x04next\x129\n" +
 	"\n" +
 	"complaints\x18\x04 \x03(\v2\x19.fedsim.wire.v1.ComplaintR\n" +
-	"complaints\";\n" +
+	"complaints\x12\x12\n" +
+	"\x04head\x18\x05 \x01(\fR\x04head\";\n" +
 	"\tComplaint\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\fR\x06secret\"\x8b\x01\n" +

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Heads keeps the latest signed head of each client's ledger. It is no account: whatever of it is
+// lost, clients show again when they register. A line that is written survives the end of the
+// process at once, and a power failure after headsPause. It may be used by several goroutines.
+type Heads struct {
+	path string // "": in memory alone
+
+	mu      sync.Mutex
+	file    *os.File // nil: closed, or in memory alone
+	heads   map[admission.PublicKey]Head
+	lines   int         // in the file
+	pending *time.Timer // will sync the file; nil: nothing is pending
+	failed  error       // why the file lacks some heads; nil: it does not
+}
+
+const (
+	headsFormat = "fedsim-heads-v1"
+	// headsPause is the time until a line is on disk.
+	headsPause = time.Second
+	// headsSlack is the number of lines beyond four for each head at which the file is written anew.
+	headsSlack = 10_000
+)
+
+// NewHeads keeps heads in memory alone.
+func NewHeads() *Heads { return &Heads{heads: make(map[admission.PublicKey]Head)} }
+
+// OpenHeads reads the file at the path, which is made if it is missing. It refuses a file that was
+// changed since it was written, except for a last line that is cut short.
+func OpenHeads(path string) (*Heads, error) {
+	h := NewHeads()
+	h.path = path
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil {
+		err = h.parse(text)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s, the heads of clients' ledgers: %w; delete it: clients show their heads again when they register", path, err)
+	}
+	return h, h.rewrite()
+}
+
+func (h *Heads) parse(text []byte) error {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if string(lines[0]) != headsFormat+"\n" {
+		return fmt.Errorf("%w: it does not begin with %s", ErrFormat, headsFormat)
+	}
+	for i, line := range lines[1:] {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return nil // the end, or a line that is cut short
+		}
+		owner, head, err := parseHeadLine(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			return fmt.Errorf("%w: line %d: %w", ErrCorrupt, i+2, err)
+		}
+		h.heads[owner] = head
+	}
+	return nil
+}
+
+// pairSize is the length in bytes of an owner and a head.
+const pairSize = len(admission.PublicKey{}) + protocol.HeadSize
+
+func parseHeadLine(line []byte) (admission.PublicKey, Head, error) {
+	b, err := hex.DecodeString(string(line))
+	if err != nil {
+		return admission.PublicKey{}, Head{}, err
+	}
+	return parsePair(b)
+}
+
+func parsePair(b []byte) (owner admission.PublicKey, head Head, err error) {
+	if len(b) != pairSize {
+		return owner, head, fmt.Errorf("%d bytes, and %d are needed", len(b), pairSize)
+	}
+	copy(owner[:], b)
+	if head, err = ParseHead(b[len(owner):]); err != nil {
+		return owner, head, err
+	}
+	return owner, head, head.Verify(owner)
+}
+
+func pair(owner admission.PublicKey, head Head) []byte {
+	return append(owner[:len(owner):len(owner)], head.Bytes()...)
+}
+
+func headLine(owner admission.PublicKey, head Head) []byte {
+	return append(hex.AppendEncode(nil, pair(owner, head)), '\n')
+}
+
+// rewrite writes the file anew, and opens it for further lines. The caller holds mu, or is the only
+// one.
+func (h *Heads) rewrite() error {
+	if h.path == "" {
+		return nil
+	}
+	text := []byte(headsFormat + "\n")
+	for _, owner := range slices.SortedFunc(maps.Keys(h.heads), func(a, b admission.PublicKey) int { return bytes.Compare(a[:], b[:]) }) {
+		text = append(text, headLine(owner, h.heads[owner])...)
+	}
+	if err := atomicfile.Write(h.path, text, 0o600); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if h.file != nil {
+		_ = h.file.Close() // what was in it is in the new file
+	}
+	h.file, h.lines, h.failed = file, len(h.heads), nil
+	return nil
+}
+
+// Of returns the latest head of a client.
+func (h *Heads) Of(owner admission.PublicKey) (Head, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	head, ok := h.heads[owner]
+	return head, ok
+}
+
+// Keep keeps a head that is verified, unless there is a later one. An error says that the head is in
+// memory alone: see Check.
+func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if before, ok := h.heads[owner]; ok && before.Count >= head.Count {
+		return nil
+	}
+	h.heads[owner] = head
+	if h.file == nil {
+		return nil
+	}
+	if h.lines++; h.lines > 4*len(h.heads)+headsSlack {
+		h.failed = h.rewrite()
+		return h.failed
+	}
+	if _, err := h.file.Write(headLine(owner, head)); err != nil {
+		h.failed = err
+		return err
+	}
+	if h.pending == nil {
+		h.pending = time.AfterFunc(headsPause, h.sync)
+	}
+	return nil
+}
+
+func (h *Heads) sync() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pending = nil
+	if h.file != nil {
+		if err := h.file.Sync(); err != nil {
+			h.failed = err
+		}
+	}
+}
+
+// Check returns an error if heads are in memory alone. It first tries again to write them.
+func (h *Heads) Check() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed == nil || h.file == nil {
+		return nil
+	}
+	if err := h.rewrite(); err != nil {
+		return fmt.Errorf("the heads of clients' ledgers cannot be kept: %w", err)
+	}
+	return nil
+}
+
+// Encode writes the heads of some clients, for Take.
+func (h *Heads) Encode(owners []admission.PublicKey) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []byte
+	for _, owner := range owners {
+		if head, ok := h.heads[owner]; ok {
+			out = append(out, pair(owner, head)...)
+		}
+	}
+	return out
+}
+
+// Take keeps the heads that Encode wrote elsewhere, as far as they are later than its own.
+func (h *Heads) Take(text []byte) error {
+	for b := range slices.Chunk(text, pairSize) {
+		owner, head, err := parsePair(b)
+		if err == nil {
+			err = h.Keep(owner, head)
+		}
+		if err != nil {
+			return fmt.Errorf("store: heads of ledgers: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close has all heads on disk, and lets go of the file.
+func (h *Heads) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pending != nil {
+		h.pending.Stop()
+		h.pending = nil
+	}
+	if h.file == nil {
+		return nil
+	}
+	err := errors.Join(h.file.Sync(), h.file.Close())
+	h.file = nil
+	return err
+}
