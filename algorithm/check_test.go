@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 func TestRefusalsCoverTheKeys(t *testing.T) {
 	covered := map[string]bool{
 		// Checked with the data: what they may be depends on it.
-		"data": true, "split.test-file": true, "statistics.items-file": true, "member": true,
+		"data": true, "split.test-file": true, "statistics.items-file": true, "member": true, "start-from": true,
 		// Every number of its kind is as good as another.
 		"seed": true,
 	}

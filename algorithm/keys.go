@@ -18,7 +18,7 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold config.TextKey
+	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold, StartFrom config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalNegatives, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -275,6 +275,10 @@ func declareFederation() {
 			}
 			return ""
 		},
+	})
+	StartFrom = config.DeclareText(config.Key{
+		Name: "start-from", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "FOLDER",
+		Help: "Finished run from whose releases the session starts, or last: the newest run in out. Using releases again costs no privacy; the summary states the epsilon of all sessions together.",
 	})
 	RunName = config.DeclareText(config.Key{
 		Name: "name", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",

@@ -36,6 +36,8 @@ type Setup struct {
 	Cohort   protocol.Cohort
 	// Alone: parties train by themselves.
 	Alone bool
+	// Start holds what earlier sessions released; nil for a session that starts from nothing.
+	Start *Start
 
 	// Schedule lists the releases of the rounds, noise included. Open sets it.
 	Schedule protocol.Schedule

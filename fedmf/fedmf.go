@@ -39,6 +39,9 @@ type Params struct {
 	Seed      uint64  // of the start; public
 	Fit       Fit     // a user's local fit in stages 1 and 3
 
+	// FromItems and FromUsers hold released embeddings where training starts, a row for each item or user; nil: the common start.
+	FromItems, FromUsers *model.Matrix
+
 	Contribution Contribution // the part of its gradient that a user of LFL sends; empty if no party is a user
 	Clip         float64      // C, the largest norm of a clipped gradient, positive
 }
@@ -93,9 +96,12 @@ func (p Params) GradientBound() float64 { return 2 * math.Pow(p.MaxRating, 1.5) 
 // startValue returns the coordinate of an embedding that predicts StartMean everywhere: √(mean/p).
 func (p Params) startValue() float64 { return math.Sqrt(p.StartMean / float64(p.Rank)) }
 
-// StartItems returns the common start of V: the uniform value √(mean/p) with a small seeded spread,
-// projected. Every algorithm and baseline of a run starts here.
+// StartItems returns the start of V. It is FromItems, or else the common start: the uniform value √(mean/p) with a
+// small seeded spread, projected. Every algorithm and baseline of a run starts here.
 func (p Params) StartItems() *model.Matrix {
+	if p.FromItems != nil {
+		return p.FromItems.Clone()
+	}
 	v := model.NewMatrix(p.Items, p.Rank)
 	for i := range v.Data() {
 		v.Data()[i] = p.startValue()

@@ -47,13 +47,15 @@ func declareKeys() {
 	startKeys = []*config.Key{algorithm.Rank.Key, startMean.Key, startSpread.Key}
 	fitKeys = []*config.Key{fitSteps.Key, fitRidge.Key}
 	userKeys = slices.Concat(algorithm.Federated(), startKeys, fitKeys,
-		[]*config.Key{algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, contribution.Key, clipNorm.Key, learningRate.Key})
+		[]*config.Key{algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, algorithm.StartFrom.Key, contribution.Key, clipNorm.Key, learningRate.Key})
 	partyKeys = slices.Concat(algorithm.Federated(), startKeys,
 		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})
-	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key})
-	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool { return k == clipping.Key || k == clipNorm.Key }), prior.Key)
-	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
+	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key, algorithm.StartFrom.Key})
+	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool {
+		return k == clipping.Key || k == clipNorm.Key || k == algorithm.StartFrom.Key
+	}), prior.Key)
+	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{algorithm.StartFrom.Key, train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
 	objectiveKeys = slices.Concat(startKeys, fitKeys, []*config.Key{clipRatings.Key, itemRidge.Key})
 	responseKeys = slices.Concat(startKeys, fitKeys, []*config.Key{algorithm.Rounds.Key, learningRate.Key, dimensions.Key})
 	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})

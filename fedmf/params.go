@@ -14,7 +14,10 @@ func paramsOf(s *algorithm.Setup) (Params, error) {
 		StartMean: startMean.Value(c), Spread: startSpread.Value(c),
 		Fit: Fit{Steps: fitSteps.Int(c), Ridge: fitRidge.Value(c)},
 	}
-	return p, config.Wrap(p.Validate())
+	if err := p.Validate(); err != nil || s.Start == nil {
+		return p, config.Wrap(err)
+	}
+	return p, p.startFrom(s)
 }
 
 // partyParamsOf returns the settings of parties, except the learning rates.

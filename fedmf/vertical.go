@@ -48,8 +48,11 @@ func NewVertical(p *PartyParams, items []int32, rows []model.Ratings) (*Vertical
 // first round.
 func (t *Vertical) Alone() { t.alone = true }
 
-// StartUsers returns the common start of U.
+// StartUsers returns the start of U: FromUsers, or else the common start.
 func (p Params) StartUsers(users int) *model.Matrix {
+	if p.FromUsers != nil && p.FromUsers.Rows() == users {
+		return p.FromUsers.Clone()
+	}
 	u := model.NewMatrix(users, p.Rank)
 	start := p.StartUser()
 	for i := range users {

@@ -6,6 +6,7 @@ package results
 import (
 	"bufio"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type Folder struct {
 	metrics   *os.File
 	buffered  *bufio.Writer
 	timings   []byte
+	sessions  []algorithm.PastSession // with those before, if there are any
 }
 
 // DefaultName returns the name of a run's folder if the user gave none: a description of the run.
@@ -198,6 +200,10 @@ type Manifest struct {
 	SplitDigest string `json:"split_digest"`
 	Seed        uint64 `json:"seed"`
 	Session     string `json:"session,omitempty"`
+	// Sessions states the cost of every session that the run builds on, and of itself, the first session first. It is
+	// there if the run started from another run. StartDigest is of the record that it started from.
+	Sessions    []algorithm.PastSession `json:"sessions,omitempty"`
+	StartDigest string                  `json:"start_digest,omitempty"`
 }
 
 // ManifestOf describes an experiment.
@@ -207,6 +213,9 @@ func ManifestOf(e *experiment.Experiment) Manifest {
 		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
+	}
+	if e.Start != nil {
+		m.StartDigest = hex.EncodeToString(e.Start.Digest[:])
 	}
 	return m
 }
@@ -221,14 +230,14 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	}
 	c := e.Config
 	c.Reset(algorithm.RunName.Key) // belongs to this folder, not to the experiment
-	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile} {
+	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile, algorithm.StartFrom} {
 		if whole, failed := filepath.Abs(key.Of(c)); failed == nil && key.Of(c) != "" && exists(key.Of(c)) {
 			key.Set(&c, whole) // so that the file repeats the run from anywhere
 		}
 	}
 	err = errors.Join(
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
-		f.json("manifest.json", ManifestOf(e)),
+		f.json("manifest.json", f.manifest(e)),
 		f.json("summary.json", s),
 		f.writeSplit(e),
 		os.WriteFile(filepath.Join(f.temporary, "timings.jsonl"), f.timings, 0o644),

@@ -39,6 +39,7 @@ type Summary struct {
 	Mean               *float64             `json:"mean,omitempty"`        // the mean under the predictions, if there is one
 	Baselines          Baselines            `json:"baselines"`
 	Privacy            dp.Statement         `json:"privacy"`
+	AllSessions        *AllSessions         `json:"all_sessions,omitempty"` // of a session that started from an earlier one
 	BytesUpPerClient   map[string]int64     `json:"bytes_up_per_client"`
 	BytesDownPerClient map[string]int64     `json:"bytes_down_per_client"`
 	Seconds            map[string]float64   `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
@@ -396,6 +397,9 @@ func (p *printer) cost() {
 	p.line("statement   %s", s.Privacy)
 	if line := s.Privacy.ReplacementLine(p.e.Privacy.Run, p.e.Privacy.Budget.SamplerError); line != "" {
 		p.line("            %s", line)
+	}
+	if all := s.AllSessions; all != nil {
+		p.line("with before %s", all)
 	}
 	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
 	if !p.e.About().Federated() {

@@ -108,7 +108,9 @@ func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, e
 	e.Config, e.Data, e.Held, e.Ratings = c, set, held, split.Train
 	e.Train = split.Train.ByUser()
 	e.Test = eval.NewTest(split, held, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
-	err = e.derive()
+	if err = e.readStart(); err == nil {
+		err = e.derive()
+	}
 	e.Loading = time.Since(start)
 	return e, err
 }
@@ -272,6 +274,9 @@ func (e *Experiment) Asked() config.Config { return e.asked }
 // noise, and what follows from that.
 func (e *Experiment) prepare() error {
 	about := e.About()
+	if err := e.takeRank(); err != nil {
+		return err
+	}
 	e.Config = e.Config.Choose(about.Used(), algorithm.FactsOf(e.Data))
 	if !e.Private() {
 		algorithm.Noise.Set(&e.Config, "none")

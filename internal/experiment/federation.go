@@ -136,6 +136,8 @@ func (e *Experiment) Vary(b algorithm.Baseline) (*Experiment, error) {
 		return nil, ErrNoRatings
 	}
 	v := *e
+	v.Start = nil // it is of this algorithm with its noise
+	algorithm.StartFrom.Set(&v.Config, "")
 	b.Vary(&v.Config)
 	if v.About().Features == algorithm.NoFeatures {
 		v.Features = nil

@@ -18,7 +18,8 @@ import (
 // "fedsim/session/v1" with these items: the cohort ([protocol.Transcript.Cohort]), the number of steps
 // of the schedule, and the steps. Each step contributes its rounds, its phase, the number of its releases, and
 // each release ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
-// so any setting of theirs makes another session: see [Experiment.recordSettings].
+// so any setting of theirs makes another session: see [Experiment.recordSettings]. Last comes the digest of what
+// the session starts from, if it starts from anything: sessions in a row do not share noise.
 func (e *Experiment) sessionID() protocol.SessionID {
 	t := protocol.NewTranscript("fedsim/session/v1").
 		Cohort(e.Cohort).
@@ -31,6 +32,9 @@ func (e *Experiment) sessionID() protocol.SessionID {
 	}
 	if !e.About().Federated() || e.Schedule.Noise().Kind == protocol.PartyNoise {
 		e.recordSettings(t)
+	}
+	if e.Start != nil {
+		t.Text("start-from").Bytes(e.Start.Digest[:])
 	}
 	sum := t.Sum()
 	return protocol.SessionID(sum[:16])

@@ -16,7 +16,7 @@ import (
 // not depend on the folder of results, the names of files, or the number of goroutines.
 func Identity(e *experiment.Experiment) string {
 	c := e.Config
-	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key} {
+	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key} {
 		c.Reset(key)
 	}
 	h := sha256.New()
@@ -37,7 +37,7 @@ func given(e *experiment.Experiment) []config.Setting {
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.Workers.Key} {
 		asked.Reset(key)
 	}
-	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile} {
+	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile, algorithm.StartFrom} {
 		if _, err := os.Stat(key.Of(asked)); err == nil {
 			if whole, failed := filepath.Abs(key.Of(asked)); failed == nil {
 				key.Set(&asked, whole)

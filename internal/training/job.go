@@ -248,11 +248,27 @@ func (j *job) federated(ctx context.Context) error {
 		return err
 	}
 	r.Mean = r.Model.Mean
+	if err = j.record(f); err != nil {
+		return err
+	}
 	if r.Model.Shared != nil {
 		shared := j.e.Test.Measure(r.Model.Shared, j.e.Workers()).RMSE
 		r.SharedRMSE = &shared
 	}
 	return nil
+}
+
+// record notes what the session leaves for a later session, and what it costs together with earlier sessions. Another
+// engine may have taken the rounds without the federation's strategy, and then leaves nothing.
+func (j *job) record(f *experiment.Federation) (err error) {
+	if j.engine != nil {
+		return nil
+	}
+	r := j.result
+	if r.Record, err = j.e.Record(f, r.Model, r.SkippedRounds); err == nil && r.Record != nil && j.e.Start != nil {
+		r.AllSessions, err = results.Together(r.Record)
+	}
+	return err
 }
 
 // round measures after a round and writes it down.

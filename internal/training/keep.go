@@ -63,6 +63,9 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 	if err == nil {
 		err = folder.WriteRelease(e, j.shared)
 	}
+	if err == nil && r.Record != nil {
+		err = folder.WriteRecord(r.Record)
+	}
 	if err == nil {
 		r.Folder, err = folder.Complete(e, r.Summary, r.Model)
 	}

@@ -8,6 +8,7 @@ package training
 import (
 	"io"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
@@ -23,6 +24,8 @@ type Result struct {
 	Model *model.Trained
 	// Experiment is the experiment that was run, with every setting resolved.
 	Experiment *experiment.Experiment
+	// Record holds what a later session can start from; nil if its algorithm has nothing for that.
+	Record *algorithm.Start
 	// Folder is the path of the run's folder; "" if the run was not kept.
 	Folder string
 }

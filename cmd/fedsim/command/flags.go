@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/results"
 )
 
 // experimentFlags say what is run: the flags that run and plan have in common. The keys'
@@ -176,6 +177,13 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress, lo
 	}
 	for _, w := range algorithm.Warnings(c) {
 		fmt.Fprintf(s.err, "warning: %s\n", w)
+	}
+	if algorithm.StartFrom.Is(c, "last") {
+		dir, failed := results.Newest(algorithm.Out.Of(c))
+		if failed != nil {
+			return nil, failed
+		}
+		algorithm.StartFrom.Set(&c, dir)
 	}
 	e, err := load(ctx, c, p.Loading(algorithm.Data.Of(c)))
 	if err != nil {

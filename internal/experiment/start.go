@@ -1,0 +1,98 @@
+package experiment
+
+import (
+	"encoding/hex"
+	"math"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/model"
+)
+
+// readStart reads the releases that the session starts from, if the configuration names any.
+func (e *Experiment) readStart() error {
+	dir := algorithm.StartFrom.Of(e.Config)
+	if dir == "" || !e.About().Has(algorithm.StartFrom.Key) {
+		return nil
+	}
+	s, err := lineage.Read(dir)
+	if err != nil {
+		return config.Errorf("start-from: %w", err)
+	}
+	e.Start = s
+	return e.checkStart()
+}
+
+// checkStart refuses releases of another algorithm or scale.
+func (e *Experiment) checkStart() error {
+	s := e.Start
+	switch name, feedback := e.About().Name, algorithm.Feedback.Chosen(e.Config); {
+	case s.Algorithm != name:
+		return config.Errorf("start-from: %s was trained by %s, and this session is of %s; say --algorithm %s, or start from another folder", s.From, s.Algorithm, name, s.Algorithm)
+	case s.Feedback != feedback:
+		return config.Errorf("start-from: %s was trained on %s feedback, and this session is of %s feedback; say --feedback %s, or start from another folder", s.From, s.Feedback, feedback, s.Feedback)
+	case s.Min != e.Data.Min || s.Max != e.Data.Max:
+		return config.Errorf("start-from: %s was trained on ratings from %v to %v, and these are from %v to %v; say --rating-min %v --rating-max %v, or start from another folder",
+			s.From, s.Min, s.Max, e.Data.Min, e.Data.Max, s.Min, s.Max)
+	default:
+		return nil
+	}
+}
+
+// takeRank gives an open rank the value of the session that this session starts from, and refuses another value.
+func (e *Experiment) takeRank() error {
+	if e.Start == nil || !e.About().Has(algorithm.Rank.Key) {
+		return nil
+	}
+	rank := algorithm.Rank.Of(e.Config)
+	if rank.Given && rank.Value != float64(e.Start.Rank) {
+		return config.Errorf("start-from: %s was trained with rank %d, and this session has rank %v; say --rank %d, or start from another folder", e.Start.From, e.Start.Rank, rank.Value, e.Start.Rank)
+	}
+	algorithm.Rank.Set(&e.Config, float64(e.Start.Rank))
+	return nil
+}
+
+// Record returns what the session of a federation released, for a later session to start from; nil if its algorithm
+// has nothing to start from. trained is the model that the session ended with, and skipped the rounds that released nothing.
+func (e *Experiment) Record(f *Federation, trained *model.Trained, skipped int) (*algorithm.Start, error) {
+	x, ok := e.instance.(algorithm.Recorder)
+	strategy, durable := f.Strategy.(algorithm.Strategy)
+	if !ok || !durable || !e.About().Has(algorithm.StartFrom.Key) {
+		return nil, nil
+	}
+	released, err := x.Record(strategy, trained)
+	if err != nil || released == nil {
+		return nil, err
+	}
+	past, err := e.past(skipped)
+	if err != nil {
+		return nil, err
+	}
+	s := &algorithm.Start{
+		Algorithm: e.About().Name, Feedback: algorithm.Feedback.Chosen(e.Config), Rank: int(algorithm.Rank.Chosen(e.Config)),
+		Min: e.Data.Min, Max: e.Data.Max, Released: released,
+	}
+	if e.Start != nil {
+		s.Sessions = append(s.Sessions, e.Start.Sessions...)
+	}
+	s.Sessions = append(s.Sessions, past)
+	return s, nil
+}
+
+// past states the cost of this session.
+func (e *Experiment) past(skipped int) (algorithm.PastSession, error) {
+	p := algorithm.PastSession{Session: hex.EncodeToString(e.session[:]), Unit: algorithm.UnitOf(e.Config), Skipped: skipped, Events: []dp.Event{}}
+	if !e.Private() {
+		return p, nil
+	}
+	planned, err := e.Planned()
+	if err != nil || math.IsInf(planned.Epsilon, 1) {
+		return p, err
+	}
+	b := e.Privacy.Budget
+	p.Epsilon, p.Delta, p.Accountant, p.SamplerError = &planned.Epsilon, b.Delta, b.Accountant, b.SamplerError
+	p.Events = append(p.Events, e.Privacy.Run...)
+	return p, nil
+}

@@ -1,0 +1,152 @@
+// Package lineage keeps what a session released, for a later session that starts from it. One file holds
+// the released matrices and the cost of every session that they depend on.
+package lineage
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
+)
+
+// File names the file in the folder of a session.
+const File = "released.bin"
+
+// domain begins the file, and ends in the version of its form.
+//
+//	file = domain ‖ length of the header (4 bytes) ‖ header ‖ numbers ‖ SHA-256 of all before
+//
+// The header is JSON. Numbers are the matrices in the order of the header, row by row. Integers and numbers are little-endian, numbers with 64 bits.
+const domain = "fedsim/released/v1\n"
+
+// header is the part of the file that is text.
+type header struct {
+	Algorithm string                  `json:"algorithm"`
+	Feedback  string                  `json:"feedback"`
+	Rank      int                     `json:"rank"`
+	Min       float64                 `json:"min"`
+	Max       float64                 `json:"max"`
+	Sessions  []algorithm.PastSession `json:"sessions"`
+	Matrices  []matrix                `json:"matrices"`
+}
+
+type matrix struct {
+	Name string   `json:"name"`
+	Cols int      `json:"cols"`
+	IDs  []string `json:"ids"`
+}
+
+// Encode returns the bytes of the file.
+func Encode(s *algorithm.Start) ([]byte, error) {
+	h := header{Algorithm: s.Algorithm, Feedback: s.Feedback, Rank: s.Rank, Min: s.Min, Max: s.Max, Sessions: s.Sessions, Matrices: []matrix{}}
+	var numbers []byte
+	for _, x := range s.Released {
+		rows, cols := x.Matrix.Dims()
+		if rows != len(x.IDs) {
+			return nil, fmt.Errorf("lineage: %s has %d rows and %d ids", x.Name, rows, len(x.IDs))
+		}
+		h.Matrices = append(h.Matrices, matrix{x.Name, cols, x.IDs})
+		numbers = append(numbers, x.Matrix.Encode()...)
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	b := append([]byte(domain), binary.LittleEndian.AppendUint32(nil, uint32(len(text)))...)
+	b = append(append(b, text...), numbers...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
+}
+
+// Decode reads the bytes of the file.
+func Decode(b []byte) (*algorithm.Start, error) {
+	if !bytes.HasPrefix(b, []byte(domain)) {
+		return nil, fmt.Errorf("it does not begin with %q: it is no record of a session, or one of another version", domain)
+	}
+	end := len(b) - sha256.Size
+	if end < len(domain)+4 || sha256.Sum256(b[:end]) != [sha256.Size]byte(b[end:]) {
+		return nil, errors.New("it is damaged: its digest does not fit")
+	}
+	rest := b[len(domain):end]
+	length := uint64(binary.LittleEndian.Uint32(rest))
+	if rest = rest[4:]; length > uint64(len(rest)) {
+		return nil, fmt.Errorf("it ends within its header of %d bytes", length)
+	}
+	var h header
+	if err := json.Unmarshal(rest[:length], &h); err != nil {
+		return nil, fmt.Errorf("its header: %w", err)
+	}
+	rest = rest[length:]
+	s := &algorithm.Start{Algorithm: h.Algorithm, Feedback: h.Feedback, Rank: h.Rank, Min: h.Min, Max: h.Max, Sessions: h.Sessions, Digest: sha256.Sum256(b)}
+	for _, m := range h.Matrices {
+		rows := len(m.IDs)
+		if m.Cols < 0 || rows > 0 && m.Cols > len(rest)/8/rows {
+			return nil, fmt.Errorf("it ends within %s, of %d rows and %d columns", m.Name, rows, m.Cols)
+		}
+		size := model.EncodedSize(rows, m.Cols)
+		x, err := model.NewBroadcast(rest[:size], rows, m.Cols)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range x.Matrix().Data() {
+			if math.IsNaN(v) || math.IsInf(v, -1) {
+				return nil, fmt.Errorf("%s holds %v at place %d", m.Name, v, i)
+			}
+		}
+		s.Released = append(s.Released, model.NewEmbeddings(m.Name, x.Matrix(), m.IDs))
+		rest = rest[size:]
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%d bytes stand behind its matrices", len(rest))
+	}
+	return s, nil
+}
+
+// Read reads the record in the folder of a session.
+func Read(dir string) (*algorithm.Start, error) {
+	path := filepath.Join(dir, File)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no session left a %s there: want the folder of a finished run of an algorithm from which a session can start", dir, File)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s.From = dir
+	return s, nil
+}
+
+// Cost returns the ε of all sessions together, at the largest δ of one of them: the cost to a unit that every one of
+// them trained on. It is infinite if a session had no noise.
+func Cost(sessions []algorithm.PastSession) (dp.Result, float64, error) {
+	var all dp.Problem
+	for _, s := range sessions {
+		all.Delta = max(all.Delta, s.Delta)
+		all.SamplerError += s.SamplerError
+		all.Events = append(all.Events, s.Events...)
+		if all.Accountant == "" {
+			all.Accountant = s.Accountant
+		} else if all.Accountant != s.Accountant {
+			all.Accountant = dp.Best
+		}
+		if s.Epsilon == nil {
+			return dp.Result{Epsilon: math.Inf(1), Accountant: dp.Unaccounted}, all.Delta, nil
+		}
+	}
+	r, err := all.Epsilon()
+	return r, all.Delta, err
+}
