@@ -4,6 +4,7 @@
 #     python/wheel.sh FOLDER [GOOS GOARCH]
 #
 # Needs Go, and a Python (PYTHON, else python3) with setuptools and wheel. Prints the wheel's path. The same source gives the same bytes.
+# The variable FEDSIM_COMMAND names a command that is built already.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -29,11 +30,17 @@ trap 'rm -rf "$work"' EXIT
 cp -R python/pyproject.toml python/setup.py python/README.md python/src "$work"
 find "$work" -name __pycache__ -prune -exec rm -rf {} +
 
-version=github.com/fedsim/fedsim/internal/version
-revision=$(git rev-parse HEAD 2>/dev/null || true)
-modified=$([[ -z $(git status --porcelain 2>/dev/null) ]] || echo true)
-CGO_ENABLED=0 GOOS=$goos GOARCH=$goarch go build -trimpath -buildvcs=false \
-	-ldflags "-s -w -buildid= -X $version.revision=$revision -X $version.modified=$modified" -o "$work/src/fedsim/bin/$name" ./cmd/fedsim
+if [[ -n ${FEDSIM_COMMAND:-} ]]; then
+	mkdir -p "$work/src/fedsim/bin"
+	cp "$FEDSIM_COMMAND" "$work/src/fedsim/bin/$name"
+	chmod 755 "$work/src/fedsim/bin/$name"
+else
+	version=github.com/fedsim/fedsim/internal/version
+	revision=$(git rev-parse HEAD 2>/dev/null || true)
+	modified=$([[ -z $(git status --porcelain 2>/dev/null) ]] || echo true)
+	CGO_ENABLED=0 GOOS=$goos GOARCH=$goarch go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X $version.revision=$revision -X $version.modified=$modified" -o "$work/src/fedsim/bin/$name" ./cmd/fedsim
+fi
 
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 export SOURCE_DATE_EPOCH FEDSIM_WHEEL_PLATFORM=$platform

@@ -32,6 +32,9 @@ type Program struct {
 	// Version returns the version of the program's source. It is called only to print the version:
 	// it may have to read the program's file.
 	Version func() string
+	// Check checks that a file belongs to a release, by the list of digests sums, its signature and a key. It returns a
+	// sentence about the file.
+	Check func(file, sums, key string) (string, error)
 	// First is the text that the program prints when it is called without arguments: the steps to begin with.
 	First string
 	// Examples holds, by the path of a command such as "data get", the examples that its help ends with: a
@@ -72,7 +75,7 @@ func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 // Parser makes the kong parser of the command line for a tree of commands.
 func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	parser, err := kong.New(tree, append([]kong.Option{
-		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(versionText(func() string { return p.Name + " " + p.Version() }), p),
+		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	}, more...)...)
 	if err != nil {

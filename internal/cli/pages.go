@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,7 +14,7 @@ import (
 // PagesCmd is the commands that tell of the command line itself.
 type PagesCmd struct {
 	Help       helpCmd       `cmd:"" help:"Say what there is, or how one command is called."`
-	About      versionCmd    `cmd:"" name:"version" help:"Print the version, as --version does."`
+	About      versionCmd    `cmd:"" name:"version" help:"Print the version, as --version does; or check that files belong to a signed release."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell: source it, or put it where the shell looks."`
 	Man        manCmd        `cmd:"" help:"Print the manual page, for man."`
 }
@@ -27,27 +29,46 @@ func (c *helpCmd) Run(app *kong.Kong) error {
 	return Misusef("%w; %s --help tells what there is", err, app.Model.Name) // known commands end the process
 }
 
-// versionText returns a program's name and version.
-type versionText func() string
-
 // VersionFlag is the flag --version, which prints the version and ends the command.
 type VersionFlag bool
 
 // BeforeReset prints the version and ends the command.
-func (VersionFlag) BeforeReset(app *kong.Kong, text versionText) error {
-	if _, err := fmt.Fprintln(app.Stdout, text()); err != nil {
+func (VersionFlag) BeforeReset(app *kong.Kong, p Program) error {
+	if _, err := fmt.Fprintln(app.Stdout, p.Name+" "+p.Version()); err != nil {
 		return err
 	}
 	app.Exit(0)
 	return nil
 }
 
-type versionCmd struct{}
+type versionCmd struct {
+	Check []string `placeholder:"FILE" sep:"none" help:"An archive, a package or a command: check that its digest is in the signed list of a release. Nothing is fetched. May be repeated."`
+	Sums  string   `placeholder:"FILE" help:"The list, with its signature in FILE.minisig beside it. Default: SHA256SUMS in the folder of the file."`
+	Key   string   `placeholder:"KEY" help:"Public key of the releases, in the form of minisign. Default: the key in this build."`
+}
 
-// Run prints the version.
-func (versionCmd) Run(app *kong.Kong, text versionText) error {
-	_, err := fmt.Fprintln(app.Stdout, text())
-	return err
+// Run prints the version, or what the signed list says about files.
+func (c versionCmd) Run(app *kong.Kong, p Program) error {
+	if len(c.Check) == 0 {
+		if c.Sums != "" || c.Key != "" {
+			return Misusef("--sums and --key are about a file; name it with --check FILE")
+		}
+		_, err := fmt.Fprintln(app.Stdout, p.Name+" "+p.Version())
+		return err
+	}
+	if p.Check == nil {
+		return Misusef("%s has no signed releases", p.Name)
+	}
+	for _, file := range c.Check {
+		said, err := p.Check(file, cmp.Or(c.Sums, filepath.Join(filepath.Dir(file), "SHA256SUMS")), c.Key)
+		if err != nil {
+			return err
+		}
+		if _, err = fmt.Fprintln(app.Stdout, said); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type completionCmd struct {

@@ -21,11 +21,12 @@ const unknown = "unknown"
 
 // release is the version of this source; -dev marks source that is not released yet. A build of a tag
 // states the tag instead. Release builds may set it with -ldflags "-X github.com/fedsim/fedsim/internal/version.release=v0.1.0",
-// and likewise revision, and modified to "true".
+// and likewise revision, and modified to "true". releaseKey is the public half of the key that signs releases, in the form of minisign.
 var (
-	release  = "v0.1.0-dev"
-	revision string
-	modified string
+	release    = "v0.1.0-dev"
+	revision   string
+	modified   string
+	releaseKey string
 )
 
 // archived is the revision in an archive that git or a forge made; git puts it there (see

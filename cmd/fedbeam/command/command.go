@@ -37,7 +37,7 @@ type streams struct{ out, err io.Writer }
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() },
+	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	Interrupt: func(err error) error {
 		if u, ok := errors.AsType[*results.UncomparedError](err); ok {
 			return u

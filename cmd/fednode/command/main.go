@@ -58,7 +58,7 @@ func Main() {
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() },
+	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	First: first, Examples: examples,
 	Interrupt: func(error) error {
 		return errors.New("stopped before the end of the session; start it again with the same --state to continue")

@@ -116,7 +116,7 @@ func Main() {
 
 // program is the command line.
 var program = cli.Program{
-	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() },
+	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	First: first, Examples: examples, Hint: hint, Values: values, Keys: config.KeysOf,
 	Interrupt: func(err error) error {
 		if _, kept := errors.AsType[*download.PartialError](err); kept {

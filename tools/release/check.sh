@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Makes a release of the last commit twice, in two clones, compares the bytes, installs what came out and runs it:
+#
+#     tools/release/check.sh          for this platform, without wheels (python/check.sh makes them)
+#     tools/release/check.sh whole    for all platforms, with wheels, the second time with an empty build cache; and go install
+#
+# Needs Go, git and tar; dpkg for the Debian package; root to start the image, in a chroot.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD mode=${1:-quick}
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+
+python=
+for p in ${PYTHON:-} python3 /usr/bin/python3; do
+	if [[ -z $python ]] && "$p" -c 'import ensurepip, numpy, setuptools, wheel' 2>/dev/null; then python=$p; fi
+done
+flags=(-host -wheels=false)
+if [[ $mode == whole ]]; then
+	flags=()
+	[[ -n $python ]] || { printf 'wheels need a Python 3 with venv, numpy, setuptools and wheel\n' >&2; exit 1; }
+	export PYTHON=$python
+fi
+
+# A throwaway key.
+go build -C tools -o "$work/tool" ./release
+go run -C tools aead.dev/minisign/cmd/minisign -G -W -p "$work/key.pub" -s "$work/key" >/dev/null
+for clone in first second/elsewhere; do
+	git clone -q "$root" "$work/$clone"
+	if [[ $mode == whole && $clone != first ]]; then export GOCACHE=$work/cache; fi
+	(cd "$work/$clone" && "$work/tool" -to "$work/of-${clone%%/*}" -key "$work/key" "${flags[@]}")
+done
+unset GOCACHE
+diff -r "$work/of-first" "$work/of-second"
+printf 'made twice: the same bytes\n'
+
+cd "$work/of-first"
+sha256sum --quiet --ignore-missing -c SHA256SUMS
+os=$(go env GOOS) arch=$(go env GOARCH)
+archive=$(ls fedsim_*_"$os"_"$arch".tar.gz)
+mkdir "$work/archive"
+tar -xzf "$archive" -C "$work/archive"
+fedsim=$(echo "$work"/archive/*/fedsim) fednode=$(echo "$work"/archive/*/fednode)
+
+# The release says of each of its files that it is its own, and of a changed file that it is not.
+for file in fed* "$fedsim" "$fednode"; do
+	"$fedsim" version --check "$file" --sums SHA256SUMS >/dev/null
+done
+cp "$archive" "$work/changed.tar.gz"
+printf x >>"$work/changed.tar.gz"
+if "$fedsim" version --check "$work/changed.tar.gz" --sums SHA256SUMS 2>/dev/null; then
+	printf 'a changed archive passes as signed\n' >&2
+	exit 1
+fi
+
+try() { # a command of each kind of file, in an empty folder
+	mkdir -p "$work/run"
+	(cd "$work/run" && "$1" run --data synthetic:small-200 --rounds 2 --baselines quick --name "$2" >/dev/null 2>&1)
+	printf '%s: %s\n' "$2" "$("$1" version)"
+}
+try "$fedsim" archive
+"$fednode" --version
+
+if command -v dpkg >/dev/null && [[ $os == linux ]]; then
+	package=$(ls fedsim_*_"$arch".deb)
+	mkdir -p "$work/deb/var/lib/dpkg"/{info,updates,triggers}
+	: >"$work/deb/var/lib/dpkg/status"
+	dpkg --force-not-root --force-bad-path --log="$work/dpkg.log" --root="$work/deb" -i "$package" >/dev/null
+	try "$work/deb/usr/bin/fedsim" package
+	"$work/deb/usr/bin/fednode" --version
+	(cd "$work/deb" && md5sum --quiet -c var/lib/dpkg/info/fedsim.md5sums)
+	test -s "$work/deb/usr/share/man/man1/fednode.1.gz"
+fi
+
+if [[ $os == linux ]]; then
+	mkdir "$work/oci" "$work/image"
+	tar -xf fednode_*_oci.tar -C "$work/oci"
+	(cd "$work/oci/blobs/sha256" && for f in *; do printf '%s  %s\n' "$f" "$f"; done | sha256sum --quiet -c)
+	manifest=$(grep -l "\"architecture\":\"$arch\"" "$work"/oci/blobs/sha256/* | head -n 1) # the configuration of this platform
+	manifest=$(grep -l "${manifest##*/}" "$work"/oci/blobs/sha256/* | head -n 1)
+	layer=$(grep -o '"layers":.*' "$manifest" | grep -o 'sha256:[0-9a-f]*' | head -n 1)
+	tar -xzf "$work/oci/blobs/sha256/${layer#sha256:}" -C "$work/image"
+	test -d "$work/image/state"
+	if [[ $(id -u) == 0 ]]; then
+		printf 'image: %s\n' "$(chroot "$work/image" /fednode --version)"
+	fi
+fi
+
+if [[ $mode == whole ]]; then
+	"$python" -m venv --system-site-packages "$work/env"
+	for wheel in fedsim-*.whl; do # the wheel of this platform, by its tags
+		if "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel" 2>/dev/null; then installed=$wheel; fi
+	done
+	printf 'installed %s\n' "$installed"
+	try "$work/env/bin/fedsim" wheel
+	FEDSIM='' "$work/env/bin/python" -c 'import fedsim; print("wheel:", fedsim.explain("ssp-c")["name"])'
+	"$fedsim" version --check "$(echo "$work"/env/lib/python3*/site-packages/fedsim/bin/fedsim)" --sums SHA256SUMS
+
+	# From a tag, as from the forge: git takes the clone in its place.
+	tag=v0.0.1-check
+	git -C "$work/first" -c user.name=check -c user.email=check@example.org tag -a -m check "$tag"
+	export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=url.file://$work/first.insteadOf GIT_CONFIG_VALUE_0=https://github.com/fedsim/fedsim
+	for name in fedsim fednode; do
+		(cd "$work/run" && GOPRIVATE=github.com/fedsim/fedsim GOFLAGS=-modcacherw GOBIN=$work/bin go install "github.com/fedsim/fedsim/cmd/$name@$tag")
+		"$work/bin/$name" version
+	done
+fi
