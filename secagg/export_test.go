@@ -61,15 +61,6 @@ func (c *Client) CheckUnverified(m *protocol.Survivors) error {
 	return nil
 }
 
-// ReceiveUnverified is Receive for shares whose signatures the caller has verified.
-func (a *Aggregator) ReceiveUnverified(from protocol.ClientID, m *protocol.Shares) error {
-	if err := a.expects(from, m.Round, protocol.StageShare); err != nil {
-		return err
-	}
-	a.dealt[a.roster.find(from)], a.heard[from] = m, protocol.StageShare
-	return nil
-}
-
 // Knows is the client at a place of the roster that the client was shown.
 func (c *Client) Knows(place int) protocol.ClientID { return c.roster.members[place].Client }
 
