@@ -3,6 +3,9 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
@@ -12,10 +15,17 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// Ceiling is the most that the charges within any period of that length may cost together.
+type Ceiling struct {
+	Budget dp.Budget
+	Period time.Duration
+	Name   string // for the owner, like 2/30d
+}
+
 // account is the ledger that a client's role charges in the session, rebuilt from all that the durable
 // one holds. Where that is about something else than the session protects (dp.ErrMixed), or leaves too
 // little for the session, it is refused: only the owner can see to it.
-func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, error) {
+func (j *Job) account(durable *store.Ledger, costs *dp.Cache, now time.Time) (client.Ledger, error) {
 	records, err := durable.Records()
 	switch {
 	case errors.Is(err, store.ErrUnprotected):
@@ -31,7 +41,14 @@ func (j *Job) account(durable *store.Ledger, costs *dp.Cache) (client.Ledger, er
 		return nil, err
 	}
 	own, others := of(j.Terms.Session, records)
-	if err = j.fits(costs, others); err != nil {
+	whole, err := j.whole()
+	if err == nil {
+		err = j.fits(*j.Limit, costs, others, whole)
+	}
+	if err == nil {
+		err = j.below(durable, costs, now, whole)
+	}
+	if err != nil {
 		return nil, err
 	}
 	session, err := dp.RestoreLedger(*j.Budget, costs, own)
@@ -66,30 +83,97 @@ func of(session protocol.SessionID, records []dp.Record) (own, others []dp.Recor
 	return own, others
 }
 
-// fits says whether the whole session, after all others, is within what the owner allows. It
-// is better not to begin than to stop in the middle, with most of it spent.
-func (j *Job) fits(costs *dp.Cache, others []dp.Record) error {
-	l, err := dp.RestoreLedger(*j.Limit, costs, others)
-	if err != nil {
-		return fmt.Errorf("node: the ledger: %w", err)
-	}
+// whole returns the charges of the whole session. It is better not to begin than to stop in the
+// middle, with most of it spent.
+func (j *Job) whole() ([]dp.Event, error) {
 	var whole []dp.Event
 	for k, plan := range j.Terms.Plans() {
-		events, failed := plan.Charges()
-		if failed != nil {
-			return failed
+		events, err := plan.Charges()
+		if err != nil {
+			return nil, err
 		}
 		for _, e := range events {
 			whole = append(whole, e.Times(j.Terms.Cohort.Turns(j.Terms.Steps[k].Rounds)))
 		}
 	}
-	if len(whole) == 0 {
+	return whole, nil
+}
+
+// fits says whether charges, after the charges of other sessions, are within a limit of the owner's.
+func (j *Job) fits(limit dp.Budget, costs *dp.Cache, others []dp.Record, asked []dp.Event) error {
+	l, err := dp.RestoreLedger(limit, costs, others)
+	if err != nil {
+		return fmt.Errorf("node: the ledger: %w", err)
+	}
+	if len(asked) == 0 {
 		return nil
 	}
-	if err = l.Charge(j.Terms.Session, 1, whole); err != nil {
+	if err = l.Charge(j.Terms.Session, 1, asked); err != nil {
 		return fmt.Errorf("node: the session does not fit into what is left: %w", err)
 	}
 	return nil
+}
+
+// below says whether charges keep the ceilings of all periods that end after now. A later period has
+// no earlier charges than are counted here.
+func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked []dp.Event) error {
+	for _, c := range j.Ceilings {
+		dated, err := durable.Since(now.Add(-c.Period))
+		if err != nil {
+			return peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
+		}
+		if err = j.fits(c.Budget, costs, j.others(dated, time.Time{}), asked); err != nil {
+			return fmt.Errorf("%w: the ceiling is %s%s", err, c.Name, j.until(c, costs, dated, asked))
+		}
+	}
+	return nil
+}
+
+// others are the charges of other sessions after a time.
+func (j *Job) others(dated []store.Dated, after time.Time) []dp.Record {
+	var list []dp.Record
+	for _, d := range dated {
+		if d.Session != j.Terms.Session && (d.At.IsZero() || d.At.After(after)) {
+			list = append(list, d.Record)
+		}
+	}
+	return list
+}
+
+// until says from when on charges would keep a ceiling; "" if the ceiling rules them out by itself.
+func (j *Job) until(c Ceiling, costs *dp.Cache, dated []store.Dated, asked []dp.Event) string {
+	last := make(map[protocol.SessionID]time.Time)
+	for _, d := range dated {
+		if d.Session != j.Terms.Session && d.At.After(last[d.Session]) {
+			last[d.Session] = d.At
+		}
+	}
+	for _, end := range slices.SortedFunc(maps.Values(last), time.Time.Compare) {
+		if j.fits(c.Budget, costs, j.others(dated, end), asked) == nil {
+			return ", and it would fit from " + end.Add(c.Period).Add(time.Second).Format(time.RFC3339) + " on"
+		}
+	}
+	return ""
+}
+
+// affordable returns the largest budget of session.Budgets below the session's own that the owner's
+// limits leave room for, as one Gaussian release; 0: none.
+func (j *Job) affordable(durable *store.Ledger, costs *dp.Cache, now time.Time) (float64, error) {
+	records, err := durable.Records()
+	if err != nil || j.Limit == nil {
+		return 0, err
+	}
+	_, others := of(j.Terms.Session, records)
+	for _, epsilon := range session.Budgets {
+		if epsilon >= j.Budget.Epsilon {
+			continue
+		}
+		asked := []dp.Event{dp.Gaussian(1 / dp.GaussianMu(epsilon, j.Budget.Delta))}
+		if j.fits(*j.Limit, costs, others, asked) == nil && j.below(durable, costs, now, asked) == nil {
+			return epsilon, nil
+		}
+	}
+	return 0, nil
 }
 
 // restore rebuilds a ledger of all sessions.

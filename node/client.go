@@ -47,6 +47,9 @@ type ClientConfig struct {
 	// Declined is told why the client declines the session that there is, and of nil when it takes part
 	// in one. nil: the log alone tells.
 	Declined func(why error)
+	// TellAffordable has a client that declines a session for its cost say which of session.Budgets
+	// it could afford.
+	TellAffordable bool
 	// Noise and Costs are caches of tables that depend on public numbers only and take
 	// megabytes and seconds to compute; the clients of a process can share them. nil: the
 	// client has its own.
@@ -65,6 +68,8 @@ type Job struct {
 	// Limit is the budget of all sessions of the client's ledger together. nil: the budget of this
 	// session, and earlier sessions count towards it.
 	Limit *dp.Budget
+	// Ceilings limit the cost of all sessions within any period, with a Limit.
+	Ceilings []Ceiling
 	// Protects says what that budget is about: nothing is charged to a ledger of anything else.
 	Protects dp.Protection
 	Agreed   func(*protocol.Plan) error // what of a plan is not as the experiment has it
@@ -392,9 +397,22 @@ func (c *Client) account(job *Job) (client.Ledger, error) {
 	if job.Budget == nil {
 		return nil, nil
 	}
-	ledger, err := job.account(c.cfg.Ledger, c.cfg.Costs)
+	ledger, err := job.account(c.cfg.Ledger, c.cfg.Costs, c.now())
 	if err != nil {
-		return nil, session.AsDecline(err, session.DeclineBudget)
+		return nil, session.AsDecline(err, c.short(job, err))
 	}
 	return ledger, nil
+}
+
+// short is the kind of reason of a session that costs too much. The owner may allow the client to say
+// what it could afford.
+func (c *Client) short(job *Job, why error) session.Decline {
+	if _, overspends := errors.AsType[*dp.OverspendError](why); !overspends || !c.cfg.TellAffordable {
+		return session.DeclineBudget
+	}
+	epsilon, err := job.affordable(c.cfg.Ledger, c.cfg.Costs, c.now())
+	if err != nil {
+		return session.DeclineBudget
+	}
+	return session.Affords(epsilon)
 }

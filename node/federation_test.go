@@ -68,6 +68,8 @@ type federation struct {
 	memberships map[admission.Place]*admission.Membership
 	ledgers     map[protocol.ClientID]*store.Ledger
 	limit       *dp.Budget                                        // of all sessions of a client; nil: of one, what it states
+	ceilings    map[protocol.ClientID][]node.Ceiling              // of owners; none: no period has one
+	mayDecline  *int                                              // of the server's clients; nil: as many as rounds can do without
 	kept        func(protocol.ClientID, protocol.SessionID)       // hears what clients keep of a session; nil: not called
 	refuses     func(protocol.ClientID, protocol.SessionID) error // why an owner excludes a session; nil: none does
 	contact     admission.Contact
@@ -350,6 +352,7 @@ func (f *federation) client(id protocol.ClientID, m *admission.Membership) *node
 	if f.declined != nil {
 		config.Declined = func(why error) { f.declined(id, why) }
 	}
+	config.TellAffordable = f.ceilings[id] != nil
 	config.Over(f.network.heard(f.written[id], f.line)...)
 	c, err := node.NewClient(config)
 	if err != nil {
@@ -386,7 +389,7 @@ func (f *federation) job(id protocol.ClientID, text []byte) (*node.Job, error) {
 		return nil
 	}}
 	if e.Private() {
-		job.Budget, job.Limit = &e.Privacy.Budget, f.limit
+		job.Budget, job.Limit, job.Ceilings = &e.Privacy.Budget, f.limit, f.ceilings[id]
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.About().Relation}
 	}
 	job.Terms = terms(e)
@@ -455,6 +458,7 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	}
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
 		State: f.states(), Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
+	config.MayDecline = f.mayDecline
 	config.Over(f.network.option()...)
 	if o := f.also[protocol.Server]; o != nil {
 		config.Observer = o

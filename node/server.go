@@ -36,10 +36,13 @@ type ServerConfig struct {
 	State    string         // folder of the checkpoints
 	// Gather is the time that the server waits for all clients before it begins with the number
 	// that a round requires.
-	Gather   time.Duration
-	Log      zerolog.Logger
-	Workers  protocol.Workers
-	Observer session.Observer // nil: none
+	Gather time.Duration
+	// MayDecline is the number of clients that may decline the session before its first round. nil: as
+	// many as rounds can do without.
+	MayDecline *int
+	Log        zerolog.Logger
+	Workers    protocol.Workers
+	Observer   session.Observer // nil: none
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
@@ -288,7 +291,11 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *session.Welc
 // and its results are kept.
 func (s *Server) declined(list session.Declined) error {
 	list = list.Within(s.cfg.Terms.Cohort.All())
-	if err := list.Impossible(s.cfg.Terms.Cohort); err != nil && !s.summed && !s.over() && !s.finished {
+	may := s.cfg.Terms.Cohort.All()
+	if m := s.cfg.MayDecline; m != nil && !s.begun {
+		may = *m
+	}
+	if err := list.Above(s.cfg.Terms.Cohort, may); err != nil && !s.summed && !s.over() && !s.finished {
 		return peer.Fatal(err)
 	}
 	s.cfg.Log.Warn().Int("clients", list.Count()).Stringer("reasons", list).Msg("clients decline the session; it continues without them")

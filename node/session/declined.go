@@ -27,8 +27,31 @@ const (
 	DeclineUnable Decline = "unable"
 )
 
+// Budgets are values of ε, in falling order. A client whose owner allows it names the largest that it
+// could afford. They are few, so that the name says little of what is left.
+var Budgets = []float64{20, 10, 5, 2, 1, 0.5, 0.2, 0.1}
+
+// Affords is DeclineBudget of a client that could afford a session of such an ε of Budgets; 0: of
+// none.
+func Affords(epsilon float64) Decline {
+	return Decline(fmt.Sprintf("%s, affords %v", DeclineBudget, epsilon))
+}
+
+// affords returns the ε that the client could afford; false: it does not say.
+func (d Decline) affords() (float64, bool) {
+	for _, epsilon := range append([]float64{0}, Budgets...) {
+		if d == Affords(epsilon) {
+			return epsilon, true
+		}
+	}
+	return 0, false
+}
+
 // Known returns the kind, or DeclineUnable for a text that is no kind: a peer's text is neither logged nor handed on.
 func (d Decline) Known() Decline {
+	if _, says := d.affords(); says {
+		return d
+	}
 	switch d {
 	case DeclineTerms, DeclineBudget, DeclineUnit:
 		return d
@@ -73,12 +96,38 @@ var ErrDeclined = errors.New("too many clients decline the session")
 // Impossible is the error of a session that cannot release anything any more, since too many clients decline it;
 // nil: enough are left.
 func (d Declined) Impossible(c protocol.Cohort) error {
-	if n := d.Count(); n > 0 && c.All()-n < c.Required() {
-		return fmt.Errorf("node: %w: %d of %d (%s), and a round needs %d clients; each client's log tells its owner why. "+
-			"budget: a smaller epsilon, or a larger --max-epsilon of the clients; terms: other settings of the session, or of the clients; unit: what earlier sessions protected",
-			ErrDeclined, n, c.All(), d, c.Required())
+	return d.Above(c, c.All()-c.Required())
+}
+
+// Above is the error of a session that more clients decline than may; nil: no more do.
+func (d Declined) Above(c protocol.Cohort, may int) error {
+	n := d.Count()
+	if n == 0 || n <= may && n <= c.All()-c.Required() {
+		return nil
 	}
-	return nil
+	limit := ""
+	if may < c.All()-c.Required() {
+		limit = fmt.Sprintf(", and %d may decline", may)
+	}
+	return fmt.Errorf("node: %w: %d of %d (%s)%s, and a round needs %d clients; each client's log tells its owner why. "+
+		"budget: a smaller epsilon%s, or a larger --max-epsilon or --ceiling of the clients; terms: other settings of the session, or of the clients; unit: what earlier sessions protected",
+		ErrDeclined, n, c.All(), d, limit, c.Required(), d.could(c.All()-n))
+}
+
+// could counts the clients that could afford each ε. A client that does not decline can afford all:
+// there are takePart. A client that does not say what it could afford is left out.
+func (d Declined) could(takePart int) string {
+	var list []string
+	for _, epsilon := range Budgets {
+		if n := d[Affords(epsilon)]; n > 0 {
+			takePart += n
+			list = append(list, fmt.Sprintf("%d clients at %v", takePart, epsilon))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " (affordable for " + strings.Join(list, ", ") + ")"
 }
 
 // DeclineError is an error for which the client declines a session. Its text is for the owner alone.

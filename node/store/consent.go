@@ -41,6 +41,8 @@ type Consent struct {
 	EpsilonToLiar float64 `json:"epsilon_to_lying_aggregator,omitempty"`
 	// MaxEpsilon is the owner's --max-epsilon in this session, a number or inf.
 	MaxEpsilon string `json:"max_epsilon"`
+	// Ceilings are the owner's --ceiling in this session.
+	Ceilings []string `json:"ceilings,omitempty"`
 }
 
 // consents is the folder of them in a client's state: a file for each session.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node/admission"
@@ -42,7 +43,8 @@ type Ledger struct {
 type entry struct {
 	dp.Record
 
-	Nonce string `json:"nonce,omitempty"` // random, in hex
+	At    time.Time `json:"at,omitzero"`     // by the machine's clock
+	Nonce string    `json:"nonce,omitempty"` // random, in hex
 }
 
 // progress counts the charges of a session.
@@ -84,7 +86,7 @@ const newerSuffix = ".newer"
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
 	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
-	if err := l.each(func(r *dp.Record) error { return l.advance(l.sessions, r) }); err != nil {
+	if err := l.each(func(r *entry) error { return l.advance(l.sessions, &r.Record) }); err != nil {
 		return nil, err
 	}
 	return l, log.Entries(func(text []byte) error {
@@ -94,11 +96,11 @@ func NewLedger(log Log) (*Ledger, error) {
 }
 
 // each hands over all entries in order.
-func (l *Ledger) each(f func(*dp.Record) error) error {
+func (l *Ledger) each(f func(*entry) error) error {
 	n := 0
 	return l.log.Entries(func(text []byte) error {
 		n++
-		r := new(dp.Record) // without the nonce
+		r := new(entry)
 		err := json.Unmarshal(text, r)
 		if err == nil {
 			err = f(r)
@@ -173,7 +175,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		if !ok {
 			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
 		}
-		e := &entry{Record: dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}}
+		e := &entry{Record: dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}, At: time.Now().UTC().Truncate(time.Second)}
 		if len(e.Events) > 0 {
 			e.Protection = l.protects
 		}
@@ -235,13 +237,34 @@ func (l *Ledger) Records() ([]dp.Record, error) {
 	return l.records()
 }
 
+// Dated is a charge and the time at which it was recorded.
+type Dated struct {
+	dp.Record
+
+	At time.Time
+}
+
+// Since returns the charges from a time on, as Records does. A charge whose time the ledger does not
+// have is among them.
+func (l *Ledger) Since(t time.Time) (list []Dated, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err = l.each(func(r *entry) error {
+		if len(r.Events) > 0 && (r.At.IsZero() || !r.At.Before(t)) {
+			list = append(list, Dated{r.Record, r.At})
+		}
+		return nil
+	})
+	return list, err
+}
+
 func (l *Ledger) records() ([]dp.Record, error) {
 	var records []dp.Record
 	var unprotected error
-	err := l.each(func(r *dp.Record) error {
+	err := l.each(func(r *entry) error {
 		switch {
 		case len(r.Events) > 0:
-			records = append(records, *r)
+			records = append(records, r.Record)
 		case unprotected == nil:
 			unprotected = fmt.Errorf("%w: round %d of session %x", ErrUnprotected, r.Round, r.Session[:])
 		}

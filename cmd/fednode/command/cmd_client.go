@@ -44,8 +44,11 @@ type clientCmd struct {
 	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
 	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
 
-	MaxEpsilon   float64 `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
-	MaxDelta     float64 `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	MaxEpsilon     float64  `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
+	MaxDelta       float64  `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
+	Ceiling        []string `sep:"none" placeholder:"E/PERIOD" help:"The most that the sessions within any period of that length may cost, beside --max-epsilon: 2/30d is 2 in any 30 days; 12h and 52w are periods, too. May be repeated."`
+	TellAffordable bool     `help:"A client that declines a session for its cost also says which of 20, 10, 5, 2, 1, 0.5, 0.2 and 0.1 it could afford. The aggregator learns that of this client, the server how many clients there are of each."`
+
 	RequireMode  string  `enum:"semi-honest,active" default:"semi-honest" help:"What sums must defend against at the least: in a session in mode semi-honest, an aggregator that lies can learn this client's contribution with hardly any noise. active: refuse such sessions."`
 	MinColluders float64 `default:"0.01" placeholder:"SHARE" help:"The least share of clients that a session must reckon with pooling what they see with the aggregator; any above 0 is one client at the least. 0: agree to an epsilon that counts on every other client to be honest."`
 	Unit         string  `enum:"user,rating,any" default:"user" help:"What a session must protect: user (all ratings of one), rating (one of them, of which a user has many), or any."`
@@ -224,7 +227,7 @@ func (d *clientHost) consented(public []byte, state string, log *zerolog.Logger)
 	if err != nil {
 		return err
 	}
-	return consented(e, state, d.consent.epsilon, log)
+	return consented(e, state, d.consent, log)
 }
 
 // declines notes why the client of a state declines the session that there is; nil: it does not.
@@ -347,7 +350,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) },
+		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
 		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, &here) },
 	})
 	if err != nil {
@@ -419,6 +422,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 	}
 	if e.Private() {
 		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
+		job.Ceilings = d.consent.within(e.Privacy.Budget)
 		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.Statement(dp.Result{}).Relation}
 	}
 	job.Terms = terms(e)

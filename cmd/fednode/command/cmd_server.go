@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -40,6 +41,7 @@ type serverCmd struct {
 	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
 	Again       string   `enum:",session,end" default:"" placeholder:"WHAT" help:"With the experiment of the session that has ended: session begins another one of it, which costs as much again; end says its end once more, to an aggregator that has lost it."`
 	Abandon     bool     `help:"End the session of the state, which never began or cannot go on, without a model, and do nothing else. What clients have sent in it stays charged. Another experiment then begins the next session."`
+	MayDecline  *float64 `placeholder:"SHARE" help:"The largest share of clients that may decline the session, for its cost or its terms, before the first round: if more do, the server ends, and nothing is charged. Default: as many as a round may lose."`
 	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder sessions/ID/model in the state. The link current in the state then leads to that folder."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
 	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
@@ -53,6 +55,9 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.File == "" {
 		return cli.Misusef("experiment.yaml: which experiment is missing; --abandon alone goes without one")
+	}
+	if m := c.MayDecline; m != nil && !(*m >= 0 && *m <= 1) {
+		return cli.Misusef("--may-decline %v: a share from 0 to 1 is needed", *m)
 	}
 	settings, err := c.settings(s)
 	if err != nil {
@@ -90,6 +95,10 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	n.Observer = monitor
+	if c.MayDecline != nil {
+		may := int(math.Floor(*c.MayDecline*float64(e.Cohort.All()) + 1e-9)) // 0.29 of 100 is 29
+		n.MayDecline = &may
+	}
 	server, err := node.NewServer(n)
 	if err != nil {
 		return err

@@ -24,6 +24,8 @@ type consent struct {
 	unit       string         // that is protected; "" and any: whatever is
 	experiment *config.Config // the only experiment that is agreed to; nil: any
 	file       string         // where that stands
+	ceilings   []ceiling      // upper limits of the cost within periods
+	tells      bool           // a client may say what it could afford
 }
 
 func (c *clientCmd) consent() (*consent, error) {
@@ -36,7 +38,14 @@ func (c *clientCmd) consent() (*consent, error) {
 	if !(c.MinColluders >= 0 && c.MinColluders < 1) {
 		return nil, cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", c.MinColluders)
 	}
-	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment}
+	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment, tells: c.TellAffordable}
+	for _, text := range c.Ceiling {
+		limit, err := parseCeiling(text)
+		if err != nil {
+			return nil, cli.Misusef("--ceiling %s: %w", text, err)
+		}
+		given.ceilings = append(given.ceilings, limit)
+	}
 	if c.Experiment == "" {
 		return given, nil
 	}

@@ -16,13 +16,16 @@ import (
 )
 
 // consented tells the owner in one line what a client takes part in, and keeps it in the state with the owner's
-// limit on epsilon.
-func consented(e *experiment.Experiment, state string, most float64, log *zerolog.Logger) error {
+// limits on epsilon.
+func consented(e *experiment.Experiment, state string, by *consent, log *zerolog.Logger) error {
 	c, err := consentTo(e)
 	if err != nil {
 		return err
 	}
-	c.MaxEpsilon = strconv.FormatFloat(most, 'g', -1, 64)
+	c.MaxEpsilon = strconv.FormatFloat(by.epsilon, 'g', -1, 64)
+	for _, x := range by.ceilings {
+		c.Ceilings = append(c.Ceilings, x.String())
+	}
 	if err = store.SaveConsent(state, c); err != nil {
 		return err
 	}
