@@ -37,7 +37,8 @@ var effects = []struct {
 	{"colluders=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression"},
 	{"sit-out=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression"},
 	{"cohort.size=100", "device"},
-	{"start-from=there", "device vertical horizontal"},
+	{"start-from=there", "device vertical horizontal dpals ada-dpals dp-cmf ssp-c"},
+	{"statistics.start-decay=0.5", ""}, // of a start alone
 	{"cohort.size=100 cohort.over=1.5", "device"},
 	{"baselines=quick", "lfl-sgdmf vfl-sgdmf sgld hfl-sgdmf hfl-synsgd statistics items encoder joint bias regression"},
 	{"contribution=all-ratings clipping=both clip-norm=2", "device vertical horizontal"},

@@ -266,6 +266,7 @@ var refusals = []struct {
 	{"statistics.bias-first=maybe", "statistics.bias-first", "auto, yes, no"},
 	{"statistics.priors=flat", "statistics.priors", "auto, fixed, learned"},
 	{"statistics.decay=1", "statistics.decay", "below 1"},
+	{"statistics.start-decay=1.1", "statistics.start-decay", "0 to 1"},
 	{"statistics.user-drift=-1", "statistics.user-drift", "outside 0 to 10"},
 	{"statistics.user-feature-weight=-1", "statistics.user-feature-weight", "outside 0 to 10"},
 	{"algorithm=ssp-i encoder.optimiser=exact", "encoder.optimiser", "is for ssp-c, am-ssp and am-ssp-ids"},

@@ -25,23 +25,23 @@ func init() {
 	for _, f := range []*family{
 		{
 			about:  algorithm.About{Name: "dpals", Help: "private alternating least squares: items from noisy sums over a capped number of ratings of each user", Paper: "multi-task, algorithm 1"},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Sampled: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Sampled: true, Starts: true},
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpals", Help: "dpals on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Weighted: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Weighted: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "private collective factorization: factors the ratings together with public features of items", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.CMF}, Ours: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.CMF}, Ours: true, Starts: true},
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of docs/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true},
+			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "sufficient statistics perturbation with a fresh noisy sum for every step of the solver", Paper: "AM-SSP, algorithm 2",

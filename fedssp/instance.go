@@ -36,6 +36,9 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
+	if err = x.checkStart(); err != nil {
+		return nil, err
+	}
 	if x.params.Solver.ByUser() {
 		if x.params.Shape, err = x.params.NewEncoder(); err != nil {
 			return nil, config.Wrap(err)
@@ -80,7 +83,11 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 			steps = append(steps, kernel.Step{Phase: s.Phase, Releases: s.Releases})
 		}
 	}
-	return New(serving.StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
+	s, err := New(serving.StrategyParams{Params: x.params, Session: session, Cohort: x.setup.Cohort, Steps: steps})
+	if err != nil || x.setup.Start == nil {
+		return s, err
+	}
+	return s, x.startFrom(s)
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
@@ -127,6 +134,9 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+			if x.setup.Start != nil {
+				return x.fittedToStart(run)
+			}
 			all := x.params
 			all.TopItems, all.Listed, all.ByWeights, all.Single = 0, nil, false, false
 			start, err := all.Start()

@@ -19,6 +19,9 @@ func (f *family) keys() []*config.Key {
 		list = append(list, algorithm.FeatureSpec.Key)
 		own = append(own, settings.Keys.UserFeatureWeight.Key)
 	}
+	if f.form.Starts {
+		list, own = append(list, algorithm.StartFrom.Key), append(own, settings.Keys.StartDecay.Key)
+	}
 	if f.form.LearnsItems {
 		list = append(list, algorithm.Rounds.Key, algorithm.Rank.Key)
 	}

@@ -28,7 +28,7 @@ func TestKeysAreThoseWithAnEffect(t *testing.T) {
 			}
 		}
 	}
-	single := []string{"seed=1", "statistics.top-items=0.3", "statistics.exponent=0.5", "statistics.bias-rounds=2", "statistics.resample=2", "statistics.learn=embeddings",
+	single := []string{"seed=1", "statistics.top-items=0.3", "statistics.exponent=0.5", "statistics.bias-rounds=2", "statistics.resample=2", "statistics.learn=embeddings", "start-from=there",
 		"statistics.budgeting=weights statistics.normalise=global", "statistics.priors=fixed statistics.gramian=per-item"}
 	var own []*config.Key
 	for _, k := range config.Keys() {

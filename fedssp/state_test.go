@@ -22,7 +22,7 @@ import (
 const (
 	ofModels       = "fedsim/fedssp/model/v1\n"
 	ofSingleModels = "fedsim/fedssp/model/v2\n"
-	ofStates       = "fedsim/fedssp/state/v1\n"
+	ofStates       = "fedsim/fedssp/state/v2\n"
 	mostColumns    = 500
 )
 
@@ -111,6 +111,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	begin := len(ofStates) + 16
 	model := begin + 12 + len(ofModels) + 1
+	weights := begin + 12 + int(binary.BigEndian.Uint32(state[begin+8:])) // a flag, the deviation and a weight for each item
 	nan := binary.LittleEndian.AppendUint64(nil, math.Float64bits(math.NaN()))
 	put := func(i int, x []byte) []byte { return slices.Replace(slices.Clone(state), i, i+len(x), x...) }
 	other := full(7, 2)
@@ -125,16 +126,19 @@ func TestRestoreRefuses(t *testing.T) {
 		want  string
 	}{
 		{"nothing", nil, "0 bytes"},
-		{"another version", at(len(ofStates)-2, '2'), "another algorithm or version"},
+		{"another version", at(len(ofStates)-2, '9'), "another algorithm or version"},
 		{"another session", at(len(ofStates), 9), "is of session 09"},
 		{"a later round", at(begin+7, 5), "of round 5; the last one is 4"},
 		{"a long model", at(begin+8, 1), "ends within its model"},
 		{"another model", at(begin+12, 'x'), "another algorithm or version"},
 		{"flags of another form", at(model-1, 0xff), "some of the items"},
 		{"NaN in the model", put(model, nan), "mean hold NaN"},
-		{"NaN in the weights", put(len(state)-8, nan), "weight counts hold NaN"},
-		{"a negative deviation", put(len(state)-8*7, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1))), "their deviation not negative"},
-		{"cut off", state[:len(state)-1], "bytes of weight counts"},
+		{"NaN in the weights", put(weights+1+8*6, nan), "weight counts hold NaN"},
+		{"a negative deviation", put(weights+1, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1))), "their deviation not negative"},
+		{"cut off within the weights", state[:weights+8*6], "bytes of weight counts"},
+		{"cut off", state[:len(state)-1], "before part 5 of the record"},
+		{"cut off within the record", state[:len(state)-10], "of the record"},
+		{"NaN in the record", put(len(state)-1-8, nan), "record of the state's sums holds NaN"},
 		{"too long", append(slices.Clone(state), 0), "stand behind"},
 		{"another shape", otherState, "need"},
 	} {

@@ -15,6 +15,7 @@ import (
 //	state = domain ‖ session (16 bytes) ‖ round (8) ‖ model length (4) ‖ model ‖
 //	        0 or 1 ‖ (deviation ‖ c_j/|U1| (m), if 1) ‖
 //	        (0 or 1 ‖ (deviation ‖ sums for biases (m), if 1), with several of them) ‖ (kept, with the pooled solver) ‖
+//	        (record, with solvers from whose sums a session can start) ‖
 //	        (0 or 1 ‖ encoder, if there is one)
 //	kept = weight ‖ variance ‖ (moments (m·d) ‖ gramian (d·d), if weight is not 0)
 //
@@ -22,7 +23,7 @@ import (
 //
 // Integers are big endian, numbers as in the model ([kernel.Model.Encode]). The domain ends in the version
 // of the form. The keeper of a state must detect damage.
-const stateDomain = "fedsim/fedssp/state/v1\n"
+const stateDomain = "fedsim/fedssp/state/v2\n"
 
 // Save returns the state before the next call of Next.
 func (s *Strategy) Save() ([]byte, error) {
@@ -31,11 +32,14 @@ func (s *Strategy) Save() ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, s.Round)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(model)))
 	b = append(b, model...)
-	b = appendMeasured(b, s.Weight, s.WeightNoise)
+	b = appendMeasured(b, s.fresh, s.freshNoise)
 	if s.Params.BiasRounds > 1 {
 		b = appendMeasured(b, s.Left.Sums, s.Left.Noise)
 	}
 	b = s.Solving.Save(b)
+	if s.records() {
+		b = s.own.save(b)
+	}
 	if s.Encoder == nil {
 		return b, nil
 	}
@@ -99,6 +103,12 @@ func (s *Strategy) Restore(state []byte) error {
 	if next.Solving, b, err = next.Solving.Restore(&next.Params.Params, b); err != nil {
 		return err
 	}
+	next.own = Record{}
+	if next.records() {
+		if next.own, b, err = restoreRecord(&next.Params.Params, b); err != nil {
+			return err
+		}
+	}
 	switch {
 	case next.Encoder == nil && len(b) > 0:
 		return fmt.Errorf("fedssp: %d bytes stand behind the state; there must be none", len(b))
@@ -111,7 +121,8 @@ func (s *Strategy) Restore(state []byte) error {
 	}
 	next.Encoded, next.Left = len(b) > 0 && b[0] == 1, before
 	next.uncounted = model.Unchosen && s.chosenBy(round)
-	next.Round, next.model, next.Weight, next.WeightNoise = round, model, weight, deviation
+	next.Round, next.model, next.fresh, next.freshNoise = round, model, weight, deviation
+	next.weigh()
 	*s = next
 	return nil
 }

@@ -22,7 +22,8 @@ func (s *Strategy) Narrow() error {
 		return err
 	}
 	c := s.Chosen
-	s.Weight = c.Pick(s.Weight)
+	s.fresh = c.Pick(s.fresh)
+	s.weigh()
 	s.model.Mean, s.model.Bias, s.model.RestBias = mean, c.Pick(biases), kernel.Picked(biases, c.Others)
 	return nil
 }

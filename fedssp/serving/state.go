@@ -63,10 +63,16 @@ type Strategy struct {
 	// noise.
 	Weight      []float64
 	WeightNoise float64
-	Left        left             // with BiasRounds above 1 only
-	Solving     Solving          // what the solver keeps from sum to sum
-	Encoder     *encoder.Encoder // nil if the solver has none
-	Encoded     bool             // the encoder moved in this outer step, and V has not followed
+	// WeightNoises has this deviation for each item, where earlier sessions make it differ; WeightNoise is then the largest. nil: all have the same.
+	WeightNoises []float64
+	fresh        []float64 // the session's own weights
+	freshNoise   float64
+	before       *Record          // sums of earlier sessions; nil: none
+	own          Record           // sums of this session, except weights
+	Left         left             // with BiasRounds above 1 only
+	Solving      Solving          // what the solver keeps from sum to sum
+	Encoder      *encoder.Encoder // nil if the solver has none
+	Encoded      bool             // the encoder moved in this outer step, and V has not followed
 }
 
 // begin sets model and solver to their start.

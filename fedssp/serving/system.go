@@ -37,6 +37,7 @@ type Equations struct {
 	Params  *kernel.Params
 	Typical float64   // w̃, a typical weight of a rating
 	Rho     float64   // ρ
+	Rhos    []float64 // ρ of each item, where it differs; nil: all have Rho
 	Weight  []float64 // c_j = Σ w, floored
 	B       []float64 // m x d
 	Items   []float64 // PerItem: A_j packed, item by item; nil otherwise
@@ -45,6 +46,14 @@ type Equations struct {
 	Gramian []float64
 	Share   []float64 // those multiples, one per item
 	At      []float64 // V around which losses were expanded; b is then the gradient at V. nil otherwise
+}
+
+// rho is ρ of an item.
+func (y *Equations) rho(j int) float64 {
+	if y.Rhos != nil {
+		return y.Rhos[j]
+	}
+	return y.Rho
 }
 
 // Ridge is the number added to the diagonal of A_j.
@@ -94,8 +103,8 @@ func (y *Equations) load(w *Worker, j int) {
 	if y.At != nil {
 		expand(w.B, w.A, y.At[j*d:(j+1)*d])
 	}
-	if y.Rho > 0 {
-		y.discount(w)
+	if rho := y.rho(j); rho > 0 {
+		y.discount(w, rho)
 	}
 	for i := range d {
 		w.A[i*d+i] += y.Ridge(j)
@@ -104,11 +113,11 @@ func (y *Equations) load(w *Worker, j int) {
 
 // discount replaces A by A(A + ρI)⁻¹A and b by A(A + ρI)⁻¹b. A and A + ρI commute, so X = (A +
 // ρI)⁻¹A is symmetric, and the results are AX and Xb.
-func (y *Equations) discount(w *Worker) {
+func (y *Equations) discount(w *Worker, rho float64) {
 	d := y.Params.Rank
 	copy(w.factor, w.A)
 	for i := range d {
-		w.factor[i*d+i] += y.Rho
+		w.factor[i*d+i] += rho
 	}
 	t, ok := lapack64.Potrf(dense.Upper(w.factor, d))
 	if !ok {
@@ -189,15 +198,15 @@ func (y *Equations) SolveOne(v []float64, run protocol.Runner) {
 			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, part(y.At), q, 0, blas64.General{Rows: to - from, Cols: d, Stride: d, Data: at})
 		}
 		for j := from; j < to; j++ {
-			row := turned[(j-from)*d : (j-from+1)*d]
+			row, rho := turned[(j-from)*d:(j-from+1)*d], y.rho(j)
 			for k, x := range e.Values {
 				a := y.Share[j] * x
 				if at != nil {
 					row[k] = a*at[(j-from)*d+k] - row[k]
 				}
 				weight := 1.0
-				if y.Rho > 0 {
-					weight = a / (a + y.Rho)
+				if rho > 0 {
+					weight = a / (a + rho)
 				}
 				row[k] *= weight / (weight*a + y.Ridge(j))
 			}

@@ -56,9 +56,20 @@ const (
 // weight. Division by such a weight, or by a floor, turns their biases into noise. Every user has a
 // total weight of at least 1.
 func Shrink(released []float64, noise, users float64) known {
+	return shrink(released, func(int) float64 { return noise }, noise == 0, users)
+}
+
+// ShrinkWeights is [Shrink] of the strategy's weights over all N clients.
+func (s *Strategy) ShrinkWeights(released []float64) known {
+	n := s.Params.Total()
+	return shrink(released, func(j int) float64 { return s.WeightNoiseOf(j) * n }, s.WeightNoise == 0, n)
+}
+
+// shrink is Shrink with a deviation of the noise for each item.
+func shrink(released []float64, noise func(int) float64, exact bool, users float64) known {
 	m := len(released)
 	k := known{Mean: make([]float64, m), Variance: make([]float64, m), Middle: make([]float64, m)}
-	if noise == 0 {
+	if exact {
 		for j, c := range released {
 			k.Mean[j], k.Middle[j] = max(c, 0), max(c, 0)
 		}
@@ -76,7 +87,7 @@ func Shrink(released []float64, noise, users float64) known {
 	}
 	deviation := usualWeightRatio
 	// moments returns the posterior moments of an item: of c_j, c_j², log c_j and its square.
-	moments := func(c float64) (x [4]float64) {
+	moments := func(c, noise float64) (x [4]float64) {
 		centre := math.Log(mean) - dense.Sqr(deviation)/2
 		best := math.Inf(-1)
 		for g := range grid {
@@ -99,15 +110,15 @@ func Shrink(released []float64, noise, users float64) known {
 	}
 	for range PriorSteps {
 		var first, second float64
-		for _, c := range released {
-			x := moments(c)
+		for j, c := range released {
+			x := moments(c, noise(j))
 			first += x[2] / float64(m)
 			second += x[3] / float64(m)
 		}
 		deviation = math.Sqrt(max(second-dense.Sqr(first), dense.Sqr(leastRatio)))
 	}
 	for j, c := range released {
-		x := moments(c)
+		x := moments(c, noise(j))
 		k.Mean[j], k.Variance[j], k.Middle[j] = x[0], max(x[1]-dense.Sqr(x[0]), 0), math.Exp(x[2])
 	}
 	return k

@@ -10,7 +10,16 @@ import (
 // KeepWeights stores the released weights and averages them over several rounds.
 func (s *Strategy) KeepWeights(r Absorbed) {
 	weight, noise := dense.Scaled(r.Values[kernel.WeightCounts], 1/r.Users), r.Noise[kernel.WeightCounts]/r.Users
-	s.Weight, s.WeightNoise = Averaged(s.Weight, s.WeightNoise, weight, noise)
+	s.fresh, s.freshNoise = Averaged(s.fresh, s.freshNoise, weight, noise)
+	s.weigh()
+}
+
+// WeightNoiseOf is the deviation of the noise in the weight of an item.
+func (s *Strategy) WeightNoiseOf(j int) float64 {
+	if s.WeightNoises != nil {
+		return s.WeightNoises[j]
+	}
+	return s.WeightNoise
 }
 
 // Averaged is the mean of two noisy measurements of the same vector, weighted by the inverse noise
@@ -35,8 +44,12 @@ func Averaged(first []float64, noise1 float64, second []float64, noise2 float64)
 func (s *Strategy) Weights() (c []float64, typical float64) {
 	n := s.Params.Total()
 	c = dense.Scaled(s.Weight, n)
-	floor, sum := max(s.WeightNoise*n, 1e-9), 0.0
+	sum := 0.0
 	for j, x := range c {
+		floor := max(s.WeightNoiseOf(j)*n, 1e-9)
+		if s.WeightNoises != nil && s.WeightNoises[j] >= unknown {
+			floor = 1e-9 // a new item, before the first sum
+		}
 		if !(x > floor) {
 			c[j] = floor
 		}

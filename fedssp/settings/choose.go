@@ -65,6 +65,10 @@ func declareChoice() {
 			}
 		},
 	})
+	Keys.StartDecay = config.DeclareNumber(config.Key{
+		Name: "statistics.start-decay", Kind: config.Real, Default: "0.8", Range: config.Between(0, 1), When: func(c config.Config) bool { return Of(c).form().Starts && !algorithm.StartFrom.Is(c, "") },
+		Help: "Weight of the sums of the session that this one starts from, relative to sums of this session with the same noise. It falls by this factor with each session of age. 1: old sums count in full.",
+	})
 	Keys.ItemsFile = config.DeclareText(config.Key{
 		Name: "statistics.items-file", Kind: config.Text, Default: "", Scope: config.Simulated, When: BySums.When(),
 		Help: "A public list of the items that are trained on, one id a line, in place of private counts. In a deployment the catalogue is such a list.",

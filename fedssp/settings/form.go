@@ -30,6 +30,7 @@ type Form struct {
 	Weighted           bool            // by default ratings of rare items weigh more
 	Dense              bool            // the encoder is the paper's: a dense layer, and no embedding for an item's id
 	Resampled          bool            // by default every step of the solver uses fresh statistics
+	Starts             bool            // a session can start from the sums of earlier sessions
 }
 
 // Formed is an algorithm of the family.

@@ -5,6 +5,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -20,12 +21,35 @@ func (x als) Keys() []*config.Key {
 }
 
 func (als) Begin(*kernel.Params) serving.Solving {
-	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+	return resuming{stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 		if s.Weight == nil {
 			return nil
 		}
-		s.Equations(r, s.Times(r), kernel.Gramians, kernel.Moments).SolveItems(s.Current().Items, run)
-		s.Current().Complete(&s.Params.Params)
+		n := s.Times(r)
+		y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
+		s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))
+		solveItems(s, y, run)
 		return nil
-	}}
+	}}}
+}
+
+func solveItems(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
+	y.SolveItems(s.Current().Items, run)
+	s.Current().Complete(&s.Params.Params)
+}
+
+// resuming is a solving whose session can start from earlier sums.
+type resuming struct{ stateless }
+
+// Restore keeps nothing from the state.
+func (x resuming) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
+	return x, b, nil
+}
+
+// Resume solves for the items of earlier sums.
+func (resuming) Resume(s *serving.Strategy, run protocol.Runner) error {
+	if y, _ := s.EquationsBefore(); y != nil {
+		solveItems(s, y, run)
+	}
+	return nil
 }

@@ -191,13 +191,28 @@ func (c *Collective) Solve(s *serving.Strategy, r serving.Absorbed, run protocol
 	if s.Weight == nil {
 		return nil
 	}
-	y, v := s.Equations(r, s.Times(r), kernel.Gramians, kernel.Moments), s.Current().Items
+	n := s.Times(r)
+	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
+	s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))
+	c.solveFor(s, y, run)
+	return nil
+}
+
+// Resume solves for the items of earlier sums.
+func (c *Collective) Resume(s *serving.Strategy, run protocol.Runner) error {
+	if y, _ := s.EquationsBefore(); y != nil {
+		c.solveFor(s, y, run)
+	}
+	return nil
+}
+
+func (c *Collective) solveFor(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
+	v := s.Current().Items
 	c.Alternate(y, v, run)
 	if s.Chosen != nil {
 		s.Current().Rest = c.others(y, v, s.Chosen.Rest, run)
 	}
 	s.Current().Complete(&s.Params.Params)
-	return nil
 }
 
 // Save and restore are empty: everything kept follows from V.

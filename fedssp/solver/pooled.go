@@ -63,6 +63,11 @@ func CheckPool(c kernel.PoolParams, e *settings.Problems) {
 // with the scatter of ratings and the noise of both releases: c_j is noisy as well, and its noise
 // is multiplied by the bias.
 func PooledBiases(s *serving.Strategy, moments []float64, noise float64) ([]float64, error) {
+	return PooledBiasesOf(s, moments, func(int) float64 { return noise })
+}
+
+// PooledBiasesOf is [PooledBiases] with the deviation of the noise of each item.
+func PooledBiasesOf(s *serving.Strategy, moments []float64, noise func(j int) float64) ([]float64, error) {
 	p, n := &s.Params.Params, s.Params.Total()
 	c, typical := s.Weights()
 	x := posterior.Measurements{Value: moments, Gain: dense.Scaled(s.Weight, n), Variance: make([]float64, p.Items)}
@@ -70,18 +75,18 @@ func PooledBiases(s *serving.Strategy, moments []float64, noise float64) ([]floa
 	var d posterior.Design
 	var start posterior.Prior
 	if p.Pool.Held() {
-		k := serving.Shrink(x.Gain, s.WeightNoise*n, n)
+		k := s.ShrinkWeights(x.Gain)
 		x.Gain = k.Mean
 		d = serving.Design(p, k.Middle, 1e-9)
 		start = serving.UsualPrior(p, d)
 		for j := range x.Variance {
-			x.Variance[j] = dense.Sqr(noise) + dense.Sqr(start.Own)*k.Variance[j] + scatter*k.Mean[j]
+			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(start.Own)*k.Variance[j] + scatter*k.Mean[j]
 		}
 	} else {
 		d = serving.Design(p, c, typical)
 		start = serving.Prior(d)
 		for j := range x.Variance {
-			x.Variance[j] = dense.Sqr(noise) + dense.Sqr(s.WeightNoise*n*serving.StartOwn) + scatter*c[j]
+			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(s.WeightNoiseOf(j)*n*serving.StartOwn) + scatter*c[j]
 		}
 	}
 	b, effects, _, err := posterior.EstimateEffects(d, x, start, p.Pool.Iterations)
@@ -143,9 +148,23 @@ func (k *Kept) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runne
 	if s.Weight == nil {
 		return nil
 	}
-	p, d, m, n := &s.Params.Params, s.Params.Rank, s.Params.Items, s.Times(r)
+	n := s.Times(r)
 	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
-	variance := k.Remember(s, y, r.Noise[kernel.Moments]*n)
+	return k.solveFor(s, y, s.Join(y, k.Remember(s, y, r.Noise[kernel.Moments]*n)), run)
+}
+
+// Resume sets V to posterior means by earlier sums: the prior of the sums to come.
+func (k *Kept) Resume(s *serving.Strategy, run protocol.Runner) error {
+	y, variance := s.EquationsBefore()
+	if y == nil {
+		return nil
+	}
+	return k.solveFor(s, y, variance, run)
+}
+
+// solveFor is Solve of equations, with the noise variance of each item's coordinates.
+func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []float64, run protocol.Runner) error {
+	p, d, m := &s.Params.Params, s.Params.Rank, s.Params.Items
 	e := dense.NewEigen(d)
 	e.Decompose(y.Gramian)
 	design, raw := serving.Design(p, y.Weight, y.Typical), dense.Scaled(s.Weight, s.Params.Total())
@@ -160,7 +179,7 @@ func (k *Kept) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runne
 			x.Value[j] = turned[j*d+k]
 			// The weight is used as released: a floor would turn unknown weights into noise.
 			x.Gain[j] = max(y.Share[j]-y.Weight[j]+raw[j], 0) * e.Values[k]
-			x.Variance[j] = variance + scatter*x.Gain[j]
+			x.Variance[j] = variance[j] + scatter*x.Gain[j]
 		}
 		v, of, _, err := posterior.EstimateEffects(design, x, serving.ItemsPrior(p, design), p.Pool.Iterations)
 		if errs[k] = err; err != nil {

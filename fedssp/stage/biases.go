@@ -141,7 +141,7 @@ func measured(s *serving.Strategy, sums []float64, noise float64) ([]float64, fl
 	if b := s.Current().Bias; b != nil {
 		c := dense.Scaled(s.Weight, n)
 		if p.Learned() && p.Pool.Held() {
-			c = serving.Shrink(c, s.WeightNoise*n, n).Mean
+			c = s.ShrinkWeights(c).Mean
 		}
 		noise /= remaining
 		for j, x := range b {
@@ -163,19 +163,48 @@ func popularity(s *serving.Strategy) {
 
 // SolveBiases solves for b_j: the system of an outer step in one dimension.
 func SolveBiases(s *serving.Strategy, r serving.Absorbed) error {
-	p, n := &s.Params.Params, s.Params.Total()/r.Users
+	n := s.Params.Total() / r.Users
 	sums, noise := measured(s, dense.Scaled(r.Values[kernel.Bias], n), r.Noise[kernel.Bias]*n)
+	sums, each := s.Biases(sums, noise)
+	return solveFor(s, sums, func(j int) float64 {
+		if each != nil {
+			return each[j]
+		}
+		return noise
+	})
+}
+
+// Resume solves for the biases of earlier sums, about the mean that is known by now.
+func (Biasing) Resume(s *serving.Strategy, _ protocol.Runner) error {
+	if s.Weight == nil {
+		return nil
+	}
+	if s.Params.OnlyPopularity() {
+		s.Current().Bias = s.Weight
+		return nil
+	}
+	popularity(s)
+	sums, each := s.BiasesBefore()
+	if !s.Params.Bias || sums == nil {
+		return nil
+	}
+	return solveFor(s, sums, func(j int) float64 { return each[j] })
+}
+
+// solveFor solves for b_j by sums over all N clients, with the deviation of the noise of each item.
+func solveFor(s *serving.Strategy, sums []float64, noise func(j int) float64) error {
+	p := &s.Params.Params
 	if p.Learned() {
-		b, err := solver.PooledBiases(s, sums, noise)
+		b, err := solver.PooledBiasesOf(s, sums, noise)
 		if err == nil {
 			s.Current().Bias = b
 		}
 		return err
 	}
 	c, typical := s.Weights()
-	rho := dense.Sqr(noise) / typical
 	b := slices.Clone(sums)
 	for j := range b {
+		rho := dense.Sqr(noise(j)) / typical
 		weight := c[j] / (c[j] + rho)
 		b[j] = dense.Clamp(weight*b[j]/(weight*c[j]+p.BiasRidge*typical), p.ClipBias)
 	}

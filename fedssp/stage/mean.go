@@ -61,14 +61,31 @@ func (Averaging) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runn
 	if x == nil {
 		return nil
 	}
-	p := &s.Params.Params
-	if p.Learned() && p.Pool.Held() {
-		s.Current().Mean = serving.HeldMean(p, x[0], x[1], r.Noise[kernel.Mean])
-		return nil
+	sum, count, noise := s.Mean(r)
+	if s.Before() == nil { // the same numbers without a division
+		sum, count, noise = x[0], x[1], r.Noise[kernel.Mean]
 	}
-	// A denominator below its noise says nothing: the middle of the scale stays.
-	if x[1] > r.Noise[kernel.Mean] && x[1] > 0 {
-		s.Current().Mean = p.Middle() + (p.Max-p.Min)/2*dense.Clamp(x[0]/x[1], 1)
+	setMean(s, sum, count, noise)
+	return nil
+}
+
+// Resume sets the mean by earlier sums.
+func (Averaging) Resume(s *serving.Strategy, _ protocol.Runner) error {
+	if x := s.Before().Mean; x != nil && s.Params.WithMean() && x.Precision[0] > 0 {
+		setMean(s, x.Value[0], x.Value[1], 1/math.Sqrt(x.Precision[0]))
 	}
 	return nil
+}
+
+// setMean sets the mean by the sum of ratings' places on the scale and their number, with the deviation of the noise of both.
+func setMean(s *serving.Strategy, sum, count, noise float64) {
+	p := &s.Params.Params
+	if p.Learned() && p.Pool.Held() {
+		s.Current().Mean = serving.HeldMean(p, sum, count, noise)
+		return
+	}
+	// A denominator below its noise says nothing: the middle of the scale stays.
+	if count > noise && count > 0 {
+		s.Current().Mean = p.Middle() + (p.Max-p.Min)/2*dense.Clamp(sum/count, 1)
+	}
 }

@@ -104,6 +104,14 @@ func (Statistics) Absorb(s *serving.Strategy, r serving.Absorbed, run protocol.R
 	return s.Solving.Solve(s, Undone(&s.Params.Params, r), run)
 }
 
+// Resume solves for the items of earlier sums.
+func (Statistics) Resume(s *serving.Strategy, run protocol.Runner) error {
+	if x, ok := s.Solving.(serving.Resumer); ok && s.Params.Rounds > 0 {
+		return x.Resume(s, run)
+	}
+	return nil
+}
+
 // parts divides the statistics' μ² among so many sums. The parts add up to 1.
 func parts(p *kernel.Params, sums int) []float64 {
 	parts, each, all := make([]float64, sums), 1., 0.
