@@ -37,8 +37,20 @@ func (e *Experiment) checkStart() error {
 		return config.Errorf("start-from: %s was trained on ratings from %v to %v, and these are from %v to %v; say --rating-min %v --rating-max %v, or start from another folder",
 			s.From, s.Min, s.Max, e.Data.Min, e.Data.Max, s.Min, s.Max)
 	default:
-		return nil
+		return e.checkUnits()
 	}
+}
+
+// checkUnits refuses earlier sessions with another unit of privacy: no ε would hold for all sessions together.
+func (e *Experiment) checkUnits() error {
+	unit := algorithm.UnitOf(e.Config)
+	for _, past := range e.Start.Sessions {
+		if past.Unit != unit {
+			return config.Errorf("start-from: %s depends on a session that protects each %s, and this session protects each %s; say --unit %s, or start from another folder",
+				e.Start.From, past.Unit, unit, past.Unit)
+		}
+	}
+	return nil
 }
 
 // takeRank gives an open rank the value of the session that this session starts from, and refuses another value.
