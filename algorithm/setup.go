@@ -209,6 +209,8 @@ type Party struct {
 	// user's embedding and everything that HFL tunes are private and stay with the party. The
 	// party may publish the embeddings of its own items (VFL).
 	Result func() []model.Embeddings
+	// Clipped, if set, counts the party's vectors that were clipped, for the party itself to see.
+	Clipped func() Clipped
 }
 
 // LocalData holds the training ratings of a party's data, and the places of its items and users in the catalogue.

@@ -32,6 +32,8 @@ cmp "$wheel" "$(./wheel.sh "$work/second")" # the same bytes
 "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"
 cd "$work"
 "$work/env/bin/fedsim" version
+(cd "$OLDPWD/.." && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$work/fednode" ./cmd/fednode)
+export FEDNODE=$work/fednode # for tests of deployments
 if "$python" -c 'import mypy' 2>/dev/null; then
 	"$python" -m mypy --config-file "$OLDPWD/pyproject.toml" --cache-dir "$work/mypy" "$OLDPWD/src/fedsim"
 fi

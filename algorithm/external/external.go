@@ -99,13 +99,20 @@ type instance struct {
 	release protocol.Release
 	start   *model.Matrix
 
-	vectors, clipped atomic.Int64 // that were computed; of them, beyond a bound
+	counts counts // of a simulation
 
 	contributed *blocks[protocol.Vector]
 	predicted   *blocks[[]float64]
 
 	mu   sync.Mutex
 	sent []*sent // the last models
+}
+
+// counts counts the vectors that were computed, and those beyond a bound.
+type counts struct{ vectors, clipped atomic.Int64 }
+
+func (c *counts) read() algorithm.Clipped {
+	return algorithm.Clipped{Vectors: c.vectors.Load(), Clipped: c.clipped.Load()}
 }
 
 // open starts the program and has it describe itself.
@@ -228,7 +235,7 @@ func (x *instance) decode(shared []byte) (*sent, error) {
 
 // Clipped counts the vectors that were computed, and those beyond a bound.
 func (x *instance) Clipped() algorithm.Clipped {
-	return algorithm.Clipped{Vectors: x.vectors.Load(), Clipped: x.clipped.Load()}
+	return x.counts.read()
 }
 
 // Words say how many vectors were clipped.
@@ -253,7 +260,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 		return nil, err
 	}
 	t := &trainer{instance: x, user: -1, ratings: l.Row(user)}
-	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
+	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Clipped: t.counts.read, Result: func() []model.Embeddings {
 		predicted := model.NewMatrix(1, x.setup.Data.Items)
 		copy(predicted.Row(0), t.predicted)
 		return []model.Embeddings{model.NewEmbeddings("predicted", predicted, l.IDs(user, which))}

@@ -92,6 +92,7 @@ type trainer struct {
 	user      int // -1 of a party
 	ratings   model.Ratings
 	predicted []float64
+	counts    counts // of a party
 }
 
 func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
@@ -100,14 +101,14 @@ func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runn
 		return nil, err
 	}
 	if t.user < 0 {
-		return t.contribute([]model.Ratings{t.ratings}, m, p.Round)
+		return t.contribute([]model.Ratings{t.ratings}, m, p.Round, &t.counts)
 	}
 	v, err := t.contributed.one(job{m, p.Round}, t.user, t.setup.Data.Users, func(from, to int) ([]protocol.Vector, error) {
 		users := make([]model.Ratings, 0, to-from)
 		for u := from; u < to; u++ {
 			users = append(users, t.setup.Row(u))
 		}
-		return t.contribute(users, m, p.Round)
+		return t.contribute(users, m, p.Round, &t.instance.counts)
 	})
 	return []protocol.Vector{v}, err
 }

@@ -28,8 +28,8 @@ func arraysOf(users []model.Ratings, shift float64) []array {
 }
 
 // contribute asks for the vectors of users and brings each within the bounds of the release. A user without ratings has a
-// vector of zeros, whatever the program says.
-func (x *instance) contribute(users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
+// vector of zeros, whatever the program says. count counts the vectors.
+func (x *instance) contribute(users []model.Ratings, m *sent, round uint64, count *counts) ([]protocol.Vector, error) {
 	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
 	reply, err := x.program.ask(what, message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}, 12*int64(len(users))*int64(x.release.Len)+8)
 	if err != nil {
@@ -44,11 +44,11 @@ func (x *instance) contribute(users []model.Ratings, m *sent, round uint64) ([]p
 			v = protocol.Vector{Value: make([]float64, x.release.Len)} // ε compares with an empty record, which adds nothing
 		}
 		if x.exceeds(v) {
-			x.clipped.Add(1)
+			count.clipped.Add(1)
 		}
 		list[u] = peruser.Clip(v, x.release)
 	}
-	x.vectors.Add(int64(len(users)))
+	count.vectors.Add(int64(len(users)))
 	return list, nil
 }
 

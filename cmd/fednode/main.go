@@ -14,6 +14,9 @@
 // stopped, which is its end: 0.
 package main
 
-import "github.com/fedsim/fedsim/cmd/fednode/command"
+import (
+	_ "github.com/fedsim/fedsim/algorithm/external" // an algorithm of the user, in any language
+	"github.com/fedsim/fedsim/cmd/fednode/command"
+)
 
 func main() { command.Main() }

@@ -142,6 +142,15 @@ func (e *Experiment) LargestParty(check func(*protocol.Plan) error) (*Party, err
 	return e.Party(algorithm.PartyData{Timed: true}, set, check)
 }
 
+// Clipped counts the party's vectors, and the clipped vectors among them; the zero value if the
+// algorithm does not count them.
+func (p *Party) Clipped() algorithm.Clipped {
+	if p.party.Clipped == nil {
+		return algorithm.Clipped{}
+	}
+	return p.party.Clipped()
+}
+
 // localData are the training ratings of a party's data, in terms of the catalogue.
 func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*algorithm.LocalData, error) {
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {

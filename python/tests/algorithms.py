@@ -11,7 +11,7 @@ from fedsim.own import Algorithm, Release
 class Mean(Algorithm):
     """The mean of each item's ratings, by sums and counts of bounded norm."""
 
-    rounds, bound, lie, bad, where = 2, 4.0, 1.0, "", "contribute"
+    rounds, bound, lie, bad, where, when, pause = 2, 4.0, 1.0, "", "contribute", 0, 0.0
 
     def release(self):
         return Release(length=2 * self.problem.items, l2=self.bound)
@@ -30,6 +30,8 @@ class Mean(Algorithm):
         return self.fail(out) if self.where == "contribute" else out
 
     def fail(self, out):
+        if self.when not in (0, self.round):
+            return out
         if self.bad == "raise":
             raise RuntimeError("a fault of mine")
         if self.bad == "crash":
@@ -44,6 +46,7 @@ class Mean(Algorithm):
         return out
 
     def absorb(self, sum, model):
+        time.sleep(self.pause)
         n = self.problem.items
         if self.where == "absorb":
             return model[1:]

@@ -385,6 +385,9 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*
 	if err == nil {
 		job.Consented = func() error { return d.consented(public, at.state, log) }
 		job.Keep = func() error {
+			if c := party.Clipped(); c.Clipped > 0 {
+				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
+			}
 			told := log.With().Str("next", d.next(at)).Logger()
 			return keep(party, public, at.state, job.Terms.Session, &told)
 		}
