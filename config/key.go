@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // Kind is the type of a key's value.
@@ -165,6 +166,9 @@ func (k SeedKey) Set(c *Config, v uint64) { c.put(k.Key, value{seed: v}) }
 // declared lists all keys, in the order of their declaration.
 var declared []*Key
 
+// listed holds the list of [Keys] since the last declaration; nil until it is asked for.
+var listed atomic.Pointer[[]*Key]
+
 // DeclareNumber declares a key of kind Real or Whole. Declarations are variables of packages. A
 // declaration that contradicts itself, or another, panics at the start.
 func DeclareNumber(k Key) NumberKey { return NumberKey{declare(&k, k.Kind == Real || k.Kind == Whole)} }
@@ -191,12 +195,23 @@ func declare(k *Key, right bool) *Key {
 		bad("its default: " + err.Error())
 	}
 	declared = append(declared, k)
+	listed.Store(nil)
 	return k
 }
 
 // Keys lists every key: keys without a section first, then section by section, each in the order of
 // declaration. The keys of a part of a section stay together.
 func Keys() []*Key {
+	list := listed.Load()
+	if list == nil {
+		list = new(inOrder(declared))
+		listed.Store(list)
+	}
+	return slices.Clone(*list)
+}
+
+// inOrder sorts keys into the order of [Keys].
+func inOrder(declared []*Key) []*Key {
 	var sections []string
 	bySection := make(map[string][]*Key)
 	for _, k := range declared {
