@@ -60,6 +60,10 @@ var Get = sync.OnceValue(func() Info {
 	return info
 })
 
+// State sets the revision of a program that its own tests start many times. Without it each start reads the
+// whole file of the program for the digest. State comes before the first call of [Get].
+func State(of string) { revision = of }
+
 // pseudo is the end of a version that the go command made of a revision.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(\+.*)?$`)
 

@@ -17,9 +17,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/version"
 )
 
 func TestMain(m *testing.M) {
+	version.State("of a test") // internal/version tests the digest that stands for it otherwise
 	testscript.Main(m, map[string]func(){"fedsim": Main})
 }
 
