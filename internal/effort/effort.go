@@ -1,5 +1,5 @@
 // Package effort says how much the tests of this run do: little with -short, the usual without, and
-// everything with FEDSIM_TEST_LONG=1 as in .ci/run. FEDSIM_TEST_LONG=load adds tests that load a
+// everything with FEDSIM_TEST_LONG=1 as in .ci/long. FEDSIM_TEST_LONG=load adds tests that load a
 // machine for many minutes. Only tests import it.
 package effort
 
