@@ -10,6 +10,7 @@ import (
 // A larger ε is never worse than the ε before it by more than 0.01 RMSE, the scatter over seeds of this small set. A very large ε
 // comes within 0.01 of the run without noise. Posteriors stay once they are chosen, as 16 rounds after the second show.
 func TestErrorFallsToThatWithoutNoise(t *testing.T) {
+	effort.NotShort(t, "a run for each budget")
 	t.Parallel()
 	run := func(epsilon string) (rmse float64, rounds int) {
 		r, err := fedsim.Run(t.Context(), fedsim.Options{Settings: map[string]string{"algorithm": "ssp-c", "data": "synthetic:small", "epsilon": epsilon, "baselines": "quick"}})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // texts holds values of keys whose declaration does not list what they may be.
@@ -104,6 +105,7 @@ func withoutEffect(about *algorithm.About) []*config.Key {
 // Every key that the page lists for an algorithm has an effect there: some configuration that is accepted sets it to another value than its
 // default, and no warning calls it without effect. The configurations come from the words of all keys, two at a time.
 func TestListedKeysHaveEffect(t *testing.T) {
+	effort.NotShort(t, "a run for each key")
 	t.Parallel()
 	for _, name := range algorithm.Names() {
 		for _, k := range withoutEffect(algorithm.Find(name).About()) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/effort"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
 )
@@ -31,6 +32,7 @@ var calibrated = []struct {
 // the budget of every party, whose ledger is charged for all of them where a unit
 // lies with all.
 func TestNoiseOfOrganisationsIsTheLeast(t *testing.T) {
+	effort.NotShort(t, "calibrations take a second")
 	for _, tt := range calibrated {
 		t.Run(tt.settings, func(t *testing.T) {
 			t.Parallel()

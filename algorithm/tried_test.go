@@ -77,6 +77,7 @@ func encoded(t *testing.T, values ...any) string {
 // measures. Keys of one process (config.Own) and of deployments are no part of a simulation. Unless tests are long, one pair of key and algorithm
 // in 16 is tried, so that each key is tried in some algorithm.
 func TestKeysChangeARun(t *testing.T) {
+	effort.NotShort(t, "a run for each key")
 	t.Parallel()
 	data := tiny(t)
 	for i, name := range algorithm.Names() {

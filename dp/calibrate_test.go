@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // least fails the test unless noise meets the budget and a slightly smaller noise does not.
@@ -69,6 +71,7 @@ func TestNoiseMultiplierRoundTrip(t *testing.T) {
 // keep 1.8282 with z = 1 or hardly more. The noise is the least, except for the precision of the
 // grid. Best finds the same noise.
 func TestSampledNoiseMultiplierByDistribution(t *testing.T) {
+	effort.NotShort(t, "calibrations take a second")
 	budget := Budget{Epsilon: 1.8282, Delta: 1e-5, Accountant: PLD}
 	z, r, err := NoiseMultiplier(budget, 1000, 0.01)
 	if err != nil {
@@ -93,6 +96,7 @@ func TestSampledNoiseMultiplierByDistribution(t *testing.T) {
 }
 
 func TestSubsampledNoiseMultiplierRoundTrip(t *testing.T) {
+	effort.NotShort(t, "calibrations take a second")
 	for _, q := range []float64{0.001, 0.05, 0.5} {
 		budget := Budget{Epsilon: 1, Delta: 1e-6, Accountant: RDP, SamplerError: SamplerError(1000, 100_000, 500)}
 		z, r, err := NoiseMultiplier(budget, 500, q)

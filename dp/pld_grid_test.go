@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/dsp/fourier"
 	"pgregory.net/rapid"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // At every grid point the shared-out masses give δ of one release itself, in both directions:
@@ -82,6 +84,7 @@ func TestCountRange(t *testing.T) {
 // gonum's transform of non-negative numbers with sum 1 keeps the error that is
 // charged for it, measured against sums in 200 bits.
 func TestFourierError(t *testing.T) {
+	effort.NotShort(t, "convolutions take a second")
 	for _, n := range []int{1 << 10, 1 << 14, 1 << 17} {
 		x := make([]float64, n)
 		sum := 0.0

@@ -56,6 +56,7 @@ func TestPLDOneRelease(t *testing.T) {
 
 // Two releases, equal and different, with and without sampling, against quadrature.
 func TestPLDTwoReleases(t *testing.T) {
+	effort.NotShort(t, "convolutions take a second")
 	for _, c := range [][]mixture{
 		{{1, 0.1}, {1, 0.1}},
 		{{0.5, 0.01}, {0.5, 0.01}},
@@ -72,6 +73,7 @@ func TestPLDTwoReleases(t *testing.T) {
 // Many releases, against a lower bound. The truth lies between the two, so their gap is at least
 // the accountant's error.
 func TestPLDGap(t *testing.T) {
+	effort.NotShort(t, "grids that are not used take a second")
 	for _, c := range []struct {
 		parts []optimisticPart
 		delta float64
@@ -152,6 +154,7 @@ var anyGaussian = rapid.Custom(func(t *rapid.T) Event {
 // For every mixture, ε is at most Rényi's bound and the cost without sampling, and at least the
 // cost of any part of it.
 func TestPLDLiesBetween(t *testing.T) {
+	effort.NotShort(t, "convolutions take a second")
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOfN(anyGaussian, 1, 3).Draw(t, "events")
 		delta := math.Exp(rapid.Float64Range(-27, -4).Draw(t, "log delta"))
@@ -205,6 +208,7 @@ func TestPLDMonotone(t *testing.T) {
 // Extremes are answered, never by NaN: by 0 if the two worlds hardly differ, and by the bound
 // without sampling if the grid gives up.
 func TestPLDExtremes(t *testing.T) {
+	effort.NotShort(t, "convolutions take a second")
 	for _, c := range []struct {
 		event    Event
 		delta    float64

@@ -3,6 +3,8 @@ package dp
 import (
 	"math"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // δ(ε) of one sample by its definition, integrated. The unit adds 1 in one world and -1 in the
@@ -10,6 +12,7 @@ import (
 // ForReplacement must meet the budget. It may exceed the least z by no more than the detour over
 // the data set between costs: half of z does not meet the budget.
 func TestForReplacement(t *testing.T) {
+	effort.NotShort(t, "compositions take a second")
 	hockey := func(epsilon, z, q float64) (sum float64) {
 		density := func(x, at float64) float64 { return math.Exp(-(x-at)*(x-at)/(2*z*z)) / (z * math.Sqrt(2*math.Pi)) }
 		step := z / 2000
@@ -82,6 +85,7 @@ func lossDelta(p []float64, step, epsilon float64) (delta float64) {
 // that ε, δ is exceeded, so that Replaced is close to the least; Rényi divergences give more. The worst
 // pair has 1 and -1, by Kahane's inequality for the likelihood ratio, which is a sum of lognormals.
 func TestReplacedSamples(t *testing.T) {
+	effort.NotShort(t, "convolutions take a second")
 	const delta, step = 1e-4, 0.01
 	for _, c := range []struct {
 		z, q  float64
@@ -113,6 +117,7 @@ func TestReplacedSamples(t *testing.T) {
 // Skellam noise with and without samples: δ is a sum over outcomes, where the unit adds d or -d. With
 // samples, only the two steps cover Skellam noise, whose three laws no Gaussians are known to dominate.
 func TestReplacedSkellam(t *testing.T) {
+	effort.NotShort(t, "convolutions take a second")
 	const delta = 1e-4
 	for _, v := range []float64{MinGaussianVariance, 100} {
 		n := int(30*math.Sqrt(v) + 200)

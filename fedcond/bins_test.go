@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 func noisyLabels(t testing.TB, y []float64, o BinsOptions, seed uint64) *NoisyLabels {
@@ -181,6 +182,7 @@ func TestHistogramNoise(t *testing.T) {
 // The whole mechanism on two neighbours: with a chance of at most 1e-6 in all, no outcome's count
 // in 40,000 runs each is beyond the bound of e^ε. The test can fail: counts contradict ε/2.
 func TestBinsAudit(t *testing.T) {
+	effort.NotShort(t, "thousands of draws")
 	const runs = 40_000
 	epsilon := 1.5
 	o := BinsOptions{Low: 0, High: 1, Cells: 3, Epsilon: epsilon, Prior: .3}

@@ -62,6 +62,7 @@ var lemma = map[synthetic.Alignment]float64{
 // are as many as the directions of labels need without noise: one is enough for the steepest, and
 // more add noise.
 func TestLemmaOrdersGains(t *testing.T) {
+	effort.NotShort(t, "dozens of runs")
 	seeds := 2
 	if effort.Long() {
 		seeds = 10
@@ -103,6 +104,7 @@ func TestLemmaOrdersGains(t *testing.T) {
 // Conditioned gradients are best. The gap to randomised labels, which ignore features, is far
 // beyond the deviations. Over ten seeds, or two in quick tests.
 func TestOrderAtSmallEpsilon(t *testing.T) {
+	effort.NotShort(t, "dozens of runs")
 	seeds := 2
 	if effort.Long() {
 		seeds = 10
@@ -134,6 +136,7 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 // Without noise all algorithms reach least squares. Its error on other rows is the noise of labels,
 // 0.1²: the mean of 400 squares deviates by √(2/400) = 7%.
 func TestWithoutNoiseNothingIsGained(t *testing.T) {
+	effort.NotShort(t, "dozens of runs")
 	set := shaped(t, synthetic.BottomLabels)
 	for algorithm, rounds := range map[string]int{"dp-sgd": 3000, "cond-dp": 30, "switch-cond-dp": 60, "rr-on-bins": 0} {
 		settings := "epsilon=inf algorithm=" + algorithm

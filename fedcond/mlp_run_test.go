@@ -83,6 +83,7 @@ func TestPerceptronRefuses(t *testing.T) {
 // 1.5; ν = √2·101·5/(20,000·ε). At ε = 1 ν is 0.0357, and 0.14/√ν is 0.741. At ε = 100 ν is
 // 0.000357, which gives more than 2. Without noise the clip is four eighths.
 func TestClipFollowsTheNoise(t *testing.T) {
+	effort.NotShort(t, "dozens of runs")
 	set, err := read.Open(t.Context(), "synthetic:regression", read.Options{})
 	if err != nil {
 		t.Fatal(err)

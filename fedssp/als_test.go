@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -394,6 +395,7 @@ func TestSkippedSteps(t *testing.T) {
 
 // However large the noise, the model stays finite.
 func TestNoiseLeavesTheModelFinite(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	for _, name := range kindNames() {
 		for _, deviation := range []float64{1e-6, 1, 1e4, 1e9} {
 			p := kinds(15, 3)[name]

@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
@@ -212,6 +213,7 @@ func TestPrivateItemBiasOfAnExperiment(t *testing.T) {
 // Features of the set are used by default. Features that were asked for must be there. A deployment
 // takes them from its facts.
 func TestFeaturesOfAnExperiment(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	for settings, want := range map[string]string{
 		"algorithm=dp-cmf": "genres year", "algorithm=ssp-c": "genres year", "algorithm=ssp-c features=year": "year", "algorithm=ssp-c features=none": "",
 		"algorithm=ada-dpals": "", "algorithm=private-item-bias": "", "": "",

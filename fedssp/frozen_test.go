@@ -98,6 +98,7 @@ func (f *frozen) rmse(train, test *dataset.Rows, users int, ridge float64) float
 // users the sketch limits the result, not the noise. FEDSIM_TEST_LONG uses a set of the shape of
 // MovieLens 1M.
 func TestFrozenUsersLearnLittle(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	name, seeds := "synthetic:small", uint64(5)
 	if effort.Long() {
 		name, seeds = "synthetic:ml-1m", 2

@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -134,6 +135,7 @@ func clipped(x []float64, bound float64) []float64 {
 // Steps at one u end where the closed form is, which is computed by the solver of DPALS from its
 // own statistics: after 3,000 of them, without noise and clipping.
 func TestDescentReachesTheClosedForm(t *testing.T) {
+	effort.NotShort(t, "runs to the end take seconds")
 	p := kinds(10, 2)["gradients"]
 	p.Rounds, p.Resample, p.ItemPrior = 1, 3000, 1
 	p.Descent = kernel.DescentParams{Clip: 20, Radius: 50, Rate: 1}

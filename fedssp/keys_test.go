@@ -7,12 +7,14 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // An algorithm has the keys of its stages and solvers. The oracle is [config.Key.When] over many
 // settings: a key belongs to an algorithm if some settings give it an effect, and else the page of
 // keys must not list it there.
 func TestKeysAreThoseWithAnEffect(t *testing.T) {
+	effort.NotShort(t, "a run for each key")
 	t.Parallel()
 	var bases [][]string
 	for _, feedback := range []string{"explicit", "implicit"} {

@@ -9,12 +9,14 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/model"
 )
 
 // Items that are not trained on have embeddings where the solver learns from features, of the size
 // that was planned, and biases where their priors are learned; elsewhere there are none.
 func TestOthersAreEmbedded(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	const items, top = 30, 12
 	for _, name := range chosenNames() {
 		p := chosenKinds(items, 2, top)[name]

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -362,6 +363,7 @@ func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 
 // The model does not depend on how many workers solve for it.
 func TestWorkersDoNotMatter(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	for _, name := range kindNames() {
 		p := kinds(200, 3)[name] // several blocks of items
 		var models [][]byte

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -29,6 +30,7 @@ const (
 // A strategy that is saved and restored after any round continues as if nothing had happened: plans
 // and model are the same to the bit.
 func TestRestoreContinuesExactly(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	for _, name := range kindNames() {
 		p := kinds(12, 2)[name]
 		p.Rounds = 3

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 // TestSessionsShareABudget holds the sessions' budgets against the Gaussian trade-off. The expected values come from a
@@ -51,6 +52,7 @@ func TestSessionsShareABudget(t *testing.T) {
 // sessions is a proof of its own, and at these sizes at most 10% above the tight total; 15% for sampled steps. A session
 // too few in the total would lower it by 9%.
 func TestSessionsComposeWhatTheyRelease(t *testing.T) {
+	effort.NotShort(t, "compositions take a second")
 	for settings, least := range map[string]float64{"rounds=7": 0.9, "algorithm=hfl-sgdmf parties=2 rounds=5": 0.85} {
 		e, _ := planned(t, settings)
 		first, p, err := forecast.Sessions(e, 6, 8, forecast.Equal)

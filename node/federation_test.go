@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/node"
@@ -153,9 +155,15 @@ func newFederationOver(t testing.TB, network *memory, settings string, log zerol
 	return foundFederation(t, network, settings, log, time.Now)
 }
 
+// looked lists the tests with a federation that short tests have.
+var looked = []string{"TestAlign", "TestTurnsAreChargedOverTheNetwork", "TestServerResumes", "TestWhoMaySpeakWhat", "TestRegistrationIsTheAggregatorsWord"}
+
 // foundFederation is newFederationOver by a clock of the operator's.
 func foundFederation(t testing.TB, network *memory, settings string, log zerolog.Logger, now func() time.Time) *federation {
 	t.Helper()
+	if !slices.Contains(looked, t.Name()) {
+		effort.NotShort(t, "a federation over a network takes a second")
+	}
 	f := &federation{t: t, network: network, dir: t.TempDir(), gather: time.Minute, identities: make(map[admission.Place]admission.PrivateKey), ledgers: make(map[protocol.ClientID]*store.Ledger), memberships: make(map[admission.Place]*admission.Membership),
 		log: log.With().Timestamp().Logger(), now: now}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

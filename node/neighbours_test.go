@@ -371,6 +371,7 @@ func (n neighbour) differs(t *testing.T, first *witness) map[string]string {
 // masks or noise. So are the logs, pages and files of both roles. fedsim audit --neighbours
 // compares the same in a simulation.
 func TestNeighboursDifferInNothingElse(t *testing.T) {
+	effort.NotShort(t, "a federation over a network takes a second")
 	user := func(n *neighbour) { n.emptied = true }
 	all := ratings(t, 8, 12)
 	rating := func(n *neighbour) {
@@ -420,6 +421,7 @@ func (s longer) Save() ([]byte, error) {
 
 // Leaks of every kind are found where they are planted.
 func TestPlantedLeaksAreSeen(t *testing.T) {
+	effort.NotShort(t, "a federation over a network takes a second")
 	whole := neighbour{settings: "algorithm=lfl-sgdmf epsilon=5 contribution=all-ratings rounds=3 colluders=0.1 secagg=real", data: ratings(t, 8, 12), virtual: true}
 	first := whole.whole(t)
 	own := line + admission.ClientPlace(changed).String() + ", up"

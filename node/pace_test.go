@@ -62,6 +62,7 @@ func (s slow) Finish(model []byte, run protocol.Runner) error {
 // A client's line shows the same bytes at the same times, whether the client has no ratings, few or one of each film, and
 // whether its secret coins put it into batches.
 func TestNeitherTimeNorSizeTellsRatings(t *testing.T) {
+	effort.NotShort(t, "a federation over a network takes a second")
 	t.Parallel()
 	for settings, films := range map[string]int{
 		"contribution=all-ratings rounds=2 epsilon=1000": 300,

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -309,6 +310,7 @@ func TestCrowdsAreBound(t *testing.T) {
 // Of survivors that the client does not know there can be no more than there were before: where
 // fewer of its neighbours are left, the weight, which sets the noise, must be less as well.
 func TestCrowdLosesWhomItMisses(t *testing.T) {
+	effort.NotShort(t, "sums of many clients")
 	c := newCrowd(t, protocol.TwoRound)
 	c.stage(protocol.StageAdvertise)
 	known := func(id protocol.ClientID) bool {
@@ -355,6 +357,7 @@ func TestCrowdLosesWhomItMisses(t *testing.T) {
 // Survivors are locked together with the numbers and hashes that the client is told about the
 // clients that it does not know.
 func TestCrowdSurvivorsAreLocked(t *testing.T) {
+	effort.NotShort(t, "sums of many clients")
 	c := newCrowd(t, protocol.NoNoise)
 	for _, s := range c.stages()[:3] {
 		c.stage(s)

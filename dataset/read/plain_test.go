@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ type loaded struct {
 // the scanner, which is the oracle.
 type plainWay struct{ piece, workers, chunk int }
 
-var plainWays = []plainWay{{1 << 20, 1, 1 << 20}, {1 << 20, 1, 50}, {16, 3, 100}, {64, 4, 1000}}
+var plainWays = []plainWay{{1 << 12, 1, 1 << 20}, {1 << 12, 1, 50}, {16, 3, 100}, {64, 4, 1000}}
 
 // load reads a text in one way.
 func (w plainWay) load(file string, text []byte, o Options, skip bool) (out loaded) {
@@ -66,7 +67,11 @@ func checkPlain(t *testing.T, file string, text []byte, o Options) {
 			t.Fatalf("%.300q\nthe digest is %s, and of the set as it is %s", text, want.Set.Digest, want.Set.ComputeDigest())
 		}
 		for _, way := range plainWays {
-			if diff := cmp.Diff(want, way.load(file, text, o, skip)); diff != "" {
+			got := way.load(file, text, o, skip)
+			if reflect.DeepEqual(want, got) {
+				continue
+			}
+			if diff := cmp.Diff(want, got); diff != "" { // NaN is NaN for it
 				t.Fatalf("%.300q\n%+v (-scanner alone, +plain lines): %s", text, way, diff)
 			}
 		}
@@ -135,6 +140,9 @@ func oddFiles() (files []string) {
 func TestPlainLines(t *testing.T) {
 	options := []Options{{}, {Times: true, Duplicates: DuplicatesMean}}
 	for k, text := range oddFiles() {
+		if testing.Short() && k%5 > 0 {
+			continue
+		}
 		checkPlain(t, "mine.csv", []byte(text), options[k%2])
 	}
 }

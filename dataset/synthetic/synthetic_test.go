@@ -377,6 +377,7 @@ func TestSyntheticTasteSteersChoice(t *testing.T) {
 
 // TestSyntheticSameBits: the digests are pinned, and hold at any GOMAXPROCS.
 func TestSyntheticSameBits(t *testing.T) {
+	effort.NotShort(t, "generated several times")
 	for shape, want := range map[string]string{
 		"small":  "b8c8cd9076277500d48da07d897e3309792fd72e958fc4521c69beecfcfd384c",
 		"ml-1m":  "3c5574d89e3e0033c592aebf37bbec5273883ad1e4ce9ef54b4bf5c51c8f6ed3",

@@ -139,6 +139,7 @@ func normalMoment(k int) float64 {
 // TestGaussianLaw: 10^7 draws by the tests above and 10^6 of them by Kolmogorov
 // and Smirnov.
 func TestGaussianLaw(t *testing.T) {
+	effort.NotShort(t, "a hundred thousand draws")
 	b := stream(60)
 	var tests normalTests
 	var kept []float64
@@ -302,6 +303,7 @@ var someLayers = []int{0, 1, 2, 100, 500, 818, 819, 820, 950, layers - 2, layers
 // TestLayerLaws: draws that are all made in one layer have the law of its area,
 // rectangle, wedge or tail, and either sign.
 func TestLayerLaws(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of draws")
 	if from, to := edge(820), edge(819); from > 1 || to < 1 {
 		t.Errorf("the wedge of layer 819 is from %v to %v; want 1 in it", from, to)
 	}
@@ -325,6 +327,7 @@ func TestLayerLaws(t *testing.T) {
 // the curve, have the law of the area there. The set of all points, or of the points over the
 // curve, has not.
 func TestWedgeLaw(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of draws")
 	for k, i := range someLayers[1:] {
 		b := stream(byte(90 + k))
 		from, to := edge(i+1), edge(i)
@@ -356,6 +359,7 @@ func TestWedgeLaw(t *testing.T) {
 // TestTailLaw: against the ratio of two complementary error functions. The
 // exponential law that the tail is cut out of must not pass.
 func TestTailLaw(t *testing.T) {
+	effort.NotShort(t, "hundreds of thousands of draws")
 	b := stream(110)
 	const draws = 300_000
 	cdf := func(x float64) float64 { return 1 - math.Erfc(x/math.Sqrt2)/math.Erfc(baseEdge/math.Sqrt2) }

@@ -13,6 +13,7 @@ import (
 	"github.com/gtank/ristretto255"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -249,6 +250,7 @@ func TestPseudonyms(t *testing.T) {
 
 // Envelopes may be lost, come twice and in another order.
 func TestLostEnvelopes(t *testing.T) {
+	effort.NotShort(t, "an alignment for each envelope")
 	for seed := range uint64(3) {
 		r := newRing(t, [][]string{numbered(0, 1100), numbered(1000, 1100), numbered(500, 1050)}, 0, 7)
 		draw := rand.New(rand.NewPCG(seed, 0))
@@ -262,6 +264,7 @@ func TestLostEnvelopes(t *testing.T) {
 
 // A process that is started again, whenever, costs the attempt and no more.
 func TestRestarts(t *testing.T) {
+	effort.NotShort(t, "an alignment for each restart")
 	for at := 1; at < 40; at += 5 {
 		for _, who := range []Seat{Server, 1, 3} {
 			r := newRing(t, [][]string{numbered(0, 6), numbered(3, 9), numbered(5, 8)}, 1)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/protocol/wire"
 )
@@ -55,6 +56,7 @@ func (c *travels) Observe(o Observation) error {
 // All messages of the roles and the real sum under faults, in both modes, could travel between
 // machines.
 func TestMessagesTravel(t *testing.T) {
+	effort.NotShort(t, "real sums take a second")
 	prices, seen, riders := new(dp.Cache), make(map[protocol.Kind]int), 0
 	for seed := range uint64(25) {
 		s, err := Draw(seed, Both)

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 )
@@ -28,6 +29,7 @@ func crowdInTime(t *testing.T) (file string, rows []string) {
 // In a deployment nothing is measured, so a client trains on all ratings of its user: the six that crowdInTime
 // writes for each. The simulator does with split.test=0.
 func TestClientsTrainOnAllTheirRatings(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	data, rows := crowdInTime(t)
 	const each = 6
 	for _, split := range []string{"split.test=0", "split.test=0.5", "split.validation=0.3", "split.by=time split.time=1005", "split.by=leave-one-out", "algorithm=ssp-c feedback=implicit features=none split.positive=1"} {

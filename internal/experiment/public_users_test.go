@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 )
@@ -106,6 +107,7 @@ func TestPublicUsersOfAFile(t *testing.T) {
 
 // Other public users, or other weights, make another session where settings do; what is left alone makes none.
 func TestPublicUsersMakeAnotherSession(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	const settings = "data=synthetic:small epsilon=10 algorithm=vfl-sgdmf "
 	plain := opened.Experiment(t, settings).Session()
 	if opened.Experiment(t, settings+"public-users=0").Session() != plain {

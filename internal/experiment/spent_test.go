@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
 	"github.com/fedsim/fedsim/internal/opened"
@@ -47,6 +48,7 @@ func charge(t *testing.T, l *dp.Ledger, p *protocol.Plan) {
 // A party that takes up every plan spends its budget, the last steps on V
 // included, and not more.
 func TestLedgersHoldEveryPlan(t *testing.T) {
+	effort.NotShort(t, "whole runs")
 	for _, settings := range []string{
 		"algorithm=vfl-sgdmf accountant=rdp rounds=6 item-steps=9", "algorithm=vfl-sgdmf unit=user rounds=4 item-steps=3",
 		"algorithm=hfl-sgdmf accountant=rdp rounds=5", "algorithm=hfl-synsgd accountant=rdp rounds=8", "algorithm=hfl-sgdmf rounds=5 sampling-rate=1",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/training"
@@ -113,6 +114,7 @@ func alone(t *testing.T, settings []config.Setting) *training.Result {
 // ε of a private search is the ε of theorem 2 over the events of the run. It is computed here for orders α
 // and β on a fine grid, with normal noise in place of Skellam noise.
 func TestPrivateSearch(t *testing.T) {
+	effort.NotShort(t, "dozens of runs")
 	settings := "data=synthetic:small-120 algorithm=private-item-bias epsilon=3 split.validation=0.2 eval.top-k=none dropout=0"
 	s := tune.Search{Settings: said(settings), Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 3, Private: true, Runs: 4, Eta: 1}
 	out, err := s.Run(t.Context())

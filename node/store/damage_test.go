@@ -108,6 +108,7 @@ func manyEntries(t *testing.T) (b []byte, entries []string) {
 // A bit that changed is noticed, or changes nothing: one of every byte where pages
 // say what they are (the long run: and what they hold), and some in between.
 func TestDamagedLogs(t *testing.T) {
+	effort.NotShort(t, "a log for each damaged byte")
 	b, entries := manyEntries(t)
 	dir := t.TempDir()
 	head, stride := 96, 256

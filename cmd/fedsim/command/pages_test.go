@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/cli/clitest"
+	"github.com/fedsim/fedsim/internal/effort"
 )
 
 var ofItself = clitest.Command{
@@ -16,6 +17,9 @@ var ofItself = clitest.Command{
 	},
 }
 
-func TestManPageIsComplete(t *testing.T)    { ofItself.ManPage(t) }
-func TestExamples(t *testing.T)             { ofItself.Examples(t) }
+func TestManPageIsComplete(t *testing.T) { ofItself.ManPage(t) }
+func TestExamples(t *testing.T) {
+	effort.NotShort(t, "runs take seconds")
+	ofItself.Examples(t)
+}
 func TestCompletionIsComplete(t *testing.T) { ofItself.Completion(t) }

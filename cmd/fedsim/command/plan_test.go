@@ -16,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -35,6 +36,7 @@ func printed(t *testing.T, args ...string) []byte {
 // by the 2 bytes of its number. With at most 128 clients or an ideal sum no other number is shorter.
 // Removals of noise are drawn: they are planned to a hundredth.
 func TestPlanIsWhatTheRunTakes(t *testing.T) {
+	effort.NotShort(t, "runs take seconds")
 	twelve := filepath.Join(t.TempDir(), "twelve.csv")
 	var csv strings.Builder
 	csv.WriteString("user,item,rating\n")
@@ -125,6 +127,7 @@ func TestPlanIsWhatTheRunTakes(t *testing.T) {
 
 // run --dry-run is fedsim plan: the same output, warnings and exit code, and no file.
 func TestDryRunIsPlan(t *testing.T) {
+	effort.NotShort(t, "runs take a second")
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, args := range []string{

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -53,6 +54,7 @@ func writeMatrix(t *testing.T, path string, m *mat.Dense) {
 // of. A model with biases, whose mean and biases are replaced by made-up ones, predicts
 // mean + item bias + user bias besides.
 func TestRecommendFromFiles(t *testing.T) {
+	effort.NotShort(t, "runs take seconds")
 	const parties = 3
 	set, train := small(t)
 	for _, tt := range []struct{ name, algorithm string }{
