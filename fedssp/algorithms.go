@@ -7,7 +7,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
@@ -25,61 +24,61 @@ func init() {
 	for _, f := range []*family{
 		{
 			about:  algorithm.About{Name: "dpals", Help: "private alternating least squares: items from noisy sums over a capped number of ratings of each user", Paper: "multi-task, algorithm 1"},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Sampled: true, Starts: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Sampled: true, Starts: true},
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpals", Help: "dpals on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS}, Weighted: true, Starts: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Weighted: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "private collective factorization: factors the ratings together with public features of items", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.CMF}, Ours: true, Starts: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.CMF}, Ours: true, Starts: true},
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of docs/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "sufficient statistics perturbation with a fresh noisy sum for every step of the solver", Paper: "AM-SSP, algorithm 2",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.Encoded}, Ours: true, Resampled: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.Encoded}, Ours: true, Resampled: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and separate statistics for each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an own embedding for each item in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []kernel.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
+			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-convex", Help: "sufficient statistics of a convex loss, by its second-order expansion", Paper: "AM-SSP, algorithm 7",
 				Features: algorithm.TakesFeatures},
-			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Convex}, Ours: true},
+			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Convex}, Ours: true},
 		},
 		{
 			about:  algorithm.About{Name: "dpsgd", Help: "private gradient steps on items, over a capped number of ratings of each user", Paper: "multi-task, table 2"},
-			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Gradient}, Sampled: true},
+			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Gradient}, Sampled: true},
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
-			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Gradient}, Weighted: true},
+			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Gradient}, Weighted: true},
 		},
 		{
 			about: algorithm.About{Name: "am-dpsgd", Help: "am-ssp with sums of gradients of its encoder in place of statistics", Paper: "AM-SSP, algorithm 6",
 				Features: algorithm.TakesFeatures},
-			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.EncoderGradient}, Weighted: true, Dense: true},
+			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.EncoderGradient}, Weighted: true, Dense: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-sgd-mf", Help: "plain DP-SGD on all parameters of am-dpsgd at once, users' among them", Paper: "AM-SSP, E.1.5",
 				Features: algorithm.TakesFeatures},
-			stages: onScale, form: settings.Form{Solvers: []kernel.Solver{solver.Joint}, Weighted: true, Dense: true},
+			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Joint}, Weighted: true, Dense: true},
 		},
 		{
 			about:  algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat", LocalNoise: true},

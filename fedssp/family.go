@@ -2,9 +2,7 @@ package fedssp
 
 import (
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
-	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
 )
 
@@ -19,14 +17,3 @@ type family struct {
 func (f *family) About() *algorithm.About { return &f.about }
 
 func (f *family) FormOf() *settings.Form { return &f.form }
-
-// solverNamed returns the algorithm's solver of a name; without embeddings any solver, which is
-// never asked.
-func (f *family) solverNamed(name string) kernel.Solver {
-	for _, x := range f.form.Solvers {
-		if x.String() == name {
-			return x
-		}
-	}
-	return solver.ALS
-}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
 )
@@ -31,7 +30,7 @@ func (f *family) keys() []*config.Key {
 	if f.form.LearnsItems && f.form.Ranks {
 		own = append(own, settings.Keys.Learn.Key, settings.Keys.Unobserved.Key)
 	}
-	if !slices.ContainsFunc(f.form.Solvers, func(x kernel.Solver) bool { return !x.SecondOrder() }) {
+	if !slices.ContainsFunc(f.form.Solvers, func(x settings.Solver) bool { return !x.SecondOrder() }) {
 		own = append(own, settings.Keys.Broadcast.Key)
 	}
 	for _, x := range f.stages {

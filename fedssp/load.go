@@ -43,7 +43,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		return nil, errors.New("summary.json: there is no mean, which predictions of this model are on top of")
 	}
 	m.mean = *files.Mean()
-	if s.Solver() == settings.NamedConvex && settings.LossKey.Is(c, string(kernel.Logistic)) {
+	if x := s.Solver(); x != nil && x.Traits(s).AsLogits {
 		if m.logistic, err = m.logits(set, width); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,10 @@ func paramsOf(setup *algorithm.Setup) kernel.Params {
 		Cache: new(kernel.ChoiceCache), Single: s.Broadcasts() && settings.Keys.Broadcast.Is(c, settings.Single),
 		WeighingParams: s.Weighing(), UserParams: s.User(setup.Features),
 	}
-	p.Solver = algorithm.Of(c).(*family).solverNamed(s.Solver())
+	p.Solver = solver.ALS // never asked without embeddings
+	if x := s.Solver(); x != nil {
+		p.Solver = x
+	}
 	for _, x := range stage.All {
 		x.Read(&p, s)
 	}

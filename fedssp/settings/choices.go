@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"slices"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/kernel"
@@ -14,45 +16,52 @@ func (s Settings) Implicit() bool {
 // Private reports whether the run adds noise.
 func (s Settings) Private() bool { return algorithm.Private(s.Config) }
 
-func (s Settings) featureless() bool { return algorithm.FeatureSpec.Is(s.Config, "none") }
+// Featureless reports whether items have no public features.
+func (s Settings) Featureless() bool { return algorithm.FeatureSpec.Is(s.Config, "none") }
 
-// Solver names the server's solver for the items. An item without features is known by its id
-// alone. Its encoder is a lookup table, whose optimum has a closed form unless the statistics
-// change with every step.
-func (s Settings) Solver() string {
-	switch f := s.form(); {
-	case f.fixed() != nil:
-		return f.fixed().String()
-	case len(f.Solvers) == 0:
-		return NamedALS // without embeddings it is never asked
-	case s.variational():
-		return NamedVariational
-	case s.exact():
-		return NamedPooled
-	case !s.featureless() || Keys.Resample.Or(s.Config, 1) > 1:
-		return NamedEncoded
-	default:
-		return NamedALS
+// Solver returns the server's solver for the items; nil without embeddings.
+func (s Settings) Solver() Solver {
+	f := s.form()
+	if x := f.fixed(); x != nil {
+		return x
 	}
+	for _, x := range slices.Backward(f.Solvers) {
+		if x.Serves(s) {
+			return x
+		}
+	}
+	return nil
 }
 
-// exact reports whether the encoder's best parameters are solved for.
-func (s Settings) exact() bool {
-	if s.variational() {
-		return true
+func (s Settings) traits() Traits {
+	if x := s.Solver(); x != nil {
+		return x.Traits(s)
 	}
+	return Traits{}
+}
+
+// With is the condition that a solver is taken.
+func With(x kernel.Solver) func(Settings) bool {
+	return func(s Settings) bool { return s.Solver() == x }
+}
+
+// PrefersExact reports whether the encoder's best parameters are solved for if an algorithm can.
+func (s Settings) PrefersExact() bool {
 	switch Keys.Optimiser.Of(s.Config) {
 	case exact:
 		return true
 	case "auto":
-		return s.form().has(NamedVariational) && !Keys.Gramian.Is(s.Config, string(kernel.PerItem)) && Keys.Resample.Or(s.Config, 1) == 1
+		return s.form().offers(withPosteriors) && !Keys.Gramian.Is(s.Config, string(kernel.PerItem)) && Keys.Resample.Or(s.Config, 1) == 1
 	default:
 		return false
 	}
 }
 
 // pooled reports whether priors of items are learned.
-func (s Settings) pooled() bool { return s.Solver() == NamedPooled || s.variational() }
+func (s Settings) pooled() bool {
+	x := s.Solver()
+	return x != nil && x.Learns()
+}
 
 // Learns reports whether priors are learned from the statistics: priors of biases and, with the
 // exact encoder, of items.
@@ -61,9 +70,7 @@ func (s Settings) Learns() bool {
 }
 
 // encodes reports whether items are the output of an encoder.
-func (s Settings) encodes() bool {
-	return s.Solver() == NamedEncoded || s.Solver() == NamedConvex && !s.featureless() || s.byUser()
-}
+func (s Settings) encodes() bool { return s.traits().Encodes }
 
 // Descends reports whether the solver takes steps against sums of gradients. byUser reports whether
 // these are gradients of an encoder's parameters. Both hold only for solvers that an algorithm
@@ -101,7 +108,7 @@ func (s Settings) Biases() bool {
 // WeighsFeatures reports whether clients may fit weights of public features for their users. The
 // data set must have features.
 func (s Settings) WeighsFeatures() bool {
-	return s.form().Features && !s.featureless() && !s.Implicit()
+	return s.form().Features && !s.Featureless() && !s.Implicit()
 }
 
 // Drifts reports whether clients fit a drift to their users' ratings.
@@ -159,7 +166,7 @@ func (s Settings) wide(f *config.Facts) bool { return f.Items > wideFrom }
 
 // Broadcasts reports whether models may have single precision. Models that gradients are taken at
 // may not, nor may posteriors.
-func (s Settings) Broadcasts() bool { return !s.Descends() && !s.variational() }
+func (s Settings) Broadcasts() bool { return !s.Descends() && !s.Variational() }
 
 // problemOfWeights says why weights cannot choose the items; "" if they can.
 func (s Settings) problemOfWeights() string {
@@ -182,52 +189,6 @@ func (s Settings) choosesByCounts() bool {
 
 // OfSomeItems reports whether only some items are trained on.
 func (s Settings) OfSomeItems() bool { return s.chooses() || !Keys.ItemsFile.Is(s.Config, "") }
-
-// variational reports whether users contribute moments of posteriors. They do if the noise allows
-// it and no setting needs another solver.
-func (s Settings) variational() bool {
-	switch {
-	case PosteriorsKey.Is(s.Config, yes):
-		return s.problemOfPosteriors() == ""
-	case PosteriorsKey.Is(s.Config, no):
-		return false
-	default: // with noise, facts decide: see posteriors
-		return !s.Private() && s.problemOfPosteriors() == "" && Keys.Gramian.Is(s.Config, "auto")
-	}
-}
-
-// Decided settles the choice of posteriors, for keys that are chosen before it.
-func (s Settings) Decided(f *config.Facts) Settings {
-	return Settings{s.Config.Choose([]*config.Key{PosteriorsKey.Key}, f)}
-}
-
-func (s Settings) noisyPosteriors() bool { return s.Private() && s.variational() }
-
-// problemOfPosteriors says why users cannot send moments of posteriors; "" if they can.
-func (s Settings) problemOfPosteriors() string {
-	switch c := s.Config; {
-	case !s.form().has(NamedVariational):
-		return "they are of ssp-c"
-	case s.Implicit():
-		return "they are of explicit feedback"
-	case Keys.Gramian.Is(c, string(kernel.One)):
-		return "each item has its own; statistics.gramian must be " + string(kernel.PerItem)
-	case !Keys.Optimiser.Is(c, "auto") && !Keys.Optimiser.Is(c, exact):
-		return "they are solved for; encoder.optimiser must be " + exact
-	case Keys.Resample.Or(c, 1) > 1:
-		return "a round's statistics are taken once; statistics.resample must be 1"
-	case !s.Biases():
-		return "biases come first; statistics.bias-first must be yes"
-	case !Keys.Budgeting.Is(c, "auto") && !Keys.Budgeting.Is(c, string(kernel.Weights)):
-		return "all ratings take part; statistics.budgeting must be " + string(kernel.Weights)
-	case Keys.SamplingRate.Or(c, 1) < 1:
-		return "all users take part; statistics.sampling-rate must be 1"
-	case s.OfSomeItems():
-		return "they are of all items; leave out statistics.top-items and statistics.items-file"
-	default:
-		return ""
-	}
-}
 
 // batched reports whether each sum covers a random batch of the users.
 func (s Settings) batched() bool { return s.Items() && Keys.SamplingRate.Value(s.Config) < 1 }

@@ -89,7 +89,7 @@ func (s Settings) choosesByWeights(f *config.Facts) bool {
 // items of a wide catalogue without features, it is as if the catalogue were not wide, with as many
 // users for each item.
 func (s Settings) UsersOfBiases(f *config.Facts) float64 {
-	if !s.choosesByWeights(f) || !s.featureless() {
+	if !s.choosesByWeights(f) || !s.Featureless() {
 		return float64(f.Users)
 	}
 	return float64(f.Users) * min(1, wideFrom/float64(f.Items))
@@ -111,10 +111,10 @@ const rankedItems = 2000
 
 // most is the default number of items that are trained on.
 func (s Settings) most(f *config.Facts) float64 {
-	switch solver := s.Solver(); {
-	case s.wide(f) && s.Private() && s.Implicit() && s.Items() && (solver == NamedALS || solver == NamedCMF) && Keys.ItemsFile.Is(s.Config, "") && !Keys.ChooseBy.Is(s.Config, ByWeights):
+	switch {
+	case s.wide(f) && s.Private() && s.Implicit() && s.Items() && s.traits().ByItem && Keys.ItemsFile.Is(s.Config, "") && !Keys.ChooseBy.Is(s.Config, ByWeights):
 		return rankedItems
-	case !s.wide(f), !s.Private(), !s.pooled(), s.variational(), s.problemOfWeights() != "", Keys.ChooseBy.Is(s.Config, ByCounts), !Keys.ItemsFile.Is(s.Config, ""), Keys.PopularityWeight.Or(s.Config, 0) > 0:
+	case !s.wide(f), !s.Private(), !s.pooled(), s.Variational(), s.problemOfWeights() != "", Keys.ChooseBy.Is(s.Config, ByCounts), !Keys.ItemsFile.Is(s.Config, ""), Keys.PopularityWeight.Or(s.Config, 0) > 0:
 		return 0
 	}
 	return min(max(math.Round(algorithm.Epsilon.Chosen(s.Config)*float64(f.Users)/eachItem), leastItems), mostItems)

@@ -7,7 +7,6 @@ var (
 	implicit condition = func(s Settings) bool { return s.Implicit() && s.Items() }
 	biased   condition = Settings.Biases
 	encoded  condition = Settings.encodes
-	ByCMF    condition = func(s Settings) bool { return s.Solver() == NamedCMF }
 	notPool  condition = func(s Settings) bool { return s.Items() && !s.pooled() && !s.byUser() }
 	BySums   condition = func(s Settings) bool { return s.Items() && !s.Descends() }
 	inPasses condition = func(s Settings) bool { return s.encodes() && !s.Descends() }

@@ -16,9 +16,9 @@ func declareEncoder() {
 	Keys.dim = config.DeclareNumber(config.Key{
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
-	Keys.dense = word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+	Keys.dense = Word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
 		func(s Settings, _ *config.Facts) string { return yesIf(s.form().Dense) })
-	Keys.ids = word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
+	Keys.ids = Word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
 		func(s Settings, f *config.Facts) string {
 			if s.form().Dense {
 				return no
@@ -79,9 +79,9 @@ func checkOptimiser(c config.Config) string {
 		return ""
 	}
 	switch {
-	case !f.has(NamedPooled):
+	case !f.offers(kernel.Solver.Learns):
 		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
-	case Keys.Gramian.Is(c, string(kernel.PerItem)) && !Of(c).variational():
+	case Keys.Gramian.Is(c, string(kernel.PerItem)) && !Of(c).Variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, kernel.One)
 	case Keys.Resample.Or(c, 1) > 1:
 		return fmt.Sprintf("%s solves for a round's statistics once; statistics.resample must be 1", exact)
@@ -102,7 +102,7 @@ func listed(words []string) string {
 func pooledNames() []string {
 	var names []string
 	for _, a := range algorithm.All() {
-		if f, ok := a.(Formed); ok && f.FormOf().has(NamedPooled) {
+		if f, ok := a.(Formed); ok && f.FormOf().offers(kernel.Solver.Learns) {
 			names = append(names, f.FormOf().Name)
 		}
 	}

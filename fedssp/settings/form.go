@@ -21,16 +21,16 @@ type Settings struct{ config.Config }
 
 // Form holds the differences between the algorithms of the family that settings depend on.
 type Form struct {
-	Name               string          // of the algorithm; "": none of the family
-	Solvers            []kernel.Solver // the solvers that the settings may choose
-	Features           bool            // the algorithm takes public features
-	Ranks, LearnsItems bool            // it takes implicit feedback; it learns embeddings of items
-	Ours               bool            // it departs from every paper
-	Sampled            bool            // by default a user sends some of its ratings
-	Weighted           bool            // by default ratings of rare items weigh more
-	Dense              bool            // the encoder is the paper's: a dense layer, and no embedding for an item's id
-	Resampled          bool            // by default every step of the solver uses fresh statistics
-	Starts             bool            // a session can start from the sums of earlier sessions
+	Name               string   // of the algorithm; "": none of the family
+	Solvers            []Solver // the settings choose the last that serves; an only solver always serves
+	Features           bool     // the algorithm takes public features
+	Ranks, LearnsItems bool     // it takes implicit feedback; it learns embeddings of items
+	Ours               bool     // it departs from every paper
+	Sampled            bool     // by default a user sends some of its ratings
+	Weighted           bool     // by default ratings of rare items weigh more
+	Dense              bool     // the encoder is the paper's: a dense layer, and no embedding for an item's id
+	Resampled          bool     // by default every step of the solver uses fresh statistics
+	Starts             bool     // a session can start from the sums of earlier sessions
 }
 
 // Formed is an algorithm of the family.
@@ -45,30 +45,37 @@ func (s Settings) form() *Form {
 	return &Form{Ranks: true, LearnsItems: true}
 }
 
-// has reports whether the settings may choose the solver of a name.
-func (f *Form) has(name string) bool {
-	return slices.ContainsFunc(f.Solvers, func(x kernel.Solver) bool { return x.String() == name })
+// Solver is a solver with its answers to the settings. Each solver gives them in its own file.
+type Solver interface {
+	kernel.Solver
+	// Serves reports whether an algorithm with several solvers takes this one.
+	Serves(Settings) bool
+	// Traits returns the facts on which other parts' keys and defaults depend.
+	Traits(Settings) Traits
+}
+
+// Traits are facts about a solver under some settings.
+type Traits struct {
+	Encodes  bool // items are the output of an encoder
+	ByItem   bool // each item is solved for by itself, also in rankings
+	OneSum   bool // a round has one sum
+	Limited  bool // the loss limits the influence of a rating, so residuals are not clipped
+	Clips    bool // residuals are clipped closely without noise, too
+	AsLogits bool // predictions are logits
+}
+
+// offers reports whether the settings may choose a solver with a property.
+func (f *Form) offers(property func(kernel.Solver) bool) bool {
+	return slices.ContainsFunc(f.Solvers, func(x Solver) bool { return property(x) })
 }
 
 // fixed returns the algorithm's solver; nil if the settings choose it, or there is none.
-func (f *Form) fixed() kernel.Solver {
+func (f *Form) fixed() Solver {
 	if len(f.Solvers) == 1 {
 		return f.Solvers[0]
 	}
 	return nil
 }
-
-// These names of solvers stand in conditions of other settings.
-const (
-	NamedALS         = "als"
-	NamedPooled      = "pooled"
-	NamedVariational = "variational"
-	NamedCMF         = "cmf"
-	NamedEncoded     = "encoder"
-	NamedConvex      = "convex"
-	NamedGradient    = "gradient"
-	NamedJoint       = "joint"
-)
 
 // Of returns the decisions that follow from a configuration.
 func Of(c config.Config) Settings { return Settings{c} }

@@ -12,7 +12,6 @@ func init() {
 	declareBiases()
 	declareUser()
 	declareItems()
-	declareConvex()
 	declareEncoder()
 	declareBatches()
 	declareChoice()

@@ -21,6 +21,9 @@ var Keys struct {
 // condition reports whether a key has an effect with one of these algorithms.
 type condition func(Settings) bool
 
+// When adapts a condition to a key's declaration.
+func When(w func(Settings) bool) func(config.Config) bool { return condition(w).When() }
+
 func (w condition) When() func(config.Config) bool {
 	if w == nil {
 		return nil
@@ -47,9 +50,9 @@ func openNumber(name string, kind config.Kind, r config.Range, when condition, a
 	})
 }
 
-// word declares a key with one of several words. If it is left open, choose sets it from the other
+// Word declares a key with one of several words. If it is left open, choose sets it from the other
 // settings and the facts.
-func word(name string, words []string, when condition, auto, help string, choose func(Settings, *config.Facts) string) config.TextKey {
+func Word(name string, words []string, when condition, auto, help string, choose func(Settings, *config.Facts) string) config.TextKey {
 	return config.DeclareText(config.Key{
 		Name: name, Kind: config.Word, Default: "auto", Auto: auto, Words: words, When: when.When(), Help: help,
 		ChooseWord: func(c config.Config, f *config.Facts) string { return choose(Settings{c}, f) },

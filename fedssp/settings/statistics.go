@@ -28,20 +28,6 @@ func declareBatches() {
 	})
 }
 
-var (
-	LossKey      config.TextKey
-	LossWidthKey config.NumberKey
-)
-
-func declareConvex() {
-	LossKey = word("statistics.loss", []string{string(kernel.Squared), string(kernel.Huber), string(kernel.Logistic)}, func(s Settings) bool { return s.Solver() == NamedConvex },
-		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(Settings, *config.Facts) string { return string(kernel.Huber) })
-	LossWidthKey = Number("statistics.loss-width", config.Positive(), func(s Settings) bool {
-		return s.Solver() == NamedConvex && LossKey.Chosen(s.Config) == string(kernel.Huber)
-	}, "1",
-		"Residual from which the huber loss grows linearly.", Value(1))
-}
-
 // declareItems declares the ridges on items, and the start of items.
 func declareItems() {
 	Keys.ItemRidge = Number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", Value(0.01))
@@ -68,10 +54,10 @@ func declareItems() {
 // declareStatistics declares the form of the solver's sums, and the bounds of a user's
 // contribution.
 func declareStatistics() {
-	Keys.Gramian = word("statistics.gramian", []string{string(kernel.PerItem), string(kernel.One)}, BySums,
+	Keys.Gramian = Word("statistics.gramian", []string{string(kernel.PerItem), string(kernel.One)}, BySums,
 		"one, so that far less is sent and noised; per-item in the papers' algorithms, and with posteriors", "Form of the second-order statistics: one for each item, or a single one for all.",
 		func(s Settings, _ *config.Facts) string {
-			if !s.variational() && (s.form().Ours || s.pooled()) {
+			if !s.Variational() && (s.form().Ours || s.pooled()) {
 				return string(kernel.One)
 			}
 			return string(kernel.PerItem)
@@ -82,13 +68,13 @@ func declareStatistics() {
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).growth()) },
 	})
 	Keys.Resample = config.DeclareNumber(config.Key{
-		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s Settings) bool { return s.Items() && s.Solver() != NamedJoint }).When(),
+		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s Settings) bool { return s.Items() && !s.traits().OneSum }).When(),
 		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
 			switch s := Of(c); {
 			case s.form().Resampled:
 				return config.Fixed(s.encoderSteps())
-			case s.Descends() && s.Solver() != NamedJoint:
+			case s.Descends() && !s.traits().OneSum:
 				return config.Fixed(5)
 			default:
 				return config.Fixed(1)
@@ -101,12 +87,12 @@ func declareStatistics() {
 	// grows with the bound. Without noise the bound matters only if priors are learned: it limits
 	// the influence of one rating.
 	Keys.ClipRating = Number("statistics.clip-rating", Clips(), func(s Settings) bool {
-		return BySums(s) && !s.Implicit() && (s.Solver() != NamedConvex || LossKey.Chosen(s.Config) == string(kernel.Squared))
+		return BySums(s) && !s.Implicit() && !s.traits().Limited
 	}, "a quarter of the scale; all of it without noise and with posteriors", "Largest residual of a rating in what a user sends, in stars.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
-			return Either(s.Private() && !s.variational() || s.Solver() == NamedPooled, 0.5, 2) * halfScale(f)
+			return Either(s.Private() && !s.Variational() || s.traits().Clips, 0.5, 2) * halfScale(f)
 		}))
-	Keys.NormItems = longest("norm-items", func(s Settings) bool { return s.Items() && !s.byUser() && (!s.variational() || s.Private()) }, "an eighth of the scale of our forms, a quarter times clip-user with posteriors; 0 of the papers', without noise, and where no biases come first",
+	Keys.NormItems = longest("norm-items", func(s Settings) bool { return s.Items() && !s.byUser() && (!s.Variational() || s.Private()) }, "an eighth of the scale of our forms, a quarter times clip-user with posteriors; 0 of the papers', without noise, and where no biases come first",
 		"Largest norm of everything a user adds to the sums for embeddings of items: a longer vector is scaled down. 0: no bound on the whole.", Settings.normItems)
 	Keys.Unobserved = Number("statistics.unobserved", config.Positive(), implicit, "0.1 or 0.2", "Weight of what a user did not rate, with implicit feedback.",
 		Always(func(s Settings) float64 { return Either(s.poolsRanks(), 0.2, 0.1) }))

@@ -18,7 +18,7 @@ func (s Settings) UserFeatures(f *dataset.ItemFeatures) *kernel.UserFeatures {
 
 // declareUser declares the keys of each client's own fit.
 func declareUser() {
-	Keys.UserRidge = Number("statistics.user-ridge", config.Positive(), func(s Settings) bool { return s.Items() && !s.variational() }, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
+	Keys.UserRidge = Number("statistics.user-ridge", config.Positive(), func(s Settings) bool { return s.Items() && !s.Variational() }, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		Always(func(s Settings) float64 { return s.userRidge() * s.rankPenalty() }))
 	Keys.UserFeatureWeight = Number("statistics.user-feature-weight", config.Between(0, 10), Settings.WeighsFeatures, "0.35 of our forms, 0 of the papers'",
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
@@ -32,7 +32,7 @@ func declareUser() {
 		// With noise 0.15 gains 0.001 to 0.002 RMSE on MovieLens latest-small, and loses 0.0007 on
 		// synthetic:ml-1m.
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			return config.Fixed(Either(Of(c).variational(), 0.15, 0))
+			return config.Fixed(Either(Of(c).Variational(), 0.15, 0))
 		},
 	})
 }

@@ -55,11 +55,8 @@ func (s Settings) Sums() int {
 
 // usual returns the values that the solver chooses itself.
 func (s Settings) usual() kernel.Usual {
-	named := s.Solver()
-	for _, x := range s.form().Solvers {
-		if x.String() == named {
-			return x.Usual(s.Private(), s.Biases())
-		}
+	if x := s.Solver(); x != nil {
+		return x.Usual(s.Private(), s.Biases())
 	}
 	return kernel.Usual{}
 }
@@ -72,7 +69,7 @@ func (s Settings) OuterSteps() float64 {
 		return own.Rounds
 	case s.Descends():
 		return 10 // of several steps each
-	case s.variational():
+	case s.Variational():
 		return 16
 	case !s.Private():
 		return 12
@@ -132,7 +129,7 @@ func (s Settings) Rank() float64 {
 // RankOf is d for the given facts. If ε·users is small, all but one or two directions are noise,
 // and the Gramian cannot tell which.
 func (s Settings) RankOf(f *config.Facts) config.Number {
-	if !s.Items() || !s.Private() || !s.pooled() || s.Implicit() || s.variational() {
+	if !s.Items() || !s.Private() || !s.pooled() || s.Implicit() || s.Variational() {
 		return config.Fixed(s.Rank())
 	}
 	if f == nil {
@@ -158,7 +155,7 @@ func (s Settings) fewestRank() float64 {
 	switch {
 	case s.poolsRanks():
 		return 16 // no biases come first
-	case s.variational():
+	case s.Variational():
 		return 12 // uncertain ranks do no harm
 	case s.Private() || s.pooled():
 		return 4
@@ -172,7 +169,7 @@ func (s Settings) clipUser() float64 {
 	switch {
 	case s.noisyPosteriors(): // E[ggᵀ] has this norm for a user with few ratings, and seldom more than its square
 		return math.Sqrt(algorithm.Rank.Or(s.Config, s.Rank()) + 1)
-	case s.variational(): // beyond the embeddings of users of unit deviations
+	case s.Variational(): // beyond the embeddings of users of unit deviations
 		return 3 * math.Sqrt(algorithm.Rank.Or(s.Config, s.Rank()))
 	case s.Private() && s.poolsRanks():
 		return 0.3
@@ -238,34 +235,5 @@ func (s Settings) encoderSteps() float64 {
 // users find weights of features at no cost. It needs a run without biases; in rankings a user's
 // few ratings say too little.
 func (s Settings) nearStart(f *config.Facts) bool {
-	return s.encodes() && !s.Descends() && s.Scarce(f) && !s.Biases() && !s.featureless() && !s.Implicit()
-}
-
-// Posteriors are worth their noise from leastSignal on, and their bytes from leastEpsilon on.
-//
-// The variance of the noise in an item's sums is inversely proportional to μ², about 2ε, and
-// proportional to the number of a user's ratings that count in full. An average item has
-// users/items times as many ratings. So ε·users/items is, up to a constant, the ratio of an average
-// item's sum to the variance of its noise, and it is public.
-//
-// On validation data of MovieLens latest-small posteriors gain 0.011 RMSE at 630 and lose 0.003 at
-// 190. On synthetic:ml-1m they gain 0.003 at 1630 and lose 0.010 at 490. On the 600 users of
-// synthetic:small they lose 0.005 at 1950 and gain 0.002 at 3000.
-const (
-	leastSignal  = 3000
-	leastEpsilon = 100
-)
-
-// posteriors chooses whether users send moments of posteriors, if the settings leave it open.
-func (s Settings) posteriors(f *config.Facts) string {
-	switch {
-	case !s.Private():
-		return yesIf(s.variational())
-	case s.problemOfPosteriors() != "" || !Keys.Gramian.Is(s.Config, "auto"):
-		return no
-	case f == nil:
-		return "auto"
-	}
-	epsilon := algorithm.Epsilon.Chosen(s.Config)
-	return yesIf(epsilon >= leastEpsilon && epsilon*float64(f.Users) >= leastSignal*float64(f.Items) && !s.wide(f))
+	return s.encodes() && !s.Descends() && s.Scarce(f) && !s.Biases() && !s.Featureless() && !s.Implicit()
 }

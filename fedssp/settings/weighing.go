@@ -12,7 +12,7 @@ func WeighingKeys() []*config.Key {
 
 // declareWeighing declares how sensitivity is divided among ratings.
 func declareWeighing() {
-	Keys.Budgeting = word("statistics.budgeting", []string{string(kernel.Weights), string(kernel.UniformSample), string(kernel.TailSample)}, nil,
+	Keys.Budgeting = Word("statistics.budgeting", []string{string(kernel.Weights), string(kernel.UniformSample), string(kernel.TailSample)}, nil,
 		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",
 		func(s Settings, _ *config.Facts) string {
 			if s.form().Sampled {

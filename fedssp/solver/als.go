@@ -10,15 +10,17 @@ import (
 )
 
 // ALS is the solver that sets v_j to the solution of A_j v = b_j (DPALS and AdaDPALS).
-var ALS kernel.Solver = als{}
+var ALS settings.Solver = als{}
 
 type als struct{ closed }
 
-func (als) String() string { return settings.NamedALS }
+func (als) String() string { return "als" }
 
 func (x als) Keys() []*config.Key {
 	return append(x.closed.keys(), settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key)
 }
+
+func (als) Traits(settings.Settings) settings.Traits { return settings.Traits{ByItem: true} }
 
 func (als) Begin(*kernel.Params) serving.Solving {
 	return resuming{stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {

@@ -17,11 +17,13 @@ import (
 )
 
 // CMF is ALS with exact statistics of public features added (DP-CMF).
-var CMF kernel.Solver = cmf{}
+var CMF settings.Solver = cmf{}
 
 type cmf struct{ closed }
 
-func (cmf) String() string { return settings.NamedCMF }
+func (cmf) String() string { return "cmf" }
+
+func (cmf) Traits(settings.Settings) settings.Traits { return settings.Traits{ByItem: true} }
 
 func (x cmf) Keys() []*config.Key {
 	return append(x.closed.keys(), settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key,
@@ -35,14 +37,14 @@ var featureWeightKey, unobservedFeatureKey, sweepsKey config.NumberKey
 
 // init declares the keys of the factorization of features: see [kernel.CMFParams].
 func init() {
-	featureWeightKey = settings.Number("cmf.feature-weight", config.Positive(), settings.ByCMF, "0.2; 1 where little can be learned", "Weight of a feature beside a rating.",
+	featureWeightKey = settings.Number("cmf.feature-weight", config.Positive(), settings.With(CMF), "0.2; 1 where little can be learned", "Weight of a feature beside a rating.",
 		settings.ByFacts(func(s settings.Settings, f *config.Facts) float64 { return settings.Either(s.Scarce(f), 1, 0.2) }))
 	plain := func(name, standard string, r config.Range, help string) config.NumberKey {
-		return config.DeclareNumber(config.Key{Name: "cmf." + name, Kind: config.Real, Default: standard, Range: r, When: settings.ByCMF.When(), Help: help})
+		return config.DeclareNumber(config.Key{Name: "cmf." + name, Kind: config.Real, Default: standard, Range: r, When: settings.When(settings.With(CMF)), Help: help})
 	}
 	unobservedFeatureKey = plain("unobserved", "0.1", config.Below(0, 1), "Weight of features that an item does not have.")
 	sweepsKey = config.DeclareNumber(config.Key{
-		Name: "cmf.sweeps", Kind: config.Whole, Default: "5", Range: config.AtLeast(1), When: settings.ByCMF.When(), Help: "How often features and items take turns in a round.",
+		Name: "cmf.sweeps", Kind: config.Whole, Default: "5", Range: config.AtLeast(1), When: settings.When(settings.With(CMF)), Help: "How often features and items take turns in a round.",
 	})
 }
 

@@ -19,18 +19,37 @@ import (
 // Convex is the solver in which users send the second-order expansion of a convex loss around V
 // (SSP-convex, am-ssp paper, Algorithm 7). The server takes a Newton step or, with features, fits
 // an encoder to the expansion.
-var Convex kernel.Solver = convex{}
+var Convex settings.Solver = convex{}
 
 type convex struct{ closed }
 
-func (convex) String() string { return settings.NamedConvex }
+func (convex) String() string { return "convex" }
+
+var (
+	lossKey      config.TextKey
+	lossWidthKey config.NumberKey
+)
+
+func init() {
+	lossKey = settings.Word("statistics.loss", []string{string(kernel.Squared), string(kernel.Huber), string(kernel.Logistic)}, settings.With(Convex),
+		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings.Settings, *config.Facts) string { return string(kernel.Huber) })
+	lossWidthKey = settings.Number("statistics.loss-width", config.Positive(), func(s settings.Settings) bool {
+		return settings.With(Convex)(s) && lossKey.Chosen(s.Config) == string(kernel.Huber)
+	}, "1",
+		"Residual from which the huber loss grows linearly.", settings.Value(1))
+}
+
+func (convex) Traits(s settings.Settings) settings.Traits {
+	loss := kernel.Loss(lossKey.Chosen(s.Config))
+	return settings.Traits{Encodes: !s.Featureless(), Limited: loss != kernel.Squared, AsLogits: loss == kernel.Logistic}
+}
 
 func (x convex) Keys() []*config.Key {
-	return slices.Concat(x.closed.keys(), settings.EncoderKeys(), settings.PassKeys(), []*config.Key{settings.LossKey.Key, settings.LossWidthKey.Key, settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key})
+	return slices.Concat(x.closed.keys(), settings.EncoderKeys(), settings.PassKeys(), []*config.Key{lossKey.Key, lossWidthKey.Key, settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key})
 }
 
 func (convex) Read(p *kernel.Params, s settings.Settings) {
-	p.Loss, p.LossWidth, p.Encoder = kernel.Loss(settings.LossKey.Of(s.Config)), settings.LossWidthKey.Value(s.Config), settings.EncoderOf(s.Config)
+	p.Loss, p.LossWidth, p.Encoder = kernel.Loss(lossKey.Of(s.Config)), lossWidthKey.Value(s.Config), settings.EncoderOf(s.Config)
 }
 
 func (convex) Encodes(p *kernel.Params) bool  { return p.Features != nil }
@@ -43,9 +62,9 @@ func (convex) Check(p *kernel.Params, e *settings.Problems) {
 	checkClips(p, e, p.Loss == kernel.Squared)
 	checkItems(p, e)
 	checkStart(p, e)
-	e.OneOf(settings.LossKey, string(p.Loss))
+	e.OneOf(lossKey, string(p.Loss))
 	if p.Loss == kernel.Huber {
-		e.Within(settings.LossWidthKey, p.LossWidth)
+		e.Within(lossWidthKey, p.LossWidth)
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 
 // Encoded is the solver in which a public encoder computes v_j from the item's features or its id.
 // The encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
-var Encoded kernel.Solver = encoderSolver{}
+var Encoded settings.Solver = encoderSolver{}
 
 type encoderSolver struct{ closed }
 
-func (encoderSolver) String() string { return settings.NamedEncoded }
+func (encoderSolver) String() string { return "encoder" }
 
 func (x encoderSolver) Keys() []*config.Key {
 	return slices.Concat(x.closed.keys(), settings.EncoderKeys(), settings.PassKeys(), []*config.Key{settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key})
@@ -24,6 +24,16 @@ func (x encoderSolver) Keys() []*config.Key {
 
 func (encoderSolver) Read(p *kernel.Params, s settings.Settings) {
 	p.Encoder = settings.EncoderOf(s.Config)
+}
+
+// Serves takes features, or an embedding of each item's id. The latter is a lookup table, whose optimum
+// has a closed form unless the statistics change with every step.
+func (encoderSolver) Serves(s settings.Settings) bool {
+	return !s.Featureless() || settings.Keys.Resample.Or(s.Config, 1) > 1
+}
+
+func (encoderSolver) Traits(settings.Settings) settings.Traits {
+	return settings.Traits{Encodes: true}
 }
 
 func (encoderSolver) Encodes(*kernel.Params) bool { return true }

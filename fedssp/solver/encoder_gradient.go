@@ -15,11 +15,15 @@ import (
 
 // EncoderGradient is the solver that moves the parameters of the encoder against noisy sums of
 // users' clipped gradients (am-ssp paper, Algorithm 6): AM-DPSGD.
-var EncoderGradient kernel.Solver = encoderGradient{}
+var EncoderGradient settings.Solver = encoderGradient{}
 
 type encoderGradient struct{ descending }
 
 func (encoderGradient) String() string { return "encoder-gradient" }
+
+func (encoderGradient) Traits(settings.Settings) settings.Traits {
+	return settings.Traits{Encodes: true}
+}
 
 func (encoderGradient) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key, settings.Keys.Resample.Key)

@@ -17,11 +17,11 @@ import (
 
 // Gradient is the solver in which v_j takes projected steps against noisy sums of clipped gradients
 // of single ratings (multi-task paper, Algorithm 2): DPSGD and AdaDPSGD.
-var Gradient kernel.Solver = gradient{}
+var Gradient settings.Solver = gradient{}
 
 type gradient struct{ descending }
 
-func (gradient) String() string { return settings.NamedGradient }
+func (gradient) String() string { return "gradient" }
 
 func (gradient) Keys() []*config.Key {
 	return []*config.Key{clipGradientKey.Key, radiusKey.Key, itemRateKey.Key, settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key, settings.Keys.NormItems.Key, settings.Keys.Resample.Key}
@@ -30,7 +30,7 @@ func (gradient) Keys() []*config.Key {
 var radiusKey, itemRateKey config.NumberKey
 
 func init() {
-	radiusKey = settings.Number("gradient.radius", settings.Clips(), func(s settings.Settings) bool { return s.Solver() == settings.NamedGradient }, "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
+	radiusKey = settings.Number("gradient.radius", settings.Clips(), settings.With(Gradient), "1; 0.3 where biases come first, 4 without noise", "Largest norm of an item.",
 		settings.Always(func(s settings.Settings) float64 {
 			switch {
 			case !s.Private():
@@ -41,7 +41,7 @@ func init() {
 				return 1
 			}
 		}))
-	itemRateKey = settings.Number("gradient.rate", config.Positive(), func(s settings.Settings) bool { return s.Solver() == settings.NamedGradient }, "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", settings.Value(2))
+	itemRateKey = settings.Number("gradient.rate", config.Positive(), settings.With(Gradient), "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", settings.Value(2))
 }
 
 func (gradient) Usual(_, _ bool) kernel.Usual { return kernel.Usual{ItemPrior: 10} }

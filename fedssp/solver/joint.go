@@ -14,11 +14,15 @@ import (
 
 // Joint is [EncoderGradient] except that users' embeddings are not solved for: they take a step of
 // their own in every round. This is plain DP-SGD on all parameters (am-ssp paper, E.1.5).
-var Joint kernel.Solver = joint{}
+var Joint settings.Solver = joint{}
 
 type joint struct{ encoderGradient }
 
-func (joint) String() string { return settings.NamedJoint }
+func (joint) String() string { return "joint" }
+
+func (joint) Traits(settings.Settings) settings.Traits {
+	return settings.Traits{Encodes: true, OneSum: true}
+}
 
 func (joint) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key)

@@ -19,11 +19,11 @@ import (
 // Pooled is the solver that predicts v_j from features and weight of the item and adds an offset of
 // the item's own. Each part is trusted as far as the statistics support it (package posterior).
 // Ours; with one Gramian only.
-var Pooled kernel.Solver = pooled{}
+var Pooled settings.Solver = pooled{}
 
 type pooled struct{ closed }
 
-func (pooled) String() string { return settings.NamedPooled }
+func (pooled) String() string { return "pooled" }
 
 func (x pooled) Keys() []*config.Key {
 	return append(x.closed.keys(), decayKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
@@ -32,11 +32,18 @@ func (x pooled) Keys() []*config.Key {
 var decayKey config.NumberKey
 
 func init() {
-	decayKey = settings.Number("statistics.decay", config.Below(0, 1), func(s settings.Settings) bool { return s.Solver() == settings.NamedPooled }, "0.5; 0.8 of many rounds",
+	decayKey = settings.Number("statistics.decay", config.Below(0, 1), settings.With(Pooled), "0.5; 0.8 of many rounds",
 		"Weight of an earlier round's statistics, relative to the round after it.", settings.Always(func(s settings.Settings) float64 { return settings.Either(s.ManySteps(), 0.8, 0.5) }))
 }
 
 func (pooled) Read(p *kernel.Params, s settings.Settings) { p.Pool.Decay = decayKey.Value(s.Config) }
+
+// Serves takes one Gramian, and one sum of a round.
+func (pooled) Serves(s settings.Settings) bool { return s.PrefersExact() }
+
+// Traits clips residuals without noise, too: the bound limits the influence of one rating on the
+// priors.
+func (pooled) Traits(settings.Settings) settings.Traits { return settings.Traits{Clips: true} }
 
 func (pooled) Learns() bool               { return true }
 func (pooled) Speaks(*kernel.Params) bool { return true }

@@ -23,7 +23,7 @@ import (
 // users and the bound, the client's computation, the server's use of the sum, and its bytes in
 // broadcasts and checkpoints. Most solvers embed [closed] or [descending].
 type Whole interface {
-	kernel.Solver
+	settings.Solver
 	user.Solver
 	serving.Solver
 	// Keys returns the keys that have an effect with this solver alone.
@@ -53,6 +53,8 @@ func (plainSolver) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Set
 	return p.Features, p.Encoder
 }
 func (plainSolver) Read(*kernel.Params, settings.Settings)                   {}
+func (plainSolver) Serves(settings.Settings) bool                            { return true }
+func (plainSolver) Traits(settings.Settings) settings.Traits                 { return settings.Traits{} }
 func (plainSolver) Usual(_, _ bool) kernel.Usual                             { return kernel.Usual{} }
 func (plainSolver) Learns() bool                                             { return false }
 func (plainSolver) Logistic(*kernel.Params) bool                             { return false }

@@ -38,15 +38,17 @@ import (
 
 // Variational is the solver in which v_j and b_j have posteriors, and users contribute moments of
 // their own posteriors (variational Bayes). Ours; with little noise or none.
-var Variational kernel.Solver = variational{}
+var Variational settings.Solver = variational{}
 
 type variational struct{ closed }
 
-func (variational) String() string { return settings.NamedVariational }
+func (variational) String() string { return "variational" }
 
 func (x variational) Keys() []*config.Key {
 	return append(x.closed.keys(), settings.PosteriorsKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
 }
+
+func (variational) Serves(s settings.Settings) bool { return s.Variational() }
 
 func (variational) Learns() bool { return true }
 func (variational) Exact() bool  { return true }
