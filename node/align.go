@@ -139,7 +139,7 @@ func (m *alignMember) serve(s network.Stream) error {
 			return err
 		}
 	}
-	most := max(session.AlignSize, 2*m.cfg.Membership.Federation.MaxListSize()+(m.cfg.Membership.Federation.Clients+1)*session.NoticeSize)
+	most := max(session.AlignSize, 2*m.cfg.Registry.Federation().MaxListSize()+(m.cfg.Registry.Federation().Places()+1)*session.NoticeSize)
 	for {
 		_ = s.SetDeadline(time.Time{}) // parties are awaited for as long as it takes
 		c, err := session.Hear(s, most)
@@ -216,7 +216,7 @@ var errUntrusted = errors.New("node: the aggregator's list is not trusted")
 // roster takes who is there. An alignment begins when all are.
 func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	if r.List == nil {
-		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Membership.Federation.Clients+1).Msg("waiting for the server and all parties")
+		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Registry.Federation().Places()+1).Msg("waiting for the server and all parties")
 		return nil, nil
 	}
 	list, err := session.Trust(m.cfg.Membership, m.cfg.Registry, r.List)
@@ -244,7 +244,7 @@ func identitiesOf(l *admission.List) (list []ed25519.PublicKey, err error) {
 		return nil, errVacant
 	}
 	list = append(list, server.Ed25519())
-	for id := range protocol.ClientID(l.Federation.Clients) {
+	for id := range protocol.ClientID(l.Federation.Places()) {
 		k, ok := l.Holder(admission.ClientPlace(id))
 		if !ok {
 			return nil, errVacant

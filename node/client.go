@@ -209,7 +209,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err := c.cfg.Ledger.Overtaken(); err != nil {
 		return peer.Fatal(err)
 	}
-	w, err := session.Greet(s, peer.ProtocolID, c.life, &m.Federation, c.cfg.Registry, c.head())
+	w, err := session.Greet(s, peer.ProtocolID, c.life, c.cfg.Registry, c.head())
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, e
 	if !ok {
 		return nil, fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
-	d, err := s.Verify(&m.Federation, server)
+	d, err := s.Verify(c.cfg.Registry.Federation(), server)
 	if err != nil {
 		return nil, err
 	}

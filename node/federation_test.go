@@ -522,7 +522,7 @@ func (f *federation) run() *node.Outcome {
 func (f *federation) joinAll() []*node.Client {
 	f.t.Helper()
 	var clients []*node.Client
-	for id := range protocol.ClientID(f.federation.Clients) {
+	for id := range protocol.ClientID(f.federation.Places()) {
 		m := f.memberships[admission.ClientPlace(id)]
 		if m == nil {
 			m = f.join(admission.ClientPlace(id))

@@ -192,7 +192,7 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.ProtocolID, s.life, &s.cfg.Membership.Federation, s.cfg.Registry, nil)
+	w, err := session.Greet(st, peer.ProtocolID, s.life, s.cfg.Registry, nil)
 	if err != nil {
 		return err
 	}
@@ -251,8 +251,11 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *session.Welc
 	if err != nil {
 		return false, err
 	}
+	if err = s.sized(list); err != nil {
+		return false, err
+	}
 	_ = st.SetDeadline(time.Time{}) // clients may take their time
-	notices := session.Notices(ctx, st, 2*s.cfg.Membership.Federation.MaxListSize())
+	notices := session.Notices(ctx, st, max(2*s.cfg.Registry.Federation().MaxListSize(), session.DescriptorSize))
 	if anew = s.hub != w.Life || s.list != list.Hash(); anew {
 		if list, err = s.gather(ctx, notices, w, list); err != nil {
 			return false, err
@@ -314,7 +317,7 @@ const leastGathering = 24 * time.Hour
 // within a day, or within the time that all rounds may wait if that is longer.
 func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *session.Welcome, list *admission.List) (*admission.List, error) {
 	cohort := s.cfg.Terms.Cohort
-	enough, wait := cohort.All(), s.cfg.Gather
+	enough, wait := cohort.All()-len(list.Federation.Retired()), s.cfg.Gather
 	if s.over() || s.finished {
 		return list, nil // no client is needed
 	}
@@ -347,7 +350,24 @@ func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *s
 			return nil, err
 		}
 	}
-	return session.Trust(s.cfg.Membership, s.cfg.Registry, text)
+	now, err := session.Trust(s.cfg.Membership, s.cfg.Registry, text)
+	if err == nil {
+		err = s.sized(now)
+	}
+	return now, err
+}
+
+// ErrGrown is wrapped by the error of a server whose federation has other places than its session.
+// Started again, the server knows of them.
+var ErrGrown = errors.New("the federation has grown")
+
+// sized refuses a session of another epoch than the list. A session that has ended may be.
+func (s *Server) sized(list *admission.List) error {
+	n, places := s.cfg.Terms.Cohort.All(), list.Federation.Places()
+	if n == places || s.over() || s.finished {
+		return nil
+	}
+	return peer.Fatal(fmt.Errorf("node: %w: it has %d places of clients, and the session is for %d. Start this server again", ErrGrown, places, n))
 }
 
 // send signs what clients must know to be the server's, and queues it.

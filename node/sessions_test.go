@@ -97,7 +97,7 @@ func loses(t *testing.T) (one protocol.ClientID, f sim.Faults) {
 func (f *federation) session(server *admission.Membership, faults sim.Faults, away ...protocol.ClientID) {
 	f.t.Helper()
 	var there []*node.Client
-	for id := range protocol.ClientID(f.federation.Clients) {
+	for id := range protocol.ClientID(f.federation.Places()) {
 		if !slices.Contains(away, id) {
 			there = append(there, f.client(id, f.memberships[admission.ClientPlace(id)]))
 		}

@@ -55,10 +55,12 @@ const (
 type Federation struct {
 	Name      string       `json:"name"` // 1 to 64 bytes that can be printed
 	ID        FederationID `json:"id"`
-	Clients   int          `json:"clients"` // N, 1 to MaxClients
+	Clients   int          `json:"clients"` // when it was founded, 1 to MaxClients; see Places
 	Created   time.Time    `json:"created"` // UTC, whole seconds
 	Operator  PublicKey    `json:"operator"`
 	Signature Signature    `json:"signature"`
+	// Epochs change the places since then, in order. The hash of the federation is without them.
+	Epochs []Epoch `json:"epochs,omitempty"`
 }
 
 // NewFederation makes a federation of n clients. Its ID is drawn from src.
@@ -95,7 +97,7 @@ func (f *Federation) Verify(operator PublicKey) error {
 	if !operator.Verify(f.Hash(), f.Signature) {
 		return fmt.Errorf("%w: the federation %q is not signed by its operator %s", ErrSignature, f.Name, operator)
 	}
-	return nil
+	return f.verifyEpochs()
 }
 
 func (f *Federation) check() error {

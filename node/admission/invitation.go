@@ -141,6 +141,9 @@ func (m *Membership) Check(l *List) error {
 	if err := l.Revocations.Check(own); err != nil {
 		return fmt.Errorf("this party itself: %w", err)
 	}
+	if l.Federation.Gone(own.Ticket.Place) {
+		return fmt.Errorf("this party itself: %w: the place of the %s was given up", ErrRevoked, own.Ticket.Place)
+	}
 	if k, ok := l.Holder(own.Ticket.Place); !ok || k != own.Identity {
 		return fmt.Errorf("%w: %s, as the %s", ErrNotEnrolled, own.Identity, own.Ticket.Place)
 	}

@@ -57,10 +57,10 @@ func (r *Registry) replayKnown(entry []byte) error {
 		t.Serial, t.NotAfter = binary.BigEndian.Uint32(b[5:]), time.Unix(int64(binary.BigEndian.Uint64(b[9:])), 0).UTC()
 		copy(t.Key[:], b[17:])
 		copy(e.Identity[:], b[17+len(t.Key):])
-		if err := t.check(&r.federation); err != nil {
+		if err := t.check(r.Federation()); err != nil {
 			return err
 		}
-		if err := e.check(&r.federation); err != nil {
+		if err := e.check(r.Federation()); err != nil {
 			return err
 		}
 		if err := r.admit(e); err != nil {

@@ -33,6 +33,7 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 		return err
 	}
 	barred := newBarred(l.Revocations)
+	barred.retired = l.Federation.Retired()
 	identities := make(map[PublicKey]bool, len(l.Enrolments))
 	for i := range l.Enrolments {
 		e := &l.Enrolments[i]
@@ -57,11 +58,11 @@ func (l *List) verify(operator PublicKey, known func(*Enrolment) bool) error {
 }
 
 // Hash is equal for equal lists only. It is the SHA-256 of the transcript of the domain
-// "fedsim/admission/list/v1" with the federation's hash, the revocations' hash (empty: none) and
+// "fedsim/admission/list/v1" with the hash of the federation in its latest epoch, the revocations' hash (empty: none) and
 // the number of enrolments. The role, client, ticket's serial and identity of each enrolment
 // follow.
 func (l *List) Hash() Hash {
-	federation := l.Federation.Hash()
+	federation := l.Federation.Latest()
 	t := protocol.NewTranscript("fedsim/admission/list/v1").Bytes(federation[:])
 	if l.Revocations == nil {
 		t.Bytes(nil)
@@ -95,7 +96,7 @@ var vacant = [ed25519.PublicKeySize]byte{0: 2}
 // secagg.Params takes them. A vacant place has a key with which no signature verifies: to
 // the secure sum it is a client that never shows up.
 func (l *List) Identities() []ed25519.PublicKey {
-	keys := make([]ed25519.PublicKey, l.Federation.Clients)
+	keys := make([]ed25519.PublicKey, l.Federation.Places())
 	for i := range keys {
 		k := vacant
 		keys[i] = k[:]
@@ -109,15 +110,15 @@ func (l *List) Identities() []ed25519.PublicKey {
 	return keys
 }
 
-// Vacant are the clients' places that no party has, ascending.
+// Vacant are the clients' places that no party has, ascending, except places that were given up.
 func (l *List) Vacant() []protocol.ClientID {
 	var ids []protocol.ClientID
 	held := make(map[Place]bool, len(l.Enrolments))
 	for i := range l.Enrolments {
 		held[l.Enrolments[i].Ticket.Place] = true
 	}
-	for i := range l.Federation.Clients {
-		if id := protocol.ClientID(i); !held[ClientPlace(id)] {
+	for i := range l.Federation.Places() {
+		if id := protocol.ClientID(i); !held[ClientPlace(id)] && !l.Federation.Gone(ClientPlace(id)) {
 			ids = append(ids, id)
 		}
 	}
@@ -130,6 +131,7 @@ const MaxEnrolmentSize = 1024
 // MaxListSize is the largest size in bytes of the text of a list of the federation, and
 // so the most that a party accepts.
 func (f *Federation) MaxListSize() int {
-	const federation, revocation = 1024, 256
-	return federation + f.maxRevocations()*revocation + (f.Clients+2)*MaxEnrolmentSize
+	const federation, revocation, epoch = 1024, 256, 512
+	retired := 7 * len(f.Retired()) * len(f.Epochs) // in each epoch again
+	return federation + len(f.Epochs)*epoch + retired + f.maxRevocations()*revocation + (f.Places()+2)*MaxEnrolmentSize
 }

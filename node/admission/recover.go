@@ -68,7 +68,7 @@ func (r *Registry) recover() error {
 // reread is the state by a log that was opened again, which has all that this registry has
 // acknowledged, and by revocations that hold although they could not be written.
 func (r *Registry) reread(log Log) (*state, error) {
-	again, err := OpenRegistry(&r.federation, log)
+	again, err := OpenRegistry(r.Federation(), log)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,7 @@ func (r *Registry) reread(log Log) (*state, error) {
 			return nil, fmt.Errorf("%w: the registry on disk lacks the %s; was it replaced?", ErrForgotten, place)
 		}
 	}
+	r.logged = again.logged
 	next.version += r.version + 1 // what was encoded before is out of date
 	return &next, nil
 }

@@ -45,7 +45,7 @@ func (l *line) all() []*redemption {
 // Enrolments that come while others are written are written together, in one entry of
 // a disk's time for all of them.
 func (r *Registry) Redeem(now time.Time, e *Enrolment) error {
-	if err := e.Verify(&r.federation); err != nil {
+	if err := e.Verify(r.Federation()); err != nil {
 		return err
 	}
 	own := *e

@@ -1,10 +1,12 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Log keeps what a registry must still know after a crash (package store).
@@ -22,7 +24,7 @@ type Log interface {
 // lists that the aggregator shows it, so that it cannot be shown another federation
 // later. Its methods may be called from several goroutines.
 type Registry struct {
-	federation Federation
+	federation atomic.Pointer[Federation] // in the latest epoch that is known
 	hash       Hash
 	verified   *Verified  // nil: it verifies everything itself
 	brief      bool       // see KeepKnown
@@ -36,6 +38,7 @@ type Registry struct {
 	log       Log
 	reopen    func() (Log, error) // nil: a log that failed stays so
 	failed    error               // of the log; nil while it takes entries
+	logged    int                 // epochs of the federation that are in the log
 	unwritten []byte              // revocations that hold although the log failed; nil: none
 
 	mu sync.RWMutex // of what follows; who changes it holds writing, too
@@ -62,8 +65,10 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 	if err := f.Verify(f.Operator); err != nil {
 		return nil, err
 	}
-	r := &Registry{federation: *f, hash: f.Hash(), log: log,
-		state: newState()}
+	r := &Registry{hash: f.Hash(), log: log, state: newState()}
+	founded := *f
+	founded.Epochs = nil // the log has what is known, in order
+	r.federation.Store(&founded)
 	n := 0
 	err := log.Entries(func(entry []byte) error {
 		n++
@@ -72,10 +77,29 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = r.catchUp(f)
+	}
 	if r.shown != nil && r.shown.version == r.version { // nothing has changed since
 		r.view = &view{version: r.version, list: r.listing(), digest: r.shown.text}
 	}
 	return sound(r, err)
+}
+
+// catchUp takes over epochs that the log does not have. They are written with the next entry.
+func (r *Registry) catchUp(f *Federation) error {
+	if err := f.continues(r.Federation()); err != nil {
+		if errors.Is(err, ErrOutdated) {
+			return nil
+		}
+		return err
+	}
+	if len(f.Epochs) > len(r.Federation().Epochs) {
+		own := *f
+		r.federation.Store(&own)
+		r.retire(own.Retired())
+	}
+	return nil
 }
 
 // replay takes an entry: the text of an enrolment or of revocations.
@@ -86,10 +110,12 @@ func (r *Registry) replay(entry []byte) error {
 		return err
 	case kind == kindKnown:
 		return r.replayKnown(entry)
+	case kind == kindFederation:
+		return r.replayFederation(entry)
 	case kind == kindEnrolment:
 		e, err := ParseEnrolment(entry)
 		if err == nil {
-			err = e.Verify(&r.federation)
+			err = e.Verify(r.Federation())
 		}
 		if err == nil {
 			err = r.admit(e)
@@ -101,7 +127,7 @@ func (r *Registry) replay(entry []byte) error {
 	default:
 		v, err := ParseRevocations(entry)
 		if err == nil {
-			err = v.Verify(&r.federation)
+			err = v.Verify(r.Federation())
 		}
 		if err == nil {
 			err = v.Follows(r.revocations)
@@ -111,6 +137,27 @@ func (r *Registry) replay(entry []byte) error {
 		}
 		return err
 	}
+}
+
+// replayFederation takes the federation in a later epoch.
+func (r *Registry) replayFederation(entry []byte) error {
+	f, err := ParseFederation(entry)
+	if err == nil {
+		err = r.Federation().own(f.Hash(), "federation")
+	}
+	if err != nil {
+		return err
+	}
+	if err = f.continues(r.Federation()); err != nil {
+		return err
+	}
+	if len(f.Epochs) == len(r.Federation().Epochs) {
+		return fmt.Errorf("%w: the federation without another epoch", ErrMalformed)
+	}
+	r.federation.Store(f)
+	r.retire(f.Retired())
+	r.logged = len(f.Epochs)
+	return nil
 }
 
 // Revoke applies the operator's newest revocations. It returns the enrolments that they revoked,
@@ -123,7 +170,7 @@ func (r *Registry) Revoke(v *Revocations) ([]Enrolment, error) {
 	if v == nil {
 		return nil, fmt.Errorf("%w: no revocations", ErrMalformed)
 	}
-	if err := v.Verify(&r.federation); err != nil {
+	if err := v.Verify(r.Federation()); err != nil {
 		return nil, err
 	}
 	r.writing.Lock()
@@ -161,11 +208,19 @@ func (r *Registry) write(entries ...[]byte) error {
 	if r.unwritten != nil {
 		entries = append([][]byte{r.unwritten}, entries...)
 	}
+	epochs := len(r.Federation().Epochs)
+	if epochs > r.logged {
+		text, err := r.Federation().Encode()
+		if err != nil {
+			return err
+		}
+		entries = append([][]byte{text}, entries...)
+	}
 	if err := r.log.Append(entries...); err != nil {
 		r.failed = fmt.Errorf("%w: %w", ErrUnwritten, err)
 		return r.failed
 	}
-	r.unwritten, r.failed = nil, nil
+	r.unwritten, r.failed, r.logged = nil, nil, max(r.logged, epochs)
 	return nil
 }
 
@@ -202,7 +257,14 @@ func (s *state) enter(e *Enrolment) {
 // revoke takes newer revocations and returns the enrolments that they revoke, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
 	s.version++
+	retired := s.barred.retired
 	s.revocations, s.barred = v.clone(), newBarred(v)
+	s.barred.retired = retired
+	return s.sweep()
+}
+
+// sweep removes the enrolments that are barred, and returns them in order.
+func (s *state) sweep() []Enrolment {
 	var out []Enrolment
 	for _, e := range s.list() {
 		if s.barred.check(e) != nil {

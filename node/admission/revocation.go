@@ -29,8 +29,8 @@ func (r Revocation) compare(o Revocation) int {
 	return cmp.Or(r.Place.compare(o.Place), cmp.Compare(r.Serial, o.Serial), bytes.Compare(r.Identity[:], o.Identity[:]))
 }
 
-func (r Revocation) check(f *Federation) error {
-	errs := []error{r.Place.check(f.Clients)}
+func (r Revocation) check() error {
+	errs := []error{r.Place.check(MaxClients)} // a party may know of the revocation before it knows of the epoch
 	if r.Serial == 0 {
 		errs = append(errs, fmt.Errorf("%w: serial 0 of the %s is revoked; tickets count from 1", ErrMalformed, r.Place))
 	}
@@ -54,6 +54,11 @@ type Revocations struct {
 func Revoke(operator PrivateKey, f *Federation, old *Revocations, entries ...Revocation) (*Revocations, error) {
 	if operator.Public() != f.Operator {
 		return nil, fmt.Errorf("%w: the operator of %q is %s, not %s", ErrFederation, f.Name, f.Operator, operator.Public())
+	}
+	for _, e := range entries {
+		if err := e.Place.check(f.Places()); err != nil {
+			return nil, err
+		}
 	}
 	if err := old.Verify(f); err != nil {
 		return nil, fmt.Errorf("the revocations before: %w", err)
@@ -112,10 +117,10 @@ func (r *Revocations) check(f *Federation) error {
 		return fmt.Errorf("%w: revocations of serial 0; they count from 1", ErrMalformed)
 	case len(r.Entries) == 0 || len(r.Entries) > f.maxRevocations():
 		return fmt.Errorf("%w: %d revocations; a federation of %d clients can have 1 to %d, then another must be founded",
-			ErrMalformed, len(r.Entries), f.Clients, f.maxRevocations())
+			ErrMalformed, len(r.Entries), f.Places(), f.maxRevocations())
 	}
 	for i, e := range r.Entries {
-		if err := e.check(f); err != nil {
+		if err := e.check(); err != nil {
 			return err
 		}
 		if i > 0 && r.Entries[i-1].compare(e) >= 0 {
@@ -173,16 +178,17 @@ func (r *Revocations) serial() uint64 {
 func (r *Revocations) bars(k PublicKey) bool { return newBarred(r).identities[k] }
 
 // maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
-func (f *Federation) maxRevocations() int { return 1000 + 4*f.Clients }
+func (f *Federation) maxRevocations() int { return 1000 + 4*f.Places() }
 
 // barred indexes a document of revocations for look-ups.
 type barred struct {
 	serials    map[Place]uint32 // the last ticket that is void
 	identities map[PublicKey]bool
+	retired    []protocol.ClientID // places that were given up
 }
 
 func newBarred(r *Revocations) barred {
-	b := barred{make(map[Place]uint32), make(map[PublicKey]bool)}
+	b := barred{serials: make(map[Place]uint32), identities: make(map[PublicKey]bool)}
 	if r == nil {
 		return b
 	}
@@ -199,6 +205,9 @@ func newBarred(r *Revocations) barred {
 func (b barred) check(e *Enrolment) error {
 	if t := &e.Ticket; t.Serial <= b.serials[t.Place] {
 		return fmt.Errorf("%w: the tickets of the %s up to %d", ErrRevoked, t.Place, b.serials[t.Place])
+	}
+	if _, gone := slices.BinarySearch(b.retired, e.Ticket.Place.Client); gone && e.Ticket.Place.Role == protocol.Client {
+		return fmt.Errorf("%w: the place of the %s was given up", ErrRevoked, e.Ticket.Place)
 	}
 	if b.identities[e.Identity] {
 		return fmt.Errorf("%w: the identity %s", ErrRevoked, e.Identity)

@@ -55,7 +55,7 @@ func (t *Ticket) Verify(f *Federation) error {
 }
 
 func (t *Ticket) check(f *Federation) error {
-	errs := []error{t.Place.check(f.Clients), checkTime("end of a ticket", t.NotAfter), t.Key.check()}
+	errs := []error{t.Place.check(f.Places()), checkTime("end of a ticket", t.NotAfter), t.Key.check()}
 	if t.Serial == 0 {
 		errs = append(errs, fmt.Errorf("%w: a ticket of serial 0; they count from 1", ErrMalformed))
 	}

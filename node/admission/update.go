@@ -66,9 +66,21 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 		return nil, err
 	}
 	next := r.state
+	later, err := r.later(&l.Federation)
+	if err != nil {
+		return nil, err
+	}
+	var left []Enrolment // the places that were given up
+	if later != nil {
+		next.places, next.identities = maps.Clone(next.places), maps.Clone(next.identities)
+		left = next.retire(l.Federation.Retired())
+	}
 	entries, out, err := next.update(l, digest != nil, r.entries(digest))
 	if err != nil {
 		return nil, err
+	}
+	if later != nil {
+		entries, out = append([][]byte{later}, entries...), append(left, out...)
 	}
 	if len(entries) > 0 {
 		if err = r.write(entries...); err != nil {
@@ -78,10 +90,27 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = next
+	if later != nil {
+		own := l.Federation
+		r.federation.Store(&own)
+		r.logged = len(own.Epochs)
+	}
 	if digest != nil {
 		r.view = &view{version: next.version, list: l, digest: *digest}
 	}
 	return out, nil
+}
+
+// later returns the text of a federation if it has later epochs than the registry knows; nil if it has
+// the same. The caller holds writing.
+func (r *Registry) later(f *Federation) ([]byte, error) {
+	if err := f.continues(r.Federation()); err != nil {
+		return nil, err
+	}
+	if len(f.Epochs) == len(r.Federation().Epochs) {
+		return nil, nil
+	}
+	return f.Encode()
 }
 
 // entries makes the entries of a log for enrolments of a list whose text has a digest; nil: it came without one.
@@ -107,11 +136,11 @@ func (r *Registry) entries(text *Hash) func(fresh []*Enrolment) ([][]byte, error
 // verify says whether a list belongs to this federation and has the newest revocations. It skips
 // enrolments that are in, or that another registry of the process has verified.
 func (r *Registry) verify(l *List, kept bool) error {
-	if err := r.federation.own(l.Federation.Hash(), "list"); err != nil {
+	if err := r.Federation().own(l.Federation.Hash(), "list"); err != nil {
 		return err
 	}
 	if !r.verified.whole(l) {
-		err := l.verify(r.federation.Operator, func(e *Enrolment) bool { return r.has(e) || r.verified.has(r.hash, e) })
+		err := l.verify(r.Federation().Operator, func(e *Enrolment) bool { return r.has(e) || r.verified.has(r.hash, e) })
 		if err != nil {
 			return err
 		}

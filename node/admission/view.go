@@ -114,7 +114,7 @@ func (r *Registry) present(text bool) *view {
 
 // listing is the list. The caller holds mu.
 func (r *Registry) listing() *List {
-	l := &List{Federation: r.federation, Revocations: r.revocations.clone(), Enrolments: make([]Enrolment, 0, len(r.places))}
+	l := &List{Federation: *r.Federation(), Revocations: r.revocations.clone(), Enrolments: make([]Enrolment, 0, len(r.places))}
 	for _, e := range r.list() {
 		l.Enrolments = append(l.Enrolments, *e)
 	}

@@ -64,8 +64,11 @@ type Aggregator struct {
 
 	mu      sync.Mutex
 	conns   map[admission.Place]*conn
-	newest  uint64      // the number of the newest connection
-	session *hubSession // nil before the server has published one
+	newest  uint64                // the number of the newest connection
+	session *hubSession           // nil before the server has published one
+	unended string                // the session, in hex, that has begun and not ended; "": none
+	growing *admission.Federation // in epochs that wait for the end of the session; nil: none do
+	founded int                   // places at the start
 }
 
 // hubSession is a session as the aggregator has it.
@@ -141,6 +144,9 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		return nil, err
 	}
 	a.recall()
+	if err = a.recallRunning(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
 	a.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
 	a.host.SetStreamHandler(peer.EnrolID, func(s network.Stream) { a.handle(s, a.enrol) })
 	a.host.SetStreamHandler(peer.AlignID, func(s network.Stream) { a.handle(s, a.align) })
@@ -155,7 +161,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 		cfg.Now = time.Now
 	}
 	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), now: cfg.Now,
-		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}}
+		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}, founded: cfg.Registry.Federation().Places()}
 	var err error
 	if a.life, err = session.NewLife(); err != nil {
 		return nil, err
@@ -168,7 +174,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	}
 	gate := &peer.AllowList{Allow: a.admits, TurnedAway: a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10)),
 		NoRoom: a.noRoom(rate.NewLimiter(rate.Every(10*time.Second), 10))}
-	peers := cfg.Federation.Clients + 1 + len(cfg.Relays)
+	peers := cfg.Registry.Federation().Places() + 1 + len(cfg.Relays)
 	peer.WarnOfFewDescriptors(peers, &cfg.Log)
 	if a.host, err = peer.NewHub(cfg.Identity.Ed25519(), cfg.Listen, peers, gate, cfg.Transports...); err != nil {
 		return nil, errors.Join(err, a.heads.Close())

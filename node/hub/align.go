@@ -130,7 +130,7 @@ func (a *Aggregator) seat(m *aligner) error {
 		}
 	}
 	r := &session.Roster{There: len(x.members)}
-	if len(x.members) == a.cfg.Federation.Clients+1 {
+	if len(x.members) == a.cfg.Registry.Federation().Places()+1 {
 		r.List = list
 		for _, other := range x.members {
 			r.Hellos = append(r.Hellos, other.hello)

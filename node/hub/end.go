@@ -50,7 +50,7 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	}
 	s.final = frames
 	a.tellRelays(s)
-	return nil
+	return a.keepRunning("")
 }
 
 // forget lets the end of a session go when another one begins.
@@ -90,8 +90,8 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: %w: no party on the list is the server", a.endPath(), session.ErrSession)
 	}
-	p := &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature}
-	d, err := p.Verify(a.cfg.Federation, server)
+	p := &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}
+	d, err := p.Verify(a.cfg.Registry.Federation(), server)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
 	}

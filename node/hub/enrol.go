@@ -84,6 +84,9 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 	if e.Ticket.Hash() != t.Hash() {
 		return fmt.Errorf("%w: the enrolment is of another ticket than its sender holds", admission.ErrMalformed)
 	}
+	if a.waitsToGrow(e.Ticket.Place) {
+		return errGrowing
+	}
 	if err = a.cfg.Registry.Redeem(a.now(), e); err != nil {
 		return err
 	}

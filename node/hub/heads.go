@@ -90,7 +90,7 @@ func (a *Aggregator) takeHeads(text []byte) error {
 // headsOf encodes the heads of all clients that are enrolled.
 func (a *Aggregator) headsOf() []byte {
 	var owners []admission.PublicKey
-	for id := range protocol.ClientID(a.cfg.Federation.Clients) {
+	for id := range protocol.ClientID(a.cfg.Registry.Federation().Places()) {
 		if owner, ok := a.cfg.Registry.Holder(admission.ClientPlace(id)); ok {
 			owners = append(owners, owner)
 		}

@@ -127,7 +127,7 @@ func (r *Relay) sendAway() {
 
 // serve registers with the aggregator, hears of the session, and carries messages.
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.RelayID, r.life, r.cfg.Federation, r.hub.cfg.Registry, nil)
+	w, err := session.Greet(st, peer.RelayID, r.life, r.hub.cfg.Registry, nil)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 	if !ok {
 		return nil, false, fmt.Errorf("%w: no party on the list is the server", session.ErrSession)
 	}
-	d, err := p.Verify(r.cfg.Federation, key)
+	d, err := p.Verify(r.hub.cfg.Registry.Federation(), key)
 	if err != nil {
 		return nil, false, err
 	}
@@ -282,7 +282,9 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 	s = r.lead(p, d, key, list)
 	a.session = s
 	for _, c := range a.conns {
-		a.tell(c, s)
+		if !s.beyond(c) {
+			a.tell(c, s)
+		}
 	}
 	if len(s.asked) == 0 {
 		s.askNobody()

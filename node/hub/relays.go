@@ -138,7 +138,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				if s.behind == nil {
 					s.behind = make(map[*conn]session.Declined)
 				}
-				s.behind[c] = n.Message.Ready.Declined.Within(a.cfg.Federation.Clients)
+				s.behind[c] = n.Message.Ready.Declined.Within(a.cfg.Registry.Federation().Places())
 				a.hopeless(s)
 				a.mu.Unlock()
 				return s, n.Message.Ready.Presences, nil
@@ -166,7 +166,7 @@ func (a *Aggregator) announceList() {
 func (a *Aggregator) behind(c *conn, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c.behind = max(0, min(n, a.cfg.Federation.Clients))
+	c.behind = max(0, min(n, a.cfg.Registry.Federation().Places()))
 	a.announcePresence()
 }
 

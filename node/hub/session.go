@@ -126,7 +126,7 @@ func (e *unfit) Unwrap() error { return e.error }
 // judge reads the description of a session that the holder of a key publishes, and says why it could never
 // be led here.
 func (a *Aggregator) judge(p *session.Signed, server admission.PublicKey) (*session.Descriptor, error) {
-	d, err := p.Verify(a.cfg.Federation, server)
+	d, err := p.Verify(a.cfg.Registry.Federation(), server)
 	if err != nil {
 		return nil, &unfit{err}
 	}
@@ -143,6 +143,9 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	key, err := peer.KeyOf(c.peer)
 	if err != nil {
 		return nil, err
+	}
+	if a.another(p, key) {
+		a.grown()
 	}
 	d, err := a.judge(p, key)
 	if err != nil {
@@ -173,10 +176,13 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 		}
 		old.stop()
 	}
+	if err = a.keepRunning(sessionName(d.Terms.Session)); err != nil {
+		return nil, err
+	}
 	s := a.lead(p, d, key, list)
 	a.session, c.in = s, s
 	for _, other := range a.conns {
-		if other != c && other.via == nil {
+		if other != c && other.via == nil && !s.beyond(other) {
 			a.tell(other, s)
 		}
 	}
@@ -326,6 +332,9 @@ func (a *Aggregator) ends(c *conn, s *hubSession) bool {
 func (a *Aggregator) serveClient(c *conn) error {
 	a.mu.Lock()
 	s := a.showing()
+	if s.beyond(c) {
+		s = nil
+	}
 	c.in = s
 	a.mu.Unlock()
 	for takes := false; !takes; {
@@ -423,6 +432,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			if err = a.keepFinal(s, f); err != nil {
 				return fmt.Errorf("keeping the end of the session: %w", err)
 			}
+			a.busy.Go(a.grown)
 		}
 		a.heard(c.place, m)
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})

@@ -93,7 +93,8 @@ func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
 // list in semi-honest mode too, although parties sign nothing there: clients that were shown
 // different lists have no masks in common.
 func (t *Terms) Sums(l *admission.List) secagg.Params {
-	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), Identities: l.Identities()}
+	keys := l.Identities()
+	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), Identities: keys[:min(len(keys), t.Cohort.All())]} // a session that has ended may be of an earlier epoch
 }
 
 // Descriptor is the description of a session that the server signs.
@@ -130,8 +131,8 @@ func (d *Signed) SignedBy(server admission.PublicKey) bool {
 	return ed25519Verify(server, d.digest(), d.Signature)
 }
 
-// Verify checks that the description is the server's, of this federation, and
-// makes sense.
+// Verify checks that the description is the server's, of this federation in its latest epoch, and
+// makes sense. A session that has ended may be of an earlier epoch.
 func (d *Signed) Verify(f *admission.Federation, server admission.PublicKey) (*Descriptor, error) {
 	if !d.SignedBy(server) {
 		return nil, fmt.Errorf("%w: it is not signed by the server %s", ErrSession, server)
@@ -145,8 +146,8 @@ func (d *Signed) Verify(f *admission.Federation, server admission.PublicKey) (*D
 	switch {
 	case out.Federation != f.Hash():
 		return nil, fmt.Errorf("%w: it is of another federation", ErrSession)
-	case out.Terms.Cohort.All() != f.Clients:
-		return nil, fmt.Errorf("%w: it names %d clients, the operator signed for %d", ErrSession, out.Terms.Cohort.All(), f.Clients)
+	case d.Ended && !f.Had(out.Terms.Cohort.All()), !d.Ended && out.Terms.Cohort.All() != f.Places():
+		return nil, fmt.Errorf("%w: it names %d clients, the operator signed for %d", ErrSession, out.Terms.Cohort.All(), f.Places())
 	}
 	if err := out.Terms.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSession, err)

@@ -15,7 +15,7 @@ import (
 
 // Greet registers by the protocol of a stream, with the list that a registry has, and returns what the aggregator
 // answers. head is the signed head of a client's ledger; nil for other roles.
-func Greet(s network.Stream, version string, life [16]byte, f *admission.Federation, r *admission.Registry, head []byte) (*Welcome, error) {
+func Greet(s network.Stream, version string, life [16]byte, r *admission.Registry, head []byte) (*Welcome, error) {
 	_, known, err := r.Current()
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func Greet(s network.Stream, version string, life [16]byte, f *admission.Federat
 	if err = Say(s, &Message{Register: &Register{Version: version, Life: life, List: known, Head: head}}); err != nil {
 		return nil, err
 	}
-	m, err := Hear(s, 2*f.MaxListSize())
+	m, err := Hear(s, max(2*r.Federation().MaxListSize(), DescriptorSize)) // it may have grown
 	if err != nil {
 		return nil, err
 	}

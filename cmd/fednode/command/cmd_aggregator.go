@@ -25,7 +25,7 @@ import (
 // aggregatorCmd is fednode aggregator. It needs no party's data and no experiment.
 type aggregatorCmd struct {
 	Key         string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the invitations name."`
-	Federation  string   `required:"" placeholder:"FILE" help:"The federation, as the operator founded it."`
+	Federation  string   `required:"" placeholder:"FILE" help:"The federation, as the operator wrote it last. Read again on SIGHUP: it may have grown."`
 	State       string   `required:"" placeholder:"DIR" help:"Where it keeps who is enrolled; made if it is missing."`
 	Tickets     string   `required:"" placeholder:"FILE" help:"Whom the operator has invited. Read again on SIGHUP."`
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked. Read again on SIGHUP; may be missing."`
@@ -118,14 +118,18 @@ func (c *aggregatorCmd) run(ctx context.Context, a *hub.Aggregator, f *admission
 			log.Error().Err(err).Msg("a file that cannot be read changes nothing")
 			return
 		}
-		log.Info().Msg("tickets and revocations read again")
+		log.Info().Msg("federation, tickets and revocations read again")
 	})
 }
 
-// load reads whom the operator has revoked and invited. Neither waits for the other:
-// revocations take effect even if the tickets cannot be read.
+// load reads the epochs of the federation, and whom the operator has revoked and invited. None waits for the other:
+// revocations take effect even if the tickets cannot be read. f is the federation as it was at the start.
 func (c *aggregatorCmd) load(a *hub.Aggregator, f *admission.Federation) error {
-	return errors.Join(revoke(a, c.Revocations, f), c.admit(a, f))
+	now, err := admission.ReadFile(c.Federation, admission.ParseFederation)
+	if err != nil {
+		now = f
+	}
+	return errors.Join(err, revoke(a, c.Revocations, now), a.Grow(now), c.admit(a, now))
 }
 
 func (c *aggregatorCmd) admit(a *hub.Aggregator, f *admission.Federation) error {

@@ -24,12 +24,14 @@ type inviteCmd struct {
 	Operator   string `required:"" placeholder:"FILE" help:"The operator's key. Keep it where neither aggregator nor server runs."`
 	Federation string `required:"" placeholder:"FILE" help:"The federation; founded with --name and --clients if the file is missing."`
 	Name       string `help:"Name of a federation that is founded."`
-	Clients    int    `placeholder:"N" help:"How many clients a federation that is founded has, for good."`
+	Clients    int    `placeholder:"N" help:"How many clients a federation that is founded has. --add makes them more."`
 
 	AggregatorKey string        `placeholder:"PUBLIC" help:"The aggregator's public key, as keygen printed it."`
 	Address       []string      `sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is dialled, like /dns4/agg.example.org/tcp/7946; may be repeated."`
 	Place         []string      `sep:"none" help:"Whom to invite: server, aggregator or like \"client 3\"; may be repeated. Default: all."`
 	Expires       time.Duration `default:"168h" help:"For how long invitations are good."`
+	Add           int           `placeholder:"N" help:"Add so many clients' places to the federation, in a new epoch that the operator signs, and invite to them. The aggregator reads --federation again on SIGHUP. Identities and ledgers stay."`
+	Remove        []string      `sep:"none" placeholder:"PLACE" help:"Give up a client's place for good, in a new epoch: its holder is out, and the place does not count as lost in later sessions; may be repeated."`
 	Revoke        []string      `sep:"none" placeholder:"PLACE" help:"Put out whoever holds a place, and void its invitations so far; may be repeated. Nobody is invited then."`
 
 	Out    string `required:"" placeholder:"DIR" help:"Where invitations, tickets.json and revocations.json are kept."`
@@ -45,7 +47,10 @@ const (
 // Run implements fednode invite.
 func (c *inviteCmd) Run(s streams) error {
 	var offer admission.Offer
-	if len(c.Revoke) == 0 { // what cannot work is refused before anything is written
+	if err := c.exclusive(); err != nil {
+		return err
+	}
+	if len(c.Revoke) == 0 && (len(c.Remove) == 0 || c.Add > 0) { // what cannot work is refused before anything is written
 		var err error
 		if offer, err = c.offer(time.Now()); err != nil {
 			return err
@@ -58,7 +63,23 @@ func (c *inviteCmd) Run(s streams) error {
 	if len(c.Revoke) > 0 {
 		return o.revoke(c, s)
 	}
+	if c.Add > 0 || len(c.Remove) > 0 {
+		return o.grow(c, offer, s)
+	}
 	return o.invite(c, offer, s)
+}
+
+// exclusive refuses flags that do not go together.
+func (c *inviteCmd) exclusive() error {
+	switch {
+	case c.Add < 0:
+		return cli.Misusef("--add %d: a number above 0 is needed", c.Add)
+	case c.Add == 0 && len(c.Remove) == 0:
+		return nil
+	case len(c.Revoke) > 0 || len(c.Place) > 0 || c.Clients > 0:
+		return cli.Misusef("--add and --remove go with neither --place, --revoke nor --clients; make another call")
+	}
+	return nil
 }
 
 // leastExpires is the shortest time in which a party can redeem an invitation.
@@ -143,8 +164,10 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s streams) error 
 	}
 	if len(places) == 0 {
 		places = append(places, admission.ServerPlace, admission.AggregatorPlace)
-		for id := range o.federation.Clients {
-			places = append(places, admission.ClientPlace(protocol.ClientID(id)))
+		for id := range o.federation.Places() {
+			if p := admission.ClientPlace(protocol.ClientID(id)); !o.federation.Gone(p) {
+				places = append(places, p)
+			}
 		}
 	}
 	invitations := make([]*admission.Invitation, len(places)) // all are made before one is written

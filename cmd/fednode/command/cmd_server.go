@@ -41,6 +41,7 @@ type serverCmd struct {
 	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
 	Again       string   `enum:",session,end" default:"" placeholder:"WHAT" help:"With the experiment of the session that has ended: session begins another one of it, which costs as much again; end says its end once more, to an aggregator that has lost it."`
 	Abandon     bool     `help:"End the session of the state, which never began or cannot go on, without a model, and do nothing else. What clients have sent in it stays charged. Another experiment then begins the next session."`
+	Spare       int      `placeholder:"N" help:"How many places of clients may stay vacant, beside those that were given up: they do not count as lost."`
 	MayDecline  *float64 `placeholder:"SHARE" help:"The largest share of clients that may decline the session, for its cost or its terms, before the first round: if more do, the server ends, and nothing is charged. Default: as many as a round may lose."`
 	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder sessions/ID/model in the state. The link current in the state then leads to that folder."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
@@ -56,6 +57,9 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if c.File == "" {
 		return cli.Misusef("experiment.yaml: which experiment is missing; --abandon alone goes without one")
 	}
+	if c.Spare < 0 {
+		return cli.Misusef("--spare %d: a number of places is needed", c.Spare)
+	}
 	if m := c.MayDecline; m != nil && !(*m >= 0 && *m <= 1) {
 		return cli.Misusef("--may-decline %v: a share from 0 to 1 is needed", *m)
 	}
@@ -64,7 +68,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	told := parties{path: c.Revocations}
-	f, err := c.facts(ctx, settings, &told)
+	f, settings, err := c.facts(ctx, settings, &told, &log)
 	if err != nil {
 		return err
 	}
@@ -113,6 +117,9 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
 		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), mark(fmt.Sprintf("%x", e.Session()))))
 	}
+	if errors.Is(err, node.ErrGrown) { // the next start begins a session of all places
+		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), abandoned(fmt.Sprintf("%x", e.Session()))))
+	}
 	if errors.Is(err, session.ErrDeclined) { // so has this one, and a start again would not change that
 		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), abandoned(fmt.Sprintf("%x", e.Session())))))
 	}
@@ -147,24 +154,35 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 }
 
 // facts reads the owner's files before an invitation is used or a session begins.
-func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *parties) (agreement.Facts, error) {
+func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *parties, log *zerolog.Logger) (agreement.Facts, config.Config, error) {
 	federation, _, err := partyOf(c.State, c.Invitation)
 	if err != nil {
-		return agreement.Facts{}, err
+		return agreement.Facts{}, settings, err
 	}
 	if err = told.check(federation); err != nil {
-		return agreement.Facts{}, err
+		return agreement.Facts{}, settings, err
+	}
+	if federation, err = latest(c.State, federation); err != nil {
+		return agreement.Facts{}, settings, err
+	}
+	settings, changed, err := spared(settings, federation.Places(), len(federation.Retired())+c.Spare)
+	if err != nil {
+		return agreement.Facts{}, settings, err
+	}
+	if changed != "" {
+		log.Info().Int("places", federation.Places()).Int("given_up", len(federation.Retired())).Int("spare", c.Spare).Msg(changed + ": these places do not count as lost")
 	}
 	items := c.Items
 	if items == "" {
 		items = algorithm.Data.Of(settings)
 	}
-	return facts(ctx, settings, items, c.Users, federation.Clients)
+	f, err := facts(ctx, settings, items, c.Users, federation.Places())
+	return f, settings, err
 }
 
 // experiment opens the experiment of the session.
 func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
-	federation := &m.membership.Federation
+	federation := m.registry.Federation()
 	next, err := propose(settings, f, c.State, c.Again)
 	if err != nil {
 		return nil, nil, err
@@ -173,8 +191,8 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, m *mem
 	if err != nil {
 		return nil, nil, err
 	}
-	if e.Cohort.All() != federation.Clients {
-		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.All(), federation.Name, federation.Clients)
+	if e.Cohort.All() != federation.Places() {
+		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.All(), federation.Name, federation.Places())
 	}
 	if err = c.checkOut(next.public); err != nil {
 		return nil, nil, err
