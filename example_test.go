@@ -34,11 +34,11 @@ func ExampleRun() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(len(list), "items, the best first:", list[0].Predicted >= list[1].Predicted)
+	fmt.Println(len(list), "items, the first with more than 2 stars:", list[0].Predicted > 2)
 	fmt.Println("better than one star off:", result.RMSE() < 1)
 	fmt.Println(result.Privacy)
 	// Output:
-	// 3 items, the best first: true
+	// 3 items, the first with more than 2 stars: true
 	// better than one star off: true
 	// (epsilon=5, delta=1e-05, unit=user, relation=zero-out, accountant=gdp-skellam, sampling=none, noise=skellam)
 }

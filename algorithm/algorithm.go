@@ -360,6 +360,9 @@ type Saved struct {
 	// Score writes the expected rating of every item by a user. With implicit feedback it
 	// writes a number per item of which only the order counts.
 	Score func(user int, out []float64)
+	// Order turns scores of all items into scores that order lists, by the items that the user rated,
+	// ascending. NaN stays NaN. nil: Score orders them.
+	Order func(history []int32, scores []float64)
 	// Failed returns why Score failed, and then wrote NaN; nil for a model that cannot fail.
 	Failed func() error
 	// Popularity holds the model's score of every item for a user without known ratings, in the unit of Score;

@@ -119,6 +119,7 @@ var effects = []struct {
 	{"statistics.priors=fixed", "dp-cmf ssp-i ssp-convex private-item-bias"},
 	{"statistics.decay=0.2", "ssp-c"},
 	{"statistics.bias-ridge=3", ""}, // of priors that are not learned alone
+	{"statistics.order-weight=2", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.user-feature-weight=0.2", "dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex am-dpsgd dp-sgd-mf"},
 	{"statistics.user-bias-ridge=3", "dp-cmf ssp-c ssp-i ssp-convex private-item-bias"},
 	{"statistics.user-ridge=3", "statistics items encoder joint"},

@@ -197,6 +197,7 @@ func drawStatistics(t *rapid.T, c *config.Config) {
 	put(t, c, "statistics.decay", orAuto(rapid.Float64Range(0, 0.999)).Draw(t, "memory"))
 	put(t, c, "statistics.user-drift", orAuto(rapid.Float64Range(0, 10)).Draw(t, "user-drift"))
 	put(t, c, "statistics.user-feature-weight", orAuto(rapid.Float64Range(0, 10)).Draw(t, "taste-weight"))
+	put(t, c, "statistics.order-weight", orAuto(rapid.Float64Range(0, 1000)).Draw(t, "order-weight"))
 	put(t, c, "statistics.clip-user", orAuto(clip).Draw(t, "clip-user"))
 	put(t, c, "statistics.clip-rating", orAuto(clip).Draw(t, "clip-rating"))
 	put(t, c, "statistics.clip-bias", orAuto(clip).Draw(t, "clip-bias"))

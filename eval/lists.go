@@ -179,15 +179,18 @@ func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 	return users, of
 }
 
-// allItems returns a function that predicts every item for a user; nil for held-out users if p is
-// no Scorer.
+// allItems returns a function that scores every item for a user; nil for held-out users if p is no
+// Scorer.
 func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 	if t.Held == nil {
 		all := make([]int32, len(t.Buckets.of))
 		for j := range all {
 			all[j] = int32(j)
 		}
-		return func(user int, out []float64) { p.Predict(user, all, out) }
+		return func(user int, out []float64) {
+			p.Predict(user, all, out)
+			t.known.Lend(user, func(items []int32, _ []float32) { model.Order(p, items, out) })
+		}
 	}
 	s, ok := scorerOf(p)
 	if !ok {

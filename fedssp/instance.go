@@ -213,8 +213,14 @@ func (x *instance) matrices(m *kernel.Model) []model.Named {
 		copy(bias.Data(), m.BiasesOf(x.params.Items)) // zeros if the biases were skipped
 		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
 	}
+	if counts := m.CountsOf(x.params.Items); counts != nil && x.params.Orders() {
+		list = append(list, model.Named{Name: itemCounts, Matrix: column(counts)})
+	}
 	return list
 }
+
+// itemCounts names the matrix of how often items are rated, by which lists are ordered.
+const itemCounts = "item_counts"
 
 // column returns a vector as a matrix with one number in each row.
 func column(x []float64) *model.Matrix {
@@ -230,6 +236,14 @@ type predictor struct {
 	users  *model.Matrix
 	bias   []float64
 	drifts []*user.Drift // for each user; nil: no times are known
+	order  *kernel.Order // nil: predictions order lists
+}
+
+// Order turns predictions into the scores of a list.
+func (m *predictor) Order(history []int32, scores []float64) {
+	if m.order != nil {
+		m.order.Rank(history, scores)
+	}
 }
 
 // Score predicts for a user whom training has not seen, after fitting the user to the history.
@@ -238,6 +252,7 @@ func (m *predictor) Score(_ int, history []int32, values []float32, out []float6
 	for j := range out {
 		out[j] = m.Model.Predict(u, bias, j)
 	}
+	m.Order(history, out)
 }
 
 func (m *predictor) Predict(user int, items []int32, out []float64) {
@@ -255,6 +270,14 @@ func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
 // predictor predicts from a model, without users yet.
 func (x *instance) predictor(m *kernel.Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
+}
+
+// ordered adds the order of lists, if the model is final and says how often items are rated.
+func (x *instance) ordered(m *predictor) *predictor {
+	if counts := m.CountsOf(x.setup.Data.Items); counts != nil && x.params.Orders() {
+		m.order = kernel.NewOrder(counts, x.params.Features, x.params.OrderWeight)
+	}
+	return m
 }
 
 // hold stores users' embeddings as a matrix, and makes room for their biases and drifts.
@@ -327,7 +350,7 @@ func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, er
 	if err != nil {
 		return nil, err
 	}
-	return fitting{p.predictor(of.Model), p, of}, nil
+	return fitting{p.ordered(p.predictor(of.Model)), p, of}, nil
 }
 
 // fitting predicts by fitting a user at each request. Users keep their fits for the next round.
@@ -366,7 +389,7 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 	if err != nil {
 		return nil, err
 	}
-	out := p.predictor(m).hold(p.kept.Rows()) // most embeddings are there already
+	out := p.ordered(p.predictor(m)).hold(p.kept.Rows()) // most embeddings are there already
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := &p.users[u]

@@ -49,12 +49,48 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		}
 	}
 	out := &algorithm.Saved{Items: m.items, Popularity: m.popularity(), Score: m.score}
+	if err = m.order(out, c, set, files); err != nil {
+		return nil, err
+	}
 	if s.Drifts() {
 		out.Drift = func(r model.Ratings, predicted []float64) func(times, to []float64) {
 			return user.DriftOf(r, predicted, settings.Keys.UserDrift.Chosen(c)).Add
 		}
 	}
 	return out, nil
+}
+
+// order makes a saved model order lists as the run did. With implicit feedback scores are that order.
+func (m *saved) order(out *algorithm.Saved, c config.Config, set *dataset.Set, files algorithm.Files) error {
+	s := settings.Of(c)
+	weight := s.OrderWeight()
+	if weight == 0 || !files.Has(itemCounts) {
+		return nil
+	}
+	counts, err := files.Matrix(itemCounts, set.Items, 1)
+	if err != nil {
+		return err
+	}
+	f := files.Features()
+	if f == nil && s.TakesFeatures() {
+		if f, _, err = algorithm.ReadFeatures(c, set); err != nil {
+			return err
+		}
+	}
+	order := kernel.NewOrder(counts.Data(), f, weight)
+	if !s.Implicit() {
+		out.Order = order.Rank
+		return nil
+	}
+	rows := files.Train()
+	out.Score = func(user int, to []float64) {
+		m.score(user, to)
+		rows.Lend(user, func(items []int32, _ []float32) { order.Rank(items, to) })
+	}
+	if out.Popularity = make([]float64, set.Items); len(out.Popularity) > 0 {
+		order.Rank(nil, out.Popularity)
+	}
+	return nil
 }
 
 // savedWidth is the length of the embeddings of a run, with features that were agreed on, or nil.

@@ -90,6 +90,24 @@ func PredictAt(p Predictor, user int, items []int32, times, out []float64) {
 	p.Predict(user, items, out)
 }
 
+// Orderer is a Predictor that orders lists by more than its predictions.
+type Orderer interface {
+	Predictor
+	// Order turns the predictions of all items for a user into scores: a list has the largest. history
+	// holds the items that the user rated, ascending. NaN stays NaN. It is safe for concurrent use.
+	Order(history []int32, scores []float64)
+}
+
+// Order orders by more than predictions where p does.
+func Order(p Predictor, history []int32, scores []float64) {
+	if trained, ok := p.(*Trained); ok {
+		p = trained.Predictor
+	}
+	if o, ok := p.(Orderer); ok {
+		o.Order(history, scores)
+	}
+}
+
 // Failing is a Predictor that can fail. Its predictions are NaN from then on.
 type Failing interface {
 	Predictor

@@ -89,6 +89,9 @@ func (p *Params) Residual(clip float64) float64 { return min((p.Max-p.Min)/4.5, 
 // rounds.
 func (p *Params) OnlyPopularity() bool { return p.Feedback == Implicit && p.Rounds == 0 }
 
+// Orders reports whether the final model says how often items are rated, to order lists by.
+func (p *Params) Orders() bool { return p.OrderWeight > 0 && p.WeighsItems() }
+
 // WeighsItems reports whether the weights of items' ratings are released.
 func (p *Params) WeighsItems() bool { return p.Bias || !p.Solver.ByUser() }
 

@@ -46,10 +46,26 @@ func (m *Model) BiasesOf(items int) []float64 {
 	return out
 }
 
+// CountsOf returns c_j of the whole catalogue. Items that are not trained on count as the least of the
+// others. It is nil for a model without counts.
+func (m *Model) CountsOf(items int) []float64 {
+	if m.Counts == nil || m.Chosen == nil {
+		return m.Counts
+	}
+	out, least := make([]float64, items), slices.Min(m.Counts)
+	for j := range out {
+		out[j] = least
+		if at := m.Chosen.Place[j]; at >= 0 {
+			out[j] = m.Counts[at]
+		}
+	}
+	return out
+}
+
 // Model is the shared part. The server broadcasts it, and a run ends with it.
 type Model struct {
 	Mean   float64   // μ, on the rating scale
-	Counts []float64 // n̂, private counts, one per item; nil: none were released
+	Counts []float64 // n̂, private counts, one per item; in a final model c_j, if Params.Orders; nil: none
 	Bias   []float64 // b_j in rating units, one per item; nil: none were released
 	Items  []float64 // V, m x d, row by row
 	// Gramian is svec of Σ_j v_j v_jᵀ. Clients need it with implicit feedback; nil otherwise.

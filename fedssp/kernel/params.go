@@ -35,7 +35,10 @@ type Params struct {
 	Single   bool
 	Features *dataset.ItemFeatures // public; nil: items are known by their ids only
 	Seed     uint64                // public; draws the start of V and the encoder's batches
-	Split    BudgetSplit
+	// OrderWeight is the weight of a prediction in the order of lists, by log c_j and taste. The final
+	// model then has c_j (order.go). 0: predictions alone order lists.
+	OrderWeight float64
+	Split       BudgetSplit
 
 	CountsParams
 	MeanParams

@@ -72,6 +72,9 @@ func (s *Strategy) chosenBy(round uint64) bool {
 func (s *Strategy) Model() []byte {
 	m := *s.model
 	solverOf(&s.Params.Params).Settle(s, &m)
+	if s.Params.Orders() && s.Weight != nil && s.Round == uint64(len(s.Params.Steps)) {
+		m.Counts = s.counts()
+	}
 	return m.Encode()
 }
 

@@ -16,6 +16,9 @@ func (s Settings) Implicit() bool {
 // Private reports whether the run adds noise.
 func (s Settings) Private() bool { return algorithm.Private(s.Config) }
 
+// TakesFeatures reports whether the run has public features, if its data set has.
+func (s Settings) TakesFeatures() bool { return s.form().Features && !s.Featureless() }
+
 // Featureless reports whether items have no public features.
 func (s Settings) Featureless() bool { return algorithm.FeatureSpec.Is(s.Config, "none") }
 

@@ -11,6 +11,7 @@ func init() {
 	declareMean()
 	declareBiases()
 	declareUser()
+	declareOrder()
 	declareItems()
 	declareEncoder()
 	declareBatches()

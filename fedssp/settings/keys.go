@@ -11,7 +11,7 @@ var Keys struct {
 	ItemsFile, ChooseBy, Broadcast                                                                                        config.TextKey
 	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                                config.NumberKey
 	UserRidge, UserBiasRidge, UserFeatureWeight, UserDrift, PopularityWeight, ItemRidge, ItemPrior, BiasRidge, Unobserved config.NumberKey
-	StartDecay, Resample, SamplingRate, StartSpread                                                                       config.NumberKey
+	OrderWeight, StartDecay, Resample, SamplingRate, StartSpread                                                          config.NumberKey
 	ShareCounts, ShareMean, ShareBias, ShareWeightCounts, ShareGramian                                                    config.NumberKey
 
 	dense, ids, Optimiser              config.TextKey

@@ -37,6 +37,31 @@ func declareUser() {
 	})
 }
 
+// orders reports whether lists may be ordered by how often items are rated, which a release tells. The
+// papers' forms release it too, and popularity alone has no other order.
+func (s Settings) orders() bool {
+	return s.Biases() || s.Implicit() && s.form().LearnsItems && !s.byUser()
+}
+
+// OrderWeight is the weight of a prediction in the order of lists; 0: predictions alone order them.
+func (s Settings) OrderWeight() float64 { return Either(s.orders(), Keys.OrderWeight.Value(s.Config), 0) }
+
+// declareOrder declares the order of lists.
+func declareOrder() {
+	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings; 0 of the papers'",
+		"Weight of a prediction in the order of lists, in units of the natural logarithm a star. Lists also go by how often items are rated, and by public features of what the user rated. 0: by predictions alone.",
+		ByFacts(func(s Settings, f *config.Facts) float64 {
+			switch {
+			case !s.form().Ours && s.form().LearnsItems:
+				return 0
+			case s.Implicit():
+				return rankedWeight
+			default:
+				return 2 / halfScale(f)
+			}
+		}))
+}
+
 // User returns the settings of what stays with the client. f holds the public features; nil: none.
 func (s Settings) User(f *dataset.ItemFeatures) kernel.UserParams {
 	c := s.Config

@@ -16,15 +16,16 @@ import (
 //
 // The ID is the first half of the SHA-256 of the transcript of the domain
 // "fedsim/session/v1" with these items: the cohort ([protocol.Transcript.Cohort]), the number of steps
-// of the schedule, and the steps. Each step contributes its rounds, its phase, the number of its releases, and
+// of the schedule, and the steps. Steps that differ in the length of their models alone count as one step. Each step contributes its rounds, its phase, the number of its releases, and
 // each release ([protocol.Transcript.Release]). Noise that parties add is in every step that they take,
 // so any setting of theirs makes another session: see [Experiment.recordSettings]. Last comes the digest of what
 // the session starts from, if it starts from anything: sessions in a row do not share noise.
 func (e *Experiment) sessionID() protocol.SessionID {
+	steps := asked(e.Schedule)
 	t := protocol.NewTranscript("fedsim/session/v1").
 		Cohort(e.Cohort).
-		Uint(uint64(len(e.Schedule)))
-	for _, step := range e.Schedule {
+		Uint(uint64(len(steps)))
+	for _, step := range steps {
 		t.Uint(uint64(step.Rounds)).Text(step.Phase).Uint(uint64(len(step.Releases)))
 		for _, r := range step.Releases {
 			t.Release(r)
@@ -38,6 +39,19 @@ func (e *Experiment) sessionID() protocol.SessionID {
 	}
 	sum := t.Sum()
 	return protocol.SessionID(sum[:16])
+}
+
+// asked joins steps that ask for the same, whatever the length of the model that comes with it.
+func asked(s protocol.Schedule) (steps protocol.Schedule) {
+	for _, step := range s {
+		step.Model = 0
+		if last := len(steps) - 1; last >= 0 && steps[last].Alike(step) {
+			steps[last].Rounds += step.Rounds
+			continue
+		}
+		steps = append(steps, step)
+	}
+	return steps
 }
 
 // recordSettings adds the size of the data, whether parties train alone, and every key that

@@ -36,8 +36,8 @@ type Recommendation struct {
 	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale; with implicit feedback a score
 }
 
-// Recommend returns the n items with the highest predictions for a user, the highest first. user is
-// an id. Items that the user rated in training are left out, but items of the test part are not:
+// Recommend returns the first n items of a user's list, which is by predictions or, if the model knows
+// more, by what the user is likely to take and like ([algorithm.Saved.Order]). user is an id. Items that the user rated in training are left out, but items of the test part are not:
 // the model does not know them and may well recommend them.
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	if r.own != nil {
@@ -115,10 +115,16 @@ func (r *Recommender) shown(score float64) float64 {
 	return score
 }
 
-// list returns the n items with the highest scores, without those rated.
+// list returns the first n items by their scores or, if the model orders by more, by that order. It leaves
+// out the items that the user rated.
 func (r *Recommender) list(scores []float64, rated []int32, n int) []Recommendation {
+	order := scores
+	if r.saved.Order != nil {
+		order = slices.Clone(scores)
+		r.saved.Order(rated, order)
+	}
 	var list []Recommendation
-	for _, j := range eval.Top(scores, n, rated) {
+	for _, j := range eval.Top(order, n, rated) {
 		if math.IsNaN(scores[j]) { // the model knows nothing of this item and the items after it
 			break
 		}
@@ -144,6 +150,9 @@ func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
 		}
 	}
 	r.saved = &algorithm.Saved{Items: items, Score: func(user int, out []float64) { m.Predict(user, all, out) }}
+	if o, ok := m.Predictor.(model.Orderer); ok && r.Stars() {
+		r.saved.Order = o.Order
+	}
 	return r
 }
 

@@ -61,6 +61,13 @@ func (s scorer) Predict(user int, items []int32, out []float64) {
 	}
 }
 
+// Order orders as the model's lists are.
+func (s scorer) Order(history []int32, scores []float64) {
+	if s.r.saved.Order != nil {
+		s.r.saved.Order(history, scores)
+	}
+}
+
 // Score writes the predictions of all items. The embedding of a held-out user was made from its
 // history when the run ended.
 func (s scorer) Score(user int, _ []int32, _ []float32, out []float64) { s.r.saved.Score(user, out) }
