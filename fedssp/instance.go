@@ -219,7 +219,7 @@ func (x *instance) matrices(m *kernel.Model) []model.Named {
 	return list
 }
 
-// itemCounts names the matrix of how often items are rated, by which lists are ordered.
+// itemCounts names the matrix of how often items are rated. Lists go by it.
 const itemCounts = "item_counts"
 
 // column returns a vector as a matrix with one number in each row.

@@ -7,8 +7,8 @@ import (
 )
 
 // This file orders the items of a list. A model of ratings predicts what a user thinks of an item
-// that it has rated; a list should hold items that the user will take and like. So the score of item j
-// for user i adds three terms:
+// that it has rated. A list should hold items that the user will take and like. The score of item j for
+// user i adds three terms:
 //
 //	log c_j + Σ_k x_jk²·log(r_ik) + w·prediction_ij
 //
@@ -18,8 +18,8 @@ import (
 // that it costs no privacy.
 //
 // A user's shares are shrunk to e_k as far as chance explains the difference. With n items and shares
-// s_k, chance alone has X² = n·Σ (s_k - e_k)²/e_k about x0 = Σ Var(x_jk²)/e_k, and r_k is
-// 1 + max(0, 1 - x0/X²)·(s_k/e_k - 1): the estimate of James and Stein.
+// s_k, chance alone has X² = n·Σ (s_k - e_k)²/e_k about x0 = Σ Var(x_jk²)/e_k. After James and Stein,
+// r_k is 1 + max(0, 1 - x0/X²)·(s_k/e_k - 1).
 
 // Order orders items for users. It is read-only.
 type Order struct {

@@ -70,8 +70,8 @@ func (p *Params) ModelSize(phase string) int {
 	return size
 }
 
-// FinalSize is the length of the model that a run ends with: as in the phase Statistics, with how often
-// items are rated, and with the predictions of features for items that were not trained on.
+// FinalSize is the length of the model that a run ends with. Beyond the model of the phase Statistics it
+// has how often items are rated, and what features predict for items that were not trained on.
 func (p *Params) FinalSize() int {
 	size, others := p.ModelSize(Statistics), p.Items-p.Trained()
 	if p.Orders() && !p.WithCounts() {
