@@ -44,7 +44,9 @@ func (s Settings) orders() bool {
 }
 
 // OrderWeight is the weight of a prediction in the order of lists; 0: predictions alone order them.
-func (s Settings) OrderWeight() float64 { return Either(s.orders(), Keys.OrderWeight.Value(s.Config), 0) }
+func (s Settings) OrderWeight() float64 {
+	return Either(s.orders(), Keys.OrderWeight.Value(s.Config), 0)
+}
 
 // declareOrder declares the order of lists.
 func declareOrder() {
