@@ -86,7 +86,7 @@ var resumed = []string{
 func few() []fedsim.Rating {
 	random := rand.New(rand.NewPCG(1, 2))
 	var list []fedsim.Rating
-	for u := range 24 {
+	for u := range 16 {
 		for i := range 12 {
 			if random.Float64() < 0.6 {
 				list = append(list, fedsim.Rating{User: fmt.Sprint("u", u), Item: fmt.Sprint("i", i), Value: float64(1 + random.IntN(5))})

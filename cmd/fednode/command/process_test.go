@@ -60,7 +60,7 @@ func newMachine(t *testing.T) *machine {
 		if built.dir, built.err = os.MkdirTemp("", "fednode-test"); built.err != nil {
 			return
 		}
-		if out, err := exec.Command("go", "build", "-o", built.dir, "..").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "..").CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}
 	})

@@ -47,6 +47,7 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ML", real)
 			e.Setenv("COLUMNS", "1000") // patterns are of whole lines
+			e.Setenv("GOGC", strconv.Itoa(effort.Garbage))
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
