@@ -12,20 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 )
 
 var update = flag.Bool("update", false, "write the pages that are made from declarations")
-
-// TestConfigurationPage checks docs/configuration.md against the declarations.
-func TestConfigurationPage(t *testing.T) {
-	got := config.Page(algorithm.Names(), func(name string, k *config.Key) bool {
-		return slices.Contains(algorithm.Find(name).About().Used(), k)
-	})
-	samePage(t, "docs/configuration.md", got)
-}
 
 func samePage(t *testing.T, path string, got []byte) {
 	t.Helper()
