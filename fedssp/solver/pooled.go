@@ -68,13 +68,8 @@ func CheckPool(c kernel.PoolParams, e *settings.Problems) {
 
 // PooledBiases returns the posterior means of item biases. The measured b_j is c_j times the bias,
 // with the scatter of ratings and the noise of both releases: c_j is noisy as well, and its noise
-// is multiplied by the bias.
-func PooledBiases(s *serving.Strategy, moments []float64, noise float64) ([]float64, error) {
-	return PooledBiasesOf(s, moments, func(int) float64 { return noise })
-}
-
-// PooledBiasesOf is [PooledBiases] with the deviation of the noise of each item.
-func PooledBiasesOf(s *serving.Strategy, moments []float64, noise func(j int) float64) ([]float64, error) {
+// is multiplied by the bias. noise is the deviation of an item's noise.
+func PooledBiases(s *serving.Strategy, moments []float64, noise func(j int) float64) ([]float64, error) {
 	p, n := &s.Params.Params, s.Params.Total()
 	c, typical := s.Weights()
 	x := posterior.Measurements{Value: moments, Gain: dense.Scaled(s.Weight, n), Variance: make([]float64, p.Items)}

@@ -195,7 +195,7 @@ func (Biasing) Resume(s *serving.Strategy, _ protocol.Runner) error {
 func solveFor(s *serving.Strategy, sums []float64, noise func(j int) float64) error {
 	p := &s.Params.Params
 	if p.Learned() {
-		b, err := solver.PooledBiasesOf(s, sums, noise)
+		b, err := solver.PooledBiases(s, sums, noise)
 		if err == nil {
 			s.Current().Bias = b
 		}

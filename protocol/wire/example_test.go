@@ -19,18 +19,18 @@ func Example() {
 	}
 	limits := wire.LimitsFor(wire.Session{Plans: []*protocol.Plan{plan}, Neighbours: 99, Model: 8000})
 
-	var stream bytes.Buffer
-	w := wire.NewWriter(&stream)
+	var stream []byte
 	for _, m := range []protocol.Message{
 		&protocol.Advertise{Round: 1, Keys: &protocol.Keys{Mask: protocol.Key{1}, Channel: protocol.Key{2}}},
 		&protocol.Final{Model: []byte("not a client's to send")},
 	} {
-		if err := w.Write(m); err != nil {
+		var err error
+		if stream, err = wire.AppendFrames(stream, m); err != nil {
 			fmt.Println(err)
 		}
 	}
 
-	r := wire.NewReader(&stream, limits.Between(protocol.Client, protocol.Aggregator))
+	r := wire.NewReader(bytes.NewReader(stream), limits.Between(protocol.Client, protocol.Aggregator))
 	m, err := r.Read()
 	fmt.Println(m.Kind(), m.Size(), err)
 	_, err = r.Read()

@@ -63,23 +63,6 @@ func frames(kind protocol.Kind, a, b []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// Writer writes messages to a stream. It is not safe for concurrent use.
-type Writer struct{ w io.Writer }
-
-// NewWriter makes a writer, which writes each message with one call of w.Write.
-func NewWriter(w io.Writer) *Writer { return &Writer{w} }
-
-// Write writes a message. It returns the errors of AppendFrames, with nothing written, and the
-// errors of the stream.
-func (w *Writer) Write(m protocol.Message) error {
-	b, err := AppendFrames(nil, m)
-	if err != nil {
-		return err
-	}
-	_, err = w.w.Write(b)
-	return err
-}
-
 // Reader reads messages from a stream. It reads ahead, so that the stream is its
 // own from then on. It is not safe for concurrent use.
 type Reader struct {
@@ -95,9 +78,6 @@ type Reader struct {
 func NewReader(r io.Reader, l Limits) *Reader {
 	return &Reader{r: bufio.NewReader(r), limits: l}
 }
-
-// SetLimits replaces the limits, from the next message on.
-func (r *Reader) SetLimits(l Limits) { r.limits = l }
 
 // Watch has a function be told when a message of protocol.LongMessage or more begins to be read, and when it has been.
 func (r *Reader) Watch(moves func(begins bool)) { r.moves = moves }

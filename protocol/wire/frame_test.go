@@ -65,36 +65,15 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// writes counts calls, and fails at the last.
-type writes struct {
-	bytes.Buffer
-	calls, last int
-}
-
-func (w *writes) Write(b []byte) (int, error) {
-	if w.calls++; w.calls == w.last {
-		return 0, io.ErrClosedPipe
-	}
-	return w.Buffer.Write(b)
-}
-
-func TestWriter(t *testing.T) {
+// A message that is refused leaves the frames before it as they are.
+func TestAppendFramesRefuses(t *testing.T) {
 	m, want := long()
-	out := &writes{last: 3}
-	w := wire.NewWriter(out)
-	for range 2 {
-		if err := w.Write(m); err != nil {
-			t.Fatal(err)
-		}
+	b, err := wire.AppendFrames(nil, m)
+	if err != nil || !bytes.Equal(b, want) {
+		t.Fatalf("%d bytes, %v; want %d", len(b), err, len(want))
 	}
-	if !bytes.Equal(out.Bytes(), slices.Concat(want, want)) || out.calls != 2 {
-		t.Errorf("%d bytes in %d calls, want %d in 2", out.Len(), out.calls, 2*len(want))
-	}
-	if err := w.Write(&protocol.Final{}); !errors.Is(err, wire.ErrValue) || out.calls != 2 {
-		t.Errorf("a message that is refused: %v after %d calls", err, out.calls)
-	}
-	if err := w.Write(m); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("a stream that fails: %v", err)
+	if _, err = wire.AppendFrames(b, &protocol.Final{}); !errors.Is(err, wire.ErrValue) || !bytes.Equal(b, want) {
+		t.Errorf("a message that is refused: %v", err)
 	}
 }
 
@@ -182,19 +161,6 @@ func TestStreamFails(t *testing.T) {
 			if m, err := r.Read(); m != nil || !errors.Is(err, io.ErrClosedPipe) {
 				t.Errorf("after %d bytes: %v, %v; want the stream's error", n, m, err)
 			}
-		}
-	}
-}
-
-func TestSetLimits(t *testing.T) {
-	good := unhex(t, readGolden(t).Good[0].Frame)
-	r := wire.NewReader(bytes.NewReader(slices.Concat(good, good, good)), goldenLimits())
-	for i, want := range []error{nil, nil, wire.ErrKind} {
-		if i == 2 {
-			r.SetLimits(wire.Limits{})
-		}
-		if _, err := r.Read(); !errors.Is(err, want) {
-			t.Errorf("message %d: %v, want %v", i, err, want)
 		}
 	}
 }

@@ -19,16 +19,13 @@ type Line struct {
 	By        string  `parquet:"by"` // what the list rests on
 }
 
-// ListFormats returns the formats of lists.
-func ListFormats() []string { return []string{"csv", "parquet"} }
-
 // Lists writes lines of recommendations, and ends the file when it is closed.
 type Lists struct {
 	csv     *csv.Writer
 	parquet *parquet.GenericWriter[Line]
 }
 
-// NewLists begins a file of lists in a format of ListFormats.
+// NewLists begins a file of lists as csv or parquet.
 func NewLists(w io.Writer, format string) (*Lists, error) {
 	switch format {
 	case "csv":
