@@ -276,6 +276,7 @@ func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, 
 			c.cfg.Log.Error().Err(refusal.Err).Str("told", string(refusal.Kind)).
 				Msg("this client declines the session, and waits for the next; others are told the kind of reason alone")
 			c.declined(refusal.Err)
+			c.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: c.party(), Err: errors.New(string(refusal.Kind))})
 		case errors.Is(err, errPast):
 			c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
 			c.declined(nil)

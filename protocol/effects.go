@@ -155,6 +155,8 @@ const (
 	MessageIgnored
 	// WorkFailed: a computation of a role failed.
 	WorkFailed
+	// SessionDeclined: a client takes no part in the session that there is. Err is the kind of its reason.
+	SessionDeclined
 	// SessionEnded: the last round is over; for a client, its trainer is done as
 	// well.
 	SessionEnded
@@ -163,7 +165,7 @@ const (
 var eventNames = [...]string{
 	RoundOpened: "round-opened", StageClosed: "stage-closed", RoundSummed: "round-summed", SumRefused: "sum-refused", RoundAborted: "round-aborted", RoundHeld: "round-held",
 	ClientLost: "client-lost", ClientSilent: "client-silent", ClientAccused: "client-accused", ClientExcluded: "client-excluded", InputUnusable: "input-unusable", PlanRefused: "plan-refused",
-	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionEnded: "session-ended",
+	MessageIgnored: "message-ignored", WorkFailed: "work-failed", SessionDeclined: "session-declined", SessionEnded: "session-ended",
 }
 
 func (k EventKind) String() string {

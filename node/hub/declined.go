@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"errors"
+
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
@@ -19,6 +21,7 @@ func (a *Aggregator) decline(s *hubSession, id protocol.ClientID, kind session.D
 	}
 	s.declined[id] = kind.Known()
 	a.cfg.Log.Warn().Stringer("client", admission.ClientPlace(id)).Str("reason", string(kind.Known())).Msg("a client declines the session")
+	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: protocol.ClientParty(id), Err: errors.New(string(kind.Known()))})
 	a.hopeless(s)
 }
 

@@ -121,7 +121,7 @@ func stateWriters(t *testing.T) []disktest.Writer {
 	finished := func(dir string) string { return filepath.Join(dir, "finished.json") }
 	at := func(dir string) *Aggregator {
 		a := new(Aggregator)
-		a.cfg.State = dir
+		a.cfg.State, a.cfg.Observer = dir, session.Observing(nil)
 		return a
 	}
 	return []disktest.Writer{

@@ -53,6 +53,32 @@ const (
 	maxAbsences = 1000
 )
 
+// course describes a session as a whole.
+type course struct {
+	running   bool                    // there is a session, and it has not ended
+	summed    time.Time               // the latest sum of the session, or its beginning
+	silent    map[protocol.Party]bool // clients that were reported silent in the session
+	declining map[protocol.Party]bool // clients that declined the session
+}
+
+// follow books an event. The caller holds the monitor's mu.
+func (c *course) follow(e protocol.Event, now time.Time) {
+	if c.silent == nil {
+		return // there was no session
+	}
+	switch e.Kind {
+	case protocol.RoundSummed:
+		c.summed = now
+	case protocol.SessionEnded:
+		c.running = false
+	case protocol.ClientSilent:
+		c.silent[e.Party] = true
+	case protocol.SessionDeclined:
+		c.declining[e.Party] = true
+	default: // about a round
+	}
+}
+
 // remember adds an event to what is shown of a session. The caller holds mu.
 func (s *Status) remember(e protocol.Event, now time.Time) {
 	switch e.Kind {

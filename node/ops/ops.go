@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fedsim/fedsim/internal/loopback"
@@ -79,12 +78,12 @@ type Event struct {
 // Monitor collects what is shown. It is a node.Observer; several roles of one kind may
 // share it.
 type Monitor struct {
-	now      func() time.Time
-	registry *prometheus.Registry
-	events   *prometheus.CounterVec
+	now     func() time.Time
+	metrics *metrics
 
 	mu     sync.Mutex
 	status Status
+	course course
 	check  func() error // see Check; nil: nothing is checked
 	owned  []*func() (*store.Account, error)
 }
@@ -115,21 +114,9 @@ func (m *Monitor) Check(check func() error) {
 // NewMonitor makes the monitor of a process of the role: "aggregator", "relay", "server" or
 // "client". An aggregator or a relay is ready at once, others when they are registered.
 func NewMonitor(role string, now func() time.Time) *Monitor {
-	m := &Monitor{now: now, registry: prometheus.NewRegistry(), status: Status{Role: role, Ready: faces(role)}}
 	labels := prometheus.Labels{"role": role}
-	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fedsim_events_total", ConstLabels: labels,
-		Help: "Events that the roles reported, by kind."}, []string{"kind"})
-	for kind := range protocol.SessionEnded + 1 {
-		m.events.WithLabelValues(kind.String()) // from 0 on, or a rate misses the first
-	}
-	gauge := func(name, help string, value func(Status) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) })
-	}
-	m.registry.MustRegister(m.events,
-		gauge("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
-			func(s Status) float64 { return float64(s.Connected) }),
-		gauge("fedsim_round", "The latest round that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Round) }),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &Monitor{now: now, metrics: newMetrics(labels), status: Status{Role: role, Ready: faces(role)}}
+	m.gauges(labels)
 	return m
 }
 
@@ -144,6 +131,7 @@ func (m *Monitor) Session(id protocol.SessionID) {
 	defer m.mu.Unlock()
 	if s := hex.EncodeToString(id[:]); s != m.status.Session {
 		m.status.Session, m.status.Round, m.status.Rounds, m.status.Absent, m.status.Complaints = s, 0, nil, nil, nil
+		m.course = course{running: true, summed: m.now(), silent: make(map[protocol.Party]bool), declining: make(map[protocol.Party]bool)}
 	}
 }
 
@@ -159,13 +147,14 @@ func (m *Monitor) Registered(change int) {
 
 // Event counts an event and shows it as the latest.
 func (m *Monitor) Event(e protocol.Event) {
-	m.events.WithLabelValues(e.Kind.String()).Inc()
 	last := &Event{Kind: e.Kind.String(), Round: e.Round, Party: e.Party.String(), At: m.now().UTC()}
 	if e.Err != nil && e.Kind != protocol.InputUnusable { // which is for the owner's eyes
 		last.Error = e.Err.Error()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.metrics.count(&m.status, e, last.At)
+	m.course.follow(e, last.At)
 	m.status.Round = max(m.status.Round, e.Round)
 	m.status.Last = last
 	if e.Kind == protocol.ClientAccused {
@@ -215,7 +204,7 @@ func (m *Monitor) doing() Status {
 // Handler serves the paths that the package comment lists.
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.doing()) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {

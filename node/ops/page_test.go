@@ -114,7 +114,7 @@ func TestPageOfAnOwner(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
 	}
-	for _, path := range []string{"/metrics", "/readyz", "/healthz"} {
+	for _, path := range []string{"/readyz", "/healthz"} {
 		before := asked
 		get(path)
 		if asked != before {

@@ -9,13 +9,77 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/fedsim/fedsim/node/ops"
+	"github.com/fedsim/fedsim/node/store"
 )
 
 var (
 	metricName = regexp.MustCompile(`\b(?:fedsim|process|go)_[a-z_]+`)
+	label      = regexp.MustCompile(`\b[a-z]+="[^"]*"`)
 	eventKind  = regexp.MustCompile(`kind="([^"]*)"`)
 )
+
+// shownMetrics are the metrics of an aggregator and of a client with an account.
+func shownMetrics() string {
+	var text strings.Builder
+	for _, role := range []string{"aggregator", "client"} {
+		m, epsilon := ops.NewMonitor(role, time.Now), 1.
+		if role == "client" {
+			m.Own(func() (*store.Account, error) {
+				return &store.Account{Place: "client 0", Spent: &epsilon, Left: &epsilon}, nil
+			})
+		}
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil)
+		r.Host = "localhost"
+		m.Handler().ServeHTTP(w, r)
+		text.WriteString("\n" + w.Body.String())
+	}
+	return text.String()
+}
+
+// Every alert asks for metrics, kinds of events and states that a process shows.
+func TestAlertsAskForWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile(deploy + "/prometheus-rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For string
+				Annotations      struct{ Summary string }
+			}
+		}
+	}
+	if err = yaml.UnmarshalWithOptions(text, &rules, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	shown, queries := shownMetrics(), 0
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" || r.Annotations.Summary == "" {
+				t.Errorf("%+v: no name, or nothing to say", r)
+			}
+			for _, name := range metricName.FindAllString(r.Expr, -1) {
+				queries++
+				if !strings.Contains(shown, "# HELP "+name+" ") {
+					t.Errorf("%s: there is no metric %s", r.Alert, name)
+				}
+			}
+			for _, label := range label.FindAllString(r.Expr, -1) {
+				if !strings.Contains(shown, label) && !strings.HasPrefix(label, "role=") {
+					t.Errorf("%s: there is no %s", r.Alert, label)
+				}
+			}
+		}
+	}
+	if queries < 8 {
+		t.Errorf("%d metrics are asked for; the test reads the rules wrongly", queries)
+	}
+}
 
 // Every query of the dashboard names metrics, and kinds of events, that a process shows.
 func TestDashboardShowsWhatThereIs(t *testing.T) {
@@ -33,15 +97,11 @@ func TestDashboardShowsWhatThereIs(t *testing.T) {
 	if err = json.Unmarshal(text, &board); err != nil {
 		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest("GET", "/metrics", nil)
-	r.Host = "localhost"
-	ops.NewMonitor("aggregator", time.Now).Handler().ServeHTTP(w, r)
-	shown, queries := w.Body.String(), 0
+	shown, queries := shownMetrics(), 0
 	check := func(where, query string) {
 		for _, name := range metricName.FindAllString(query, -1) {
 			queries++
-			if !strings.Contains(shown, "\n"+name+"{") && !strings.Contains(shown, "\n"+name+" ") {
+			if !strings.Contains(shown, "# HELP "+strings.TrimSuffix(name, "_bucket")+" ") {
 				t.Errorf("%s: there is no metric %s", where, name)
 			}
 		}

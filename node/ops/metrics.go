@@ -1,0 +1,219 @@
+package ops
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// metrics holds the counters and histograms that Prometheus reads.
+type metrics struct {
+	registry *prometheus.Registry
+	events   *prometheus.CounterVec
+	aborted  *prometheus.CounterVec
+	declined *prometheus.CounterVec
+	rounds   *prometheus.HistogramVec
+	stages   *prometheus.HistogramVec
+}
+
+// durations are the bounds of durations in seconds: a round takes from a moment to an hour.
+var durations = []float64{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600}
+
+// The labels of metrics of which each value is there from the start. A rate misses the first one otherwise.
+var (
+	abortReasons   = []string{"unrecoverable", "other"} // beside too-few and a stage
+	declineReasons = []string{"terms", "budget", "unit", "unable"}
+)
+
+func newMetrics(labels prometheus.Labels) *metrics {
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, ConstLabels: labels, Help: help}, []string{label})
+	}
+	histogram := func(name, help, label string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, ConstLabels: labels, Help: help, Buckets: durations}, []string{label})
+	}
+	x := &metrics{
+		registry: prometheus.NewRegistry(),
+		events:   counter("fedsim_events_total", "Events that the roles reported, by kind.", "kind"),
+		aborted:  counter("fedsim_rounds_aborted_total", "Rounds that ended without a sum, by reason: too few clients after a stage, a secret that cannot be restored, or other.", "reason"),
+		declined: counter("fedsim_sessions_declined_total", "Answers of clients that take no part in a session, by kind of reason.", "reason"),
+		rounds:   histogram("fedsim_round_seconds", "Duration of rounds, by whether they ended in a sum.", "outcome"),
+		stages:   histogram("fedsim_stage_seconds", "Duration of the stages of rounds, and of computing sums.", "stage"),
+	}
+	for kind := range protocol.SessionEnded + 1 {
+		x.events.WithLabelValues(kind.String())
+	}
+	for stage := range protocol.Stages {
+		x.aborted.WithLabelValues("too-few-" + stage.String())
+		x.stages.WithLabelValues(stage.String())
+	}
+	x.stages.WithLabelValues("sum")
+	for _, outcome := range []string{"summed", "aborted"} {
+		x.rounds.WithLabelValues(outcome)
+	}
+	for _, reason := range abortReasons {
+		x.aborted.WithLabelValues(reason)
+	}
+	for _, reason := range declineReasons {
+		x.declined.WithLabelValues(reason)
+	}
+	x.registry.MustRegister(x.events, x.aborted, x.declined, x.rounds, x.stages,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return x
+}
+
+// gauges registers what is read from the status when Prometheus asks.
+func (m *Monitor) gauges(labels prometheus.Labels) {
+	gauge := func(name, help string, value func(Status) float64) {
+		m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) }))
+	}
+	gauge("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
+		func(s Status) float64 { return float64(s.Connected) })
+	gauge("fedsim_round", "The latest round that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Round) })
+	gauge("fedsim_ready", "1 if the process can do its work, as /readyz says.", func(s Status) float64 { return number(s.Ready) })
+	gauge("fedsim_session_running", "1 while there is a session that has not ended.", func(Status) float64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return number(m.course.running)
+	})
+	gauge("fedsim_since_sum_seconds", "Seconds since the latest sum of the session that runs, or since its beginning; 0 without one.", func(Status) float64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.course.running {
+			return 0
+		}
+		return m.now().Sub(m.course.summed).Seconds()
+	})
+	m.metrics.registry.MustRegister(&standing{m, prometheus.NewDesc("fedsim_clients", "Clients of the session in the aggregator's eyes, by state.", []string{"state"}, labels),
+		prometheus.NewDesc("fedsim_epsilon_spent", "Epsilon that the sessions of this process's own client have cost together.", []string{"place"}, labels),
+		prometheus.NewDesc("fedsim_epsilon_left", "Epsilon that is left to this process's own client, by its owner's limit.", []string{"place"}, labels),
+		prometheus.NewDesc("fedsim_epsilon_unaccounted", "1 if there is no account of what this process's own client has spent.", []string{"place"}, labels)})
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// standing collects what has labels that are not known beforehand.
+type standing struct {
+	m                                   *Monitor
+	clients, spent, left, unaccountable *prometheus.Desc
+}
+
+// Describe names the gauges.
+func (s *standing) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.clients, s.spent, s.left, s.unaccountable} {
+		out <- d
+	}
+}
+
+// Collect reads the gauges from the status as it is now.
+func (s *standing) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, label string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
+	}
+	status := s.m.Status()
+	if faces(status.Role) {
+		late, excluded := 0, 0
+		for _, a := range status.Absent {
+			switch {
+			case a.Out != "":
+				excluded++
+			case a.Round == status.Round && a.Round > 0:
+				late++
+			}
+		}
+		gauge(s.clients, float64(status.Connected), "connected")
+		gauge(s.clients, float64(late), "late")
+		gauge(s.clients, float64(excluded), "excluded")
+		s.m.mu.Lock()
+		silent, declining := len(s.m.course.silent), len(s.m.course.declining)
+		s.m.mu.Unlock()
+		gauge(s.clients, float64(silent), "silent")
+		gauge(s.clients, float64(declining), "declining")
+	}
+	seen := map[string]bool{"": true} // an account that cannot be read has no place
+	for i := range status.Accounts {
+		a := &status.Accounts[i]
+		if seen[a.Place] {
+			continue
+		}
+		seen[a.Place] = true
+		gauge(s.unaccountable, number(a.Unaccounted != ""), a.Place)
+		if a.Spent != nil {
+			gauge(s.spent, *a.Spent, a.Place)
+		}
+		if a.Left != nil {
+			gauge(s.left, *a.Left, a.Place)
+		}
+	}
+}
+
+// count books an event. The caller holds the monitor's mu, and has not added the event to the status.
+func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
+	x.events.WithLabelValues(e.Kind.String()).Inc()
+	r := s.round(e.Round)
+	switch e.Kind {
+	case protocol.StageClosed:
+		x.stage(r, now, e.Stage.String())
+	case protocol.RoundSummed:
+		x.stage(r, now, "sum")
+		x.round(r, now, "summed")
+	case protocol.RoundAborted:
+		x.aborted.WithLabelValues(abortReason(e.Err)).Inc()
+		x.round(r, now, "aborted")
+	case protocol.SessionDeclined:
+		x.declined.WithLabelValues(declineReason(e.Err)).Inc()
+	default: // it has no duration and no reason
+	}
+}
+
+// stage books the end of a part of a round; nil: the monitor has not seen its beginning.
+func (x *metrics) stage(r *Round, now time.Time, name string) {
+	if r == nil {
+		return
+	}
+	began := r.Began
+	if !r.closed.IsZero() {
+		began = r.closed
+	}
+	x.stages.WithLabelValues(name).Observe(now.Sub(began).Seconds())
+}
+
+func (x *metrics) round(r *Round, now time.Time, outcome string) {
+	if r != nil {
+		x.rounds.WithLabelValues(outcome).Observe(now.Sub(r.Began).Seconds())
+	}
+}
+
+func abortReason(err error) string {
+	if e, ok := errors.AsType[*protocol.TooFew](err); ok && e.Stage < protocol.Stages {
+		return "too-few-" + e.Stage.String()
+	}
+	if _, ok := errors.AsType[*protocol.Unrecoverable](err); ok {
+		return "unrecoverable"
+	}
+	return "other"
+}
+
+// declineReason is the kind of a reason, without what the client could afford.
+func declineReason(err error) string {
+	if err == nil {
+		return "unable"
+	}
+	kind, _, _ := strings.Cut(err.Error(), ",")
+	for _, known := range declineReasons {
+		if kind == known {
+			return kind
+		}
+	}
+	return "unable"
+}
