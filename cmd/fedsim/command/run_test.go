@@ -69,13 +69,14 @@ func TestInterruptLeavesNothing(t *testing.T) {
 			if code := run(ctx, args, streams{out: &out, err: stderr}); code != cli.Interrupted {
 				t.Errorf("exit code %d, want %d; stderr:\n%s", code, cli.Interrupted, stderr)
 			}
-			if !strings.Contains(stderr.String(), "interrupted; nothing was left behind") {
+			kept := strings.Contains(stderr.String(), "interrupted; this command with --resume continues after round ") // on a slow machine a checkpoint is due
+			if !kept && !strings.Contains(stderr.String(), "interrupted; nothing was left behind") {
 				t.Errorf("stderr does not say so: %q", stderr)
 			}
 			if out.Len() > 0 {
 				t.Errorf("a result was printed: %q", &out)
 			}
-			if left := files(t, dir); len(left) > 0 {
+			if left := files(t, dir); kept != (len(left) == 3 && strings.HasSuffix(left[2], ".checkpoint")) || !kept && len(left) > 0 {
 				t.Errorf("left behind: %v", left)
 			}
 		})
@@ -128,7 +129,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 		}
 	}
 	if got, want := files(t, out), []string{"x", "x/catalogue.json", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
-		"x/metrics.jsonl", "x/shared.bin", "x/split.csv", "x/summary.json", "x/timings.jsonl", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
+		"x/metrics.jsonl", "x/released.bin", "x/shared.bin", "x/split.csv", "x/summary.json", "x/timings.jsonl", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
 		t.Errorf("it left %v, want %v", got, want)
 	}
 }
