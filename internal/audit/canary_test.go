@@ -76,7 +76,6 @@ func TestGuessesAreRarelyTooGood(t *testing.T) {
 // With next to no noise the sums give canaries away, and what claims an ε of 1 for that is
 // caught; with noise for an ε of 1 nothing is.
 func TestCanaries(t *testing.T) {
-	effort.NotShort(t, "thousands of runs")
 	e := opened.Experiment(t, "epsilon=1000 contribution=all-ratings")
 	r, err := Canaries(t.Context(), e, 300)
 	if err != nil {
