@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, gd-dr, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, private-item-bias, als, ease, item-knn, ials, bpr-mf, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
+	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, objective-perturbation, gd-dr, fmf-lfl, fmf-vfl, fmf-hfl, sgd-mf, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, private-item-bias, als, ease, item-knn, ials, fcf, bpr-mf, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
@@ -109,6 +109,8 @@ var refusals = []struct {
 	{"algorithm=ials ials.passes=0", "ials.passes", "at least 1"},
 	{"algorithm=ials ials.unobserved=0", "ials.unobserved", "not positive"},
 	{"algorithm=ials ials.ridge=-1", "ials.ridge", "at least 0"},
+	{"algorithm=fcf fcf.passes=0", "fcf.passes", "at least 1"},
+	{"algorithm=fcf fcf.rate=0", "fcf.rate", "not positive"},
 	{"algorithm=bpr-mf bpr.passes=0", "bpr.passes", "at least 1"},
 	{"algorithm=bpr-mf bpr.rate=0", "bpr.rate", "not positive"},
 	{"algorithm=bpr-mf bpr.ridge=-1", "bpr.ridge", "at least 0"},

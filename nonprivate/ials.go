@@ -19,8 +19,9 @@ import (
 // ialsStart is the deviation of an embedding's length at the start (Rendle et al., section 4.4).
 const ialsStart = 0.1
 
-// ials returns implicit alternating least squares as Rendle et al. tuned it.
-func ials() *method {
+// ials returns implicit alternating least squares as Rendle et al. tuned it, and fcf, which shares its
+// objective.
+func ials() (exact, descends *method) {
 	passes := config.DeclareNumber(config.Key{
 		Name: "ials.passes", Kind: config.Whole, Default: "16", Range: config.AtLeast(1),
 		Help: "How often ials solves for all users and then for all items.",
@@ -33,7 +34,7 @@ func ials() *method {
 		Name: "ials.ridge", Kind: config.Real, Default: "0.003", Range: config.AtLeast(0),
 		Help: "Ridge of an embedding, for the total weight of its ratings.",
 	})
-	return &method{
+	exact = &method{
 		about: about("ials", "implicit alternating least squares, with a ridge that grows with the number of ratings", "Rendle, Krichene, Zhang, Koren, RecSys 2022; Hu, Koren, Volinsky 2008", factorRank,
 			algorithm.Rank.Key, passes.Key, unobserved.Key, ridge.Key),
 		passes: func(c config.Config) int { return passes.Int(c) },
@@ -51,6 +52,7 @@ func ials() *method {
 			return l, nil
 		},
 	}
+	return exact, fcf(exact, unobserved, ridge)
 }
 
 // implicit is iALS: it minimises, over embeddings w of users and h of items,

@@ -43,7 +43,8 @@ func init() {
 	for _, m := range []*method{ease(), itemKNN()} {
 		algorithm.MustRegister(m)
 	}
-	for _, m := range []*method{ials(), bpr()} {
+	exact, descends := ials()
+	for _, m := range []*method{exact, descends, bpr()} {
 		algorithm.MustRegister(&factorizer{m})
 	}
 }

@@ -200,6 +200,58 @@ func TestIALSIsAMinimum(t *testing.T) {
 	}
 }
 
+// The server's slope of an item is the derivative of the objective that a dense matrix of all likes gives,
+// by finite differences. It is also the sum of what single clients would send: each knows its own likes.
+func TestFCFSlope(t *testing.T) {
+	r := likes(20, 9)
+	_, started := open(t, r, "algorithm=fcf rank=3 ials.ridge=0.02 ials.unobserved=0.2")
+	l := started.(*federated)
+	passed(t, l, 3)
+	gram := l.gram(l.users)
+	for j := range r.Items {
+		got := make([]float64, 3)
+		l.slope(j, gram, got)
+		v := l.items.Row(j)
+		for c := range v {
+			at := v[c]
+			want := fd.Derivative(func(x float64) float64 { v[c] = x; return objective(l.implicit, r) }, at, &fd.Settings{Formula: fd.Central})
+			v[c] = at
+			if math.Abs(got[c]-want) > 1e-4 {
+				t.Errorf("item %d, number %d: slope %v, want %v", j, c, got[c], want)
+			}
+		}
+	}
+}
+
+// FCF ends where ials ends: Ammad-ud-din et al. find no difference between the two.
+func TestFCFApproachesIALS(t *testing.T) {
+	r := likes(60, 15)
+	const settings = " rank=3 ials.ridge=0.02 ials.unobserved=0.2"
+	_, exact := open(t, r, "algorithm=ials"+settings)
+	_, moved := open(t, r, "algorithm=fcf fcf.rate=0.01"+settings)
+	start := objective(moved.(*federated).implicit, r)
+	passed(t, exact, 300)
+	passed(t, moved, 1500)
+	a, b := objective(exact.(*implicit), r), objective(moved.(*federated).implicit, r)
+	if b-a > 0.01*(start-a) {
+		t.Errorf("the objective ends at %v, and that of ials at %v, from %v", b, a, start)
+	}
+}
+
+// Adam's first two steps, worked out by hand: slopes 3 and 1 have the means 3 and (0.9·0.3 + 0.1)/0.19
+// after correction, and the mean squares 9 and (0.999·0.009 + 0.001)/0.001999.
+func TestAdam(t *testing.T) {
+	x, first, second := []float64{5}, []float64{0}, []float64{0}
+	adam(x, []float64{3}, first, second, 1, 0.5)
+	if math.Abs(x[0]-4.5) > 1e-8 {
+		t.Errorf("the first step ends at %v, want 4.5", x[0])
+	}
+	adam(x, []float64{1}, first, second, 2, 0.5)
+	if want := 4.5 - 0.5*(0.37/0.19)/math.Sqrt(0.009991/0.001999); math.Abs(x[0]-want) > 1e-8 {
+		t.Errorf("the second step ends at %v, want %v", x[0], want)
+	}
+}
+
 // A step goes along the slope of ln σ(x) less the ridge, by finite differences.
 func TestBPRStep(t *testing.T) {
 	l := &pairwise{rate: 0.1, ridge: 0.3}
@@ -238,7 +290,7 @@ func TestGroupsAreFound(t *testing.T) {
 			keep.User, keep.Item, keep.Value = append(keep.User, u), append(keep.Item, j), append(keep.Value, x)
 		}
 	})
-	for _, name := range []string{"ease", "item-knn", "ials rank=4", "bpr-mf rank=4"} {
+	for _, name := range []string{"ease", "item-knn", "ials rank=4", "fcf rank=4", "bpr-mf rank=4"} {
 		t.Run(name, func(t *testing.T) {
 			x, l := open(t, keep, "algorithm="+name)
 			passed(t, l, x.Epochs())
@@ -280,7 +332,7 @@ func share(scores []float64, group int) float64 {
 // workers.
 func TestContinued(t *testing.T) {
 	r := likes(60, 20)
-	for _, name := range []string{"ials", "bpr-mf"} {
+	for _, name := range []string{"ials", "fcf", "bpr-mf"} {
 		settings := fmt.Sprintf("algorithm=%s rank=4", name)
 		_, whole := open(t, r, settings)
 		passed(t, whole, 3)

@@ -78,7 +78,7 @@ var resumed = []string{
 	"algorithm=als als.passes=5",
 	"algorithm=ease", // one pass: never stopped between two
 	"algorithm=item-knn",
-	"algorithm=ials rank=3 ials.passes=5",
+	"algorithm=ials rank=3 ials.passes=5", "algorithm=fcf rank=3 fcf.passes=5",
 	"algorithm=bpr-mf rank=3 bpr.passes=5",
 }
 
@@ -111,7 +111,7 @@ func opened(t *testing.T, out, settings string) fedsim.Options {
 			delete(o.Settings, key)
 		}
 	}
-	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "als" || a == "objective-perturbation" || a == "gd-dr" || a == "ials" || a == "bpr-mf" || a == "ease" || a == "item-knn" || strings.HasPrefix(a, "rr-") {
+	if a := o.Settings["algorithm"]; a == "sgd-mf" || a == "als" || a == "objective-perturbation" || a == "gd-dr" || a == "ials" || a == "fcf" || a == "bpr-mf" || a == "ease" || a == "item-knn" || strings.HasPrefix(a, "rr-") {
 		for _, key := range []string{"dropout", "tolerance", "delta"} {
 			delete(o.Settings, key)
 		}

@@ -110,6 +110,7 @@ var goldenRuns = []struct{ name, flags string }{
 	{"ease", "--algorithm ease --set ease.ridge=20"},
 	{"item-knn", "--algorithm item-knn"},
 	{"ials", "--algorithm ials --rank 4 --set ials.passes=4"},
+	{"fcf", "--algorithm fcf --rank 4 --set fcf.passes=4"},
 	{"bpr-mf", "--algorithm bpr-mf --rank 4 --set bpr.passes=4"},
 	{"private-item-bias-local", "--algorithm private-item-bias --feedback implicit --noise local --baselines quick --epsilon 40"},
 }
