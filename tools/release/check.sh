@@ -2,7 +2,8 @@
 # Makes a release of the last commit twice, in two clones, compares the bytes, installs what came out and runs it:
 #
 #     tools/release/check.sh          for this platform, without wheels (python/check.sh makes them)
-#     tools/release/check.sh whole    for all platforms, with wheels, the second time with an empty build cache; and go install
+#     tools/release/check.sh whole    for all platforms, with wheels; a third time for this platform with an empty build cache;
+#                                     and go install from a tag
 #
 # Needs Go, git and tar; dpkg for the Debian package; root to start the image, in a chroot.
 set -euo pipefail
@@ -25,13 +26,19 @@ fi
 # A throwaway key.
 go build -C tools -o "$work/tool" ./release
 go run -C tools aead.dev/minisign/cmd/minisign -G -W -p "$work/key.pub" -s "$work/key" >/dev/null
-for clone in first second/elsewhere; do
-	git clone -q "$root" "$work/$clone"
-	if [[ $mode == whole && $clone != first ]]; then export GOCACHE=$work/cache; fi
-	(cd "$work/$clone" && "$work/tool" -to "$work/of-${clone%%/*}" -key "$work/key" "${flags[@]}")
-done
-unset GOCACHE
+make_in() { # CLONE TO [FLAG...]
+	git clone -q "$root" "$work/$1"
+	(cd "$work/$1" && "$work/tool" -to "$work/$2" -key "$work/key" "${@:3}")
+}
+make_in first of-first "${flags[@]}"
+make_in second/elsewhere of-second "${flags[@]}"
 diff -r "$work/of-first" "$work/of-second"
+if [[ $mode == whole ]]; then
+	GOCACHE=$work/cache make_in third of-third -host -wheels=false
+	for file in "$work"/of-third/fedsim*; do
+		cmp "$file" "$work/of-first/${file##*/}"
+	done
+fi
 printf 'made twice: the same bytes\n'
 
 cd "$work/of-first"
