@@ -2,13 +2,13 @@ package external
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"unsafe"
 
 	"github.com/sbinet/npyio"
 )
@@ -65,53 +65,73 @@ func (a array) encode() []byte {
 	return b
 }
 
-// decode reads an NPY file of floats or whole numbers in the order of C.
-func decode(name string, b []byte) (array, error) {
-	r := bytes.NewReader(b)
-	file, err := npyio.NewReader(r)
+// decode reads an NPY file of floats or whole numbers in the order of C, which has so many bytes.
+func decode(name string, r io.Reader, size int64) (array, error) {
+	limited := &io.LimitedReader{R: r, N: size}
+	file, err := npyio.NewReader(limited)
+	if err != nil && limited.N > 0 && errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) && limited.N > 0 {
+		return array{}, err // the program ended
+	}
 	if err != nil {
-		return array{}, fmt.Errorf("the array %q is no NPY file: %w", name, err)
+		return array{}, fmt.Errorf("%w: the array %q is no NPY file: %w", errProtocol, name, err)
 	}
 	d := file.Header.Descr
 	a := array{name: name, shape: d.Shape}
-	size := map[string]int{"<f8": 8, "<f4": 4, "<i8": 8, "<i4": 4}[d.Type]
+	each := map[string]int{"<f8": 8, "<f4": 4, "<i8": 8, "<i4": 4}[d.Type]
 	switch {
-	case size == 0:
-		return a, fmt.Errorf("the array %q has the type %s; it must be <f8, <f4, <i8 or <i4", name, d.Type)
+	case each == 0:
+		return a, fmt.Errorf("%w: the array %q has the type %s; it must be <f8, <f4, <i8 or <i4", errProtocol, name, d.Type)
 	case d.Fortran && len(d.Shape) > 1:
-		return a, fmt.Errorf("the array %q is in the order of Fortran; it must be in the order of C", name)
+		return a, fmt.Errorf("%w: the array %q is in the order of Fortran; it must be in the order of C", errProtocol, name)
 	}
-	numbers := b[len(b)-r.Len():]
 	for _, n := range d.Shape {
-		if n < 0 || n > len(b) {
-			return a, fmt.Errorf("the array %q has the shape %v and %d bytes", name, d.Shape, len(numbers))
+		if n < 0 || int64(n) > size {
+			return a, fmt.Errorf("%w: the array %q has the shape %v and %d bytes", errProtocol, name, d.Shape, limited.N)
 		}
 	}
-	if len(numbers) != size*a.length() {
-		return a, fmt.Errorf("the array %q has the shape %v and %d bytes", name, d.Shape, len(numbers))
+	if limited.N != int64(each)*int64(a.length()) {
+		return a, fmt.Errorf("%w: the array %q has the shape %v and %d bytes", errProtocol, name, d.Shape, limited.N)
 	}
 	switch d.Type {
 	case "<f8":
-		a.float = make([]float64, len(numbers)/8) // most arrays are of this type, so that its loop has no call
-		for i := range a.float {
-			a.float[i] = math.Float64frombits(binary.LittleEndian.Uint64(numbers[8*i : 8*i+8]))
-		}
+		a.float, err = numbers[float64](limited, a.length())
 	case "<f4":
-		a.float = each(numbers, 4, func(x []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(x))) })
+		var list []float32
+		list, err = numbers[float32](limited, a.length())
+		a.float = converted[float64](list)
 	case "<i8":
-		a.whole = each(numbers, 8, func(x []byte) int64 { return int64(binary.LittleEndian.Uint64(x)) })
+		a.whole, err = numbers[int64](limited, a.length())
 	default:
-		a.whole = each(numbers, 4, func(x []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(x))) })
+		var list []int32
+		list, err = numbers[int32](limited, a.length())
+		a.whole = converted[int64](list)
 	}
-	return a, nil
+	return a, err
 }
 
-func each[T any](b []byte, size int, of func([]byte) T) []T {
-	list := make([]T, len(b)/size)
-	for i := range list {
-		list[i] = of(b[i*size:])
+// littleEndian reports whether numbers lie in memory as they do in a file.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// numbers reads numbers, into their own memory where it has the order of the file.
+func numbers[T float64 | float32 | int64 | int32](r io.Reader, n int) ([]T, error) {
+	list := make([]T, n)
+	if n == 0 {
+		return list, nil
 	}
-	return list
+	if !littleEndian {
+		return list, binary.Read(r, binary.LittleEndian, list)
+	}
+	_, err := io.ReadFull(r, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), n*int(unsafe.Sizeof(list[0])))) //nolint:gosec // memory of numbers as bytes
+	return list, err
+}
+
+// converted returns numbers as another type.
+func converted[To, From float64 | float32 | int64 | int32](list []From) []To {
+	out := make([]To, len(list))
+	for i, x := range list {
+		out[i] = To(x)
+	}
+	return out
 }
 
 // message is a request or a reply: a line of JSON, then its arrays.
@@ -197,13 +217,9 @@ func read(r *bufio.Reader, most int64) (message, error) {
 		if most -= f.Bytes; f.Bytes < 0 || most < 0 {
 			return m, fmt.Errorf("%w: its arrays are larger than any right answer", errProtocol)
 		}
-		b := make([]byte, f.Bytes)
-		if _, err = io.ReadFull(r, b); err != nil {
-			return m, err
-		}
-		a, err := decode(f.Name, b)
+		a, err := decode(f.Name, r, f.Bytes)
 		if err != nil {
-			return m, fmt.Errorf("%w: %w", errProtocol, err)
+			return m, err
 		}
 		m.arrays = append(m.arrays, a)
 	}

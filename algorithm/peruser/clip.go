@@ -14,7 +14,13 @@ import (
 // A coordinate that is not a number becomes 0. An infinite coordinate counts as the largest float. A vector
 // within the bounds keeps its values. v itself does not change. The result lists its coordinates.
 func Clip(v protocol.Vector, r protocol.Release) protocol.Vector {
-	out := protocol.Vector{Index: []uint32{}}
+	listed := 0
+	v.Each(func(_ int, x float64) {
+		if x != 0 {
+			listed++
+		}
+	})
+	out := protocol.Vector{Index: make([]uint32, 0, listed), Value: slices.Grow([]float64(nil), listed)}
 	v.Each(func(j int, x float64) {
 		if x == 0 || math.IsNaN(x) {
 			return

@@ -7,6 +7,7 @@ clients, and accounts for every release. ``docs/external.md`` describes the prot
 
 from __future__ import annotations
 
+import ast
 import inspect
 import io
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
+from numpy.lib import format as npy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -285,12 +287,15 @@ def _vectors(array: Any) -> Dict[str, Any]:
     """Return vectors as they are sent: whole, or only the coordinates other than zero."""
     if array.dtype not in (np.float64, np.float32):
         array = array.astype(np.float64)
-    if array.ndim != 2 or np.count_nonzero(array) > _SPARSE * array.size:
+    if array.ndim != 2:
         return {"vectors": array}
-    row, index = np.nonzero(array)
-    start = np.zeros(len(array) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=len(array)), out=start[1:])
-    return {"start": start, "index": index.astype(np.int32), "value": array[row, index]}
+    n, length = array.shape
+    flat = np.flatnonzero(array != 0)  # of a mask, which is many times faster than of floats
+    if len(flat) > _SPARSE * array.size:
+        return {"vectors": array}
+    start = np.searchsorted(flat, length * np.arange(n + 1))
+    index = flat - np.repeat(length * np.arange(n), np.diff(start))
+    return {"start": start, "index": index.astype(np.int32), "value": array.ravel()[flat]}
 
 
 def _said(e: Exception) -> str:
@@ -308,26 +313,54 @@ def _read(f: BinaryIO) -> "Optional[Tuple[Dict[str, Any], Dict[str, Any]]]":
     head: Dict[str, Any] = json.loads(line)
     arrays = {}
     for frame in head["frames"]:
-        data = f.read(frame["bytes"])
-        if len(data) < frame["bytes"]:
+        array = _read_array(f)
+        if array is None:
             return None
-        arrays[frame["name"]] = np.load(io.BytesIO(data), allow_pickle=False)
+        arrays[frame["name"]] = array
     return head, arrays
+
+
+def _read_array(f: BinaryIO) -> Any:
+    """Read an NPY file of fedsim into an array without a copy; None if its end is missing."""
+    begin = f.read(10)
+    header = f.read(int.from_bytes(begin[8:], "little"))
+    if begin[:8] != b"\x93NUMPY\x01\x00" or not header.endswith(b"\n"):
+        return None
+    said = ast.literal_eval(header.decode("latin1"))  # as np.load does in the end, after a slow look for Python 2
+    shape, dtype = said["shape"], np.dtype(said["descr"])
+    array = np.empty(shape, dtype)
+    if array.size and f.readinto(array.reshape(-1).view(np.uint8)) < array.nbytes:  # type: ignore[attr-defined]
+        return None
+    return array
 
 
 def _write(f: BinaryIO, head: Dict[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write a message."""
-    files: List[bytes] = []
-    frames = []
+    headers: List[bytes] = []
+    frames, bodies = [], []
     for name, array in arrays.items():
+        array = np.ascontiguousarray(array)
         buffer = io.BytesIO()
-        np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        files.append(buffer.getvalue())
-        frames.append({"name": name, "bytes": len(files[-1])})
+        npy.write_array_header_1_0(buffer, npy.header_data_from_array_1_0(array))
+        headers.append(buffer.getvalue())
+        bodies.append(array)
+        frames.append({"name": name, "bytes": len(headers[-1]) + array.nbytes})
     f.write(json.dumps({**head, "frames": frames}).encode() + b"\n")
-    for data in files:
-        f.write(data)
+    for header, array in zip(headers, bodies):
+        f.write(header)
+        if array.size:
+            f.write(array.reshape(-1).view(np.uint8).data)
     f.flush()
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold 1 MiB, where the system can: both sides then wait less often."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)
+    except (ImportError, OSError):
+        pass
 
 
 def main(args: Optional[List[str]] = None) -> None:
@@ -343,6 +376,8 @@ def main(args: Optional[List[str]] = None) -> None:
         sys.exit("usage: python -m fedsim.serve FILE CLASS [PARAMETERS]")
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the algorithm prints must not be taken for a reply
+    for pipe in (0, replies.fileno()):
+        _widen(pipe)
     sys.path.insert(0, os.path.dirname(os.path.abspath(args[0])))
     found: Any = runpy.run_path(args[0], run_name="fedsim_own")
     for name in args[1].split("."):
