@@ -92,7 +92,12 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 		if o.Test != "" || o.Columns != (Columns{}) || o.Form != (Form{}) || len(o.Unrated) > 0 {
 			return nil, fmt.Errorf("data %q: a generated set has no columns to name, no form to say and no test file", spec)
 		}
-		return synthetic.Open(ctx, spec, o.synthetic())
+		set, err := synthetic.Open(ctx, spec, o.synthetic())
+		if err == nil && !o.Times && set.Times != nil {
+			set.MaybeTimes = true
+			set.Digest = set.ComputeDigest()
+		}
+		return set, err
 	case pack.Is(spec):
 		if o.Test != "" || o.Columns != (Columns{}) || o.Form != (Form{}) || len(o.Unrated) > 0 || o.Times {
 			return nil, fmt.Errorf("data %q: a packed file has no columns to name, no timestamps and no test file; use the data that it was packed from", spec)
@@ -119,7 +124,7 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 
 // synthetic are the options of a generated set.
 func (o Options) synthetic() synthetic.Options {
-	return synthetic.Options{Min: o.Min, Max: o.Max, Fields: o.Fields, Packed: o.Packed, Progress: o.Progress}
+	return synthetic.Options{Min: o.Min, Max: o.Max, Fields: o.Fields, Times: o.Times || o.MaybeTimes, Packed: o.Packed, Progress: o.Progress}
 }
 
 // load reads the ratings of a source, and its items where they are listed.

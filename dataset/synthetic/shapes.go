@@ -23,6 +23,7 @@ type shape struct {
 	levels                []float64 // ratings of the scale, ascending
 	cuts                  []float64 // latent boundary between each level and the next
 	plays                 playCurve // in place of both, where a rating counts plays
+	moves                 bool      // over a year users come and go, items appear, and tastes turn; ratings have times
 	bare                  bool      // nothing is published of the items: no titles, genres or years
 
 	activity   rankCurve // ratings of the user at each rank
@@ -84,6 +85,17 @@ var shapes = []shape{
 		// popularity curves shortened to the size.
 		name: "small", description: "600 users for quick tests, half stars",
 		users: 600, items: 400, ratings: 20_000,
+		levels:     halfStars,
+		cuts:       []float64{-2.2250, -1.4627, -1.3409, -0.8244, -0.6637, 0.1155, 0.3713, 1.2572, 1.5007},
+		activity:   rankCurve{floor: 9.6, top: 230, decay: 3.671, stretch: 0.5, cutoff: 0.6},
+		popularity: rankCurve{floor: 0.5, top: 1000, decay: 4.5, stretch: 0.35, cutoff: 0.85},
+		firstYear:  1915, lastYear: 2008,
+		userBias: 0.41, itemBias: 0.46, taste: 0.52, noise: 0.76, liked: 0.22, featured: 0.5, selective: 0.2,
+	},
+	{
+		// No published set: small, with twice the users, over a year.
+		name: "moving", description: "1,200 users over a year in which items appear and tastes turn, with times", moves: true,
+		users: 1_200, items: 400, ratings: 40_000,
 		levels:     halfStars,
 		cuts:       []float64{-2.2250, -1.4627, -1.3409, -0.8244, -0.6637, 0.1155, 0.3713, 1.2572, 1.5007},
 		activity:   rankCurve{floor: 9.6, top: 230, decay: 3.671, stretch: 0.5, cutoff: 0.6},

@@ -52,6 +52,8 @@ type Options struct {
 	Min, Max *float64
 	// Fields leaves out the features of a regression as numbers, which take far more memory than categories ([dataset.Profile.Fields]).
 	Fields bool
+	// Times keeps when ratings were given, of a set that has times.
+	Times bool
 	// Packed leaves the ratings of sets of 50 million or more packed ([dataset.Packed]).
 	Packed bool
 	// Progress, when not nil, hears how many ratings of how many were generated. Calls do not overlap.
@@ -103,6 +105,9 @@ func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	}
 	set.Name = prefix + ":" + name
 	set.Min, set.Max = o.scale(s)
+	if !o.Times {
+		set.Times = nil
+	}
 	set.Digest = set.ComputeDigest()
 	return set, nil
 }
@@ -178,12 +183,16 @@ func (s shape) scale() (lo, hi float64) {
 type population struct {
 	shape
 	catalog *catalog
+	moving  *movement // nil of a set that stands still
 	start   []int     // the ratings of user u are start[u]:start[u+1]
 	first   [][]int32 // items that each user rates so that no item stays without a rating
 }
 
 func (s shape) population() *population {
 	p := &population{shape: s, catalog: s.makeCatalog()}
+	if s.moves {
+		p.moving = s.makeMovement()
+	}
 	p.start = s.activityStarts()
 	p.first = s.firstRatings(p.start)
 	return p
@@ -194,6 +203,9 @@ func (s shape) population() *population {
 func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*dataset.Set, error) {
 	p := s.population()
 	out := dataset.NewRatings(s.users, s.items, s.ratings)
+	if s.moves {
+		out.Times = make([]float64, s.ratings)
+	}
 
 	next, done := 0, int64(0)
 	var mu sync.Mutex
@@ -286,6 +298,7 @@ type worker struct {
 	base   int       // ratings before the ratings of out
 	chosen []uint64  // bit i: the user at hand rates item i
 	likes  []float64 // taste vector of the user at hand
+	at     []float64 // when the user at hand rates each item that it rates, of a moving set
 }
 
 func (p *population) newWorker(out dataset.Ratings, base int) *worker {
@@ -294,6 +307,10 @@ func (p *population) newWorker(out dataset.Ratings, base int) *worker {
 
 // rate draws the ratings of user u.
 func (w *worker) rate(u int) {
+	if w.moving != nil {
+		w.rateMoving(u)
+		return
+	}
 	r := newRandom(generatorSeed, streamUsers+uint64(u))
 	bias := float64(w.userBias * r.normal())
 	for k := range w.likes {
