@@ -17,8 +17,8 @@ const (
 	cameEarly   = 0.4  // share of the users who are there from the start
 	lastCome    = 0.85 // when the last user comes
 	stayAtLeast = 0.15 // a user's shortest stay, unless the year ends
-	turn        = 0.7  // share of a user's taste that is another by the end of the year
-	biasMoves   = 0.5  // by how much an item's bias moves in the year: the deviation, in latent units
+	turn        = 0.4  // share of a user's taste that is another by the end of the year
+	biasMoves   = 0.2  // by how much an item's bias moves in the year: the deviation, in latent units
 
 	patience = 20_000 // candidates that a user looks at before it takes any item that has appeared
 )

@@ -235,7 +235,7 @@ var rules = []rule{
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
-		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "internal/audit/...", "internal/tune"},
+		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "internal/audit/...", "internal/tune", "internal/sessions"},
 		forbid: []string{"internal/training"}, direct: true,
 		why: "it joins experiment and driver for the door and the commands",
 	},

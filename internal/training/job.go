@@ -56,13 +56,16 @@ type job struct {
 	keeper   *keeper // nil where no checkpoints are written
 	engine   Engine  // nil: the simulator
 
+	on      *experiment.Experiment // what the run is measured on; nil: its own test part
+	clients algorithm.ClientSide   // of the users of on, between rounds
+
 	timed func(results.Timing) error // is told the time of each round; may be nil
 	ended time.Time                  // the round before, and its measuring
 }
 
 // train trains and measures the model.
 func (j *job) train(ctx context.Context) error {
-	if algorithm.SplitTest.Value(j.e.Config) == 0 {
+	if j.on == nil && algorithm.SplitTest.Value(j.e.Config) == 0 {
 		return config.Errorf("split.test: 0 trains on all ratings, as a deployment does, and leaves nothing to measure on; a run needs a test, and a plan does not")
 	}
 	train := j.federated
@@ -71,6 +74,9 @@ func (j *job) train(ctx context.Context) error {
 	}
 	if err := train(ctx); err != nil {
 		return err
+	}
+	if j.on != nil {
+		return j.measureOn()
 	}
 	r, run := j.result, j.e.Workers()
 	quality := j.e.Test.Measure(r.Model, run)
@@ -99,6 +105,41 @@ func (j *job) train(ctx context.Context) error {
 	return model.Failed(r.Model)
 }
 
+// measureOn measures the run on users and ratings of another experiment.
+func (j *job) measureOn() error {
+	clients, err := j.on.Instance().ClientSide()
+	if err != nil {
+		return err
+	}
+	run := j.e.Workers()
+	m, err := clients.Final(j.shared, run)
+	if err != nil {
+		return err
+	}
+	j.result.SetQuality(j.on.Test.Measure(m, run), j.on.Test.Slices(m, run))
+	j.clock.lap("train")
+	lists, err := j.on.MeasureLists(m, run)
+	if err != nil {
+		return err
+	}
+	j.result.SetLists(lists)
+	j.result.PeakMemory = results.PeakMemory()
+	j.clock.lap("lists")
+	return model.Failed(m)
+}
+
+// interim measures the shared model between two rounds.
+func (j *job) interim(f *experiment.Federation, shared []byte) (eval.Quality, error) {
+	if j.on == nil {
+		return j.e.MeasureInterim(f, shared, j.e.Workers())
+	}
+	p, err := j.clients.Interim(shared, j.e.Workers())
+	if err != nil {
+		return eval.Quality{}, err
+	}
+	return j.on.Test.Measure(p, j.e.Workers()), model.Failed(p)
+}
+
 // compare measures the baselines of the model. If the context ends meanwhile, the result has the
 // baselines that were measured.
 func (j *job) compare(ctx context.Context) error {
@@ -116,6 +157,9 @@ func (j *job) compare(ctx context.Context) error {
 // baselines measures what the run is compared with: some by training through the
 // roles once more, unless only the quick ones are wanted.
 func (j *job) baselines(ctx context.Context) error {
+	if j.on != nil {
+		return nil
+	}
 	j.progress.Start("baselines", 0)
 	for _, b := range j.e.Baselines() {
 		v, err := j.baseline(ctx, b)
@@ -277,7 +321,7 @@ func (j *job) round(f *experiment.Federation, it sim.Round, shared []byte) error
 		Survivors: it.Survivors, Answered: it.Answered, Summed: it.Skipped == nil, Sent: it.Sent > 0,
 	})
 	trained := time.Now()
-	quality, err := j.e.MeasureInterim(f, shared, j.e.Workers())
+	quality, err := j.interim(f, shared)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ type KeepOptions struct {
 	Resume bool
 	// Engine, if set, computes the rounds in place of the simulator. Such a run writes no checkpoints.
 	Engine Engine
+	// Measured, if set, holds the ratings that the run is measured on in place of a test part of its own: an experiment with the
+	// same items and settings, whose users are fitted to the run's models. Such a run has no baselines and writes no checkpoints.
+	Measured *experiment.Experiment
 	// Checkpoint, if set, is the path of the checkpoint to continue from ([InterruptedRuns]). Another
 	// experiment or other data are an error.
 	Checkpoint string
@@ -44,7 +47,11 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 	defer folder.Discard()
 	j := newJob(e, keeping{results.OrSilent(p), folder})
 	j.timed = folder.Time
-	if j.engine = how.Engine; j.engine == nil {
+	if j.on = how.Measured; j.on != nil {
+		if j.clients, err = j.on.Instance().ClientSide(); err != nil {
+			return nil, err
+		}
+	} else if j.engine = how.Engine; j.engine == nil {
 		j.keeper = k
 	}
 	if k.from != nil {

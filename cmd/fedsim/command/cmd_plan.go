@@ -33,29 +33,11 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err = c.checkSessions(said); err != nil {
+	if err = checkBudgetOfSessions(c.Sessions, c.TotalEpsilon, said); err != nil {
 		return err
 	}
 	how := planned{format: c.Format, calibrate: c.Calibrate, verbose: c.Verbose, sessions: c.Sessions, total: c.TotalEpsilon, shares: forecast.Shares(c.Shares)}
 	return c.plan(ctx, said, how, s)
-}
-
-// checkSessions checks the flags of several sessions.
-func (c *planCmd) checkSessions(said []config.Setting) error {
-	switch {
-	case c.Sessions == 0 && c.TotalEpsilon == 0:
-		return nil
-	case c.Sessions == 0:
-		return cli.Misusef("--total-epsilon is the budget of several sessions; say how many with --sessions, or give one run's budget with --epsilon")
-	case c.TotalEpsilon == 0:
-		return cli.Misusef("--sessions needs the budget of all sessions together: --total-epsilon 10")
-	}
-	for _, setting := range said {
-		if setting.Key == algorithm.Epsilon.Name {
-			return cli.Misusef("%s: with --sessions each session's epsilon follows from --total-epsilon; leave it out", setting.Origin)
-		}
-	}
-	return nil
 }
 
 // planned says which form of a plan is printed.

@@ -22,10 +22,15 @@ import (
 type runCmd struct {
 	experimentFlags
 
-	From            string `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
-	DryRun          bool   `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
-	Resume          bool   `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
-	SavePredictions bool   `group:"Output:" help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
+	From         string  `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
+	DryRun       bool    `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
+	Resume       bool    `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
+	Sessions     int     `group:"Over time:" placeholder:"N" help:"Study N sessions on data with times: each trains on the ratings by then, and is tested on the next period. Compares learning on with training anew at the same --total-epsilon, and with one session."`
+	TotalEpsilon float64 `group:"Over time:" placeholder:"E" help:"Privacy budget of all sessions together."`
+	Shares       string  `group:"Over time:" enum:"equal,front-loaded" default:"equal" help:"How sessions share the budget: equal, or front-loaded, where the first session takes half."`
+	Seeds        int     `group:"Over time:" default:"1" help:"Repeat the study with so many seeds, from --seed on."`
+
+	SavePredictions bool `group:"Output:" help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
 	Format string `group:"Output:" enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
 }
@@ -41,6 +46,9 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	said, err := r.settings()
 	if err != nil {
 		return err
+	}
+	if r.Sessions != 0 || r.TotalEpsilon != 0 {
+		return r.overTime(ctx, said, s)
 	}
 	how := training.KeepOptions{Predictions: r.SavePredictions, Resume: r.Resume}
 	if r.Resume && r.File == "" {

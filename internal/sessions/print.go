@@ -1,0 +1,189 @@
+package sessions
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/units"
+)
+
+// File names the results of a study in its folder.
+const File = "sessions.json"
+
+// mean returns the mean of a number over the seeds of an arm after a session; false where a point lacks it.
+func (r *Result) mean(arm Arm, session int, of func(*Point) (float64, bool)) (float64, bool) {
+	sum, n := 0.0, 0
+	for i := range r.Points {
+		if p := &r.Points[i]; p.Arm == arm && p.Session == session {
+			v, ok := of(p)
+			if !ok {
+				return 0, false
+			}
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n), n > 0
+}
+
+// measures are the numbers of the table and the pictures.
+var measures = []struct {
+	id, title, axis string
+	of              func(*Point) (float64, bool)
+}{
+	{"rmse", "RMSE", "RMSE of the next period, in stars", func(p *Point) (float64, bool) { return p.RMSE, true }},
+	{"new-items", "RMSE of new items", "RMSE of items that are new, in stars", func(p *Point) (float64, bool) { return optional(p.NewRMSE) }},
+	{"recall", "Recall@20", "Recall@20 of the next period", func(p *Point) (float64, bool) { return optional(p.Recall) }},
+	{"epsilon", "epsilon of all sessions so far", "ε of all sessions so far", func(p *Point) (float64, bool) { return p.AllEpsilon, true }},
+}
+
+func optional(v *float64) (float64, bool) {
+	if v == nil {
+		return 0, false
+	}
+	return *v, true
+}
+
+// Text is the study as a table of means over seeds, and what it says.
+func (r *Result) Text() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	seeds := r.seeds()
+	line("%s on %s: %d sessions, epsilon at most %v at delta %v together, %s; means of %s", r.Algorithm, r.Data, r.Sessions, r.Total, r.Delta, r.Shares, counted(seeds, "seed"))
+	line("Each session trains on what was there, and is tested on the later half of each user's ratings until the next.\n")
+	line("session    users  items  new items  ratings    tested  of new items")
+	for s := 1; s <= r.Sessions; s++ {
+		p := r.point(LearningOn, s)
+		line("%7d %8s %6s %10d %8s %9s %13d", s, units.Count(p.Users), units.Count(p.Items), p.NewItems, units.Count(p.Ratings), units.Count(p.Tested), p.NewTested)
+	}
+	for _, m := range measures {
+		head := fmt.Sprintf("\n%-32s", m.title)
+		for _, arm := range Arms {
+			head += fmt.Sprintf(" %12s", arm)
+		}
+		line("%s", head)
+		for s := 1; s <= r.Sessions; s++ {
+			row := fmt.Sprintf("%7d %24s", s, "")
+			for _, arm := range Arms {
+				v, ok := r.mean(arm, s, m.of)
+				text := "-"
+				if ok && m.id == "epsilon" {
+					text = dp.RoundUp(v, 3)
+				} else if ok {
+					text = fmt.Sprintf("%.4f", v)
+				}
+				row += fmt.Sprintf(" %12s", text)
+			}
+			line("%s", row)
+		}
+	}
+	for _, c := range r.Compared {
+		verb, by := "better", c.Gain
+		if by < 0 {
+			verb, by = "worse", -by
+		}
+		text := fmt.Sprintf("\nlearning on is %.4f %s in RMSE than %s, from the second session on", by, verb, c.With)
+		if c.Seeds > 1 {
+			text += fmt.Sprintf(" (deviation %.4f over seeds; better in %d of %d)", c.Deviation, c.Better, c.Seeds)
+		}
+		line("%s", text)
+		var parts []string
+		for _, g := range c.BySession {
+			parts = append(parts, fmt.Sprintf("%+.4f", g))
+		}
+		line("  gain by session: %s", strings.Join(parts, " "))
+	}
+	return b.String()
+}
+
+func (r *Result) point(arm Arm, session int) *Point {
+	for i := range r.Points {
+		if p := &r.Points[i]; p.Arm == arm && p.Session == session {
+			return p
+		}
+	}
+	return &Point{}
+}
+
+func (r *Result) seeds() int {
+	seen := make(map[uint64]bool)
+	for _, p := range r.Points {
+		seen[p.Seed] = true
+	}
+	return len(seen)
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Figures returns a picture of each measure over the sessions: means over seeds, with the band from the smallest to the largest.
+func (r *Result) Figures() (list []study.Figure) {
+	for _, m := range measures {
+		f := study.Figure{ID: m.id, Title: fmt.Sprintf("%s on %s", r.Algorithm, r.Data), X: "session", Y: m.axis}
+		for k, arm := range Arms {
+			s := study.Series{Name: string(arm), Colour: k, Runs: r.seeds()}
+			for session := 1; session <= r.Sessions; session++ {
+				v, ok := r.mean(arm, session, m.of)
+				if !ok {
+					continue
+				}
+				low, high := v, v
+				for i := range r.Points {
+					if p := &r.Points[i]; p.Arm == arm && p.Session == session {
+						x, _ := m.of(p)
+						low, high = min(low, x), max(high, x)
+					}
+				}
+				s.X, s.Y, s.Low, s.High = append(s.X, float64(session)), append(s.Y, v), append(s.Low, low), append(s.High, high)
+			}
+			if len(s.X) > 0 {
+				f.Series = append(f.Series, s)
+			}
+		}
+		if len(f.Series) > 0 {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Write writes sessions.json and the pictures into the folder of the study, and returns the paths of the pictures.
+func (r *Result) Write(dir string, pic study.Picture) (paths []string, err error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err = os.WriteFile(filepath.Join(dir, File), append(text, '\n'), 0o644); err != nil {
+		return nil, err
+	}
+	for _, f := range r.Figures() {
+		path := filepath.Join(dir, f.ID+"."+pic.Format)
+		if err = draw(path, f, pic); err != nil {
+			return paths, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+func draw(path string, f study.Figure, pic study.Picture) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	var w io.Writer = file
+	if err = f.Draw(w, pic); err != nil {
+		file.Close() //nolint:errcheck // the first error says more
+		return err
+	}
+	return file.Close()
+}
