@@ -15,8 +15,9 @@ import (
 
 // Matrices of a record. Sums are for each user, and a precision is the inverse variance of the noise.
 //
-//	sums-of-items  for each item: weight and its precision; the sum for its bias about the middle of the scale, and its precision;
-//	               moments (d) and their precision; second-order statistics of its own (packed), if there are any
+//	sums-of-items  for each item: weight and its precision; the sum for its bias about the middle of the scale, its precision, and
+//	               the scatter of both; moments (d), their precision, weight and scatter; second-order statistics of its own
+//	               (packed), if there are any
 //	sum-of-mean    the sum of ratings' places on the scale, their number, and the precision of both
 //	mean-gramian   the Gramian of an average user, d x d, if there is one
 const (
@@ -26,10 +27,11 @@ const (
 )
 
 // columns of sums-of-items.
-type recordColumns struct{ weight, bias, moments, precision, items, all int }
+type recordColumns struct{ weight, bias, scatter, moments, precision, gain, spread, items, all int }
 
 func columnsOf(p *kernel.Params) recordColumns {
-	c := recordColumns{weight: 0, bias: 2, moments: 4, precision: 4 + p.Rank, items: 5 + p.Rank, all: 5 + p.Rank}
+	d := p.Rank
+	c := recordColumns{weight: 0, bias: 2, scatter: 4, moments: 5, precision: 5 + d, gain: 6 + d, spread: 7 + d, items: 8 + d, all: 8 + d}
 	if p.Gramian == kernel.PerItem {
 		c.all += p.Packed()
 	}
@@ -96,6 +98,13 @@ func (x *instance) startFrom(s *serving.Strategy) error {
 		return out
 	}
 	r := &serving.Record{Weight: column(col.weight, 1, col.weight+1), Bias: column(col.bias, 1, col.bias+1), Moments: column(col.moments, p.Rank, col.precision)}
+	single := func(at int) (out []float64) {
+		for j := range m {
+			out = append(out, rows.Row(j)[at])
+		}
+		return out
+	}
+	r.BiasScatter, r.Gain, r.Scatter = single(col.scatter), single(col.gain), single(col.spread)
 	if col.all > col.items && r.Moments != nil {
 		r.Items = column(col.items, p.Packed(), col.precision).Value
 	}
@@ -137,6 +146,11 @@ func (x *instance) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Embed
 	put(r.Bias, col.bias, col.bias+1)
 	put(r.Moments, col.moments, col.precision)
 	for j := range p.Items {
+		for at, x := range map[int][]float64{col.scatter: r.BiasScatter, col.gain: r.Gain, col.spread: r.Scatter} {
+			if x != nil {
+				rows.Row(j)[at] = x[j]
+			}
+		}
 		if r.Items != nil {
 			copy(rows.Row(j)[col.items:], r.Items[j*p.Packed():(j+1)*p.Packed()])
 		}

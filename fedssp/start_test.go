@@ -61,6 +61,39 @@ func TestStartHasTheModelOfTheSums(t *testing.T) {
 	}
 }
 
+// A session that starts from sums of the same ratings measures the same. Its model has biases already, but its first sums for
+// biases are of ratings about the mean. Only later sums are of residuals.
+func TestStartedSessionMeasuresTheSame(t *testing.T) {
+	for _, name := range []string{"pooled", "full", "refined"} {
+		p := kinds(12, 2)[name]
+		users, _ := people(&p, 40, 0.5, 5)
+		first := newStrategy(t, p, 40, 0.01)
+		for round(t, first, users, nil) {
+		}
+		again, _ := people(&p, 40, 0.5, 5)
+		next := newStrategy(t, p, 40, 0.01)
+		if err := next.StartFrom(first.Together(), 1); err != nil {
+			t.Fatal(err)
+		}
+		for round(t, next, again, nil) {
+		}
+		fixture.Near(t, name+": biases", next.Current().Bias, first.Current().Bias, 0.08)
+	}
+}
+
+// A newer sum of more ratings hides an older sum where noise is small, and is averaged with it where noise is large. The shares are solved from
+// the two equations of the best linear estimate, by hand.
+func TestNewerSumsWeighMore(t *testing.T) {
+	// Ten users then and twenty now, with a weight of 1 each; the scatter of a rating is 4. With noise of variance 1 for both,
+	// the covariance is ((4/10+1, 4/20), (4/20, 4/20+1)). Its inverse times (1, 1) is in proportion to (1, 1.2).
+	then, now := serving.Measured(1, 0.1), serving.Measured(1, 0.05)
+	for _, c := range []struct{ noise, want float64 }{{1, 1.2 / 2.2}, {1e6, 0.5}, {1e-9, 1}} {
+		if got := serving.Newer(1/c.noise, 1/c.noise, now, then, 4); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("with noise %v the newer sum has the share %v, want %v", c.noise, got, c.want)
+		}
+	}
+}
+
 // A session that started from sums continues from a saved state to the bit.
 func TestRestoreContinuesAfterAStart(t *testing.T) {
 	for _, name := range []string{"pooled", "full", "cmf"} {

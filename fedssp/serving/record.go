@@ -11,9 +11,9 @@ import (
 )
 
 // This file combines the noisy sums of a session with the sums of earlier sessions. Every session sums over everything
-// that its users have rated by then, so sums of two sessions measure the same quantity, each with noise of its own. Sums are
-// divided by the number of users, and the mean weighted by inverse noise variances is the best linear estimate. A weight falls
-// with each session of age, because tastes move. docs/retraining.md derives both.
+// that its users have rated by then, so sums of two sessions measure the same quantity, each with noise of its own. The scatter
+// of the ratings is not their own: later sums have the earlier ratings, too, and more of them. [Newer] weighs both. The weight
+// of a sum falls with each session of age, because tastes move. docs/retraining.md derives both. All sums are divided by the number of users.
 
 // Sum is a noisy sum over users, divided by their number, in rows.
 type Sum struct {
@@ -39,22 +39,60 @@ func (s *Sum) Joined(before *Sum) *Sum {
 		}
 		return s
 	}
+	shares := make([]float64, len(s.Precision))
+	for i, p := range s.Precision {
+		shares[i] = Newer(p, before.Precision[i], Measure{gain: 1}, Measure{gain: 1}, 0)
+	}
+	return s.mixed(before, shares)
+}
+
+// mixed returns the mean of two measurements of the same rows, where the first has the given shares.
+func (s *Sum) mixed(before *Sum, shares []float64) *Sum {
 	width := len(s.Value) / len(s.Precision)
 	out := &Sum{Value: make([]float64, len(s.Value)), Precision: make([]float64, len(s.Precision))}
-	for i, p := range s.Precision {
-		share := 1. // of the first
-		if q := before.Precision[i]; !math.IsInf(p, 1) && p+q > 0 {
-			share = p / (p + q)
-			if math.IsInf(q, 1) {
-				share = 0
-			}
-		}
-		out.Precision[i] = p + before.Precision[i]
+	for i, share := range shares {
 		for c := i * width; c < (i+1)*width; c++ {
 			out.Value[c] = share*s.Value[c] + (1-share)*before.Value[c]
 		}
+		variance := 0.
+		for _, x := range []struct{ share, precision float64 }{{share, s.Precision[i]}, {1 - share, before.Precision[i]}} {
+			if x.share > 0 {
+				variance += x.share * x.share / x.precision
+			}
+		}
+		out.Precision[i] = 1 / variance
 	}
 	return out
+}
+
+// Measure describes a sum as a measurement of an item. Its gain is the weight of the item's ratings for each user. Its scatter is the
+// variance of these ratings' scatter, in units of the scatter of a rating with its weight.
+type Measure struct{ gain, scatter float64 }
+
+// Measured returns a measure of a gain and a scatter.
+func Measured(gain, scatter float64) Measure { return Measure{gain, scatter} }
+
+// Newer returns the share of a newer measurement beside an older one in their best linear combination. p and q are the precisions
+// of their noise, and scatter is the variance of a rating's scatter, with its weight. Ratings of the older measurement are among the newer's, which
+// gives both a covariance. See docs/retraining.md.
+func Newer(p, q float64, now, then Measure, scatter float64) float64 {
+	switch {
+	case math.IsInf(p, 1) || q == 0:
+		return 1
+	case p == 0:
+		return 0
+	case math.IsInf(q, 1):
+		q = math.MaxFloat64
+	}
+	old := then.gain / p
+	fresh := now.gain/q + scatter*max(then.scatter*now.gain-then.gain*then.gain*now.scatter/now.gain, 0)
+	return fresh / (old + fresh)
+}
+
+// mixedScatter returns the scatter of a combination, by the shares of both.
+func mixedScatter(share float64, now, then Measure) float64 {
+	common := then.gain * now.scatter / now.gain
+	return share*share*now.scatter + (1-share)*(1-share)*then.scatter + 2*share*(1-share)*common
 }
 
 // Aged returns the sum with its precision multiplied by a decay. A nil Sum stays nil.
@@ -84,16 +122,21 @@ func (s *Sum) deviations(n float64) []float64 {
 type Record struct {
 	Mean *Sum // the sum of ratings' places on the scale, and their number: one row
 	// Weight has c_j, Bias the sums for biases. In a record that is kept these are about the middle of the scale, and
-	// else about the mean of the model.
+	// else about the mean of the model. BiasScatter has the scatter of both for each item.
 	Weight, Bias *Sum
+	BiasScatter  []float64
 	Moments      *Sum      // a row of d numbers for each item
+	Gain         []float64 // the weights of the ratings in Moments
+	Scatter      []float64 // of Moments
 	Gramian      []float64 // of an average user, d x d, projected; as precise as Moments
 	Items        []float64 // A_j packed, item by item; as precise as Moments
 }
 
 // aged returns the record after one more session.
 func (r *Record) aged(decay float64) *Record {
-	return &Record{r.Mean.Aged(decay), r.Weight.Aged(decay), r.Bias.Aged(decay), r.Moments.Aged(decay), r.Gramian, r.Items}
+	out := *r
+	out.Mean, out.Weight, out.Bias, out.Moments = r.Mean.Aged(decay), r.Weight.Aged(decay), r.Bias.Aged(decay), r.Moments.Aged(decay)
+	return &out
 }
 
 // about returns the sums for biases about another mean than the middle of the scale: an item's ratings then have biases
@@ -137,6 +180,12 @@ func (s *Strategy) StartFrom(r *Record, decay float64) error {
 // Before returns the record of earlier sessions; nil if there are none.
 func (s *Strategy) Before() *Record { return s.before }
 
+// StartedIn reports whether the strategy started from earlier sums and the last planned round is of a phase. The model then
+// has parts that only a later phase makes otherwise.
+func (s *Strategy) StartedIn(phase string) bool {
+	return s.before != nil && s.Round > 0 && s.Params.Steps[s.Round-1].Phase == phase
+}
+
 // Mean notes a sum of the mean, and returns it with those before: its two numbers for each user, with the deviation of their noise.
 func (s *Strategy) Mean(r Absorbed) (sum, count, noise float64) {
 	x := r.Values[kernel.Mean]
@@ -158,7 +207,7 @@ func (s *Strategy) weigh() {
 	if s.before == nil || s.before.Weight == nil {
 		return
 	}
-	all := s.weights()
+	all, _ := s.weights()
 	s.Weight, s.WeightNoises = all.Value, all.deviations(1)
 	s.WeightNoise = 0
 	for _, x := range s.WeightNoises {
@@ -166,16 +215,76 @@ func (s *Strategy) weigh() {
 	}
 }
 
-// weights returns the weights of items as they are known, for each user; nil if they are unknown.
-func (s *Strategy) weights() *Sum {
-	var own, before *Sum
-	if s.fresh != nil {
-		own = NewSum(s.fresh, len(s.fresh), dense.Sqr(s.freshNoise))
+// freshSum returns the session's own weights; nil if there are none yet.
+func (s *Strategy) freshSum() *Sum {
+	if s.fresh == nil {
+		return nil
 	}
-	if s.before != nil {
-		before = s.before.Weight
+	return NewSum(s.fresh, len(s.fresh), dense.Sqr(s.freshNoise))
+}
+
+// FreshNoise is the deviation of the noise in Fresh.
+func (s *Strategy) FreshNoise() float64 {
+	if s.fresh == nil {
+		return s.WeightNoise
 	}
-	return own.Joined(before)
+	return s.freshNoise
+}
+
+// Fresh returns the session's own weights where there are any, and else those before.
+func (s *Strategy) Fresh() []float64 {
+	if s.fresh == nil {
+		return s.Weight
+	}
+	return s.fresh
+}
+
+// weights returns the weights of items as they are known, and their scatter; nil if they are unknown. They have the shares that
+// biases have, whose gains they are.
+func (s *Strategy) weights() (*Sum, []float64) {
+	own := s.freshSum()
+	if s.before == nil || s.before.Weight == nil || own == nil {
+		if own == nil {
+			if s.before == nil {
+				return nil, nil
+			}
+			return s.before.Weight, s.before.BiasScatter
+		}
+		return own, s.ownScatter(s.fresh)
+	}
+	if s.own.Bias == nil || s.before.Bias == nil {
+		return own.Joined(s.before.Weight), s.ownScatter(s.fresh)
+	}
+	shares, scatter := s.shares(s.own.Bias.Precision, s.before.Bias.Precision, s.before.Weight.Value, s.before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
+	return own.mixed(s.before.Weight, shares), scatter
+}
+
+// ownScatter is the scatter of sums of this session, for each user, with the given gains.
+func (s *Strategy) ownScatter(gain []float64) []float64 {
+	out := make([]float64, len(gain))
+	for j, c := range gain {
+		out[j] = s.now(c).scatter
+	}
+	return out
+}
+
+// now describes the sums of this session for an item with a weight.
+func (s *Strategy) now(gain float64) Measure {
+	c := max(gain, s.freshNoise, 1e-9)
+	return Measure{c, c / s.Params.Total()}
+}
+
+// shares returns the shares of this session's measurements of items beside earlier ones, and the scatter of both together. residual is the
+// variance of a rating around its prediction.
+func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shares, all []float64) {
+	_, typical := s.typical(s.fresh)
+	shares, all = make([]float64, len(p)), make([]float64, len(p))
+	for j := range p {
+		now, then := s.now(s.fresh[j]), Measure{max(gain[j], 1e-9), scatter[j]}
+		shares[j] = Newer(p[j], q[j], now, then, residual*typical)
+		all[j] = mixedScatter(shares[j], now, then)
+	}
+	return shares, all
 }
 
 // Biases notes the session's sums for biases, over all N clients, and returns them with the sums before. deviations has the noise of
@@ -183,12 +292,28 @@ func (s *Strategy) weights() *Sum {
 func (s *Strategy) Biases(sums []float64, noise float64) (all, deviations []float64) {
 	n := s.Params.Total()
 	s.own.Bias = NewSum(dense.Scaled(sums, 1/n), len(sums), dense.Sqr(noise/n))
-	before := s.before.about(s.offCentre())
-	if before == nil {
+	if s.before == nil {
 		return sums, nil
 	}
-	x := s.own.Bias.Joined(before)
+	s.weigh()
+	x := s.biases()
+	if x == s.own.Bias {
+		return sums, nil
+	}
 	return dense.Scaled(x.Value, n), x.deviations(n)
+}
+
+// biases returns the sums for biases as they are known, about the mean of the model; nil if they are unknown.
+func (s *Strategy) biases() *Sum {
+	before := s.before.about(s.offCentre())
+	if before == nil || s.own.Bias == nil || s.fresh == nil {
+		if s.own.Bias == nil {
+			return before
+		}
+		return s.own.Bias
+	}
+	shares, _ := s.shares(s.own.Bias.Precision, before.Precision, s.before.Weight.Value, s.before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
+	return s.own.Bias.mixed(before, shares)
 }
 
 // BiasesBefore returns the sums for biases of earlier sessions, as of all N clients; nil if there are none.
@@ -234,35 +359,56 @@ func (s *Strategy) EquationsBefore() (*Equations, []float64) {
 
 // together returns the session's statistics with the statistics before.
 func (s *Strategy) together() *Record {
-	if s.before == nil || s.before.Moments == nil {
-		return &s.own
-	}
-	if s.own.Moments == nil {
-		return s.before
-	}
 	own, before := &s.own, s.before
-	out := &Record{Moments: own.Moments.Joined(before.Moments)}
-	rows := len(own.Moments.Precision)
-	if own.Items != nil && before.Items != nil {
-		out.Items = (&Sum{own.Items, own.Moments.Precision}).Joined(&Sum{before.Items, before.Moments.Precision}).Value
+	switch {
+	case own.Moments == nil && before == nil:
+		return own
+	case own.Moments == nil:
+		return before
+	case before == nil || before.Moments == nil || s.fresh == nil:
+		out := *own
+		out.Gain = s.Fresh()
+		out.Scatter = s.ownScatter(out.Gain)
+		return &out
 	}
-	if len(own.Gramian) > 0 && len(before.Gramian) > 0 {
-		most := func(p []float64) []float64 { // a Gramian is of all users, and as precise as the items that were in all sums
-			m := 0.
-			for _, x := range p {
-				m = max(m, x)
-			}
-			return []float64{m}
+	shares, scatter := s.shares(own.Moments.Precision, before.Moments.Precision, before.Gain, before.Scatter, s.spread(own.Gramian)*dense.Sqr(s.Params.Residual(s.Params.TargetBound())))
+	out := &Record{Moments: own.Moments.mixed(before.Moments, shares), Gain: make([]float64, len(shares)), Scatter: scatter}
+	most := 0.
+	for j, share := range shares {
+		out.Gain[j] = share*s.fresh[j] + (1-share)*before.Gain[j]
+		if share < 1 {
+			most = max(most, before.Moments.Precision[j])
 		}
-		out.Gramian = (&Sum{own.Gramian, most(own.Moments.Precision)}).Joined(&Sum{before.Gramian, most(before.Moments.Precision[:rows])}).Value
+	}
+	if own.Items != nil && before.Items != nil {
+		out.Items = (&Sum{own.Items, own.Moments.Precision}).mixed(&Sum{before.Items, before.Moments.Precision}, shares).Value
+	}
+	if len(own.Gramian) > 0 && len(before.Gramian) > 0 { // of all users, and as precise as items that were in all sums
+		out.Gramian = (&Sum{own.Gramian, own.Moments.Precision[:1]}).Joined(&Sum{before.Gramian, []float64{most}}).Value
 	}
 	return out
+}
+
+// spread is the mean of the squares of an average user's coordinates, which scale the scatter of moments; 1 if it is unknown.
+func (s *Strategy) spread(gramian []float64) float64 {
+	d := s.Params.Rank
+	if len(gramian) == 0 {
+		return 1
+	}
+	sum := 0.
+	for i := range d {
+		sum += gramian[i*(d+1)]
+	}
+	return sum / float64(d)
 }
 
 // load sets equations to statistics for each user, times N, and returns the noise variance of each item.
 func (s *Strategy) load(y *Equations, r *Record) []float64 {
 	n := s.Params.Total()
-	y.B = dense.Scaled(r.Moments.Value, n)
+	y.B, y.Gains = dense.Scaled(r.Moments.Value, n), dense.Scaled(r.Gain, n)
+	for j, c := range y.Gains {
+		y.Weight[j] = max(c, min(y.Weight[j], s.freshNoise*n), 1e-9)
+	}
 	if r.Items != nil {
 		y.Items = dense.Scaled(r.Items, n)
 	}
@@ -283,8 +429,9 @@ func (s *Strategy) load(y *Equations, r *Record) []float64 {
 func (s *Strategy) Together() *Record {
 	out := *s.together()
 	out.Mean = s.own.Mean.Joined(s.before.mean())
-	out.Weight = s.weights()
-	if sums := s.own.Bias.Joined(s.before.about(s.offCentre())); sums != nil && out.Weight != nil {
+	out.Weight, out.BiasScatter = s.weights()
+	out.Bias = nil
+	if sums := s.biases(); sums != nil && out.Weight != nil {
 		moved := &Record{Weight: out.Weight, Bias: sums}
 		out.Bias = moved.about(-s.offCentre())
 	}

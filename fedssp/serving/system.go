@@ -37,6 +37,7 @@ type Equations struct {
 	Params  *kernel.Params
 	Typical float64   // w̃, a typical weight of a rating
 	Rho     float64   // ρ
+	Gains   []float64 // the weights in B as they were released, where they are not the strategy's; nil: they are
 	Rhos    []float64 // ρ of each item, where it differs; nil: all have Rho
 	Weight  []float64 // c_j = Σ w, floored
 	B       []float64 // m x d

@@ -41,9 +41,12 @@ func Averaged(first []float64, noise1 float64, second []float64, noise2 float64)
 // Weights returns c_j of all N clients, at least the deviation of its noise, because less cannot be
 // told from zero. typical is w̃. A sample's weights are all equal. Other weights of a user are
 // about 1/√n and add up to about √n, at least 1, so 1 over their sum is about one weight.
-func (s *Strategy) Weights() (c []float64, typical float64) {
+func (s *Strategy) Weights() (c []float64, typical float64) { return s.typical(s.Weight) }
+
+// typical is Weights of other weights than the strategy's.
+func (s *Strategy) typical(weight []float64) (c []float64, typical float64) {
 	n := s.Params.Total()
-	c = dense.Scaled(s.Weight, n)
+	c = dense.Scaled(weight, n)
 	sum := 0.0
 	for j, x := range c {
 		floor := max(s.WeightNoiseOf(j)*n, 1e-9)

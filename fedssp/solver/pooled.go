@@ -3,6 +3,7 @@ package solver
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -161,7 +162,33 @@ func (k *Kept) Resume(s *serving.Strategy, run protocol.Runner) error {
 	if y == nil {
 		return nil
 	}
-	return k.solveFor(s, y, variance, run)
+	start := slices.Clone(s.Current().Items)
+	if err := k.solveFor(s, y, variance, run); err != nil {
+		return err
+	}
+	revive(s.Current().Items, start, s.Params.Rank)
+	return nil
+}
+
+// asleep is the size of a coordinate of V, relative to the start, below which nothing would be learned in it any more.
+const asleep = 0.1
+
+// revive takes coordinates of V from the start where earlier sums turned them off: users who are fitted to zeros would add nothing
+// to any later sum.
+func revive(v, start []float64, d int) {
+	for k := range d {
+		var now, then float64
+		for at := k; at < len(v); at += d {
+			now += v[at] * v[at]
+			then += start[at] * start[at]
+		}
+		if now >= asleep*asleep*then {
+			continue
+		}
+		for at := k; at < len(v); at += d {
+			v[at] = start[at]
+		}
+	}
 }
 
 // solveFor is Solve of equations, with the noise variance of each item's coordinates.
@@ -170,6 +197,9 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 	e := dense.NewEigen(d)
 	e.Decompose(y.Gramian)
 	design, raw := serving.Design(p, y.Weight, y.Typical), dense.Scaled(s.Weight, s.Params.Total())
+	if y.Gains != nil {
+		raw = y.Gains
+	}
 	scatter := dense.Sqr(p.Residual(p.TargetBound())) * y.Typical
 	turned := make([]float64, m*d)
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }

@@ -88,7 +88,11 @@ func (Biasing) Contribute(c *user.Contribution, r protocol.Release) (protocol.Ve
 func (Biasing) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runner) error {
 	s.KeepWeights(r)
 	popularity(s)
-	if err := SolveBiases(s, r); err != nil || !s.All.ByWeights {
+	err := SolveBiases(s, r)
+	if s.Before() != nil {
+		popularity(s) // the weights have moved
+	}
+	if err != nil || !s.All.ByWeights {
 		return err
 	}
 	return s.Narrow()
@@ -138,10 +142,10 @@ func measured(s *serving.Strategy, sums []float64, noise float64) ([]float64, fl
 	if p.BiasRounds <= 1 {
 		return sums, noise
 	}
-	if b := s.Current().Bias; b != nil {
-		c := dense.Scaled(s.Weight, n)
+	if b := s.Current().Bias; b != nil && !s.StartedIn(kernel.BiasStage) {
+		c := dense.Scaled(s.Fresh(), n)
 		if p.Learned() && p.Pool.Held() {
-			c = s.ShrinkWeights(c).Mean
+			c = serving.Shrink(c, s.FreshNoise()*n, n).Mean
 		}
 		noise /= remaining
 		for j, x := range b {
