@@ -47,7 +47,7 @@ func switches(about *algorithm.About) [][]config.Setting {
 			single = append(single, others(k)...)
 		}
 	}
-	for _, text := range []string{"epsilon=inf", "features=none", "public-users=5", "cohort.size=5", "parties=1", "parties=3", "statistics.exponent=0.1", "statistics.top-items=6", "rounds=3", "split.validation=0.2", "away=0.5", "dropout=0.3", "model.item-rate=0.1"} {
+	for _, text := range []string{"epsilon=inf", "features=none", "start-from=there", "public-users=5", "cohort.size=5", "parties=1", "parties=3", "statistics.exponent=0.1", "statistics.top-items=6", "rounds=3", "split.validation=0.2", "away=0.5", "dropout=0.3", "model.item-rate=0.1"} {
 		s := set(text)[0]
 		if slices.Contains(about.Used(), config.Find(s.Key)) {
 			single = append(single, s)

@@ -100,7 +100,7 @@ func (w *worker) tasteAt(t float64, early, late []float64) {
 	}
 }
 
-// chooseAt returns an item that the user at hand rates at a time: one that has appeared, by popularity and taste.
+// chooseAt returns an item that the user at hand rates at a time. The item has appeared by then, and is drawn by popularity and taste.
 func (w *worker) chooseAt(t float64, r *random) int {
 	free := func(i int) bool { return w.chosen[i/64]&(1<<(i%64)) == 0 }
 	for range patience {

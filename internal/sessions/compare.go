@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Comparison compares learning on with another arm by the RMSE of all periods after the first, in which the two may differ.
+// Comparison compares learning on with another arm by the RMSE of all periods after the first. In the first both are the same.
 type Comparison struct {
 	With   Arm     `json:"with"`
 	Seeds  int     `json:"seeds"`

@@ -19,7 +19,7 @@ type Period struct {
 	// Measured also has the ratings until the next session. Tested marks the later half of each user's ratings in the
 	// period. The earlier half is on the user's device when the later half is predicted; a user without an earlier rating is not tested.
 	Measured *dataset.Set
-	// New marks the items of both that nobody rated before the session.
+	// New marks the items of both without a rating before the session.
 	New []bool
 }
 

@@ -49,7 +49,7 @@ type Point struct {
 	Items      int      `json:"items"`
 	Ratings    int      `json:"ratings"`     // in training
 	Tested     int      `json:"tested"`      // ratings that quality is measured on
-	NewItems   int      `json:"new_items"`   // that nobody had rated before the session
+	NewItems   int      `json:"new_items"`   // without a rating before the session
 	NewTested  int      `json:"new_tested"`  // tested ratings of them
 	RMSE       float64  `json:"rmse"`        // of all tested ratings
 	NewRMSE    *float64 `json:"new_rmse"`    // of new items alone; null without any
@@ -59,7 +59,7 @@ type Point struct {
 	Folder     string   `json:"folder,omitempty"`
 }
 
-// Result is what a study found.
+// Result holds the figures of a study.
 type Result struct {
 	Algorithm string          `json:"algorithm"`
 	Data      string          `json:"data"`

@@ -20,8 +20,8 @@ type KeepOptions struct {
 	Resume bool
 	// Engine, if set, computes the rounds in place of the simulator. Such a run writes no checkpoints.
 	Engine Engine
-	// Measured, if set, holds the ratings that the run is measured on in place of a test part of its own: an experiment with the
-	// same items and settings, whose users are fitted to the run's models. Such a run has no baselines and writes no checkpoints.
+	// Measured, if set, is an experiment with the same items and settings. The run is measured on its users, who are fitted to
+	// the run's models, and on its test part. Such a run has no baselines and writes no checkpoints.
 	Measured *experiment.Experiment
 	// Checkpoint, if set, is the path of the checkpoint to continue from ([InterruptedRuns]). Another
 	// experiment or other data are an error.
