@@ -75,6 +75,13 @@ func (f *Finished) Has(s protocol.SessionID) bool {
 	return slices.Contains(f.sessions, s)
 }
 
+// HasNamed is Has for a session in hex.
+func (f *Finished) HasNamed(session string) bool {
+	var id protocol.SessionID
+	b, err := hex.DecodeString(session)
+	return err == nil && copy(id[:], b) == len(id) && len(b) == len(id) && f.Has(id)
+}
+
 // Add marks a session as finished, durably when it returns. After an error it is not.
 func (f *Finished) Add(s protocol.SessionID) error {
 	f.mu.Lock()

@@ -68,6 +68,11 @@ var examples = map[string][]string{
 		"fednode similar --state state --data ratings.csv --item 1 --top 20",
 		"fednode similar --state state --data ratings.csv --item 1 --format json",
 	},
+	"sessions": {
+		"fednode sessions --state state",
+		"fednode sessions --state state/client-3",
+		"fednode sessions --state state --format json",
+	},
 	"status": {
 		"fednode status",
 		"fednode status --ops 127.0.0.1:9465",

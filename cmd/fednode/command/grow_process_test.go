@@ -57,6 +57,20 @@ func TestFederationGrowsByCommands(t *testing.T) {
 	if s := second.summary(); s.Clients != 8 || s.Lost != 1 || s.SkippedRounds != 0 || !strings.Contains(second.log.String(), "tolerance is 0.125 in place of 0") {
 		t.Errorf("the second session: %+v\n%s", s, second.log.String())
 	}
+	listed := func(state string) (list []sessionLine) {
+		out, _ := f.run(cli.Done, "sessions", "--state", f.path(state), "--format", "json")
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			t.Error(err)
+		}
+		return list
+	}
+	if l := listed("server"); len(l) != 3 || l[0].Is != "ended" || l[0].Rounds != 2 || l[0].Clients != 6 || l[0].Current || l[1].Is != "abandoned" || l[1].Model != "" ||
+		l[2].Is != "ended" || l[2].Session != second.summary().Session || !l[2].Current || l[2].Budget != 2 {
+		t.Errorf("the server's sessions: %+v", l)
+	}
+	if l := listed("together/client-0"); len(l) != 2 || l[0].Is != "finished" || l[1].Is != "finished" || l[0].Model == l[1].Model || l[1].Model == "" {
+		t.Errorf("a client's sessions: %+v", l)
+	}
 	out, _ := f.run(cli.Done, "status", "--state", f.path("together/client-0"))
 	if strings.Count(out, "consented to") != 2 || !strings.Contains(out, "in 2 of 2 rounds") || !strings.Contains(out, "in 1 of 1 rounds") {
 		t.Errorf("the account of client 0:\n%s", out)

@@ -28,6 +28,7 @@ type commands struct {
 	Recommend  recommendCmd  `cmd:"" help:"What a user might like, on the device of the user's own client, by the model of the last session it finished."`
 	Similar    similarCmd    `cmd:"" help:"Which items are like one, on the device of a user's own client, by the model of the last session it finished."`
 	Status     statusCmd     `cmd:"" help:"Ask a process on this machine what it is doing."`
+	Sessions   sessionsCmd   `cmd:"" help:"List the sessions of a server's or client's state, with how each ended and where its model is."`
 	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
 	cli.PagesCmd
 	cli.ProfileFlags

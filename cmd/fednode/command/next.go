@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -133,8 +134,15 @@ func putAside(dir, session string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		var info fs.FileInfo
+		if err == nil {
+			info, err = os.Stat(filepath.Join(dir, name))
+		}
 		if err == nil {
 			err = store.WriteFile(filepath.Join(to, name), text)
+		}
+		if err == nil { // fednode sessions shows when a session began
+			err = os.Chtimes(filepath.Join(to, name), time.Time{}, info.ModTime())
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,202 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// sessionsCmd is fednode sessions. It reads files alone, so the party may run meanwhile.
+type sessionsCmd struct {
+	State  string `required:"" placeholder:"DIR" help:"The state of a server or a client. Its process may be running."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// sessionLine is a session in a party's state.
+type sessionLine struct {
+	Session   string    `json:"session"` // in hex
+	Began     time.Time `json:"began"`
+	Algorithm string    `json:"algorithm"`
+	// Is says how the session stands: running, ended, abandoned or without a model; of a client: taken up or finished.
+	Is      string  `json:"is"`
+	Clients int     `json:"clients"`
+	Rounds  uint64  `json:"rounds"`                   // that it has, or had
+	Budget  float64 `json:"budget_epsilon,omitempty"` // 0: without noise
+	Model   string  `json:"model,omitempty"`          // folder; "": there is none here
+	Current bool    `json:"current,omitempty"`        // the link current leads to this model
+}
+
+// Run lists the sessions of a state, the oldest first.
+func (c *sessionsCmd) Run(s streams) error {
+	m, err := admission.ReadFile(filepath.Join(c.State, membershipFile), admission.ParseMembership)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.Misusef("--state %s: it does not belong to a server or a client that has enrolled", c.State)
+	}
+	if err != nil {
+		return err
+	}
+	list := sessionsOfServer
+	if m.Enrolment.Ticket.Place.Role == protocol.Client {
+		list = sessionsOfClient
+	}
+	lines, err := list(c.State)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(lines, func(a, b sessionLine) int {
+		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Session, b.Session))
+	})
+	if c.Format == "json" {
+		return cli.PrintJSON(s.out, lines)
+	}
+	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SESSION\tBEGAN\tALGORITHM\tIS\tCLIENTS\tROUNDS\tEPSILON\tMODEL")
+	for _, l := range lines {
+		epsilon, model := "none", l.Model
+		if l.Budget > 0 {
+			epsilon = fmt.Sprint(l.Budget)
+		}
+		if l.Current {
+			model += " (current)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", l.Session, l.Began.UTC().Format("2006-01-02 15:04"), l.Algorithm, l.Is, l.Clients, l.Rounds, epsilon, model)
+	}
+	return t.Flush()
+}
+
+// sessionsOfServer reads the present session, and the folders of those before it.
+func sessionsOfServer(state string) ([]sessionLine, error) {
+	dirs := []string{state}
+	past, err := os.ReadDir(filepath.Join(state, pastFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, d := range past {
+		dirs = append(dirs, filepath.Join(state, pastFolder, d.Name()))
+	}
+	lines := []sessionLine{}
+	for _, dir := range dirs {
+		line, err := serverSession(state, dir)
+		if err != nil {
+			return nil, err
+		}
+		if line != nil && !slices.ContainsFunc(lines, func(l sessionLine) bool { return l.Session == line.Session }) {
+			lines = append(lines, *line)
+		}
+	}
+	return lines, nil
+}
+
+// serverSession reads the session of a folder; nil: there is none.
+func serverSession(state, dir string) (*sessionLine, error) {
+	path := filepath.Join(dir, publicFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := agreement.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &sessionLine{Session: fmt.Sprintf("%x", p.Session[:]), Began: info.ModTime().UTC(), Algorithm: algorithm.Of(p.Config).About().Name,
+		Clients: p.Terms.Cohort.All(), Is: "running"}
+	if e, failed := agreement.Open(p); failed == nil {
+		l.Rounds = uint64(e.Schedule.Rounds())
+		if e.Private() {
+			l.Budget = e.Privacy.Budget.Epsilon
+		}
+	}
+	model := modelOf(state, l.Session)
+	summed, err := readSummary(model)
+	if err != nil {
+		return nil, err
+	}
+	ended, err := sessionIn(filepath.Join(dir, endedFile))
+	if err != nil {
+		return nil, err
+	}
+	gone, err := wasAbandoned(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case ended == l.Session && gone:
+		l.Is = "abandoned"
+	case summed != nil:
+		l.Is, l.Model, l.Rounds = "ended", model, summed.Rounds
+		to, failed := os.Readlink(filepath.Join(state, currentLink))
+		l.Current = failed == nil && filepath.Join(state, to) == model
+	case ended == l.Session:
+		l.Is = "ended without a model here"
+	}
+	return l, nil
+}
+
+// readSummary reads the summary beside a model; nil: there is none.
+func readSummary(model string) (*summary, error) {
+	path := filepath.Join(model, summaryFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s := new(summary)
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// sessionsOfClient reads what the owner consented to, and which of it is finished.
+func sessionsOfClient(state string) ([]sessionLine, error) {
+	consents, err := store.Consents(state)
+	if err != nil {
+		return nil, err
+	}
+	finished, err := store.OpenFinished(filepath.Join(state, finishedFile))
+	if err != nil {
+		return nil, err
+	}
+	lines := []sessionLine{}
+	for i := range consents {
+		c := &consents[i]
+		l := sessionLine{Session: c.Session, Began: c.At, Algorithm: c.Algorithm, Is: "taken up", Clients: c.Clients, Rounds: uint64(c.Rounds), Budget: c.Budget}
+		if finished.HasNamed(c.Session) {
+			l.Is = "finished"
+		}
+		for _, dir := range []string{filepath.Join(state, resultFolder), filepath.Join(state, pastFolder, c.Session, resultFolder)} {
+			of, err := sessionIn(filepath.Join(dir, resultSession))
+			if err != nil {
+				return nil, err
+			}
+			if of == c.Session {
+				l.Model = dir
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
