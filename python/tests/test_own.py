@@ -87,6 +87,14 @@ def test_audit_and_plan(ratings: dict) -> None:
     assert report["bound"] <= report["claimed_epsilon"] <= 5
 
 
+def test_sweep_beside_built_in_algorithms(ratings: dict, tmp_path: Path) -> None:
+    s = fedsim.sweep(ratings, ["private-item-bias", Mean(bound=2.0), Mean(bound=4.0)], epsilon=[5, 50], out=tmp_path, **QUICK)
+    assert [r.summary["algorithm"] for r in s.results] == ["private-item-bias"] * 2 + ["external"] * 4
+    assert [r.epsilon <= e for r, e in zip(s.results, [5, 50] * 3)] == [True] * 6
+    assert len(s.table) == 6 and set(s.table["external.name"]) - {""} == {"Mean(bound=2.0)", "Mean(bound=4.0)"}
+    assert len(s.results[-1].model.recommend("u3", 2)) == 2  # with the program
+
+
 def test_parameters_and_classes() -> None:
     with pytest.raises(TypeError, match="no parameter 'rnk'"):
         Mean(rnk=3)

@@ -128,9 +128,9 @@ class Sweep:
         The finished runs.
     """
 
-    def __init__(self, folder: PathLike, runs: Sequence[PathLike]) -> None:
+    def __init__(self, folder: PathLike, results: Sequence[Result]) -> None:
         self.folder = Path(folder)
-        self.results: List[Result] = [Result(run) for run in runs]
+        self.results: List[Result] = list(results)
 
     @property
     def table(self) -> "pd.DataFrame":
@@ -195,8 +195,8 @@ def sweep(
     ----------
     ratings, columns, progress, settings, **more
         As of :func:`fedsim.run`, and a setting may be a list of values.
-    algorithm : str or list of str, optional
-        Algorithms.
+    algorithm : str, Algorithm or list of them, optional
+        Algorithms. The runs of each algorithm of one's own are in a folder of their own within `out`.
     epsilon : float or list of float, optional
         Privacy budgets.
     seeds : str or list of int, optional
@@ -215,14 +215,26 @@ def sweep(
     FedsimError
         If a run failed. The others are finished, and the same call tries the failed ones again.
     """
-    args = ["sweep", *_data(ratings, out, columns), "--out", str(out)]
-    args += _settings(settings, {**more, "algorithm": algorithm, "epsilon": epsilon})
+    args = ["sweep", *_data(ratings, out, columns)]
     if seeds is not None:
         args += ["--seeds", seeds if isinstance(seeds, str) else ",".join(str(s) for s in seeds)]
     if jobs is not None:
         args += ["--jobs", str(jobs)]
-    last = events(args, teller(progress))
-    return Sweep(last["folder"], [r["results"] for r in last["runs"]])
+    results: List[Result] = []
+    for k, one in enumerate(_groups(algorithm)):
+        said, env = _own(one, more)
+        folder = Path(out) / f"{type(one).__name__}-{k}" if env else Path(out)
+        flags = ["--out", str(folder), *_settings(settings, {**more, **said, "epsilon": epsilon})]
+        results += [Result(r["results"], env) for r in events([*args, *flags], teller(progress), env=env)["runs"]]
+    return Sweep(out, results)
+
+
+def _groups(algorithm: Any) -> List[Any]:
+    """Return the algorithms that one command can sweep: the names together, and each algorithm of the caller's own."""
+    listed = list(algorithm) if isinstance(algorithm, (list, tuple)) else [algorithm]
+    own = [a for a in listed if isinstance(a, Algorithm)]
+    named = [a for a in listed if not isinstance(a, Algorithm)]
+    return ([named if len(named) > 1 else named[0]] if named else []) + own
 
 
 def table_of(*runs: Any) -> "pd.DataFrame":

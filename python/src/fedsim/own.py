@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
-from numpy.lib import format as npy
+from numpy.lib import format as _format
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Algorithm", "Problem", "Release", "Users", "command_of", "serve"]
 
 VERSION = 1
+_npy: Any = _format  # which has no types
 _SPARSE = 0.25  # the share of coordinates other than zero from which on an array is sent whole
 
 
@@ -341,7 +342,7 @@ def _write(f: BinaryIO, head: Dict[str, Any], arrays: Mapping[str, Any]) -> None
     for name, array in arrays.items():
         array = np.ascontiguousarray(array)
         buffer = io.BytesIO()
-        npy.write_array_header_1_0(buffer, npy.header_data_from_array_1_0(array))
+        _npy.write_array_header_1_0(buffer, _npy.header_data_from_array_1_0(array))
         headers.append(buffer.getvalue())
         bodies.append(array)
         frames.append({"name": name, "bytes": len(headers[-1]) + array.nbytes})
