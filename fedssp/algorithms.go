@@ -12,9 +12,11 @@ import (
 	"github.com/fedsim/fedsim/fedssp/stage"
 )
 
-// onScale lists the stages of algorithms that take ratings on a scale only. biasesOnly lists the
-// stages of algorithms that learn no embeddings.
+// Algorithms name their stages here: a new stage in stage.All alone gives no algorithm a key. onScale
+// lists the stages of algorithms that take ratings on a scale only. biasesOnly lists the stages of
+// algorithms that learn no embeddings.
 var (
+	usual      = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Ranking{}, stage.Statistics{}}
 	onScale    = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Statistics{}}
 	biasesOnly = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Ranking{}}
 )
@@ -24,38 +26,38 @@ func init() {
 	for _, f := range []*family{
 		{
 			about:  algorithm.About{Name: "dpals", Help: "private alternating least squares: items from noisy sums over a capped number of ratings of each user", Paper: "multi-task, algorithm 1"},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Sampled: true, Starts: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Sampled: true, Starts: true},
 		},
 		{
 			about:  algorithm.About{Name: "ada-dpals", Help: "dpals on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Weighted: true, Starts: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Weighted: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "private collective factorization: factors the ratings together with public features of items", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.CMF}, Ours: true, Starts: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.CMF}, Ours: true, Starts: true},
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of docs/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "sufficient statistics perturbation with a fresh noisy sum for every step of the solver", Paper: "AM-SSP, algorithm 2",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.Encoded}, Ours: true, Resampled: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.Encoded}, Ours: true, Resampled: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and separate statistics for each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an own embedding for each item in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: stage.All, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
+			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-convex", Help: "sufficient statistics of a convex loss, by its second-order expansion", Paper: "AM-SSP, algorithm 7",
