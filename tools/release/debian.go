@@ -67,9 +67,9 @@ func (r *release) installed(p platform) ([]entry, error) {
 		}
 		list = append(list, e)
 	}
-	units, err := filepath.Glob(filepath.Join(r.root, "deploy", "systemd", "*.service"))
-	if err != nil {
-		return nil, err
+	units, failed := filepath.Glob(filepath.Join(r.root, "deploy", "systemd", "*.service"))
+	if failed != nil {
+		return nil, failed
 	}
 	for _, unit := range units {
 		text, err := os.ReadFile(unit)
