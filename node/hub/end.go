@@ -49,7 +49,7 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 		return err
 	}
 	s.final = frames
-	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Aggregator}})
+	a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Round: uint64(s.terms.Steps.Rounds()), Party: protocol.Party{Role: protocol.Aggregator}})
 	a.tellRelays(s)
 	return a.keepRunning("")
 }
@@ -73,7 +73,7 @@ func (a *Aggregator) recall() {
 	default:
 		a.session = s
 		a.cfg.Observer.Session(s.terms.Session)
-		a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Party: protocol.Party{Role: protocol.Aggregator}})
+		a.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionEnded, Round: uint64(s.terms.Steps.Rounds()), Party: protocol.Party{Role: protocol.Aggregator}})
 		a.cfg.Log.Info().Hex("session", s.terms.Session[:]).Msg("the last session has ended; its model is there for clients that were away")
 	}
 }
