@@ -149,11 +149,11 @@ func TestRecordOfOtherItems(t *testing.T) {
 	var c config.Config
 	algorithm.Name.Set(&c, "ssp-c")
 	y := &instance{setup: &algorithm.Setup{Config: c, Data: &dataset.Set{ItemIDs: later}, Start: &algorithm.Start{Released: list}}, params: p}
-	if err := y.checkStart(); err != nil {
+	if err = y.checkStart(); err != nil {
 		t.Fatal(err)
 	}
 	next := newStrategy(t, p, 25, 0.01)
-	if err := y.startFrom(next); err != nil {
+	if err = y.startFrom(next); err != nil {
 		t.Fatal(err)
 	}
 	for j, v := range next.Current().Items {
