@@ -104,7 +104,7 @@ if [[ $mode == whole ]]; then
 	"$fedsim" version --check "$(echo "$work"/env/lib/python3*/site-packages/fedsim/bin/fedsim)" --sums SHA256SUMS
 
 	# From a tag, as from the forge: git takes the clone in its place.
-	tag=v0.0.1-check
+	tag=v0.0.1-check.g$(git -C "$work/first" rev-parse --short=12 HEAD) # the module cache keeps what a tag was
 	git -C "$work/first" -c user.name=check -c user.email=check@example.org tag -a -m check "$tag"
 	export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=url.file://$work/first.insteadOf GIT_CONFIG_VALUE_0=https://github.com/fedsim/fedsim
 	for name in fedsim fednode; do
