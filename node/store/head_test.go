@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -246,5 +247,29 @@ func TestHeadsAreWrittenAnew(t *testing.T) {
 	}
 	if got, _ := h.Of(owner); got.Count != 10_100 {
 		t.Errorf("the head of %d charges is kept", got.Count)
+	}
+}
+
+// Heads that cannot be written stay in memory, and are written once they can be.
+func TestHeadsWaitForTheDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "missing")
+	path := filepath.Join(dir, "heads.txt")
+	h := openedHeads(t, path)
+	key := clientKey(t, "a")
+	head := headsOf(t, key, 1)[0]
+	if err := h.Keep(key.Public(), head); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a place for the file: %v", err)
+	}
+	if err := h.Check(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the check says %v", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Check(); err != nil {
+		t.Errorf("with a place: %v", err)
+	}
+	if got, ok := openedHeads(t, path).Of(key.Public()); !ok || got != head {
+		t.Errorf("the file has %v, want %v", got, head)
 	}
 }

@@ -21,10 +21,10 @@ import (
 // lost, clients show again when they register. A line that is written survives the end of the
 // process at once, and a power failure after headsPause. It may be used by several goroutines.
 type Heads struct {
-	path string // "": in memory alone
+	path string // "": in memory alone, or closed
 
 	mu      sync.Mutex
-	file    *os.File // nil: closed, or in memory alone
+	file    *os.File // nil: not written yet, closed, or in memory alone
 	heads   map[admission.PublicKey]Head
 	lines   int         // in the file
 	pending *time.Timer // will sync the file; nil: nothing is pending
@@ -43,7 +43,8 @@ const (
 func NewHeads() *Heads { return &Heads{heads: make(map[admission.PublicKey]Head)} }
 
 // OpenHeads reads the file at the path, which is made if it is missing. It refuses a file that was
-// changed since it was written, except for a last line that is cut short.
+// changed since it was written, except for a last line that is cut short. On a full disk the heads stay in
+// memory until there is room: see Check.
 func OpenHeads(path string) (*Heads, error) {
 	h := NewHeads()
 	h.path = path
@@ -57,7 +58,8 @@ func OpenHeads(path string) (*Heads, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s, the heads of clients' ledgers: %w; delete it: clients show their heads again when they register", path, err)
 	}
-	return h, h.rewrite()
+	h.failed = h.rewrite()
+	return h, nil
 }
 
 func (h *Heads) parse(text []byte) error {
@@ -149,10 +151,10 @@ func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 		return nil
 	}
 	h.heads[owner] = head
-	if h.file == nil {
+	if h.path == "" {
 		return nil
 	}
-	if h.lines++; h.lines > 4*len(h.heads)+headsSlack {
+	if h.lines++; h.file == nil || h.lines > 4*len(h.heads)+headsSlack {
 		h.failed = h.rewrite()
 		return h.failed
 	}
@@ -181,7 +183,7 @@ func (h *Heads) sync() {
 func (h *Heads) Check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.failed == nil || h.file == nil {
+	if h.failed == nil || h.path == "" {
 		return nil
 	}
 	if err := h.rewrite(); err != nil {
@@ -225,6 +227,7 @@ func (h *Heads) Close() error {
 		h.pending.Stop()
 		h.pending = nil
 	}
+	h.path = ""
 	if h.file == nil {
 		return nil
 	}
