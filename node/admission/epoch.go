@@ -173,7 +173,10 @@ func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
 	if err := r.recover(); err != nil {
 		return nil, err
 	}
-	if len(f.Epochs) == len(r.Federation().Epochs) {
+	switch len(f.Epochs) {
+	case r.logged: // all of them are in the log
+		return nil, nil
+	case len(r.Federation().Epochs):
 		return nil, r.write()
 	}
 	text, err := f.Encode()
