@@ -83,9 +83,9 @@ if [[ $os == linux ]]; then
 	mkdir "$work/oci" "$work/image"
 	tar -xf fednode_*_oci.tar -C "$work/oci"
 	(cd "$work/oci/blobs/sha256" && for f in *; do printf '%s  %s\n' "$f" "$f"; done | sha256sum --quiet -c)
-	manifest=$(grep -l "\"architecture\":\"$arch\"" "$work"/oci/blobs/sha256/* | head -n 1) # the configuration of this platform
-	manifest=$(grep -l "${manifest##*/}" "$work"/oci/blobs/sha256/* | head -n 1)
-	layer=$(grep -o '"layers":.*' "$manifest" | grep -o 'sha256:[0-9a-f]*' | head -n 1)
+	manifest=$(grep -l "\"architecture\":\"$arch\"" "$work"/oci/blobs/sha256/* | sed -n 1p) # the configuration of this platform
+	manifest=$(grep -l "${manifest##*/}" "$work"/oci/blobs/sha256/* | sed -n 1p)
+	layer=$(grep -o '"layers":.*' "$manifest" | grep -o 'sha256:[0-9a-f]*' | sed -n 1p)
 	tar -xzf "$work/oci/blobs/sha256/${layer#sha256:}" -C "$work/image"
 	test -d "$work/image/state"
 	if [[ $(id -u) == 0 ]]; then
