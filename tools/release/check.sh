@@ -83,7 +83,8 @@ if [[ $os == linux ]]; then
 	mkdir "$work/oci" "$work/image"
 	tar -xf fednode_*_oci.tar -C "$work/oci"
 	(cd "$work/oci/blobs/sha256" && for f in *; do printf '%s  %s\n' "$f" "$f"; done | sha256sum --quiet -c)
-	manifest=$(grep -l "\"architecture\":\"$arch\"" "$work"/oci/blobs/sha256/* | sed -n 1p) # the configuration of this platform
+	# The configuration of this platform, then the manifest that names it. An index names platforms, too.
+	manifest=$(grep -l '"rootfs"' "$work"/oci/blobs/sha256/* | xargs grep -l "\"architecture\":\"$arch\"" | sed -n 1p)
 	manifest=$(grep -l "${manifest##*/}" "$work"/oci/blobs/sha256/* | sed -n 1p)
 	layer=$(grep -o '"layers":.*' "$manifest" | grep -o 'sha256:[0-9a-f]*' | sed -n 1p)
 	tar -xzf "$work/oci/blobs/sha256/${layer#sha256:}" -C "$work/image"
