@@ -40,23 +40,27 @@ func TestMovingSet(t *testing.T) {
 		t.Errorf("%d times of %d ratings", len(set.Times), set.Len())
 	}
 
-	// The bias of an item moves: the least-squares slopes of its ratings over the year scatter more than noise alone would have them.
-	var sum, n float64
+	// The bias of an item moves: the least-squares slopes of its ratings over the year scatter more than noise alone has them. The noise
+	// is each item's own scatter around its line.
+	var sum, excess, n float64
 	for i := range set.Items {
-		var x, y, xx, xy, count float64
+		var x, y, xx, xy, yy, count float64
 		for k, item := range set.Item {
 			if int(item) == i {
 				at, v := (set.Times[k]-yearStart)/yearSeconds-0.5, float64(set.Value[k])
-				x, y, xx, xy, count = x+at, y+v, xx+at*at, xy+at*v, count+1
+				x, y, xx, xy, yy, count = x+at, y+v, xx+at*at, xy+at*v, yy+v*v, count+1
 			}
 		}
 		if spread := xx - x*x/count; count > 100 && spread > 0 {
 			slope := (xy - x*y/count) / spread
-			sum += slope*slope - 1/spread // ratings have about variance 1 around their item
+			noise := (yy - y*y/count - slope*slope*spread) / (count - 2) / spread
+			sum += slope*slope - noise
+			excess += slope*slope/noise - 1
 			n++
 		}
 	}
-	if moved := math.Sqrt(max(sum/n, 0)); moved < 0.3 || moved > 0.8 {
+	// A star is about one latent unit here: both have a deviation of about 1. Without movement the excess would have the deviation √(2n).
+	if moved := math.Sqrt(max(sum/n, 0)); excess < 5*math.Sqrt(2*n) || moved < 0.7*biasMoves || moved > 1.4*biasMoves {
 		t.Errorf("biases of %v items move by %v in the year, want about %v", n, moved, biasMoves)
 	}
 	if still := open(t, "synthetic:moving", Options{}); still.Times != nil || still.Len() != set.Len() || still.Value[7] != set.Value[7] {

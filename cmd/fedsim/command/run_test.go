@@ -261,7 +261,7 @@ func TestRunFlagsBecomeSettings(t *testing.T) {
 func runFlags() []string {
 	var all []string
 	for _, m := range flagLine.FindAllStringSubmatch(runHelp(), -1) {
-		if !slices.Contains([]string{"help", "version", "set", "dry-run", "format", "from", "resume", "save-predictions", "cpuprofile", "memprofile", "trace"}, m[1]) {
+		if !slices.Contains([]string{"help", "version", "set", "dry-run", "format", "from", "resume", "save-predictions", "sessions", "total-epsilon", "shares", "seeds", "cpuprofile", "memprofile", "trace"}, m[1]) {
 			all = append(all, m[1])
 		}
 	}
