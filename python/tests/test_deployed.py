@@ -61,11 +61,11 @@ def test_failures_of_programs_are_told_and_charged_truthfully(tmp_path: Path) ->
            1: ("nan", "coordinate 5 of row 0 is NaN"),
            2: ("shape", r"an array of shape \[1 59\]; \(1, 60\) is needed"),
            3: ("raise", "contribute of round 2, for 1 users: RuntimeError: a fault of mine"),
-           4: ("hang", "the program gave no sign for 20s and was stopped")}
+           4: ("hang", "the program gave no sign for 14s and was stopped")}
     with Federation(tmp_path, 13) as f:
         other = f.client(12, command_of(Mean(bound=8.0)), "--max-epsilon", "100")  # its owner agreed to another bound
         clients = [f.client(k, command_of(Mean(bad=bad[k][0], when=2) if k in bad else Mean()), "--max-epsilon", "100") for k in range(12)]
-        server = f.server(command_of(Mean()), epsilon=50, rounds=3, tolerance=0.5, external__limit=20)
+        server = f.server(command_of(Mean()), epsilon=50, rounds=3, tolerance=0.5, external__limit=14)  # within the third round: each round waits 10 s for the silent client
         assert server.wait() == 0, server.log
         codes = [c.wait() for c in clients]
         for k, (_, says) in bad.items():
