@@ -90,7 +90,7 @@ func NewResponse(n int, epsilon Ratio) (*Response, error) {
 	if err := epsilon.Validate(); err != nil {
 		return nil, fmt.Errorf("noise: randomised response: %w", err)
 	}
-	if n < 1 || n > mostOfRatio {
+	if n < 1 || int64(n) > mostOfRatio {
 		return nil, fmt.Errorf("noise: randomised response over %d values; there must be from 1 to 2^31", n)
 	}
 	return &Response{uint64(n), epsilon}, nil
