@@ -37,8 +37,9 @@ type Recommendation struct {
 }
 
 // Recommend returns the first n items of a user's list, which is by predictions or, if the model knows
-// more, by what the user is likely to take and like ([algorithm.Saved.Order]). user is an id. Items that the user rated in training are left out, but items of the test part are not:
-// the model does not know them and may well recommend them.
+// more, by what the user is likely to take and like ([algorithm.Saved.Order]). user is an id. Items that the
+// user rated in training are left out, but items of the test part are not: the model does not know them and may
+// well recommend them.
 func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	if r.own != nil {
 		list, _, err := r.Answer(user, n)
@@ -132,6 +133,9 @@ func (r *Recommender) list(scores []float64, rated []int32, n int) []Recommendat
 	}
 	return list
 }
+
+// OrdersByMore reports whether lists are ordered by more than predictions, so that predictions need not descend.
+func (r *Recommender) OrdersByMore() bool { return r.saved.Order != nil }
 
 // Trained makes the Recommender of a model that was trained in this process.
 func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {

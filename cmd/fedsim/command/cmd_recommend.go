@@ -157,7 +157,11 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 			Items []recommend.Recommendation `json:"items"`
 		}{c.Folder, c.User, basis, list})
 	}
-	fmt.Fprintf(s.out, "%s\n\n", c.headline(r, basis))
+	fmt.Fprintln(s.out, c.headline(r, basis))
+	if basis.By != recommend.ByPopularity && r.OrdersByMore() {
+		fmt.Fprintln(s.out, "in the order of popularity, taste and stars together (statistics.order-weight)")
+	}
+	fmt.Fprintln(s.out)
 	return r.PrintRecommendations(s.out, list)
 }
 
