@@ -80,29 +80,8 @@ var genres = []genre{
 // come from the README files of MovieLens 1M, 10M, 20M and 25M (GroupLens; Harper, Konstan 2015) and
 // LibimSeTi.
 var shapes = []shape{
-	{
-		// No published set: the 10M scale and tastes, with the activity and
-		// popularity curves shortened to the size.
-		name: "small", description: "600 users for quick tests, half stars",
-		users: 600, items: 400, ratings: 20_000,
-		levels:     halfStars,
-		cuts:       []float64{-2.2250, -1.4627, -1.3409, -0.8244, -0.6637, 0.1155, 0.3713, 1.2572, 1.5007},
-		activity:   rankCurve{floor: 9.6, top: 230, decay: 3.671, stretch: 0.5, cutoff: 0.6},
-		popularity: rankCurve{floor: 0.5, top: 1000, decay: 4.5, stretch: 0.35, cutoff: 0.85},
-		firstYear:  1915, lastYear: 2008,
-		userBias: 0.41, itemBias: 0.46, taste: 0.52, noise: 0.76, liked: 0.22, featured: 0.5, selective: 0.2,
-	},
-	{
-		// No published set: small, with twice the users, over a year.
-		name: "moving", description: "1,200 users over a year in which items appear and tastes turn, with times", moves: true,
-		users: 1_200, items: 400, ratings: 40_000,
-		levels:     halfStars,
-		cuts:       []float64{-2.2250, -1.4627, -1.3409, -0.8244, -0.6637, 0.1155, 0.3713, 1.2572, 1.5007},
-		activity:   rankCurve{floor: 9.6, top: 230, decay: 3.671, stretch: 0.5, cutoff: 0.6},
-		popularity: rankCurve{floor: 0.5, top: 1000, decay: 4.5, stretch: 0.35, cutoff: 0.85},
-		firstYear:  1915, lastYear: 2008,
-		userBias: 0.41, itemBias: 0.46, taste: 0.52, noise: 0.76, liked: 0.22, featured: 0.5, selective: 0.2,
-	},
+	small,
+	moving(),
 	{
 		name: "ml-1m", description: "the shape of MovieLens 1M, whole stars",
 		users: 6_040, items: 3_706, ratings: 1_000_209,
@@ -211,3 +190,24 @@ func libimSeTiShape(name, description string, users, items, ratings int, activit
 }
 
 var halfStars = []float64{0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5}
+
+// small is no published set: the 10M scale and tastes, with the activity and popularity curves shortened to
+// the size.
+var small = shape{
+	name: "small", description: "600 users for quick tests, half stars",
+	users: 600, items: 400, ratings: 20_000,
+	levels:     halfStars,
+	cuts:       []float64{-2.2250, -1.4627, -1.3409, -0.8244, -0.6637, 0.1155, 0.3713, 1.2572, 1.5007},
+	activity:   rankCurve{floor: 9.6, top: 230, decay: 3.671, stretch: 0.5, cutoff: 0.6},
+	popularity: rankCurve{floor: 0.5, top: 1000, decay: 4.5, stretch: 0.35, cutoff: 0.85},
+	firstYear:  1915, lastYear: 2008,
+	userBias: 0.41, itemBias: 0.46, taste: 0.52, noise: 0.76, liked: 0.22, featured: 0.5, selective: 0.2,
+}
+
+// moving returns small with twice the users, over a year.
+func moving() shape {
+	s := small
+	s.name, s.description, s.moves = "moving", "1,200 users over a year in which items appear and tastes turn, with times", true
+	s.users, s.ratings = 2*small.users, 2*small.ratings
+	return s
+}
