@@ -79,12 +79,12 @@ func (r *release) installed(p platform) ([]entry, error) {
 		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/"), []byte("/usr/bin/"))
 		list = append(list, entry{"usr/lib/systemd/system/" + filepath.Base(unit), 0o644, text})
 	}
-	for from, to := range map[string]string{"LICENSE": "copyright", "README.md": "README.md"} {
-		text, err := os.ReadFile(filepath.Join(r.root, from))
+	for _, page := range []struct{ from, to string }{{"LICENSE", "copyright"}, {"README.md", "README.md"}} {
+		text, err := os.ReadFile(filepath.Join(r.root, page.from))
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, entry{"usr/share/doc/fedsim/" + to, 0o644, text})
+		list = append(list, entry{"usr/share/doc/fedsim/" + page.to, 0o644, text})
 	}
 	changes, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
 	if err != nil {
@@ -110,11 +110,11 @@ func placed(page entry) (entry, error) {
 	}
 }
 
-// debian packs files as deb(5) says.
+// debian packs files as deb(5) says, to the same bytes in any order of the files.
 func (r *release) debian(files []entry, version, arch string) ([]byte, error) {
 	var sums strings.Builder
 	size := 0
-	for _, e := range files {
+	for _, e := range sorted(files) {
 		fmt.Fprintf(&sums, "%x  %s\n", md5.Sum(e.data), e.name) //nolint:gosec // as above
 		size += (len(e.data) + 1023) / 1024
 	}

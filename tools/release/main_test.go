@@ -174,11 +174,14 @@ func units(t *testing.T, r *release) {
 	}
 }
 
-// Zip and tar of the same files are the same bytes in any order.
+// Zip, tar and package of the same files are the same bytes in any order.
 func TestOrderDoesNotMatter(t *testing.T) {
 	when := time.Unix(1_700_000_000, 0).UTC()
 	a, b := entry{"b", 0o644, []byte("1")}, entry{"a/c", 0o755, []byte("2")}
-	for _, pack := range []func([]entry, string, time.Time) ([]byte, error){targz, zipped} {
+	packed := func(list []entry, _ string, when time.Time) ([]byte, error) {
+		return (&release{time: when}).debian(list, "1.2.3", "arm64")
+	}
+	for _, pack := range []func([]entry, string, time.Time) ([]byte, error){targz, zipped, packed} {
 		x, err := pack([]entry{a, b}, "p/", when)
 		if err != nil {
 			t.Fatal(err)
