@@ -18,6 +18,7 @@ type Start struct {
 	Rank                int
 	Min, Max            float64 // of the rating scale
 	// Released holds matrices whose rows belong to ids. A row of an item or user that the last session did not have stays.
+	// It is nil for a client of a deployment, who knows of the releases by their digest.
 	Released []model.Embeddings
 	// Sessions lists the sessions that Released depends on, the first one first.
 	Sessions []PastSession
@@ -41,6 +42,9 @@ type Recorder interface {
 	// them. trained is the model that a simulation ends with; nil in a deployment.
 	Record(s Strategy, trained *model.Trained) ([]model.Embeddings, error)
 }
+
+// Known reports whether the releases themselves are there. A nil Start has none.
+func (s *Start) Known() bool { return s != nil && s.Released != nil }
 
 // Matrix returns the released matrix of a name; false if there is none.
 func (s *Start) Matrix(name string) (model.Embeddings, bool) {

@@ -14,7 +14,7 @@ func paramsOf(s *algorithm.Setup) (Params, error) {
 		StartMean: startMean.Value(c), Spread: startSpread.Value(c),
 		Fit: Fit{Steps: fitSteps.Int(c), Ridge: fitRidge.Value(c)},
 	}
-	if err := p.Validate(); err != nil || s.Start == nil {
+	if err := p.Validate(); err != nil || !s.Start.Known() {
 		return p, config.Wrap(err)
 	}
 	return p, p.startFrom(s)

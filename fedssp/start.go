@@ -61,6 +61,9 @@ func (x *instance) checkStart() error {
 			return refuse("a session before %s had no noise, and its exact sums would count alone; start from a private session, or say --epsilon inf", s.Start.From)
 		}
 	}
+	if !s.Start.Known() {
+		return nil
+	}
 	have, ok := s.Start.Matrix(sumsOfItems)
 	if want := columnsOf(p).all; ok && have.Matrix.Cols() != want {
 		return refuse("%s has %d numbers for each item, and this session has %d; say the statistics.gramian of that session", s.Start.From, have.Matrix.Cols(), want)

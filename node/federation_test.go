@@ -80,6 +80,7 @@ type federation struct {
 	relays      []admission.Contact    // where clients dial; none: the aggregator
 	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
 	simulated   *experiment.Experiment // with all ratings
+	ran         server.Strategy        // of the latest simulation
 	public      *agreement.Public
 	log         zerolog.Logger
 	now         func() time.Time // the operator's clock
@@ -460,7 +461,7 @@ func (f *federation) server(m *admission.Membership) *node.Server {
 
 func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	f.t.Helper()
-	e, err := agreement.Open(f.public)
+	e, err := agreement.OpenFrom(f.public, f.simulated.Start)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -566,6 +567,7 @@ func (f *federation) simulate(faults sim.Faults) *sim.Outcome {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	f.ran = fed.Strategy
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
 		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Schedule.Rounds(), SitOut: algorithm.SitOut.Value(f.simulated.Config), Seed: seed, Workers: 1,

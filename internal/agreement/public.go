@@ -55,6 +55,8 @@ type Facts struct {
 	Features []dataset.Category `json:"features,omitempty"`
 	// Profile are the names of the public features of users, where something is learned from them.
 	Profile []string `json:"profile,omitempty"`
+	// Start states the releases that the session starts from; nil if it starts from nothing.
+	Start *Start `json:"start,omitempty"`
 }
 
 // Terms states what follows from configuration and facts. A party that derives other terms,

@@ -26,7 +26,7 @@ func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, err
 	if err != nil {
 		return nil, err
 	}
-	e, err := openFacts(c, f, session)
+	e, err := openFacts(c, f, session, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +48,7 @@ func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.Start = StartOf(e.Start)
 	return Publish(e.Config, f, session)
 }
 
@@ -56,7 +57,9 @@ func Of(e *experiment.Experiment, session protocol.SessionID) (*Public, error) {
 // [experiment.Experiment.Party] with [CheckPlan]. Open checks and derives everything again. Other
 // terms are an error that wraps ErrTerms. A configuration that cannot be deployed, and facts
 // that fit no configuration, are errors that say what is wrong.
-func Open(p *Public) (*experiment.Experiment, error) {
+func Open(p *Public) (*experiment.Experiment, error) { return open(p, nil) }
+
+func open(p *Public, start *algorithm.Start) (*experiment.Experiment, error) {
 	c, err := algorithm.Deployed(p.Config)
 	if err != nil {
 		return nil, err
@@ -64,7 +67,7 @@ func Open(p *Public) (*experiment.Experiment, error) {
 	if err = same(p.Config, c, "as it is deployed"); err != nil {
 		return nil, err
 	}
-	e, err := openFacts(c, p.Facts, p.Session)
+	e, err := openFacts(c, p.Facts, p.Session, start)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +95,17 @@ func forAll(c config.Config, f Facts) config.Config {
 	return about(out, f)
 }
 
-// stated stands for features that are in the facts. The files that the server read them from
+// stated stands for features, and for a start, that are in the facts. The files that the server read them from
 // are private.
 const stated = "stated"
 
 // about is a configuration with what the facts say in place of where it came from.
 func about(c config.Config, f Facts) config.Config {
 	algorithm.Data.Set(&c, f.Name)
+	algorithm.StartFrom.Set(&c, "")
+	if f.Start != nil {
+		algorithm.StartFrom.Set(&c, stated)
+	}
 	switch {
 	case len(f.Features) > 0:
 		algorithm.FeatureSpec.Set(&c, stated)
@@ -160,8 +167,9 @@ func publicLists(c config.Config) (users, genres bool) {
 	return a.Clients == algorithm.ItemParties, a.Genres != nil && a.Genres(c)
 }
 
-// openFacts makes the experiment of a configuration and facts, without ratings.
-func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experiment.Experiment, error) {
+// openFacts makes the experiment of a configuration and facts, without ratings. start holds the releases that the
+// session starts from; nil where only the statement of them is known.
+func openFacts(c config.Config, f Facts, session protocol.SessionID, start *algorithm.Start) (*experiment.Experiment, error) {
 	if session == (protocol.SessionID{}) {
 		return nil, errors.New("agreement: there is no session; a deployment draws one when it starts first")
 	}
@@ -179,7 +187,12 @@ func openFacts(c config.Config, f Facts, session protocol.SessionID) (*experimen
 	if len(f.Profile) > 0 {
 		set.Profile = &dataset.Profile{Columns: f.Profile}
 	}
-	e, err := experiment.OpenPublic(about(c, f), set, features, session)
+	if start == nil {
+		if start, err = f.Start.start(); err != nil {
+			return nil, fmt.Errorf("agreement: facts about %q: %w", f.Name, err)
+		}
+	}
+	e, err := experiment.OpenPublic(about(c, f), set, features, session, start)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +241,7 @@ func (f Facts) validate(c config.Config) error {
 	} else if rank := int(algorithm.Rank.Or(c, 1)); max(f.Users, items)*rank > maxCoordinates {
 		bad("embeddings of %d users and %d items at rank %d are too many; at most %d coordinates of either", f.Users, items, rank, maxCoordinates)
 	}
-	errs = append(errs, checkIDs("item", f.ItemIDs))
+	errs = append(errs, checkIDs("item", f.ItemIDs), f.checkStart(c))
 	users, genres := publicLists(c)
 	switch {
 	case users && len(f.UserIDs) != f.Users:

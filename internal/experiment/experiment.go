@@ -141,11 +141,17 @@ func checkProfile(c config.Config, set *dataset.Set) error {
 }
 
 // OpenPublic makes the experiment of a configuration and a set without ratings, for
-// the parties of a deployment. The session must be given: it is stated, not derived.
-func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeatures, session protocol.SessionID) (*Experiment, error) {
+// the parties of a deployment. The session must be given: it is stated, not derived. start holds what the session
+// starts from; nil: nothing. Clients have it without the releases.
+func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeatures, session protocol.SessionID, start *algorithm.Start) (*Experiment, error) {
 	none := set.Ratings
 	e := &Experiment{Split: &split.Parts{Train: none, Validation: none, Test: none}, session: session}
-	e.Config, e.Data, e.Features = c, set, features
+	e.Config, e.Data, e.Features, e.Start = c, set, features, start
+	if start != nil {
+		if err := e.checkStart(); err != nil {
+			return nil, err
+		}
+	}
 	e.Test = eval.NewTest(e.Split, nil, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
 	return e, e.derive()
 }

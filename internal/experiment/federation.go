@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -75,7 +76,12 @@ func (e *Experiment) Federation() (*Federation, error) {
 }
 
 // Strategy makes the server's side, before its first round.
-func (e *Experiment) Strategy() (server.Durable, error) { return e.instance.Strategy(e.session) }
+func (e *Experiment) Strategy() (server.Durable, error) {
+	if e.Start != nil && !e.Start.Known() {
+		return nil, fmt.Errorf("experiment: %w", ErrNoReleases)
+	}
+	return e.instance.Strategy(e.session)
+}
 
 // MeasureInterim is the quality of the shared model between two rounds: for
 // users and parties as they stand, and with users fine-tuned to it.

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"encoding/hex"
+	"errors"
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -9,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/lineage"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/server"
 )
 
 // readStart reads the releases that the session starts from, if the configuration names any.
@@ -24,6 +26,9 @@ func (e *Experiment) readStart() error {
 	e.Start = s
 	return e.checkStart()
 }
+
+// ErrNoReleases is wrapped by the error for the strategy of a session that starts from releases which are not at hand.
+var ErrNoReleases = errors.New("the releases that the session starts from are not here")
 
 // checkStart refuses releases of another algorithm or scale.
 func (e *Experiment) checkStart() error {
@@ -66,11 +71,12 @@ func (e *Experiment) takeRank() error {
 	return nil
 }
 
-// Record returns what the session of a federation released, for a later session to start from; nil if its algorithm
-// has nothing to start from. trained is the model that the session ended with, and skipped the rounds that released nothing.
-func (e *Experiment) Record(f *Federation, trained *model.Trained, skipped int) (*algorithm.Start, error) {
+// Record returns what the session of a strategy released, for a later session to start from; nil if its algorithm
+// has nothing to start from. trained is the model that a simulated session ended with; nil in a deployment. skipped
+// counts the rounds that released nothing.
+func (e *Experiment) Record(s server.Strategy, trained *model.Trained, skipped int) (*algorithm.Start, error) {
 	x, ok := e.instance.(algorithm.Recorder)
-	strategy, durable := f.Strategy.(algorithm.Strategy)
+	strategy, durable := s.(algorithm.Strategy)
 	if !ok || !durable || !e.About().Has(algorithm.StartFrom.Key) {
 		return nil, nil
 	}
@@ -82,15 +88,15 @@ func (e *Experiment) Record(f *Federation, trained *model.Trained, skipped int) 
 	if err != nil {
 		return nil, err
 	}
-	s := &algorithm.Start{
+	out := &algorithm.Start{
 		Algorithm: e.About().Name, Feedback: algorithm.Feedback.Chosen(e.Config), Rank: int(algorithm.Rank.Chosen(e.Config)),
 		Min: e.Data.Min, Max: e.Data.Max, Released: released,
 	}
 	if e.Start != nil {
-		s.Sessions = append(s.Sessions, e.Start.Sessions...)
+		out.Sessions = append(out.Sessions, e.Start.Sessions...)
 	}
-	s.Sessions = append(s.Sessions, past)
-	return s, nil
+	out.Sessions = append(out.Sessions, past)
+	return out, nil
 }
 
 // past states the cost of this session.

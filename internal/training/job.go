@@ -309,7 +309,7 @@ func (j *job) record(f *experiment.Federation) (err error) {
 		return nil
 	}
 	r := j.result
-	if r.Record, err = j.e.Record(f, r.Model, r.SkippedRounds); err == nil && r.Record != nil && j.e.Start != nil {
+	if r.Record, err = j.e.Record(f.Strategy, r.Model, r.SkippedRounds); err == nil && r.Record != nil && j.e.Start != nil {
 		r.AllSessions, err = results.Together(r.Record)
 	}
 	return err

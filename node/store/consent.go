@@ -35,6 +35,8 @@ type Consent struct {
 	Colluders float64 `json:"colluders"`
 	Tolerance float64 `json:"tolerance"`
 	Rounds    int     `json:"rounds"`
+	// Start is the SHA-256 of the releases that the session starts from, in hex; "" if it starts from nothing.
+	Start string `json:"start,omitempty"`
 	// EpsilonToLiar is the session's cost at the same δ towards an aggregator that lies about who
 	// takes part, and so sees the client's own share of the noise alone. It is left out where lies
 	// do not help: in active mode, and where parties noise their own training.

@@ -75,7 +75,7 @@ func releaseOf(dir string, c config.Config) (*release, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := experiment.OpenPublic(c, items, features, session)
+	e, err := experiment.OpenPublic(c, items, features, session, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}

@@ -39,6 +39,7 @@ type serverCmd struct {
 	Invitation  string   `placeholder:"FILE" help:"The server's invitation; needed once."`
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked, from the operator itself: an aggregator could hold it back. Read again on SIGHUP; may be missing."`
 	State       string   `required:"" placeholder:"DIR" help:"Where identity, membership, session and checkpoints are kept; made if it is missing. A start with the same one goes on or, once the session has ended, begins the next one if the experiment is another."`
+	StartFrom   string   `placeholder:"FOLDER" help:"Folder of a session's model, or of a run of fedsim, from whose releases the session starts, or last: the newest model of the state. Using releases again costs no privacy. Default: the start-from of the experiment."`
 	Again       string   `enum:",session,end" default:"" placeholder:"WHAT" help:"With the experiment of the session that has ended: session begins another one of it, which costs as much again; end says its end once more, to an aggregator that has lost it."`
 	Abandon     bool     `help:"End the session of the state, which never began or cannot go on, without a model, and do nothing else. What clients have sent in it stays charged. Another experiment then begins the next session."`
 	Spare       int      `placeholder:"N" help:"How many places of clients may stay vacant, beside those that were given up: they do not count as lost."`
@@ -72,6 +73,11 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	start, err := startOf(settings, c.State)
+	if err != nil {
+		return err
+	}
+	f.Start = agreement.StartOf(start)
 	monitor, stop, err := monitored(ctx, "server", c.Ops, &log)
 	if err != nil {
 		return err
@@ -83,7 +89,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	public, e, err := c.experiment(settings, f, m, &log)
+	public, e, err := c.experiment(settings, f, start, m, &log)
 	if err != nil {
 		return err
 	}
@@ -126,7 +132,11 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return c.conclude(s.out, e, n.Experiment, out, time.Since(began))
+	record, err := e.Record(n.Strategy, nil, int(out.Attempts.Opened-out.Attempts.Released))
+	if err != nil {
+		return err
+	}
+	return c.conclude(s.out, e, n.Experiment, out, record, time.Since(began))
 }
 
 // settings reads the settings of the experiment file and of the flags.
@@ -140,6 +150,9 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 		return config.Config{}, err
 	}
 	said = append(said, set...)
+	if c.StartFrom != "" {
+		said = append(said, config.Setting{Key: algorithm.StartFrom.Name, Value: c.StartFrom, Origin: "--start-from"})
+	}
 	resolved, err := config.Resolve(said)
 	if err != nil {
 		return resolved, err
@@ -181,13 +194,13 @@ func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *par
 }
 
 // experiment opens the experiment of the session.
-func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
+func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start *algorithm.Start, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
 	federation := m.registry.Federation()
 	next, err := propose(settings, f, c.State, c.Again)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := agreement.Open(next.public)
+	e, err := openStarted(next.public, c.State, start)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,8 +210,11 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, m *mem
 	if err = c.checkOut(next.public); err != nil {
 		return nil, nil, err
 	}
-	if err = next.begin(); err != nil {
+	if err = next.begin(e.Start); err != nil {
 		return nil, nil, err
+	}
+	if e.Start != nil {
+		log.Info().Str("digest", next.public.Facts.Start.Digest).Int("sessions", len(e.Start.Sessions)).Msg("the session starts from earlier releases")
 	}
 	if next.past != "" {
 		log.Info().Str("past", next.past).Str("in", filepath.Join(c.State, pastFolder, next.past)).Msg("the last session has ended; another one begins")
@@ -222,12 +238,14 @@ type summary struct {
 	SkippedRounds uint64 `json:"skipped_rounds"`
 	// Privacy is the largest cost of these rounds to any unit: all at their full price.
 	Privacy dp.Statement `json:"privacy"`
-	Seconds float64      `json:"seconds"` // since this start
-	Results string       `json:"results"`
+	// AllSessions is the cost of the session with all sessions that it starts from; nil if it starts from nothing.
+	AllSessions *results.AllSessions `json:"all_sessions,omitempty"`
+	Seconds     float64              `json:"seconds"` // since this start
+	Results     string               `json:"results"`
 }
 
 // conclude leaves the model and says what the session came to.
-func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byte, out *node.Outcome, took time.Duration) error {
+func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byte, out *node.Outcome, record *algorithm.Start, took time.Duration) error {
 	dir, shown, session := c.Out, c.Out, fmt.Sprintf("%x", e.Session())
 	if dir == "" {
 		dir, shown = modelOf(c.State, session), filepath.Join(c.State, currentLink)
@@ -258,6 +276,9 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if err = results.WriteDeployed(dir, public, out.Model); err != nil {
 		return err
 	}
+	if s.AllSessions, err = leaveRecord(dir, e, record); err != nil {
+		return err
+	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -282,13 +303,21 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	return s.print(w, e)
 }
 
+// together is the line about all sessions, if there were sessions before.
+func (s *summary) together() string {
+	if s.AllSessions == nil {
+		return ""
+	}
+	return fmt.Sprintf("\nwith before %s", s.AllSessions)
+}
+
 // print writes the summary for people, with commands that show more of the model.
 func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
 	text := strings.Join([]string{
 		fmt.Sprintf("%s: %s clients, %s items", s.Algorithm, units.Count(s.Clients), units.Count(s.Items)),
 		"",
 		fmt.Sprintf("privacy     %s", s.Privacy.Words(e.Observers())),
-		fmt.Sprintf("statement   %s", s.Privacy),
+		fmt.Sprintf("statement   %s", s.Privacy) + s.together(),
 		fmt.Sprintf("secure sum  %s, mode %s, noise %s", s.Secagg, s.Mode, s.Noise),
 		fmt.Sprintf("cohort      %s clients; %s may be lost in a round and %s may collude", units.Count(s.Clients), units.Count(s.Lost), units.Count(s.Collude)),
 		fmt.Sprintf("rounds      %d attempted, %d skipped, in %.1f s", s.Rounds, s.SkippedRounds, s.Seconds),

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -34,6 +35,9 @@ func consented(e *experiment.Experiment, state string, by *consent, log *zerolog
 	if c.Budget > 0 {
 		line.Float64("budget", c.Budget)
 	}
+	if c.Start != "" {
+		line.Str("start", c.Start)
+	}
 	line.Msg("consented to")
 	if c.EpsilonToLiar > 0 {
 		log.Warn().Str("epsilon_to_lying_aggregator", dp.RoundUp(c.EpsilonToLiar, 3)).
@@ -54,6 +58,9 @@ func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	c := &store.Consent{
 		Session: fmt.Sprintf("%x", e.Session()), At: time.Now().UTC(), Algorithm: e.About().Name, Privacy: e.Statement(planned),
 		Mode: e.Mode().String(), Clients: e.Cohort.All(), Colluders: e.Cohort.Colluders, Tolerance: e.Cohort.Tolerance, Rounds: e.Schedule.Rounds(),
+	}
+	if e.Start != nil {
+		c.Start = hex.EncodeToString(e.Start.Digest[:])
 	}
 	if !e.Private() {
 		return c, nil

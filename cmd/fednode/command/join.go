@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -71,12 +72,13 @@ func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, e
 	if err != nil {
 		return nil, err
 	}
-	return n.public, n.begin()
+	return n.public, n.begin(nil)
 }
 
 // kept returns the public part of the state's last session, and names the settings in which the
-// experiment differs from it; "" if none.
-func kept(c config.Config, f agreement.Facts, path string) (p *agreement.Public, other string, err error) {
+// experiment differs from it; "" if none. An experiment is the same whatever it starts from, once the session has ended:
+// another session of it costs the clients as much again.
+func kept(c config.Config, f agreement.Facts, path string, ended bool) (p *agreement.Public, other string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, "", err
@@ -84,6 +86,9 @@ func kept(c config.Config, f agreement.Facts, path string) (p *agreement.Public,
 	before, err := agreement.Decode(text)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	if ended {
+		f.Start = before.Facts.Start
 	}
 	if p, err = agreement.Publish(c, f, before.Session); err != nil {
 		return nil, "", err
@@ -129,6 +134,18 @@ func (a stated) otherIn(b stated) []string {
 	return list
 }
 
+// otherFacts reports whether facts differ in b, and whether the start does.
+func (a stated) otherFacts(b stated) (facts, start bool) {
+	var x, y map[string]json.RawMessage
+	if errors.Join(json.Unmarshal(a.Facts, &x), json.Unmarshal(b.Facts, &y)) != nil {
+		return true, false
+	}
+	start = !bytes.Equal(x["start"], y["start"])
+	delete(x, "start")
+	delete(y, "start")
+	return !maps.EqualFunc(x, y, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), start
+}
+
 // differences names what two encodings of what is public differ in.
 func differences(a, b []byte) string {
 	var x, y stated
@@ -136,8 +153,12 @@ func differences(a, b []byte) string {
 		return "its form"
 	}
 	list := x.otherIn(y)
-	if !bytes.Equal(x.Facts, y.Facts) {
+	facts, start := x.otherFacts(y)
+	if facts {
 		list = append(list, "the items or users")
+	}
+	if start {
+		list = append(list, algorithm.StartFrom.Name)
 	}
 	if len(list) == 0 {
 		list = append(list, "values that this version derives")

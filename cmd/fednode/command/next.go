@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -78,8 +79,8 @@ func endedIn(dir string) (string, error) {
 // proposal is the session of a server's start. Nothing of it is written yet.
 type proposal struct {
 	public *agreement.Public
-	past   string       // the session before it, which has ended; "": none, or the same one
-	begin  func() error // makes it the session of the state
+	past   string                       // the session before it, which has ended; "": none, or the same one
+	begin  func(*algorithm.Start) error // makes it the session of the state, with what it starts from
 }
 
 // propose returns the state's session if it has not ended, and else a new session. again is the
@@ -94,7 +95,7 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	if err != nil {
 		return nil, err
 	}
-	p, other, err := kept(c, f, path)
+	p, other, err := kept(c, f, path, ended != "")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case ended == "" && err != nil:
@@ -104,7 +105,7 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	case ended != "" && again == againEnd && gone:
 		return nil, cli.Misusef("--again end: the session %s ended before its last round, without a model; another experiment begins the next one, and --again session one of this experiment", ended)
 	case ended == "" || err == nil && other == "" && again == againEnd:
-		return &proposal{public: p, begin: func() error { return whole(dir, ended) }}, nil
+		return &proposal{public: p, begin: func(*algorithm.Start) error { return whole(dir, ended) }}, nil
 	case err == nil && other == "" && again != againSession:
 		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, which costs its clients as much again. --again end says its end once more to an aggregator that has lost it. Another experiment begins a session by itself", ended)
 	} // what has ended may also be in a form that this version does not read
@@ -112,11 +113,14 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	if err != nil {
 		return nil, err
 	}
-	return &proposal{public: p, past: ended, begin: func() error {
+	return &proposal{public: p, past: ended, begin: func(start *algorithm.Start) error {
 		if ended != "" {
 			if err := putAside(dir, ended); err != nil {
 				return err
 			}
+		}
+		if err := keepStart(dir, start); err != nil {
+			return err
 		}
 		return store.WriteFile(path, text)
 	}}, nil

@@ -101,7 +101,7 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 	if n, err = propose(other, f, dir, ""); err != nil || n.past != x {
 		t.Fatalf("after a start that was cut short: %+v, %v", n, err)
 	}
-	if err = n.begin(); err != nil {
+	if err = n.begin(nil); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"public.json": public, "checkpoint": "state", "checkpoint.previous": "state before", "model/item_embeddings.npy": "numbers"} {
@@ -137,7 +137,7 @@ func TestCurrentStaysWhileTheNextSessionBegins(t *testing.T) {
 	}
 	n, err := propose(resolved(t, "algorithm=lfl-sgdmf rounds=6"), f, dir, "")
 	if err == nil {
-		err = n.begin()
+		err = n.begin(nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestSameExperimentAgain(t *testing.T) {
 		t.Errorf("without a word: %v", err)
 	}
 	n, err := propose(c, f, dir, againEnd)
-	if err != nil || n.public.Session != first.Session || n.begin() != nil {
+	if err != nil || n.public.Session != first.Session || n.begin(nil) != nil {
 		t.Errorf("its end once more: %+v, %v", n, err)
 	}
 	if n, err = propose(c, f, dir, againSession); err != nil || n.public.Session == first.Session || n.past != hexOf(first) {
@@ -181,7 +181,7 @@ func TestSameExperimentAgain(t *testing.T) {
 	if n, err = propose(c, f, dir, againEnd); err != nil {
 		t.Fatal(err)
 	}
-	if err = n.begin(); !cli.IsMisuse(err) {
+	if err = n.begin(nil); !cli.IsMisuse(err) {
 		t.Errorf("the end of a session whose checkpoint was put aside, which would begin it anew: %v", err)
 	}
 }

@@ -1,0 +1,132 @@
+package command
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/results"
+)
+
+// startFile is the copy of the releases that the session of a server's state starts from. The session needs them again
+// when its server is started again, whatever has become of the folder that they were read from.
+const startFile = "start.bin"
+
+// lastStart is the value of --start-from for the newest model of the state.
+const lastStart = "last"
+
+// startOf reads the releases that a session of a state starts from; nil for none. While a session of the state runs, last
+// stands for the releases that this session started from.
+func startOf(c config.Config, dir string) (*algorithm.Start, error) {
+	from := algorithm.StartFrom.Of(c)
+	if from == "" || !algorithm.Of(c).About().Has(algorithm.StartFrom.Key) {
+		return nil, nil
+	}
+	if from != lastStart {
+		return readStart(from)
+	}
+	session, err := sessionIn(filepath.Join(dir, publicFile))
+	if err != nil {
+		return nil, err
+	}
+	ended, err := endedIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	if session != "" && ended == "" {
+		s, err := copied(dir)
+		if err == nil && s == nil {
+			err = cli.Misusef("--start-from last: the session of %s, which has not ended, starts from nothing; leave --start-from out, or end that session with --abandon", dir)
+		}
+		return s, err
+	}
+	current := filepath.Join(dir, currentLink)
+	if _, err = os.Stat(filepath.Join(current, lineage.File)); errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Misusef("start-from last: no finished session in %s left a %s; run a session first, or name its folder", dir, lineage.File)
+	}
+	return readStart(current)
+}
+
+func readStart(dir string) (*algorithm.Start, error) {
+	s, err := lineage.Read(dir)
+	if err != nil {
+		return nil, cli.Misusef("start-from: %w", err)
+	}
+	return s, nil
+}
+
+// copied reads the copy of the releases in a state; nil if there is none.
+func copied(dir string) (*algorithm.Start, error) {
+	path := filepath.Join(dir, startFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := lineage.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s.From = path
+	return s, nil
+}
+
+// keepStart makes releases the start of the session that begins in a state.
+func keepStart(dir string, s *algorithm.Start) error {
+	path := filepath.Join(dir, startFile)
+	if s == nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := lineage.Encode(s)
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(path, text)
+}
+
+// openStarted opens the experiment of a session with the releases that it starts from. Those are the given ones or, for a
+// session that began before, the copy in the state.
+func openStarted(p *agreement.Public, dir string, given *algorithm.Start) (*experiment.Experiment, error) {
+	stated := p.Facts.Start
+	if stated == nil {
+		return agreement.Open(p)
+	}
+	if given == nil || hex.EncodeToString(given.Digest[:]) != stated.Digest {
+		var err error
+		if given, err = copied(dir); err != nil {
+			return nil, err
+		}
+	}
+	return agreement.OpenFrom(p, given)
+}
+
+// leaveRecord writes what the session released into its model's folder, for a later session to start from. It returns the
+// cost of all sessions together; nil for a session that starts from nothing.
+func leaveRecord(dir string, e *experiment.Experiment, s *algorithm.Start) (*results.AllSessions, error) {
+	if s == nil {
+		return nil, nil
+	}
+	text, err := lineage.Encode(s)
+	if err != nil {
+		return nil, err
+	}
+	if err = store.WriteFile(filepath.Join(dir, lineage.File), text); err != nil || e.Start == nil {
+		return nil, err
+	}
+	return results.Together(s)
+}

@@ -1,0 +1,143 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// ending is a state whose session has ended, with its record beside the model.
+func ending(t *testing.T) (dir string, c config.Config, f agreement.Facts) {
+	t.Helper()
+	dir, c, f, p := begun(t)
+	leave(t, dir, p, nil)
+	return dir, c, f
+}
+
+// leave ends the session of a state as if it had released its start.
+func leave(t *testing.T, dir string, p *agreement.Public, start *algorithm.Start) {
+	t.Helper()
+	e, err := openStarted(p, dir, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.Strategy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := e.Record(s, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := modelOf(dir, hexOf(p))
+	if err = os.MkdirAll(model, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = leaveRecord(model, e, record); err != nil {
+		t.Fatal(err)
+	}
+	if err = point(dir, hexOf(p)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, string(mark(hexOf(p))), dir, endedFile)
+}
+
+// next is the proposal of a server that is started with --start-from.
+func next(dir string, c config.Config, f agreement.Facts, from, again string) (*proposal, *algorithm.Start, error) {
+	algorithm.StartFrom.Set(&c, from)
+	start, err := startOf(c, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Start = agreement.StartOf(start)
+	p, err := propose(c, f, dir, again)
+	return p, start, err
+}
+
+// A server starts a session from the newest model of its state. Started again with last, it continues that session with the
+// same releases, whatever current leads to by then. It needs --again for another session of the same experiment.
+func TestServerStartsFromLast(t *testing.T) {
+	dir, c, f := ending(t)
+	if _, _, err := next(dir, c, f, "last", ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "--again session") {
+		t.Errorf("the same experiment: %v", err)
+	}
+	second, start, err := next(dir, c, f, "last", "session")
+	if err == nil {
+		err = second.begin(start)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := second.public.Facts.Start; got == nil || len(got.Sessions) != 1 {
+		t.Fatalf("it starts from %+v", got)
+	}
+	if err = os.Remove(filepath.Join(dir, currentLink)); err != nil {
+		t.Fatal(err)
+	}
+	again, start, err := next(dir, c, f, "last", "session")
+	if err != nil || again.past != "" || hexOf(again.public) != hexOf(second.public) {
+		t.Errorf("started again: %+v, %v", again, err)
+	}
+	if _, err = openStarted(again.public, dir, start); err != nil {
+		t.Error(err)
+	}
+	if _, _, err = next(dir, c, f, "", ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "other in start-from") {
+		t.Errorf("started again from nothing: %v", err)
+	}
+	leave(t, dir, second.public, start)
+	third, _, err := next(dir, c, f, "last", "session")
+	if err != nil || len(third.public.Facts.Start.Sessions) != 2 {
+		t.Errorf("the third session: %+v, %v", third, err)
+	}
+	end, _, err := next(dir, c, f, "last", "end")
+	if err != nil || hexOf(end.public) != hexOf(second.public) {
+		t.Fatalf("--again end: %v", err)
+	}
+	if _, err = openStarted(end.public, dir, nil); err != nil {
+		t.Errorf("the end of the second session: %v", err)
+	}
+}
+
+// The folder may be the model of another state or a run of fedsim. A folder or state without releases is refused.
+func TestServerRefusesAStart(t *testing.T) {
+	dir, c, f := ending(t)
+	model := filepath.Join(dir, currentLink)
+	fresh, _, _, _ := begun(t)
+	for want, err := range map[string]func() error{
+		"start-from last: no finished session in": func() error { _, _, err := next(t.TempDir(), c, f, "last", ""); return err },
+		"want the folder of a finished run":       func() error { _, _, err := next(t.TempDir(), c, f, dir, ""); return err },
+		"starts from nothing; leave --start-from": func() error { _, _, err := next(fresh, c, f, "last", ""); return err },
+		"say --rank": func() error {
+			_, _, err := next(t.TempDir(), resolved(t, "algorithm=lfl-sgdmf rounds=5 rank=3"), f, model, "")
+			return err
+		},
+		"say --algorithm lfl-sgdmf": func() error {
+			_, _, err := next(t.TempDir(), resolved(t, "algorithm=ssp-c features=none"), f, model, "")
+			return err
+		},
+	} {
+		if got := err(); !cli.IsMisuse(got) || !strings.Contains(got.Error(), want) {
+			t.Errorf("want %q: %v", want, got)
+		}
+	}
+	elsewhere := t.TempDir()
+	p, start, err := next(elsewhere, c, f, model, "")
+	if err == nil {
+		err = p.begin(start)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = keepStart(elsewhere, nil); err != nil { // a state that has lost its copy
+		t.Fatal(err)
+	}
+	if _, err = openStarted(p.public, elsewhere, nil); err == nil || !strings.Contains(err.Error(), "none is given") {
+		t.Errorf("without the copy: %v", err)
+	}
+}
