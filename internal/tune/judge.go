@@ -13,23 +13,19 @@ import (
 // adds a number from 0 to most: the mean squared error of its validation ratings, clipped, or the recall
 // of its list. A user that is replaced by an empty record adds 0, so the sum moves by at most most.
 type judge struct {
-	multiplier float64 // deviation of the noise, in units of most
-	bits       *noise.Bits
+	cost *Cost
+	bits *noise.Bits
 }
 
 // score returns the root of the noisy mean squared error, or the noisy mean recall. It divides by numbers
 // that do not depend on ratings: by the number of users.
 func (j *judge) score(e *experiment.Experiment, m *model.Trained) (float64, error) {
 	sum, most := sumOf(e, m)
-	g, err := noise.NewGaussian(most * j.multiplier)
+	noisy, err := j.cost.Score(sum, most, j.bits)
 	if err != nil {
 		return 0, err
 	}
-	noisy := []float64{sum}
-	if err = g.Add(noisy, j.bits); err != nil {
-		return 0, err
-	}
-	mean := noisy[0] / float64(e.Data.Users)
+	mean := noisy / float64(e.Data.Users)
 	if e.Held == nil {
 		mean = math.Copysign(math.Sqrt(math.Abs(mean)), mean) // in the order of the mean
 	}

@@ -8,12 +8,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
-	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/sim"
 )
 
 // Search describes a search.
@@ -25,6 +21,8 @@ type Search struct {
 	// Private selects privately. Runs is then the mean number of runs, and Eta the parameter of their law.
 	Private   bool
 	Runs, Eta float64
+	// Total, if positive, bounds the ε of a private search: the ε of one run is found by it, and the epsilon of Settings counts for nothing.
+	Total float64
 	// Told hears of each run, with its number; nil: it is told to none.
 	Told func(number int, t Trial)
 }
@@ -51,9 +49,6 @@ type Outcome struct {
 	Final []config.Setting `json:"-"`
 }
 
-// session names the stream of the search's secrets.
-var session = protocol.SessionID{'t', 'u', 'n', 'e'}
-
 // Run searches. It never measures on the test.
 func (s Search) Run(ctx context.Context) (*Outcome, error) {
 	c, err := config.Resolve(s.Settings)
@@ -76,11 +71,11 @@ func (s Search) Run(ctx context.Context) (*Outcome, error) {
 		}
 		return out, nil
 	}
-	return out, s.privately(ctx, c, candidates, out)
+	return out, s.privately(ctx, candidates, out)
 }
 
 // try runs a candidate and keeps it if it is the best.
-func (s Search) try(ctx context.Context, out *Outcome, candidates [][]config.Setting, i, number int, judge *judge) error {
+func (s Search) try(ctx context.Context, out *Outcome, candidates [][]config.Setting, i, number int, j *judge) error {
 	settings := s.of(candidates[i], number)
 	e, err := s.open(ctx, settings)
 	if err != nil {
@@ -91,8 +86,8 @@ func (s Search) try(ctx context.Context, out *Outcome, candidates [][]config.Set
 		return fmt.Errorf("candidate %d: %w", i+1, err)
 	}
 	t := Trial{Candidate: i + 1, Settings: candidates[i], Score: r.PrimaryMetric()}
-	if judge != nil {
-		if t.Score, err = judge.score(e, r.Model); err != nil {
+	if j != nil {
+		if t.Score, err = j.score(e, r.Model); err != nil {
 			return err
 		}
 	}
@@ -150,59 +145,3 @@ func onValidation(e *experiment.Experiment) *experiment.Experiment {
 	}
 	return e
 }
-
-// privately draws how many runs there are and which candidate each has, and accounts for the search.
-func (s Search) privately(ctx context.Context, c config.Config, candidates [][]config.Setting, out *Outcome) error {
-	law, err := dp.SelectionOf(s.Eta, s.Runs)
-	if err != nil {
-		return config.Wrap(err)
-	}
-	bits := noise.NewBits(sim.Apart(algorithm.Seed.Of(c), session).Stream("selection", 0))
-	uniform := func() float64 { return float64(bits.Uint64()>>11) / (1 << 53) }
-	judge, err := s.account(ctx, law, candidates, out)
-	if err != nil {
-		return err
-	}
-	judge.bits = bits
-	runs := law.Draw(uniform())
-	for number := range runs {
-		if err = s.try(ctx, out, candidates, int(uniform()*float64(len(candidates))), number+1, judge); err != nil {
-			return err
-		}
-	}
-	return bits.Err()
-}
-
-// account opens every candidate, chooses the noise of scores, and sets ε of the search.
-func (s Search) account(ctx context.Context, law dp.Selection, candidates [][]config.Setting, out *Outcome) (*judge, error) {
-	var runs [][]dp.Event
-	var samplers float64
-	j := &judge{}
-	for i, candidate := range candidates {
-		e, err := s.open(ctx, s.of(candidate, 1))
-		if err != nil {
-			return nil, fmt.Errorf("candidate %d: %w", i+1, err)
-		}
-		if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
-			return nil, config.Errorf("--private: candidate %d has no releases that protect users. It needs a finite epsilon and unit user, with clients", i+1)
-		}
-		b := e.Privacy.Budget
-		if i > 0 && (b.Delta != out.Delta || b.Epsilon != out.Each) {
-			return nil, config.Errorf("--private: candidates differ in epsilon or delta; search over other keys")
-		}
-		out.Delta, out.Each = b.Delta, b.Epsilon
-		samplers = max(samplers, b.SamplerError)
-		runs = append(runs, e.Privacy.Run)
-	}
-	j.multiplier = 1 / (scoreShare * dp.GaussianMu(out.Each, out.Delta))
-	for i := range runs {
-		runs[i] = append(slices.Clone(runs[i]), dp.Gaussian(j.multiplier))
-	}
-	var err error
-	out.Epsilon, err = law.Epsilon(runs, out.Delta, samplers)
-	return j, err
-}
-
-// scoreShare is the deviation of a run's score's noise as a share: with μ the parameter of normal noise that a
-// run's ε and δ ask for, the score has scoreShare·μ. In squares that is a twentieth of the run.
-const scoreShare = 0.22

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
@@ -25,6 +26,7 @@ type tuneCmd struct {
 	Search   string   `enum:"random,halton" default:"random" help:"How candidates are drawn: random, or halton, which covers the space evenly."`
 	Private  bool     `help:"Choose by private selection, whose ε covers the search: a random number of runs, each of a random candidate with noise of its own, and a score with noise."`
 	MeanRuns float64  `default:"10" help:"Mean number of runs with --private."`
+	Total    float64  `name:"total-epsilon" placeholder:"E" help:"The most that the ε of a search with --private may be. The ε of one run is found by it, in place of --epsilon."`
 	Eta      float64  `default:"0" help:"Law of the number of runs with --private: 0 logarithmic, 1 geometric. A larger one has fewer draws of one run alone, and costs more."`
 
 	Format string `group:"Output:" enum:"table,json" default:"table" help:"table or json."`
@@ -39,6 +41,16 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	if c.Trials < 1 || c.Trials > 100_000 {
 		return cli.Misusef("--trials %d: 1 to 100,000 candidates are needed", c.Trials)
 	}
+	if c.Total != 0 {
+		if !c.Private {
+			return cli.Misusef("--total-epsilon is the budget of a private search; add --private, or give one run's budget with --epsilon")
+		}
+		for _, x := range said {
+			if x.Key == algorithm.Epsilon.Name {
+				return cli.Misusef("%s: with --total-epsilon the epsilon of one run follows from the search's; leave it out", x.Origin)
+			}
+		}
+	}
 	space, err := tune.ParseSpace(c.Over)
 	if err != nil {
 		return err
@@ -47,7 +59,7 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	defer p.Clear()
 	p.Start("candidates", 0)
 	search := tune.Search{
-		Settings: said, Space: space, Trials: c.Trials, Even: c.Search == "halton", Private: c.Private, Runs: c.MeanRuns, Eta: c.Eta,
+		Settings: said, Space: space, Trials: c.Trials, Even: c.Search == "halton", Private: c.Private, Runs: c.MeanRuns, Eta: c.Eta, Total: c.Total,
 		Told: func(n int, t tune.Trial) { p.Sparse(n, fmt.Sprintf("%s: %.4f", told(t.Settings), t.Score)) },
 	}
 	out, err := search.Run(ctx)
