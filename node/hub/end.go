@@ -79,34 +79,50 @@ func (a *Aggregator) recall() {
 }
 
 func (a *Aggregator) readEnd() (*hubSession, error) {
-	text, err := os.ReadFile(a.endPath())
+	list := a.cfg.Registry.List()
+	e, err := openEnd(a.endPath(), a.cfg.Registry.Federation(), list)
+	if err != nil {
+		return nil, err
+	}
+	frames, err := wire.AppendFrames(nil, e.final)
+	if err != nil {
+		return nil, err
+	}
+	s := a.lead(e.signed, e.descriptor, e.server, list)
+	s.askNobody()
+	s.final = frames
+	return s, nil
+}
+
+// openedEnd is the end of a session, verified.
+type openedEnd struct {
+	signed     *session.Signed
+	descriptor *session.Descriptor
+	server     admission.PublicKey
+	final      *protocol.Final
+}
+
+// openEnd reads the end of a session, and verifies the server's signatures.
+func openEnd(path string, f *admission.Federation, list *admission.List) (*openedEnd, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	e := new(ending)
 	if err = json.Unmarshal(text, e); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	list := a.cfg.Registry.List()
 	server, ok := list.Holder(admission.ServerPlace)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: no party on the list is the server", a.endPath(), session.ErrSession)
+		return nil, fmt.Errorf("%s: %w: no party on the list is the server", path, session.ErrSession)
 	}
-	p := &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}
-	d, err := p.Verify(a.cfg.Registry.Federation(), server)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
+	out := &openedEnd{signed: &session.Signed{Descriptor: e.Descriptor, Signature: e.Signature, Ended: true}, server: server,
+		final: &protocol.Final{Model: e.Model, Signature: e.Final}}
+	if out.descriptor, err = out.signed.Verify(f, server); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f := &protocol.Final{Model: e.Model, Signature: e.Final}
-	if err = protocol.VerifyFinal(server.Ed25519(), d.Terms.Session, f); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.endPath(), err)
+	if err = protocol.VerifyFinal(server.Ed25519(), out.descriptor.Terms.Session, out.final); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	frames, err := wire.AppendFrames(nil, f)
-	if err != nil {
-		return nil, err
-	}
-	s := a.lead(p, d, server, list)
-	s.askNobody()
-	s.final = frames
-	return s, nil
+	return out, nil
 }

@@ -96,6 +96,6 @@ func (l *Conn) unknown() string {
 		return fmt.Sprintf(": it answers and does not know this relay: start the aggregator with --relay %s", l.identity.Public())
 	default:
 		return ": it answers and does not know this party: the party was revoked, or the aggregator has lost its list of who is enrolled, or a relay has not received that list yet. " +
-			"Tell the operator, who restores the aggregator's state from a backup or sends a new invitation"
+			"Tell the operator, who restores the aggregator's state, from a backup or from lists (fednode enrolled), or sends a new invitation"
 	}
 }

@@ -36,6 +36,7 @@ type boltLog struct {
 	file   *os.File  // the database's
 	db     *bbolt.DB // nil: not open
 	broken bool      // bbolt panicked, and may hold its own locks
+	read   bool      // for reading alone
 	count  uint64
 	head   chain
 }
@@ -101,7 +102,7 @@ func OpenLog(path string, k Kind) (Log, error) {
 
 func (l *boltLog) open(k Kind) error {
 	err := l.guard(func() (err error) {
-		l.db, err = bbolt.Open(l.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: l.openFile})
+		l.db, err = bbolt.Open(l.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: l.openFile, ReadOnly: l.read})
 		return err
 	})
 	var system syscall.Errno

@@ -80,7 +80,21 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 // (ErrOtherExperiment), or of another version (ErrFormat); an empty folder is
 // ErrNoCheckpoint, and one without a valid checkpoint ErrCorrupt.
 func LoadCheckpoint(dir string, experiment protocol.Hash) (c *Checkpoint, fallback, err error) {
-	path := filepath.Join(dir, newest)
+	c, path, fallback, err := lastCheckpoint(dir)
+	if err == nil && c.Experiment != experiment {
+		return nil, nil, c.refuse(path, experiment)
+	}
+	return c, fallback, err
+}
+
+// LastCheckpoint is LoadCheckpoint of whatever experiment.
+func LastCheckpoint(dir string) (c *Checkpoint, fallback, err error) {
+	c, _, fallback, err = lastCheckpoint(dir)
+	return c, fallback, err
+}
+
+func lastCheckpoint(dir string) (c *Checkpoint, path string, fallback, err error) {
+	path = filepath.Join(dir, newest)
 	c, err = readCheckpoint(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
 		fallback, path = err, filepath.Join(dir, previous)
@@ -88,13 +102,11 @@ func LoadCheckpoint(dir string, experiment protocol.Hash) (c *Checkpoint, fallba
 	}
 	switch {
 	case errors.Is(fallback, fs.ErrNotExist) && errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fmt.Errorf("%w in %s", ErrNoCheckpoint, dir)
+		return nil, path, nil, fmt.Errorf("%w in %s", ErrNoCheckpoint, dir)
 	case err != nil:
-		return nil, nil, errors.Join(fallback, err)
-	case c.Experiment != experiment:
-		return nil, nil, c.refuse(path, experiment)
+		return nil, path, nil, errors.Join(fallback, err)
 	}
-	return c, fallback, nil
+	return c, path, fallback, nil
 }
 
 func (c *Checkpoint) refuse(path string, experiment protocol.Hash) error {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
@@ -18,6 +19,14 @@ func MakeFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("store: making the folder of the state: %w", err)
 	}
+	return CheckFolder(dir)
+}
+
+// CheckWritable refuses a file or folder of a state that another user can write to (ErrShared).
+func CheckWritable(path string, info fs.FileInfo) error { return ofOurs(path, info) }
+
+// CheckFolder says what MakeFolder says of a folder that is there, and changes nothing.
+func CheckFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("store: the folder of the state: %w", err)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -226,6 +227,18 @@ func (l *Ledger) Charges() int {
 		n += p.charges
 	}
 	return n
+}
+
+// Sessions returns the sessions that were charged, in hex and in order.
+func (l *Ledger) Sessions() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]string, 0, len(l.sessions))
+	for s := range l.sessions {
+		list = append(list, hex.EncodeToString(s[:]))
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Records returns every charge in order, for dp.RestoreLedger. It fails with ErrUnprotected if the

@@ -29,6 +29,7 @@ type aggregatorCmd struct {
 	State       string   `required:"" placeholder:"DIR" help:"Where it keeps who is enrolled; made if it is missing."`
 	Tickets     string   `required:"" placeholder:"FILE" help:"Whom the operator has invited. Read again on SIGHUP."`
 	Revocations string   `placeholder:"FILE" help:"Whom the operator has revoked. Read again on SIGHUP; may be missing."`
+	List        []string `sep:"none" placeholder:"FILE" help:"To rebuild a state that was lost: a list of enrolled parties, as fednode enrolled writes it; may be repeated. Parties that the state lacks are taken over from it."`
 	Invitation  string   `placeholder:"FILE" help:"Its own invitation, with which it enters itself in the list; needed once."`
 	Listen      []string `sep:"none" placeholder:"MULTIADDR" help:"Where it listens; may be repeated. Default: port 7946 of all addresses, TCP and QUIC."`
 	Relay       []string `sep:"none" placeholder:"KEY" help:"The public key of a relay, which may stand between the aggregator and clients, and is trusted to follow the protocol; may be repeated. Sessions in active mode are refused with relays."`
@@ -55,6 +56,9 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer registry.Close() //nolint:errcheck // all that is in it is durable
+	if err = c.rebuild(registry, &log); err != nil {
+		return err
+	}
 	if err = c.enrol(registry, key, &log); err != nil {
 		return err
 	}
@@ -162,9 +166,30 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	}
 	r, err := openRegistry(path, f)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: the folder is in use for something else, or its registry was lost; name an empty one", err)
+		return nil, fmt.Errorf("%w: the folder is in use for something else, or its registry was lost; name an empty one, with --list to rebuild it", err)
 	}
 	return r, err
+}
+
+// rebuild takes parties over from lists of others.
+func (c *aggregatorCmd) rebuild(r *admission.Registry, log *zerolog.Logger) error {
+	if len(c.List) == 0 {
+		return nil
+	}
+	lists := make([]*admission.List, len(c.List))
+	for i, path := range c.List {
+		var err error
+		if lists[i], err = admission.ReadFile(path, admission.ParseList); err != nil {
+			return err
+		}
+	}
+	before := len(r.List().Enrolments)
+	after, err := r.Restore(lists...)
+	if err != nil {
+		return fmt.Errorf("--list: %w", err)
+	}
+	log.Info().Int("before", before).Int("parties", after).Msg("took parties over from lists")
+	return nil
 }
 
 // openRegistry opens a registry that opens its file again if that could not be written.

@@ -73,6 +73,16 @@ var examples = map[string][]string{
 		"fednode sessions --state state/client-3",
 		"fednode sessions --state state --format json",
 	},
+	"check": {
+		"fednode check --state state",
+		"fednode check --state state --federation fed.json",
+		"fednode check --state state --format json",
+	},
+	"enrolled": {
+		"fednode enrolled --state server",
+		"fednode enrolled --state client-3",
+		"fednode enrolled --state aggregator --federation fed.json",
+	},
 	"status": {
 		"fednode status",
 		"fednode status --ops 127.0.0.1:9465",

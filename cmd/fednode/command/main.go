@@ -29,6 +29,8 @@ type commands struct {
 	Similar    similarCmd    `cmd:"" help:"Which items are like one, on the device of a user's own client, by the model of the last session it finished."`
 	Status     statusCmd     `cmd:"" help:"Ask a process on this machine what it is doing."`
 	Sessions   sessionsCmd   `cmd:"" help:"List the sessions of a server's or client's state, with how each ended and where its model is."`
+	Check      checkCmd      `cmd:"" help:"Check a state without changing it: signatures, ledger, epochs, models, permissions and room; and say what to do."`
+	Enrolled   enrolledCmd   `cmd:"" help:"Print the signed list of enrolled parties that a state has, from which a lost aggregator is rebuilt."`
 	LogLevel   string        `enum:"debug,info,warn,error" default:"info" help:"What is logged to stderr: debug, info, warn or error and what is worse. Debug tells of messages that are ignored."`
 	cli.PagesCmd
 	cli.ProfileFlags

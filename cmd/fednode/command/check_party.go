@@ -1,0 +1,306 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/results"
+)
+
+// leastRoom is the room in bytes that a state needs beside new models.
+const leastRoom = 64 << 20
+
+// folder checks who may write to the state, who may read it, and the room on its disk.
+func (x *checked) folder() {
+	if err := store.CheckFolder(x.dir); err != nil {
+		x.add(isWrong, ".", err.Error(), "")
+	}
+	largest, open := int64(0), 0
+	err := filepath.WalkDir(x.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) || d.Type()&fs.ModeSymlink != 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err = store.CheckWritable(path, info); err != nil {
+			x.add(isWrong, x.inside(path), err.Error(), "")
+			open++
+		}
+		if info.Mode().IsRegular() {
+			largest = max(largest, info.Size())
+		}
+		return nil
+	})
+	if err != nil {
+		x.add(isWrong, ".", err.Error(), "run the check as the user of the process, or as root")
+	} else if open == 0 {
+		x.fine(".", "no other user can write to the files")
+	}
+	switch free, known := freeRoom(x.dir); {
+	case !known:
+		x.add(isNote, ".", "this system does not say how much room is left on the disk", "")
+	case free < leastRoom+2*uint64(largest): // a new model stands beside the last
+		x.add(isWrong, ".", fmt.Sprintf("%s are left on the disk; %s are needed for the next session", bytesOf(free), bytesOf(leastRoom+2*uint64(largest))),
+			"make room before the next session")
+	default:
+		x.fine(".", "%s are left on the disk", bytesOf(free))
+	}
+}
+
+// inside is a path in the state of the party.
+func (x *checked) inside(path string) string {
+	name, err := filepath.Rel(x.dir, path)
+	if err != nil {
+		return path
+	}
+	return name
+}
+
+func bytesOf(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+// client checks the files that only a client has.
+func (x *checked) client(own admission.PublicKey) {
+	x.has(ledgerFile)
+	l, err := store.ReadLedger(filepath.Join(x.dir, ledgerFile), own)
+	charged := x.ledger(l, err)
+	consents, err := store.Consents(x.dir)
+	if x.has("consents") || err != nil {
+		x.looked("consents", err, "delete the file: it is a record for the owner, and no decision depends on it", "%d sessions that the owner agreed to", len(consents))
+	}
+	for _, session := range charged {
+		if !containsSession(consents, session) && err == nil {
+			x.add(isNote, "consents", fmt.Sprintf("the ledger has charges of session %s, and the record of what was agreed to is gone", session), "nothing depends on it; the ledger has the cost")
+		}
+	}
+	if x.has(finishedFile) {
+		_, err = store.OpenFinished(filepath.Join(x.dir, finishedFile))
+		x.looked(finishedFile, err, "", "the sessions that are finished")
+	}
+	if x.has(resultFolder) {
+		x.result(resultFolder)
+	}
+	x.aligned()
+	x.training()
+	x.past(func(session string) {
+		if dir := filepath.Join(pastFolder, session, resultFolder); x.there(dir) {
+			x.result(dir)
+		}
+	})
+}
+
+// ledger says what was spent, and returns the sessions that were charged, in hex.
+func (x *checked) ledger(l *store.Ledger, err error) []string {
+	newer := ledgerFile + ".newer"
+	x.has(newer)
+	if errors.Is(err, fs.ErrNotExist) {
+		x.add(isWrong, ledgerFile, "it is missing: what was spent is not known any more", lostLedger)
+		return nil
+	}
+	if err != nil {
+		x.looked(ledgerFile, err, lostLedger, "")
+		return nil
+	}
+	if lacks := l.Overtaken(); lacks != nil {
+		x.add(isWrong, newer, lacks.Error(), "see docs/backup.md")
+	}
+	x.fine(ledgerFile, "%d charges, each in its place in the chain of hashes", l.Charges())
+	return l.Sessions()
+}
+
+const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see docs/backup.md"
+
+func containsSession(consents []store.Consent, session string) bool {
+	for i := range consents {
+		if consents[i].Session == session {
+			return true
+		}
+	}
+	return false
+}
+
+// there says whether a file of the party is there.
+func (x *checked) there(name string) bool {
+	_, err := os.Lstat(filepath.Join(x.dir, name))
+	return err == nil
+}
+
+// result checks what a session left to a client.
+func (x *checked) result(name string) {
+	dir := filepath.Join(x.dir, name)
+	session, err := sessionIn(filepath.Join(dir, resultSession))
+	if err == nil && session == "" {
+		err = fmt.Errorf("%s is missing", resultSession)
+	}
+	if err == nil {
+		_, err = opened(dir)
+	}
+	if err == nil {
+		_, err = results.ReadEmbeddings(dir)
+	}
+	x.looked(name, err, "move it elsewhere; the next session leaves another", "model and user's embedding of session %s, complete", session)
+}
+
+// opened opens the experiment that a folder's public.json states.
+func opened(dir string) (*experiment.Experiment, error) {
+	text, err := os.ReadFile(filepath.Join(dir, publicFile))
+	if err != nil {
+		return nil, err
+	}
+	p, err := agreement.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, publicFile), err)
+	}
+	return agreement.Open(p)
+}
+
+// training checks the checkpoints of a party that trains on its own between rounds.
+func (x *checked) training() {
+	list, _ := filepath.Glob(filepath.Join(x.dir, "training-*"))
+	for _, dir := range list {
+		name := x.inside(dir)
+		x.known[name] = struct{}{}
+		c, fallback, err := store.LastCheckpoint(dir)
+		if errors.Is(err, store.ErrNoCheckpoint) {
+			x.add(isNote, name, "empty", "")
+			continue
+		}
+		x.checkpointed(name, c, fallback, err)
+	}
+}
+
+func (x *checked) checkpointed(name string, c *store.Checkpoint, fallback, err error) {
+	switch {
+	case err != nil:
+		x.looked(name, err, "the session cannot continue from it: fednode server --abandon ends a session", "")
+	case fallback != nil:
+		x.add(isWrong, name, fmt.Sprintf("the newest checkpoint cannot be read, and its predecessor is of round %d: %v", c.Round, fallback), "check the disk; the party continues from the predecessor")
+	default:
+		x.fine(name, "checkpoint after round %d of session %x", c.Round, c.Session[:])
+	}
+}
+
+// aligned checks the rows of organisations that share users.
+func (x *checked) aligned() {
+	x.has(usersFile)
+	if x.has(alignmentFile) {
+		_, _, err := readAlignment(x.dir)
+		x.looked(alignmentFile, err, "align again", "rows of an alignment")
+	}
+}
+
+// past calls a function with the sessions that have a folder.
+func (x *checked) past(session func(id string)) {
+	if !x.has(pastFolder) {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(x.dir, pastFolder))
+	if err != nil {
+		x.looked(pastFolder, err, "", "")
+	}
+	for _, e := range entries {
+		session(e.Name())
+	}
+}
+
+// server checks the files that only a server has.
+func (x *checked) server() {
+	for _, name := range append([]string{publicFile, endedFile, currentLink}, checkpointFiles...) {
+		x.has(name)
+	}
+	x.aligned()
+	if x.there(publicFile) {
+		x.session()
+	}
+	x.past(func(session string) {
+		if dir := filepath.Join(pastFolder, session, modelFolder); x.there(dir) {
+			x.looked(dir, x.model(session), "move it elsewhere, and start the server once more with --again end, if its session was the last", "complete")
+		}
+	})
+	if !x.there(currentLink) {
+		return
+	}
+	to, err := os.Readlink(filepath.Join(x.dir, currentLink))
+	if err == nil {
+		_, err = os.Stat(filepath.Join(x.dir, currentLink))
+	}
+	x.looked(currentLink, err, "make it a link to the model that programs are to read: ln -sfn sessions/ID/model current", "leads to %s", to)
+}
+
+// session checks the present session of a server.
+func (x *checked) session() {
+	p, err := readPublic(x.dir)
+	if err != nil {
+		x.looked(publicFile, err, "--abandon ends the session", "")
+		return
+	}
+	x.fine(publicFile, "session %x of %d clients", p.Session[:], p.Terms.Cohort.All())
+	ended, err := endedIn(x.dir)
+	if err != nil || ended != "" {
+		x.looked(endedFile, err, "delete it, and start the server again", "the session has ended")
+	}
+	if !x.there(checkpointFiles[0]) && !x.there(checkpointFiles[1]) {
+		return
+	}
+	hash, err := p.Hash()
+	var c *store.Checkpoint
+	var fallback error
+	if err == nil {
+		c, fallback, err = store.LoadCheckpoint(x.dir, hash)
+	}
+	if err == nil && c.Session != p.Session {
+		err = fmt.Errorf("it is of session %x", c.Session[:])
+	}
+	x.checkpointed(checkpointFiles[0], c, fallback, err)
+}
+
+func readPublic(dir string) (*agreement.Public, error) {
+	text, err := os.ReadFile(filepath.Join(dir, publicFile))
+	if err != nil {
+		return nil, err
+	}
+	return agreement.Decode(text)
+}
+
+// model checks that the model of a session is complete.
+func (x *checked) model(session string) error {
+	dir := modelOf(x.dir, session)
+	s, err := readSummary(dir)
+	if err != nil {
+		return err
+	}
+	if s == nil || !strings.EqualFold(s.Session, session) {
+		return fmt.Errorf("%s is missing, or of another session", summaryFile)
+	}
+	e, err := opened(dir)
+	if err != nil {
+		return err
+	}
+	shared, err := os.ReadFile(filepath.Join(dir, results.SharedFile))
+	if err != nil {
+		return err
+	}
+	want, err := e.Instance().Shared(shared)
+	if err != nil {
+		return fmt.Errorf("%s: %w", results.SharedFile, err)
+	}
+	for _, x := range want {
+		if _, err = os.Stat(filepath.Join(dir, x.Name+".npy")); err != nil {
+			return fmt.Errorf("%s: it lacks %s.npy", modelFolder, x.Name)
+		}
+	}
+	_, err = results.ReadEmbeddings(dir)
+	return err
+}
