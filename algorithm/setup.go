@@ -195,6 +195,9 @@ type PartyData struct {
 	// Names gives the experiment's name of each user by the user's id in the data, where
 	// parties share users and have aligned them (package align); nil: the ids are the names.
 	Names map[string]string
+	// Kept holds the embeddings of its items that an organisation (VFL) ended with in the last of the sessions from which
+	// this session starts; nil: the organisation was not in that session. They never left it.
+	Kept []model.Embeddings
 	// Timed says that the party is made up, and trains to be timed: every secret coin that decides whether it takes part falls so that
 	// it does. Nothing that such a party computes is ever sent.
 	Timed bool

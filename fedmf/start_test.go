@@ -39,4 +39,36 @@ func TestStartFromReleasedRows(t *testing.T) {
 	}
 }
 
+// Parties own the items a to d and e to g. A new item starts at the mean of its own party's, and a party that kept none has
+// the common start. The numbers are written out by hand: the common start of rank 1 without spread is √3.5.
+func TestItemsOfPartiesStartFromTheirOwn(t *testing.T) {
+	var c config.Config
+	algorithm.Name.Set(&c, "vfl-sgdmf")
+	s := &algorithm.Setup{Config: c, Data: &dataset.Set{ItemIDs: []string{"a", "b", "c", "d", "e", "f", "g"}, Max: 5}}
+	kept := func(ids ...string) *algorithm.Start {
+		return &algorithm.Start{From: "there", Released: []model.Embeddings{model.NewEmbeddings("item_embeddings", model.Wrap(len(ids), 1, []float64{1, 2, 0.5}[:len(ids)]), ids)}}
+	}
+	first, second := []int32{0, 1, 2, 3}, []int32{4, 5, 6}
+	common := 1.8708286933869707
+	for _, x := range []struct {
+		kept  *algorithm.Start
+		parts [][]int32
+		want  []float64
+		any   bool
+	}{
+		{kept("a", "d", "f"), [][]int32{first, second}, []float64{1, 1.5, 1.5, 2, 0.5, 0.5, 0.5}, true},
+		{kept("a", "d"), [][]int32{first, second}, []float64{1, 1.5, 1.5, 2, common, common, common}, true},
+		{kept("gone"), [][]int32{second}, []float64{0, 0, 0, 0, common, common, common}, false},
+	} {
+		p := Params{Items: 7, Rank: 1, MaxRating: 5, StartMean: 3.5}
+		any, err := p.startItems(s, x.kept, x.parts...)
+		if err != nil || any != x.any {
+			t.Errorf("%v, %v", any, err)
+		}
+		if got := p.StartItems().Data(); !slices.EqualFunc(got, x.want, near) {
+			t.Errorf("items start at %v, want %v", got, x.want)
+		}
+	}
+}
+
 func near(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 }

@@ -21,6 +21,15 @@ func openVertical(s *algorithm.Setup, p Params, langevin bool) (*verticalInstanc
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
+	if s.Start.Known() && s.Train != nil { // in a deployment each party adds its own
+		known, failed := p.startItems(s, s.Start, parts...)
+		if failed != nil {
+			return nil, failed
+		}
+		if !known {
+			return nil, unknownIDs(s, "item_embeddings", s.Data.ItemIDs)
+		}
+	}
 	x, err := openParties(s, p, algorithm.ItemParties, steps{langevin: langevin}, s.Data.Users, algorithm.UnitOf(c) == dp.User)
 	if err != nil {
 		return nil, err
@@ -78,13 +87,27 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		rows[user] = own
 		ratings += len(own.Items)
 	}
-	t, err := NewVertical(&x.params, held, rows)
+	params, err := x.startOfParty(which, held)
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewVertical(params, held, rows)
 	if err != nil {
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
 		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: algorithm.IDsAt(x.setup.Data.ItemIDs, t.Items())}}
 	}}, nil
+}
+
+// startOfParty returns the settings with the start of a party's items: what the party itself kept of the sessions before.
+func (x *verticalInstance) startOfParty(which algorithm.PartyData, held []int32) (*PartyParams, error) {
+	if x.setup.Start == nil || which.Kept == nil {
+		return &x.params, nil
+	}
+	p := x.params
+	_, err := p.startItems(x.setup, &algorithm.Start{From: "the party's own result", Released: which.Kept}, held)
+	return &p, err
 }
 
 // partyItems returns the items of a party, as ascending indices of the catalogue.

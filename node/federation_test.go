@@ -28,6 +28,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
@@ -75,12 +76,13 @@ type federation struct {
 	kept        func(protocol.ClientID, protocol.SessionID)       // hears what clients keep of a session; nil: not called
 	refuses     func(protocol.ClientID, protocol.SessionID) error // why an owner excludes a session; nil: none does
 	contact     admission.Contact
-	hub         libp2ppeer.AddrInfo    // where the aggregator itself is
-	relayKeys   []admission.PrivateKey // keys of the relays
-	relays      []admission.Contact    // where clients dial; none: the aggregator
-	shares      *sharing               // what clients have in common for the sake of memory; nil: nothing
-	simulated   *experiment.Experiment // with all ratings
-	ran         server.Strategy        // of the latest simulation
+	hub         libp2ppeer.AddrInfo                      // where the aggregator itself is
+	relayKeys   []admission.PrivateKey                   // keys of the relays
+	relays      []admission.Contact                      // where clients dial; none: the aggregator
+	shares      *sharing                                 // what clients have in common for the sake of memory; nil: nothing
+	simulated   *experiment.Experiment                   // with all ratings
+	ran         *experiment.Federation                   // of the latest simulation
+	items       map[protocol.ClientID][]model.Embeddings // that organisations kept of the last session
 	public      *agreement.Public
 	log         zerolog.Logger
 	now         func() time.Time // the operator's clock
@@ -427,7 +429,7 @@ func (f *federation) party(ctx context.Context, id protocol.ClientID, e *experim
 	if f.simulated.Cohort.All() == f.simulated.Data.Users {
 		return e.Party(algorithm.PartyData{User: f.simulated.Data.UserIDs[id]}, set, planned(e))
 	}
-	which := algorithm.PartyData{Part: int(id) + 1}
+	which := algorithm.PartyData{Part: int(id) + 1, Kept: f.items[id]}
 	if e.About().Clients == algorithm.UserParties {
 		which.IDs = f.simulated.Data.UserIDs
 	}
@@ -567,7 +569,7 @@ func (f *federation) simulate(faults sim.Faults) *sim.Outcome {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.ran = fed.Strategy
+	f.ran = fed
 	out, err := sim.Run(f.t.Context(), sim.Config{
 		Session: fed.Session, Strategy: fed.Strategy, Trainers: fed.Trainers, Ledgers: fed.ClientLedgers(),
 		Real: true, Mode: f.simulated.Mode(), Rounds: f.simulated.Schedule.Rounds(), SitOut: algorithm.SitOut.Value(f.simulated.Config), Seed: seed, Workers: 1,

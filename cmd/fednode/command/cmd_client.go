@@ -311,6 +311,9 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	if holding.Names, err = alignedNames(at.state, e); err != nil {
 		return nil, err
 	}
+	if holding.Kept, err = keptItems(at.state, e, log); err != nil {
+		return nil, err
+	}
 	p, err := agreement.Party(e, holding, set)
 	if err == nil && p.Ratings == 0 {
 		log.Warn().Str("data", d.data).Msg("they hold no rating of this party to train on: it takes part like all others, with an empty record")

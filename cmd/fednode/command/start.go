@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -14,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/results"
 )
@@ -113,6 +117,27 @@ func openStarted(p *agreement.Public, dir string, given *algorithm.Start) (*expe
 		}
 	}
 	return agreement.OpenFrom(p, given)
+}
+
+// keptItems returns the embeddings that an organisation with items of its own ended with in the last of the sessions that
+// this session starts from; nil if it was not in that session.
+func keptItems(state string, e *experiment.Experiment, log *zerolog.Logger) ([]model.Embeddings, error) {
+	if e.Start == nil || e.About().Clients != algorithm.ItemParties {
+		return nil, nil
+	}
+	last := e.Start.Sessions[len(e.Start.Sessions)-1].Session
+	for _, dir := range []string{filepath.Join(state, resultFolder), filepath.Join(state, pastFolder, last, resultFolder)} {
+		of, err := sessionIn(filepath.Join(dir, resultSession))
+		if err != nil {
+			return nil, err
+		}
+		if of == last {
+			all, err := results.ReadEmbeddings(dir)
+			return slices.DeleteFunc(all, func(x model.Embeddings) bool { return x.Name != "item_embeddings" }), err
+		}
+	}
+	log.Warn().Str("session", last).Msg("the session starts from one of which this state has no result: this party's items start anew")
+	return nil, nil
 }
 
 // leaveRecord writes what the session released into its model's folder, for a later session to start from. It returns the

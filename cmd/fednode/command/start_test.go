@@ -6,10 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	openedtest "github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/results"
 )
 
 // ending is a state whose session has ended, with its record beside the model.
@@ -139,5 +144,34 @@ func TestServerRefusesAStart(t *testing.T) {
 	}
 	if _, err = openStarted(p.public, elsewhere, nil); err == nil || !strings.Contains(err.Error(), "none is given") {
 		t.Errorf("without the copy: %v", err)
+	}
+}
+
+// An organisation that owns items starts them from its result of the session that the start names, wherever in its state
+// that is by now. A result of another session is none.
+func TestOrganisationStartsFromItsOwnItems(t *testing.T) {
+	last := strings.Repeat("ab", 16)
+	e := openedtest.Experiment(t, "algorithm=vfl-sgdmf rounds=2 accountant=rdp")
+	e.Start = &algorithm.Start{Sessions: []algorithm.PastSession{{Session: strings.Repeat("cd", 16)}, {Session: last}}}
+	log := zerolog.Nop()
+	for where, want := range map[string]float64{"result": 0.5, "sessions/" + last + "/result": 0.5, "sessions/elsewhere/result": 0} {
+		state := t.TempDir()
+		dir := filepath.Join(state, where)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"item_embeddings", "user_embeddings"} {
+			if err := results.WriteEmbeddings(dir, model.NewEmbeddings(name, model.Wrap(1, 1, []float64{0.5}), []string{"i1"})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, string(mark(last)), dir, resultSession)
+		kept, err := keptItems(state, e, &log)
+		if err != nil || (len(kept) > 0) != (want > 0) {
+			t.Fatalf("%s: %v, %v", where, kept, err)
+		}
+		if want > 0 && (len(kept) != 1 || kept[0].Name != "item_embeddings" || kept[0].Data()[0] != want) {
+			t.Errorf("%s: %v", where, kept)
+		}
 	}
 }
