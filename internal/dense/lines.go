@@ -1,0 +1,165 @@
+package dense
+
+// A line is a row whose length is a multiple of four, with zeros at its end. Loops over lines are
+// written for four or eight numbers at a time. Each sum is taken in the order of the lines.
+
+// Lane is the number of numbers that divides the length of a line.
+const Lane = 4
+
+// Line8 is the length of the lines that have loops of their own.
+const Line8 = 2 * Lane
+
+// addSquaresOneByOne is AddSquares without vectors.
+func addSquaresOneByOne(a *[Line8 * Line8]float64, lines []float64) {
+	for ; len(lines) >= Line8; lines = lines[Line8:] {
+		x := (*[Line8]float64)(lines)
+		for i, f := range x[:Line8-1] {
+			to := a[i*Line8 : (i+1)*Line8]
+			for j := i; j < Line8; j++ {
+				to[j] += f * x[j]
+			}
+		}
+	}
+}
+
+// pickOneByOne is Pick without vectors.
+func pickOneByOne(dst, rows []float64, at []int32) {
+	for k, j := range at {
+		*(*[Line8]float64)(dst[k*Line8:]) = *(*[Line8]float64)(rows[int(j)*Line8:])
+	}
+}
+
+// SparseRows are rows of few numbers that are not zero. Rows that are alike are held once, as one
+// kind, so that they stay in the processor's caches.
+type SparseRows struct {
+	kind     []int32 // of each row
+	start    []int32 // of each kind among entries, and their end
+	entry    []uint64
+	values   []float64 // the different values of entries
+	pairs    []int32   // the start of each kind among pairs, and their end
+	pair     []uint64
+	products []float64 // the different products of two values
+	width    int
+}
+
+// An entry is a column and, above it, the place of its value. A pair is the place of two columns
+// in a packed triangle and, above it, the place of the product of their values.
+const (
+	columnBits = 8
+	placeBits  = 16
+
+	columnMask = 1<<columnBits - 1
+	placeMask  = 1<<placeBits - 1
+)
+
+// Widest is the most columns that sparse rows can have.
+const Widest = 1 << columnBits
+
+// NewSparseRows returns rows of the given kinds. The kind k has the columns and values from start[k]
+// to start[k+1], with columns ascending below width, which is at most [Widest].
+func NewSparseRows(width int, kind, start []int32, column []int, value []float64) *SparseRows {
+	s := &SparseRows{kind: kind, start: start, pairs: []int32{0}, width: width}
+	values, products := places{of: make(map[float64]uint64)}, places{of: make(map[float64]uint64)}
+	for k := range len(start) - 1 {
+		columns, numbers := column[start[k]:start[k+1]], value[start[k]:start[k+1]]
+		for i, c := range columns {
+			s.entry = append(s.entry, uint64(c)|values.place(numbers[i])<<columnBits)
+			for j, o := range columns[i:] {
+				place := uint64(c*(2*width-c-1)/2 + o)
+				s.pair = append(s.pair, place|products.place(numbers[i]*numbers[i+j])<<placeBits)
+			}
+		}
+		s.pairs = append(s.pairs, int32(len(s.pair)))
+	}
+	s.values, s.products = values.list, products.list
+	return s
+}
+
+// places numbers different values.
+type places struct {
+	of   map[float64]uint64
+	list []float64
+}
+
+func (p *places) place(x float64) uint64 {
+	at, known := p.of[x]
+	if !known {
+		at = uint64(len(p.list))
+		p.of[x], p.list = at, append(p.list, x)
+	}
+	return at
+}
+
+// With returns rows of other kinds.
+func (s *SparseRows) With(kind []int32) *SparseRows {
+	out := *s
+	out.kind = kind
+	return &out
+}
+
+// Packed is the length of the triangle that AddPairs adds to.
+func (s *SparseRows) Packed() int { return s.width * (s.width + 1) / 2 }
+
+// addToSidesOneByOne is AddToSides without vectors.
+func (s *SparseRows) addToSidesOneByOne(sides, lines []float64, step int, at []int32) {
+	for k, j := range at {
+		line, kind := lines[k*step:(k+1)*step], s.kind[j]
+		for _, e := range s.entry[s.start[kind]:s.start[kind+1]] {
+			x, side := s.values[e>>columnBits], sides[int(e&columnMask)*step:][:step]
+			for i, y := range line {
+				side[i] += x * y
+			}
+		}
+	}
+}
+
+// addPairsOneByOne is AddPairs without assembly.
+func (s *SparseRows) addPairsOneByOne(sums []float64, at []int32) {
+	for _, j := range at {
+		kind := s.kind[j]
+		for _, e := range s.pair[s.pairs[kind]:s.pairs[kind+1]] {
+			sums[e&placeMask] += s.products[e>>placeBits]
+		}
+	}
+}
+
+// multiplyOneByOne is Multiply without vectors.
+func (s *SparseRows) multiplyOneByOne(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
+	for k, j := range at {
+		sum, kind := start, s.kind[j]
+		for i := range sum {
+			sum[i] += numbers[j] * extra[i]
+		}
+		for _, e := range s.entry[s.start[kind]:s.start[kind+1]] {
+			x, w := s.values[e>>columnBits], &weights[e&columnMask]
+			for i := range sum {
+				sum[i] += x * w[i]
+			}
+		}
+		dst[k] = (sum[0] + sum[2]) + (sum[1] + sum[3])
+	}
+}
+
+// AddSquares adds Σ x xᵀ over lines of eight numbers to the upper triangle of an 8 x 8 matrix, except
+// to the last number of its diagonal. The lower triangle is overwritten.
+func AddSquares(a *[Line8 * Line8]float64, lines []float64) { addSquares(a, lines) }
+
+// Pick copies some lines of eight numbers.
+func Pick(dst, lines []float64, at []int32) { pick(dst, lines, at) }
+
+// AddToSides adds each line times each number of its sparse row to the number's side. at names
+// the sparse row of each line. A side is a line for each column.
+func (s *SparseRows) AddToSides(sides, lines []float64, step int, at []int32) {
+	s.addToSides(sides, lines, step, at)
+}
+
+// AddPairs adds the products of the numbers of each sparse row with each other to a packed upper
+// triangle.
+func (s *SparseRows) AddPairs(sums []float64, at []int32) { s.addPairs(sums, at) }
+
+// Multiply writes the inner product of weights and each sparse row, as the sum of four parts: weights
+// has the weight of each column in the part that it belongs to, and zeros. Parts begin as start,
+// and with extra times a number of the row.
+func (s *SparseRows) Multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
+	s.multiply(dst, weights, start, extra, numbers, at)
+}
