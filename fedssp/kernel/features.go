@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // UserFeatures holds the public features that a client weighs for its own user. A weight says, for
@@ -27,10 +28,11 @@ type UserFeatures struct {
 	start  []int32 // of each kind in the lists, and their end
 	column []int
 	value  []float64
+	sparse *dense.SparseRows // the same
 }
 
-// maxUserFeatures is the most features that a client weighs. It solves for all weights together.
-const maxUserFeatures = 64
+// MaxUserFeatures is the most features that a client weighs. It solves for all weights together.
+const MaxUserFeatures = 64
 
 // NewUserFeatures takes the features of items, the commonest if there are many. It returns nil for
 // nil, for weight 0, and if no two items share a value. Features of an item have the norm weight,
@@ -39,7 +41,7 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 	if f == nil || weight == 0 {
 		return nil
 	}
-	columns, _ := Commonest(f, maxUserFeatures)
+	columns, _ := Commonest(f, MaxUserFeatures)
 	t := &UserFeatures{start: []int32{0}}
 	for _, c := range columns {
 		for _, column := range c {
@@ -61,7 +63,7 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 			floats.Scale(weight, value[from:])
 		}
 		for i, c := range column {
-			key = AppendFloats(append(key, byte(c)), value[i]) // a column is below maxUserFeatures
+			key = AppendFloats(append(key, byte(c)), value[i]) // a column is below MaxUserFeatures
 		}
 		k, ok := known[string(key)]
 		if !ok {
@@ -72,8 +74,12 @@ func NewUserFeatures(f *dataset.ItemFeatures, weight float64) *UserFeatures {
 		}
 		t.kind = append(t.kind, k)
 	}
+	t.sparse = dense.NewSparseRows(t.width, t.kind, t.start, t.column, t.value)
 	return t
 }
+
+// Sparse holds the features as rows.
+func (t *UserFeatures) Sparse() *dense.SparseRows { return t.sparse }
 
 // Width counts the features; 0 for nil.
 func (t *UserFeatures) Width() int {
@@ -99,6 +105,7 @@ func (t *UserFeatures) Pick(items []int32) *UserFeatures {
 	for i, j := range items {
 		out.kind[i] = t.kind[j]
 	}
+	out.sparse = t.sparse.With(out.kind)
 	return &out
 }
 

@@ -1,11 +1,10 @@
 package kernel
 
-// Lanes divides the length of a line, so that lines are read and added in equal parts.
-const Lanes = 4
+import "github.com/fedsim/fedsim/internal/dense"
 
 // LineOf is the length of a line: the head of an item's row, room for the target of a rating, and
-// zeros up to a multiple of [Lanes].
-func LineOf(p *Params) int { return (p.WeightsAt() + Lanes) / Lanes * Lanes }
+// zeros up to a multiple of [dense.Lane].
+func LineOf(p *Params) int { return (p.WeightsAt() + dense.Lane) / dense.Lane * dense.Lane }
 
 // Line writes the head of an item's row to dst, which becomes a line: v_j, 1 for the bias if there
 // is one, popularity if it is weighed, zeros. It returns the offset of the item's ratings.
@@ -30,36 +29,36 @@ type Table struct {
 	step    int
 	lines   []float64
 	offsets []float64
+	popular []float64
 }
 
 // tableOf reads the lines of all items that ratings may be of.
 func tableOf(p *Params, m Shared) *Table {
-	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items)}
+	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items), popular: make([]float64, p.Items)}
 	t.lines = make([]float64, p.Items*t.step)
 	s, centre := p.Scale(), m.Centre()
 	for j := range t.offsets {
 		t.offsets[j] = Line(t.lines[j*t.step:(j+1)*t.step], p, m, s, centre, j)
+		t.popular[j] = m.PopularityOf(j)
 	}
 	return t
 }
 
 // Copy copies the lines and offsets of some items.
 func (t *Table) Copy(lines, offsets []float64, items []int32) {
-	step := t.step
-	if step == 2*Lanes {
-		for k, j := range items {
-			to, of := (*[2 * Lanes]float64)(lines[k*2*Lanes:]), (*[2 * Lanes]float64)(t.lines[int(j)*2*Lanes:])
-			to[0], to[1], to[2], to[3] = of[0], of[1], of[2], of[3]
-			to[4], to[5], to[6], to[7] = of[4], of[5], of[6], of[7]
-			offsets[k] = t.offsets[j]
-		}
+	t.Offsets(offsets, items)
+	if t.step == dense.Line8 {
+		dense.Pick(lines, t.lines, items)
 		return
 	}
+	step := t.step
 	for k, j := range items {
 		copy(lines[k*step:(k+1)*step], t.lines[int(j)*step:])
-		offsets[k] = t.offsets[j]
 	}
 }
+
+// Popular holds the popularity of each item; zeros if there is none.
+func (t *Table) Popular() []float64 { return t.popular }
 
 // Offsets copies the offsets of some items.
 func (t *Table) Offsets(dst []float64, items []int32) {

@@ -49,13 +49,19 @@ type Workspace struct {
 	Gram   []float64 // width x width
 	Solver any       // memory of the solver's fit
 
-	head   int           // of a row: v_j, 1 for the bias if any, popularity if weighed
-	step   int           // from line to line
-	lines  []float64     // n x step: a head, y_j less its offset, zeros
-	table  *kernel.Table // holds the lines in place of them; nil: none does
-	tastes *kernel.UserFeatures
-	top    []float64 // products of lines with each other
-	sides  []float64 // products of lines with each feature, a line for each
+	head    int           // of a row: v_j, 1 for the bias if any, popularity if weighed
+	biased  bool          // there is a bias
+	step    int           // from line to line
+	lines   []float64     // n x step: a head, y_j less its offset, zeros
+	table   *kernel.Table // holds the lines in place of them; nil: none does
+	popular []float64     // of each item, if a table holds the lines; else nil
+	tastes  *kernel.UserFeatures
+	top     []float64 // products of lines with each other
+	sides   []float64 // products of lines with each feature, a line for each
+	pairs   []float64 // products of features with each other, packed
+
+	own     []float64 // the user's own parts of predictions
+	weights [kernel.MaxUserFeatures][dense.Lane]float64
 }
 
 var workspaces = sync.Pool{New: func() any { return new(Workspace) }}
@@ -64,6 +70,7 @@ var workspaces = sync.Pool{New: func() any { return new(Workspace) }}
 func NewWorkspace(p *kernel.Params) *Workspace {
 	w := workspaces.Get().(*Workspace)
 	w.head, w.step, w.tastes = p.WeightsAt(), kernel.LineOf(p), p.UserFeatures
+	w.biased = p.Bias
 	w.Width = w.head + w.tastes.Width()
 	w.Beta = Resize(w.Beta, w.Width)
 	w.Gram = Resize(w.Gram, w.Width*w.Width)
@@ -72,7 +79,7 @@ func NewWorkspace(p *kernel.Params) *Workspace {
 
 // Free gives the memory back. It must not be used any more.
 func (w *Workspace) Free() {
-	w.Items, w.table, w.tastes = nil, nil, nil // owned by others, not to be kept alive
+	w.Items, w.table, w.popular, w.tastes = nil, nil, nil, nil // owned by others, not to be kept alive
 	workspaces.Put(w)
 }
 
@@ -114,8 +121,8 @@ func (w *Workspace) Residuals(p *kernel.Params, m kernel.Shared, r model.Ratings
 		clear(w.Row(k, p.Rank))
 	}
 	w.Fit(p, m)
-	for k := range dst {
-		x := w.Offset[k] + w.Own(k, p.Rank)
+	for k, own := range w.OwnParts(p.Rank)[:len(dst)] {
+		x := w.Offset[k] + own
 		if p.Logistic() {
 			dst[k] = (w.Value[k] - kernel.Sigmoid(x)) * (p.Max - p.Min)
 		} else {

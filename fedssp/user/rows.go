@@ -12,9 +12,10 @@ import (
 // Gather collects the parts of the model that a user's ratings touch.
 func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 	n := len(r.Items)
-	w.Items, w.table = r.Items, nil
+	w.Items, w.table, w.popular = r.Items, nil, nil
 	w.lines, w.Offset = room(w.lines, n*w.step), room(w.Offset, n)
 	if t := m.Tabled(); t != nil {
+		w.popular = t.Popular()
 		t.Copy(w.lines, w.Offset, r.Items)
 	} else {
 		s, centre := p.Scale(), m.Centre()
@@ -31,6 +32,7 @@ func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 // Refer is Gather for a solution that is known, and leaves lines in the model's table.
 func (w *Workspace) Refer(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 	w.Items, w.table, w.Offset = r.Items, m.Tabled(), room(w.Offset, len(r.Items))
+	w.popular = w.table.Popular()
 	w.table.Offsets(w.Offset, r.Items)
 	w.targets(p, r)
 }
@@ -38,15 +40,19 @@ func (w *Workspace) Refer(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 // targets sets the values of ratings.
 func (w *Workspace) targets(p *kernel.Params, r model.Ratings) {
 	w.Value = room(w.Value, len(r.Items))
-	for k := range w.Value {
-		y := 1.
-		if p.Feedback != kernel.Implicit {
-			y = float64(r.Values[k])
-			if p.Logistic() {
-				y = (y - p.Min) / (p.Max - p.Min)
-			}
+	switch {
+	case p.Feedback == kernel.Implicit:
+		for k := range w.Value {
+			w.Value[k] = 1
 		}
-		w.Value[k] = y
+	case p.Logistic():
+		for k := range w.Value {
+			w.Value[k] = (float64(r.Values[k]) - p.Min) / (p.Max - p.Min)
+		}
+	default:
+		for k, y := range r.Values[:len(w.Value)] {
+			w.Value[k] = float64(y)
+		}
 	}
 }
 
@@ -73,29 +79,64 @@ func (w *Workspace) Spread() {
 	}
 }
 
+// OwnParts returns [Workspace.Own] of each rating, valid until the workspace is used again.
+func (w *Workspace) OwnParts(d int) []float64 {
+	w.own = room(w.own, len(w.Items))
+	if w.popular != nil && w.tastes != nil {
+		w.ownByTable(d)
+		return w.own
+	}
+	for k := range w.own {
+		w.own[k] = w.Own(k, d)
+	}
+	return w.own
+}
+
+// part is the place of coordinate i of n among four sums.
+func part(i, n int) int {
+	if i < n&^3 {
+		return i & 3
+	}
+	return 0
+}
+
+// ownByTable sets the own parts by the model's table, without lines.
+func (w *Workspace) ownByTable(d int) {
+	n := w.Width - d
+	beta := w.Beta[d:w.Width]
+	var bias, popular [dense.Lane]float64
+	i := 0
+	if w.biased {
+		bias[part(i, n)] = beta[i]
+		i++
+	}
+	if i < w.head-d {
+		popular[part(i, n)] = beta[i]
+	}
+	beta = beta[w.head-d:]
+	weights := w.weights[:len(beta)]
+	clear(weights)
+	for c, x := range beta {
+		weights[c][part(c+w.head-d, n)] = x
+	}
+	w.tastes.Sparse().Multiply(w.own, weights, bias, popular, w.popular, w.Items)
+}
+
 // Own is the part of the k-th prediction that follows from bias and weights, after a fit. It skips
 // zeros, and adds up as [dense.Dot] of whole rows does on amd64: four sums in turn, with what is
 // left after the last four in the first.
 func (w *Workspace) Own(k, d int) float64 {
-	var sums [4]float64
-	fours := (w.Width - d) &^ 3
+	var sums [dense.Lane]float64
+	n := w.Width - d
 	beta := w.Beta[d:w.Width]
 	for i, x := range w.line(k)[d:w.head] {
-		at := i & 3
-		if i >= fours {
-			at = 0
-		}
-		sums[at] += beta[i] * x
+		sums[part(i, n)] += beta[i] * x
 	}
 	if w.tastes != nil {
 		columns, values := w.tastes.Features(int(w.Items[k]))
 		for i, c := range columns {
 			c += w.head - d
-			at := c & 3
-			if c >= fours {
-				at = 0
-			}
-			sums[at] += beta[c] * values[i]
+			sums[part(c, n)] += beta[c] * values[i]
 		}
 	}
 	return (sums[0] + sums[2]) + (sums[1] + sums[3])
@@ -105,13 +146,19 @@ func (w *Workspace) Own(k, d int) float64 {
 // right.
 func (w *Workspace) AddProducts(right []float64) {
 	head, width, full := w.head, w.Width, w.head+1
-	w.top = room(w.top, full*full)
+	if w.step == dense.Line8 {
+		full = dense.Line8
+	}
+	w.top = Resize(w.top, full*full)
 	for i := range head {
 		copy(w.top[i*full+i:i*full+head], w.Gram[i*width+i:])
 		w.top[i*full+head] = right[i]
 	}
-	w.top[full*full-1] = 0
-	dense.AddOuter(w.top, full, w.lines[:len(w.Items)*w.step], w.step, full)
+	if lines := w.lines[:len(w.Items)*w.step]; w.step == dense.Line8 {
+		dense.AddSquares((*[dense.Line8 * dense.Line8]float64)(w.top), lines)
+	} else {
+		dense.AddOuter(w.top, full, lines, w.step, full)
+	}
 	for i := range head {
 		copy(w.Gram[i*width+i:i*width+head], w.top[i*full+i:])
 		right[i] = w.top[i*full+head]
@@ -124,39 +171,22 @@ func (w *Workspace) AddProducts(right []float64) {
 // addFeatures adds the products with features.
 func (w *Workspace) addFeatures(right []float64) {
 	head, width, step := w.head, w.Width, w.step
-	w.sides = Resize(w.sides, (width-head)*step)
+	rows := w.tastes.Sparse()
+	w.sides, w.pairs = Resize(w.sides, (width-head)*step), room(w.pairs, rows.Packed())
+	at := 0
 	for c := head; c < width; c++ {
 		w.sides[(c-head)*step+head] = right[c]
+		at += copy(w.pairs[at:], w.Gram[c*width+c:(c+1)*width])
 	}
-	for k, item := range w.Items {
-		line := w.lines[k*step:][:step]
-		columns, values := w.tastes.Features(int(item))
-		for i, c := range columns {
-			x := values[i]
-			addMultiple(w.sides[c*step:][:step], x, line)
-			to := w.Gram[(head+c)*width+head:][:width-head]
-			for j, o := range columns[i:] {
-				to[o] += x * values[i+j]
-			}
-		}
-	}
+	rows.AddToSides(w.sides, w.lines[:len(w.Items)*step], step, w.Items)
+	rows.AddPairs(w.pairs, w.Items)
+	at = 0
 	for c := head; c < width; c++ {
 		side := w.sides[(c-head)*step:][:step]
 		for i, x := range side[:head] {
 			w.Gram[i*width+c] = x
 		}
 		right[c] = side[head]
-	}
-}
-
-// addMultiple adds a multiple of a line, whose length is a multiple of [kernel.Lanes].
-func addMultiple(to []float64, x float64, line []float64) {
-	for len(line) >= kernel.Lanes && len(to) >= kernel.Lanes {
-		t, y := (*[kernel.Lanes]float64)(to), (*[kernel.Lanes]float64)(line)
-		t[0] += x * y[0]
-		t[1] += x * y[1]
-		t[2] += x * y[2]
-		t[3] += x * y[3]
-		to, line = to[kernel.Lanes:], line[kernel.Lanes:]
+		at += copy(w.Gram[c*width+c:(c+1)*width], w.pairs[at:])
 	}
 }

@@ -27,10 +27,9 @@ func (c *Contribution) Fit(slope func(k int, x float64) float64) {
 	}
 	ClipUser(c.Embedding(), p.ClipUser)
 	c.slopes = room(c.slopes, len(c.Chosen))
-	u, d := c.Embedding(), p.Rank
+	u, own := c.Embedding(), c.Work.OwnParts(p.Rank)
 	for i, k := range c.Chosen {
-		x := c.Work.Offset[k] + c.Work.Own(k, d)
-		c.slopes[i] = c.Weights[i] * slope(k, x)
+		c.slopes[i] = c.Weights[i] * slope(k, c.Work.Offset[k]+own[k])
 	}
 	c.share = 1
 	if p.NormItems > 0 {
