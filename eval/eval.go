@@ -109,6 +109,10 @@ func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runne
 	type errors struct{ n, squared, absolute float64 }
 	var q Quality
 	var n float64
+	model.Expect(p, func(user int) []int32 {
+		items, _ := rows.Row(user)
+		return items
+	})
 	some := make([]errors, min(rows.Len(), someUsers))
 	for from := 0; from < rows.Len(); from += len(some) {
 		clear(some)

@@ -108,6 +108,23 @@ func Order(p Predictor, history []int32, scores []float64) {
 	}
 }
 
+// Expecting is a Predictor that does less if it knows what it will be asked.
+type Expecting interface {
+	Predictor
+	// Expect says which items Predict will mostly be called with for each user. Other calls remain possible.
+	Expect(items func(user int) []int32)
+}
+
+// Expect tells p what it will be asked, if p can use that.
+func Expect(p Predictor, items func(user int) []int32) {
+	if trained, ok := p.(*Trained); ok {
+		p = trained.Predictor
+	}
+	if e, ok := p.(Expecting); ok {
+		e.Expect(items)
+	}
+}
+
 // Failing is a Predictor that can fail. Its predictions are NaN from then on.
 type Failing interface {
 	Predictor

@@ -22,10 +22,11 @@ type block[T any] struct {
 	err    error
 }
 
-// job identifies a computation by its model and its round.
+// job identifies a computation by its model, its round and what is expected.
 type job struct {
-	model *sent
-	round uint64
+	model    *sent
+	round    uint64
+	expected *expectation
 }
 
 // one returns the result of a user. compute makes the results of the users from one up to another.
@@ -55,7 +56,7 @@ func (b *blocks[T]) find(of job, number int) *block[T] {
 
 // blockBytes limits the numbers of a block, in bytes, and mostUsers the users.
 const (
-	blockBytes = 8 << 20
+	blockBytes = 4 << 20
 	mostUsers  = 256
 )
 

@@ -102,7 +102,9 @@ type instance struct {
 	counts counts // of a simulation
 
 	contributed *blocks[protocol.Vector]
-	predicted   *blocks[[]float64]
+	predicted   *blocks[[]float64] // of all items
+	chosen      *blocks[[]float64] // of the items that are expected
+	over        atomic.Bool        // the last sum is absorbed
 
 	mu   sync.Mutex
 	sent []*sent // the last models
@@ -139,6 +141,7 @@ func open(s *algorithm.Setup) (*instance, error) {
 	}
 	const keptPredictions = 256 << 20 // the error, its slices and lists are of the same predictions
 	x.contributed, x.predicted = newBlocks[protocol.Vector](x.release.Len, 0), newBlocks[[]float64](s.Data.Items, keptPredictions)
+	x.chosen = newBlocks[[]float64](s.Data.Items, 0)
 	return x, nil
 }
 

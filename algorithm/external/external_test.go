@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fedsim/fedsim"
 	_ "github.com/fedsim/fedsim/algorithm/external"
 )
@@ -84,8 +86,24 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 		case "absorb":
 			reply(out, `"type":"absorbed"`, "model", []int{items, 1}, floats(arrays["sum"]))
 		case "predict":
-			n := len(arrays["start"])/8 - 1
-			reply(out, `"type":"predicted"`, "predicted", []int{n, items}, make([]float64, n*items))
+			start := arrays["start"]
+			n := len(start)/8 - 1
+			all := make([]float64, n*items)
+			for i := range all {
+				u := i / items
+				all[i] = 1 + float64(i%items)/4 + float64(whole(start, u+1)-whole(start, u))/10
+			}
+			if first := arrays["want_start"]; how == "wanted" && first != nil {
+				var some []float64
+				for u := range n {
+					for k := whole(first, u); k < whole(first, u+1); k++ {
+						some = append(some, all[u*items+whole(arrays["want_item"], k)])
+					}
+				}
+				reply(out, `"type":"predicted"`, "predicted", []int{len(some)}, some)
+				continue
+			}
+			reply(out, `"type":"predicted"`, "predicted", []int{n, items}, all)
 		}
 	}
 }
@@ -102,7 +120,11 @@ func floats(b []byte) []float64 {
 
 // reply writes a message with one array.
 func reply(w io.Writer, head, name string, shape []int, x []float64) {
-	npy := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%d, %d), }\n", shape[0], shape[1])
+	size := ""
+	for _, n := range shape {
+		size += fmt.Sprintf("%d, ", n)
+	}
+	npy := fmt.Sprintf("{'descr': '<f8', 'fortran_order': False, 'shape': (%s), }\n", size)
 	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(npy)), byte(len(npy)>>8))
 	b = append(b, npy...)
 	for _, y := range x {
@@ -167,5 +189,25 @@ func TestWrongProgramsAreNamed(t *testing.T) {
 	t.Setenv("FEDSIM_EXTERNAL", "/nowhere/program")
 	if _, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: "external", Settings: map[string]string{"data": "synthetic:small"}}); err == nil || !strings.Contains(err.Error(), "/nowhere/program") {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestWantedPredictions compares a program that predicts what is wanted with a program that always predicts all items.
+func TestWantedPredictions(t *testing.T) {
+	for _, settings := range []map[string]string{{"rounds": "3"}, {"rounds": "3", "eval.top-k": "2", "split.validation": "0.2"}} {
+		all, err := run(t, "all", settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := run(t, "wanted", settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(all.Metrics, some.Metrics); diff != "" || len(all.Metrics) != 3 || !(all.Metrics[0].RMSE > 0) {
+			t.Errorf("%d rounds (-all +wanted):\n%s", len(all.Metrics), diff)
+		}
+		if diff := cmp.Diff(all.Ranking, some.Ranking); diff != "" || all.Ranking == nil {
+			t.Errorf("lists (-all +wanted):\n%s", diff)
+		}
 	}
 }

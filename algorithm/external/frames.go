@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"unsafe"
 
 	"github.com/sbinet/npyio"
@@ -36,8 +35,8 @@ func (a array) length() int {
 	return n
 }
 
-// encode returns the array as an NPY file, version 1.0, little endian.
-func (a array) encode() []byte {
+// header returns what an NPY file of the array begins with: version 1.0, little endian.
+func (a array) header() []byte {
 	kind := "<f8"
 	if a.whole != nil {
 		kind = "<i8"
@@ -52,17 +51,32 @@ func (a array) encode() []byte {
 		head += " "
 	}
 	head += "\n"
-	b := make([]byte, 0, before+len(head)+8*a.length())
+	b := make([]byte, 0, before+len(head))
 	b = append(b, "\x93NUMPY\x01\x00"...)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(head)))
-	b = append(b, head...)
-	for _, x := range a.float {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	return append(b, head...)
+}
+
+// write sends the array as an NPY file: its header, then its numbers from their own memory where it has the order of the file.
+func (a array) write(w io.Writer, header []byte) error {
+	if _, err := w.Write(header); err != nil {
+		return err
 	}
-	for _, x := range a.whole {
-		b = binary.LittleEndian.AppendUint64(b, uint64(x))
+	if a.whole != nil {
+		return writeNumbers(w, a.whole)
 	}
-	return b
+	return writeNumbers(w, a.float)
+}
+
+func writeNumbers[T float64 | int64](w io.Writer, list []T) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if !littleEndian {
+		return binary.Write(w, binary.LittleEndian, list)
+	}
+	_, err := w.Write(memory(list))
+	return err
 }
 
 // decode reads an NPY file of floats or whole numbers in the order of C, which has so many bytes.
@@ -121,8 +135,13 @@ func numbers[T float64 | float32 | int64 | int32](r io.Reader, n int) ([]T, erro
 	if !littleEndian {
 		return list, binary.Read(r, binary.LittleEndian, list)
 	}
-	_, err := io.ReadFull(r, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), n*int(unsafe.Sizeof(list[0])))) //nolint:gosec // memory of numbers as bytes
+	_, err := io.ReadFull(r, memory(list))
 	return list, err
+}
+
+// memory returns the memory of numbers.
+func memory[T float64 | float32 | int64 | int32](list []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(list[0]))) //nolint:gosec // numbers as bytes
 }
 
 // converted returns numbers as another type.
@@ -179,11 +198,11 @@ type release struct {
 
 // write sends a message.
 func (m message) write(w io.Writer) error {
-	files := make([][]byte, len(m.arrays))
+	headers := make([][]byte, len(m.arrays))
 	m.Frames = make([]frame, len(m.arrays))
 	for i, a := range m.arrays {
-		files[i] = a.encode()
-		m.Frames[i] = frame{a.name, int64(len(files[i]))}
+		headers[i] = a.header()
+		m.Frames[i] = frame{a.name, int64(len(headers[i]) + 8*a.length())}
 	}
 	head, err := json.Marshal(m)
 	if err != nil {
@@ -192,8 +211,8 @@ func (m message) write(w io.Writer) error {
 	if _, err = w.Write(append(head, '\n')); err != nil {
 		return err
 	}
-	for _, b := range files {
-		if _, err = w.Write(b); err != nil {
+	for i, a := range m.arrays {
+		if err = a.write(w, headers[i]); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,9 @@ package external
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
@@ -15,32 +17,68 @@ import (
 // predictor predicts by a model and users' ratings. After a failure all predictions are NaN.
 type predictor struct {
 	*instance
-	model *sent
-	mu    sync.Mutex
-	err   error
+	model    *sent
+	last     bool // lists of all items follow, which use the same predictions
+	expected atomic.Pointer[expectation]
+	mu       sync.Mutex
+	err      error
 }
+
+// expectation holds what a predictor will be asked.
+type expectation struct{ items func(user int) []int32 }
 
 func (x *instance) predictor(m *model.Matrix) *predictor {
 	return &predictor{instance: x, model: &sent{matrix: m}}
 }
 
+// Expect has the program send predictions of these items only, except at the end of a run.
+func (p *predictor) Expect(items func(user int) []int32) {
+	if !p.last {
+		p.expected.Store(&expectation{items})
+	}
+}
+
 // Predict writes the predictions of some items.
 func (p *predictor) Predict(user int, items []int32, out []float64) {
-	all, err := p.predicted.one(job{model: p.model}, user, p.setup.Data.Users, func(from, to int) ([][]float64, error) {
-		users := make([]model.Ratings, 0, to-from)
-		for u := from; u < to; u++ {
-			users = append(users, p.setup.Row(u))
+	if err := p.predictInto(user, items, out); err != nil {
+		p.fail(err)
+		for i := range items {
+			out[i] = math.NaN()
 		}
-		return p.predict(users, p.model)
+	}
+}
+
+func (p *predictor) predictInto(user int, items []int32, out []float64) error {
+	if e := p.expected.Load(); e != nil && slices.Equal(items, e.items(user)) {
+		some, err := p.chosen.one(job{model: p.model, expected: e}, user, p.setup.Data.Users, func(from, to int) ([][]float64, error) {
+			wanted := make([][]int32, 0, to-from)
+			for u := from; u < to; u++ {
+				wanted = append(wanted, e.items(u))
+			}
+			return p.predictOf(p.ratingsOf(from, to), wanted, p.model)
+		})
+		copy(out, some)
+		return err
+	}
+	all, err := p.predicted.one(job{model: p.model}, user, p.setup.Data.Users, func(from, to int) ([][]float64, error) {
+		return p.predict(p.ratingsOf(from, to), p.model)
 	})
 	if err != nil {
-		p.fail(err)
+		return err
 	}
 	for i, j := range items {
-		if out[i] = math.NaN(); err == nil {
-			out[i] = all[j]
-		}
+		out[i] = all[j]
 	}
+	return nil
+}
+
+// ratingsOf returns the ratings of the users from one up to another.
+func (x *instance) ratingsOf(from, to int) []model.Ratings {
+	users := make([]model.Ratings, 0, to-from)
+	for u := from; u < to; u++ {
+		users = append(users, x.setup.Row(u))
+	}
+	return users
 }
 
 func (p *predictor) fail(err error) {
@@ -71,7 +109,7 @@ func (c clients) Trainers() []algorithm.Trainer {
 
 func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	m, err := c.decode(shared)
-	return &predictor{instance: c.instance, model: m}, err
+	return &predictor{instance: c.instance, model: m, last: c.over.Load()}, err
 }
 
 func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error) {
@@ -79,7 +117,7 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &model.Trained{Predictor: &predictor{instance: c.instance, model: m}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m.matrix}}}
+	t := &model.Trained{Predictor: &predictor{instance: c.instance, model: m, last: true}, Matrices: []model.Named{{Name: c.matrix(), Matrix: m.matrix}}}
 	if !c.byItem() {
 		t.Rows = map[string][]string{c.matrix(): c.rows()}
 	}
@@ -103,12 +141,8 @@ func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runn
 	if t.user < 0 {
 		return t.contribute([]model.Ratings{t.ratings}, m, p.Round, &t.counts)
 	}
-	v, err := t.contributed.one(job{m, p.Round}, t.user, t.setup.Data.Users, func(from, to int) ([]protocol.Vector, error) {
-		users := make([]model.Ratings, 0, to-from)
-		for u := from; u < to; u++ {
-			users = append(users, t.setup.Row(u))
-		}
-		return t.contribute(users, m, p.Round, &t.instance.counts)
+	v, err := t.contributed.one(job{model: m, round: p.Round}, t.user, t.setup.Data.Users, func(from, to int) ([]protocol.Vector, error) {
+		return t.contribute(t.ratingsOf(from, to), m, p.Round, &t.instance.counts)
 	})
 	return []protocol.Vector{v}, err
 }
@@ -151,5 +185,6 @@ func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 		return fmt.Errorf("external: %s: %w", what, err)
 	}
 	t.Matrix = m
+	t.over.Store(p.Round >= uint64(t.setup.Schedule.Rounds()))
 	return nil
 }

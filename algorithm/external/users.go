@@ -12,7 +12,11 @@ import (
 // arraysOf returns users' ratings as the program gets them: where each user begins, items, ratings.
 // Ratings are on the scale of the data, and shift is where the scale of fedsim begins.
 func arraysOf(users []model.Ratings, shift float64) []array {
-	start, items, ratings := []int64{0}, []int64{}, []float64{}
+	n := 0
+	for _, r := range users {
+		n += len(r.Items)
+	}
+	start, items, ratings := make([]int64, 1, len(users)+1), make([]int64, 0, n), make([]float64, 0, n)
 	for _, r := range users {
 		for k, j := range r.Items {
 			items = append(items, int64(j))
@@ -126,25 +130,70 @@ func (x *instance) exceeds(v protocol.Vector) bool {
 
 // predict asks for users' ratings of all items. The row of a user is the user's part of the result.
 func (x *instance) predict(users []model.Ratings, m *sent) ([][]float64, error) {
+	return x.predictOf(users, nil, m)
+}
+
+// predictOf asks for users' ratings of some items, a list for each user; nil: of all items. A program may answer with all items in any case.
+func (x *instance) predictOf(users []model.Ratings, wanted [][]int32, m *sent) ([][]float64, error) {
 	what := fmt.Sprintf("predict for %d users", len(users))
 	items := x.setup.Data.Items
-	reply, err := x.program.ask(what, message{Type: "predict", arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}, 8*int64(len(users))*int64(items))
+	request := message{Type: "predict", arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
+	if wanted != nil {
+		request.arrays = append(request.arrays, wantedArrays(wanted)...)
+	}
+	reply, err := x.program.ask(what, request, 8*int64(len(users))*int64(items))
 	if err != nil {
 		return nil, err
 	}
 	got, _ := reply.named("predicted")
-	if len(got.shape) != 2 || got.shape[0] != len(users) || got.shape[1] != items || got.float == nil {
+	pairs := 0
+	for _, list := range wanted {
+		pairs += len(list)
+	}
+	some := wanted != nil && len(got.shape) == 1 && got.shape[0] == pairs
+	if all := len(got.shape) == 2 && got.shape[0] == len(users) && got.shape[1] == items; !all && !some || got.float == nil {
 		return nil, fmt.Errorf("external: %s: it returned an array of shape %v; (%d, %d) floats are needed, a row for each user and a column for each item", what, got.shape, len(users), items)
 	}
 	list := make([][]float64, len(users))
-	for u := range list {
-		list[u] = got.float[u*items : (u+1)*items]
-		for j, y := range list[u] {
+	for u, rest := 0, got.float; u < len(users); u++ {
+		switch {
+		case some:
+			list[u], rest = rest[:len(wanted[u])], rest[len(wanted[u]):]
+		case wanted != nil:
+			list[u] = picked(got.float[u*items:(u+1)*items], wanted[u])
+		default:
+			list[u] = got.float[u*items : (u+1)*items]
+		}
+		for k, y := range list[u] {
 			if math.IsNaN(y) || math.IsInf(y, 0) {
-				return nil, fmt.Errorf("external: %s: the prediction of row %d and item %d is %v; all must be finite", what, u, j, y)
+				if wanted != nil {
+					k = int(wanted[u][k])
+				}
+				return nil, fmt.Errorf("external: %s: the prediction of row %d and item %d is %v; all must be finite", what, u, k, y)
 			}
-			list[u][j] += x.setup.Data.Shift
+			list[u][k] += x.setup.Data.Shift
 		}
 	}
 	return list, nil
+}
+
+// wantedArrays returns the items of which predictions are wanted, as the program gets them.
+func wantedArrays(wanted [][]int32) []array {
+	start, items := make([]int64, 1, len(wanted)+1), []int64{}
+	for _, list := range wanted {
+		for _, j := range list {
+			items = append(items, int64(j))
+		}
+		start = append(start, int64(len(items)))
+	}
+	return []array{{name: "want_start", shape: []int{len(start)}, whole: start}, {name: "want_item", shape: []int{len(items)}, whole: items}}
+}
+
+// picked returns the values of some items.
+func picked(all []float64, items []int32) []float64 {
+	out := make([]float64, len(items))
+	for k, j := range items {
+		out[k] = all[j]
+	}
+	return out
 }

@@ -8,6 +8,7 @@ clients, and accounts for every release. ``docs/external.md`` describes the prot
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import io
 import json
@@ -270,7 +271,7 @@ def _answer(a: Algorithm, head: Mapping[str, Any], arrays: Mapping[str, Any], mo
         return {"type": "absorbed"}, {"model": _model(a.absorb(arrays["sum"], model), "absorb")}
     users = Users(arrays["start"], arrays["item"], arrays["rating"])
     if kind == "predict":
-        return {"type": "predicted"}, {"predicted": np.asarray(a.predict(users, model), dtype=np.float64)}
+        return {"type": "predicted"}, {"predicted": _predicted(np.asarray(a.predict(users, model), dtype=np.float64), arrays, a.problem.items)}
     if kind == "contribute":
         return {"type": "contributed"}, _vectors(np.asarray(a.contribute(users, model)))
     raise RuntimeError(f"there is no request {kind!r}")
@@ -282,6 +283,14 @@ def _model(value: Any, method: str) -> "Floats":
     if array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(f"{method} returned a model of shape {array.shape}; one or two dimensions are needed")
     return array
+
+
+def _predicted(all: "Floats", arrays: Mapping[str, Any], items: int) -> "Floats":
+    """Return predictions as they are sent: of all items, or only of those that are wanted."""
+    if "want_item" not in arrays or all.shape != (len(arrays["want_start"]) - 1, items):
+        return all
+    row = np.repeat(np.arange(len(all)), np.diff(arrays["want_start"]))
+    return all[row, arrays["want_item"]]
 
 
 def _vectors(array: Any) -> Dict[str, Any]:
@@ -327,12 +336,17 @@ def _read_array(f: BinaryIO) -> Any:
     header = f.read(int.from_bytes(begin[8:], "little"))
     if begin[:8] != b"\x93NUMPY\x01\x00" or not header.endswith(b"\n"):
         return None
-    said = ast.literal_eval(header.decode("latin1"))  # as np.load does in the end, after a slow look for Python 2
-    shape, dtype = said["shape"], np.dtype(said["descr"])
-    array = np.empty(shape, dtype)
+    array = np.empty(*_shape_and_type(header))
     if array.size and f.readinto(array.reshape(-1).view(np.uint8)) < array.nbytes:  # type: ignore[attr-defined]
         return None
     return array
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape_and_type(header: bytes) -> "Tuple[Tuple[int, ...], np.dtype[Any]]":
+    """Read the header of an NPY file, which each round repeats."""
+    said = ast.literal_eval(header.decode("latin1"))  # as np.load does in the end, after a slow look for Python 2
+    return said["shape"], np.dtype(said["descr"])
 
 
 def _write(f: BinaryIO, head: Dict[str, Any], arrays: Mapping[str, Any]) -> None:
@@ -364,6 +378,14 @@ def _widen(pipe: int) -> None:
         pass
 
 
+def _keep_memory() -> None:
+    """Have the C library of Linux keep freed memory: it raises its limits to the size of the largest array that was freed.
+
+    Otherwise each array of a batch is new memory of the system, and clearing it takes as long as the arithmetic.
+    """
+    np.empty((32 << 20) - (64 << 10), np.uint8)  # just below the size from which on the library keeps none
+
+
 def main(args: Optional[List[str]] = None) -> None:
     """Serve a class of a file: ``python -m fedsim.serve FILE CLASS [PARAMETERS]``.
 
@@ -379,6 +401,7 @@ def main(args: Optional[List[str]] = None) -> None:
     os.dup2(2, 1)  # what the algorithm prints must not be taken for a reply
     for pipe in (0, replies.fileno()):
         _widen(pipe)
+    _keep_memory()
     sys.path.insert(0, os.path.dirname(os.path.abspath(args[0])))
     found: Any = runpy.run_path(args[0], run_name="fedsim_own")
     for name in args[1].split("."):
