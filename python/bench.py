@@ -2,7 +2,7 @@
 
     python python/bench.py FILE CLASS [ROUNDS] [PAIRS]
 
-Both train on the same million ratings and measure the error before and after every round. The process alone has the ratings in
+ROUNDS is 0 for those of the class. Both train on the same million ratings and measure the error before and after every round. The process alone has the ratings in
 memory, clips and adds. fedsim also reads them from a file, draws noise, and sums integers. Each pair runs one after the other.
 """
 
@@ -95,10 +95,11 @@ def alone(algorithm: own.Algorithm, data: Dict[str, Any], rounds: int) -> float:
     return used(resource.RUSAGE_SELF) - before
 
 
-def main(file: str, name: str, rounds: int = 5, pairs: int = 3) -> None:
+def main(file: str, name: str, rounds: int = 0, pairs: int = 3) -> None:
     data, ratios = ratings(), []
     sys.path.insert(0, str(Path(file).resolve().parent))
     cls = getattr(__import__(Path(file).stem), name)
+    rounds = rounds or cls.rounds
     for _ in range(pairs):
         with tempfile.TemporaryDirectory() as out:
             command, program, load = under_fedsim(cls(rounds=rounds), data, rounds, out)
