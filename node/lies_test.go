@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -460,7 +461,7 @@ func TestOldCheckpoint(t *testing.T) {
 }
 
 // Two processes come with one identity, as from a copy of its state: the aggregator hears the newer
-// process only. No client is in a sum twice, and the session ends for both.
+// process only. No client is in a sum twice. Once one of them is charged, the other is behind, and ends.
 func TestOneIdentityTwice(t *testing.T) {
 	faulty(t)
 	x := newTrial(t, "")
@@ -478,12 +479,28 @@ func TestOneIdentityTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait := x.start(append(all[:clients:clients], twin)...)
+	first := all[victim]
+	wait := x.start(slices.Delete(slices.Clone(all[:clients]), int(victim), int(victim)+1)...)
+	ends := make(chan error, 2)
+	for _, c := range []*node.Client{first, twin} {
+		go func() { ends <- c.Run(x.ctx) }()
+	}
 	out, err := x.server(m).Run(x.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wait()
+	behind := 0
+	for range cap(ends) {
+		if err := <-ends; errors.Is(err, store.ErrBehind) {
+			behind++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if behind == 0 {
+		t.Error("neither was found to be behind")
+	}
 	if out.Attempts.Released != 4 {
 		t.Errorf("attempts %+v, want 4 released", out.Attempts)
 	}

@@ -273,10 +273,11 @@ func (f *federation) empty(id protocol.ClientID) {
 }
 
 // itself matches the lines of a page about the process and not about the federation; clock matches
-// the times of a status.
+// the times of a status, timings the values of durations.
 var (
-	itself = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go|process)_.*\n`)
-	clock  = regexp.MustCompile(`"(at|began|seconds|since|took)":[^,}\]]*`)
+	itself  = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(go|process)_.*\n`)
+	clock   = regexp.MustCompile(`"(at|began|seconds|since|took)":[^,}\]]*`)
+	timings = regexp.MustCompile(`(?m)^(fedsim_\w+_seconds(?:_bucket|_sum)?(?:\{[^}]*\})?) .*$`)
 )
 
 func (w *witness) page(m *ops.Monitor, path string) string {
@@ -285,7 +286,7 @@ func (w *witness) page(m *ops.Monitor, path string) string {
 	m.Handler().ServeHTTP(answer, r)
 	text := itself.ReplaceAllString(answer.Body.String(), "")
 	if !w.timed {
-		text = clock.ReplaceAllString(text, "")
+		text = timings.ReplaceAllString(clock.ReplaceAllString(text, ""), "$1")
 	}
 	return fmt.Sprintf("%d %s", answer.Code, text)
 }
