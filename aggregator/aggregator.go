@@ -92,25 +92,26 @@ type Config struct {
 
 // Aggregator leads rounds. Its methods are for one goroutine at a time.
 type Aggregator struct {
-	cfg     Config
-	work    uint64
-	round   *round             // the round in progress
-	next    *round             // the round that is set up ahead; nil if none is
-	session protocol.SessionID // of the latest plan
-	last    uint64             // its round; an earlier or equal one is refused
-	held    *heldPlan          // waits for clients; nil: no plan does
-	waited  time.Duration      // how long plans of the session have waited, with the setups that were given up
-	anew    uint32             // the setups of the latest plan that were given up
-	lines   []connection       // by client; none without Config.Presence
-	silent  []int              // by client: the rounds in a row that have waited for it in vain; none without Config.Presence
-	blame   blame              // of who lied in the session
+	cfg      Config
+	work     uint64
+	round    *round                     // the round in progress
+	next     *round                     // the round that is set up ahead; nil if none is
+	session  protocol.SessionID         // of the latest plan
+	last     uint64                     // its round; an earlier or equal one is refused
+	held     *heldPlan                  // waits for clients; nil: no plan does
+	waited   time.Duration              // how long plans of the session have waited, with the setups that were given up
+	anew     uint32                     // the setups of the latest plan that were given up
+	lines    []connection               // by client; none without Config.Presence
+	refusals map[protocol.ClientID]bool // clients that take no part in the round of the latest plan
+	silent   []int                      // by client: the rounds in a row that have waited for it in vain; none without Config.Presence
+	blame    blame                      // of who lied in the session
 
 	verification verification
 }
 
 // New makes an aggregator.
 func New(cfg Config) *Aggregator {
-	a := &Aggregator{cfg: cfg, blame: newBlame()}
+	a := &Aggregator{cfg: cfg, blame: newBlame(), refusals: make(map[protocol.ClientID]bool)}
 	if cfg.Presence {
 		a.lines, a.silent = make([]connection, cfg.Clients), make([]int, cfg.Clients)
 	}
@@ -166,6 +167,10 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 		if e.From.Role == protocol.Client {
 			return a.stageMessage(now, e.From, m)
 		}
+	case *protocol.Refusal:
+		if e.From.Role == protocol.Client {
+			return a.refusal(now, e.From.Client, m)
+		}
 	}
 	return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
 }
@@ -182,6 +187,7 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	}
 	a.stopWaiting(now)
 	a.anew = 0
+	clear(a.refusals)
 	if a.holds(p) {
 		return a.await(now, p)
 	}
@@ -217,6 +223,9 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 		}
 	}
 	a.sent(r, eff.Send)
+	for c := range a.refusals {
+		r.missed[c] = true
+	}
 	eff.Wake = r.deadline
 	eff.Events = []protocol.Event{{Kind: protocol.RoundOpened, Round: p.Round, Party: protocol.Party{Role: protocol.Server}}}
 	return eff

@@ -20,11 +20,30 @@ type heldPlan struct {
 	begins   time.Time // when it begins if enough clients are still connected; zero while too few are
 }
 
-// reach counts the clients that could answer a round's first stage, all except the excluded, and
-// how many of them are connected.
+// refusal notes that a client takes no part in a round that has cost nothing yet. The round continues without it. A
+// client that has answered the present stage takes part.
+func (a *Aggregator) refusal(now time.Time, c protocol.ClientID, m *protocol.Refusal) protocol.Effects {
+	switch r := a.round; {
+	case a.refusals[c] && m.Round == a.last:
+		return protocol.Effects{}
+	case a.held != nil && a.held.plan.Round == m.Round:
+	case r != nil && r.setup.Round == m.Round && r.stage < protocol.StageMaskedInput && int(c) < len(r.awaited) && r.awaited[c] == r.stage && !r.verifying[c]:
+		r.missed[c] = true
+	default:
+		return ignored(protocol.ClientParty(c), m.Round, protocol.StageAdvertise, errors.New("no first answer to that round is awaited from the client"))
+	}
+	a.refusals[c] = true
+	eff := a.settle(now)
+	eff.Events = append([]protocol.Event{{Kind: protocol.PlanRefused, Round: m.Round, Party: protocol.ClientParty(c),
+		Err: errors.New("the client takes no part in the round, and its own log says why")}}, eff.Events...)
+	return eff
+}
+
+// reach counts the clients that could answer a round's first stage, all except the excluded and the clients that
+// refuse the plan, and how many of them are connected.
 func (a *Aggregator) reach(s protocol.Setup) (connected, could int) {
 	for _, id := range s.Chosen() {
-		if a.blame.excluded[id] {
+		if a.blame.excluded[id] || a.refusals[id] {
 			continue
 		}
 		could++
@@ -114,7 +133,7 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 			h.begins = now.Add(a.cfg.Grace)
 		}
 		return protocol.Effects{Wake: earlier(h.deadline, h.begins)}
-	case !late:
+	case !late && could >= need:
 		h.begins = time.Time{}
 		return protocol.Effects{Wake: h.deadline}
 	}

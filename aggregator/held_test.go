@@ -174,3 +174,41 @@ func TestRoundWaitsForAnotherThanTheLiar(t *testing.T) {
 		open 2             -> held 2 (2 of 3), wake 1m0s, round-held
 		connected 3 5      -> announce(2) 0,2,3, wake 10s, round-opened`)
 }
+
+// A client that takes no part in a round is not awaited. A round that too few take part in is not set up anew. The
+// server continues with the next round. Every client counts again there.
+func TestRefusals(t *testing.T) {
+	for name, script := range map[string]string{
+		"too few are left": `
+			open 1              -> announce(1) 0,1,2,3,4, wake 10s, round-opened
+			0-1 refusal 1       -> plan-refused, plan-refused
+			1 refusal 1         ->
+			2 refusal 1         -> abort 1: round 1: 0 clients left after the stage advertise, 3 required, plan-refused, lost 0 advertise, lost 1 advertise, lost 2 advertise, lost 3 advertise, lost 4 advertise, round-aborted
+			open 2              -> announce(2) 0,1,2,3,4, wake 10s, round-opened
+			0-4 advertise 2     -> roster(5) 0,1,2,3,4, wake 10s`,
+		"enough are left": `
+			open 1              -> announce(1) 0,1,2,3,4, wake 10s, round-opened
+			0-2 advertise 1     -> wake 3s
+			3 refusal 1         -> plan-refused
+			4 refusal 1         -> roster(3) 0,1,2, wake 10s, plan-refused, lost 3 advertise, lost 4 advertise`,
+		"the round is set up anew without them": `
+			open 1              -> announce(1) 0,1,2,3,4, wake 10s, round-opened
+			0 refusal 1         -> plan-refused
+			1-4 advertise 1     -> roster(4) 1,2,3,4, wake 10s, lost 0 advertise
+			1-4 share 1         -> delivery(4) 1,2,3,4, wake 10s
+			disconnected 1 2    -> wake 1s
+			disconnected 2 3    ->
+			tick 1s             -> held 1 (2 of 3), wake 1m0s, lost 1 prepared, lost 2 prepared, lost 3 prepared, lost 4 prepared, round-held
+			0 refusal 1         ->
+			1 refusal 1         -> wake 1m0s, plan-refused
+			2 refusal 1         -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, plan-refused, round-aborted`,
+		"they are not awaited": `
+			open 1              -> announce(1) 0,1,2,3,4, wake 10s, round-opened
+			0 advertise 1       ->
+			0 refusal 1         -> message-ignored
+			1 refusal 2         -> message-ignored
+			9 refusal 1         -> message-ignored`,
+	} {
+		t.Run(name, func(t *testing.T) { waiting(t).script(script) })
+	}
+}

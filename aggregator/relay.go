@@ -43,6 +43,9 @@ type relayNumber = protocol.ClientID
 func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effects {
 	switch m := e.Message.(type) {
 	case *protocol.Forward:
+		if refusal, ok := m.Message.(*protocol.Refusal); ok && !m.Held {
+			return a.refusal(now, m.Client, refusal)
+		}
 		inside, ok := m.Message.(protocol.StageMessage)
 		switch {
 		case !ok:

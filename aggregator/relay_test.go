@@ -266,3 +266,15 @@ func TestTailAsksRelays(t *testing.T) {
 		t.Errorf("%d messages after the sums of relays, want 5 of survivors", n)
 	}
 }
+
+// A client behind a relay that takes no part is not awaited. A relay holds no vectors of a refusal.
+func TestRefusalBehindARelay(t *testing.T) {
+	b := newRelayBench(t, 0)
+	refusal := &protocol.Refusal{Round: 2}
+	b.command("open 2")
+	b.want(b.held(7, 0, refusal), "message-ignored relay 7")
+	eff := b.receive(protocol.RelayParty(7), &protocol.Forward{Message: refusal})
+	if len(eff.Events) != 1 || eff.Events[0].Kind != protocol.PlanRefused || eff.Events[0].Party != protocol.ClientParty(0) {
+		t.Errorf("a refusal: %+v", eff)
+	}
+}

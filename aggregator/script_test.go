@@ -232,7 +232,13 @@ func (b *bench) clients(ids string, words []string) protocol.Effects {
 	}
 	var all protocol.Effects
 	for id := b.number(first); id <= b.number(last); id++ {
-		eff := b.receive(protocol.ClientParty(protocol.ClientID(id)), b.message(protocol.ClientID(id), words, false))
+		var m protocol.Message
+		if words[0] == "refusal" {
+			m = &protocol.Refusal{Round: b.number(words[1])}
+		} else {
+			m = b.message(protocol.ClientID(id), words, false)
+		}
+		eff := b.receive(protocol.ClientParty(protocol.ClientID(id)), m)
 		all.Send, all.Work, all.Events = append(all.Send, eff.Send...), append(all.Work, eff.Work...), append(all.Events, eff.Events...)
 		if !eff.Wake.IsZero() {
 			all.Wake = eff.Wake

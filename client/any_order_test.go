@@ -30,6 +30,9 @@ func (h *history) observe(eff protocol.Effects) {
 		}
 	}
 	for _, e := range eff.Send {
+		if _, ok := e.Message.(*protocol.Refusal); ok {
+			continue
+		}
 		for m := e.Message; m != nil; m = protocol.Piggyback(m) {
 			m := m.(protocol.StageMessage)
 			round, stage := m.At()

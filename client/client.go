@@ -215,7 +215,7 @@ func (c *Client) Receive(_ time.Time, e protocol.Envelope) protocol.Effects {
 func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	p := m.Plan
 	if err := c.accept(m); err != nil {
-		return c.refused(p.Round, err) // and the round in progress continues
+		return c.declines(p.Round, err) // and the round in progress continues
 	}
 	r := c.next
 	if m.Delivery != nil && (c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StagePrepared) {
@@ -230,14 +230,14 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 		err = r.sum.Begin(p)
 	}
 	if err != nil {
-		return c.refused(p.Round, err)
+		return c.declines(p.Round, err)
 	}
 	r.plan, r.anew, r.delivery = p, m.Anew, m.Delivery
 	c.last, c.anew, c.round, c.next = p.Round, m.Anew, nil, nil
 	var records []protocol.Record
 	if p.OwnNoise() {
 		if records, err = c.charge(r); err != nil {
-			return c.refused(p.Round, err)
+			return c.declines(p.Round, err)
 		}
 	}
 	c.round = r
@@ -357,6 +357,16 @@ func (c *Client) toAggregator(m protocol.Message) protocol.Envelope {
 
 func (c *Client) refused(round uint64, err error) protocol.Effects {
 	return c.report(protocol.PlanRefused, round, err)
+}
+
+// declines refuses a plan and tells the aggregator so, without the reason, which stays in the client's own log. A plan
+// that is announced once more while the client takes part in its round is answered by nothing.
+func (c *Client) declines(round uint64, err error) protocol.Effects {
+	eff := c.refused(round, err)
+	if !c.finished && (c.round == nil || c.round.setup.Round != round) {
+		eff.Send = []protocol.Envelope{c.toAggregator(&protocol.Refusal{Round: round})}
+	}
+	return eff
 }
 
 func (c *Client) ignored(stage protocol.Stage, err error) protocol.Effects {

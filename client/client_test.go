@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,7 +135,7 @@ func TestPlanWithoutNoise(t *testing.T) {
 	b := newBench(t, secagg.DrawClient)
 	b.plan, b.trainer.vectors = exact, append(b.trainer.vectors, b.trainer.vectors...)
 	b.script(`
-		announce 1   -> plan-refused
+		announce 1   -> refusal 1, plan-refused
 		roster 1 5   -> message-ignored
 		delivery 1 5 -> message-ignored`)
 	b.command("announce 2")
@@ -210,8 +211,8 @@ func TestRefusesPlans(t *testing.T) {
 				c.change(p)
 				return p
 			}
-			b.script(`announce 6 -> plan-refused`)
 			it := b.plan(6).Round
+			b.script(fmt.Sprintf("announce 6 -> refusal %d, plan-refused", it))
 			b.receive(&protocol.Roster{Round: it, Clients: 5})
 			if got := describe(t, b.last); got != "message-ignored" {
 				t.Errorf("the roster of a refused plan: %s", got)
@@ -233,13 +234,13 @@ func TestRefusedPlanLeavesTheRound(t *testing.T) {
 		announce 2    -> work
 		announce 2    -> plan-refused
 		run           -> advertise 2
-		announce 1    -> plan-refused
+		announce 1    -> refusal 1, plan-refused
 		roster 2 5    -> shares 2
 		announce 2    -> plan-refused
 		delivery 2 5  -> charged 2, masked-input 2
 		announce 2    -> plan-refused
 		survivors 2 5 -> work
-		announce 1    -> plan-refused
+		announce 1    -> refusal 1, plan-refused
 		run           -> unmask 2`)
 }
 
@@ -439,7 +440,7 @@ func TestFinal(t *testing.T) {
 		b.script(`
 			final M       -> work
 			final N       -> message-ignored
-			announce 9    -> plan-refused
+			announce 9    -> refusal 9, plan-refused
 			roster 1 5    -> message-ignored
 			survivors 1 5 -> message-ignored`)
 		for range stale {
@@ -475,7 +476,7 @@ func TestNotAgreed(t *testing.T) {
 			}
 			return nil
 		}})
-	b.script(`announce 1 -> plan-refused`)
+	b.script(`announce 1 -> refusal 1, plan-refused`)
 	if !errors.Is(b.err(), other) || len(b.ledger.charges) != 0 || len(b.trainer.asked) != 0 {
 		t.Errorf("refused for %v, after %d charges and %d contributions", b.err(), len(b.ledger.charges), len(b.trainer.asked))
 	}

@@ -69,12 +69,12 @@ func TestInvitations(t *testing.T) {
 		delivery 1 5 -> message-ignored
 		invite 3   -> message-ignored
 		invite 2   -> message-ignored
-		announce 2 -> plan-refused
+		announce 2 -> refusal 2, plan-refused
 		roster 3 5 -> shares 3 ahead
 		invite 3   -> message-ignored
 		invite 4   -> advertise 4 ahead
-		announce 3 -> plan-refused
-		announce 3 delivery 5 -> plan-refused
+		announce 3 -> refusal 3, plan-refused
+		announce 3 delivery 5 -> refusal 3, plan-refused
 		roster 4 5 -> shares 4 ahead
 		announce 4 delivery 5 -> work
 		invite 4   -> message-ignored`)

@@ -51,7 +51,7 @@ func TestOwnNoiseIsChargedBeforeTraining(t *testing.T) {
 		delivery 1 5  -> masked-input 1
 		delivery 1 5  -> message-ignored
 		survivors 1 4 -> unmask 1
-		announce 1    -> plan-refused`)
+		announce 1    -> refusal 1, plan-refused`)
 	if len(b.ledger.charges) != 1 {
 		t.Errorf("%d charges of one round: %+v", len(b.ledger.charges), b.ledger.charges)
 	}
@@ -89,7 +89,7 @@ func TestOwnNoiseOverBudget(t *testing.T) {
 	b.script(`
 		announce 1   -> charged 1, work
 		run          -> advertise 1
-		announce 2   -> plan-refused`)
+		announce 2   -> refusal 2, plan-refused`)
 	if !errors.Is(b.err(), errSpent) {
 		t.Errorf("refused for %v, want the ledger's reason", b.err())
 	}
@@ -100,7 +100,7 @@ func TestOwnNoiseOverBudget(t *testing.T) {
 		roster 2 5    -> message-ignored
 		delivery 2 5  -> message-ignored
 		roster 1 5    -> message-ignored
-		announce 2    -> plan-refused`)
+		announce 2    -> refusal 2, plan-refused`)
 	if d := cmp.Diff([]uint64{1}, b.trainer.asked); d != "" || len(b.ledger.charges) != 1 {
 		t.Errorf("%d charges, trained (-want +got):\n%s", len(b.ledger.charges), d)
 	}
@@ -126,8 +126,8 @@ func TestOwnNoiseChargesWhatIsTakenUp(t *testing.T) {
 			change(p)
 			return p
 		}
-		if got := describe(t, b.command("announce 1")); got != "plan-refused" || len(b.ledger.charges) != 0 {
-			t.Errorf("%s: %s, %d charges; want plan-refused and none", name, got, len(b.ledger.charges))
+		if got := describe(t, b.command("announce 1")); got != "refusal 1, plan-refused" || len(b.ledger.charges) != 0 {
+			t.Errorf("%s: %s, %d charges; want a refusal and none", name, got, len(b.ledger.charges))
 		}
 	}
 	b.plan = sound
@@ -191,8 +191,8 @@ func TestOwnNoiseWithoutLedger(t *testing.T) {
 	config.Last = record.Round
 	again := client.New(config)
 	eff := again.Step(time.Time{}, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, Message: &protocol.Announce{Plan: ownPlan(4)}}})
-	if got := describe(t, eff); got != "plan-refused" {
-		t.Errorf("after a restart the round is %s, want plan-refused", got)
+	if got := describe(t, eff); got != "refusal 4, plan-refused" {
+		t.Errorf("after a restart the round is %s, want a refusal", got)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestProceedIsHeardOnce(t *testing.T) {
 	b = benchOf(t, client.Config{Last: 1, NewSum: func(s protocol.Setup) (client.Sum, error) { return secagg.NewIdealClient(s, secagg.DrawSum), nil }})
 	b.script(`
 		proceed 1         -> message-ignored
-		announce 1 anew 1 -> plan-refused`)
+		announce 1 anew 1 -> refusal 1, plan-refused`)
 }
 
 // A plan that is announced again has the round set up anew at no cost, wherever the client was in it. The client
@@ -212,7 +212,7 @@ func TestClientComesBackIntoARoundAnew(t *testing.T) {
 	b = waitingBench(t)
 	b.script(`
 		invite 2          -> advertise 2 ahead
-		announce 1        -> plan-refused
+		announce 1        -> refusal 1, plan-refused
 		announce 1 anew 1 -> work
 		run               -> advertise 1 anew 1
 		roster 1 5        -> shares 1 anew 1

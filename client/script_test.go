@@ -227,6 +227,10 @@ func describe(t *testing.T, eff protocol.Effects) string {
 		}
 	}
 	for _, e := range eff.Send {
+		if m, ok := e.Message.(*protocol.Refusal); ok {
+			out = append(out, fmt.Sprint("refusal ", m.Round))
+			continue
+		}
 		m := e.Message.(protocol.StageMessage)
 		if e.From != protocol.ClientParty(3) || e.To != (protocol.Party{Role: protocol.Aggregator}) {
 			t.Errorf("%s goes from %s to %s", m.Kind(), e.From, e.To)

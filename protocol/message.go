@@ -23,6 +23,7 @@ const (
 	KindUnmask
 	KindAnswered
 	KindReplacement
+	KindRefusal
 	KindResult
 	KindAbort
 	KindHeld
@@ -39,7 +40,7 @@ var kindNames = [...]string{
 	KindOpen: "open", KindAnnounce: "announce", KindInvite: "invite", KindAdvertise: "advertise", KindRoster: "roster",
 	KindShares: "shares", KindDelivery: "delivery", KindPrepared: "prepared", KindProceed: "proceed", KindMaskedInput: "masked-input",
 	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
-	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindResult: "result", KindAbort: "abort", KindHeld: "held", KindFinal: "final",
+	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindRefusal: "refusal", KindResult: "result", KindAbort: "abort", KindHeld: "held", KindFinal: "final",
 	KindForward: "forward", KindRelayAck: "relay-ack", KindRelayCollect: "relay-collect", KindPartial: "partial", KindRelayStatus: "relay-status",
 }
 
@@ -303,6 +304,12 @@ type Replacement struct {
 	Shares []RevealedShare
 }
 
+// Refusal says that the client takes no part in the round that it was announced, whatever its reason is. The client is
+// not awaited, and the round is not set up anew for it.
+type Refusal struct {
+	Round uint64
+}
+
 // Result tells the server what a round released: per release of the plan
 // the integers summed over the survivors, lifted from the ring.
 type Result struct {
@@ -398,6 +405,7 @@ func (*Quorum) Kind() Kind      { return KindQuorum }
 func (*Unmask) Kind() Kind      { return KindUnmask }
 func (*Answered) Kind() Kind    { return KindAnswered }
 func (*Replacement) Kind() Kind { return KindReplacement }
+func (*Refusal) Kind() Kind     { return KindRefusal }
 func (*Result) Kind() Kind      { return KindResult }
 func (*Abort) Kind() Kind       { return KindAbort }
 func (*Held) Kind() Kind        { return KindHeld }

@@ -262,11 +262,11 @@ func TestUnmaskSizes(t *testing.T) {
 func TestKinds(t *testing.T) {
 	all := []protocol.Message{
 		&protocol.Open{}, &protocol.Announce{}, &protocol.Invite{}, &protocol.Advertise{}, &protocol.Roster{}, &protocol.Shares{}, &protocol.Delivery{},
-		&protocol.Prepared{}, &protocol.Proceed{}, &protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{}, &protocol.Answered{}, &protocol.Replacement{},
+		&protocol.Prepared{}, &protocol.Proceed{}, &protocol.MaskedInput{}, &protocol.Survivors{}, &protocol.Consistency{}, &protocol.Quorum{}, &protocol.Unmask{}, &protocol.Answered{}, &protocol.Replacement{}, &protocol.Refusal{},
 		&protocol.Result{}, &protocol.Abort{}, &protocol.Held{}, &protocol.Final{},
 		&protocol.Forward{}, &protocol.RelayAck{}, &protocol.RelayCollect{}, &protocol.Partial{}, &protocol.RelayStatus{},
 	}
-	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "prepared", "proceed", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "held", "final", "forward", "relay-ack", "relay-collect", "partial", "relay-status"}
+	want := []string{"open", "announce", "invite", "advertise", "roster", "shares", "delivery", "prepared", "proceed", "masked-input", "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "refusal", "result", "abort", "held", "final", "forward", "relay-ack", "relay-collect", "partial", "relay-status"}
 	if len(all) != int(protocol.Kinds) {
 		t.Fatalf("there are %d kinds, %d messages here", protocol.Kinds, len(all))
 	}
@@ -322,7 +322,7 @@ func TestWords(t *testing.T) {
 		{protocol.Server, "server"}, {protocol.Aggregator, "aggregator"}, {protocol.Client, "client"}, {protocol.Relay, "relay"}, {protocol.Role(7), "Role(7)"},
 		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"}, {protocol.RelayParty(3), "relay 3"},
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StagePrepared, "prepared"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
-		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(7)"}, {protocol.Kinds, "Kind(25)"},
+		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(7)"}, {protocol.Kinds, "Kind(26)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.TwoRound, "replace"}, {protocol.PartyNoise, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
 		{protocol.RoundOpened, "round-opened"}, {protocol.RoundSummed, "round-summed"}, {protocol.RoundAborted, "round-aborted"}, {protocol.RoundHeld, "round-held"}, {protocol.SumRefused, "sum-refused"},
 		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.ClientExcluded, "client-excluded"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},

@@ -12,6 +12,7 @@
 //	(active mode: ... -> Survivors -> Consistency -> Quorum -> Unmask)
 //	(noise replaced: ... -> Unmask -> Answered -> Replacement)
 //	(set up ahead: Announce with Delivery -> Prepared -> Proceed -> MaskedInput with the next Advertise -> Survivors with the next Roster -> Unmask with the next Shares)
+//	(a client that takes no part: Announce -> Refusal)
 //	(a client that sits out is set up for the next round: Invite -> Advertise -> Roster -> Shares)
 //	(through a relay: messages of and for clients in Forward, but for vectors: Forward -> RelayAck, RelayCollect -> Partial)
 //	aggregator -> (Held ->) Result or Abort -> server -> ... -> Final -> aggregator -> clients

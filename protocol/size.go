@@ -106,6 +106,8 @@ func (m *Answered) Size() int { return framed(m.body()) }
 
 func (m *Replacement) Size() int { return framed(m.body()) }
 
+func (m *Refusal) Size() int { return framed(m.body()) }
+
 func (m *Result) Size() int { return framed(m.body()) }
 
 func (m *Abort) Size() int { return framed(m.body()) }
@@ -218,6 +220,8 @@ func (m *Result) body() int {
 	}
 	return n
 }
+
+func (m *Refusal) body() int { return number(m.Round) }
 
 func (m *Abort) body() int {
 	if m.Reason == nil {

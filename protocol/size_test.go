@@ -75,6 +75,7 @@ func TestSizes(t *testing.T) {
 		{&protocol.Answered{Round: 9, Count: 1, U2: protocol.NewBitmap(17)}, header + it + (2 + 3)},
 		{&protocol.Replacement{Round: 9, Shares: []protocol.RevealedShare{{Of: 1, Nonce: make([]byte, 16)}, {Of: 200}}},
 			header + it + (2 + client + key + 2 + 16) + (2 + client + 1 + key)},
+		{&protocol.Refusal{Round: 9}, header + it},
 		{&protocol.Result{Round: 9, Survivors: 3, Answered: 200, Integers: [][]int64{make([]int64, 3), make([]int64, 40)}}, header + it + 2 + 3 + (2 + 24) + (3 + 320)},
 		{&protocol.Abort{Round: 9, Reason: &protocol.TooFew{Round: 9, Stage: protocol.StageAdvertise, Left: 3, Required: 200}}, header + it + 2 + (2 + 2 + 3)},
 		{&protocol.Abort{Round: 9, Reason: &protocol.Unrecoverable{Client: 4, Required: 2, Dealt: true}}, header + it + 2 + (2 + 2 + 2)},

@@ -102,8 +102,12 @@ func (r *Relay) party() protocol.Party { return protocol.RelayParty(r.cfg.Number
 // up takes a client's message.
 func (r *Relay) up(e protocol.Envelope) protocol.Effects {
 	m, ok := e.Message.(protocol.StageMessage)
-	if !ok || e.From.Role != protocol.Client || int64(e.From.Client) >= int64(r.cfg.Clients) {
+	refusal, declines := e.Message.(*protocol.Refusal)
+	switch {
+	case !ok && !declines, e.From.Role != protocol.Client, int64(e.From.Client) >= int64(r.cfg.Clients):
 		return ignored(e.From, 0, 0, fmt.Errorf("%s is not expected from %s", protocol.Describe(e.Message), e.From))
+	case declines:
+		return r.tell(&protocol.Forward{Client: e.From.Client, Message: refusal})
 	}
 	round, stage := m.At()
 	c := e.From.Client

@@ -176,6 +176,10 @@ func TestHandedOnWhole(t *testing.T) {
 	for _, m := range []protocol.StageMessage{&protocol.Advertise{Round: 5}, &protocol.Shares{Round: 4}, &protocol.Consistency{Round: 4}, &protocol.Replacement{Round: 4}} {
 		b.want(b.says(1, m), "whole")
 	}
+	refusal := &protocol.Refusal{Round: 5}
+	if eff := b.receive(protocol.ClientParty(1), refusal); len(eff.Send) != 1 || *eff.Send[0].Message.(*protocol.Forward) != (protocol.Forward{Client: 1, Message: refusal}) {
+		t.Errorf("a refusal: %+v", eff)
+	}
 	next := input(1)
 	next.Round = 5
 	b.want(b.says(1, next), "whole")

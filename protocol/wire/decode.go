@@ -55,6 +55,8 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 		return d.answered(m)
 	case *wirepb.Replacement:
 		return &protocol.Replacement{Round: d.round(m.GetRound()), Shares: d.revealedShares(m.GetShares())}
+	case *wirepb.Refusal:
+		return &protocol.Refusal{Round: d.round(m.GetRound())}
 	case *wirepb.Result:
 		return d.result(m)
 	case *wirepb.Abort:

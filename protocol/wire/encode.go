@@ -49,6 +49,8 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 		return e.answered(m)
 	case *protocol.Replacement:
 		return e.replacement(m)
+	case *protocol.Refusal:
+		return &wirepb.Refusal{Round: m.Round}
 	case *protocol.Result:
 		return e.result(m)
 	case *protocol.Abort:

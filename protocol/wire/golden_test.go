@@ -166,6 +166,7 @@ func messages() map[string]protocol.Message {
 		"answered, of a part":           &protocol.Answered{Round: 9, Count: 239, U2: protocol.Bitmap{0x81, 0x04}, Digest: digest},
 		"replacement":                   &protocol.Replacement{Round: 9, Shares: revealed},
 		"replacement, active":           &protocol.Replacement{Round: 300, Shares: []protocol.RevealedShare{{Of: 3, Share: [32]byte(fill(32, 8)), Nonce: fill(16, 1)}}},
+		"refusal":                       &protocol.Refusal{Round: 300},
 		"result":                        &protocol.Result{Round: 9, Survivors: 290, Answered: 5, Integers: [][]int64{{1, -2, 1 << 62}, {math.MinInt64, math.MaxInt64}}},
 		"result, nobody answered":       &protocol.Result{Round: 9, Survivors: 1, Integers: [][]int64{{0}}},
 		"abort, unrecoverable":          &protocol.Abort{Round: 9, Reason: &protocol.Unrecoverable{Round: 9, Client: 17, Left: 3, Required: 4}},

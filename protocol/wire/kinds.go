@@ -30,6 +30,7 @@ var kinds = [protocol.Kinds]struct {
 	protocol.KindUnmask:       {wirepb.Kind_KIND_UNMASK, (*wirepb.Unmask)(nil), []route{up}},
 	protocol.KindAnswered:     {wirepb.Kind_KIND_ANSWERED, (*wirepb.Answered)(nil), []route{down}},
 	protocol.KindReplacement:  {wirepb.Kind_KIND_REPLACEMENT, (*wirepb.Replacement)(nil), []route{up}},
+	protocol.KindRefusal:      {wirepb.Kind_KIND_REFUSAL, (*wirepb.Refusal)(nil), []route{up}},
 	protocol.KindResult:       {wirepb.Kind_KIND_RESULT, (*wirepb.Result)(nil), []route{released}},
 	protocol.KindAbort:        {wirepb.Kind_KIND_ABORT, (*wirepb.Abort)(nil), []route{released}},
 	protocol.KindHeld:         {wirepb.Kind_KIND_HELD, (*wirepb.Held)(nil), []route{released}},

@@ -132,6 +132,7 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 		protocol.KindUnmask:       unmask,
 		protocol.KindAnswered:     slack + bitmap,
 		protocol.KindReplacement:  slack + revealedSize*s.Neighbours,
+		protocol.KindRefusal:      slack,
 		protocol.KindResult:       slack + 8*coordinates + vectorSize*releases,
 		protocol.KindAbort:        slack,
 		protocol.KindHeld:         slack,

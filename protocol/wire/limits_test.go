@@ -46,6 +46,7 @@ func TestLimitsFor(t *testing.T) {
 		protocol.KindUnmask:       256 + 60*9 + (126 + 126/8) + 2*80 + shares,
 		protocol.KindAnswered:     256 + 2,
 		protocol.KindReplacement:  256 + 60*9,
+		protocol.KindRefusal:      256,
 		protocol.KindResult:       256 + 8*1005 + 2*16,
 		protocol.KindAbort:        256,
 		protocol.KindHeld:         256,
@@ -97,7 +98,7 @@ func TestLimitsOfNothing(t *testing.T) {
 // From the chart in package protocol's documentation.
 func TestBetween(t *testing.T) {
 	s, a, c, r := protocol.Server, protocol.Aggregator, protocol.Client, protocol.Relay
-	answers := []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindPrepared, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement}
+	answers := []protocol.Kind{protocol.KindAdvertise, protocol.KindShares, protocol.KindPrepared, protocol.KindMaskedInput, protocol.KindConsistency, protocol.KindUnmask, protocol.KindReplacement, protocol.KindRefusal}
 	openings := []protocol.Kind{protocol.KindAnnounce, protocol.KindInvite, protocol.KindRoster, protocol.KindDelivery,
 		protocol.KindProceed, protocol.KindSurvivors, protocol.KindQuorum, protocol.KindAnswered, protocol.KindFinal}
 	for _, x := range []struct {
@@ -183,7 +184,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 		&protocol.Open{Plan: p}, &protocol.Announce{Plan: p, Delivery: delivery, Anew: anew}, &protocol.Invite{Setup: p.Setup()},
 		masked.Next, roster, shares, delivery, &protocol.Prepared{Round: it, Anew: anew}, &protocol.Proceed{Round: it}, masked, &protocol.Survivors{Round: it, Count: n, U1: bitmap, Next: roster},
 		&protocol.Consistency{Round: it, Signature: sig}, quorum, unmask,
-		&protocol.Answered{Round: it, Count: n, U2: bitmap}, &protocol.Replacement{Round: it, Shares: unmask.Shares}, result,
+		&protocol.Answered{Round: it, Count: n, U2: bitmap}, &protocol.Replacement{Round: it, Shares: unmask.Shares}, &protocol.Refusal{Round: it}, result,
 		&protocol.Abort{Round: it, Reason: &protocol.Unrecoverable{Round: it, Client: protocol.ClientID(n - 1), Left: n, Required: n, Dealt: true}},
 		&protocol.Held{Round: it, Connected: n, Required: n}, &protocol.Final{Model: p.Broadcast, Signature: sig},
 		&protocol.Forward{Client: protocol.ClientID(n - 1), Message: longest(masked, unmask, roster)},

@@ -10,7 +10,7 @@ import struct
 KINDS = ["open", "announce", "invite", "advertise", "roster", "shares", "delivery", "masked-input",
          "survivors", "consistency", "quorum", "unmask", "answered", "replacement", "result", "abort", "final",
          "forward", "relay-ack", "relay-collect", "partial", "relay-status", "held",
-         "prepared", "proceed"]  # from 1 in a frame
+         "prepared", "proceed", "refusal"]  # from 1 in a frame
 
 
 def varint(v):
@@ -141,6 +141,7 @@ GOOD = [
     ("counted, an answer", "relay-ack", uint(1, 9) + uint(2, 6)),
     ("relay-collect", "relay-collect", uint(1, 300) + uint(2, 4)),
     ("partial", "partial", uint(1, 9) + uint(2, 6) + data(3, b"\x81\x04") + data(4, fill(200, 5)) + data(4)),
+    ("refusal", "refusal", uint(1, 300)),
     ("held", "held", uint(1, 9) + uint(2, 3) + uint(3, 200)),
     ("relay-status", "relay-status", uint(1, 299) + uint(2, 1) + data(3, fill(16, 7))),
     ("relay-status, gone", "relay-status", uint(1, 1)),
@@ -215,6 +216,7 @@ BAD = [
     ("nobody answered", "answered", uint(1, 9), "value", "u2"),
     ("no round of an answer", "answered", data(2, b"\x03"), "value", "round"),
     ("no shares in a replacement", "replacement", uint(1, 9), "value", "shares"),
+    ("round 0 of a refusal", "refusal", uint(1, 0), "value", "round"),
     ("no round of a replacement", "replacement", b"".join(REVEALED), "value", "round"),
     ("no integers", "result", uint(1, 9) + uint(2, 3) + uint(3, 3), "value", "integers"),
     ("no coordinates", "result", uint(1, 9) + data(4), "value", "integers[0]"),

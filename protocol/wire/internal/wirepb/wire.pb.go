@@ -57,6 +57,7 @@ const (
 	Kind_KIND_HELD          Kind = 23
 	Kind_KIND_PREPARED      Kind = 24
 	Kind_KIND_PROCEED       Kind = 25
+	Kind_KIND_REFUSAL       Kind = 26
 )
 
 // Enum value maps for Kind.
@@ -88,6 +89,7 @@ var (
 		23: "KIND_HELD",
 		24: "KIND_PREPARED",
 		25: "KIND_PROCEED",
+		26: "KIND_REFUSAL",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":   0,
@@ -116,6 +118,7 @@ var (
 		"KIND_HELD":          23,
 		"KIND_PREPARED":      24,
 		"KIND_PROCEED":       25,
+		"KIND_REFUSAL":       26,
 	}
 )
 
@@ -1406,6 +1409,51 @@ func (x *Replacement) GetShares() []*RevealedShare {
 	return nil
 }
 
+// Client to aggregator, in place of its first answer in a round.
+type Refusal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Round         uint64                 `protobuf:"varint,1,opt,name=round,proto3" json:"round,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Refusal) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
 // Aggregator to server.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1419,7 +1467,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1479,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[18]
+	mi := &file_protocol_wire_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1492,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{18}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Result) GetRound() uint64 {
@@ -1490,7 +1538,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1550,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[19]
+	mi := &file_protocol_wire_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1563,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{19}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Abort) GetRound() uint64 {
@@ -1578,7 +1626,7 @@ type Held struct {
 
 func (x *Held) Reset() {
 	*x = Held{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1638,7 @@ func (x *Held) String() string {
 func (*Held) ProtoMessage() {}
 
 func (x *Held) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[20]
+	mi := &file_protocol_wire_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1651,7 @@ func (x *Held) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Held.ProtoReflect.Descriptor instead.
 func (*Held) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{20}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Held) GetRound() uint64 {
@@ -1638,7 +1686,7 @@ type Final struct {
 
 func (x *Final) Reset() {
 	*x = Final{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1698,7 @@ func (x *Final) String() string {
 func (*Final) ProtoMessage() {}
 
 func (x *Final) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[21]
+	mi := &file_protocol_wire_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1711,7 @@ func (x *Final) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Final.ProtoReflect.Descriptor instead.
 func (*Final) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{21}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Final) GetModel() []byte {
@@ -1694,7 +1742,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1754,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[22]
+	mi := &file_protocol_wire_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1767,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{22}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Forward) GetClient() uint32 {
@@ -1769,7 +1817,7 @@ type RelayAck struct {
 
 func (x *RelayAck) Reset() {
 	*x = RelayAck{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1829,7 @@ func (x *RelayAck) String() string {
 func (*RelayAck) ProtoMessage() {}
 
 func (x *RelayAck) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[23]
+	mi := &file_protocol_wire_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1842,7 @@ func (x *RelayAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayAck.ProtoReflect.Descriptor instead.
 func (*RelayAck) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{23}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RelayAck) GetRound() uint64 {
@@ -1829,7 +1877,7 @@ type RelayCollect struct {
 
 func (x *RelayCollect) Reset() {
 	*x = RelayCollect{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1889,7 @@ func (x *RelayCollect) String() string {
 func (*RelayCollect) ProtoMessage() {}
 
 func (x *RelayCollect) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[24]
+	mi := &file_protocol_wire_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1902,7 @@ func (x *RelayCollect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayCollect.ProtoReflect.Descriptor instead.
 func (*RelayCollect) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{24}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RelayCollect) GetRound() uint64 {
@@ -1884,7 +1932,7 @@ type Partial struct {
 
 func (x *Partial) Reset() {
 	*x = Partial{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1944,7 @@ func (x *Partial) String() string {
 func (*Partial) ProtoMessage() {}
 
 func (x *Partial) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[25]
+	mi := &file_protocol_wire_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +1957,7 @@ func (x *Partial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partial.ProtoReflect.Descriptor instead.
 func (*Partial) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{25}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Partial) GetRound() uint64 {
@@ -1952,7 +2000,7 @@ type RelayStatus struct {
 
 func (x *RelayStatus) Reset() {
 	*x = RelayStatus{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2012,7 @@ func (x *RelayStatus) String() string {
 func (*RelayStatus) ProtoMessage() {}
 
 func (x *RelayStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[26]
+	mi := &file_protocol_wire_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2025,7 @@ func (x *RelayStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayStatus.ProtoReflect.Descriptor instead.
 func (*RelayStatus) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{26}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RelayStatus) GetClient() uint32 {
@@ -2016,7 +2064,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2076,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[27]
+	mi := &file_protocol_wire_wire_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2089,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{27}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Plan) GetSession() []byte {
@@ -2106,7 +2154,7 @@ type Cohort struct {
 
 func (x *Cohort) Reset() {
 	*x = Cohort{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2166,7 @@ func (x *Cohort) String() string {
 func (*Cohort) ProtoMessage() {}
 
 func (x *Cohort) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[28]
+	mi := &file_protocol_wire_wire_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2179,7 @@ func (x *Cohort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cohort.ProtoReflect.Descriptor instead.
 func (*Cohort) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{28}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Cohort) GetClients() uint32 {
@@ -2187,7 +2235,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2247,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[29]
+	mi := &file_protocol_wire_wire_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2260,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{29}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Release) GetName() string {
@@ -2299,7 +2347,7 @@ type Noise struct {
 
 func (x *Noise) Reset() {
 	*x = Noise{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2359,7 @@ func (x *Noise) String() string {
 func (*Noise) ProtoMessage() {}
 
 func (x *Noise) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[30]
+	mi := &file_protocol_wire_wire_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2372,7 @@ func (x *Noise) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noise.ProtoReflect.Descriptor instead.
 func (*Noise) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{30}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Noise) GetKind() NoiseKind {
@@ -2381,7 +2429,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[31]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2441,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[31]
+	mi := &file_protocol_wire_wire_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2454,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{31}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Keys) GetMask() []byte {
@@ -2447,7 +2495,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[32]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2507,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[32]
+	mi := &file_protocol_wire_wire_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2520,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{32}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Member) GetClient() uint32 {
@@ -2500,7 +2548,7 @@ type EncryptedShare struct {
 
 func (x *EncryptedShare) Reset() {
 	*x = EncryptedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[33]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2560,7 @@ func (x *EncryptedShare) String() string {
 func (*EncryptedShare) ProtoMessage() {}
 
 func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[33]
+	mi := &file_protocol_wire_wire_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2573,7 @@ func (x *EncryptedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EncryptedShare.ProtoReflect.Descriptor instead.
 func (*EncryptedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{33}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EncryptedShare) GetPeer() uint32 {
@@ -2560,7 +2608,7 @@ type Commitments struct {
 
 func (x *Commitments) Reset() {
 	*x = Commitments{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[34]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2620,7 @@ func (x *Commitments) String() string {
 func (*Commitments) ProtoMessage() {}
 
 func (x *Commitments) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[34]
+	mi := &file_protocol_wire_wire_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2633,7 @@ func (x *Commitments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commitments.ProtoReflect.Descriptor instead.
 func (*Commitments) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{34}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Commitments) GetSeed() []byte {
@@ -2620,7 +2668,7 @@ type RevealedShare struct {
 
 func (x *RevealedShare) Reset() {
 	*x = RevealedShare{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[35]
+	mi := &file_protocol_wire_wire_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2680,7 @@ func (x *RevealedShare) String() string {
 func (*RevealedShare) ProtoMessage() {}
 
 func (x *RevealedShare) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[35]
+	mi := &file_protocol_wire_wire_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2693,7 @@ func (x *RevealedShare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealedShare.ProtoReflect.Descriptor instead.
 func (*RevealedShare) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{35}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RevealedShare) GetOf() uint32 {
@@ -2679,7 +2727,7 @@ type Signed struct {
 
 func (x *Signed) Reset() {
 	*x = Signed{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[36]
+	mi := &file_protocol_wire_wire_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2739,7 @@ func (x *Signed) String() string {
 func (*Signed) ProtoMessage() {}
 
 func (x *Signed) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[36]
+	mi := &file_protocol_wire_wire_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2752,7 @@ func (x *Signed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signed.ProtoReflect.Descriptor instead.
 func (*Signed) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{36}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Signed) GetClient() uint32 {
@@ -2732,7 +2780,7 @@ type TooFew struct {
 
 func (x *TooFew) Reset() {
 	*x = TooFew{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[37]
+	mi := &file_protocol_wire_wire_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2792,7 @@ func (x *TooFew) String() string {
 func (*TooFew) ProtoMessage() {}
 
 func (x *TooFew) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[37]
+	mi := &file_protocol_wire_wire_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2805,7 @@ func (x *TooFew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TooFew.ProtoReflect.Descriptor instead.
 func (*TooFew) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{37}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TooFew) GetStage() Stage {
@@ -2793,7 +2841,7 @@ type Unrecoverable struct {
 
 func (x *Unrecoverable) Reset() {
 	*x = Unrecoverable{}
-	mi := &file_protocol_wire_wire_proto_msgTypes[38]
+	mi := &file_protocol_wire_wire_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2853,7 @@ func (x *Unrecoverable) String() string {
 func (*Unrecoverable) ProtoMessage() {}
 
 func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
-	mi := &file_protocol_wire_wire_proto_msgTypes[38]
+	mi := &file_protocol_wire_wire_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2866,7 @@ func (x *Unrecoverable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unrecoverable.ProtoReflect.Descriptor instead.
 func (*Unrecoverable) Descriptor() ([]byte, []int) {
-	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{38}
+	return file_protocol_wire_wire_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Unrecoverable) GetClient() uint32 {
@@ -2935,7 +2983,9 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06digest\x18\x04 \x01(\fR\x06digest\"Z\n" +
 	"\vReplacement\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x125\n" +
-	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\"t\n" +
+	"\x06shares\x18\x02 \x03(\v2\x1d.fedsim.wire.v1.RevealedShareR\x06shares\"\x1f\n" +
+	"\aRefusal\x12\x14\n" +
+	"\x05round\x18\x01 \x01(\x04R\x05round\"t\n" +
 	"\x06Result\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x04R\x05round\x12\x1c\n" +
 	"\tsurvivors\x18\x02 \x01(\rR\tsurvivors\x12\x1a\n" +
@@ -3044,7 +3094,7 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x06client\x18\x01 \x01(\rR\x06client\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\rR\x04left\x12\x1a\n" +
 	"\brequired\x18\x03 \x01(\rR\brequired\x12\x14\n" +
-	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\xf0\x03\n" +
+	"\x05dealt\x18\x04 \x01(\bR\x05dealt*\x82\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_OPEN\x10\x01\x12\x11\n" +
@@ -3074,7 +3124,8 @@ const file_protocol_wire_wire_proto_rawDesc = "" +
 	"\x11KIND_RELAY_STATUS\x10\x16\x12\r\n" +
 	"\tKIND_HELD\x10\x17\x12\x11\n" +
 	"\rKIND_PREPARED\x10\x18\x12\x10\n" +
-	"\fKIND_PROCEED\x10\x19*\x94\x01\n" +
+	"\fKIND_PROCEED\x10\x19\x12\x10\n" +
+	"\fKIND_REFUSAL\x10\x1a*\x94\x01\n" +
 	"\tNoiseKind\x12\x1a\n" +
 	"\x16NOISE_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fNOISE_KIND_NONE\x10\x01\x12\x14\n" +
@@ -3105,7 +3156,7 @@ func file_protocol_wire_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_protocol_wire_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_protocol_wire_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_protocol_wire_wire_proto_goTypes = []any{
 	(Kind)(0),              // 0: fedsim.wire.v1.Kind
 	(NoiseKind)(0),         // 1: fedsim.wire.v1.NoiseKind
@@ -3128,57 +3179,58 @@ var file_protocol_wire_wire_proto_goTypes = []any{
 	(*Unmask)(nil),         // 18: fedsim.wire.v1.Unmask
 	(*Answered)(nil),       // 19: fedsim.wire.v1.Answered
 	(*Replacement)(nil),    // 20: fedsim.wire.v1.Replacement
-	(*Result)(nil),         // 21: fedsim.wire.v1.Result
-	(*Abort)(nil),          // 22: fedsim.wire.v1.Abort
-	(*Held)(nil),           // 23: fedsim.wire.v1.Held
-	(*Final)(nil),          // 24: fedsim.wire.v1.Final
-	(*Forward)(nil),        // 25: fedsim.wire.v1.Forward
-	(*RelayAck)(nil),       // 26: fedsim.wire.v1.RelayAck
-	(*RelayCollect)(nil),   // 27: fedsim.wire.v1.RelayCollect
-	(*Partial)(nil),        // 28: fedsim.wire.v1.Partial
-	(*RelayStatus)(nil),    // 29: fedsim.wire.v1.RelayStatus
-	(*Plan)(nil),           // 30: fedsim.wire.v1.Plan
-	(*Cohort)(nil),         // 31: fedsim.wire.v1.Cohort
-	(*Release)(nil),        // 32: fedsim.wire.v1.Release
-	(*Noise)(nil),          // 33: fedsim.wire.v1.Noise
-	(*Keys)(nil),           // 34: fedsim.wire.v1.Keys
-	(*Member)(nil),         // 35: fedsim.wire.v1.Member
-	(*EncryptedShare)(nil), // 36: fedsim.wire.v1.EncryptedShare
-	(*Commitments)(nil),    // 37: fedsim.wire.v1.Commitments
-	(*RevealedShare)(nil),  // 38: fedsim.wire.v1.RevealedShare
-	(*Signed)(nil),         // 39: fedsim.wire.v1.Signed
-	(*TooFew)(nil),         // 40: fedsim.wire.v1.TooFew
-	(*Unrecoverable)(nil),  // 41: fedsim.wire.v1.Unrecoverable
+	(*Refusal)(nil),        // 21: fedsim.wire.v1.Refusal
+	(*Result)(nil),         // 22: fedsim.wire.v1.Result
+	(*Abort)(nil),          // 23: fedsim.wire.v1.Abort
+	(*Held)(nil),           // 24: fedsim.wire.v1.Held
+	(*Final)(nil),          // 25: fedsim.wire.v1.Final
+	(*Forward)(nil),        // 26: fedsim.wire.v1.Forward
+	(*RelayAck)(nil),       // 27: fedsim.wire.v1.RelayAck
+	(*RelayCollect)(nil),   // 28: fedsim.wire.v1.RelayCollect
+	(*Partial)(nil),        // 29: fedsim.wire.v1.Partial
+	(*RelayStatus)(nil),    // 30: fedsim.wire.v1.RelayStatus
+	(*Plan)(nil),           // 31: fedsim.wire.v1.Plan
+	(*Cohort)(nil),         // 32: fedsim.wire.v1.Cohort
+	(*Release)(nil),        // 33: fedsim.wire.v1.Release
+	(*Noise)(nil),          // 34: fedsim.wire.v1.Noise
+	(*Keys)(nil),           // 35: fedsim.wire.v1.Keys
+	(*Member)(nil),         // 36: fedsim.wire.v1.Member
+	(*EncryptedShare)(nil), // 37: fedsim.wire.v1.EncryptedShare
+	(*Commitments)(nil),    // 38: fedsim.wire.v1.Commitments
+	(*RevealedShare)(nil),  // 39: fedsim.wire.v1.RevealedShare
+	(*Signed)(nil),         // 40: fedsim.wire.v1.Signed
+	(*TooFew)(nil),         // 41: fedsim.wire.v1.TooFew
+	(*Unrecoverable)(nil),  // 42: fedsim.wire.v1.Unrecoverable
 }
 var file_protocol_wire_wire_proto_depIdxs = []int32{
-	30, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
-	30, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
+	31, // 0: fedsim.wire.v1.Open.plan:type_name -> fedsim.wire.v1.Plan
+	31, // 1: fedsim.wire.v1.Announce.plan:type_name -> fedsim.wire.v1.Plan
 	10, // 2: fedsim.wire.v1.Announce.delivery:type_name -> fedsim.wire.v1.Delivery
-	31, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
-	34, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
-	35, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
+	32, // 3: fedsim.wire.v1.Invite.cohort:type_name -> fedsim.wire.v1.Cohort
+	35, // 4: fedsim.wire.v1.Advertise.keys:type_name -> fedsim.wire.v1.Keys
+	36, // 5: fedsim.wire.v1.Roster.members:type_name -> fedsim.wire.v1.Member
 	8,  // 6: fedsim.wire.v1.Roster.ring:type_name -> fedsim.wire.v1.Ring
-	36, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
-	36, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	37, // 7: fedsim.wire.v1.Shares.shares:type_name -> fedsim.wire.v1.EncryptedShare
+	37, // 8: fedsim.wire.v1.Delivery.shares:type_name -> fedsim.wire.v1.EncryptedShare
 	6,  // 9: fedsim.wire.v1.MaskedInput.next:type_name -> fedsim.wire.v1.Advertise
 	14, // 10: fedsim.wire.v1.MaskedInput.complaints:type_name -> fedsim.wire.v1.Complaint
 	7,  // 11: fedsim.wire.v1.Survivors.next:type_name -> fedsim.wire.v1.Roster
-	39, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
-	38, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
+	40, // 12: fedsim.wire.v1.Quorum.signatures:type_name -> fedsim.wire.v1.Signed
+	39, // 13: fedsim.wire.v1.Unmask.shares:type_name -> fedsim.wire.v1.RevealedShare
 	9,  // 14: fedsim.wire.v1.Unmask.next:type_name -> fedsim.wire.v1.Shares
-	38, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
-	40, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
-	41, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
+	39, // 15: fedsim.wire.v1.Replacement.shares:type_name -> fedsim.wire.v1.RevealedShare
+	41, // 16: fedsim.wire.v1.Abort.too_few:type_name -> fedsim.wire.v1.TooFew
+	42, // 17: fedsim.wire.v1.Abort.unrecoverable:type_name -> fedsim.wire.v1.Unrecoverable
 	0,  // 18: fedsim.wire.v1.Forward.kind:type_name -> fedsim.wire.v1.Kind
 	2,  // 19: fedsim.wire.v1.RelayAck.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 20: fedsim.wire.v1.RelayCollect.stage:type_name -> fedsim.wire.v1.Stage
 	2,  // 21: fedsim.wire.v1.Partial.stage:type_name -> fedsim.wire.v1.Stage
-	31, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
-	32, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
-	33, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
+	32, // 22: fedsim.wire.v1.Plan.cohort:type_name -> fedsim.wire.v1.Cohort
+	33, // 23: fedsim.wire.v1.Plan.releases:type_name -> fedsim.wire.v1.Release
+	34, // 24: fedsim.wire.v1.Release.noise:type_name -> fedsim.wire.v1.Noise
 	1,  // 25: fedsim.wire.v1.Noise.kind:type_name -> fedsim.wire.v1.NoiseKind
-	34, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
-	37, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
+	35, // 26: fedsim.wire.v1.Member.keys:type_name -> fedsim.wire.v1.Keys
+	38, // 27: fedsim.wire.v1.EncryptedShare.committed:type_name -> fedsim.wire.v1.Commitments
 	2,  // 28: fedsim.wire.v1.TooFew.stage:type_name -> fedsim.wire.v1.Stage
 	29, // [29:29] is the sub-list for method output_type
 	29, // [29:29] is the sub-list for method input_type
@@ -3192,7 +3244,7 @@ func file_protocol_wire_wire_proto_init() {
 	if File_protocol_wire_wire_proto != nil {
 		return
 	}
-	file_protocol_wire_wire_proto_msgTypes[19].OneofWrappers = []any{
+	file_protocol_wire_wire_proto_msgTypes[20].OneofWrappers = []any{
 		(*Abort_TooFew)(nil),
 		(*Abort_Unrecoverable)(nil),
 	}
@@ -3202,7 +3254,7 @@ func file_protocol_wire_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_protocol_wire_wire_proto_rawDesc), len(file_protocol_wire_wire_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
