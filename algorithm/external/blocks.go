@@ -56,7 +56,7 @@ func (b *blocks[T]) find(of job, number int) *block[T] {
 
 // blockBytes limits the numbers of a block, in bytes, and mostUsers the users.
 const (
-	blockBytes = 4 << 20
+	blockBytes = 8 << 20
 	mostUsers  = 256
 )
 

@@ -13,7 +13,8 @@ from algorithms import Mean
 from conftest import QUICK
 
 import fedsim
-from fedsim.own import Algorithm, Release, Users, command_of
+from fedsim import own
+from fedsim.own import Algorithm, Problem, Release, Users, command_of
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -48,7 +49,7 @@ def test_a_lie_changes_nothing(ratings: dict, tmp_path: Path, how: dict) -> None
     ("raise", "contribute", r"contribute of round 1, for 120 users: RuntimeError: a fault of mine \(.*algorithms.py:\d+: raise"),
     ("crash", "contribute", r"the program ended: exit status 7; it last wrote:\n(.*\n)*last words"),
     ("nan", "contribute", "coordinate 5 of row 0 is NaN"),
-    ("shape", "contribute", r"an array of shape \[120 79\]; \(120, 80\) is needed"),
+    ("shape", "contribute", r"ValueError: contribute returned an array of shape \(120, 79\); \(120, 80\) is needed"),
     ("hang", "contribute", "gave no sign for 1s and was stopped"),
     ("raise", "open", "open: RuntimeError: a fault of mine"),
     ("raise", "predict", "predict for 120 users: RuntimeError"),
@@ -109,6 +110,28 @@ def test_parameters_and_classes() -> None:
     assert repr(Mean(bound=2.0)) == "Mean(bound=2.0)"
     with pytest.raises(NotImplementedError, match="no method release"):
         Local().release()
+
+
+@pytest.mark.parametrize("filled", [1, 12, 40])
+def test_batches_do_not_show(filled: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    counts = np.where(np.arange(50) < 25, filled, 1)  # of 40 items: some batches are sent whole, others without their zeros
+    item = np.concatenate([np.sort(rng.choice(40, n, replace=False)) for n in counts])
+    users = Users(np.append(0, np.cumsum(counts)), item, rng.uniform(1, 5, len(item)))
+    algorithm = Mean()
+    algorithm.problem = Problem(tuple(map(str, range(40))), 1, 5, 1, 1)
+    model = rng.normal(size=(40, 1))
+    want = algorithm.contribute(users, model)
+    predicted = np.tile(model.T, (50, 1))
+    monkeypatch.setattr(own, "_BATCH", 0)
+    for fewest in (1, 16, 100):
+        monkeypatch.setattr(own, "_FEWEST", fewest)
+        sent = own._contributed(algorithm, users, model)
+        got = sent["vectors"] if "vectors" in sent else own._dense((np.diff(sent["start"]), sent["index"], sent["value"]), 80)
+        assert np.array_equal(got, want)
+        assert np.array_equal(own._predicted(algorithm, users, model, {}), predicted)
+        wanted = {"want_start": users.start, "want_item": users.item}
+        assert np.array_equal(own._predicted(algorithm, users, model, wanted), predicted[users.row, users.item])
 
 
 def test_users() -> None:

@@ -32,6 +32,7 @@ __all__ = ["Algorithm", "Problem", "Release", "Users", "command_of", "serve"]
 
 VERSION = 1
 _npy: Any = _format  # which has no types
+_BATCH, _FEWEST = 1 << 19, 16  # bytes of a batch, and users at least: twice as fast as batches of megabytes
 _SPARSE = 0.25  # the share of coordinates other than zero from which on an array is sent whole
 
 
@@ -271,9 +272,9 @@ def _answer(a: Algorithm, head: Mapping[str, Any], arrays: Mapping[str, Any], mo
         return {"type": "absorbed"}, {"model": _model(a.absorb(arrays["sum"], model), "absorb")}
     users = Users(arrays["start"], arrays["item"], arrays["rating"])
     if kind == "predict":
-        return {"type": "predicted"}, {"predicted": _predicted(np.asarray(a.predict(users, model), dtype=np.float64), arrays, a.problem.items)}
+        return {"type": "predicted"}, {"predicted": _predicted(a, users, model, arrays)}
     if kind == "contribute":
-        return {"type": "contributed"}, _vectors(np.asarray(a.contribute(users, model)))
+        return {"type": "contributed"}, _contributed(a, users, model)
     raise RuntimeError(f"there is no request {kind!r}")
 
 
@@ -285,27 +286,69 @@ def _model(value: Any, method: str) -> "Floats":
     return array
 
 
-def _predicted(all: "Floats", arrays: Mapping[str, Any], items: int) -> "Floats":
+def _batches(users: Users, numbers: int) -> "Iterator[Tuple[int, int, Users]]":
+    """Split users into batches whose arrays, of so many numbers a user, stay in the cache of a processor."""
+    size = max(_BATCH // (8 * max(numbers, 1)), _FEWEST)
+    if len(users) <= size:
+        yield 0, len(users), users
+        return
+    for a in range(0, len(users), size):
+        b = min(a + size, len(users))
+        part = slice(users.start[a], users.start[b])
+        yield a, b, Users(users.start[a : b + 1] - users.start[a], users.item[part], users.rating[part])
+
+
+def _predicted(a: Algorithm, users: Users, model: Any, arrays: Mapping[str, Any]) -> "Floats":
     """Return predictions as they are sent: of all items, or only of those that are wanted."""
-    if "want_item" not in arrays or all.shape != (len(arrays["want_start"]) - 1, items):
-        return all
-    row = np.repeat(np.arange(len(all)), np.diff(arrays["want_start"]))
-    return all[row, arrays["want_item"]]
+    start, items = arrays.get("want_start"), a.problem.items
+    out = []
+    for first, last, some in _batches(users, items):
+        all = np.asarray(a.predict(some, model), dtype=np.float64)
+        if all.shape != (last - first, items):
+            raise ValueError(f"predict returned an array of shape {all.shape}; {(last - first, items)} is needed, a row for each user and a column for each item")
+        if start is not None:
+            row = np.repeat(np.arange(last - first), np.diff(start[first : last + 1]))
+            all = all[row, arrays["want_item"][start[first] : start[last]]]
+        out.append(all)
+    return out[0] if len(out) == 1 else np.concatenate(out)
 
 
-def _vectors(array: Any) -> Dict[str, Any]:
+def _contributed(a: Algorithm, users: Users, model: Any) -> Dict[str, Any]:
     """Return vectors as they are sent: whole, or only the coordinates other than zero."""
-    if array.dtype not in (np.float64, np.float32):
-        array = array.astype(np.float64)
-    if array.ndim != 2:
-        return {"vectors": array}
+    length = a.release().length
+    whole, parts, full = [], [], False
+    for first, last, some in _batches(users, length):
+        array = np.asarray(a.contribute(some, model))
+        if array.shape != (last - first, length):
+            raise ValueError(f"contribute returned an array of shape {array.shape}; {(last - first, length)} is needed, a row for each user")
+        if array.dtype not in (np.float64, np.float32):
+            array = array.astype(np.float64)
+        part = _sparse(array)
+        full = full or part is None
+        parts.append(part)
+        whole.append(array if part is None else None)
+    if full:
+        return {"vectors": np.concatenate([_dense(p, length) if w is None else w for w, p in zip(whole, parts)])}
+    counts, index, value = (np.concatenate(x) for x in zip(*(p for p in parts if p is not None)))
+    return {"start": np.append(0, np.cumsum(counts)), "index": index, "value": value}
+
+
+def _sparse(array: Any) -> "Optional[Tuple[Any, Any, Any]]":
+    """Return how many coordinates of each row are not zero, their numbers and values; None if they are many."""
     n, length = array.shape
     flat = np.flatnonzero(array != 0)  # of a mask, which is many times faster than of floats
     if len(flat) > _SPARSE * array.size:
-        return {"vectors": array}
-    start = np.searchsorted(flat, length * np.arange(n + 1))
-    index = flat - np.repeat(length * np.arange(n), np.diff(start))
-    return {"start": start, "index": index.astype(np.int32), "value": array.ravel()[flat]}
+        return None
+    counts = np.diff(np.searchsorted(flat, length * np.arange(n + 1)))
+    return counts, (flat - np.repeat(length * np.arange(n), counts)).astype(np.int32), array.ravel()[flat]
+
+
+def _dense(part: Any, length: int) -> Any:
+    """Return the array that _sparse took apart."""
+    counts, index, value = part
+    out = np.zeros((len(counts), length), value.dtype)
+    out[np.repeat(np.arange(len(counts)), counts), index] = value
+    return out
 
 
 def _said(e: Exception) -> str:
