@@ -40,6 +40,9 @@ type Config struct {
 	Seed  uint64
 	// Workers make runs at once; the result does not depend on them.
 	Workers protocol.Workers
+	// Select, if set, audits the ε of a private search (fedsim tune --private) whose runs all have the experiment's settings.
+	// Runs then counts searches. Of each, only the run with the best score is seen.
+	Select *dp.Selection
 	// Progress, if set, is told how many of the runs of both worlds are made.
 	Progress func(done int)
 
@@ -60,6 +63,12 @@ func (c Config) Validate() error {
 	}
 	if c.Claim != Stated && c.Claim != Published {
 		errs = append(errs, fmt.Errorf("claim is %q; it must be %s or %s", c.Claim, Stated, Published))
+	}
+	if c.Select != nil {
+		if c.Claim != Stated {
+			errs = append(errs, fmt.Errorf("claim is %q; of a search the stated epsilon is audited", c.Claim))
+		}
+		errs = append(errs, c.Select.Validate())
 	}
 	if c.Workers < 1 {
 		errs = append(errs, fmt.Errorf("workers is %d; there must be at least 1", c.Workers))
@@ -91,6 +100,14 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 	if err != nil {
 		return nil, err
 	}
+	if c.Select != nil {
+		if a.search, err = a.newSearch(); err != nil {
+			return nil, err
+		}
+		if c.mutant.claim == nil {
+			claim = a.search.cost.Epsilon
+		}
+	}
 	views, err := a.views(ctx)
 	if err != nil {
 		return nil, err
@@ -100,9 +117,13 @@ func Run(ctx context.Context, e *experiment.Experiment, c Config) (*Report, erro
 		Noise: a.noise, Clients: e.Cohort.Wanted(), Items: e.Data.Items, Colluders: e.Cohort.Colluding(), Dropout: algorithm.Dropout.Value(e.Config),
 		Releases: a.released, Runs: c.Runs, Seed: c.Seed,
 	}
-	if a.counted {
+	switch {
+	case c.Select != nil:
+		r.MeanRuns = c.Select.Runs()
+		r.attack(views, []statistic{likelihoodRatio, learnt}, a.search.best.price(r.Delta), tail)
+	case a.counted:
 		r.attack(views, []statistic{likelihoodRatio, learnt}, family(e.Privacy.Run, r.Delta), tail)
-	} else {
+	default:
 		r.attackNormal(views)
 	}
 	return r, nil

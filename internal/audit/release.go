@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -31,9 +32,10 @@ type auditor struct {
 	samplers []*client.Samplers    // of each plan; the plans of a step share one
 	target   target
 	noise    string
-	released int  // vectors in a run
-	sampled  bool // the unit is in a sample, or not
-	counted  bool // attacks on the runs are measured by counts alone, since samples have no normal curve
+	released int     // vectors in a run
+	sampled  bool    // the unit is in a sample, or not
+	counted  bool    // attacks on the runs are measured by counts alone, since samples have no normal curve
+	search   *search // whose best run is seen; nil: every run is seen
 }
 
 func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
@@ -111,7 +113,7 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 		n := min(batch, len(errs)-from)
 		a.cfg.Workers.Each(n, func(i int) {
 			var pair [worlds]view
-			pair, errs[from+i] = a.run(from + i)
+			pair, errs[from+i] = a.seen(from + i)
 			all[0][from+i], all[1][from+i] = pair[0], pair[1]
 		})
 		for _, err := range errs[from : from+n] {
@@ -126,19 +128,27 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 	return &all, nil
 }
 
+// seen returns the attacker's view of one run in both worlds, or of the best run of one search.
+func (a *auditor) seen(number int) (pair [worlds]view, err error) {
+	if a.search != nil {
+		return a.bestRun(number)
+	}
+	return a.run(strconv.Itoa(number))
+}
+
 // run makes all releases of one run in both worlds and returns the attacker's view of each. Where distances measure them, both worlds draw
 // the same noise and lose the same clients. This changes the law of neither world, and [separated] needs far fewer pairs than
 // independent runs. Counts gain nothing by pairs.
-func (a *auditor) run(number int) (pair [worlds]view, err error) {
+func (a *auditor) run(number string) (pair [worlds]view, err error) {
 	seeded := func(name string) func(string) entropy.Source {
 		return func(party string) entropy.Source { return simulated.New(a.cfg.Seed, name+party) }
 	}
 	if !a.counted {
-		err = a.release(number, []int{0, 1}, seeded(fmt.Sprintf("audit/%d/", number)), &pair)
+		err = a.release(number, []int{0, 1}, seeded("audit/"+number+"/"), &pair)
 		return pair, err
 	}
 	for w := range pair {
-		sources := seeded(fmt.Sprintf("audit/%d/%d/", w, number))
+		sources := seeded(fmt.Sprintf("audit/%d/%s/", w, number))
 		if a.sampled {
 			pair[w], err = a.steps(w, sources)
 		} else {
@@ -153,7 +163,7 @@ func (a *auditor) run(number int) (pair [worlds]view, err error) {
 
 // release makes all releases of a run in the given worlds with the same sources. Clients without the unit send the same in every world, so
 // they work once.
-func (a *auditor) release(number int, in []int, sources func(party string) entropy.Source, pair *[worlds]view) error {
+func (a *auditor) release(number string, in []int, sources func(party string) entropy.Source, pair *[worlds]view) error {
 	noise := make([]entropy.Source, a.e.Cohort.Honest(a.e.Cohort.Wanted()))
 	for i := range noise {
 		noise[i] = sources(fmt.Sprintf("client/%d", i))
@@ -165,7 +175,7 @@ func (a *auditor) release(number int, in []int, sources func(party string) entro
 			err = a.attempt(t, in, lost, noise, pair)
 		}
 		if err != nil {
-			return fmt.Errorf("audit: run %d, attempt %d: %w", number+1, t+1, err)
+			return fmt.Errorf("audit: run %s, attempt %d: %w", number, t+1, err)
 		}
 	}
 	return nil

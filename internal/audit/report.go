@@ -22,9 +22,11 @@ type Report struct {
 	Colluders int     `json:"colluders"`
 	Dropout   float64 `json:"dropout"`
 	// Releases counts the vectors, or noised steps, of a run.
-	Releases int    `json:"releases"`
-	Runs     int    `json:"runs"` // of each of the two worlds
-	Seed     uint64 `json:"seed"`
+	Releases int `json:"releases"`
+	Runs     int `json:"runs"` // of each of the two worlds
+	// MeanRuns is the mean number of runs of a private search; Runs counts searches then. 0 of runs.
+	MeanRuns float64 `json:"mean_runs,omitempty"`
+	Seed     uint64  `json:"seed"`
 
 	Claim   Claim   `json:"claim"`
 	Claimed float64 `json:"claimed_epsilon"`
@@ -119,8 +121,12 @@ func (r *Report) Print(w io.Writer) error {
 	if r.Noise == protocol.PartyNoise.String() {
 		what = "noised steps"
 	}
-	fmt.Fprintf(&b, "tried: %s, %s noise, %d clients (%d collude, dropout %g), %d items: %s runs with a %s at the bounds and as many with it empty, %s %s each; %s\n",
-		r.Algorithm, r.Noise, r.Clients, r.Colluders, r.Dropout, r.Items, units.Grouped(int64(r.Runs)), r.Unit, units.Grouped(int64(r.Releases)), what, r.Attack)
+	runs := "runs"
+	if r.MeanRuns > 0 {
+		runs = fmt.Sprintf("private searches (%.4g runs in the mean; the best run is seen)", r.MeanRuns)
+	}
+	fmt.Fprintf(&b, "tried: %s, %s noise, %d clients (%d collude, dropout %g), %d items: %s %s with a %s at the bounds and as many with it empty, %s %s each; %s\n",
+		r.Algorithm, r.Noise, r.Clients, r.Colluders, r.Dropout, r.Items, units.Grouped(int64(r.Runs)), runs, r.Unit, units.Grouped(int64(r.Releases)), what, r.Attack)
 	fmt.Fprintf(&b, "bound: epsilon >= %.4g at delta %s with 95%% confidence (estimate %.4g; by one event, without a curve, %.4g): ",
 		r.Bound, dp.RoundUp(r.Delta, 3), r.Point, r.Event)
 	if r.Distance != 0 && r.Attack == likelihoodRatio.name {

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -65,17 +66,13 @@ func (s Search) privately(ctx context.Context, candidates [][]config.Setting, ou
 	return bits.Err()
 }
 
-// Cost returns what the search costs, without making it. Without a space it is a search that repeats one run.
+// Cost returns what the search costs, without making it.
 func (s Search) Cost(ctx context.Context) (*Cost, error) {
 	c, err := config.Resolve(s.Settings)
 	if err != nil {
 		return nil, err
 	}
-	candidates := make([][]config.Setting, 1) // the settings as they are
-	if len(s.Space) > 0 {
-		candidates = s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c))
-	}
-	return s.cost(ctx, candidates)
+	return s.cost(ctx, s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c)))
 }
 
 // with returns settings with an ε of one run.
@@ -165,16 +162,24 @@ func normalEach(law dp.Selection, total, delta float64) (float64, error) {
 	return strconv.ParseFloat(strconv.FormatFloat(math.Exp(low), 'g', 4, 64), 64)
 }
 
-// account opens every candidate, chooses the noise of scores, and computes ε of the search.
+// account opens every candidate and computes what the search costs.
 func (s Search) account(ctx context.Context, law dp.Selection, candidates [][]config.Setting) (*Cost, error) {
+	opened := make([]*experiment.Experiment, len(candidates))
+	for i, candidate := range candidates {
+		var err error
+		if opened[i], err = s.open(ctx, s.of(candidate, 1)); err != nil {
+			return nil, fmt.Errorf("candidate %d: %w", i+1, err)
+		}
+	}
+	return CostOf(law, opened...)
+}
+
+// CostOf chooses the noise of scores and computes what a private search over these runs costs.
+func CostOf(law dp.Selection, candidates ...*experiment.Experiment) (*Cost, error) {
 	var runs [][]dp.Event
 	var samplers float64
 	out := &Cost{Law: law}
-	for i, candidate := range candidates {
-		e, err := s.open(ctx, s.of(candidate, 1))
-		if err != nil {
-			return nil, fmt.Errorf("candidate %d: %w", i+1, err)
-		}
+	for i, e := range candidates {
 		if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
 			return nil, config.Errorf("--private: candidate %d has no releases that protect users. It needs a finite epsilon and unit user, with clients", i+1)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/audit"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
@@ -21,7 +22,10 @@ type auditCmd struct {
 
 	Canaries *int `placeholder:"M" help:"Make instead one run on --data in which M users or ratings are left out by coins each, and guess which, from the model and from the sums."`
 
-	Runs   *int   `placeholder:"N" help:"Runs with the unit there, and as many with it empty. Default 4000."`
+	Runs     *int     `placeholder:"N" help:"Runs with the unit there, and as many with it empty. Default 4000."`
+	MeanRuns *float64 `placeholder:"N" help:"Audit the ε of a private search, fedsim tune --private, with this mean number of runs. All its runs have the settings given here, and of each search only the best run is seen."`
+	Eta      *float64 `placeholder:"ETA" help:"Law of the number of runs with --mean-runs, as of fedsim tune. Default 0."`
+
 	Claim  string `enum:"stated,published," default:"" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
@@ -38,8 +42,10 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	switch {
-	case (c.Neighbours || c.Canaries != nil) && (c.Runs != nil || c.Claim != "") || c.Neighbours && c.Canaries != nil:
-		return cli.Misusef("--neighbours compares two runs and --canaries makes one, of what is stated; leave out the others of --neighbours, --canaries, --runs and --claim")
+	case (c.Neighbours || c.Canaries != nil) && (c.Runs != nil || c.Claim != "" || c.MeanRuns != nil) || c.Neighbours && c.Canaries != nil:
+		return cli.Misusef("--neighbours compares two runs and --canaries makes one, of what is stated; leave out the others of --neighbours, --canaries, --runs, --mean-runs and --claim")
+	case c.Eta != nil && c.MeanRuns == nil:
+		return cli.Misusef("--eta is the law of the number of runs of a private search; add --mean-runs")
 	case c.Canaries == nil && slices.ContainsFunc(said, func(s config.Setting) bool { return s.Origin == "--data" }):
 		return cli.Misusef("an audit has data of its own; --data is for --canaries")
 	case c.Neighbours:
@@ -58,6 +64,9 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if c.Claim != "" {
 		cfg.Claim = audit.Claim(c.Claim)
 	}
+	if cfg.Select, err = c.search(); err != nil {
+		return err
+	}
 	if err = cfg.Validate(); err != nil {
 		return cli.Misusef("%w", err)
 	}
@@ -70,6 +79,22 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	return errors.Join(c.print(s, report, c.call("audit", said, "--neighbours"), c.call("plan", said)), report.Err())
+}
+
+// search returns the law of the number of runs of an audited search; nil: runs are audited.
+func (c *auditCmd) search() (*dp.Selection, error) {
+	if c.MeanRuns == nil {
+		return nil, nil
+	}
+	var eta float64
+	if c.Eta != nil {
+		eta = *c.Eta
+	}
+	law, err := dp.SelectionOf(eta, *c.MeanRuns)
+	if err != nil {
+		return nil, cli.Misusef("--mean-runs and --eta: %w", err)
+	}
+	return &law, nil
 }
 
 // print prints a report and, for people, what to do next.
