@@ -132,6 +132,16 @@ func (v Integers) AddTo(sum []int64) {
 }
 
 func addBlocks[T int32 | int64](sum []int64, index []uint32, block int, values []T) {
+	if block == 4 {
+		for i, j := range index {
+			to, x := (*[4]int64)(sum[int(j)*4:]), (*[4]T)(values[i*4:])
+			to[0] += int64(x[0])
+			to[1] += int64(x[1])
+			to[2] += int64(x[2])
+			to[3] += int64(x[3])
+		}
+		return
+	}
 	for i, j := range index {
 		to := sum[int(j)*block:][:block]
 		for a, x := range values[i*block : (i+1)*block] {

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/relay"
 	"github.com/fedsim/fedsim/secagg"
@@ -259,7 +260,9 @@ func newFederation(cfg Config) (*federation, error) {
 	shared := &client.Shared{
 		Session: cfg.Session, NewSum: sides.client, Noise: new(client.Samplers), Rounds: uint64(cfg.Rounds),
 		Trainer: func(id protocol.ClientID) client.Trainer { return streams.trainer(cfg.Trainers[id], id) },
-		Entropy: func(id protocol.ClientID) entropy.Source { return streams.noise(clientName(int(id))) },
+		Entropy: func(id protocol.ClientID) entropy.Source { // named when it is first drawn from
+			return simulated.Numbered(func(uint64) entropy.Source { return streams.noise(clientName(int(id))) })
+		},
 	}
 	if cfg.Ledgers != nil {
 		shared.Ledger = func(id protocol.ClientID) client.Ledger { return cfg.Ledgers[id] }
