@@ -103,7 +103,8 @@ type Sum interface {
 // once.
 type StreamingSum interface {
 	Sum
-	// Fold returns what is left to be sent of a client's; nil: the message is sent without vectors.
+	// Fold returns what is left to be sent of a client's; nil: the message is sent without vectors,
+	// and the memory of the integers is used for other integers.
 	Fold(protocol.ClientID, *protocol.Plan, []protocol.Integers) ([]protocol.Integers, error)
 }
 

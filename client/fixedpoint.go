@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"sync"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -119,19 +119,43 @@ func countNonZero(v protocol.Vector) (n int) {
 // norm and L1 norm. Sparse integers are narrow if the largest fits. A dense vector is not narrow,
 // since noise is added to it.
 func rounded(v protocol.Vector, scale, largest float64, nearest bool) (out protocol.Integers, l2, l1 float64) {
-	out = protocol.Integers{Index: slices.Clone(v.Index), Block: v.Block}
+	out = protocol.Integers{Block: v.Block}
+	if v.Index != nil {
+		out.Index = append(memory[uint32](&indexPool, len(v.Index))[:0], v.Index...)
+	}
 	n := len(v.Value)
 	if v.Factor != nil {
 		n *= len(v.Factor)
 	}
 	if v.Index != nil && largest*scale <= math.MaxInt32 {
-		out.Narrow = make([]int32, n)
+		out.Narrow = memory[int32](&narrowPool, n)
 		l2, l1 = roundInto(out.Narrow, v, scale, nearest)
 	} else {
 		out.Value = make([]int64, n)
 		l2, l1 = roundInto(out.Value, v, scale, nearest)
 	}
 	return out, l2, l1
+}
+
+// Memory of sparse integers, as pointers to slices.
+var indexPool, narrowPool sync.Pool
+
+// memory returns n numbers, which may be of integers that were given back.
+func memory[T int32 | uint32](pool *sync.Pool, n int) []T {
+	if known, ok := pool.Get().(*[]T); ok && cap(*known) >= n {
+		return (*known)[:n]
+	}
+	return make([]T, n)
+}
+
+// giveBack keeps the memory of integers from [Quantize] that are of no more use.
+func giveBack(inputs []protocol.Integers) {
+	for i := range inputs {
+		if x := &inputs[i]; x.Narrow != nil {
+			indexPool.Put(&x.Index)
+			narrowPool.Put(&x.Narrow)
+		}
+	}
 }
 
 func roundInto[T int32 | int64](dst []T, v protocol.Vector, scale float64, nearest bool) (l2, l1 float64) {

@@ -61,7 +61,10 @@ func (c *Shared) prepare(id protocol.ClientID, p *protocol.Plan, sum Sum, run pr
 		x.inputs, x.shares, err = c.addNoise(id, p, sum, x.inputs)
 	}
 	if f, ok := sum.(StreamingSum); ok && err == nil {
-		x.inputs, err = f.Fold(id, p, x.inputs)
+		folded := x.inputs
+		if x.inputs, err = f.Fold(id, p, folded); x.inputs == nil && x.shares == nil {
+			giveBack(folded)
+		}
 	}
 	return x, err
 }

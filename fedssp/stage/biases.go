@@ -82,7 +82,7 @@ func (Biasing) Contribute(c *user.Contribution, r protocol.Release) (protocol.Ve
 	if r.Name == kernel.Bias {
 		return sumsOfBiases(c, r.L2), nil
 	}
-	return protocol.Vector{Index: c.Items(), Value: c.Weights}, nil
+	return protocol.Vector{Index: c.Items(), Value: slices.Clone(c.Weights)}, nil
 }
 
 func (Biasing) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runner) error {

@@ -3,6 +3,7 @@ package user
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fedsim/fedsim/entropy"
@@ -125,13 +126,20 @@ type Contribution struct {
 	clients int
 
 	batch   coin
+	memory  *[]float64 // of the weights
 	Work    *Workspace
-	Weights []float64 // of the chosen ratings; nil: not computed yet
+	Weights []float64 // of the chosen ratings; nil: not computed yet. Valid until the contribution ends
 	slopes  []float64 // of moments or gradients: the factors of u, after the fit
 	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
 }
 
+// weightsPool holds memory of weights, as pointers to slices.
+var weightsPool = sync.Pool{New: func() any { return new([]float64) }}
+
 func (c *Contribution) free() {
+	if c.memory != nil {
+		weightsPool.Put(c.memory)
+	}
 	if c.Work != nil {
 		c.Work.Free()
 	}

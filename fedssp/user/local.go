@@ -73,7 +73,6 @@ func NewWorkspace(p *kernel.Params) *Workspace {
 	w.biased = p.Bias
 	w.Width = w.head + w.tastes.Width()
 	w.Beta = Resize(w.Beta, w.Width)
-	w.Gram = Resize(w.Gram, w.Width*w.Width)
 	return w
 }
 

@@ -12,6 +12,7 @@ import (
 // Gather collects the parts of the model that a user's ratings touch.
 func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 	n := len(r.Items)
+	w.Gram = Resize(w.Gram, w.Width*w.Width)
 	w.Items, w.table, w.popular = r.Items, nil, nil
 	w.lines, w.Offset = room(w.lines, n*w.step), room(w.Offset, n)
 	if t := m.Tabled(); t != nil {

@@ -26,7 +26,9 @@ func (c *Contribution) Fit(slope func(k int, x float64) float64) {
 		c.Work.Fit(p, c.Model)
 	}
 	ClipUser(c.Embedding(), p.ClipUser)
-	c.slopes = room(c.slopes, len(c.Chosen))
+	if c.slopes == nil {
+		c.slopes = make([]float64, len(c.Chosen))
+	}
 	u, own := c.Embedding(), c.Work.OwnParts(p.Rank)
 	for i, k := range c.Chosen {
 		c.slopes[i] = c.Weights[i] * slope(k, c.Work.Offset[k]+own[k])
@@ -56,7 +58,8 @@ func (c *Contribution) Gramian() protocol.Vector {
 }
 
 // Statistics returns the user's addition to the rows of its items. Each row is a multiple of u or,
-// for second order, of svec(u uᵀ) times the curvature of its rating; nil: 1.
+// for second order, of svec(u uᵀ) times the curvature of its rating; nil: 1. The addition of first
+// order takes the memory of slopes, and is made once.
 func (c *Contribution) Statistics(second bool, curvature func(k int) float64) protocol.Vector {
 	p, u := c.Params, c.Embedding()
 	row := slices.Clone(u)
@@ -64,11 +67,10 @@ func (c *Contribution) Statistics(second bool, curvature func(k int) float64) pr
 		row = make([]float64, p.Packed())
 		dense.PackOuter(row, u)
 	}
-	v := protocol.Vector{Index: c.Items(), Block: len(row), Factor: make([]float64, len(c.Chosen)), Value: row}
 	if !second {
-		copy(v.Factor, c.slopes)
-		return c.trainedOn(v)
+		return c.trainedOn(protocol.Vector{Index: c.Items(), Block: len(row), Factor: c.slopes, Value: row})
 	}
+	v := protocol.Vector{Index: c.Items(), Block: len(row), Factor: make([]float64, len(c.Chosen)), Value: row}
 	for i, k := range c.Chosen {
 		v.Factor[i] = c.share * c.Weights[i]
 		if curvature != nil {

@@ -46,7 +46,9 @@ func (c *Contribution) Weigh() error {
 	if err := c.choose(counts); err != nil {
 		return err
 	}
-	c.Weights = make([]float64, len(c.Chosen))
+	c.memory = weightsPool.Get().(*[]float64)
+	*c.memory = room(*c.memory, len(c.Chosen))
+	c.Weights = *c.memory
 	switch {
 	case p.Budgeting != kernel.Weights:
 		for k := range c.Weights {
@@ -61,7 +63,7 @@ func (c *Contribution) Weigh() error {
 		Weigh(c.Weights, counts, p.Exponent)
 	}
 	if p.Bias && p.NormBias > 0 {
-		c.slopes = room(c.slopes, len(c.Chosen)) // not needed before the fit
+		c.slopes = make([]float64, len(c.Chosen)) // not needed before the fit
 		c.biases(c.slopes)
 		Restrain(c.Weights, dense.Norm(c.slopes), p.BiasBound())
 	}
