@@ -13,7 +13,10 @@ const (
 
 // IsDeployed reports whether a folder holds a deployment's model and no simulated run.
 func IsDeployed(dir string) bool {
-	return !exists(filepath.Join(dir, "config.yaml")) && !exists(filepath.Join(dir, "manifest.json")) && exists(filepath.Join(dir, "item_embeddings.npy"))
+	if exists(filepath.Join(dir, "config.yaml")) || exists(filepath.Join(dir, "manifest.json")) {
+		return false
+	}
+	return exists(filepath.Join(dir, PublicFile)) || exists(filepath.Join(dir, "item_embeddings.npy"))
 }
 
 // WriteDeployed writes the files that Deployed needs beside the embeddings. public holds the

@@ -139,7 +139,7 @@ func (w *Writer) has(t *testing.T, dir string, want int) {
 	}
 }
 
-// files returns the files in a folder and below, with their content.
+// files returns the files in a folder and below, with their content, and of links where they lead.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := make(map[string][]byte)
@@ -148,7 +148,13 @@ func files(t *testing.T, dir string) map[string][]byte {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		if err == nil {
+		switch {
+		case err != nil:
+		case d.Type()&fs.ModeSymlink != 0:
+			var to string
+			to, err = os.Readlink(path)
+			out[name] = []byte(to)
+		default:
 			out[name], err = os.ReadFile(path)
 		}
 		return err

@@ -24,6 +24,8 @@ type Deployed struct {
 	// Data names ratings of User, a user that the model need not know. If User is "", Data names a
 	// folder with titles, and may be "".
 	Data, User string
+	// Titles is a folder with titles of items, for OpenAll; "": those in Data, if any.
+	Titles string
 }
 
 // Open opens the model. With a user it fits the user's embedding to the user's ratings, as the

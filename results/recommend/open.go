@@ -28,6 +28,8 @@ type Recommender struct {
 
 	// Changed says that the data differ from the data of the run, and what that means; "" if they are equal.
 	Changed string
+	// Session is the session of a deployment's model, in hex; "" if the model is of a simulated run.
+	Session string
 
 	train *dataset.Rows
 	test  *dataset.Rows // nil with implicit feedback

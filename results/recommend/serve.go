@@ -24,7 +24,7 @@ const mostSent = 1 << 20
 //	POST /recommend                   the same, by the ratings in the body
 //	POST /predict                     {"predicted": [4.1, null, ...]}, by the pairs in the body
 //	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}
-//	GET /health                       {"status": "ok", "algorithm", "data", "users", "items"}
+//	GET /health                       {"status": "ok", "algorithm", "data", "users", "items", "session"}
 //
 // The body of a POST is {"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}, ...]}; user and top may be
 // left out. The user is fitted to the released items, and nothing of the ratings is kept. "by" says
@@ -115,7 +115,11 @@ func Handler(r *Recommender) http.Handler {
 		}{item, list})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items})
+		h := map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items}
+		if r.Session != "" {
+			h["session"] = r.Session
+		}
+		answer(w, http.StatusOK, h)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})

@@ -217,7 +217,7 @@ func (x *checked) past(session func(id string)) {
 
 // server checks the files that only a server has.
 func (x *checked) server() {
-	for _, name := range append([]string{publicFile, endedFile, currentLink}, checkpointFiles...) {
+	for _, name := range append([]string{publicFile, endedFile, currentLink, startFile}, checkpointFiles...) {
 		x.has(name)
 	}
 	x.aligned()

@@ -15,10 +15,10 @@ import (
 
 // ownResult says which client's result is asked, and about how many items.
 type ownResult struct {
-	State string `required:"" placeholder:"DIR" help:"That of fednode client, of one user; with --users the folder client-K in it."`
+	State string `required:"" placeholder:"DIR" help:"That of fednode client, of one user or of an organisation; with --users the folder client-K in it."`
 	Data  string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`
 	reading
-	User   string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
+	User   string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users. Of an organisation: one of its users."`
 	Items  string `placeholder:"DIR" help:"Folder with a list of items that has titles: movies.csv, movies.dat, u.item or items.csv. Default: those beside the ratings, if any."`
 	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
@@ -49,6 +49,10 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(e)
+	if e.About().Clients.Organisations() {
+		all, failed := recommend.Deployed{Dir: dir, Experiment: e, Data: c.Data, Titles: c.Items}.OpenAll(ctx)
+		return all, misnamed(failed)
+	}
 	r, err := recommend.Own{Dir: dir, Experiment: e, Data: c.Data, User: c.User, Titles: c.Items}.Open(ctx)
 	return r, misnamed(err)
 }
@@ -72,7 +76,15 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	list, err := r.Recommend(r.Data.UserIDs[0], c.Top)
+	user := c.User
+	switch {
+	case user != "" && r.Session != "": // of an organisation, whose result has all its users
+	case len(r.Data.UserIDs) == 1:
+		user = r.Data.UserIDs[0]
+	default:
+		return cli.Misusef("--user: the result has %d users; say which", len(r.Data.UserIDs))
+	}
+	list, err := r.Recommend(user, c.Top)
 	if err != nil {
 		return misnamed(err)
 	}

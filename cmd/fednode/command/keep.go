@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/rs/zerolog"
 
@@ -14,8 +15,8 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// A client's result of its last session is in one folder of its state, with a file that names the
-// session. The results of earlier sessions are in the folder of each (see pastFolder).
+// A client's result of a session is in the session's folder (see pastFolder), with a file that names the
+// session. The link resultFolder in the state leads to the last result, and is replaced in one step.
 const (
 	resultFolder  = "result"
 	resultSession = "session.json"
@@ -24,25 +25,71 @@ const (
 // keep writes a party's result of a session into its own state: the embeddings that it alone has,
 // and the final model and the experiment. With these fednode recommend predicts. The result is
 // there as a whole when keep returns, also after a power failure, and beside the results of earlier
-// sessions.
+// sessions. Programs that read the link meanwhile find one result or the other.
 func keep(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
-	dir := filepath.Join(state, resultFolder)
-	begun, is := dir+".tmp", hex.EncodeToString(session[:])
-	err := fillResult(begun, p, public, is)
-	if err == nil {
-		err = clearResult(state, is)
-	}
-	if err == nil {
-		err = os.Rename(begun, dir)
-	}
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(begun))
-	}
-	if err := syncPath(state); err != nil {
+	is := hex.EncodeToString(session[:])
+	of := filepath.Join(state, pastFolder, is)
+	if err := os.MkdirAll(of, 0o700); err != nil {
 		return err
 	}
-	log.Info().Str("result", dir).Msg("the session has ended")
+	dir := filepath.Join(of, resultFolder)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) { // else it is of the same session, which was taken once more
+		begun := dir + ".tmp"
+		if err = fillResult(begun, p, public, is); err == nil {
+			err = os.Rename(begun, dir)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(begun))
+		}
+	}
+	if err := errors.Join(syncPath(of), syncPath(filepath.Dir(of)), syncPath(state)); err != nil {
+		return err
+	}
+	if err := showResult(state, is); err != nil {
+		return err
+	}
+	log.Info().Str("result", filepath.Join(state, resultFolder)).Msg("the session has ended")
 	return nil
+}
+
+// showResult has the result of a session be the last. A system that does not let this process make links
+// gets a folder, which is missing for a moment whenever there is a newer result.
+func showResult(state, session string) error {
+	last := filepath.Join(state, resultFolder)
+	if info, err := os.Lstat(last); err == nil && info.IsDir() {
+		if err = clearResult(state, session); err != nil {
+			return err
+		}
+	}
+	err := linkTo(state, resultFolder, filepath.Join(pastFolder, session, resultFolder))
+	if err == nil || runtime.GOOS != "windows" {
+		return err
+	}
+	if err = os.Rename(filepath.Join(state, pastFolder, session, resultFolder), last); err != nil {
+		return err
+	}
+	return syncPath(state)
+}
+
+// clearResult moves a result that is a folder to the folder of its session. A result of the same session is
+// removed, since it was taken once more.
+func clearResult(state, session string) error {
+	dir := filepath.Join(state, resultFolder)
+	of, err := sessionIn(filepath.Join(dir, resultSession))
+	if err != nil {
+		return err
+	}
+	if of == session {
+		return os.RemoveAll(dir)
+	}
+	to := filepath.Join(state, pastFolder, of)
+	if err = os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	if err = os.RemoveAll(filepath.Join(to, resultFolder)); err != nil { // of the same session
+		return err
+	}
+	return os.Rename(dir, filepath.Join(to, resultFolder))
 }
 
 // fillResult makes the folder of a session's result anew, and returns once all in it would
@@ -70,28 +117,4 @@ func fillResult(dir string, p *experiment.Party, public []byte, session string) 
 		return err
 	}
 	return durable(dir)
-}
-
-// clearResult makes way for the result of a session. It moves the result of an earlier session to
-// that session's folder. A result of the same session, which was taken once more, is removed.
-func clearResult(state, session string) error {
-	dir := filepath.Join(state, resultFolder)
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	of, err := sessionIn(filepath.Join(dir, resultSession))
-	if err != nil {
-		return err
-	}
-	if of == session {
-		return os.RemoveAll(dir)
-	}
-	to := filepath.Join(state, pastFolder, of)
-	if err = os.MkdirAll(to, 0o700); err != nil {
-		return err
-	}
-	if err = os.RemoveAll(filepath.Join(to, resultFolder)); err != nil { // of the same session
-		return err
-	}
-	return os.Rename(dir, filepath.Join(to, resultFolder))
 }

@@ -179,12 +179,17 @@ func modelOf(dir, session string) string { return filepath.Join(dir, pastFolder,
 
 // point has the link current of a state lead to the model of a session, in one step and durably.
 func point(dir, session string) error {
-	link := filepath.Join(dir, currentLink)
+	return linkTo(dir, currentLink, filepath.Join(pastFolder, session, modelFolder))
+}
+
+// linkTo has a link of a state lead to a folder in the state, in one step and durably.
+func linkTo(dir, name, to string) error {
+	link := filepath.Join(dir, name)
 	draft := link + ".tmp"
 	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a process that was killed
 		return err
 	}
-	if err := os.Symlink(filepath.Join(pastFolder, session, modelFolder), draft); err != nil {
+	if err := os.Symlink(to, draft); err != nil {
 		return err
 	}
 	if err := os.Rename(draft, link); err != nil {

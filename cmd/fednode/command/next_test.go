@@ -220,7 +220,9 @@ func TestModelOfAnotherSessionIsNotReplaced(t *testing.T) {
 // A client's result of a session replaces nothing of another session, whatever was there.
 func TestResultsStayBesideEachOther(t *testing.T) {
 	state, log := t.TempDir(), zerolog.Nop()
-	write(t, "torn", state, "result.tmp", "user_embeddings.npy")
+	write(t, "torn", state, "sessions", "03"+strings.Repeat("0", 30), "result.tmp", "user_embeddings.npy")
+	older := strings.Repeat("0f", 16)
+	write(t, `{"session":"`+older+`"}`, state, "result", "session.json") // a folder, as earlier versions left it
 	none := new(experiment.Party)
 	for n := range byte(3) {
 		for range 2 { // the final model was taken twice, and the process killed in between
@@ -230,10 +232,11 @@ func TestResultsStayBesideEachOther(t *testing.T) {
 		}
 	}
 	zeros := strings.Repeat("0", 30)
-	var want []string
-	for _, dir := range []string{"result", "sessions/01" + zeros + "/result", "sessions/02" + zeros + "/result"} {
+	want := []string{"result", "sessions/" + older + "/result/session.json"}
+	for _, dir := range []string{"sessions/01" + zeros + "/result", "sessions/02" + zeros + "/result", "sessions/03" + zeros + "/result"} {
 		want = append(want, dir+"/public.json", dir+"/session.json")
 	}
+	slices.Sort(want)
 	if got := files(t, state); !slices.Equal(got, want) {
 		t.Errorf("the state holds\n%v, want\n%v", got, want)
 	}

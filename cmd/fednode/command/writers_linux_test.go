@@ -48,7 +48,7 @@ func TestWritersOnABadDisk(t *testing.T) {
 			Write: func(dir string, n int) error {
 				return results.WriteFile(filepath.Join(dir, summaryFile), mark(fmt.Sprintf("%032x", n)))
 			}},
-		{Name: "result", File: filepath.Join(resultFolder, resultSession), Read: sessionNumber(filepath.Join(resultFolder, resultSession)),
+		{Name: "result", File: filepath.Join(pastFolder, fmt.Sprintf("%032x", 1), resultFolder, resultSession), Read: sessionNumber(filepath.Join(resultFolder, resultSession)),
 			Write: func(dir string, n int) error {
 				return keep(none, nil, dir, protocol.SessionID{15: byte(n)}, &log)
 			}},

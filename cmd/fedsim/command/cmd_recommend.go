@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
@@ -70,8 +71,46 @@ func openRelease(ctx context.Context, s streams, dir, data string, form *formFla
 	return r, nil
 }
 
-// deployed opens the model of a deployment.
+// forUsers opens the run, or the model of a deployment for the users that are asked for.
+func (c *recommendCmd) forUsers(ctx context.Context, s streams) (*recommend.Recommender, error) {
+	if c.User == "" && results.IsDeployed(c.Folder) && c.Top > 0 {
+		return c.deployedForAll(ctx, "")
+	}
+	return c.open(ctx, s, c.User)
+}
+
+// deployed opens the model of a deployment: for a user, or for items alone. An organisation's result has all its
+// users.
 func (f *finishedRun) deployed(ctx context.Context, user string) (*recommend.Recommender, error) {
+	e, err := f.session()
+	if err != nil {
+		return nil, err
+	}
+	d := recommend.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}
+	var r *recommend.Recommender
+	if user != "" && e.About().Clients.Organisations() {
+		r, err = d.OpenAll(ctx)
+		if err == nil && r.Data.Users == 0 {
+			return nil, cli.Misusef("--run %s holds the model of %s, whose users are with the organisations; ask the result of an organisation's client, STATE/result", f.Folder, e.About().Name)
+		}
+		return r, namedWrongly(err)
+	}
+	r, err = d.Open(ctx)
+	return r, namedWrongly(err)
+}
+
+// deployedForAll opens the model of a deployment for all users.
+func (f *finishedRun) deployedForAll(ctx context.Context, titles string) (*recommend.Recommender, error) {
+	e, err := f.session()
+	if err != nil {
+		return nil, err
+	}
+	r, err := recommend.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, Titles: titles}.OpenAll(ctx)
+	return r, namedWrongly(err)
+}
+
+// session opens the experiment of a deployment's session, with the flags about the form of the data.
+func (f *finishedRun) session() (*experiment.Experiment, error) {
 	text, err := os.ReadFile(filepath.Join(f.Folder, results.PublicFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("--run %s: it has no %s, as models of deployments before version 0.2 have none; fedsim export takes such a model away, and fednode recommend --state asks a client's", f.Folder, results.PublicFile)
@@ -94,8 +133,7 @@ func (f *finishedRun) deployed(ctx context.Context, user string) (*recommend.Rec
 	if set != nil {
 		set(&e.Config)
 	}
-	r, err := recommend.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}.Open(ctx)
-	return r, namedWrongly(err)
+	return e, nil
 }
 
 // check refuses flags that do not go together.
@@ -113,8 +151,8 @@ func (c *recommendCmd) check() error {
 		return cli.Misusef("--to and --out are for the lists of all users; say --all, or --format json for one list")
 	case c.All && c.Format == "json":
 		return cli.Misusef("--format json is for one list; --all writes --to csv or parquet")
-	case c.User == "" && results.IsDeployed(c.Folder):
-		return cli.Misusef("--run %s holds the model of a deployment; ask it for one user, with --user and --data", c.Folder)
+	case c.All && c.Data == "" && results.IsDeployed(c.Folder):
+		return cli.Misusef("--run %s holds the model of a deployment, and its users are fitted, or what they rated is left out, by ratings; say --data with the users' ratings", c.Folder)
 	}
 	return nil
 }
@@ -124,7 +162,7 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	r, err := c.open(ctx, s, c.User)
+	r, err := c.forUsers(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -178,6 +216,9 @@ func (c *recommendCmd) headline(r *recommend.Recommender, b recommend.Basis) str
 	name := algorithm.Name.Of(r.Config)
 	switch b.By {
 	case recommend.ByPopularity:
+		if algorithm.Of(r.Config).About().Clients.Organisations() {
+			return fmt.Sprintf("for a user of whom nothing is known, by %s: the mean of the organisation's own users", name)
+		}
 		return fmt.Sprintf("for a user of whom nothing is known, by %s on %s: the released popularity of the items", name, r.Data.Name)
 	case recommend.ByFit:
 		return fmt.Sprintf("for user %s, fitted by %d of the user's ratings to the items that %s released on %s; what the user rated is left out", c.User, b.Ratings, name, r.Data.Name)

@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
 // serveCmd is fedsim serve.
 type serveCmd struct {
-	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME."`
-	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data. Users of other ratings are fitted to the released items on this machine."`
+	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME; of the model of a deployment's server, such as STATE/current; or of the result of an organisation's client, STATE/result. It may be a link that is replaced."`
+	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data; of a deployment none, so that callers give ratings. Users of other ratings are fitted to the released items on this machine."`
+	Items  string `placeholder:"DIR" help:"Of a deployment: folder with a list of items that has titles. Default: those beside the ratings, if any."`
 	formFlags
-	Listen string `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which this machine alone reaches; port 0 takes a free one."`
+	Reload time.Duration `default:"5s" placeholder:"TIME" help:"How often it looks for a newer model behind the name, and for newer ratings with it; 0 is never. Default 5s."`
+	Listen string        `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which this machine alone reaches; port 0 takes a free one."`
 }
 
 // leaving limits the time for requests under way once the command is told to stop.
@@ -25,7 +29,13 @@ const leaving = 5 * time.Second
 
 // Run implements fedsim serve.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
-	r, err := openRelease(ctx, s, c.Folder, c.Data, &c.formFlags)
+	if c.Reload < 0 {
+		return cli.Misusef("--reload %s: it must not be below 0", c.Reload)
+	}
+	if c.Items != "" && !results.IsDeployed(c.Folder) {
+		return cli.Misusef("--items is for the model of a deployment, and %s is a run's; a run knows its titles", c.Folder)
+	}
+	r, err := recommend.OpenLive(ctx, c.Folder, func(ctx context.Context, dir string) (*recommend.Recommender, error) { return c.open(ctx, s, dir) })
 	if err != nil {
 		return err
 	}
@@ -33,7 +43,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return cli.Misusef("--listen %s: %w", c.Listen, err)
 	}
-	handler := recommend.Handler(r)
+	handler := http.Handler(r)
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		handler = recommend.Local(handler)
 	} else {
@@ -41,6 +51,12 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	fmt.Fprintf(s.err, "serving %s at http://%s (/recommend?user=ID, or POST /recommend with ratings; /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer func() { stop(); watch.Wait() }()
+	if c.Reload > 0 {
+		watch.Go(func() { r.Watch(watching, c.Reload, func(name string, err error) { c.told(s, name, err) }) })
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {
@@ -55,4 +71,22 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 		err = server.Close()
 	}
 	return err
+}
+
+// open opens the model in a folder for all users.
+func (c *serveCmd) open(ctx context.Context, s streams, dir string) (*recommend.Recommender, error) {
+	if !results.IsDeployed(dir) {
+		return openRelease(ctx, s, dir, c.Data, &c.formFlags)
+	}
+	f := finishedRun{Folder: dir, Data: c.Data, formFlags: c.formFlags}
+	return f.deployedForAll(ctx, c.Items)
+}
+
+// told says that a newer model answers, or why it does not.
+func (c *serveCmd) told(s streams, name string, err error) {
+	if err != nil {
+		fmt.Fprintf(s.err, "warning: a newer model at %s cannot be opened, and the model before it answers: %v\n", c.Folder, err)
+		return
+	}
+	fmt.Fprintf(s.err, "a newer model answers: %s\n", name)
 }

@@ -81,7 +81,7 @@ var examples = map[string][]string{
 	},
 	"serve": {
 		"fedsim serve --run runs/NAME",
-		"fedsim serve --run runs/NAME --listen 127.0.0.1:8080",
+		"fedsim serve --run server/current --data ratings.csv --items items",
 		"fedsim serve --run runs/NAME --data ratings.csv",
 	},
 	"chaos": {
