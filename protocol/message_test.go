@@ -322,7 +322,7 @@ func TestWords(t *testing.T) {
 		{protocol.Server, "server"}, {protocol.Aggregator, "aggregator"}, {protocol.Client, "client"}, {protocol.Relay, "relay"}, {protocol.Role(7), "Role(7)"},
 		{protocol.Party{Role: protocol.Server, Client: 3}, "server"}, {protocol.ClientParty(3), "client 3"}, {protocol.RelayParty(3), "relay 3"},
 		{protocol.StageAdvertise, "advertise"}, {protocol.StageShare, "share"}, {protocol.StagePrepared, "prepared"}, {protocol.StageMaskedInput, "masked-input"}, {protocol.StageUnmask, "unmask"},
-		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(7)"}, {protocol.Kinds, "Kind(26)"},
+		{protocol.StageConsistency, "consistency"}, {protocol.StageReplace, "replace"}, {protocol.Stages, "Stage(7)"}, {protocol.Kind(200), "Kind(200)"},
 		{protocol.NoNoise, "none"}, {protocol.Split, "split"}, {protocol.TwoRound, "replace"}, {protocol.PartyNoise, "own"}, {protocol.NoiseKind(9), "NoiseKind(9)"},
 		{protocol.RoundOpened, "round-opened"}, {protocol.RoundSummed, "round-summed"}, {protocol.RoundAborted, "round-aborted"}, {protocol.RoundHeld, "round-held"}, {protocol.SumRefused, "sum-refused"},
 		{protocol.ClientLost, "client-lost"}, {protocol.ClientAccused, "client-accused"}, {protocol.ClientExcluded, "client-excluded"}, {protocol.InputUnusable, "input-unusable"}, {protocol.PlanRefused, "plan-refused"},

@@ -18,6 +18,43 @@ type rule struct {
 	why                         string
 }
 
+// families stands in a rule for all families of algorithms and what is below them.
+const families = "FAMILIES"
+
+// listed returns the patterns of the families that package internal/families links.
+func (g graph) listed() []string {
+	var list []string
+	for _, path := range g[module+"/internal/families"] {
+		list = append(list, strings.TrimPrefix(path, module+"/")+"/...")
+	}
+	return list
+}
+
+// spelt returns rules that name each family where a rule has [families], and a rule that keeps each family from the others.
+func (g graph) spelt(rules []rule) []rule {
+	all := g.listed()
+	spell := func(patterns []string) (list []string) {
+		for _, p := range patterns {
+			if p == families {
+				list = append(list, all...)
+			} else {
+				list = append(list, p)
+			}
+		}
+		return list
+	}
+	var list []rule
+	for _, r := range rules {
+		r.from, r.forbid = spell(r.from), spell(r.forbid)
+		list = append(list, r)
+	}
+	for _, family := range all {
+		others := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == family })
+		list = append(list, rule{name: "a family knows no other: " + family, from: []string{family}, forbid: others, why: "what two families need belongs to a room of its own"})
+	}
+	return list
+}
+
 var rules = []rule{
 	{
 		name: "dp is a foundation", from: []string{"dp/..."},
@@ -86,7 +123,7 @@ var rules = []rule{
 	},
 	{
 		name: "roles know no algorithm", from: []string{"server/...", "aggregator/...", "relay/...", "client/..."},
-		forbid: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/..."},
+		forbid: []string{"algorithm/...", families},
 		why:    "a role declares the small interface it needs and the algorithms satisfy it",
 	},
 	{
@@ -131,23 +168,13 @@ var rules = []rule{
 	},
 	{
 		name: "algorithm knows none by name", from: []string{"algorithm/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{families, "internal/families", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "algorithms register themselves; what every algorithm is must not depend on one",
 	},
 	{
-		name: "algorithms know no role", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/..."},
+		name: "algorithms know no role", from: []string{"algorithm/...", families},
 		forbid: []string{"server/...", "aggregator/...", "relay/...", "client/...", "sim/...", "node/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "an algorithm satisfies the interfaces of the roles with types of protocol",
-	},
-	{
-		name: "families know nothing of one another", from: []string{"fedmf/..."},
-		forbid: []string{"fedssp/...", "fedcond/...", "nonprivate/..."},
-		why:    "what two families need belongs to a room of its own",
-	},
-	{
-		name: "families know nothing of one another, either", from: []string{"fedssp/..."},
-		forbid: []string{"fedmf/...", "fedcond/...", "nonprivate/..."},
-		why:    "what two families need belongs to a room of its own",
 	},
 	{
 		name: "numerics of statistics know no settings", from: []string{"fedssp/encoder", "fedssp/posterior"},
@@ -185,23 +212,13 @@ var rules = []rule{
 		why:    "an algorithm is a list of stages",
 	},
 	{
-		name: "families know nothing of one another, of regressions neither", from: []string{"fedcond/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "nonprivate/..."},
-		why:    "what two families need belongs to a room of its own",
-	},
-	{
-		name: "families know nothing of one another, of references neither", from: []string{"nonprivate/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/..."},
-		why:    "what two families need belongs to a room of its own",
-	},
-	{
 		name: "experiment knows no driver and no algorithm", from: []string{"internal/experiment/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
+		forbid: []string{"sim/...", "node/...", families, "internal/families", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "it asks the registry for the algorithm, and the door and the commands join it with a driver",
 	},
 	{
 		name: "rooms above the experiment", from: []string{"forecast/...", "internal/agreement/...", "results/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families"},
+		forbid: []string{"sim/...", "node/...", families, "internal/families"},
 		why:    "they ask an opened experiment, and know no driver and no algorithm",
 	},
 	{
@@ -216,12 +233,12 @@ var rules = []rule{
 	},
 	{
 		name: "many runs know no driver", from: []string{"internal/sweep/...", "internal/study/..."},
-		forbid: []string{"sim/...", "node/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families"},
+		forbid: []string{"sim/...", "node/...", families, "internal/families"},
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
 		name: "an audit knows no algorithm by name", from: []string{"internal/audit/..."},
-		forbid: []string{"fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/families", "node/..."},
+		forbid: []string{families, "internal/families", "node/..."},
 		why:    "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
@@ -230,7 +247,7 @@ var rules = []rule{
 		why: "what is audited must not know that it is",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", "fedmf/...", "fedssp/...", "fedcond/...", "nonprivate/...", "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
 		forbid: []string{"internal/sweep/...", "internal/study/..."},
 		why:    "a run of a sweep is what it is alone",
 	},
@@ -321,7 +338,7 @@ var rules = []rule{
 func TestImportsRunDownward(t *testing.T) {
 	effort.NotShort(t, "the go command lists all packages")
 	g := load(t)
-	for _, r := range rules {
+	for _, r := range g.spelt(rules) {
 		t.Run(r.name, func(t *testing.T) {
 			for _, pattern := range g.unknown(r) {
 				t.Errorf("the rule names %s, but there is no such package", pattern)
@@ -367,6 +384,28 @@ func TestWrongRulesAreReported(t *testing.T) {
 	wrong := rule{from: []string{"simulator", "sim", "node/..."}, forbid: []string{"entropie/...", "std:math/rand", "github.com/libp2p/..."}}
 	if got, want := g.unknown(wrong), []string{"simulator", "entropie/..."}; !slices.Equal(got, want) {
 		t.Errorf("unknown packages of %+v: %q, want %q", wrong, got, want)
+	}
+}
+
+// The expected rules are written by hand.
+func TestFamiliesAreReadFromTheirList(t *testing.T) {
+	g := graph{module + "/internal/families": {module + "/x", module + "/y"}}
+	got := g.spelt([]rule{{name: "r", from: []string{"a", families}, forbid: []string{families, "b"}}})
+	want := [][2][]string{
+		{{"a", "x/...", "y/..."}, {"x/...", "y/...", "b"}},
+		{{"x/..."}, {"y/..."}},
+		{{"y/..."}, {"x/..."}},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d rules, want %d", len(got), len(want))
+	}
+	for i, r := range got {
+		if !slices.Equal(r.from, want[i][0]) || !slices.Equal(r.forbid, want[i][1]) {
+			t.Errorf("rule %d is from %q to %q, want %q", i, r.from, r.forbid, want[i])
+		}
+	}
+	if list := load(t).listed(); len(list) < 4 {
+		t.Errorf("the module has the families %q", list)
 	}
 }
 

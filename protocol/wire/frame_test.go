@@ -109,7 +109,7 @@ func TestReaderRefuses(t *testing.T) {
 		want   error
 	}{
 		{"kind 0", longLimits(), frame(0, 3, nil), wire.ErrKind},
-		{"a kind too many", longLimits(), frame(27, 3, nil), wire.ErrKind},
+		{"a kind too many", longLimits(), frame(byte(protocol.Kinds)+1, 3, nil), wire.ErrKind},
 		{"kind 255", longLimits(), frame(255, 3, nil), wire.ErrKind},
 		{"a kind that is not taken", few, good, wire.ErrKind},
 		{"no limits", wire.Limits{}, good, wire.ErrKind},
