@@ -39,9 +39,6 @@ const (
 	Reconstruction Kind = "reconstruction"
 )
 
-// Kinds are all of them.
-var Kinds = []Kind{MembershipUser, MembershipRating, AttributeGenre, Reconstruction}
-
 // Config is an attack on the releases of simulated runs.
 type Config struct {
 	Kind     Kind
@@ -70,10 +67,8 @@ const (
 
 // Targets returns the default number of targets.
 func (k Kind) Targets() int {
-	if k.membership() {
-		return 40
-	}
-	return 100
+	m, _ := k.method()
+	return m.targets
 }
 
 // membership reports whether the attack is one of membership.
@@ -82,8 +77,8 @@ func (k Kind) membership() bool { return k == MembershipUser || k == MembershipR
 // Validate reports everything that makes the attack unusable.
 func (c Config) Validate() error {
 	var errs []error
-	if !slices.Contains(Kinds, c.Kind) {
-		errs = append(errs, fmt.Errorf("attack is %q; it must be one of %v", c.Kind, Kinds))
+	if kinds := Kinds(); !slices.Contains(kinds, c.Kind) {
+		errs = append(errs, fmt.Errorf("attack is %q; it must be one of %v", c.Kind, kinds))
 	}
 	if len(c.Epsilons) == 0 {
 		errs = append(errs, errors.New("no epsilon is given; there must be at least one"))
@@ -198,15 +193,8 @@ func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) 
 
 // runs returns the number of simulated runs that a budget takes.
 func (c Config) runs(e Epsilon) int {
-	switch {
-	case c.Kind.membership():
-		return 2 * c.Shadows
-	case c.Kind == AttributeGenre:
-		return c.Shadows
-	case math.IsInf(float64(e), 1):
-		return 1
-	}
-	return 2
+	m, _ := c.Kind.method()
+	return m.runs(c, e)
 }
 
 // samplers limits the noise samplers kept for a budget: enough for all releases of all rounds of most schedules.
@@ -345,16 +333,8 @@ func (a *attacker) attack(ctx context.Context, e Epsilon) (*At, error) {
 	if a.full.Private() {
 		at.Delta = a.full.Privacy.Budget.Delta
 	}
-	var err error
-	switch a.cfg.Kind {
-	case AttributeGenre:
-		at.Attribute, err = a.attribute(ctx)
-	case Reconstruction:
-		at.Reconstruction, err = a.reconstruct(ctx)
-	default:
-		at.Membership, err = a.membership(ctx)
-	}
-	return at, err
+	m, _ := a.cfg.Kind.method()
+	return at, m.measure(a, ctx, at)
 }
 
 // limit returns the most that any attack of this kind can find at ε. It returns nil if the guarantee sets no such limit.

@@ -2,12 +2,14 @@ package attack
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -285,4 +287,47 @@ type Attribute struct {
 	Ratings    Interval `json:"ratings"`
 	Popularity Interval `json:"popularity"`
 	Majority   Interval `json:"majority"`
+}
+
+// attributes returns the method of the attack on favourite genres.
+func attributes() method {
+	return method{
+		kind: AttributeGenre, about: "the favourite genre of a user", targets: 100,
+		how: func(r *Report) string {
+			return fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
+		},
+		runs: func(c Config, _ Epsilon) int { return c.Shadows },
+		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
+			at.Attribute, err = a.attribute(ctx)
+			return err
+		},
+		has:  func(at *At) bool { return at.Attribute != nil },
+		head: []string{"user in", "user out", "gain", "ratings alone", "popularity alone", "majority"},
+		rows: func(at *At) [][]string {
+			x := at.Attribute
+			return [][]string{{x.In.String(), x.Out.String(), x.Gain.String(), x.Ratings.String(), x.Popularity.String(), x.Majority.String()}}
+		},
+		figures: func(list []*Report, budgets []Epsilon) []page.Drawn {
+			return []page.Drawn{attributeFigure(list, budgets)}
+		},
+	}
+}
+
+// attributeFigure draws the shares of favourites that are guessed right.
+func attributeFigure(list []*Report, budgets []Epsilon) page.Drawn {
+	d := byBudget(string(AttributeGenre), "Which genre does a user like best?", "share of the guesses that are right",
+		"The attacker knows half of the user's ratings and has the released model. Intervals of 95% over targets, which are wider than what lines differ by, stand with the numbers. "+notShown[5], budgets)
+	for _, r := range list {
+		line(&d, r.name()+", user in the run", budgets, r, func(at *At) (Interval, bool) { return at.Attribute.In, true })
+		line(&d, r.name()+", user not in it", budgets, r, func(at *At) (Interval, bool) { return at.Attribute.Out, true })
+	}
+	x := list[0].Budgets[0].Attribute
+	level(&d, "the known ratings alone", x.Ratings.Value)
+	level(&d, "popularity alone", x.Popularity.Value)
+	level(&d, "the genre that most like best", x.Majority.Value)
+	d = numbered(d)
+	for i := range d.Series { // bands that lie on each other hide what they are about
+		d.Series[i].Low, d.Series[i].High = nil, nil
+	}
+	return d
 }

@@ -1,12 +1,17 @@
 package attack
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -156,4 +161,143 @@ func (l laws) ratio(x float64) float64 {
 	}
 	const least = 1e-12 // of d²: where runs are alike, a variance that is none
 	return d * (x - (l.with+l.without)/2) / math.Max(l.variance, least*d*d)
+}
+
+func userMembership() method { return membershipOf(MembershipUser, "all ratings of a user") }
+
+func ratingMembership() method { return membershipOf(MembershipRating, "one rating of a user") }
+
+// membershipOf returns the method of an attack of membership.
+func membershipOf(kind Kind, about string) method {
+	return method{
+		kind: kind, about: about, targets: 40,
+		how: func(r *Report) string {
+			how := fmt.Sprintf("%d shadow runs and as many held out, a target in half of each", r.Shadows)
+			if r.Control {
+				how += " by the coins, and in none in fact"
+			}
+			return how
+		},
+		runs: func(c Config, _ Epsilon) int { return 2 * c.Shadows },
+		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
+			at.Membership, err = a.membership(ctx)
+			return err
+		},
+		has:  func(at *At) bool { return len(at.Membership) > 0 },
+		head: []string{"seen", "AUC", "most active", "others", "limit", "TPR at FPR 1%", "limit"},
+		rows: membershipRows,
+		figures: func(list []*Report, budgets []Epsilon) []page.Drawn {
+			all := []page.Drawn{areaFigure(kind, list, budgets)}
+			for i, r := range list {
+				all = append(all, rocFigure(r, i))
+			}
+			return all
+		},
+	}
+}
+
+func membershipRows(at *At) (rows [][]string) {
+	area, rate := "", ""
+	if at.Limit != nil {
+		area, rate = fmt.Sprintf("%.4f", at.Limit.AUC), fmt.Sprintf("%.4f", at.Limit.TPR)
+	}
+	for _, x := range at.Membership {
+		rows = append(rows, []string{x.From, x.AUC.String(), x.Active.String(), x.Random.String(), area, x.TPR.String(), rate})
+	}
+	return rows
+}
+
+// anyAttack is the line above which no attack can be.
+const anyAttack = "limit of any attack"
+
+// areaFigure is the AUC over budgets.
+func areaFigure(kind Kind, list []*Report, budgets []Epsilon) page.Drawn {
+	what := "a user"
+	if kind == MembershipRating {
+		what = "a rating"
+	}
+	d := byBudget(string(kind), fmt.Sprintf("Was %s in the run?", what), "AUC of the attack", "Bands are intervals of 95%. "+notShown[0], budgets)
+	for _, r := range list {
+		for _, from := range []string{"sums", "model"} {
+			line(&d, r.name()+", by the "+from, budgets, r, func(at *At) (Interval, bool) {
+				for _, m := range at.Membership {
+					if m.From == from {
+						return m.AUC, true
+					}
+				}
+				return Interval{}, false
+			})
+		}
+	}
+	line(&d, anyAttack, budgets, list[0], func(at *At) (Interval, bool) {
+		switch {
+		case math.IsInf(float64(at.Epsilon), 1):
+			return Interval{1, 1, 1}, true
+		case at.Limit == nil:
+			return Interval{}, false
+		}
+		return Interval{at.Limit.AUC, at.Limit.AUC, at.Limit.AUC}, true
+	})
+	if last := &d.Series[len(d.Series)-1]; last.Name == anyAttack {
+		last.Level, last.Low, last.High = true, nil, nil // nothing that was measured
+	}
+	level(&d, "guessing", 0.5)
+	return numbered(d)
+}
+
+// shownRates lists the rates of false alarms at which the page gives a curve as numbers.
+var shownRates = []float64{0.001, 0.01, 0.1}
+
+// rocFigure draws the curve by the sums on logarithmic axes, since targets found with few false alarms matter most.
+func rocFigure(r *Report, i int) page.Drawn {
+	what := "user"
+	if r.Kind == MembershipRating {
+		what = "rating"
+	}
+	d := page.Drawn{Figure: study.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
+		X: "share of targets not in it that are called in", Y: "share of targets in it that are called in, both logarithmic", Log: true, LogY: true,
+		Note: fmt.Sprintf("Curves are of all targets together, from the runs that the attacker did not learn from; their left ends rest on few, and may cross the limit there by chance. %s", notShown[1])}}
+	d.Numbers = page.Table{Caption: d.Title + ": the numbers", Head: []string{"falsely found, at most"}}
+	columns := make([]Curve, 0, len(r.Budgets))
+	least := 1.
+	for _, at := range r.Budgets {
+		for _, m := range at.Membership {
+			if m.From != "sums" {
+				continue
+			}
+			s := study.Series{Name: "ε = " + at.Epsilon.sign(), Colour: len(d.Series)}
+			for _, x := range m.ROC {
+				if x.False > 0 && x.True > 0 {
+					s.X, s.Y = append(s.X, x.False), append(s.Y, x.True)
+					least = min(least, x.False)
+				}
+			}
+			d.Series = append(d.Series, s)
+			d.Numbers.Head = append(d.Numbers.Head, s.Name)
+			columns = append(columns, m.ROC)
+		}
+	}
+	d.Series = append(d.Series, study.Series{Name: "guessing", X: []float64{least, 1}, Y: []float64{least, 1}, Level: true})
+	if limit, at := tightest(r); limit != nil {
+		s := study.Series{Name: "limit of any attack at ε = " + at.String(), Level: true}
+		for x := least; x < 1; x *= 1.1 {
+			s.X, s.Y = append(s.X, x), append(s.Y, limit.allows(x))
+		}
+		s.X, s.Y = append(s.X, 1), append(s.Y, 1)
+		d.Series = append(d.Series, s)
+	}
+	for _, rate := range shownRates {
+		row := []string{fmt.Sprintf("%g%%", 100*rate)}
+		for _, c := range columns {
+			row = append(row, fmt.Sprintf("%.4f", c.at(rate)))
+		}
+		d.Numbers.Rows = append(d.Numbers.Rows, row)
+	}
+	return d
+}
+
+// tightest is the limit of the smallest budget; nil where there is none.
+func tightest(r *Report) (*Limit, Epsilon) {
+	at := slices.MinFunc(r.Budgets, func(a, b At) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
+	return at.Limit, at.Epsilon
 }

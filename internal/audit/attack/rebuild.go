@@ -3,6 +3,7 @@ package attack
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -389,4 +391,58 @@ func rootMeans(lists [][]float64, seed uint64) Interval {
 		samples[i] = of(func(int) int { return random.IntN(len(lists)) })
 	}
 	return percentiles(of(func(i int) int { return i }), samples)
+}
+
+// reconstruction returns the method of the attack on a client's ratings.
+func reconstruction() method {
+	return method{
+		kind: Reconstruction, about: "the ratings of a client", targets: 100,
+		how: func(*Report) string { return "one run, and one more with noise; the attacker sees all rounds" },
+		runs: func(_ Config, e Epsilon) int {
+			if math.IsInf(float64(e), 1) {
+				return 1
+			}
+			return 2
+		},
+		measure: func(a *attacker, ctx context.Context, at *At) (err error) {
+			at.Reconstruction, err = a.reconstruct(ctx)
+			return err
+		},
+		has:  func(at *At) bool { return len(at.Reconstruction) > 0 },
+		head: []string{"seen", "rated items found", "rating RMSE", "of item means"},
+		rows: func(at *At) (rows [][]string) {
+			for _, x := range at.Reconstruction {
+				rows = append(rows, []string{x.From, x.Precision.String(), x.Error.String(), x.Plain.String()})
+			}
+			return rows
+		},
+		figures: func(list []*Report, budgets []Epsilon) (all []page.Drawn) {
+			for i, r := range list {
+				all = append(all, rebuiltFigure(r, budgets, i))
+			}
+			return all
+		},
+	}
+}
+
+// rebuiltFigure draws the share of a client's rated items that is found.
+func rebuiltFigure(r *Report, budgets []Epsilon, i int) page.Drawn {
+	d := byBudget(fmt.Sprintf("%s-%d", Reconstruction, i), fmt.Sprintf("What did a client of %s rate?", r.name()), "share of the rated items among as many that the attacker names",
+		"Without the secure sum a server sees updates; with it, it sees sums. A client's share of the noise is made to suffice in the sum of all, and does not by itself. Bands are intervals of 95% over targets.", budgets)
+	for _, from := range []string{fromUpdates, fromNoised, fromOthers, fromSum} {
+		line(&d, from, budgets, r, func(at *At) (Interval, bool) {
+			for _, x := range at.Reconstruction {
+				if x.From == from {
+					return x.Precision, true
+				}
+			}
+			return Interval{}, false
+		})
+	}
+	for _, x := range r.Budgets[0].Reconstruction {
+		if x.From == fromPopularity {
+			level(&d, fromPopularity, x.Precision.Value)
+		}
+	}
+	return numbered(d)
 }

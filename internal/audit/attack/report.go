@@ -76,17 +76,8 @@ func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.
 
 // tried says in a sentence how the attack was made.
 func (r *Report) tried() string {
-	what := map[Kind]string{MembershipUser: "all ratings of a user", MembershipRating: "one rating of a user", AttributeGenre: "the favourite genre of a user", Reconstruction: "the ratings of a client"}[r.Kind]
-	how := fmt.Sprintf("%d shadow runs and as many held out, a target in half of each", r.Shadows)
-	switch {
-	case r.Kind == AttributeGenre:
-		how = fmt.Sprintf("%d runs, a target in half of them, of whose ratings the attacker knows half", r.Shadows)
-	case r.Kind == Reconstruction:
-		how = "one run, and one more with noise; the attacker sees all rounds"
-	case r.Control:
-		how += " by the coins, and in none in fact"
-	}
-	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.name(), r.Data, what, r.Targets, r.Unit, how)
+	m, _ := r.Kind.method()
+	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.name(), r.Data, m.about, r.Targets, r.Unit, m.how(r))
 }
 
 // Print writes a table.
@@ -102,30 +93,14 @@ func (r *Report) Print(w io.Writer) error {
 
 // table returns the results as a table, a row for each budget and view.
 func (r *Report) table() (head []string, rows [][]string) {
-	for _, at := range r.Budgets {
-		e := at.Epsilon.String()
-		switch r.Kind {
-		case AttributeGenre:
-			head = []string{"epsilon", "user in", "user out", "gain", "ratings alone", "popularity alone", "majority"}
-			x := at.Attribute
-			rows = append(rows, []string{e, x.In.String(), x.Out.String(), x.Gain.String(), x.Ratings.String(), x.Popularity.String(), x.Majority.String()})
-		case Reconstruction:
-			head = []string{"epsilon", "seen", "rated items found", "rating RMSE", "of item means"}
-			for _, x := range at.Reconstruction {
-				rows = append(rows, []string{e, x.From, x.Precision.String(), x.Error.String(), x.Plain.String()})
-			}
-		default:
-			head = []string{"epsilon", "seen", "AUC", "most active", "others", "limit", "TPR at FPR 1%", "limit"}
-			area, rate := "", ""
-			if at.Limit != nil {
-				area, rate = fmt.Sprintf("%.4f", at.Limit.AUC), fmt.Sprintf("%.4f", at.Limit.TPR)
-			}
-			for _, x := range at.Membership {
-				rows = append(rows, []string{e, x.From, x.AUC.String(), x.Active.String(), x.Random.String(), area, x.TPR.String(), rate})
-			}
+	m, _ := r.Kind.method()
+	for i := range r.Budgets {
+		at := &r.Budgets[i]
+		for _, row := range m.rows(at) {
+			rows = append(rows, append([]string{at.Epsilon.String()}, row...))
 		}
 	}
-	return head, rows
+	return append([]string{"epsilon"}, m.head...), rows
 }
 
 // attackFiles begins the name of every file with a report; .json ends it.
@@ -209,9 +184,12 @@ func (r *Report) check() error {
 	if len(r.Budgets) == 0 {
 		return errors.New("it has no budgets")
 	}
-	for _, at := range r.Budgets {
-		has := map[Kind]bool{MembershipUser: len(at.Membership) > 0, MembershipRating: len(at.Membership) > 0, AttributeGenre: at.Attribute != nil, Reconstruction: len(at.Reconstruction) > 0}
-		if !has[r.Kind] {
+	m, ok := r.Kind.method()
+	if !ok {
+		return fmt.Errorf("there is no attack %q", r.Kind)
+	}
+	for i := range r.Budgets {
+		if at := &r.Budgets[i]; !m.has(at) {
 			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Kind, at.Epsilon)
 		}
 	}
