@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
@@ -319,7 +318,7 @@ func wilcoxon(differences []float64) float64 {
 		from = to
 	}
 	z := (plus - n*(n+1)/4) / math.Sqrt(variance)
-	return 2 * distuv.UnitNormal.Survival(math.Abs(z))
+	return math.Erfc(math.Abs(z) / math.Sqrt2)
 }
 
 // Print writes the comparison in words and, of runs, what to do next.

@@ -49,6 +49,11 @@ func TestWilcoxon(t *testing.T) {
 	// and the variance is 3*4*7/24 - (8-2)/48 = 3.375. So z = 1.5/1.83712 = 0.81650, p = 0.41422.
 	near(t, "p with ties", wilcoxon([]float64{1, -1, 2}), 0.41422, 5e-6)
 	near(t, "no difference", wilcoxon([]float64{0, 0}), 1, 0)
+	far := make([]float64, 100)
+	for i := range far {
+		far[i] = float64(i + 1)
+	}
+	near(t, "p of a hundred gains", wilcoxon(far), 3.896559845e-18, 1e-26) // scipy.stats.wilcoxon(range(1, 101), mode="approx", correction=False)
 }
 
 // Three users have eight ways to swap, and lists of A 1, 1, 1 against 0, 0, 0 of B. Only the two

@@ -86,7 +86,11 @@ func canvas(x, y vg.Length, format string) (vg.CanvasWriterTo, error) {
 	if format == "png" {
 		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(x, y), vgimg.UseDPI(dots))}, nil
 	}
-	return draw.NewFormattedCanvas(x, y, format)
+	c, err := draw.NewFormattedCanvas(x, y, format)
+	if format == "pdf" && err == nil {
+		c = pdf{c}
+	}
+	return c, err
 }
 
 // axes returns a plot with the figure's axes and no series.
