@@ -142,12 +142,24 @@ func (t *UserFeatures) product(weights []float64, k int32) (x float64) {
 	return x
 }
 
-// OfKinds writes <t, x_j> of the items of each kind, and returns the kinds of all items.
-func (t *UserFeatures) OfKinds(weights, dst []float64) (kind []int32) {
-	for k := range dst {
-		dst[k] = t.product(weights, int32(k))
+// addTo adds <t, x_j> of some items. The products of kinds are computed once, if that pays.
+func (t *UserFeatures) addTo(out, weights []float64, items []int32) {
+	if t == nil {
+		return
 	}
-	return t.kind
+	if len(items) <= t.Kinds() {
+		for i, j := range items {
+			out[i] += t.product(weights, t.kind[j])
+		}
+		return
+	}
+	own := make([]float64, t.Kinds())
+	for k := range own {
+		own[k] = t.product(weights, int32(k))
+	}
+	for i, j := range items {
+		out[i] += own[t.kind[j]]
+	}
 }
 
 // Kinds counts the different sets of features that items have; 0 for nil.

@@ -221,26 +221,37 @@ func (m *Model) Predict(u []float64, bias float64, item int) float64 {
 
 // PredictAll is Predict for some items. The same features are multiplied once, if that pays.
 func (m *Model) PredictAll(u []float64, bias float64, items []int32, out []float64) {
-	kinds := 0
-	if m.Chosen == nil && m.Items != nil && !m.Scale.Logistic {
-		kinds = m.Weighed.Kinds()
-	}
-	if kinds == 0 || len(items) <= kinds {
+	if m.Chosen != nil || m.Unchosen || m.Items == nil || m.Scale.Logistic {
 		for i, j := range items {
 			out[i] = m.Predict(u, bias, int(j))
 		}
 		return
 	}
 	d := len(u) - m.popular - m.Weighed.Width()
-	own := make([]float64, kinds)
-	kind := m.Weighed.OfKinds(u[d+m.popular:], own)
-	for i, item := range items {
-		j := int(item)
-		x := bias + dense.Dot(u[:d], m.Items[j*d:(j+1)*d]) + own[kind[j]]
-		if m.popular > 0 {
-			x += u[d] * m.PopularityOf(j)
+	m.embedded(u[:d], bias, items, out)
+	m.Weighed.addTo(out, u[d+m.popular:], items)
+	if m.popular > 0 && m.Popularity != nil {
+		for i, j := range items {
+			out[i] += u[d] * m.Popularity[j]
 		}
-		out[i] = x + m.Scale.Offset(m.Mean, m.ItemBias(j))
+	}
+	for i, j := range items {
+		out[i] += m.Mean + m.ItemBias(int(j))
+	}
+}
+
+// embedded sets predictions to the user's bias and the products of embeddings.
+func (m *Model) embedded(u []float64, bias float64, items []int32, out []float64) {
+	if len(u) == 4 {
+		u := (*[4]float64)(u)
+		for i, j := range items {
+			out[i] = bias + dense.Dot4(u, (*[4]float64)(m.Items[int(j)*4:]))
+		}
+		return
+	}
+	d := len(u)
+	for i, j := range items {
+		out[i] = bias + dense.Dot(u, m.Items[int(j)*d:(int(j)+1)*d])
 	}
 }
 

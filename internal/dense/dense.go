@@ -35,6 +35,11 @@ func Dot(x, y []float64) float64 {
 	return (s0 + s2) + (s1 + s3)
 }
 
+// Dot4 is [Dot] of four numbers.
+func Dot4(x, y *[4]float64) float64 {
+	return (float64(x[0]*y[0]) + float64(x[2]*y[2])) + (float64(x[1]*y[1]) + float64(x[3]*y[3]))
+}
+
 // short is the length up to which calling an assembly routine takes longer than what it saves.
 const short = 16
 
