@@ -23,7 +23,8 @@ type array struct {
 	name  string
 	shape []int
 	float []float64 // or
-	whole []int64   // of an array of whole numbers
+	whole []int64   // of an array of whole numbers, or
+	short []int32   // of a reply
 }
 
 // length returns the number of elements.
@@ -33,6 +34,14 @@ func (a array) length() int {
 		n *= d
 	}
 	return n
+}
+
+// wholes returns whole numbers of any size.
+func (a array) wholes() []int64 {
+	if a.short != nil {
+		return converted[int64](a.short)
+	}
+	return a.whole
 }
 
 // header returns what an NPY file of the array begins with: version 1.0, little endian.
@@ -116,9 +125,7 @@ func decode(name string, r io.Reader, size int64) (array, error) {
 	case "<i8":
 		a.whole, err = numbers[int64](limited, a.length())
 	default:
-		var list []int32
-		list, err = numbers[int32](limited, a.length())
-		a.whole = converted[int64](list)
+		a.short, err = numbers[int32](limited, a.length())
 	}
 	return a, err
 }

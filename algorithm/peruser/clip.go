@@ -14,24 +14,14 @@ import (
 // A coordinate that is not a number becomes 0. An infinite coordinate counts as the largest float. A vector
 // within the bounds keeps its values. v itself does not change. The result lists its coordinates.
 func Clip(v protocol.Vector, r protocol.Release) protocol.Vector {
-	listed := 0
-	v.Each(func(_ int, x float64) {
-		if x != 0 {
-			listed++
-		}
-	})
-	out := protocol.Vector{Index: make([]uint32, 0, listed), Value: slices.Grow([]float64(nil), listed)}
-	v.Each(func(j int, x float64) {
-		if x == 0 || math.IsNaN(x) {
-			return
-		}
-		limit := math.MaxFloat64
-		if r.LInf > 0 {
-			limit = r.LInf
-		}
-		out.Index = append(out.Index, uint32(j))
-		out.Value = append(out.Value, min(max(x, -limit), limit))
-	})
+	out := numbersOf(v)
+	limit := math.MaxFloat64
+	if r.LInf > 0 {
+		limit = r.LInf
+	}
+	for i, x := range out.Value {
+		out.Value[i] = min(max(x, -limit), limit)
+	}
 	keepLargest(&out, r.MaxNonZero)
 	largest := 0.
 	for _, x := range out.Value {
@@ -53,6 +43,35 @@ func Clip(v protocol.Vector, r protocol.Release) protocol.Vector {
 	if shrink < 1 {
 		for i := range out.Value {
 			out.Value[i] *= shrink
+		}
+	}
+	return out
+}
+
+// numbersOf returns the coordinates that are neither 0 nor NaN, in memory of their own.
+func numbersOf(v protocol.Vector) protocol.Vector {
+	listed := len(v.Index)
+	single := v.Index != nil && v.Block <= 1 && v.Factor == nil
+	if !single {
+		listed = 0
+		v.Each(func(_ int, x float64) {
+			if x != 0 {
+				listed++
+			}
+		})
+	}
+	out := protocol.Vector{Index: make([]uint32, 0, listed), Value: slices.Grow([]float64(nil), listed)}
+	if !single {
+		v.Each(func(j int, x float64) {
+			if x != 0 && !math.IsNaN(x) {
+				out.Index, out.Value = append(out.Index, uint32(j)), append(out.Value, x)
+			}
+		})
+		return out
+	}
+	for i, j := range v.Index { // half of the time of Each
+		if x := v.Value[i]; x != 0 && !math.IsNaN(x) {
+			out.Index, out.Value = append(out.Index, j), append(out.Value, x)
 		}
 	}
 	return out
