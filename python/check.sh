@@ -26,7 +26,7 @@ trap 'rm -rf "$work"' EXIT
 export PYTHON=$python PYTHONDONTWRITEBYTECODE=1
 unset FEDSIM PYTHONPATH
 wheel=$(./wheel.sh "$work/first")
-cmp "$wheel" "$(./wheel.sh "$work/second")" # the same bytes
+cmp "$wheel" "$(umask 077 && TZ=Asia/Tokyo LC_ALL=C ./wheel.sh "$work/second")" # the same bytes
 
 "$python" -m venv --system-site-packages "$work/env"
 "$work/env/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"

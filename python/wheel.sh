@@ -6,6 +6,7 @@
 # Needs Go, and a Python (PYTHON, else python3) with setuptools and wheel. Prints the wheel's path. The same source gives the same bytes.
 # The variable FEDSIM_COMMAND names a command that is built already.
 set -euo pipefail
+umask 022 # a wheel has the modes of its files
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 [[ $# == 1 || $# == 3 ]] || { printf 'usage: python/wheel.sh FOLDER [GOOS GOARCH]\n' >&2; exit 2; }

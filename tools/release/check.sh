@@ -31,7 +31,7 @@ make_in() { # CLONE TO [FLAG...]
 	(cd "$work/$1" && "$work/tool" -to "$work/$2" -key "$work/key" "${@:3}")
 }
 make_in first of-first "${flags[@]}"
-make_in second/elsewhere of-second "${flags[@]}"
+(umask 077 && export TZ=Asia/Tokyo LC_ALL=C && make_in second/elsewhere of-second "${flags[@]}")
 diff -r "$work/of-first" "$work/of-second"
 if [[ $mode == whole ]]; then
 	GOCACHE=$work/cache make_in third of-third -host -wheels=false
