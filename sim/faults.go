@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -28,6 +29,8 @@ type Faults struct {
 	// drawn uniformly, and is back after AwayRounds rounds.
 	Away       float64
 	AwayRounds int
+	// Gone lists clients that are in no round, such as the places of a deployment that were given up.
+	Gone []protocol.ClientID
 }
 
 // Validate reports everything that makes the faults unusable.
@@ -91,6 +94,9 @@ func (f faultPlan) lost(c protocol.ClientID, round uint64) protocol.Stage {
 }
 
 func (f faultPlan) absent(c protocol.ClientID, round uint64) bool {
+	if slices.Contains(f.Gone, c) {
+		return true
+	}
 	if f.Leave > 0 {
 		if u := f.uniforms("leave", uint64(c)); u[0] < f.Leave && round >= f.when(u[1]) {
 			return true

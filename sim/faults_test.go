@@ -28,6 +28,22 @@ func TestDropoutRate(t *testing.T) {
 	}
 }
 
+// A client that is gone is in no round, and no other client's fate changes.
+func TestGone(t *testing.T) {
+	with, without := newFaultPlan(Faults{Leave: 0.3, Gone: []protocol.ClientID{3, 7}}, 10, 3), newFaultPlan(Faults{Leave: 0.3}, 10, 3)
+	for c := range protocol.ClientID(10) {
+		for i := range uint64(10) {
+			want := without.lost(c, i+1)
+			if c == 3 || c == 7 {
+				want = protocol.StageAdvertise
+			}
+			if got := with.lost(c, i+1); got != want {
+				t.Errorf("client %d is lost in round %d at %s, want %s", c, i+1, got, want)
+			}
+		}
+	}
+}
+
 // A client that leaves stays away. A client that goes away is back after the set time, once.
 func TestLeaveAndAway(t *testing.T) {
 	const clients, rounds = 500, 20
