@@ -293,12 +293,13 @@ func (s *Server) publish(ctx context.Context, st network.Stream, w *session.Welc
 // about without them, unless rounds have released something. Then the session continues to its end,
 // and its results are kept.
 func (s *Server) declined(list session.Declined) error {
-	list = list.Within(s.cfg.Terms.Cohort.All())
-	may := s.cfg.Terms.Cohort.All()
+	cohort := s.cfg.Terms.Cohort
+	list = list.Within(cohort.All())
+	may := max(0, cohort.All()-cohort.Required()-len(s.cfg.Registry.Federation().Retired())) // places that were given up are lost already
 	if m := s.cfg.MayDecline; m != nil && !s.begun {
-		may = *m
+		may = min(may, *m)
 	}
-	if err := list.Above(s.cfg.Terms.Cohort, may); err != nil && !s.summed && !s.over() && !s.finished {
+	if err := list.Above(cohort, may); err != nil && !s.summed && !s.over() && !s.finished {
 		return peer.Fatal(err)
 	}
 	s.cfg.Log.Warn().Int("clients", list.Count()).Stringer("reasons", list).Msg("clients decline the session; it continues without them")
