@@ -51,8 +51,8 @@ func TestStartIsAgreedOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hash, err := p.Hash(); err != nil || hash == first {
-		t.Errorf("the agreement with a start has the hash of the one without: %v", err)
+	if hash, failed := p.Hash(); failed != nil || hash == first {
+		t.Errorf("the agreement with a start has the hash of the one without: %v", failed)
 	}
 	arrived := carried(t, p)
 	if diff := cmp.Diff(p, arrived, cmpopts.IgnoreUnexported(agreement.Start{})); diff != "" {

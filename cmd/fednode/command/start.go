@@ -48,11 +48,11 @@ func startOf(c config.Config, dir string) (*algorithm.Start, error) {
 		return nil, err
 	}
 	if session != "" && ended == "" {
-		s, err := copied(dir)
-		if err == nil && s == nil {
-			err = cli.Misusef("--start-from last: the session of %s, which has not ended, starts from nothing; leave --start-from out, or end that session with --abandon", dir)
+		s, failed := copied(dir)
+		if failed == nil && s == nil {
+			failed = cli.Misusef("--start-from last: the session of %s, which has not ended, starts from nothing; leave --start-from out, or end that session with --abandon", dir)
 		}
-		return s, err
+		return s, failed
 	}
 	current := filepath.Join(dir, currentLink)
 	if _, err = os.Stat(filepath.Join(current, lineage.File)); errors.Is(err, fs.ErrNotExist) {
