@@ -65,7 +65,7 @@ type entry struct {
 	more     bool // "..." follows
 }
 
-var prompt = regexp.MustCompile(`^(operator|agg|server|users)\$ (.*)$`)
+var prompt = regexp.MustCompile(`^(operator|agg|server|users|north|south|west|east)\$ (.*)$`)
 
 func (e *entry) lines() []string {
 	var out []string
@@ -147,7 +147,7 @@ func newPage(t *testing.T) *page {
 	m := newMachine(t)
 	p := &page{t: t, root: m.dir, ports: []port{{"7946", freePort(t)}, {"9464", freePort(t)}},
 		names: make(map[string]string), terminals: make(map[string]*terminal)}
-	for _, name := range []string{"operator", "agg", "server", "users"} {
+	for _, name := range []string{"operator", "agg", "server", "users", "north", "south", "west", "east"} {
 		if err := os.Mkdir(m.path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
