@@ -114,13 +114,13 @@ func (x *checked) ledger(l *store.Ledger, err error) []string {
 		return nil
 	}
 	if lacks := l.Overtaken(); lacks != nil {
-		x.add(isWrong, newer, lacks.Error(), "see docs/backup.md")
+		x.add(isWrong, newer, lacks.Error(), "see docs/losses.md")
 	}
 	x.fine(ledgerFile, "%d charges, each in its place in the chain of hashes", l.Charges())
 	return l.Sessions()
 }
 
-const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see docs/backup.md"
+const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see docs/losses.md"
 
 func containsSession(consents []store.Consent, session string) bool {
 	for i := range consents {
@@ -236,7 +236,7 @@ func (x *checked) server() {
 	if err == nil {
 		_, err = os.Stat(filepath.Join(x.dir, currentLink))
 	}
-	x.looked(currentLink, err, "make it a link to the model that programs are to read: ln -sfn sessions/ID/model current", "leads to %s", to)
+	x.looked(currentLink, err, "start the server once more with --again end, which writes the last session's model again, or restore the folder from a copy", "leads to %s", to)
 }
 
 // session checks the present session of a server.

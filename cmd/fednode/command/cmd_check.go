@@ -105,7 +105,7 @@ func partiesIn(state string) ([]string, error) {
 		}
 	}
 	if dirs == nil {
-		return nil, cli.Misusef("--state %s: it has no file of an aggregator, a server or a client. A relay has no state; a lost state is not rebuilt from nothing: see docs/backup.md", state)
+		return nil, cli.Misusef("--state %s: it has no file of an aggregator, a server or a client. A relay has no state; a lost state is not rebuilt from nothing: see docs/losses.md", state)
 	}
 	return dirs, nil
 }
@@ -192,7 +192,7 @@ func (x *checked) aggregator(path string) error {
 	return nil
 }
 
-const rebuildRegistry = "restore the newest copy, or rebuild it with fednode aggregator --list: see docs/backup.md"
+const rebuildRegistry = "restore the newest copy, or rebuild it with fednode aggregator --list: see docs/losses.md"
 
 // registry verifies who is enrolled, and returns the list; nil if it cannot be read.
 func (x *checked) registry(f *admission.Federation, do string) *admission.List {
@@ -222,7 +222,7 @@ func (x *checked) member(m *admission.Membership) {
 	x.has(membershipFile)
 	x.fine(membershipFile, "%s of the federation %q; signed by its operator, the invitation's key and the party", place, m.Federation.Name)
 	x.identity(own)
-	if list := x.registry(&m.Federation, "no copy helps: see docs/backup.md"); list != nil {
+	if list := x.registry(&m.Federation, "no copy helps: see docs/losses.md"); list != nil {
 		if err := m.Check(list); len(list.Enrolments) > 0 && err != nil {
 			x.add(isWrong, registryFile, err.Error(), "ask the operator")
 		}
@@ -241,7 +241,7 @@ func (x *checked) identity(own admission.PublicKey) {
 	if err == nil && key.Public() != own {
 		err = fmt.Errorf("it is the key of %s, and the membership names %s", key.Public(), own)
 	}
-	do := "have the operator revoke this party and invite it again: see docs/backup.md"
+	do := "have the operator revoke this party and invite it again: see docs/losses.md"
 	if errors.Is(err, admission.ErrExposed) {
 		do = "chmod 600 " + filepath.Join(x.dir, identityFile)
 	}
@@ -262,7 +262,7 @@ func (x *checked) unenrolled() {
 		err = failed
 	}
 	if err != nil {
-		x.looked(identityFile, err, "have the operator invite this party again: see docs/backup.md", "")
+		x.looked(identityFile, err, "have the operator invite this party again: see docs/losses.md", "")
 		return
 	}
 	x.add(isNote, membershipFile, "this party has not enrolled", "start it with --invitation and this --state")

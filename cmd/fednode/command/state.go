@@ -157,7 +157,9 @@ func (m *member) same(dir, invitation string, role protocol.Role) error {
 
 func (m *member) open(dir string) error {
 	var err error
-	if m.identity, err = admission.ReadKey(filepath.Join(dir, identityFile)); err != nil {
+	if m.identity, err = admission.ReadKey(filepath.Join(dir, identityFile)); errors.Is(err, fs.ErrNotExist) {
+		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again (docs/losses.md)", err, filepath.Join(dir, membershipFile))
+	} else if err != nil {
 		return err
 	}
 	if m.registry, err = openRegistry(filepath.Join(dir, registryFile), &m.membership.Federation); err != nil {
@@ -168,7 +170,11 @@ func (m *member) open(dir string) error {
 		return nil
 	}
 	m.registry.KeepKnown() // no other party asks a client for its list
-	if m.ledger, err = store.OpenLedger(filepath.Join(dir, ledgerFile), m.identity.Public()); err != nil {
+	m.ledger, err = store.OpenLedger(filepath.Join(dir, ledgerFile), m.identity.Public())
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.Misusef("%w: this client's ledger is lost, so what it spent is not known any more. Put no old copy back; have the operator revoke it and invite it again (docs/losses.md)", err)
+	}
+	if err != nil {
 		return err
 	}
 	m.files = append(m.files, m.ledger)
