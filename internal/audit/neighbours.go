@@ -25,8 +25,8 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// Comparison holds the differences between the views of two runs whose data differ in one unit.
-type Comparison struct {
+// NeighbourComparison holds the differences between the views of two runs whose data differ in one unit.
+type NeighbourComparison struct {
 	Algorithm string  `json:"algorithm"`
 	Unit      dp.Unit `json:"unit"`
 	// Compared counts what was compared, by what it is.
@@ -50,7 +50,7 @@ var kinds = []string{"settings", "plans and charges", "file names", "messages an
 // cover. All of these must be the same, byte for byte: settings, plans, charges, names of files, log lines of
 // parties, the model, and every message with its size and time on the virtual clock. In messages, the noised
 // integers of sums and of the clients that hold the unit may differ. The contributions of all other clients may not.
-func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error) {
+func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourComparison, error) {
 	full, err := Open(said)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func Neighbours(ctx context.Context, said []config.Setting) (*Comparison, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Comparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Differences: []string{}}
+	c := &NeighbourComparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Differences: []string{}}
 	for _, kind := range kinds {
 		a, b := first.seen[kind], second.seen[kind]
 		c.Compared = append(c.Compared, Compared{kind, len(a)})
@@ -293,7 +293,7 @@ func clone(values [][]float64) [][]float64 {
 }
 
 // DifferError is returned where more differs than the noised integers.
-type DifferError struct{ Comparison *Comparison }
+type DifferError struct{ Comparison *NeighbourComparison }
 
 // Error says what does.
 func (e *DifferError) Error() string {
@@ -302,7 +302,7 @@ func (e *DifferError) Error() string {
 }
 
 // Err is a [DifferError] where more differs than the noised integers.
-func (c *Comparison) Err() error {
+func (c *NeighbourComparison) Err() error {
 	if len(c.Differences) == 0 {
 		return nil
 	}
@@ -310,7 +310,7 @@ func (c *Comparison) Err() error {
 }
 
 // Print writes what was compared, and what differs.
-func (c *Comparison) Print(w io.Writer) error {
+func (c *NeighbourComparison) Print(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "compared: two runs of %s, one with a %s emptied, at the same noise:", c.Algorithm, c.Unit)
 	for i, x := range c.Compared {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Comparison compares learning on with another arm by the RMSE of all periods after the first. In the first both are the same.
-type Comparison struct {
+// ArmComparison compares learning on with another arm by the RMSE of all periods after the first. In the first both are the same.
+type ArmComparison struct {
 	With   Arm     `json:"with"`
 	Seeds  int     `json:"seeds"`
 	Better int     `json:"better"` // seeds in which learning on has the smaller RMSE
@@ -18,7 +18,7 @@ type Comparison struct {
 }
 
 // compare compares learning on with each other arm, seed by seed.
-func compare(points []Point) []Comparison {
+func compare(points []Point) []ArmComparison {
 	at := make(map[Arm]map[uint64]map[int]float64)
 	var seeds []uint64
 	last := 0
@@ -38,9 +38,9 @@ func compare(points []Point) []Comparison {
 	if last < 2 {
 		return nil
 	}
-	var list []Comparison
+	var list []ArmComparison
 	for _, arm := range Arms[1:] {
-		c := Comparison{With: arm, Seeds: len(seeds), BySession: make([]float64, last-1)}
+		c := ArmComparison{With: arm, Seeds: len(seeds), BySession: make([]float64, last-1)}
 		var gains []float64
 		for _, seed := range seeds {
 			gain := 0.0

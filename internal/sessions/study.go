@@ -68,7 +68,7 @@ type Result struct {
 	Delta     float64         `json:"delta"`
 	Shares    forecast.Shares `json:"shares"`
 	Points    []Point         `json:"points"`
-	Compared  []Comparison    `json:"compared"`
+	Compared  []ArmComparison `json:"compared"`
 }
 
 // Run makes the sessions of a study, and keeps each in a folder inside dir. tell, which may be nil, hears which session begins.
