@@ -139,7 +139,7 @@ func (p *page) gone(x *terminal) {
 		}
 	}()
 	select {
-	case <-x.ended:
+	case <-x.ended: //nolint:errcheck // it was killed
 	case <-time.After(time.Minute):
 		p.t.Fatalf("%s goes on", x.name)
 	}
