@@ -22,6 +22,17 @@ func TestCorrectionByHand(t *testing.T) {
 	}
 }
 
+// NumPy solves ((1-γ)AᵀA + γ diag(c)) x = Aᵀb of the paper for 12 items, five negatives, NDCG@3 and γ = 0.01, with binomial laws
+// written out by binomial coefficients.
+func TestCorrectionByNumPy(t *testing.T) {
+	got := newCorrector(5, 12).values(func(rank int) float64 { return 1 / math.Log2(float64(rank)+1) }, 3)
+	for i, want := range []float64{1.00645019, 0.134701779, -0.417009589, 0.136168504, 0.019103308, -0.00710748} {
+		if math.Abs(got[i]-want) > 1e-8 {
+			t.Errorf("rank %d counts for %v, want %v", i+1, got[i], want)
+		}
+	}
+}
+
 // Items of every rank among 500 are ranked among 99 drawn ones, 400 times each. The corrected mean
 // must be near the true mean, which the sampled one is far from: the hit rate of the first ten is
 // 10/500, and in a sample it is near ten times that.

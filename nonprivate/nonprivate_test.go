@@ -96,6 +96,27 @@ func TestEASEIsTheMinimum(t *testing.T) {
 	}
 }
 
+// NumPy's inverse gives the same scores: with P = (XᵀX + 2)⁻¹ (Steck 2019, algorithm 1) they are X·P/(-diag P) with a zero diagonal.
+func TestEASEByNumPy(t *testing.T) {
+	r := dataset.Ratings{Users: 6, Items: 5}
+	for u, row := range []string{"11001", "10100", "01110", "11100", "00111", "10011"} {
+		for j, like := range row {
+			if like == '1' {
+				r.User, r.Item, r.Value = append(r.User, int32(u)), append(r.Item, int32(j)), append(r.Value, 1)
+			}
+		}
+	}
+	_, l := open(t, r, "algorithm=ease ease.ridge=2")
+	passed(t, l, 1)
+	got := make([]float64, 5)
+	l.Score(0, []int32{0, 1, 4}, nil, got)
+	for j, want := range []float64{0.5952380952, 0.2765957447, 0.4047619048, 0.34, 0.32} {
+		if math.Abs(got[j]-want) > 1e-9 {
+			t.Errorf("item %d scores %v, want %v", j, got[j], want)
+		}
+	}
+}
+
 // A brute force over all pairs of items gives the same scores.
 func TestItemKNN(t *testing.T) {
 	r := likes(40, 12)
