@@ -16,6 +16,7 @@ const (
 	NoticeDuplicates NoticeKind = "duplicates" // several records became one rating
 	NoticeRows       NoticeKind = "rows"       // rows were left out, or read in spite of a fault
 	NoticeItems      NoticeKind = "items"      // a list of items is unlike the ratings, or is not used
+	NoticeColumns    NoticeKind = "columns"    // a column that may matter is not read
 	NoticeEncoding   NoticeKind = "encoding"   // the encoding of the text was assumed
 )
 

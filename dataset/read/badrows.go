@@ -14,6 +14,7 @@ const mostBad = 1000
 // badRows are the rows that cannot be used.
 type badRows struct {
 	skip  bool
+	none  bool // no other row can be used
 	count int
 	first []*dataset.FileError // at most mostLines
 }
@@ -31,22 +32,29 @@ func (b *badRows) err() error {
 	switch {
 	case b.skip || b.count == 0:
 		return nil
-	case b.count == 1:
-		return b.first[0]
 	}
 	return &badRowsError{*b}
 }
 
-// badRowsError is the error of several rows.
+// badRowsError is the error of one row or of several.
 type badRowsError struct{ badRows }
 
 func (e *badRowsError) Error() string {
+	if e.count == 1 && e.none {
+		return e.first[0].Error()
+	}
+	if e.count == 1 {
+		return e.first[0].Error() + "; --bad-rows skip leaves the row out"
+	}
 	var text strings.Builder
-	count := fmt.Sprint(e.count)
+	count, mend := fmt.Sprint(e.count), "; correct them, or leave them out with --bad-rows skip"
 	if e.count == mostBad {
 		count += " or more"
 	}
-	fmt.Fprintf(&text, "%s rows cannot be used; correct them, or leave them out with --bad-rows skip", count)
+	if e.none {
+		mend = ", and there are no others; if the file is sound, say how it is written with --columns, --separator, --rating-min and --rating-max"
+	}
+	fmt.Fprintf(&text, "%s rows cannot be used%s", count, mend)
 	for _, row := range e.first {
 		text.WriteString("\n  " + row.Error())
 	}
@@ -72,11 +80,18 @@ func (t *table) notifyRows() {
 		for _, row := range t.bad.first {
 			all.Lines = append(all.Lines, row.Line)
 		}
-		n := all.Notice(dataset.NoticeRows, "rows cannot be used and are left out")
+		why := "rows cannot be used and are left out"
+		if all.Count == 1 {
+			why = "row cannot be used and is left out"
+		}
+		n := all.Notice(dataset.NoticeRows, why)
 		n.Detail = "the first: " + t.bad.first[0].Err.Error()
 		t.notices = append(t.notices, n)
 	}
 	why := "rows have a value that means not rated and are left out"
+	if t.left.Count == 1 {
+		why = "row has a value that means not rated and is left out"
+	}
 	if len(t.format.Unrated) > 0 {
 		why += ", as " + t.format.Name + " has it"
 	}

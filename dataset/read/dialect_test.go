@@ -206,7 +206,10 @@ func TestOddFilesRefused(t *testing.T) {
 		"version https://git-lfs.github.com/":    "git lfs pull",
 		"{'user': 'a', 'item': 'b'}\n":           "it looks like a dict of Python, convert it: python3 -c",
 		"a b 3\nc d 4\n":                         "its fields seem to be separated by spaces; if it is a rating, there is no header: --columns user=1,item=2,rating=3",
-		"user,item,rating\na,b,x\nc,d\ne,f,9\n":  "3 rows cannot be used; correct them, or leave them out with --bad-rows skip\n  ",
+		"user,item,rating\na,b,x\nc,d\ne,f,9\n":  "3 rows cannot be used, and there are no others; if the file is sound, say how it is written with --columns, ",
+		"user,item,rating\na,b,x\nc,d\ne,f,4\n":  "2 rows cannot be used; correct them, or leave them out with --bad-rows skip\n  ",
+		"user,item,rating\na,b,1\nc,\x00d,2\n":   `item "\x00d" has a byte that is zero, which no text has; the file is damaged, or name its encoding with --encoding; --bad-rows skip`,
+		"u1\ti1\t4\nu2\ti2\t5\n":                 "if it is a rating, there is no header: --columns user=1,item=2,rating=3",
 		"[{\"user\":1,\"item\":2,\"rating\":3},": "the array is not closed",
 	} {
 		_, err := Open(t.Context(), ownFile(t, "r.csv", text), Options{})
@@ -236,11 +239,12 @@ func TestNoticesOfRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"user,item,rating\na,b,3\nc,d\nc,d,4\n":    "1 rows cannot be used and are left out (the first: 2 fields, want 3 as in the header); line 3",
-		"user,item,rating\na,b,3\nc,d,8\nc,e,4\n":  "1 rows have a value that means not rated and are left out",
-		"user_id,anime_id,rating\na,b,3\nc,d,-1\n": "1 rows have a value that means not rated and are left out, as Anime Recommendations has it",
-		"User-ID;ISBN;Book-Rating\n1;2;0\n1;3;7\n": "1 ratings are 0, which in Book-Crossing means that an item was not rated; leave them out with --unrated 0",
-		"user,item,rating,text\na,b,3,5\" disk\n":  "1 rows have a quote in a wrong place of a column that is not used; their ratings are read; line 2",
+		"user,item,rating\na,b,3\nc,d\nc,d,4\n":           "1 row cannot be used and is left out (the first: 2 fields, want 3 as in the header); line 3",
+		"user,item,rating\na,b,3\nc,d,8\nc,e,4\n":         "1 row has a value that means not rated and is left out",
+		"user,item,liked,note\na,b,true,x\nc,d,false,y\n": "every row counts as a click, whatever it has in liked; if that is a rating, name it with --columns rating=liked",
+		"user_id,anime_id,rating\na,b,3\nc,d,-1\n":        "1 row has a value that means not rated and is left out, as Anime Recommendations has it",
+		"User-ID;ISBN;Book-Rating\n1;2;0\n1;3;7\n":        "1 ratings are 0, which in Book-Crossing means that an item was not rated; leave them out with --unrated 0",
+		"user,item,rating,text\na,b,3,5\" disk\n":         "1 rows have a quote in a wrong place of a column that is not used; their ratings are read; line 2",
 		latin1: "the text is read as Windows-1252, since 1 bytes are not UTF-8; if ids or titles look wrong, name its encoding with --encoding",
 	} {
 		set := open(t, ownFile(t, "r.csv", text), Options{BadRows: BadRowsSkip, Unrated: []float64{8}})

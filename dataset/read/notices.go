@@ -19,6 +19,15 @@ func (t *table) notifyEncoding() {
 	}
 }
 
+// notifyUnread says that a file of clicks has columns that may be ratings.
+func (t *table) notifyUnread(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeColumns, Text: "every row counts as a click, whatever it has in " + strings.Join(names, ", ") +
+		"; if that is a rating, name it with --columns rating=" + names[0] + ", and write truths as 1 and 0"})
+}
+
 // notify appends a notice about the records that were counted, if there are any.
 func (t *table) notify(kind dataset.NoticeKind, c records.Tally, text string) {
 	if c.Count > 0 {

@@ -133,7 +133,7 @@ func TestOpenBadFile(t *testing.T) {
 		orRows  = want + ", or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)"
 		first   = "; if it is a rating, there is no header: --columns user=1,item=2,rating=3"
 		dat     = "UserID::MovieID::Rating::Timestamp"
-		tabbed  = "user id, item id, rating, timestamp, with tabs between"
+		skips   = "; --bad-rows skip leaves the row out"
 		flagged = "movie id | title | release date | video release date | IMDb URL | 19 genre flags"
 	)
 	messages := map[string]string{
@@ -143,36 +143,36 @@ func TestOpenBadFile(t *testing.T) {
 		"missing-generic.csv": `:1: header lacks "item"; ` + want,
 		"mixed-columns.csv":   `:1: header lacks "movieId"; ` + want,
 		"twice-column.csv":    `:1: header names column "rating" twice; keep one, or say places: --columns user=1,item=2,rating=3`,
-		"short-row.csv":       `:3: 3 fields, want 4 as in the header`,
+		"short-row.csv":       `:3: 3 fields, want 4 as in the header` + skips,
 		"long-row.csv":        `:2: 5 fields, want 4 as in the header`,
 		"nan.csv":             `:2: rating "NaN" is not finite; want a number from 0.5 to 5`,
 		"inf.csv":             `:2: rating "-Inf" is not finite; want a number from 0.5 to 5`,
 		"huge.csv":            `:2: rating "1e999" is not finite; want a number from 0.5 to 5`,
 		"word.csv":            `:2: rating "good" is not a number; want a number from 0.5 to 5`,
 		"empty-rating.csv":    `:2: rating is empty; want a number from 0.5 to 5`,
-		"too-high.csv":        `:3: rating "5.5" is outside the range 0.5 to 5; correct it, or set the scale by --rating-min and --rating-max`,
+		"too-high.csv":        `:3: rating "5.5" is outside the range 0.5 to 5; correct it, or set the scale by --rating-min and --rating-max` + skips,
 		"too-low.csv":         `:2: rating "0" is outside the range 0.5 to 5; correct it, or set the scale by --rating-min and --rating-max`,
 		"generic-range.csv":   `:2: rating "7" is outside the range 0 to 5; correct it, or set the scale by --rating-min and --rating-max`,
-		"empty-user.csv":      `:3: user is empty; every row needs one`,
+		"empty-user.csv":      `:3: user is empty; every row needs one` + skips,
 		"empty-item.csv":      `:2: movieId is empty; every row needs one`,
 		// The first repetition in the file, past a blank line, not the first pair.
 		"duplicate.csv":   `:6: userId "3" has rated movieId "7" on line 5 already; keep one of the two, or choose with --duplicates last`,
 		"bare-quote.csv":  `:2: quote inside an unquoted field; enclose the field in quotes and double those inside`,
 		"after-quote.csv": `:2: text after a closing quote; want a comma or the end of the line`,
-		"open-quote.csv":  `:3: quoted field is not closed; add the closing quote`,
+		"open-quote.csv":  `:3: quoted field is not closed; add the closing quote` + skips,
 		"long-text.csv": `:2: rating "` + strings.Repeat("9", 30) + strings.Repeat("x", 30) +
 			`"... is not a number; want a number from 0 to 5`,
 
-		"short.dat":         `:2: 3 fields, want 4 (` + dat + `)`,
+		"short.dat":         `:2: 3 fields, want 4 (` + dat + `)` + skips,
 		"word.dat":          `:1: rating "four" is not a number; want a number from 0.5 to 5`,
 		"single-colons.dat": `:1: no header: the first line is "1:661:4:978302109"; ` + orRows,
 		"duplicate.dat":     `:4: UserID "1" has rated MovieID "661" on line 1 already; keep one of the two, or choose with --duplicates last`,
 		"too-high.data":     `:1: rating "6" is outside the range 1 to 5; correct it, or set the scale by --rating-min and --rating-max`,
-		"three.data":        `:1: 3 fields, want 4 (` + tabbed + `)`,
+		"three.data":        `:1: no header: the first line is "196\t242\t3"; ` + orRows + "; its fields seem to be separated by tabs" + first,
 		"empty-item.data":   `:1: item id is empty; every row needs one`,
-		"libimseti":         `/ratings.dat:2: rating "11" is outside the range 1 to 10; correct it, or set the scale by --rating-min and --rating-max`,
+		"libimseti":         `/ratings.dat:2: rating "11" is outside the range 1 to 10; correct it, or set the scale by --rating-min and --rating-max` + skips,
 
-		"msd": `/train_triplets.txt:2: rating "0" is outside the range 1 to 10000; correct it, or set the scale by --rating-min and --rating-max`,
+		"msd": `/train_triplets.txt:2: rating "0" is outside the range 1 to 10000; correct it, or set the scale by --rating-min and --rating-max` + skips,
 
 		"movies-no-header": `/movies.csv:1: no header; want the first line to be movieId,title,genres`,
 		"movies-empty":     `/movies.csv:1: no header; want the first line to be movieId,title,genres`,

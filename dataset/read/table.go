@@ -123,6 +123,7 @@ func openTable(ctx context.Context, in files.Input, o Options) (*table, records.
 		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
 	}
 	t.notifyEncoding()
+	t.notifyUnread(rows.Unread)
 	if err = t.scale(o); err != nil {
 		return nil, rows, fmt.Errorf("%s: %w", in.Path, err)
 	}
@@ -181,6 +182,7 @@ func (t *table) read(file string, rows records.RatingRows, plain *plainReader) e
 	if !errors.Is(err, io.EOF) && !records.IsMalformed(err) {
 		return rows.Locate(file, err)
 	}
+	t.bad.none = t.ratings.Len() == before && t.left.Count == 0
 	if err = t.bad.err(); err != nil {
 		return err
 	}

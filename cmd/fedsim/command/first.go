@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -198,13 +199,16 @@ func group(k *config.Key) string {
 	return "Training:"
 }
 
-var flagOf = regexp.MustCompile(`unknown flag --([\w.-]+)`)
+var (
+	flagOf     = regexp.MustCompile(`unknown flag --([\w.-]+)`)
+	argumentOf = regexp.MustCompile(`unexpected argument (.+)`)
+)
 
 // hint returns what to do about a call that cannot be parsed.
 func hint(err error) string {
 	m := flagOf.FindStringSubmatch(err.Error())
 	if m == nil {
-		return ""
+		return fileHint(err)
 	}
 	if k := config.Find(m[1]); k != nil {
 		return fmt.Sprintf("it is a key without a flag: --set %s=VALUE", k.Name)
@@ -214,6 +218,18 @@ func hint(err error) string {
 	}
 	near := config.Nearest(m[1])[:3]
 	return fmt.Sprintf("keys with similar names: %s; fedsim keys lists all", strings.Join(near, ", "))
+}
+
+// fileHint says how a file is given that was named without a flag.
+func fileHint(err error) string {
+	m := argumentOf.FindStringSubmatch(err.Error())
+	if m == nil {
+		return ""
+	}
+	if _, err := os.Stat(m[1]); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("a data set is given by a flag, --data %s, and fedsim data info %s describes it", m[1], m[1])
 }
 
 // takers returns the commands that take a flag.

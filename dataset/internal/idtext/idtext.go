@@ -2,6 +2,7 @@
 package idtext
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ var ErrNotUTF8 = errors.New("is not UTF-8; convert the file")
 func Check(id []byte) error {
 	if len(id) == 0 {
 		return errors.New("is empty; every row needs one")
+	}
+	if bytes.IndexByte(id, 0) >= 0 {
+		return fmt.Errorf("%s has a byte that is zero, which no text has; the file is damaged, or name its encoding with --encoding", Quote(id))
 	}
 	if !utf8.Valid(id) {
 		return fmt.Errorf("%s %w", Quote(id), ErrNotUTF8)

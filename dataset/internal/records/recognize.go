@@ -81,7 +81,7 @@ func (f Format) is(first [][]byte, d Dialect, in files.Input) bool {
 	switch {
 	case f.dialect.sep != d.sep, !named, f.Beside != "" && !in.Beside(f.Beside):
 		return false
-	case (f.IDs != nil || f.dated) && len(first) != f.Fields:
+	case (f.IDs != nil || f.dated || f.dialect == tabs && f.file == "") && len(first) != f.Fields:
 		return false
 	case f.IDs != nil && !f.IDs(first):
 		return false

@@ -36,9 +36,10 @@ type RatingRows struct {
 	First  [][]byte // of a file without a header, the record that was read to recognize it
 	Bad    error    // what is wrong with that one
 
-	Size  int64 // bytes of the rows, 0 where that is unknown
-	Comma bool  // ratings have a decimal comma
-	Found []dataset.Finding
+	Size   int64    // bytes of the rows, 0 where that is unknown
+	Comma  bool     // ratings have a decimal comma
+	Unread []string // of a file of clicks, other columns that hold numbers or truths
+	Found  []dataset.Finding
 }
 
 // note appends a finding.
@@ -139,12 +140,33 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if err = out.recognize(first, s.Dialect, b, in, o); err != nil {
 		return out, err
 	}
+	if out.First == nil && out.Cols.Rating < 0 && out.Format.Name == "" {
+		out.Unread = valued(first, b, s.Dialect, out.Cols)
+	}
 	s.wanted, s.known = out.Cols, true
 	out.Comma = hasDecimalCommas(b.lines, s.Dialect, out.Cols)
 	if out.Comma {
 		out.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
 	}
 	return out, nil
+}
+
+// valued returns the columns besides user, item and timestamp that hold a number or a truth in the first record below a header.
+func valued(header [][]byte, b beginning, d Dialect, cols Columns) (names []string) {
+	if len(b.lines) < 2 {
+		return nil
+	}
+	s := Scanner{Dialect: d}
+	record := s.cut(bytes.Clone(b.lines[1]))
+	for i, name := range header {
+		if i >= len(record) || len(name) == 0 || i == cols.User || i == cols.Item || i == cols.Time {
+			continue
+		}
+		if v := record[i]; isNumber(v) || bytes.EqualFold(v, []byte("true")) || bytes.EqualFold(v, []byte("false")) {
+			names = append(names, string(name))
+		}
+	}
+	return names
 }
 
 // hasDecimalCommas reports whether some rating of the lines has a decimal comma.
