@@ -440,7 +440,7 @@ func TestFinal(t *testing.T) {
 		b.script(`
 			final M       -> work
 			final N       -> message-ignored
-			announce 9    -> refusal 9, plan-refused
+			announce 9    -> plan-refused
 			roster 1 5    -> message-ignored
 			survivors 1 5 -> message-ignored`)
 		for range stale {
