@@ -56,9 +56,14 @@ func (c *inviteCmd) Run(s streams) error {
 			return err
 		}
 	}
+	_, err := os.Stat(c.Federation)
+	founded := err == nil
 	o, err := c.open()
 	if err != nil {
 		return err
+	}
+	if founded && o.tickets == nil && o.revocations == nil {
+		fmt.Fprintf(s.err, "warning: %s has no tickets or revocations of the federation; if a place was revoked, give --out the folder of the first invitations, or its next ticket is revoked already\n", c.Out)
 	}
 	if len(c.Revoke) > 0 {
 		return o.revoke(c, s)

@@ -30,8 +30,8 @@ var examples = map[string][]string{
 	},
 	"invite": {
 		"fednode invite --operator operator.key --federation fed.json --name Films --clients 20 --aggregator-key KEY --address /dns4/HOST/tcp/4001 --out invitations",
-		"fednode invite --operator operator.key --federation fed.json --place 'client 3' --out again",
-		"fednode invite --operator operator.key --federation fed.json --revoke 'client 3' --out revoked",
+		"fednode invite --operator operator.key --federation fed.json --revoke 'client 3' --out invitations",
+		"fednode invite --operator operator.key --federation fed.json --place 'client 3' --aggregator-key KEY --address /dns4/HOST/tcp/4001 --out invitations",
 	},
 	"aggregator": {
 		"fednode aggregator --key aggregator.key --federation fed.json --tickets tickets.json --state state",

@@ -114,6 +114,15 @@ func TestInviteAndRevoke(t *testing.T) {
 			t.Errorf("tickets: %s; want %s", got, want)
 		}
 	}
+
+	// Another folder knows of no revocation.
+	elsewhere := append(o.invite("--place", "client 1"), "--out", o.path("other"))
+	if code, _, said := call(t, elsewhere...); code != cli.Done || !strings.Contains(said, "give --out the folder of the first invitations") {
+		t.Errorf("in another folder: exit code %d, %q", code, said)
+	}
+	if _, _, said := call(t, o.invite("--revoke", "client 0")...); said != "" {
+		t.Errorf("in the folder of the first invitations: %q", said)
+	}
 }
 
 // Every refusal says what would be right, prints no result, and has its exit code.
