@@ -398,16 +398,14 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*
 	return job, err
 }
 
-// next returns a command that shows the owner of a client the result of its last session.
+// next returns a command that shows the owner of a client the result of its last session. It stands in a log, which has
+// no ids.
 func (d *clientHost) next(at clientSpec) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	user := at.holding.User
-	if user == "" && d.set != nil && len(d.set.UserIDs) > 0 {
-		user = d.set.UserIDs[0]
-	}
-	words := []string{"fednode", "recommend", "--state", at.state, "--data", d.data, "--user", user}
-	if e := d.opened; e == nil || e.Data.Profile != nil || user == "" {
+	words := []string{"fednode", "recommend", "--state", at.state, "--data", d.data, "--user", "USER"}
+	users := at.holding.User != "" || d.set != nil && len(d.set.UserIDs) > 0
+	if e := d.opened; e == nil || e.Data.Profile != nil || !users {
 		words = []string{"fednode", "status", "--state", at.state}
 	}
 	return strings.Join(screen.Quoted(words), " ")
