@@ -36,7 +36,7 @@ func TestBudgetIsUsedUp(t *testing.T) {
 
 	server = f.server("epsilon=8", "rounds=1")
 	if code := server.wait(); code != cli.Misuse || !strings.Contains(server.log.String(), "8 of 8 (budget 8), and a round needs 6 clients") ||
-		!strings.Contains(server.log.String(), "a larger --max-epsilon of the clients") {
+		!strings.Contains(server.log.String(), "a larger --max-epsilon or --ceiling of the clients") {
 		t.Fatalf("the session that does not fit: exit code %d\n%s", code, server.log.String())
 	}
 	if got := readFile(t, f.path("server/current"), "summary.json"); !strings.Contains(got, first.Session) {

@@ -107,7 +107,7 @@ func TestDemonstration(t *testing.T) {
 	if err := d.end(t, temporary); err != nil {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}
-	for _, want := range []string{"5 attempted, 0 skipped", "4 attempted, 0 skipped", "round-summed of the aggregator in round 4", "user_embeddings.npy", "STARS  ID  TITLE"} {
+	for _, want := range []string{"5 attempted, 0 skipped", "4 attempted, 0 skipped", "of the aggregator in round 4", "user_embeddings.npy", "STARS  ID  TITLE"} {
 		if !strings.Contains(d.seen.String(), want) {
 			t.Errorf("no %q in\n%s", want, d.seen.String())
 		}
