@@ -26,8 +26,8 @@ func (a *Aggregator) refusal(now time.Time, c protocol.ClientID, m *protocol.Ref
 	switch r := a.round; {
 	case a.refusals[c] && m.Round == a.last:
 		return protocol.Effects{}
-	case a.held != nil && a.held.plan.Round == m.Round:
-	case r != nil && r.setup.Round == m.Round && r.stage < protocol.StageMaskedInput && int(c) < len(r.awaited) && r.awaited[c] == r.stage && !r.verifying[c]:
+	case int64(c) < int64(a.cfg.Clients) && a.held != nil && a.held.plan.Round == m.Round:
+	case int64(c) < int64(a.cfg.Clients) && r != nil && r.setup.Round == m.Round && r.stage < protocol.StageMaskedInput && r.awaited[c] == r.stage && !r.verifying[c]:
 		r.missed[c] = true
 	default:
 		return ignored(protocol.ClientParty(c), m.Round, protocol.StageAdvertise, errors.New("no first answer to that round is awaited from the client"))

@@ -200,6 +200,7 @@ func TestRefusals(t *testing.T) {
 			disconnected 2 3    ->
 			tick 1s             -> held 1 (2 of 3), wake 1m0s, lost 1 prepared, lost 2 prepared, lost 3 prepared, lost 4 prepared, round-held
 			0 refusal 1         ->
+			9 refusal 1         -> message-ignored
 			1 refusal 1         -> wake 1m0s, plan-refused
 			2 refusal 1         -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, plan-refused, round-aborted`,
 		"they are not awaited": `
