@@ -70,13 +70,22 @@ func OpenLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	l, err := ledgerIn(log, path, owner)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return l, nil
+}
+
+// ledgerIn reads the ledger of an identity from the log of a file.
+func ledgerIn(log Log, path string, owner admission.PublicKey) (*Ledger, error) {
 	l, err := NewLedger(log)
 	if err == nil {
 		l.newer = path + newerSuffix
 		err = l.recall(owner)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), log.Close())
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return l, nil
 }

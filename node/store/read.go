@@ -31,15 +31,7 @@ func ReadLedger(path string, owner admission.PublicKey) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := NewLedger(log)
-	if err == nil {
-		l.newer = path + newerSuffix
-		err = l.recall(owner)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return l, nil
+	return ledgerIn(log, path, owner)
 }
 
 // ReadRegistry reads the log of a federation's registry as ReadLog does.
