@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/agreement"
@@ -81,7 +82,7 @@ func (x *checked) client(own admission.PublicKey) {
 		x.looked("consents", err, "delete the file: it is a record for the owner, and no decision depends on it", "%d sessions that the owner agreed to", len(consents))
 	}
 	for _, session := range charged {
-		if !containsSession(consents, session) && err == nil {
+		if err == nil && !slices.ContainsFunc(consents, func(c store.Consent) bool { return c.Session == session }) {
 			x.add(isNote, "consents", fmt.Sprintf("the ledger has charges of session %s, and the record of what was agreed to is gone", session), "nothing depends on it; the ledger has the cost")
 		}
 	}
@@ -121,15 +122,6 @@ func (x *checked) ledger(l *store.Ledger, err error) []string {
 }
 
 const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see docs/losses.md"
-
-func containsSession(consents []store.Consent, session string) bool {
-	for i := range consents {
-		if consents[i].Session == session {
-			return true
-		}
-	}
-	return false
-}
 
 // there says whether a file of the party is there.
 func (x *checked) there(name string) bool {
