@@ -1,12 +1,8 @@
 package algorithm
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"strconv"
-	"strings"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
@@ -154,48 +150,6 @@ func labelled(c config.Config) bool {
 // anyPublic reports whether there are public users.
 func anyPublic(c config.Config) bool { return PublicUsers.Int(c) > 0 || !PublicIDs.Is(c, "") }
 
-// WithoutPublicUsers returns a set without its public users, if the configuration has some and they are still in it. It returns
-// a [config.Error] if they cannot be taken out.
-func WithoutPublicUsers(c config.Config, set *dataset.Set) (*dataset.Set, error) {
-	if !anyPublic(c) || set.Raters != nil {
-		return set, nil
-	}
-	key, p := PublicUsers.Name, split.PublicUsers{Count: PublicUsers.Int(c)}
-	var err error
-	if file := PublicIDs.Of(c); file != "" {
-		key = PublicIDs.Name
-		if p.IDs, err = readIDs(file); err != nil {
-			return nil, config.Errorf("%s: %w; want a file with an id in each line", key, err)
-		}
-	}
-	if PublicBinary.Is(c, "yes") {
-		p.Least = positiveShare*(set.Max-set.Shift) + set.Shift
-	}
-	out, err := split.TakeOut(set, p)
-	if err != nil {
-		return nil, config.Errorf("%s: %w", key, err)
-	}
-	return out, nil
-}
-
-// readIDs reads a file of ids, one a line; empty lines do not count.
-func readIDs(file string) ([]string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimRight(line, "\r\n"); line != "" {
-			ids = append(ids, line)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s has no ids", file)
-	}
-	return ids, nil
-}
-
 // declareSplit declares how the data are split.
 func declareSplit() {
 	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
@@ -215,7 +169,7 @@ func declareSplit() {
 		Name: "split.fold", Kind: config.Text, Default: "", Scope: config.Simulated,
 		Help: "Of cross-validation, which fold of how many is the test, such as 1/5, in place of split.test. Folds are of the ratings, or with implicit feedback of the users that are held out, by chance.",
 		Check: func(c config.Config) string {
-			fold, folds, err := foldOf(c)
+			fold, folds, err := split.ParseFold(SplitFold.Of(c))
 			switch share := SplitValidation.Value(c); {
 			case err != nil:
 				return err.Error()
@@ -289,7 +243,7 @@ func declareHoldOut() {
 		Help: "Users with fewer liked items are left out of training and test, with implicit feedback.",
 	})
 	SplitUsers = config.DeclareText(config.Key{
-		Name: "split.users", Kind: config.Word, Default: usersHeldOut, Words: []string{usersHeldOut, usersSeen}, Scope: config.Simulated, When: Ranks,
+		Name: "split.users", Kind: config.Word, Default: string(split.UsersHeldOut), Words: []string{string(split.UsersHeldOut), string(split.UsersSeen)}, Scope: config.Simulated, When: Ranks,
 		Help: "For whom rankings are measured, with implicit feedback: users held out of training, or users that training has seen. Of the latter some liked items are held out.",
 	})
 	SplitTarget = config.DeclareText(config.Key{
@@ -301,35 +255,10 @@ func declareHoldOut() {
 	})
 }
 
-// mostFolds limits the folds of cross-validation.
-const mostFolds = 1000
-
-// foldOf returns which fold is the test, and of how many; 0 without folds.
-func foldOf(c config.Config) (fold, folds int, err error) {
-	text := SplitFold.Of(c)
-	if text == "" {
-		return 0, 0, nil
-	}
-	a, b, _ := strings.Cut(text, "/")
-	fold, err = strconv.Atoi(a)
-	folds, err2 := strconv.Atoi(b)
-	if err = errors.Join(err, err2); err != nil || folds < 2 || folds > mostFolds || fold < 1 || fold > folds {
-		return 0, 0, fmt.Errorf("%q is no fold; give which of how many, such as 1/5, of 2 to %d", text, mostFolds)
-	}
-	return fold, folds, nil
-}
-
-// The words of split.users.
-const (
-	usersHeldOut = "held-out"
-	usersSeen    = "seen"
-)
-
-// SeesUsers reports whether rankings are for users that training has seen.
-func SeesUsers(c config.Config) bool { return Ranks(c) && SplitUsers.Is(c, usersSeen) }
-
 // holdsUsersOut reports whether rankings are for users that training has not seen.
-func holdsUsersOut(c config.Config) bool { return Ranks(c) && !SplitUsers.Is(c, usersSeen) }
+func holdsUsersOut(c config.Config) bool {
+	return Ranks(c) && SplitUsers.Is(c, string(split.UsersHeldOut))
+}
 
 // The words of split.target.
 const (
@@ -360,6 +289,9 @@ func checkHeldOut(c config.Config, k config.NumberKey) string {
 // have it.
 const positiveShare = 0.8
 
+// LikedFrom returns the fewest stars that count as liked in a set unless a setting says otherwise, on the scale of the set.
+func LikedFrom(set *dataset.Set) float64 { return positiveShare*(set.Max-set.Shift) + set.Shift }
+
 func checkSplitTime(c config.Config) string {
 	text := SplitTime.Of(c)
 	if text == "" {
@@ -372,36 +304,6 @@ func checkSplitTime(c config.Config) string {
 		return "a stated moment leaves no validation part; leave split.validation at 0"
 	}
 	return ""
-}
-
-// DataOptions returns a configuration's options for reading data.
-func DataOptions(c config.Config) read.Options {
-	o := read.Options{Test: SplitTestFile.Of(c), Duplicates: read.Duplicates(Duplicates.Of(c)), Times: !SplitBy.Is(c, string(split.Random)), Fields: Of(c).About().Fields}
-	if times := Of(c).About().Times; times != nil {
-		o.MaybeTimes = times(c)
-	}
-	_ = read.Texts{ // which were checked with the configuration
-		Columns: Columns.Of(c), Separator: Separator.Of(c), Encoding: Encoding.Of(c), Member: Member.Of(c), Unrated: Unrated.Of(c),
-		NoHeader: NoHeader.Is(c, "yes"), DayFirst: DayFirst.Is(c, "yes"),
-	}.Set(&o)
-	o.BadRows = read.BadRows(BadRows.Of(c))
-	if lo := RatingMin.Of(c); lo.Given {
-		o.Min = &lo.Value
-	}
-	if hi := RatingMax.Of(c); hi.Given {
-		o.Max = &hi.Value
-	}
-	return o
-}
-
-// SplitParams say how a configuration splits.
-func SplitParams(c config.Config) split.Params {
-	p := split.Params{Whole: SplitTest.Value(c) == 0, Test: SplitTest.Value(c), Validation: SplitValidation.Value(c), Seed: SplitSeedOf(c), By: split.By(SplitBy.Of(c))}
-	p.Fold, p.Folds, _ = foldOf(c) // which was checked with the configuration
-	if at, err := read.ParseTime(SplitTime.Of(c)); err == nil && p.By == split.Time {
-		p.Cut = &at
-	}
-	return p
 }
 
 // SplitSeedOf returns the seed of the split: the seed of the run where the split has none.

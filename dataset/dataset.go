@@ -11,7 +11,7 @@
 //
 //	set, err := read.Open(ctx, "ml-1m.zip", read.Options{})
 //	...
-//	parts, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
+//	parts, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
 //	...
 //	rows := parts.Train.ByUser()
 //	items, values := rows.Row(0)

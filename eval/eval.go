@@ -50,11 +50,11 @@ type Test struct {
 
 // NewTest makes the test of a split, on the rating scale from low to high. held is nil if the split
 // is of ratings and not of users. buckets is the number of buckets of popularity.
-func NewTest(s *split.Parts, held *split.HoldOut, low, high float64, buckets int) Test {
-	t := Test{Rows: s.Test.ByUser(), Held: held, Buckets: NewBuckets(s.Train, buckets), Min: low, Max: high, train: s.Train.ByUser()}
+func NewTest(s *split.Parts, low, high float64, buckets int) Test {
+	t := Test{Rows: s.Test.ByUser(), Held: s.Held, Buckets: NewBuckets(s.Train, buckets), Min: low, Max: high, train: s.Train.ByUser()}
 	t.known = t.train
-	if held != nil {
-		t.known = held.Test.History.ByUser()
+	if s.Held != nil {
+		t.known = s.Held.Test.History.ByUser()
 	}
 	if s.Validation.Len() > 0 {
 		t.Validation = s.Validation.ByUser()

@@ -46,7 +46,7 @@ func (o *listOracle) open(t *testing.T) Test {
 	if err = json.Unmarshal(b, o); err != nil {
 		t.Fatal(err)
 	}
-	return NewTest(&split.Parts{Train: o.part(o.Train), Validation: o.part(o.Validation), Test: o.part(o.Test)}, nil, 1, 5, PopularityBuckets)
+	return NewTest(&split.Parts{Train: o.part(o.Train), Validation: o.part(o.Validation), Test: o.part(o.Test)}, 1, 5, PopularityBuckets)
 }
 
 // predictor predicts by a function of the user and the item.
@@ -123,7 +123,7 @@ func TestListsOfHeldOutUsers(t *testing.T) {
 		Target:  ratings(200, []int32{3, 19, 90}, nil, []int32{6, 8, 20, 21, 150}),
 	}
 	held := &split.HoldOut{Train: modulo(), Test: h}
-	test := NewTest(&split.Parts{Train: held.Train, Test: h.Target}, held, 1, 5, PopularityBuckets)
+	test := NewTest(&split.Parts{Train: held.Train, Test: h.Target, Held: held}, 1, 5, PopularityBuckets)
 	s := scored{scorer(func(_, item int) float64 { return -float64(item) })}
 	want := Rank(h, s, test.Buckets, protocol.Workers(1))
 	got := test.Lists(s, ListParams{Cutoffs: []int{RankingCutoff}, Relevant: 5, MostUsers: 1}, protocol.Workers(2))

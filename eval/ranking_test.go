@@ -237,14 +237,14 @@ func TestRankWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := split.HoldOutUsers(set, split.HoldOutParams{Test: 0.5, Seed: 1})
+	held, err := split.Divide(set, split.Params{Users: split.UsersHeldOut, Test: 0.5, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := NewBuckets(held.Train, PopularityBuckets)
 	popular := scorer(func(user, item int) float64 { return float64(item * (user + 3) % 17) })
-	one, _ := json.Marshal(Rank(held.Test, popular, b, protocol.Workers(1)))
-	three, _ := json.Marshal(Rank(held.Test, popular, b, protocol.Workers(3)))
+	one, _ := json.Marshal(Rank(held.Held.Test, popular, b, protocol.Workers(1)))
+	three, _ := json.Marshal(Rank(held.Held.Test, popular, b, protocol.Workers(3)))
 	if string(one) != string(three) || len(one) == 0 {
 		t.Errorf("%s\n%s", one, three)
 	}
@@ -257,7 +257,7 @@ func small(t *testing.T) *split.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
+	s, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestBucketsAreEqual(t *testing.T) {
 // TestMeasureSlices compares with squares summed up rating by rating, and their total with Measure.
 func TestMeasureSlices(t *testing.T) {
 	split := small(t)
-	e := NewTest(split, nil, 0.5, 5, PopularityBuckets)
+	e := NewTest(split, 0.5, 5, PopularityBuckets)
 	b := e.Buckets
 	p := ItemBias(split.Train, protocol.Workers(1))
 	got := e.Slices(p, protocol.Workers(2))

@@ -86,7 +86,7 @@ func TestSampledNegatives(t *testing.T) {
 	}
 	q := SampledParams{ListParams: ListParams{Cutoffs: []int{1}, Relevant: 4}, Negatives: 1, Seed: 3}
 	measure := func(train dataset.Ratings, workers int) float64 {
-		all := NewTest(&split.Parts{Train: train, Test: test}, nil, 1, 5, 5)
+		all := NewTest(&split.Parts{Train: train, Test: test}, 1, 5, 5)
 		got := all.Sampled(byItem{}, q, protocol.Workers(workers))
 		if got == nil || got.Users != users || got.Negatives != 1 || got.Values["sampled_hit@1"] != got.Values["sampled_ndcg@1"] {
 			t.Fatalf("%+v", got)

@@ -35,7 +35,7 @@ func TestPredictionsAreOfTheTimesOfTests(t *testing.T) {
 		first float64
 	}{{[]float64{20, 30}, 1, 2}, {nil, 2.5, 3}} {
 		ratings.Times = c.times
-		test := NewTest(&split.Parts{Train: dataset.Ratings{Users: 1, Items: 2}, Test: ratings, Validation: ratings}, nil, 1, 5, 1)
+		test := NewTest(&split.Parts{Train: dataset.Ratings{Users: 1, Items: 2}, Test: ratings, Validation: ratings}, 1, 5, 1)
 		for _, p := range []model.Predictor{clock{}, &model.Trained{Predictor: clock{}}} {
 			run := protocol.Workers(1)
 			if q, v := test.Measure(p, run), test.Validate(p, run); q.MSE != c.mse || v.MSE != c.mse {

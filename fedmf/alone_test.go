@@ -75,7 +75,7 @@ func TestCentralReachesThePublishedError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
+	split, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

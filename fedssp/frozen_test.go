@@ -114,7 +114,7 @@ func TestFrozenUsersLearnLittle(t *testing.T) {
 	for _, z := range []float64{z, 0} {
 		var biases, best float64
 		for seed := range seeds {
-			split, err := split.Of(set, split.Params{Test: 0.1, Seed: seed + 1})
+			split, err := split.Divide(set, split.Params{Test: 0.1, Seed: seed + 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -135,11 +135,11 @@ func TestPackedRatings(t *testing.T) {
 		t.Error(d)
 	}
 	p := split.Params{Test: 0.2, Validation: 0.1, Seed: 3}
-	want, err := split.Of(set, p)
+	want, err := split.Divide(set, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := split.Of(packed, p)
+	got, err := split.Divide(packed, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +162,11 @@ func TestPackedRatings(t *testing.T) {
 			}
 		}
 	}
-	h, err := split.HoldOutUsers(packed, split.HoldOutParams{Test: 0.2, Validation: 0.1, Positive: 3, Seed: 3})
+	h, err := split.Divide(packed, split.Params{Users: split.UsersHeldOut, Test: 0.2, Validation: 0.1, Positive: 3, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantHeld, err := split.HoldOutUsers(set, split.HoldOutParams{Test: 0.2, Validation: 0.1, Positive: 3, Seed: 3})
+	wantHeld, err := split.Divide(set, split.Params{Users: split.UsersHeldOut, Test: 0.2, Validation: 0.1, Positive: 3, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func timesFile(t *testing.T) string {
 func TestTimesStayWithRatings(t *testing.T) {
 	set := open(t, timesFile(t), Options{Times: true})
 	checkTimesOf(t, "the set", set, set.Ratings)
-	parts, err := split.Of(set, split.Params{Test: 0.3, Validation: 0.3, Seed: 4})
+	parts, err := split.Divide(set, split.Params{Test: 0.3, Validation: 0.3, Seed: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestTimesOfMemory(t *testing.T) {
 	if set, err = FromRatings("made up", list, scale); err != nil || set.Times != nil {
 		t.Errorf("times %v, %v; want none", set.Times, err)
 	}
-	if _, err = split.Of(set, split.Params{By: split.Time}); !errors.Is(err, split.ErrNoTimes) {
+	if _, err = split.Divide(set, split.Params{By: split.Time}); !errors.Is(err, split.ErrNoTimes) {
 		t.Errorf("split by time: %v, want ErrNoTimes", err)
 	}
 }

@@ -48,7 +48,7 @@ func TestSplitByTime(t *testing.T) {
 		"leave two out":  {Params{By: LeaveOneOut, Validation: 0.1}, "ac ad ae b? ca", "ab", "aa b?"},
 	} {
 		set := timed(t)
-		split, err := Of(set, c.p)
+		split, err := Divide(set, c.p)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -83,15 +83,15 @@ func TestSplitByTimeRefused(t *testing.T) {
 		"nothing before":     {timed(t), Params{By: Time, Cut: &cut}, "the training part of 8 ratings is empty"},
 		"one rating for all": {timed(t), Params{By: Time, Test: 0.01}, "the test part of 8 ratings is empty"},
 	} {
-		if _, err := Of(c.set, c.p); name != "one rating for all" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if _, err := Divide(c.set, c.p); name != "one rating for all" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
-	if _, err := HoldOutUsers(plain, HoldOutParams{By: Time}); !errors.Is(err, ErrNoTimes) {
+	if _, err := Divide(plain, Params{Users: UsersHeldOut, By: Time}); !errors.Is(err, ErrNoTimes) {
 		t.Errorf("%v, want ErrNoTimes", err)
 	}
 	// Without timestamps any rating may be the test.
-	split, err := Of(open(t, "../read/testdata/good/movielens", read.Options{}), Params{By: LeaveOneOut})
+	split, err := Divide(open(t, "../read/testdata/good/movielens", read.Options{}), Params{By: LeaveOneOut})
 	if err != nil || split.Test.Len() != 1 || split.Test.User[0] != 0 {
 		t.Errorf("%v: leave-one-out takes %+v, want one of user 1, who alone has two", err, split)
 	}
@@ -164,18 +164,18 @@ func TestTestFile(t *testing.T) {
 	data := ownFile(t, "train.csv", "user,item,rating\na,x,1\na,y,2\nb,x,3\n")
 	test := ownFile(t, "test.jsonl", "{\"user\":\"b\",\"item\":\"y\",\"rating\":4}\n{\"user\":\"c\",\"item\":\"z\",\"rating\":5}\n")
 	set := open(t, data, read.Options{Test: test})
-	split, err := Of(set, Params{})
+	split, err := Divide(set, Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([][]string{{"ax", "ay", "bx"}, {"by", "cz"}}, [][]string{named(set, split.Train), named(set, split.Test)}); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	held, err := HoldOutUsers(set, HoldOutParams{})
+	held, err := Divide(set, Params{Users: UsersHeldOut})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([][]string{{"ax", "ay"}, {"bx"}, {"by", "cz"}}, [][]string{named(set, held.Train), named(set, held.Test.History), named(set, held.Test.Target)}); d != "" {
+	if d := cmp.Diff([][]string{{"ax", "ay"}, {"bx"}, {"by", "cz"}}, [][]string{named(set, held.Train), named(set, held.Held.Test.History), named(set, held.Held.Test.Target)}); d != "" {
 		t.Errorf("with users held out (-want +got):\n%s", d)
 	}
 	for text, want := range map[string]string{
@@ -208,10 +208,11 @@ func TestHoldOutByTime(t *testing.T) {
 	} {
 		found := false
 		for seed := range uint64(40) { // until a is held out and another user trains
-			h, err := HoldOutUsers(set, HoldOutParams{By: by, Test: 0.5, Seed: seed})
-			if err != nil || h.Test.Users[0] != 0 {
+			parts, err := Divide(set, Params{Users: UsersHeldOut, By: by, Test: 0.5, Seed: seed})
+			if err != nil || parts.Held.Test.Users[0] != 0 {
 				continue
 			}
+			h := parts.Held
 			found = true
 			of := func(r dataset.Ratings) string {
 				var a []string

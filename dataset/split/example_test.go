@@ -11,12 +11,12 @@ import (
 )
 
 // Split off a tenth for the test. The synthetic sets need no file.
-func ExampleOf() {
+func ExampleDivide() {
 	set, err := read.Open(context.Background(), "synthetic:small", read.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	parts, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
+	parts, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

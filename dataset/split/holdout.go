@@ -11,34 +11,11 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
-// defaultTarget is the share of a held-out user's ratings to be predicted when
-// [HoldOutParams] names none.
+// defaultTarget is the share of a held-out user's likes to be predicted when [Params] names none.
 const defaultTarget = 0.2
 
-// HoldOutParams say how users are held out.
-type HoldOutParams struct {
-	Whole      bool    // there are no test users, whatever Test says
-	Test       float64 // share of users held out for the test, 0 < Test < 1, or from 1 on how many; zero means 0.1
-	Validation float64 // share held out for tuning, or from 1 on how many; 0 for none. A user must be left to train
-	Target     float64 // share of a held-out user's ratings to be predicted, 0 < Target < 1; zero means 0.2
-	Positive   float64 // ratings of fewer stars are left out everywhere, in training too; 0 for none
-	Seed       uint64  // public; another seed holds out others
-
-	// Least is the number of ratings of enough stars that a user must have. A user with fewer is left
-	// out everywhere. At 0 no user is left out.
-	Least int
-	// Exact has the target be the share of each held-out user's ratings, rounded down, in place of every rating by itself
-	// with that probability. Of no meaning by time and with a test file.
-	Exact bool
-
-	By  By       // which ratings of held-out users are to be predicted; zero means Random
-	Cut *float64 // as of [Params]
-
-	Folds, Fold int // as of [Params], of users
-}
-
-// Validate reports everything that is wrong with the parameters.
-func (p HoldOutParams) Validate() error {
+// validateHeldOut reports everything that is wrong with the parameters for holding users out.
+func (p Params) validateHeldOut() error {
 	var errs []error
 	test, target := p.test(), p.target()
 	if !(test > 0 && (test < 1 || whole(test))) && !p.Whole {
@@ -53,7 +30,7 @@ func (p HoldOutParams) Validate() error {
 	if !(target > 0 && target < 1) {
 		errs = append(errs, fmt.Errorf("held-out users: target share is %v; want more than 0 and less than 1", p.Target))
 	}
-	errs = append(errs, Params{Whole: p.Whole, By: p.By, Cut: p.Cut, Folds: p.Folds, Fold: p.Fold}.Validate())
+	errs = append(errs, Params{Whole: p.Whole, By: p.By, Cut: p.Cut, Folds: p.Folds, Fold: p.Fold}.validateShares())
 	if math.IsNaN(p.Positive) || math.IsInf(p.Positive, 0) {
 		errs = append(errs, fmt.Errorf("held-out users: the least positive rating is %v; want a number of stars, or 0 to take all", p.Positive))
 	}
@@ -67,10 +44,10 @@ func (p HoldOutParams) Validate() error {
 func whole(x float64) bool { return x == math.Trunc(x) && x <= math.MaxInt32 }
 
 // counted reports whether users are held out by number.
-func (p HoldOutParams) counted() bool { return p.test() >= 1 || p.Validation >= 1 }
+func (p Params) counted() bool { return p.test() >= 1 || p.Validation >= 1 }
 
 // checkCounts refuses to hold out as many users as there are, or more.
-func (p HoldOutParams) checkCounts(users int) error {
+func (p Params) checkCounts(users int) error {
 	if !p.counted() {
 		return nil
 	}
@@ -84,7 +61,7 @@ func (p HoldOutParams) checkCounts(users int) error {
 
 // numbers returns how many users are held out by number. A share beside a number is a share of all
 // users, rounded to the nearest number.
-func (p HoldOutParams) numbers(users int) (test, validation int) {
+func (p Params) numbers(users int) (test, validation int) {
 	number := func(x float64) int {
 		if x < 1 {
 			x = math.Round(x * float64(users))
@@ -94,30 +71,51 @@ func (p HoldOutParams) numbers(users int) (test, validation int) {
 	return number(p.test()), number(p.Validation)
 }
 
-func (p HoldOutParams) test() float64 {
-	return Params{Whole: p.Whole, Test: p.Test, Folds: p.Folds}.test()
-}
-
-func (p HoldOutParams) target() float64 {
+func (p Params) target() float64 {
 	if p.Target == 0 {
 		return defaultTarget
 	}
 	return p.Target
 }
 
-// HoldOut is a set whose users are divided into three disjoint parts. All ratings in it
+// HoldOut is a set whose users are divided into three parts. All ratings in it
 // keep the set's indices and its counts of users and items.
+//
+// [UsersHeldOut] holds users out as Liang et al. do (Variational autoencoders for collaborative
+// filtering, WWW 2018). Every user, independently of all others, goes to the test part with
+// probability p.Test, to the validation part with p.Validation, else to training. Every rating of a
+// held-out user goes to the target with probability p.Target, else to the history. Liang et al. hold
+// out a number of users (p.Test and p.Validation of 1 or more) and take p.Target = 0.2 of each user
+// exactly (p.Exact). They keep ratings of 4 stars and more (p.Positive), and leave out users with
+// fewer than 5 such ratings (p.Least).
+//
+// By number, the users with the least draws among all users of the set are held out, whatever they
+// rated. Liang et al. first leave out users with few ratings, and draw from the others. Then a user's
+// number of ratings would decide whether another user trains. Here it decides about that user alone,
+// and held-out users with too few ratings are not measured.
+//
+// By time, the target of a held-out user is the user's last ratings: a share of them, one of them, or
+// all after one moment. That moment is common to all users, and nothing after it is trained on. With a
+// test file, its users are the test part and its ratings their target.
+//
+// The user's draw is a hash of the seed and the user's id. A rating's draw is a hash of the seed and
+// the user's and the item's id. As with [Divide] of ratings, adding or removing other ratings, users or items then
+// moves no user and no rating to another part. There are two exceptions: by number, other users do,
+// and with p.Exact a held-out user's other ratings do. Neither makes one user's ratings decide which
+// ratings of another user are trained on. The user's draw is independent of a rating's where ratings are divided.
+//
+// It is an error when nothing is left in the training ratings, or in the target of a part that was
+// asked for.
+//
+// [UsersSeen] divides the likes of each user by the same rules as ratings. Every user trains, and a part has the
+// users with a target in it. A list of the test must not hold items of the validation part ([HeldOut.Hidden]).
 type HoldOut struct {
 	Train      dataset.Ratings // of the users who train; the others have none there
 	TrainUsers []int32         // ascending; one may have no rating, where few stars are left out
 
 	Validation, Test HeldOut
-	// Seen reports that the users of Validation and Test train too ([SeenUsers]).
+	// Seen reports that the users of Validation and Test train too ([UsersSeen]).
 	Seen bool
-
-	// Digest is a hex SHA-256 over the set's digest and the part of every user and
-	// rating: equal exactly when the same content is cut in the same way.
-	Digest string
 }
 
 // HeldOut are users that training has not seen. Their embeddings are computed from the
@@ -136,36 +134,8 @@ const (
 	partLeftOut // fewer stars than count, or of a user with too few ratings
 )
 
-// HoldOutUsers holds users out as Liang et al. do (Variational autoencoders for collaborative
-// filtering, WWW 2018). Every user, independently of all others, goes to the test part with
-// probability p.Test, to the validation part with p.Validation, else to training. Every rating of a
-// held-out user goes to the target with probability p.Target, else to the history. Liang et al. hold
-// out a number of users (p.Test and p.Validation of 1 or more) and take p.Target = 0.2 of each user
-// exactly (p.Exact). They keep ratings of 4 stars and more (p.Positive), and leave out users with
-// fewer than 5 such ratings (p.Least).
-//
-// By number, the users with the least draws among all users of the set are held out, whatever they
-// rated. Liang et al. first leave out users with few ratings, and draw from the others. Then a user's
-// number of ratings would decide whether another user trains. Here it decides about that user alone,
-// and held-out users with too few ratings are not measured.
-//
-// By time, the target of a held-out user is the user's last ratings: a share of them, one of them, or
-// all after one moment. That moment is common to all users, and nothing after it is trained on. With a
-// test file, its users are the test part and its ratings their target.
-//
-// The user's draw is a hash of the seed and the user's id. A rating's draw is a hash of the seed and
-// the user's and the item's id. As with [Of], adding or removing other ratings, users or items then
-// moves no user and no rating to another part. There are two exceptions: by number, other users do,
-// and with p.Exact a held-out user's other ratings do. Neither makes one user's ratings decide which
-// ratings of another user are trained on. The user's draw is independent of Split's.
-//
-// It is an error when ids are missing (see [Of]), and when nothing is left in the training ratings, or
-// in the target of a part that was asked for.
-func HoldOutUsers(s *dataset.Set, p HoldOutParams) (*HoldOut, error) {
-	s = s.Unpacked()
-	if err := checkHoldOut(s, p); err != nil {
-		return nil, err
-	}
+// holdOutUsers holds users out ([HoldOut]).
+func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
 	if err := p.checkCounts(s.Users); err != nil {
 		return nil, err
 	}
@@ -178,7 +148,6 @@ func HoldOutUsers(s *dataset.Set, p HoldOutParams) (*HoldOut, error) {
 	h := &HoldOut{
 		Train: pickOf(s, users, partTrain, parts, partTrain), TrainUsers: usersOf(users, partTrain),
 		Validation: heldOut(s, users, partValidation, parts), Test: heldOut(s, users, partTest, parts),
-		Digest: d.Sum(),
 	}
 	var errs []error
 	for _, part := range []struct {
@@ -199,18 +168,16 @@ func HoldOutUsers(s *dataset.Set, p HoldOutParams) (*HoldOut, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return h, nil
+	return h.parts(d.Sum()), nil
 }
 
-// HoldOutTraining is the training part alone, as [HoldOutUsers] divides it. Unlike there, it
-// may be empty: a party that holds the ratings of one user gets those on which a run over
-// all ratings would train, and none if that user is held out. Users that are held out by
-// number follow from who else there is, and are refused.
-func HoldOutTraining(s *dataset.Set, p HoldOutParams) (dataset.Ratings, error) {
-	s = s.Unpacked()
-	if err := checkHoldOut(s, p); err != nil {
-		return dataset.Ratings{}, err
-	}
+// parts returns the targets of held-out users as the parts of a set.
+func (h *HoldOut) parts(digest string) *Parts {
+	return &Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Held: h, Digest: digest}
+}
+
+// holdOutTraining returns the ratings of the users who train.
+func holdOutTraining(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	if p.counted() {
 		return dataset.Ratings{}, errors.New("held-out users: who is among a number of them follows from all users, whom a party does not know; want shares below 1")
 	}
@@ -218,21 +185,14 @@ func HoldOutTraining(s *dataset.Set, p HoldOutParams) (dataset.Ratings, error) {
 	return pickOf(s, users, partTrain, parts, partTrain), nil
 }
 
-// checkHoldOut reports everything that keeps users of the set from being held out, except their
-// number.
-func checkHoldOut(s *dataset.Set, p HoldOutParams) error {
-	return errors.Join(p.Validate(), s.Ratings.Validate(), s.ValidateIDs(), checkTimes(s, p.By))
-}
-
 // holdOutParts draws the part of every user and rating.
-func holdOutParts(s *dataset.Set, p HoldOutParams) (users, parts []byte) {
+func holdOutParts(s *dataset.Set, p Params) (users, parts []byte) {
 	seed := idhash.Mix(p.Seed + idhash.Golden)
 	hashes, items := idhash.IDs("fedsim held-out user v1", s.UserIDs), idhash.IDs("fedsim held-out item v1", s.ItemIDs)
-	split := Params{Whole: p.Whole, Test: p.Test, Validation: p.Validation, Folds: p.Folds, Fold: p.Fold}
 	users = make([]byte, s.Users)
 	for u, h := range hashes {
 		hashes[u] = idhash.Mix(seed ^ h)
-		users[u] = split.part(hashes[u])
+		users[u] = p.part(hashes[u])
 	}
 	if p.counted() {
 		p.count(hashes, users)
@@ -265,7 +225,7 @@ func holdOutParts(s *dataset.Set, p HoldOutParams) (users, parts []byte) {
 }
 
 // count gives parts to users by their draws: the least are for the test, the next for validation.
-func (p HoldOutParams) count(draws []uint64, users []byte) {
+func (p Params) count(draws []uint64, users []byte) {
 	order := make([]int, len(users))
 	for u := range order {
 		order[u], users[u] = u, partTrain
@@ -281,7 +241,7 @@ func (p HoldOutParams) count(draws []uint64, users []byte) {
 }
 
 // fewRatings marks the users with fewer ratings than p.Least; nil marks no user.
-func fewRatings(s *dataset.Set, p HoldOutParams) []bool {
+func fewRatings(s *dataset.Set, p Params) []bool {
 	if p.Least == 0 {
 		return nil
 	}
@@ -299,7 +259,7 @@ func fewRatings(s *dataset.Set, p HoldOutParams) []bool {
 
 // targetExactly moves the share of each held-out user's history, rounded down, to the target: the ratings with
 // the least draws.
-func targetExactly(s *dataset.Set, p HoldOutParams, parts []byte, draw func(k int) uint64) {
+func targetExactly(s *dataset.Set, p Params, parts []byte, draw func(k int) uint64) {
 	type drawn struct {
 		hash uint64
 		at   int

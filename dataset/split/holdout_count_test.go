@@ -11,8 +11,8 @@ import (
 )
 
 // liang is the protocol of Liang et al. (WWW 2018, section 4.1), at a size for a set of 600 users.
-func liang() HoldOutParams {
-	return HoldOutParams{Test: 50, Validation: 40, Positive: 4, Least: 5, Exact: true, Seed: 3}
+func liang() Params {
+	return Params{Users: UsersHeldOut, Test: 50, Validation: 40, Positive: 4, Least: 5, Exact: true, Seed: 3}
 }
 
 // TestHoldOutByNumber: so many users are held out, of each exactly a fifth is to be predicted, and users with fewer than five
@@ -100,7 +100,7 @@ func TestHoldOutOfAnotherSeed(t *testing.T) {
 		}
 	}
 	p.Test, p.Seed = 50, 4
-	if other := holdOut(t, set, p); slices.Equal(other.Test.Users, first.Test.Users) || other.Digest == first.Digest {
+	if other := divided(t, set, p); slices.Equal(other.Held.Test.Users, first.Test.Users) || other.Digest == divided(t, set, liang()).Digest {
 		t.Error("another seed holds out the same users")
 	}
 }
@@ -109,7 +109,7 @@ func TestHoldOutOfAnotherSeed(t *testing.T) {
 // nearest number.
 func TestHoldOutShareBesideNumber(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
-	h := holdOut(t, set, HoldOutParams{Test: 50, Validation: 0.1})
+	h := holdOut(t, set, Params{Users: UsersHeldOut, Test: 50, Validation: 0.1})
 	if len(h.Validation.Users) != 60 || len(h.Test.Users) != 50 {
 		t.Errorf("%d validation and %d test users, want 60 and 50", len(h.Validation.Users), len(h.Test.Users))
 	}
@@ -130,13 +130,13 @@ func TestHoldOutByNumberRefuses(t *testing.T) {
 		{50, 40, 100000, "training users have none"},
 	} {
 		t.Run(fmt.Sprint(c.test, c.validation, c.least), func(t *testing.T) {
-			_, err := HoldOutUsers(set, HoldOutParams{Test: c.test, Validation: c.validation, Least: c.least})
+			_, err := Divide(set, Params{Users: UsersHeldOut, Test: c.test, Validation: c.validation, Least: c.least})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := HoldOutTraining(set, liang()); err == nil || !strings.Contains(err.Error(), "follows from all users") {
+	if _, err := Training(set, liang()); err == nil || !strings.Contains(err.Error(), "follows from all users") {
 		t.Errorf("a party that holds out by number: %v", err)
 	}
 }

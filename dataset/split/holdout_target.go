@@ -6,7 +6,7 @@ import (
 
 // holdOutTested makes those the test users whose ratings the test file has. The others train, or
 // are for validation if that was their part.
-func holdOutTested(s *dataset.Set, p HoldOutParams, users []byte) {
+func holdOutTested(s *dataset.Set, p Params, users []byte) {
 	for u, part := range users {
 		if part == partTest || part == partValidation && p.Validation == 0 {
 			users[u] = partTrain
@@ -21,7 +21,7 @@ func holdOutTested(s *dataset.Set, p HoldOutParams, users []byte) {
 
 // retarget decides anew which ratings of held-out users are to be predicted, where no draw decides it.
 // On entry parts holds the parts of a draw.
-func retarget(s *dataset.Set, p HoldOutParams, users, parts []byte) {
+func retarget(s *dataset.Set, p Params, users, parts []byte) {
 	if s.Tested != nil {
 		for k, tested := range s.Tested {
 			if parts[k] != partLeftOut && users[s.User[k]] == partTest {

@@ -12,13 +12,18 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 )
 
-func holdOut(tb testing.TB, set *dataset.Set, p HoldOutParams) *HoldOut {
+func holdOut(tb testing.TB, set *dataset.Set, p Params) *HoldOut {
 	tb.Helper()
-	h, err := HoldOutUsers(set, p)
+	return divided(tb, set, p).Held
+}
+
+func divided(tb testing.TB, set *dataset.Set, p Params) *Parts {
+	tb.Helper()
+	parts, err := Divide(set, p)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return h
+	return parts
 }
 
 // holdOutByID names the part of every user and rating by ids.
@@ -45,7 +50,7 @@ func holdOutByID(set *dataset.Set, h *HoldOut) (users map[string]string, ratings
 func TestHoldOutIsPartition(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
 	for _, positive := range []float64{0, 4} {
-		h := holdOut(t, set, HoldOutParams{Test: 0.2, Validation: 0.3, Positive: positive, Seed: 1})
+		h := holdOut(t, set, Params{Users: UsersHeldOut, Test: 0.2, Validation: 0.3, Positive: positive, Seed: 1})
 		part := make(map[int32]string)
 		for name, list := range map[string][]int32{"training": h.TrainUsers, "validation": h.Validation.Users, "test": h.Test.Users} {
 			if !slices.IsSorted(list) {
@@ -105,7 +110,7 @@ func TestHoldOutShares(t *testing.T) {
 	}
 	var first *HoldOut
 	for seed := range uint64(4) {
-		h := holdOut(t, set, HoldOutParams{Validation: 0.25, Seed: seed})
+		h := holdOut(t, set, Params{Users: UsersHeldOut, Validation: 0.25, Seed: seed})
 		check("test users", len(h.Test.Users), set.Users, defaultTest)
 		check("validation users", len(h.Validation.Users), set.Users, 0.25)
 		check("training users", len(h.TrainUsers), set.Users, 0.65)
@@ -157,11 +162,11 @@ func TestHoldOutFormula(t *testing.T) {
 		}
 		share := func(hash uint64) float64 { return float64(hash) / (1 << 64) }
 		for _, above := range []float64{-1e-12, 1e-12} {
-			users, _ := holdOutParts(set, HoldOutParams{Test: share(c.whose) + above, Seed: c.seed})
+			users, _ := holdOutParts(set, Params{Users: UsersHeldOut, Test: share(c.whose) + above, Seed: c.seed})
 			if want := above > 0; (users[0] == partTest) != want {
 				t.Errorf("seed %d, user %q: with test share %v the part is %d", c.seed, c.user, share(c.whose)+above, users[0])
 			}
-			_, parts := holdOutParts(set, HoldOutParams{Test: 1, Target: share(c.which) + above, Seed: c.seed})
+			_, parts := holdOutParts(set, Params{Users: UsersHeldOut, Test: 1, Target: share(c.which) + above, Seed: c.seed})
 			if want := above > 0; (parts[0] == partTarget) != want {
 				t.Errorf("seed %d, user %q, item %q: with target share %v the part is %d", c.seed, c.user, c.item, share(c.which)+above, parts[0])
 			}
@@ -182,7 +187,7 @@ func TestHoldOutKeepsOthers(t *testing.T) {
 	} {
 		after := open(t, writeCSV(t, set), read.Options{})
 		for seed := range uint64(3) {
-			p := HoldOutParams{Test: 0.2, Validation: 0.3, Target: 0.4, Positive: 3, Seed: seed}
+			p := Params{Users: UsersHeldOut, Test: 0.2, Validation: 0.3, Target: 0.4, Positive: 3, Seed: seed}
 			wantUsers, wantRatings := holdOutByID(before, holdOut(t, before, p))
 			gotUsers, gotRatings := holdOutByID(after, holdOut(t, after, p))
 			if len(wantUsers) != all.Users || len(gotUsers) != after.Users {
@@ -204,27 +209,27 @@ func TestHoldOutKeepsOthers(t *testing.T) {
 
 func TestHoldOutDigest(t *testing.T) {
 	set := open(t, "synthetic:small", read.Options{})
-	base := holdOut(t, set, HoldOutParams{Seed: 1}).Digest
-	if got := holdOut(t, set, HoldOutParams{Test: defaultTest, Target: defaultTarget, Positive: set.Min, Seed: 1}).Digest; got != base {
+	base := divided(t, set, Params{Users: UsersHeldOut, Seed: 1}).Digest
+	if got := divided(t, set, Params{Users: UsersHeldOut, Test: defaultTest, Target: defaultTarget, Positive: set.Min, Seed: 1}).Digest; got != base {
 		t.Error("the defaults have another digest when they are spelt out")
 	}
 	other := *set
 	other.Digest = "of another content"
-	for name, h := range map[string]*HoldOut{
-		"seed":         holdOut(t, set, HoldOutParams{Seed: 2}),
-		"test share":   holdOut(t, set, HoldOutParams{Test: 0.2, Seed: 1}),
-		"validation":   holdOut(t, set, HoldOutParams{Validation: 0.1, Seed: 1}),
-		"target share": holdOut(t, set, HoldOutParams{Target: 0.5, Seed: 1}),
-		"least rating": holdOut(t, set, HoldOutParams{Positive: 4, Seed: 1}),
-		"content":      holdOut(t, &other, HoldOutParams{Seed: 1}),
+	for name, h := range map[string]*Parts{
+		"seed":         divided(t, set, Params{Users: UsersHeldOut, Seed: 2}),
+		"test share":   divided(t, set, Params{Users: UsersHeldOut, Test: 0.2, Seed: 1}),
+		"validation":   divided(t, set, Params{Users: UsersHeldOut, Validation: 0.1, Seed: 1}),
+		"target share": divided(t, set, Params{Users: UsersHeldOut, Target: 0.5, Seed: 1}),
+		"least rating": divided(t, set, Params{Users: UsersHeldOut, Positive: 4, Seed: 1}),
+		"content":      divided(t, &other, Params{Users: UsersHeldOut, Seed: 1}),
 	} {
 		if h.Digest == base || len(h.Digest) != 64 {
 			t.Errorf("another %s does not change the digest", name)
 		}
 	}
 	// Both hold out the same users with the same targets, some for another purpose.
-	a, b := holdOut(t, set, HoldOutParams{Test: 0.2, Validation: 0.3, Seed: 1}), holdOut(t, set, HoldOutParams{Test: 0.3, Validation: 0.2, Seed: 1})
-	if !slices.Equal(a.TrainUsers, b.TrainUsers) || a.Digest == b.Digest {
+	a, b := divided(t, set, Params{Users: UsersHeldOut, Test: 0.2, Validation: 0.3, Seed: 1}), divided(t, set, Params{Users: UsersHeldOut, Test: 0.3, Validation: 0.2, Seed: 1})
+	if !slices.Equal(a.Held.TrainUsers, b.Held.TrainUsers) || a.Digest == b.Digest {
 		t.Error("users who go from validation to test do not change the digest")
 	}
 }
@@ -236,27 +241,27 @@ func TestHoldOutErrors(t *testing.T) {
 	const number = ", or a whole number of users"
 	for _, c := range []struct {
 		set     *dataset.Set
-		params  HoldOutParams
+		params  Params
 		message string
 	}{
-		{one, HoldOutParams{Test: 1e-9}, "held-out users: the target of test users has none of 1 ratings; raise the test share" + more},
-		{one, HoldOutParams{Test: 1 - 1e-9, Target: 1 - 1e-9},
+		{one, Params{Users: UsersHeldOut, Test: 1e-9}, "held-out users: the target of test users has none of 1 ratings; raise the test share" + more},
+		{one, Params{Users: UsersHeldOut, Test: 1 - 1e-9, Target: 1 - 1e-9},
 			"held-out users: the training users have none of 1 ratings; lower the test and validation shares" + more},
-		{one, HoldOutParams{Test: 1e-9, Validation: 1e-9, Positive: 9},
+		{one, Params{Users: UsersHeldOut, Test: 1e-9, Validation: 1e-9, Positive: 9},
 			"held-out users: the training users have none of 1 ratings; lower the test and validation shares" + more +
 				"\nheld-out users: the target of validation users has none of 1 ratings; raise the validation share or set it to 0" + more +
 				"\nheld-out users: the target of test users has none of 1 ratings; raise the test share" + more},
-		{one, HoldOutParams{Test: 1.5, Validation: -0.1, Target: 1, Positive: nan},
+		{one, Params{Users: UsersHeldOut, Test: 1.5, Validation: -0.1, Target: 1, Positive: nan},
 			"held-out users: test share is 1.5; want more than 0 and less than 1" + number + "\nheld-out users: validation share is -0.1; want at least 0 and less than 1" + number + "\n" +
 				"held-out users: target share is 1; want more than 0 and less than 1\n" +
 				"held-out users: the least positive rating is NaN; want a number of stars, or 0 to take all"},
-		{one, HoldOutParams{Test: nan, Target: nan},
+		{one, Params{Users: UsersHeldOut, Test: nan, Target: nan},
 			"held-out users: test share is NaN; want more than 0 and less than 1" + number + "\nheld-out users: target share is NaN; want more than 0 and less than 1"},
-		{one, HoldOutParams{Test: 0.5, Validation: 0.5},
+		{one, Params{Users: UsersHeldOut, Test: 0.5, Validation: 0.5},
 			"held-out users: test share 0.5 and validation share 0.5 leave no user to train; want a sum below 1"},
-		{&dataset.Set{Ratings: one.Ratings, ItemIDs: one.ItemIDs}, HoldOutParams{}, "split: 0 user ids for 1 users; want one for each, the draw is a hash of them"},
+		{&dataset.Set{Ratings: one.Ratings, ItemIDs: one.ItemIDs}, Params{Users: UsersHeldOut}, "split: 0 user ids for 1 users; want one for each, the draw is a hash of them"},
 	} {
-		if h, err := HoldOutUsers(c.set, c.params); h != nil || fmt.Sprint(err) != c.message {
+		if h, err := Divide(c.set, c.params); h != nil || fmt.Sprint(err) != c.message {
 			t.Errorf("%+v\n got %v\nwant %s", c.params, err, c.message)
 		}
 	}
@@ -268,8 +273,8 @@ func TestHoldOutTrainingOfOneUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := HoldOutParams{Test: 0.3, Positive: 3, Seed: 4}
-	h, err := HoldOutUsers(set, p)
+	p := Params{Users: UsersHeldOut, Test: 0.3, Positive: 3, Seed: 4}
+	h, err := Divide(set, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +285,7 @@ func TestHoldOutTrainingOfOneUser(t *testing.T) {
 		for k, j := range items {
 			mine.User, mine.Item, mine.Value = append(mine.User, 0), append(mine.Item, j), append(mine.Value, values[k])
 		}
-		got, err := HoldOutTraining(mine, p)
+		got, err := Training(mine, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +295,7 @@ func TestHoldOutTrainingOfOneUser(t *testing.T) {
 			t.Errorf("user %d trains on %d ratings, of the whole set on %d", user, len(gotItems), len(wantItems))
 		}
 	}
-	if _, err := HoldOutTraining(set, HoldOutParams{Test: 2}); err == nil {
+	if _, err := Training(set, Params{Users: UsersHeldOut, Test: 2}); err == nil {
 		t.Error("a share of 2 is held out")
 	}
 }

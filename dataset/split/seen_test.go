@@ -24,7 +24,7 @@ func TestFoldsAreAPartition(t *testing.T) {
 	set := smallSet(t)
 	tested := make(map[[2]int32]int)
 	for fold := 1; fold <= 5; fold++ {
-		parts, err := split.Of(set, split.Params{Folds: 5, Fold: fold, Validation: 0.1, Seed: 3})
+		parts, err := split.Divide(set, split.Params{Folds: 5, Fold: fold, Validation: 0.1, Seed: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,10 +56,12 @@ func TestFoldsAreAPartition(t *testing.T) {
 // with three. The rest is trained on; nothing of too few stars is anywhere.
 func TestSeenUsers(t *testing.T) {
 	set := smallSet(t)
-	h, err := split.SeenUsers(set, split.Params{By: split.LeaveOneOut, Validation: 0.1, Seed: 3}, 4, 2)
+	p := split.Params{Users: split.UsersSeen, By: split.LeaveOneOut, Validation: 0.1, Seed: 3, Positive: 4, Least: 2}
+	parts, err := split.Divide(set, p)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := parts.Held
 	liked := make([]int, set.Users)
 	set.Each(func(u, _ int32, x float32) {
 		if x >= 4 {
@@ -91,7 +93,7 @@ func TestSeenUsers(t *testing.T) {
 	if !h.Seen || len(h.TrainUsers) != set.Users || h.Test.History.Len() != h.Train.Len() || h.Test.Hidden.Len() != h.Validation.Target.Len() || h.Validation.Hidden.Len() != 0 {
 		t.Errorf("%+v", h)
 	}
-	alone, err := split.SeenTraining(set, split.Params{By: split.LeaveOneOut, Validation: 0.1, Seed: 3}, 4, 2)
+	alone, err := split.Training(set, p)
 	if err != nil || !slices.Equal(alone.Item, h.Train.Item) || !slices.Equal(alone.User, h.Train.User) {
 		t.Errorf("training alone differs: %v", err)
 	}

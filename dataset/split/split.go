@@ -1,7 +1,6 @@
-// Package split divides the ratings of a set: into training, validation and test parts ([Of]), into
-// users who train and users who are held out ([HoldOutUsers]), and into private and public users
-// ([TakeOut]). It also divides items or users among organisations ([PartitionItems],
-// [PartitionUsers]). It reads no file.
+// Package split divides the ratings of a set: into training, validation and test parts ([Divide]), and
+// into private and public users ([TakeOut]). It also divides items or users among organisations
+// ([PartitionItems], [PartitionUsers]). It reads no file.
 //
 // The part of a rating depends only on the seed and on the rating's user and item id; so does the
 // choice of held-out users. Adding or removing any other rating, user or item moves nothing from one
@@ -13,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 )
@@ -20,23 +21,72 @@ import (
 // defaultTest is the share of ratings held out for the test when [Params] names none.
 const defaultTest = 0.1
 
+// Users says whose lists of items a split is for.
+type Users string
+
+// Kinds of users. The zero value divides ratings, for predicting ratings.
+const (
+	// UsersHeldOut do not train. Shares and folds are of users.
+	UsersHeldOut Users = "held-out"
+	// UsersSeen train too. Shares and folds are of what users like.
+	UsersSeen Users = "seen"
+)
+
 // Params say how to split a set.
 type Params struct {
 	Whole      bool    // there is no test part, whatever Test says
-	Test       float64 // share of ratings held out for the test, 0 < Test < 1; zero means 0.1
-	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1
+	Test       float64 // share held out for the test, 0 < Test < 1; zero means 0.1. From 1 on a number of users held out
+	Validation float64 // share held out for tuning, 0 for none; Test + Validation < 1. From 1 on a number of users held out
 	Seed       uint64  // public; another seed gives another split
 
-	By  By       // zero means Random; of no meaning where the set has a test file
+	By  By       // zero means Random; of no meaning where the set has a test file. Of held-out users: which ratings are to be predicted
 	Cut *float64 // of Time: the timestamp from which on ratings are the test; nil: by the shares
 
-	// Folds, if not 0, cuts the ratings into so many parts of about the same size by chance. Fold, from 1, is the
-	// test, in place of Test. The folds of one seed are disjoint and hold every rating.
+	// Folds, if not 0, cuts the ratings (or the users) into so many parts of about the same size by chance. Fold, from 1,
+	// is the test, in place of Test. The folds of one seed are disjoint and hold every rating (or user).
 	Folds, Fold int
+
+	// Users asks for a split for lists of items. The fields below have a meaning for such splits only.
+	Users Users
+	// Positive is the fewest stars of a like. Other ratings are left out everywhere, in training too; 0 leaves out none.
+	Positive float64
+	// Least is the number of likes that a user must have. A user with fewer is left out everywhere. At 0 no user is left out.
+	Least int
+	// Target is the share of a held-out user's likes to be predicted, 0 < Target < 1; zero means 0.2.
+	Target float64
+	// Exact has the target be the share of each held-out user's likes, rounded down, in place of every like by itself
+	// with that probability. Of no meaning by time and with a test file.
+	Exact bool
+}
+
+// ParseFold reads which fold of how many is the test, such as 1/5. The empty text is no folds.
+func ParseFold(text string) (fold, folds int, err error) {
+	const most = 1000
+	if text == "" {
+		return 0, 0, nil
+	}
+	a, b, _ := strings.Cut(text, "/")
+	fold, err = strconv.Atoi(a)
+	folds, err2 := strconv.Atoi(b)
+	if err = errors.Join(err, err2); err != nil || folds < 2 || folds > most || fold < 1 || fold > folds {
+		return 0, 0, fmt.Errorf("%q is no fold; give which of how many, such as 1/5, of 2 to %d", text, most)
+	}
+	return fold, folds, nil
 }
 
 // Validate reports everything that is wrong with the parameters.
 func (p Params) Validate() error {
+	switch p.Users {
+	case "", UsersSeen:
+		return p.validateShares()
+	case UsersHeldOut:
+		return p.validateHeldOut()
+	default:
+		return fmt.Errorf("split: users %q; want one of %v", p.Users, []Users{UsersHeldOut, UsersSeen})
+	}
+}
+
+func (p Params) validateShares() error {
 	var errs []error
 	test := p.test()
 	if !(test > 0 && test < 1) && !p.Whole {
@@ -81,6 +131,9 @@ func (p Params) test() float64 {
 type Parts struct {
 	Train, Validation, Test dataset.Ratings
 
+	// Held divides users where the split is for lists of items ([Params.Users]); else nil. Its targets are the parts.
+	Held *HoldOut
+
 	// Digest is a hex SHA-256 over the set's digest and the part of every
 	// rating: equal exactly when the same content is cut in the same way.
 	Digest string
@@ -93,32 +146,43 @@ const (
 	partTest
 )
 
-// Of sends every rating, independently of all others, to the test part with probability p.Test, to the
+// Divide sends every rating, independently of all others, to the test part with probability p.Test, to the
 // validation part with p.Validation, else to the training part. The draw is a hash of the seed and the
 // rating's user and item id, and of nothing else. Adding or removing other ratings, users or items
 // moves no rating to another part, although it may change every index. With the same seed a larger
 // test share holds all of a smaller one.
 //
 // This is the default. The other kinds ([By]) go by timestamps. Where the set has a test file, that
-// file is the test part, and p.Validation of the other ratings are for validation.
+// file is the test part, and p.Validation of the other ratings are for validation. For lists of items
+// ([Params.Users]) see [HoldOut].
 //
 // A hand-made set must have an id for each user and item, distinct among users and among items.
 // Indices would not do in their place: they shift when a user or an item goes. It is an error when ids
 // are missing, and when a part that was asked for stays empty, which happens with very few ratings
 // only.
-func Of(s *dataset.Set, p Params) (*Parts, error) {
+func Divide(s *dataset.Set, p Params) (*Parts, error) {
 	if err := checkSplit(s, p); err != nil {
 		return nil, err
+	}
+	switch p.Users {
+	case UsersHeldOut:
+		return holdOutUsers(s.Unpacked(), p)
+	case UsersSeen:
+		return seenUsers(s.Unpacked(), p)
 	}
 	if s.Packed != nil && (p.By == "" || p.By == Random) && s.Tested == nil && p.Folds == 0 {
 		return splitPacked(s, p)
 	}
 	s = s.Unpacked()
+	return divide(s, p, splitDigester(s.Digest, s.Len()))
+}
+
+// divide cuts the ratings of a set, and hashes their parts behind what d holds.
+func divide(s *dataset.Set, p Params, d *dataset.Digester) (*Parts, error) {
 	parts, counts := partsOf(s, p)
 	if err := p.checkParts(counts); err != nil {
 		return nil, err
 	}
-	d := splitDigester(s.Digest, len(parts))
 	d.Bytes(parts)
 	return &Parts{
 		Train:      pick(s.Ratings, parts, partTrain, counts[partTrain]),
@@ -158,14 +222,21 @@ func splitDigester(set string, ratings int) *dataset.Digester {
 	return d
 }
 
-// Training returns the training part alone, as [Of] divides the set. Unlike with Of, any part may be
-// empty: a party with some of the ratings, perhaps one user's, gets exactly the ratings on which a run
-// over all ratings would train.
+// Training returns the training part alone, as [Divide] cuts the set. Unlike there, any part may be
+// empty. A party with some of the ratings, perhaps one user's, gets exactly the ratings on which a run
+// over all ratings would train. It gets none if its user is held out. Users that are held out by number
+// follow from who else there is, and are refused.
 func Training(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	if err := checkSplit(s, p); err != nil {
 		return dataset.Ratings{}, err
 	}
 	s = s.Unpacked()
+	switch p.Users {
+	case UsersHeldOut:
+		return holdOutTraining(s, p)
+	case UsersSeen:
+		s = likedOf(s, p)
+	}
 	parts, counts := partsOf(s, p)
 	return pick(s.Ratings, parts, partTrain, counts[partTrain]), nil
 }

@@ -37,7 +37,7 @@ func ascending(r dataset.Ratings) bool {
 
 func mustSplit(tb testing.TB, set *dataset.Set, p Params) *Parts {
 	tb.Helper()
-	s, err := Of(set, p)
+	s, err := Divide(set, p)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestTrainingOfOneUser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Of(set, p); err != nil {
+		if _, err := Divide(set, p); err != nil {
 			refused++
 		}
 		trained := make(map[idPair]bool, got.Len())
@@ -332,7 +332,7 @@ func TestSplitErrors(t *testing.T) {
 				"split: 2 item ids for 1 items; want one for each, the draw is a hash of them",
 		},
 	} {
-		_, err := Of(c.set, c.params)
+		_, err := Divide(c.set, c.params)
 		if err == nil || err.Error() != c.message {
 			t.Errorf("%+v\n got %v\nwant %s", c.params, err, c.message)
 		}

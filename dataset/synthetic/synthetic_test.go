@@ -477,7 +477,7 @@ func TestShapeWithOtherUsers(t *testing.T) {
 
 func mustSplit(tb testing.TB, set *dataset.Set, p split.Params) *split.Parts {
 	tb.Helper()
-	s, err := split.Of(set, p)
+	s, err := split.Divide(set, p)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func row(w io.Writer, skew float64, o tasks.Options, seeds int, public bool, use
 		if err != nil {
 			return err
 		}
-		split, err := split.Of(data.Set, split.Params{Test: test, Seed: uint64(seed) + 1})
+		split, err := split.Divide(data.Set, split.Params{Test: test, Seed: uint64(seed) + 1})
 		if err != nil {
 			return err
 		}

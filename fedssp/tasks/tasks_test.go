@@ -35,7 +35,7 @@ func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := split.Of(data.Set, split.Params{Test: 0.2, Seed: seed})
+	split, err := split.Divide(data.Set, split.Params{Test: 0.2, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,9 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,82 +60,51 @@ func OpenPacked(ctx context.Context, c config.Config, progress func(done, total 
 }
 
 func load(ctx context.Context, c config.Config, progress func(done, total int64), packed bool) (*Experiment, error) {
-	start := time.Now()
-	o := DataOptions(c)
-	o.Progress, o.Packed = progress, packed
-	set, err := openData(ctx, c, algorithm.Data.Of(c), o)
+	start, in := time.Now(), inputOf(c)
+	in.read.Progress, in.read.Packed = progress, packed
+	set, err := in.open(ctx, algorithm.Data.Of(c))
 	if err != nil {
 		return nil, err
 	}
-	return openSet(c, set, start)
+	return openSet(c, in, set, start)
 }
 
 // OpenSet is Open with data that are there already.
 func OpenSet(c config.Config, set *dataset.Set) (*Experiment, error) {
-	return openSet(c, set, time.Now())
+	return openSet(c, inputOf(c), set, time.Now())
 }
 
 // OpenRatings is Open with ratings that a program has in memory. The configuration must state the scale.
 func OpenRatings(c config.Config, ratings []read.Rating) (*Experiment, error) {
-	set, err := read.FromRatings("ratings", ratings, DataOptions(c))
-	if errors.Is(err, dataset.ErrScale) || errors.Is(err, read.ErrDuplicates) {
-		return nil, config.Wrap(err)
-	}
+	in := inputOf(c)
+	set, err := read.FromRatings("ratings", ratings, in.read)
 	if err != nil {
-		return nil, err
+		return nil, refused(err)
 	}
-	return OpenSet(c, set)
+	return openSet(c, in, set, time.Now())
 }
 
-func openSet(c config.Config, set *dataset.Set, start time.Time) (*Experiment, error) {
-	if err := checkClicks(c, set); err != nil {
+func openSet(c config.Config, in input, set *dataset.Set, start time.Time) (*Experiment, error) {
+	if err := in.check(set); err != nil {
 		return nil, err
 	}
-	if err := checkProfile(c, set); err != nil {
-		return nil, err
-	}
-	set, err := algorithm.WithoutPublicUsers(c, raised(c, set))
+	set, err := in.prepare(set)
 	if err != nil {
 		return nil, err
 	}
-	split, held, err := SplitOf(c, set)
+	parts, err := in.divide(set)
 	if err != nil {
 		return nil, err
 	}
-	e := &Experiment{Split: split}
-	e.Config, e.Data, e.Held, e.Ratings = c, set, held, split.Train
-	e.Train = split.Train.ByUser()
-	e.Test = eval.NewTest(split, held, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
+	e := &Experiment{Split: parts}
+	e.Config, e.Data, e.Held, e.Ratings = c, set, parts.Held, parts.Train
+	e.Train = parts.Train.ByUser()
+	e.Test = eval.NewTest(parts, set.Min, set.Max, algorithm.EvalBuckets.Int(c))
 	if err = e.readStart(); err == nil {
 		err = e.derive()
 	}
 	e.Loading = time.Since(start)
 	return e, err
-}
-
-// checkClicks refuses clicks where ratings are learned from.
-func checkClicks(c config.Config, set *dataset.Set) error {
-	if !set.Clicks || algorithm.Ranks(c) {
-		return nil
-	}
-	who := slices.DeleteFunc(algorithm.Names(), func(name string) bool {
-		other := c
-		algorithm.Name.Set(&other, name)
-		algorithm.Feedback.Set(&other, "implicit")
-		return !algorithm.Ranks(other) || algorithm.Feedback.Check(other) != ""
-	})
-	return config.Errorf("%s has no column of ratings, so that every row is a click; say feedback implicit, with one of the algorithms %s, or which column has the ratings: columns rating=NAME",
-		set.Name, strings.Join(who, ", "))
-}
-
-// checkProfile refuses a regression where nothing is learned from its features.
-func checkProfile(c config.Config, set *dataset.Set) error {
-	if set.Profile == nil || algorithm.Of(c).About().Profiles {
-		return nil
-	}
-	who := slices.DeleteFunc(algorithm.Names(), func(name string) bool { return !algorithm.Find(name).About().Profiles })
-	return config.Errorf("%s is a regression: its rows are examples with public features and a label. %s learns from ratings; take one of the algorithms %s, or other data",
-		set.Name, algorithm.Name.Of(c), strings.Join(who, ", "))
 }
 
 // OpenPublic makes the experiment of a configuration and a set without ratings, for
@@ -152,92 +119,24 @@ func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeature
 			return nil, err
 		}
 	}
-	e.Test = eval.NewTest(e.Split, nil, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
+	e.Test = eval.NewTest(e.Split, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
 	return e, e.derive()
 }
 
 // OpenData opens a set on the rating scale of the configuration, without its public users.
 func OpenData(ctx context.Context, c config.Config, data string, progress func(done, total int64)) (*dataset.Set, error) {
-	o := DataOptions(c)
-	o.Progress = progress
-	return openData(ctx, c, data, o)
-}
-
-func openData(ctx context.Context, c config.Config, data string, o read.Options) (*dataset.Set, error) {
-	set, err := read.Open(ctx, data, o)
-	switch {
-	case errors.Is(err, dataset.ErrScale):
-		return nil, config.Errorf("rating-min, rating-max: %w", err)
-	case errors.Is(err, read.ErrDuplicates):
-		return nil, config.Wrap(err)
-	case err != nil:
+	in := inputOf(c)
+	in.read.Progress = progress
+	set, err := in.open(ctx, data)
+	if err != nil {
 		return nil, err
 	}
-	return algorithm.WithoutPublicUsers(c, raised(c, set))
+	return in.prepare(set)
 }
 
-// raised returns a set on a scale that starts at 0, as all algorithms need it except regressions.
-func raised(c config.Config, set *dataset.Set) *dataset.Set {
-	if algorithm.Of(c).About().Profiles {
-		return set
-	}
-	return set.Raised()
-}
-
-// DataOptions returns a configuration's options for reading data.
-func DataOptions(c config.Config) read.Options { return algorithm.DataOptions(c) }
-
-// SplitOf cuts a set as the configuration says. With implicit feedback, which ranks, it cuts by
-// users and holds some of them out. The parts then hold the ratings to train on and the ratings
-// to predict.
-func SplitOf(c config.Config, set *dataset.Set) (*split.Parts, *split.HoldOut, error) {
-	if !algorithm.Ranks(c) {
-		s, err := split.Of(set, algorithm.SplitParams(c))
-		if err != nil {
-			return nil, nil, config.Errorf("%s: %w", set.Name, err)
-		}
-		return s, nil, nil
-	}
-	h, err := holdOut(c, set)
-	if err != nil {
-		return nil, nil, config.Errorf("%s: %w", set.Name, err)
-	}
-	return &split.Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Digest: h.Digest}, h, nil
-}
-
-// holdOut holds users out, or some of what users like.
-func holdOut(c config.Config, set *dataset.Set) (*split.HoldOut, error) {
-	p := holdOutParams(c, set)
-	if algorithm.SeesUsers(c) {
-		return split.SeenUsers(set, algorithm.SplitParams(c), p.Positive, p.Least)
-	}
-	return split.HoldOutUsers(set, p)
-}
-
-// TrainingOf is the part of a party's own data that is trained on.
-func TrainingOf(c config.Config, set *dataset.Set) (dataset.Ratings, error) {
-	if algorithm.SeesUsers(c) {
-		p := holdOutParams(c, set)
-		return split.SeenTraining(set, algorithm.SplitParams(c), p.Positive, p.Least)
-	}
-	if algorithm.Ranks(c) {
-		return split.HoldOutTraining(set, holdOutParams(c, set))
-	}
-	return split.Training(set, algorithm.SplitParams(c))
-}
-
-// holdOutParams returns the parameters for holding users out. A liked item counts as consumed.
-func holdOutParams(c config.Config, set *dataset.Set) split.HoldOutParams {
-	liked := algorithm.Positive.Of(c)
-	if !liked.Given {
-		liked = algorithm.Positive.ChooseNumber(c, algorithm.FactsOf(set))
-	}
-	p := algorithm.SplitParams(c)
-	return split.HoldOutParams{
-		Whole: p.Whole, Test: p.Test, Validation: p.Validation, Positive: liked.Value + set.Shift, Seed: p.Seed, By: p.By, Cut: p.Cut, Folds: p.Folds, Fold: p.Fold,
-		Least: algorithm.SplitLeast.Int(c), Exact: algorithm.TargetsExactly(c),
-	}
-}
+// Divide splits a set as the configuration says. With implicit feedback the parts hold likes, of held-out users or of
+// users that training has seen.
+func Divide(c config.Config, set *dataset.Set) (*split.Parts, error) { return inputOf(c).divide(set) }
 
 // derive fixes everything that follows from configuration, data and split.
 func (e *Experiment) derive() error {

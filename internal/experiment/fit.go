@@ -2,13 +2,11 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -19,8 +17,8 @@ import (
 type Fitter struct {
 	experiment *Experiment
 	shared     []byte
-	whole      config.Config // of the experiment, with nothing held out
-	items      []int32       // of the catalogue, in its order
+	input      input   // of the experiment, with nothing held out
+	items      []int32 // of the catalogue, in its order
 }
 
 // Fitter returns the fitter to a shared model of the experiment. Clients must be users.
@@ -31,12 +29,9 @@ func (e *Experiment) Fitter(shared []byte) (*Fitter, error) {
 	if _, err := e.instance.Shared(shared); err != nil {
 		return nil, err
 	}
-	f := &Fitter{experiment: e, shared: shared, whole: e.Config, items: make([]int32, len(e.Data.ItemIDs))}
-	algorithm.SplitBy.Set(&f.whole, string(split.Random))
-	algorithm.SplitTestFile.Set(&f.whole, "")
-	for _, k := range []config.NumberKey{algorithm.SplitTest, algorithm.SplitValidation, algorithm.SplitLeast} {
-		k.Set(&f.whole, 0)
-	}
+	f := &Fitter{experiment: e, shared: shared, input: inputOf(e.Config), items: make([]int32, len(e.Data.ItemIDs))}
+	p := f.input.split
+	f.input.split = split.Params{Whole: true, Seed: p.Seed, Users: p.Users, Exact: p.Exact}
 	for j := range f.items {
 		f.items[j] = int32(j)
 	}
@@ -51,7 +46,7 @@ func (f *Fitter) Fit(user string, own dataset.Ratings) ([]model.Embeddings, erro
 		Name: "ratings of " + user, Min: e.Data.Min, Max: e.Data.Max, Shift: e.Data.Shift,
 		Ratings: own, UserIDs: []string{user}, ItemIDs: e.Data.ItemIDs,
 	}
-	train, err := TrainingOf(f.whole, set)
+	train, err := f.input.training(set)
 	if err != nil {
 		return nil, err
 	}
@@ -74,17 +69,14 @@ func (f *Fitter) Shared() ([]model.Embeddings, error) { return f.experiment.inst
 // OpenOther opens ratings of any users on the scale of a finished run, from low to high in the unit of its
 // data. It takes no public users out.
 func OpenOther(ctx context.Context, c config.Config, data string, low, high float64, progress func(done, total int64)) (*dataset.Set, error) {
-	o := DataOptions(c)
-	o.Min, o.Max, o.Test, o.Progress = &low, &high, "", progress
-	set, err := read.Open(ctx, data, o)
-	if errors.Is(err, dataset.ErrScale) || errors.Is(err, read.ErrDuplicates) {
-		return nil, config.Wrap(err)
-	}
+	in := inputOf(c)
+	in.read.Min, in.read.Max, in.read.Test, in.read.Progress, in.public = &low, &high, "", progress, publicUsers{}
+	set, err := in.open(ctx, data)
 	if err == nil {
-		err = checkClicks(c, set)
+		err = in.check(set)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return raised(c, set), nil
+	return in.prepare(set)
 }

@@ -109,20 +109,20 @@ func (e *Experiment) LargestRecord() (*dataset.Set, error) {
 	if e.About().Clients != algorithm.Users {
 		return nil, nil
 	}
-	list := make([]read.Rating, len(e.Data.ItemIDs))
+	in, list := inputOf(e.Config), make([]read.Rating, len(e.Data.ItemIDs))
 	low := e.Data.Min
-	if algorithm.Ranks(e.Config) {
+	if in.ranks {
 		low = e.Data.Max // what is not liked does not count
 	}
 	for n := 0; ; n++ { // until one user is not held out for tests, as at most half of all users are
 		for i, item := range e.Data.ItemIDs {
 			list[i] = read.Rating{User: fmt.Sprintf("made up %d", n), Item: item, Time: float64(i), Value: []float64{low, e.Data.Max}[i%2]}
 		}
-		set, err := read.FromRatings("made-up ratings", list, read.Options{Min: &e.Data.Min, Max: &e.Data.Max, Times: DataOptions(e.Config).Times})
+		set, err := read.FromRatings("made-up ratings", list, read.Options{Min: &e.Data.Min, Max: &e.Data.Max, Times: in.read.Times})
 		if err != nil {
 			return nil, err
 		}
-		train, err := TrainingOf(e.Config, set)
+		train, err := in.training(set)
 		if err != nil || train.Len() > 0 || n == 100 {
 			return set, err
 		}
@@ -156,7 +156,7 @@ func (e *Experiment) localData(which algorithm.PartyData, set *dataset.Set) (*al
 	if set.Min != e.Data.Min || set.Max != e.Data.Max {
 		return nil, fmt.Errorf("%w: their scale is %v to %v, the experiment's is %v to %v", algorithm.ErrPartyData, set.Min, set.Max, e.Data.Min, e.Data.Max)
 	}
-	train, err := TrainingOf(e.Config, set)
+	train, err := inputOf(e.Config).training(set)
 	if err != nil {
 		return nil, err
 	}
@@ -216,11 +216,11 @@ func places(ids, list []string) []int32 {
 // anything about its ratings. OpenOwn refuses only what has nothing to do with ratings: a file that cannot be read or has
 // no known format. See [read.Options].
 func OpenOwn(ctx context.Context, e *Experiment, data string, skipped func(*dataset.FileError)) (*dataset.Set, error) {
-	o := DataOptions(e.Config)
-	o.Skipped = skipped
-	set, err := read.Open(ctx, data, o)
+	in := inputOf(e.Config)
+	in.read.Skipped = skipped
+	set, err := in.open(ctx, data)
 	if err == nil {
-		err = checkClicks(e.Config, set) // what a file has for columns is no secret
+		err = in.check(set) // what a file has for columns is no secret
 	}
 	if err == nil && set.Min == set.Max { // nothing in it says the scale
 		set.Min, set.Max = e.Data.Min, e.Data.Max

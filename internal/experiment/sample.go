@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/pack"
@@ -35,7 +34,7 @@ func (e *Experiment) Sample(users int) (*Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
-		return openSet(e.Config, packed, time.Now())
+		return OpenSet(e.Config, packed)
 	}
-	return openSet(e.Config, &set, time.Now())
+	return OpenSet(e.Config, &set)
 }

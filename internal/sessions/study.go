@@ -295,8 +295,8 @@ func (s *underway) measure(m *experiment.Experiment, arm Arm, i int, shared []by
 	}
 	if p.NewTested = fresh.Len(); p.NewTested > 0 {
 		parts := *m.Split
-		parts.Test = fresh
-		test := eval.NewTest(&parts, nil, m.Data.Min, m.Data.Max, 1)
+		parts.Test, parts.Held = fresh, nil
+		test := eval.NewTest(&parts, m.Data.Min, m.Data.Max, 1)
 		if v := test.Measure(trained, run).RMSE; !math.IsNaN(v) {
 			p.NewRMSE = &v
 		}

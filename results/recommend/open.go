@@ -61,8 +61,7 @@ func OpenRun(ctx context.Context, dir, data string, progress func(done, total in
 type openedRun struct {
 	*Recommender // nil after an error
 	parts        *split.Parts
-	held         *split.HoldOut // nil with explicit feedback
-	same         bool           // the data equal the data of the run, whatever the error
+	same         bool // the data equal the data of the run, whatever the error
 }
 
 func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (o openedRun, err error) {
@@ -84,7 +83,7 @@ func openRun(ctx context.Context, dir, data string, progress func(done, total in
 		return o, fmt.Errorf("%w: the run was made on %s with digest %s, and %s has %s", results.ErrOtherData, m.Data, m.DataDigest, data, set.Digest)
 	}
 	o.same = true
-	if o.parts, o.held, err = experiment.SplitOf(c, set); err != nil {
+	if o.parts, err = experiment.Divide(c, set); err != nil {
 		return o, err
 	}
 	if o.parts.Digest != m.SplitDigest {
@@ -92,8 +91,8 @@ func openRun(ctx context.Context, dir, data string, progress func(done, total in
 			results.ErrOtherData, m.Data, m.SplitDigest, version.Get(), o.parts.Digest)
 	}
 	r := &Recommender{Config: c, Data: set, train: o.parts.Train.ByUser(), dir: dir}
-	if o.held != nil {
-		r.train = known(o.held).ByUser()
+	if o.parts.Held != nil {
+		r.train = known(o.parts.Held).ByUser()
 	} else {
 		r.test = o.parts.Test.ByUser()
 	}

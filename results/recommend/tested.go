@@ -26,7 +26,7 @@ func OpenTested(ctx context.Context, dir string) (*Tested, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tested{Recommender: r.Recommender, test: eval.NewTest(r.parts, r.held, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
+	return &Tested{Recommender: r.Recommender, test: eval.NewTest(r.parts, r.Data.Min, r.Data.Max, algorithm.EvalBuckets.Int(r.Config))}, nil
 }
 
 // lists says which lists the run measures, and asks for k items of each.

@@ -116,7 +116,7 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 			if err != nil || r.Changed != "" {
 				t.Fatal(err, r.Changed)
 			}
-			parts, err := split.Of(set, split.Params{Test: 0.2, Seed: 1})
+			parts, err := split.Divide(set, split.Params{Test: 0.2, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

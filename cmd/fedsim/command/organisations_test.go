@@ -116,7 +116,7 @@ func TestFilesGiveTheStatedError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			divided, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
+			divided, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ func small(t *testing.T) (*dataset.Set, dataset.Ratings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	split, err := split.Of(set, split.Params{Test: 0.1, Seed: 1})
+	split, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

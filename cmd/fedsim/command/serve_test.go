@@ -196,7 +196,7 @@ func TestHandlerTakesRatings(t *testing.T) {
 		}
 		return got
 	}
-	parts, err := split.Of(r.Data, split.Params{Test: 0.1, Seed: 1})
+	parts, err := split.Divide(r.Data, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
