@@ -260,8 +260,21 @@ func (p *printer) head() {
 	if s.RankingMetrics != nil {
 		p.line("Recall@%d of %s %s (the simulator measures it; no budget is spent on that)", eval.RankingCutoff, units.Count(s.Ranking.Users), p.ranked())
 	} else {
-		p.line("test RMSE, in stars (the simulator measures it; no budget is spent on that)")
+		p.line("test RMSE, in %s (the simulator measures it; no budget is spent on that)", p.unit())
 	}
+}
+
+// unit names the unit of ratings: stars, if five are the most, and points of the scale otherwise.
+func (p *printer) unit() string {
+	if d := p.e.Data; !starred(d) {
+		return fmt.Sprintf("points of the scale %v to %v", d.Min-d.Shift, d.Max-d.Shift)
+	}
+	return "stars"
+}
+
+// starred reports whether ratings are of at most five stars.
+func starred(d *dataset.Set) bool {
+	return d.Shift == 0 && d.Min <= 1 && d.Max == 5
 }
 
 func (p *printer) quality() {
@@ -374,7 +387,10 @@ func (p *printer) lists() {
 	m := q.At[len(q.At)/2]
 	who := fmt.Sprintf("%s %s", units.Count(q.Users), p.ranked())
 	if q.Relevant != nil {
-		who = fmt.Sprintf("%s users with test ratings of at least %v stars", units.Count(q.OfUsers), *q.Relevant)
+		who = fmt.Sprintf("%s users with test ratings of at least %v", units.Count(q.OfUsers), *q.Relevant)
+		if starred(p.e.Data) {
+			who += " stars"
+		}
 		if q.Users < q.OfUsers {
 			who = fmt.Sprintf("%s of %s", units.Count(q.Users), who)
 		}

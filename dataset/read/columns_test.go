@@ -190,6 +190,8 @@ func TestOwnFilesRefused(t *testing.T) {
 		{ownFile(t, "g.csv", "user,item,rating,timestamp\na,b,1,\n"), `g.csv:2: timestamp is empty`, Options{Times: true}},
 		{ownFile(t, "h.csv", "user,item,rating\na,b,1\n"), `h.csv:1: header lacks "when"; its columns are user, item, rating`, Options{Columns: Columns{Timestamp: "when"}}},
 		{ownFile(t, "u.data", "1\t2\t3\t4\n"), `u.data:1: header lacks "userId" and "movieId" and "when"; its columns are 1, 2, 3, 4`, Options{Columns: Columns{Timestamp: "when"}}},
+		{ownFile(t, "wide.csv", "user,alien,heat,fargo\nann,5,,3\n"), `header lacks "item"; want the columns`, Options{}},
+		{ownFile(t, "wide2.csv", "user,alien,heat,fargo\nann,5,,3\n"), `if it has a column for each item, write it anew with a row for each rating`, Options{}},
 		{"synthetic:small", "a generated set has no columns to name", Options{Columns: Columns{User: "x"}}},
 	} {
 		if _, err := Open(t.Context(), c.file, c.o); err == nil || !strings.Contains(err.Error(), c.want) {

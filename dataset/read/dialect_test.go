@@ -255,6 +255,25 @@ func TestNoticesOfRows(t *testing.T) {
 	}
 }
 
+// TestUnreadColumns: columns that are not read are listed with what was found.
+func TestUnreadColumns(t *testing.T) {
+	for text, want := range map[string]string{
+		"user,item,thumb\na,b,up\nc,d,down\n":       "thumb",
+		"user,device,item,rating,note\na,p,b,3,x\n": "device, note",
+		"user,item,rating,timestamp\na,b,3,1\n":     "",
+	} {
+		got := ""
+		for _, f := range open(t, ownFile(t, "r.csv", text), Options{}).Findings {
+			if f.What == "not read" {
+				got = f.Found
+			}
+		}
+		if got != want {
+			t.Errorf("%q: not read are %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestInt96 reads times as Spark wrote them: 2001-09-09 01:46:40 is the second 1,000,000,000, of the Julian day 2,452,162.
 func TestInt96(t *testing.T) {
 	type row struct {

@@ -103,7 +103,7 @@ func parseHeader(header [][]byte, c Names) (Format, Columns, error) {
 	if c != (Names{}) {
 		want = "its columns are " + string(bytes.Join(header, []byte(", ")))
 	}
-	return Format{}, Columns{}, fmt.Errorf("header lacks %s; %s", strings.Join(least, " and "), want)
+	return Format{}, Columns{}, fmt.Errorf("%w %s; %s", errLacks, strings.Join(least, " and "), want)
 }
 
 // publishedHeader recognizes the header of a published set, whose columns the caller may name as they are.
@@ -177,3 +177,6 @@ func FindColumn(header [][]byte, name string) (at int, err error) {
 }
 
 var errNoHeader = errors.New("no header")
+
+// errLacks is the error of a header without a column that every row needs.
+var errLacks = errors.New("header lacks")

@@ -31,6 +31,9 @@ func (r *RatingRows) recognize(first [][]byte, d Dialect, b beginning, in files.
 			return nil
 		}
 		if !placed && !errors.Is(err, errNoHeader) {
+			if errors.Is(err, errLacks) && isWide(first, b, d) {
+				return fmt.Errorf("%w; if it has a column for each item, write it anew with a row for each rating", err)
+			}
 			return err
 		}
 	}
@@ -58,6 +61,17 @@ func (r *RatingRows) recognize(first [][]byte, d Dialect, b beginning, in files.
 	}
 	return fmt.Errorf("%w: the first line is %s; %s, or the rows of MovieLens 100K (tabs between) or 1M and 10M (:: between)%s",
 		errNoHeader, idtext.Quote(bytes.Join(first, []byte(d.sep))), WantColumns, placeHint(first, d))
+}
+
+// isWide reports whether a table may have a column for each item: all its columns but the first have numbers or nothing.
+func isWide(header [][]byte, b beginning, d Dialect) bool {
+	const least = 4 // fewer columns may be others
+	if len(b.lines) < 2 || len(header) < least {
+		return false
+	}
+	s := Scanner{Dialect: d}
+	row := s.cut(bytes.Clone(b.lines[1]))
+	return len(row) == len(header) && !slices.ContainsFunc(row[1:], func(field []byte) bool { return len(field) > 0 && !isNumber(field) })
 }
 
 // placeHint says how rows without a header are read.
@@ -177,6 +191,19 @@ func (r *RatingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 		why = "without a column of ratings every row is a click"
 	}
 	r.note("columns", strings.Join(list, ", "), sure, why)
+	if unread := r.unread(header); len(unread) > 0 {
+		r.note("not read", strings.Join(unread, ", "), dataset.Certain, "")
+	}
+}
+
+// unread lists the other columns that have a name.
+func (r *RatingRows) unread(header [][]byte) (names []string) {
+	for i, name := range header {
+		if c := r.Cols; len(name) > 0 && i != c.User && i != c.Item && i != c.Rating && i != c.Time && i != c.Count {
+			names = append(names, string(name))
+		}
+	}
+	return names
 }
 
 // hasHeader reports whether the first record of a file, whose columns are said by their places, is a header. Its rating or time is then no
