@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -256,6 +257,67 @@ func TestFCFApproachesIALS(t *testing.T) {
 	a, b := objective(exact.(*implicit), r), objective(moved.(*federated).implicit, r)
 	if b-a > 0.01*(start-a) {
 		t.Errorf("the objective ends at %v, and that of ials at %v, from %v", b, a, start)
+	}
+}
+
+// Passes of FCF are rounds of algorithm 1 of Ammad-ud-din et al. (2019), written out: each client solves for its own user
+// by gonum, from its own row of likes, and sends its part of every item's slope. Adam moves the items by the sum.
+func TestFCFByClients(t *testing.T) {
+	r := likes(25, 11)
+	const ridge, unobserved, rate, passes = 0.02, 0.2, 0.03, 6
+	_, started := open(t, r, fmt.Sprintf("algorithm=fcf rank=3 ials.ridge=%v ials.unobserved=%v fcf.rate=%v", ridge, unobserved, rate))
+	l := started.(*federated)
+	x, items := denseOf(r), mat.DenseCopyOf(mat.NewDense(11, 3, l.items.Data()))
+	first, second := mat.NewDense(11, 3, nil), mat.NewDense(11, 3, nil)
+	client := func(u int) *mat.VecDense {
+		var weighted, left mat.Dense
+		weighted.CloneFrom(items)
+		var right mat.VecDense
+		right.MulVec(items.T(), x.RowView(u))
+		for j := range 11 {
+			floats.Scale(x.At(u, j)+unobserved, weighted.RawRowView(j))
+		}
+		left.Mul(items.T(), &weighted)
+		for c := range 3 {
+			left.Set(c, c, left.At(c, c)+ridge*(mat.Sum(x.RowView(u))+unobserved*11))
+		}
+		var w mat.VecDense
+		if err := w.SolveVec(&left, &right); err != nil {
+			t.Fatal(err)
+		}
+		return &w
+	}
+	for n := range passes {
+		sum := mat.NewDense(11, 3, nil)
+		for u := range r.Users {
+			w := client(u)
+			for j := range 11 {
+				score := mat.Dot(w, items.RowView(j))
+				for c := range 3 {
+					slope := 2 * ((x.At(u, j)*(score-1)+unobserved*score)*w.AtVec(c) + ridge*(x.At(u, j)+unobserved)*items.At(j, c))
+					sum.Set(j, c, sum.At(j, c)+slope)
+				}
+			}
+		}
+		step := float64(n + 1)
+		for j := range 11 {
+			for c := range 3 {
+				g := sum.At(j, c)
+				first.Set(j, c, 0.9*first.At(j, c)+0.1*g)
+				second.Set(j, c, 0.999*second.At(j, c)+0.001*g*g)
+				a, b := first.At(j, c)/(1-math.Pow(0.9, step)), second.At(j, c)/(1-math.Pow(0.999, step))
+				items.Set(j, c, items.At(j, c)-rate*a/(math.Sqrt(b)+1e-8))
+			}
+		}
+	}
+	passed(t, l, passes)
+	if !floats.EqualApprox(l.items.Data(), items.RawMatrix().Data, 1e-9) {
+		t.Errorf("the items are %v, and %v by clients", l.items.Data(), items.RawMatrix().Data)
+	}
+	for u := range r.Users {
+		if w := client(u); !floats.EqualApprox(l.users.Row(u), w.RawVector().Data, 1e-9) {
+			t.Errorf("user %d is %v, and %v by its client", u, l.users.Row(u), w.RawVector().Data)
+		}
 	}
 }
 
