@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,27 +66,41 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 // publicFile holds the public part of a server's session, in its state.
 const publicFile = "public.json"
 
-// agree returns the public part of a session. That is the part in the state from an earlier start,
-// if the experiment is still the same, or else the part of a new session.
-func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, error) {
-	n, err := propose(c, f, dir, "")
+// readPublic reads the public part of the session of a folder.
+func readPublic(dir string) (*agreement.Public, error) {
+	p, _, err := decodePublic(dir)
+	return p, err
+}
+
+func decodePublic(dir string) (*agreement.Public, []byte, error) {
+	path := filepath.Join(dir, publicFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := agreement.Decode(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, text, nil
+}
+
+// openPublic opens the experiment of the session of a folder.
+func openPublic(dir string) (*experiment.Experiment, error) {
+	p, err := readPublic(dir)
 	if err != nil {
 		return nil, err
 	}
-	return n.public, n.begin(nil)
+	return agreement.Open(p)
 }
 
 // kept returns the public part of the state's last session, and names the settings in which the
 // experiment differs from it; "" if none. An experiment is the same whatever it starts from, once the session has ended:
 // another session of it costs the clients as much again.
-func kept(c config.Config, f agreement.Facts, path string, ended bool) (p *agreement.Public, other string, err error) {
-	text, err := os.ReadFile(path)
+func kept(c config.Config, f agreement.Facts, dir string, ended bool) (p *agreement.Public, other string, err error) {
+	before, text, err := decodePublic(dir)
 	if err != nil {
 		return nil, "", err
-	}
-	before, err := agreement.Decode(text)
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
 	if ended {
 		f.Start = before.Facts.Start

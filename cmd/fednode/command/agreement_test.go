@@ -104,3 +104,12 @@ func TestStateIsOfOneExperiment(t *testing.T) {
 		t.Errorf("the same, with what concerns a simulation or one machine: %v", err)
 	}
 }
+
+// agree returns the public part of the session of a state, which it begins if there is none.
+func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, error) {
+	n, err := propose(c, f, dir, "")
+	if err != nil {
+		return nil, err
+	}
+	return n.public, n.begin(nil)
+}

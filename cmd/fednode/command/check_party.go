@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim/internal/agreement"
-	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/results"
@@ -137,25 +135,12 @@ func (x *checked) result(name string) {
 		err = fmt.Errorf("%s is missing", resultSession)
 	}
 	if err == nil {
-		_, err = opened(dir)
+		_, err = openPublic(dir)
 	}
 	if err == nil {
 		_, err = results.ReadEmbeddings(dir)
 	}
 	x.looked(name, err, "move it elsewhere; the next session leaves another", "model and user's embedding of session %s, complete", session)
-}
-
-// opened opens the experiment that a folder's public.json states.
-func opened(dir string) (*experiment.Experiment, error) {
-	text, err := os.ReadFile(filepath.Join(dir, publicFile))
-	if err != nil {
-		return nil, err
-	}
-	p, err := agreement.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, publicFile), err)
-	}
-	return agreement.Open(p)
 }
 
 // training checks the checkpoints of a party that trains on its own between rounds.
@@ -258,25 +243,17 @@ func (x *checked) session() {
 	x.checkpointed(checkpointFiles[0], c, fallback, err)
 }
 
-func readPublic(dir string) (*agreement.Public, error) {
-	text, err := os.ReadFile(filepath.Join(dir, publicFile))
-	if err != nil {
-		return nil, err
-	}
-	return agreement.Decode(text)
-}
-
 // model checks that the model of a session is complete.
 func (x *checked) model(session string) error {
 	dir := modelOf(x.dir, session)
-	s, err := readSummary(dir)
+	of, err := sessionIn(filepath.Join(dir, summaryFile))
 	if err != nil {
 		return err
 	}
-	if s == nil || !strings.EqualFold(s.Session, session) {
+	if !strings.EqualFold(of, session) {
 		return fmt.Errorf("%s is missing, or of another session", summaryFile)
 	}
-	e, err := opened(dir)
+	e, err := openPublic(dir)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
-	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -33,18 +31,10 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, cli.Misusef("--top %d: want at least 1", c.Top)
 	}
 	dir := filepath.Join(c.State, resultFolder)
-	text, err := os.ReadFile(filepath.Join(dir, publicFile))
+	e, err := openPublic(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("--state %s: there is no result of a session in it yet; fednode client leaves one when a session has ended", c.State)
 	}
-	if err != nil {
-		return nil, err
-	}
-	public, err := agreement.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	e, err := agreement.Open(public)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,6 @@ import (
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/session"
-	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
@@ -121,13 +121,13 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	began := time.Now()
 	out, err := server.Run(ctx)
 	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
-		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), mark(fmt.Sprintf("%x", e.Session()))))
+		return errors.Join(err, end(c.State, fmt.Sprintf("%x", e.Session())))
 	}
 	if errors.Is(err, node.ErrGrown) { // the next start begins a session of all places
-		return errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), abandoned(fmt.Sprintf("%x", e.Session()))))
+		return errors.Join(err, abandon(c.State, fmt.Sprintf("%x", e.Session())))
 	}
 	if errors.Is(err, session.ErrDeclined) { // so has this one, and a start again would not change that
-		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, store.WriteFile(filepath.Join(c.State, endedFile), abandoned(fmt.Sprintf("%x", e.Session())))))
+		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, abandon(c.State, fmt.Sprintf("%x", e.Session()))))
 	}
 	if err != nil {
 		return err
@@ -222,6 +222,46 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start 
 	return next.public, e, nil
 }
 
+// abandon ends the session of the state. No server may be running on the state.
+func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
+	m, err := openMember(ctx, c.State, "", protocol.Server, log)
+	if err != nil {
+		return err
+	}
+	defer m.Close() //nolint:errcheck // all that is in them is durable
+	session, err := sessionIn(filepath.Join(c.State, publicFile))
+	if err != nil {
+		return err
+	}
+	ended, err := endedIn(c.State)
+	if err != nil {
+		return err
+	}
+	if session == "" || ended != "" {
+		return cli.Misusef("--abandon: %s has no session that has not ended", c.State)
+	}
+	if err = abandon(c.State, session); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.out, "abandoned  %s\n", session)
+	return err
+}
+
+// checkOut refuses a folder in which the model of another session is.
+func (c *serverCmd) checkOut(p *agreement.Public) error {
+	if c.Out == "" {
+		return nil
+	}
+	of, err := sessionIn(filepath.Join(c.Out, summaryFile))
+	if err != nil {
+		return err
+	}
+	if is := hex.EncodeToString(p.Session[:]); of != "" && of != is {
+		return cli.Misusef("--out %s: it holds the model of the session %s, and this is another; name another folder", c.Out, of)
+	}
+	return nil
+}
+
 // summary is summary.json of a session: what it came to, as far as a server knows.
 type summary struct {
 	Algorithm string `json:"algorithm"`
@@ -294,7 +334,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 			return err
 		}
 	}
-	if err = store.WriteFile(filepath.Join(c.State, endedFile), mark(s.Session)); err != nil {
+	if err = end(c.State, s.Session); err != nil {
 		return err
 	}
 	if c.Format == "json" {

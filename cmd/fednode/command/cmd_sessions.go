@@ -104,19 +104,14 @@ func sessionsOfServer(state string) ([]sessionLine, error) {
 
 // serverSession reads the session of a folder; nil: there is none.
 func serverSession(state, dir string) (*sessionLine, error) {
-	path := filepath.Join(dir, publicFile)
-	text, err := os.ReadFile(path)
+	p, err := readPublic(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := agreement.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	info, err := os.Stat(path)
+	info, err := os.Stat(filepath.Join(dir, publicFile))
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -86,7 +83,6 @@ type proposal struct {
 // propose returns the state's session if it has not ended, and else a new session. again is the
 // value of --again if the experiment is still the experiment of the ended session; "" is none.
 func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, error) {
-	path := filepath.Join(dir, publicFile)
 	ended, err := endedIn(dir)
 	if err != nil {
 		return nil, err
@@ -95,13 +91,13 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 	if err != nil {
 		return nil, err
 	}
-	p, other, err := kept(c, f, path, ended != "")
+	p, other, err := kept(c, f, dir, ended != "")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case ended == "" && err != nil:
 		return nil, err
 	case ended == "" && other != "":
-		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; continue that experiment, or end its session without a model with --abandon", path, other)
+		return nil, cli.Misusef("%s is about another experiment, other in %s, whose session has not ended; continue that experiment, or end its session without a model with --abandon", filepath.Join(dir, publicFile), other)
 	case ended != "" && again == againEnd && gone:
 		return nil, cli.Misusef("--again end: the session %s ended before its last round, without a model; another experiment begins the next one, and --again session one of this experiment", ended)
 	case ended == "" || err == nil && other == "" && again == againEnd:
@@ -122,7 +118,7 @@ func propose(c config.Config, f agreement.Facts, dir, again string) (*proposal, 
 		if err := keepStart(dir, start); err != nil {
 			return err
 		}
-		return store.WriteFile(path, text)
+		return store.WriteFile(filepath.Join(dir, publicFile), text)
 	}}, nil
 }
 
@@ -198,9 +194,14 @@ func linkTo(dir, name, to string) error {
 	return syncPath(dir)
 }
 
-// abandoned is the mark of a session that ended without a model before its last round.
-func abandoned(session string) []byte {
-	return []byte(`{"session":"` + session + `","abandoned":true}` + "\n")
+// end marks the session of a state as ended.
+func end(dir, session string) error {
+	return store.WriteFile(filepath.Join(dir, endedFile), mark(session))
+}
+
+// abandon marks the session of a state as ended without a model before its last round.
+func abandon(dir, session string) error {
+	return store.WriteFile(filepath.Join(dir, endedFile), []byte(`{"session":"`+session+`","abandoned":true}`+"\n"))
 }
 
 // wasAbandoned reports whether the session of a state ended before its last round.
@@ -218,47 +219,8 @@ func wasAbandoned(dir string) (bool, error) {
 	return of.Abandoned, err
 }
 
-// abandon ends the session of the state. No server may be running on the state.
-func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
-	m, err := openMember(ctx, c.State, "", protocol.Server, log)
-	if err != nil {
-		return err
-	}
-	defer m.Close() //nolint:errcheck // all that is in them is durable
-	session, err := sessionIn(filepath.Join(c.State, publicFile))
-	if err != nil {
-		return err
-	}
-	ended, err := endedIn(c.State)
-	if err != nil {
-		return err
-	}
-	if session == "" || ended != "" {
-		return cli.Misusef("--abandon: %s has no session that has not ended", c.State)
-	}
-	if err = store.WriteFile(filepath.Join(c.State, endedFile), abandoned(session)); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, "abandoned  %s\n", session)
-	return err
-}
-
+// mark returns the content of a file that names a session.
 func mark(session string) []byte { return []byte(`{"session":"` + session + `"}` + "\n") }
-
-// checkOut refuses a folder in which the model of another session is.
-func (c *serverCmd) checkOut(p *agreement.Public) error {
-	if c.Out == "" {
-		return nil
-	}
-	of, err := sessionIn(filepath.Join(c.Out, summaryFile))
-	if err != nil {
-		return err
-	}
-	if is := hex.EncodeToString(p.Session[:]); of != "" && of != is {
-		return cli.Misusef("--out %s: it holds the model of the session %s, and this is another; name another folder", c.Out, of)
-	}
-	return nil
-}
 
 // durable has what is in a folder, which holds files only, survive a power failure.
 func durable(dir string) error {
