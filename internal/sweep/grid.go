@@ -237,7 +237,7 @@ func (c condition) holds(values []config.Setting) bool {
 // differ only in keys without effect are one run. The error names the runs that cannot be run.
 func (g *Grid) Runs() ([]Run, error) {
 	var runs []Run
-	var errs []error
+	var bad refusals
 	seen := make(map[string]bool)
 	n, tried := g.size(), 0
 	if n > mostRuns {
@@ -254,7 +254,7 @@ func (g *Grid) Runs() ([]Run, error) {
 			err = errors.New("data: standard input can be read once, and a sweep reads the data in every run; save it to a file")
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", describe(g.varied(said)), err))
+			bad.add(describe(g.varied(said)), err)
 			continue
 		}
 		if !seen[r.Digest] {
@@ -263,12 +263,51 @@ func (g *Grid) Runs() ([]Run, error) {
 		}
 	}
 	switch {
-	case len(errs) > 0:
-		return nil, config.Errorf("%d of %d combinations cannot be run; mend them or leave them out with --skip:\n%w", len(errs), tried, errors.Join(errs[:min(len(errs), 10)]...))
+	case bad.all > 0:
+		return nil, config.Errorf("%d of %d combinations cannot be run; mend them or leave them out with --skip:\n%w", bad.all, tried, bad.err())
 	case len(runs) == 0:
 		return nil, config.Errorf("every combination is skipped")
 	}
 	return runs, nil
+}
+
+// refusals are the combinations that cannot be run, by what is wrong.
+type refusals struct {
+	all  int // combinations
+	list []refusal
+}
+
+// refusal is one thing that is wrong with some combinations.
+type refusal struct {
+	err   error
+	first string // the first such combination
+	more  int    // further ones
+}
+
+func (r *refusals) add(combination string, err error) {
+	r.all++
+	if i := slices.IndexFunc(r.list, func(known refusal) bool { return known.err.Error() == err.Error() }); i >= 0 {
+		r.list[i].more++
+		return
+	}
+	r.list = append(r.list, refusal{err: err, first: combination})
+}
+
+// err says each thing that is wrong once, of ten things at most.
+func (r *refusals) err() error {
+	const most = 10
+	var errs []error
+	for _, one := range r.list[:min(len(r.list), most)] {
+		where := one.first
+		if one.more > 0 {
+			where = fmt.Sprintf("%s and %d more", where, one.more)
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", where, one.err))
+	}
+	if left := len(r.list) - most; left > 0 {
+		errs = append(errs, fmt.Errorf("and %d other errors", left))
+	}
+	return errors.Join(errs...)
 }
 
 // size is the number of combinations.

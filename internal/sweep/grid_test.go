@@ -144,6 +144,8 @@ func TestGridsThatCannotBe(t *testing.T) {
 		"bad rule":          {options: sweep.Options{When: []string{"epsilon=1 rank=2"}}, said: []string{"epsilon=1"}, want: "with a colon and a space between"},
 		"nothing left":      {options: sweep.Options{Skip: []string{"epsilon=1"}}, said: []string{"epsilon=1"}, want: "every combination is skipped"},
 		"cannot be run":     {said: []string{"epsilon=1,-3", "seed=1"}, want: "1 of 2 combinations cannot be run; mend them or leave them out with --skip:\nepsilon=-3: "},
+		"one thing wrong":   {said: []string{"epsilon=-3", "seed=1..3"}, want: "3 of 3 combinations cannot be run; mend them or leave them out with --skip:\nseed=1 and 2 more: "},
+		"many things wrong": {said: []string{"epsilon=-1,-2,-3,-4,-5,-6,-7,-8,-9,-10,-11,-12"}, want: "and 2 other errors"},
 		"too many":          {said: []string{"seed=1..100000", "rank=1,2"}, want: "more than 100000 combinations"},
 	} {
 		t.Run(name, func(t *testing.T) {
