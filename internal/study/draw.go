@@ -103,7 +103,7 @@ func (f *Figure) axes(pic Picture, size font.Length) *plot.Plot {
 	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = size+2, size, size
 	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size, p.Legend.TextStyle.Font.Size = size, size, size-1
 	p.Title.Padding = vg.Points(6)
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks(f.XSteps), ticks(Steps)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{235}, color.Gray{225}
 	p.Add(grid)

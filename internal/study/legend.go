@@ -30,7 +30,7 @@ func legendOf(entries []entry, style text.Style, width vg.Length, below bool) le
 	if !below {
 		l := legend{plot: width / 2}
 		l.fill(entries, style, 1)
-		l.right = l.widths[0] + legendGap
+		l.right = l.widths[0] + 2*legendGap
 		return l
 	}
 	for columns := min(3, len(entries)); ; columns-- {

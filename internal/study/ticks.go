@@ -2,6 +2,7 @@ package study
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -45,20 +46,40 @@ func Labels(places []float64) []string {
 	return labels
 }
 
-// ticks are the places that gonum chooses on a linear axis, with our labels: gonum's labels are
-// equal if steps are small beside the values.
-type ticks struct{}
-
-func (ticks) Ticks(from, to float64) []plot.Tick {
-	list := plot.DefaultTicks{}.Ticks(from, to)
-	var places []float64
-	for _, t := range list {
-		if !t.IsMinor() {
-			places = append(places, t.Value)
+// Steps returns about so many round numbers between two numbers, ascending: multiples of 1, 2 or 5 times a power of ten.
+func Steps(from, to float64, about int) (list []float64) {
+	raw := (to - from) / float64(about)
+	step := math.Pow(10, math.Floor(math.Log10(raw)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if step*m >= raw {
+			step *= m
+			break
 		}
 	}
-	for i, text := range Labels(places) { // gonum has minor ones behind them
-		list[i].Label = text
+	for k := math.Ceil(from / step); k*step <= to; k++ {
+		list = append(list, k*step)
+	}
+	return list
+}
+
+// XSteps is Steps for the x axis of the figure: whole numbers alone if the figure has no others, such as rounds.
+func (f *Figure) XSteps(from, to float64, about int) []float64 {
+	broken := func(x float64) bool { return x != math.Round(x) }
+	if slices.ContainsFunc(f.Series, func(s Series) bool { return slices.ContainsFunc(s.X, broken) }) {
+		return Steps(from, to, about)
+	}
+	return slices.DeleteFunc(Steps(from, to, about), broken)
+}
+
+// ticks marks a linear axis of a picture: at the places that it returns for two ends that differ.
+type ticks func(from, to float64, about int) []float64
+
+// Ticks returns the marks with their labels.
+func (t ticks) Ticks(from, to float64) (list []plot.Tick) {
+	const about = 6
+	places := t(from, to, about)
+	for i, text := range Labels(places) {
+		list = append(list, plot.Tick{Value: places[i], Label: text})
 	}
 	return list
 }

@@ -110,21 +110,6 @@ func TestPageForEverybody(t *testing.T) {
 	}
 }
 
-func TestSteps(t *testing.T) {
-	for _, c := range []struct {
-		from, to float64
-		want     string
-	}{{0.873, 1.02, "0.9 0.95 1"}, {0, 10, "0 2 4 6 8 10"}, {-0.3, 0.25, "-0.2 0 0.2"}} {
-		var words []string
-		for _, v := range steps(c.from, c.to, 5) {
-			words = append(words, number(v))
-		}
-		if got := strings.Join(words, " "); got != c.want {
-			t.Errorf("from %v to %v: %s, want %s", c.from, c.to, got, c.want)
-		}
-	}
-}
-
 // A section stands alone on a page, with its pictures on logarithmic axes, tables and sentences.
 // 0.01 is in the middle of 0.0001 and 1 on such an axis: half way between the ends. The ends are 58
 // and 628 across and, except for a tenth of room, 12 and 286 up.

@@ -95,7 +95,7 @@ func (d *drawing) scales() {
 }
 
 func (d *drawing) axes() {
-	rows := steps(d.y.from, d.y.to, 5)
+	rows := study.Steps(d.y.from, d.y.to, 5)
 	names := study.Labels(rows)
 	if d.f.LogY {
 		rows = decades(d.y.from, d.y.to)
@@ -126,29 +126,13 @@ func (d *drawing) axes() {
 			}
 		}
 	default:
-		list := steps(d.x.from, d.x.to, 8)
+		list := d.f.XSteps(d.x.from, d.x.to, 8)
 		for i, text := range study.Labels(list) {
 			label(list[i], text)
 		}
 	}
 	d.put(`<path class="axis" d="M%d %dH%d"/>`, left, height-bottom, width-right)
 	d.put(`<text class="label" x="%d" y="%d" text-anchor="middle">%s</text>`, (left+width-right)/2, height-8, template.HTMLEscapeString(d.f.X))
-}
-
-// steps returns about so many round numbers between two numbers.
-func steps(from, to float64, about int) (list []float64) {
-	raw := (to - from) / float64(about)
-	step := math.Pow(10, math.Floor(math.Log10(raw)))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if step*m >= raw {
-			step *= m
-			break
-		}
-	}
-	for k := math.Ceil(from / step); k*step <= to; k++ {
-		list = append(list, k*step)
-	}
-	return list
 }
 
 // decades returns the powers of ten between two numbers.
