@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -107,9 +108,9 @@ func TestStateIsOfOneExperiment(t *testing.T) {
 
 // agree returns the public part of the session of a state, which it begins if there is none.
 func agree(c config.Config, f agreement.Facts, dir string) (*agreement.Public, error) {
-	n, err := propose(c, f, dir, "")
+	n, err := party.Propose(c, f, dir, "")
 	if err != nil {
 		return nil, err
 	}
-	return n.public, n.begin(nil)
+	return n.Public, n.Begin(nil)
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/align"
@@ -90,13 +91,13 @@ func (o *organisations) align(k int, more ...string) *process {
 		"--ids", o.path(fmt.Sprintf("party-%d.ids", k))}, more...)...)
 }
 
-func (o *organisations) alignment(k int) *alignment {
+func (o *organisations) alignment(k int) *party.Alignment {
 	o.t.Helper()
 	dir := o.path("server")
 	if k >= 0 {
 		dir = o.path(fmt.Sprintf("party-%d", k))
 	}
-	a, _, err := readAlignment(dir)
+	a, _, err := party.ReadAlignment(dir)
 	if err != nil || a == nil {
 		o.t.Fatalf("%s: %v, %v", dir, a, err)
 	}
@@ -190,7 +191,7 @@ func (o *organisations) checkNobodysIDs(all []*process) {
 		}
 	}
 	for k := range o.n {
-		own := filepath.Join(o.path(fmt.Sprintf("party-%d", k)), alignmentFile)
+		own := filepath.Join(o.path(fmt.Sprintf("party-%d", k)), party.AlignmentFile)
 		if text, err := os.ReadFile(own); err != nil || strings.Count(string(text), mark) != 16 {
 			o.t.Errorf("%s has %d ids, %v", own, strings.Count(string(text), mark), err)
 		}
@@ -237,11 +238,11 @@ func TestAlignedNames(t *testing.T) {
 	}
 	attempt := align.Attempt{1, 2, 3, 4}
 	state, empty, bad := t.TempDir(), t.TempDir(), t.TempDir()
-	a := &alignment{Format: alignmentFormat, Attempt: hex.EncodeToString(attempt[:]), Users: 3, Ended: true, Rows: map[string]int{"ann": 2, "bob": 0}}
-	if err := a.write(state); err != nil {
+	a := &party.Alignment{Format: party.AlignmentFormat, Attempt: hex.EncodeToString(attempt[:]), Users: 3, Ended: true, Rows: map[string]int{"ann": 2, "bob": 0}}
+	if err := a.Write(state); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bad, alignmentFile), []byte(`{"format":"fedsim-alignment-v9"}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(bad, party.AlignmentFile), []byte(`{"format":"fedsim-alignment-v9"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -257,7 +258,7 @@ func TestAlignedNames(t *testing.T) {
 		{state, "another alignment (3 users, the first aligned-01020305/0)", of("aligned-01020305/0", "aligned-01020305/1", "aligned-01020305/2"), nil},
 		{bad, "--again", of("aligned-01020304/0"), nil},
 	} {
-		names, err := alignedNames(c.dir, c.e)
+		names, err := party.AlignedNames(c.dir, c.e)
 		if !maps.Equal(names, c.names) || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, %v; want %v, %q", names, err, c.names, c.want)
 		}

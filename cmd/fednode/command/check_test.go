@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/check"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/admission"
@@ -48,7 +50,7 @@ func contents(t *testing.T, dir string) map[string]string {
 }
 
 // checks runs fednode check, which must end with a code, and returns what it found.
-func checks(t *testing.T, code int, state string, more ...string) (c checked) {
+func checks(t *testing.T, code int, state string, more ...string) (c check.Report) {
 	t.Helper()
 	before := contents(t, state)
 	got, out, stderr := call(t, append([]string{"check", "--state", state, "--format", "json"}, more...)...)
@@ -163,7 +165,7 @@ func TestCheckOfStates(t *testing.T) {
 	for state, place := range map[string]string{"alone": "client 19", "together": "19 clients", "server": "server", "aggregator": "aggregator"} {
 		c := checks(t, cli.Done, m.path(state), more[state]...)
 		for _, f := range c.Findings {
-			if f.Is != isFine {
+			if f.Is != check.Fine {
 				t.Errorf("%s: %+v", state, f)
 			}
 		}
@@ -180,7 +182,7 @@ func TestCheckOfStates(t *testing.T) {
 			}
 			found := checks(t, cli.Failed, filepath.Join(dir, c.state), more[c.state]...)
 			for _, f := range found.Findings {
-				if f.Is == isWrong && strings.HasPrefix(f.File, c.file) && strings.Contains(f.Says, c.says) {
+				if f.Is == check.Wrong && strings.HasPrefix(f.File, c.file) && strings.Contains(f.Says, c.says) {
 					return
 				}
 			}
@@ -234,7 +236,7 @@ func overtake(t *testing.T, m *machine) {
 		t.Fatal(err)
 	}
 	for _, f := range checks(t, cli.Failed, dir).Findings {
-		if f.Is == isWrong && f.File == "ledger.db.newer" && strings.Contains(f.Says, "it has 0 charges, and the client has signed for 5") {
+		if f.Is == check.Wrong && f.File == "ledger.db.newer" && strings.Contains(f.Says, "it has 0 charges, and the client has signed for 5") {
 			return
 		}
 	}
@@ -300,7 +302,7 @@ func TestLostAggregatorIsRebuilt(t *testing.T) {
 
 // partyKey is the identity of a state.
 func partyKey(dir string) (admission.PublicKey, error) {
-	m, err := admission.ReadFile(filepath.Join(dir, membershipFile), admission.ParseMembership)
+	m, err := admission.ReadFile(filepath.Join(dir, party.MembershipFile), admission.ParseMembership)
 	if err != nil {
 		return admission.PublicKey{}, err
 	}

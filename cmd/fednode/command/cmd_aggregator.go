@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
@@ -150,7 +151,7 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	if err := store.MakeFolder(c.State); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(c.State, registryFile)
+	path := filepath.Join(c.State, party.RegistryFile)
 	entries, err := os.ReadDir(c.State)
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 			return nil, err
 		}
 	}
-	r, err := openRegistry(path, f)
+	r, err := party.OpenRegistry(path, f)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: the folder is in use for something else, or its registry was lost; name an empty one, with --list to rebuild it", err)
 	}
@@ -190,21 +191,6 @@ func (c *aggregatorCmd) rebuild(r *admission.Registry, log *zerolog.Logger) erro
 	}
 	log.Info().Int("before", before).Int("parties", after).Msg("took parties over from lists")
 	return nil
-}
-
-// openRegistry opens a registry that opens its file again if that could not be written.
-func openRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
-	open := func() (admission.Log, error) { return store.OpenRegistry(path, f) }
-	file, err := open()
-	if err != nil {
-		return nil, err
-	}
-	r, err := admission.OpenRegistry(f, file)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.(store.Log).Close())
-	}
-	r.Reopens(open)
-	return r, nil
 }
 
 // enrol enters the aggregator in its own list.

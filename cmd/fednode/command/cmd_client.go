@@ -18,6 +18,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
@@ -308,10 +309,10 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	if err != nil {
 		return nil, err
 	}
-	if holding.Names, err = alignedNames(at.state, e); err != nil {
+	if holding.Names, err = party.AlignedNames(at.state, e); err != nil {
 		return nil, err
 	}
-	if holding.Kept, err = keptItems(at.state, e, log); err != nil {
+	if holding.Kept, err = party.ResultItems(at.state, e, log); err != nil {
 		return nil, err
 	}
 	p, err := agreement.Party(e, holding, set)
@@ -323,19 +324,19 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 
 // takePart is one client's part in sessions, from its enrolment to its own results.
 func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.Monitor, workers protocol.Workers, log zerolog.Logger) error {
-	f, _, err := partyOf(at.state, at.invitation)
+	f, _, err := party.Of(at.state, at.invitation)
 	if err != nil {
 		return err
 	}
 	if err = d.told.check(f); err != nil {
 		return err
 	}
-	m, err := openMember(ctx, at.state, at.invitation, protocol.Client, &log)
+	m, err := party.Open(ctx, at.state, at.invitation, protocol.Client, &log)
 	if err != nil {
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	m.registry.Share(&d.verified)
+	m.Registry.Share(&d.verified)
 	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
 	defer monitor.Own(running.account)()
 	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); {
@@ -349,17 +350,17 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 
 // session is one client's part in the next session that it has not finished. The session does not count if it ended
 // before the client came, and without a round of the client.
-func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, observer session.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
-	here := log.With().Stringer("place", m.membership.Enrolment.Ticket.Place).Logger()
+func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member, observer session.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
+	here := log.With().Stringer("place", m.Membership.Enrolment.Ticket.Place).Logger()
 	c, err := node.NewClient(node.ClientConfig{
-		Identity: m.identity, Membership: m.membership, Registry: m.registry, Ledger: m.ledger, Finished: m.finished, State: at.state, Entropy: entropy.System(),
+		Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, Ledger: m.Ledger, Finished: m.Finished, State: at.state, Entropy: entropy.System(),
 		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
 		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, &here) },
 	})
 	if err != nil {
 		return false, err
 	}
-	leave, err := d.told.join(c, &m.membership.Federation)
+	leave, err := d.told.join(c, &m.Membership.Federation)
 	if err != nil {
 		return false, err
 	}
@@ -375,24 +376,24 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *member, obse
 // jobAt makes the job of the client at a state. The owner's consents and the client's results go
 // into that state.
 func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*node.Job, error) {
-	var party *experiment.Party
+	var trained *experiment.Party
 	job, err := d.job(public, func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
 		p, err := d.party(ctx, e, at, log)
 		if err != nil {
 			return nil, err
 		}
-		party = p
+		trained = p
 		log.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
 		return p, nil
 	})
 	if err == nil {
 		job.Consented = func() error { return d.consented(public, at.state, log) }
 		job.Keep = func() error {
-			if c := party.Clipped(); c.Clipped > 0 {
+			if c := trained.Clipped(); c.Clipped > 0 {
 				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
 			}
 			told := log.With().Str("next", d.next(at)).Logger()
-			return keep(party, public, at.state, job.Terms.Session, &told)
+			return party.KeepResult(trained, public, at.state, job.Terms.Session, &told)
 		}
 	}
 	return job, err

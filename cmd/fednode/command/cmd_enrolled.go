@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -35,7 +36,7 @@ func (c *enrolledCmd) Run(s streams) error {
 }
 
 func (c *enrolledCmd) list() (*admission.List, error) {
-	m, err := admission.ReadFile(filepath.Join(c.State, membershipFile), admission.ParseMembership)
+	m, err := admission.ReadFile(filepath.Join(c.State, party.MembershipFile), admission.ParseMembership)
 	switch {
 	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist):
@@ -49,7 +50,7 @@ func (c *enrolledCmd) list() (*admission.List, error) {
 	} else if f, err = admission.ReadFile(c.Federation, admission.ParseFederation); err != nil {
 		return nil, err
 	}
-	log, err := store.ReadRegistry(filepath.Join(c.State, registryFile), f)
+	log, err := store.ReadRegistry(filepath.Join(c.State, party.RegistryFile), f)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -30,8 +31,8 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 	if c.Top < 1 {
 		return nil, cli.Misusef("--top %d: want at least 1", c.Top)
 	}
-	dir := filepath.Join(c.State, resultFolder)
-	e, err := openPublic(dir)
+	dir := filepath.Join(c.State, party.ResultFolder)
+	e, err := party.OpenPublic(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("--state %s: there is no result of a session in it yet; fednode client leaves one when a session has ended", c.State)
 	}

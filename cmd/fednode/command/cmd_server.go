@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
@@ -73,7 +74,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	start, err := startOf(settings, c.State)
+	start, err := party.ReadStart(settings, c.State)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	defer told.follow(ctx, &log)()
-	m, err := openMember(ctx, c.State, c.Invitation, protocol.Server, &log)
+	m, err := party.Open(ctx, c.State, c.Invitation, protocol.Server, &log)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	n := node.ServerConfig{Identity: m.identity, Membership: m.membership, Registry: m.registry, State: c.State,
+	n := node.ServerConfig{Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, State: c.State,
 		Gather: seconds(algorithm.Gather.Value(settings)), Terms: terms(e), Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
 	if n.Strategy, err = e.Strategy(); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	leave, err := told.join(server, &m.membership.Federation)
+	leave, err := told.join(server, &m.Membership.Federation)
 	if err != nil {
 		return err
 	}
@@ -121,13 +122,13 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	began := time.Now()
 	out, err := server.Run(ctx)
 	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
-		return errors.Join(err, end(c.State, fmt.Sprintf("%x", e.Session())))
+		return errors.Join(err, party.End(c.State, fmt.Sprintf("%x", e.Session())))
 	}
 	if errors.Is(err, node.ErrGrown) { // the next start begins a session of all places
-		return errors.Join(err, abandon(c.State, fmt.Sprintf("%x", e.Session())))
+		return errors.Join(err, party.Abandon(c.State, fmt.Sprintf("%x", e.Session())))
 	}
 	if errors.Is(err, session.ErrDeclined) { // so has this one, and a start again would not change that
-		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, abandon(c.State, fmt.Sprintf("%x", e.Session()))))
+		return cli.Misusef("%w; the session has ended, and another experiment begins the next one", errors.Join(err, party.Abandon(c.State, fmt.Sprintf("%x", e.Session()))))
 	}
 	if err != nil {
 		return err
@@ -168,14 +169,14 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 
 // facts reads the owner's files before an invitation is used or a session begins.
 func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *parties, log *zerolog.Logger) (agreement.Facts, config.Config, error) {
-	federation, _, err := partyOf(c.State, c.Invitation)
+	federation, _, err := party.Of(c.State, c.Invitation)
 	if err != nil {
 		return agreement.Facts{}, settings, err
 	}
 	if err = told.check(federation); err != nil {
 		return agreement.Facts{}, settings, err
 	}
-	if federation, err = latest(c.State, federation); err != nil {
+	if federation, err = party.Latest(c.State, federation); err != nil {
 		return agreement.Facts{}, settings, err
 	}
 	settings, changed, err := spared(settings, federation.Places(), len(federation.Retired())+c.Spare)
@@ -194,53 +195,53 @@ func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *par
 }
 
 // experiment opens the experiment of the session.
-func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start *algorithm.Start, m *member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
-	federation := m.registry.Federation()
-	next, err := propose(settings, f, c.State, c.Again)
+func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start *algorithm.Start, m *party.Member, log *zerolog.Logger) (*agreement.Public, *experiment.Experiment, error) {
+	federation := m.Registry.Federation()
+	next, err := party.Propose(settings, f, c.State, c.Again)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := openStarted(next.public, c.State, start)
+	e, err := party.OpenSession(next.Public, c.State, start)
 	if err != nil {
 		return nil, nil, err
 	}
 	if e.Cohort.All() != federation.Places() {
 		return nil, nil, cli.Misusef("the experiment has %d parties, and the federation %q has %d clients", e.Cohort.All(), federation.Name, federation.Places())
 	}
-	if err = c.checkOut(next.public); err != nil {
+	if err = c.checkOut(next.Public); err != nil {
 		return nil, nil, err
 	}
-	if err = next.begin(e.Start); err != nil {
+	if err = next.Begin(e.Start); err != nil {
 		return nil, nil, err
 	}
 	if e.Start != nil {
-		log.Info().Str("digest", next.public.Facts.Start.Digest).Int("sessions", len(e.Start.Sessions)).Msg("the session starts from earlier releases")
+		log.Info().Str("digest", next.Public.Facts.Start.Digest).Int("sessions", len(e.Start.Sessions)).Msg("the session starts from earlier releases")
 	}
-	if next.past != "" {
-		log.Info().Str("past", next.past).Str("in", filepath.Join(c.State, pastFolder, next.past)).Msg("the last session has ended; another one begins")
+	if next.Past != "" {
+		log.Info().Str("past", next.Past).Str("in", filepath.Join(c.State, party.PastFolder, next.Past)).Msg("the last session has ended; another one begins")
 	}
-	return next.public, e, nil
+	return next.Public, e, nil
 }
 
 // abandon ends the session of the state. No server may be running on the state.
 func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
-	m, err := openMember(ctx, c.State, "", protocol.Server, log)
+	m, err := party.Open(ctx, c.State, "", protocol.Server, log)
 	if err != nil {
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	session, err := sessionIn(filepath.Join(c.State, publicFile))
+	session, err := party.SessionIn(filepath.Join(c.State, party.PublicFile))
 	if err != nil {
 		return err
 	}
-	ended, err := endedIn(c.State)
+	ended, err := party.EndedIn(c.State)
 	if err != nil {
 		return err
 	}
 	if session == "" || ended != "" {
 		return cli.Misusef("--abandon: %s has no session that has not ended", c.State)
 	}
-	if err = abandon(c.State, session); err != nil {
+	if err = party.Abandon(c.State, session); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.out, "abandoned  %s\n", session)
@@ -252,7 +253,7 @@ func (c *serverCmd) checkOut(p *agreement.Public) error {
 	if c.Out == "" {
 		return nil
 	}
-	of, err := sessionIn(filepath.Join(c.Out, summaryFile))
+	of, err := party.SessionIn(filepath.Join(c.Out, party.SummaryFile))
 	if err != nil {
 		return err
 	}
@@ -288,7 +289,7 @@ type summary struct {
 func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byte, out *node.Outcome, record *algorithm.Start, took time.Duration) error {
 	dir, shown, session := c.Out, c.Out, fmt.Sprintf("%x", e.Session())
 	if dir == "" {
-		dir, shown = modelOf(c.State, session), filepath.Join(c.State, currentLink)
+		dir, shown = party.ModelFolderOf(c.State, session), filepath.Join(c.State, party.CurrentLink)
 	}
 	spent, err := e.SpentAtMost(int(out.Attempts.Opened))
 	if err != nil {
@@ -316,25 +317,25 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if err = results.WriteDeployed(dir, public, out.Model); err != nil {
 		return err
 	}
-	if s.AllSessions, err = leaveRecord(dir, e, record); err != nil {
+	if s.AllSessions, err = party.WriteRecord(dir, e, record); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err = results.WriteFile(filepath.Join(dir, summaryFile), append(text, '\n')); err != nil {
+	if err = results.WriteFile(filepath.Join(dir, party.SummaryFile), append(text, '\n')); err != nil {
 		return err
 	}
-	if err = durable(dir); err != nil {
+	if err = party.SyncFolder(dir); err != nil {
 		return err
 	}
 	if c.Out == "" {
-		if err = point(c.State, session); err != nil {
+		if err = party.SetCurrent(c.State, session); err != nil {
 			return err
 		}
 	}
-	if err = end(c.State, s.Session); err != nil {
+	if err = party.End(c.State, s.Session); err != nil {
 		return err
 	}
 	if c.Format == "json" {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
@@ -43,7 +44,7 @@ type sessionLine struct {
 
 // Run lists the sessions of a state, the oldest first.
 func (c *sessionsCmd) Run(s streams) error {
-	m, err := admission.ReadFile(filepath.Join(c.State, membershipFile), admission.ParseMembership)
+	m, err := admission.ReadFile(filepath.Join(c.State, party.MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Misusef("--state %s: it does not belong to a server or a client that has enrolled", c.State)
 	}
@@ -82,12 +83,12 @@ func (c *sessionsCmd) Run(s streams) error {
 // sessionsOfServer reads the present session, and the folders of those before it.
 func sessionsOfServer(state string) ([]sessionLine, error) {
 	dirs := []string{state}
-	past, err := os.ReadDir(filepath.Join(state, pastFolder))
+	past, err := os.ReadDir(filepath.Join(state, party.PastFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, d := range past {
-		dirs = append(dirs, filepath.Join(state, pastFolder, d.Name()))
+		dirs = append(dirs, filepath.Join(state, party.PastFolder, d.Name()))
 	}
 	lines := []sessionLine{}
 	for _, dir := range dirs {
@@ -104,14 +105,14 @@ func sessionsOfServer(state string) ([]sessionLine, error) {
 
 // serverSession reads the session of a folder; nil: there is none.
 func serverSession(state, dir string) (*sessionLine, error) {
-	p, err := readPublic(dir)
+	p, err := party.ReadPublic(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(filepath.Join(dir, publicFile))
+	info, err := os.Stat(filepath.Join(dir, party.PublicFile))
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +124,16 @@ func serverSession(state, dir string) (*sessionLine, error) {
 			l.Budget = e.Privacy.Budget.Epsilon
 		}
 	}
-	model := modelOf(state, l.Session)
+	model := party.ModelFolderOf(state, l.Session)
 	summed, err := readSummary(model)
 	if err != nil {
 		return nil, err
 	}
-	ended, err := sessionIn(filepath.Join(dir, endedFile))
+	ended, err := party.SessionIn(filepath.Join(dir, party.EndedFile))
 	if err != nil {
 		return nil, err
 	}
-	gone, err := wasAbandoned(dir)
+	gone, err := party.WasAbandoned(dir)
 	switch {
 	case err != nil:
 		return nil, err
@@ -140,7 +141,7 @@ func serverSession(state, dir string) (*sessionLine, error) {
 		l.Is = "abandoned"
 	case summed != nil:
 		l.Is, l.Model, l.Rounds = "ended", model, summed.Rounds
-		to, failed := os.Readlink(filepath.Join(state, currentLink))
+		to, failed := os.Readlink(filepath.Join(state, party.CurrentLink))
 		l.Current = failed == nil && filepath.Join(state, to) == model
 	case ended == l.Session:
 		l.Is = "ended without a model here"
@@ -150,7 +151,7 @@ func serverSession(state, dir string) (*sessionLine, error) {
 
 // readSummary reads the summary beside a model; nil: there is none.
 func readSummary(model string) (*summary, error) {
-	path := filepath.Join(model, summaryFile)
+	path := filepath.Join(model, party.SummaryFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -171,7 +172,7 @@ func sessionsOfClient(state string) ([]sessionLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	finished, err := store.OpenFinished(filepath.Join(state, finishedFile))
+	finished, err := store.OpenFinished(filepath.Join(state, party.FinishedFile))
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +183,8 @@ func sessionsOfClient(state string) ([]sessionLine, error) {
 		if finished.HasNamed(c.Session) {
 			l.Is = "finished"
 		}
-		for _, dir := range []string{filepath.Join(state, resultFolder), filepath.Join(state, pastFolder, c.Session, resultFolder)} {
-			of, err := sessionIn(filepath.Join(dir, resultSession))
+		for _, dir := range []string{filepath.Join(state, party.ResultFolder), filepath.Join(state, party.PastFolder, c.Session, party.ResultFolder)} {
+			of, err := party.SessionIn(filepath.Join(dir, party.ResultSession))
 			if err != nil {
 				return nil, err
 			}

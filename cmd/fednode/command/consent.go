@@ -1,11 +1,11 @@
 package command
 
 import (
-	"encoding/json"
 	"math"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
@@ -79,15 +79,11 @@ func (o *consent) refuses(p *agreement.Public) error {
 	if err != nil {
 		return cli.Misusef("--experiment %s: it does not go with the session's data: %w", o.file, err)
 	}
-	is, err := state(p)
+	other, err := party.OtherSettings(p, agreed)
 	if err != nil {
 		return err
 	}
-	must, err := state(agreed)
-	if err != nil {
-		return err
-	}
-	if other := is.otherIn(must); len(other) > 0 {
+	if len(other) > 0 {
 		return cli.Misusef("--experiment %s: the session is of another experiment, other in %s", o.file, strings.Join(other, ", "))
 	}
 	return nil
@@ -116,11 +112,3 @@ func (o *consent) floors(p *agreement.Public) error {
 
 // anyUnit is the --unit of an owner to whom all are right.
 const anyUnit = "any"
-
-func state(p *agreement.Public) (s stated, err error) {
-	text, err := p.Encode()
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
-	return s, err
-}

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
@@ -65,33 +62,4 @@ func (o *operator) grow(c *inviteCmd, offer admission.Offer, s streams) error {
 		return err
 	}
 	return cli.PrintJSON(s.out, map[string]any{"epoch": len(next.Epochs), "places": next.Places(), "removed": c.Remove, "file": c.Federation})
-}
-
-// latest returns a federation in the latest epoch that a party's state knows.
-func latest(dir string, f *admission.Federation) (*admission.Federation, error) {
-	r, err := openRegistry(filepath.Join(dir, registryFile), f)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil // it has not enrolled
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r.Federation(), r.Close()
-}
-
-// spared raises the tolerance of settings by the places that cannot be taken, so that they do not
-// count as lost. Rounds require the same share of the other clients, and noise is for these. It returns
-// a text of the change for the log; "" if there is none.
-func spared(settings config.Config, places, without int) (config.Config, string, error) {
-	omega := algorithm.Tolerance.Value(settings)
-	if without == 0 {
-		return settings, "", nil
-	}
-	there := places - without
-	if there < 1 {
-		return settings, "", cli.Misusef("%d of %d places are spare or given up: none is left", without, places)
-	}
-	lost := int(math.Floor(omega*float64(there)+1e-9)) + without
-	algorithm.Tolerance.Set(&settings, float64(lost)/float64(places))
-	return settings, fmt.Sprintf("tolerance is %v in place of %v", algorithm.Tolerance.Value(settings), omega), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -92,7 +93,7 @@ func TestOtherFilesAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 			if code == cli.Done || !strings.Contains(log.String(), c.want) || ctx.Err() != nil {
 				t.Errorf("exit code %d, want %q:\n%s", code, c.want, &log)
 			}
-			if _, err := os.Stat(filepath.Join(state, identityFile)); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(state, party.IdentityFile)); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("enrolling had begun: %v", err)
 			}
 		})

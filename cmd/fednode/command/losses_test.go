@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 )
@@ -46,14 +47,14 @@ func TestLosses(t *testing.T) {
 	}
 	checks(t, cli.Done, m.path("server"))
 
-	for _, lost := range []string{ledgerFile, identityFile} { // without the key, the owner still learns what was spent
+	for _, lost := range []string{party.LedgerFile, party.IdentityFile} { // without the key, the owner still learns what was spent
 		if err = os.Rename(m.path("alone/"+lost), m.path(lost)); err != nil {
 			t.Fatal(err)
 		}
 		if _, stderr := m.run(cli.Misuse, alone...); !strings.Contains(stderr, "is lost") || !strings.Contains(stderr, "invite it again") {
 			t.Errorf("%s: %s", lost, stderr)
 		}
-		if lost == ledgerFile {
+		if lost == party.LedgerFile {
 			err = os.Rename(m.path(lost), m.path("alone/"+lost))
 		}
 		if err != nil {

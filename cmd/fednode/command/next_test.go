@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -79,29 +80,29 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 	write(t, "state", dir, "checkpoint")
 	write(t, "state before", dir, "checkpoint.previous")
 	write(t, "numbers", dir, "sessions", x, "model", "item_embeddings.npy")
-	if err := point(dir, x); err != nil {
+	if err := party.SetCurrent(dir, x); err != nil {
 		t.Fatal(err)
 	}
 	public := readFile(t, dir, "public.json")
 	other := resolved(t, "algorithm=lfl-sgdmf rounds=6")
-	if _, err := propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
+	if _, err := party.Propose(other, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "rounds, whose session has not ended") {
 		t.Errorf("while the session goes on: %v", err)
 	}
 	write(t, `{"session":"`+x+`"}`, dir, "ended.json")
-	n, err := propose(other, f, dir, "")
-	if err != nil || n.past != x || n.public.Session == first.Session {
+	n, err := party.Propose(other, f, dir, "")
+	if err != nil || n.Past != x || n.Public.Session == first.Session {
 		t.Fatalf("%+v, %v", n, err)
 	}
 	if got := readFile(t, dir, "public.json"); got != public {
 		t.Error("a proposal has changed the state")
 	}
-	if err = putAside(dir, x); err != nil { // and the process is killed
+	if err = party.PutAside(dir, x); err != nil { // and the process is killed
 		t.Fatal(err)
 	}
-	if n, err = propose(other, f, dir, ""); err != nil || n.past != x {
+	if n, err = party.Propose(other, f, dir, ""); err != nil || n.Past != x {
 		t.Fatalf("after a start that was cut short: %+v, %v", n, err)
 	}
-	if err = n.begin(nil); err != nil {
+	if err = n.Begin(nil); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"public.json": public, "checkpoint": "state", "checkpoint.previous": "state before", "model/item_embeddings.npy": "numbers"} {
@@ -112,7 +113,7 @@ func TestStateGoesOnToTheNextSession(t *testing.T) {
 	if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "numbers" {
 		t.Errorf("current leads to %q", got)
 	}
-	if again, err := propose(other, f, dir, ""); err != nil || again.past != "" || again.public.Session != n.public.Session {
+	if again, err := party.Propose(other, f, dir, ""); err != nil || again.Past != "" || again.Public.Session != n.Public.Session {
 		t.Errorf("the next start does not go on with the session: %+v, %v", again, err)
 	}
 	for _, gone := range []string{"checkpoint", "checkpoint.previous"} {
@@ -132,12 +133,12 @@ func TestCurrentStaysWhileTheNextSessionBegins(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dir, "current.tmp")); err != nil {
 		t.Fatal(err)
 	}
-	if err := point(dir, x); err != nil {
+	if err := party.SetCurrent(dir, x); err != nil {
 		t.Fatal(err)
 	}
-	n, err := propose(resolved(t, "algorithm=lfl-sgdmf rounds=6"), f, dir, "")
+	n, err := party.Propose(resolved(t, "algorithm=lfl-sgdmf rounds=6"), f, dir, "")
 	if err == nil {
-		err = n.begin(nil)
+		err = n.Begin(nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +146,9 @@ func TestCurrentStaysWhileTheNextSessionBegins(t *testing.T) {
 	if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "numbers" {
 		t.Errorf("while the next session runs, current leads to %q", got)
 	}
-	next := hexOf(n.public)
+	next := hexOf(n.Public)
 	write(t, "other numbers", dir, "sessions", next, "model", "item_embeddings.npy")
-	if err = point(dir, next); err != nil {
+	if err = party.SetCurrent(dir, next); err != nil {
 		t.Fatal(err)
 	}
 	if got := readFile(t, dir, "current", "item_embeddings.npy"); got != "other numbers" {
@@ -158,30 +159,30 @@ func TestCurrentStaysWhileTheNextSessionBegins(t *testing.T) {
 // The experiment of the session that has ended is refused, unless it is said what for.
 func TestSameExperimentAgain(t *testing.T) {
 	dir, c, f, first := begun(t)
-	for _, again := range []string{"", againSession, againEnd} { // while the session continues, so does the state
-		if n, err := propose(c, f, dir, again); err != nil || n.public.Session != first.Session || n.past != "" {
+	for _, again := range []string{"", party.AgainSession, party.AgainEnd} { // while the session continues, so does the state
+		if n, err := party.Propose(c, f, dir, again); err != nil || n.Public.Session != first.Session || n.Past != "" {
 			t.Errorf("--again %q before the end: %+v, %v", again, n, err)
 		}
 	}
 	write(t, "state", dir, "checkpoint")
 	write(t, `{"session":"`+hexOf(first)+`"}`, dir, "ended.json")
-	if _, err := propose(c, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "--again session") || !strings.Contains(err.Error(), "--again end") {
+	if _, err := party.Propose(c, f, dir, ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "--again session") || !strings.Contains(err.Error(), "--again end") {
 		t.Errorf("without a word: %v", err)
 	}
-	n, err := propose(c, f, dir, againEnd)
-	if err != nil || n.public.Session != first.Session || n.begin(nil) != nil {
+	n, err := party.Propose(c, f, dir, party.AgainEnd)
+	if err != nil || n.Public.Session != first.Session || n.Begin(nil) != nil {
 		t.Errorf("its end once more: %+v, %v", n, err)
 	}
-	if n, err = propose(c, f, dir, againSession); err != nil || n.public.Session == first.Session || n.past != hexOf(first) {
+	if n, err = party.Propose(c, f, dir, party.AgainSession); err != nil || n.Public.Session == first.Session || n.Past != hexOf(first) {
 		t.Errorf("another session of it: %+v, %v", n, err)
 	}
-	if err = putAside(dir, hexOf(first)); err != nil {
+	if err = party.PutAside(dir, hexOf(first)); err != nil {
 		t.Fatal(err)
 	}
-	if n, err = propose(c, f, dir, againEnd); err != nil {
+	if n, err = party.Propose(c, f, dir, party.AgainEnd); err != nil {
 		t.Fatal(err)
 	}
-	if err = n.begin(nil); !cli.IsMisuse(err) {
+	if err = n.Begin(nil); !cli.IsMisuse(err) {
 		t.Errorf("the end of a session whose checkpoint was put aside, which would begin it anew: %v", err)
 	}
 }
@@ -189,12 +190,12 @@ func TestSameExperimentAgain(t *testing.T) {
 // A mark that names no session names no folder either.
 func TestSessionOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mark")
-	if s, err := sessionIn(path); s != "" || err != nil {
+	if s, err := party.SessionIn(path); s != "" || err != nil {
 		t.Errorf("no file: %q, %v", s, err)
 	}
 	for _, text := range []string{"", "{}", `{"session":"../../etc"}`, `{"session":"00"}`} {
 		write(t, text, path)
-		if s, err := sessionIn(path); err == nil {
+		if s, err := party.SessionIn(path); err == nil {
 			t.Errorf("%s: %q", text, s)
 		}
 	}
@@ -226,7 +227,7 @@ func TestResultsStayBesideEachOther(t *testing.T) {
 	none := new(experiment.Party)
 	for n := range byte(3) {
 		for range 2 { // the final model was taken twice, and the process killed in between
-			if err := keep(none, nil, state, protocol.SessionID{n + 1}, &log); err != nil {
+			if err := party.KeepResult(none, nil, state, protocol.SessionID{n + 1}, &log); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"text/tabwriter"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -17,14 +18,14 @@ import (
 
 // readOwner reads a client's state. No process may be running on it.
 func readOwner(state string, most float64) (*store.Account, error) {
-	m, err := admission.ReadFile(filepath.Join(state, membershipFile), admission.ParseMembership)
+	m, err := admission.ReadFile(filepath.Join(state, party.MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("--state %s: it does not belong to a client that has enrolled", state)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := store.OpenLedger(filepath.Join(state, ledgerFile), m.Enrolment.Identity)
+	ledger, err := store.OpenLedger(filepath.Join(state, party.LedgerFile), m.Enrolment.Identity)
 	if errors.Is(err, store.ErrLocked) {
 		return nil, cli.Misusef("--state %s: its client is running; stop it, or ask it with --ops", state)
 	}
@@ -43,7 +44,7 @@ func readOwner(state string, most float64) (*store.Account, error) {
 // again only when there is more to it.
 type runningAccount struct {
 	state  string
-	member *member
+	member *party.Member
 	most   float64 // --max-epsilon
 
 	mu                sync.Mutex
@@ -58,8 +59,8 @@ func (r *runningAccount) account() (*store.Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if charges := r.member.ledger.Charges(); r.known == nil || r.charges != charges || r.sessions != len(consents) {
-		if r.known, err = r.member.ledger.Account(r.member.membership.Enrolment.Ticket.Place.String(), consents, r.most); err != nil {
+	if charges := r.member.Ledger.Charges(); r.known == nil || r.charges != charges || r.sessions != len(consents) {
+		if r.known, err = r.member.Ledger.Account(r.member.Membership.Enrolment.Ticket.Place.String(), consents, r.most); err != nil {
 			return nil, err
 		}
 		r.charges, r.sessions = charges, len(consents)

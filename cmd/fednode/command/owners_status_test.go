@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
@@ -17,7 +18,7 @@ import (
 func TestRunningAccount(t *testing.T) {
 	state := t.TempDir()
 	owner := admission.PublicKey{1}
-	path := filepath.Join(state, ledgerFile)
+	path := filepath.Join(state, party.LedgerFile)
 	if err := store.CreateLedger(path, owner); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestRunningAccount(t *testing.T) {
 	}
 	defer ledger.Close() //nolint:errcheck // of a test
 	ledger.Protect(dp.Protection{Unit: dp.User, Relation: dp.ZeroOut})
-	running := &runningAccount{state: state, most: 10, member: &member{ledger: ledger, membership: new(admission.Membership)}}
+	running := &runningAccount{state: state, most: 10, member: &party.Member{Ledger: ledger, Membership: new(admission.Membership)}}
 	account := func() *store.Account {
 		t.Helper()
 		a, failed := running.account()

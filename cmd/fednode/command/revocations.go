@@ -46,10 +46,10 @@ type parties struct {
 	path string // of the file; "": none
 
 	mu   sync.Mutex
-	list []*party
+	list []*hearer
 }
 
-type party struct {
+type hearer struct {
 	revoker
 	federation *admission.Federation
 }
@@ -69,7 +69,7 @@ func (p *parties) check(f *admission.Federation) error {
 func (p *parties) join(r revoker, f *admission.Federation) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := &party{r, f}
+	to := &hearer{r, f}
 	if err = p.tell(to); err != nil {
 		return nil, err
 	}
@@ -77,13 +77,13 @@ func (p *parties) join(r revoker, f *admission.Federation) (leave func(), err er
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.list = slices.DeleteFunc(p.list, func(other *party) bool { return other == to })
+		p.list = slices.DeleteFunc(p.list, func(other *hearer) bool { return other == to })
 	}, nil
 }
 
 // tell has a party take what the file says. It may know more: the aggregator shows the
 // newest, unless it holds them back.
-func (p *parties) tell(to *party) error {
+func (p *parties) tell(to *hearer) error {
 	err := revoke(to, p.path, to.federation)
 	if errors.Is(err, admission.ErrOutdated) {
 		return nil

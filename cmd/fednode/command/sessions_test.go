@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -114,7 +115,7 @@ func TestSessionsOfProcesses(t *testing.T) {
 		if n < 2 {
 			model, result = filepath.Join(f.path("server/sessions"), s.Session, "model"), filepath.Join("sessions", s.Session, "result")
 		}
-		var kept ofSession
+		var kept party.OfSession
 		if err := json.Unmarshal([]byte(readFile(t, model, "summary.json")), &kept); err != nil || kept.Session != s.Session {
 			t.Errorf("%s is of session %s, %v; want %s", model, kept.Session, err, s.Session)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -28,7 +29,7 @@ func ending(t *testing.T) (dir string, c config.Config, f agreement.Facts) {
 // leave ends the session of a state as if it had released its start.
 func leave(t *testing.T, dir string, p *agreement.Public, start *algorithm.Start) {
 	t.Helper()
-	e, err := openStarted(p, dir, start)
+	e, err := party.OpenSession(p, dir, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,28 +41,28 @@ func leave(t *testing.T, dir string, p *agreement.Public, start *algorithm.Start
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := modelOf(dir, hexOf(p))
+	model := party.ModelFolderOf(dir, hexOf(p))
 	if err = os.MkdirAll(model, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = leaveRecord(model, e, record); err != nil {
+	if _, err = party.WriteRecord(model, e, record); err != nil {
 		t.Fatal(err)
 	}
-	if err = point(dir, hexOf(p)); err != nil {
+	if err = party.SetCurrent(dir, hexOf(p)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, string(mark(hexOf(p))), dir, endedFile)
+	write(t, string(party.Mark(hexOf(p))), dir, party.EndedFile)
 }
 
 // next is the proposal of a server that is started with --start-from.
-func next(dir string, c config.Config, f agreement.Facts, from, again string) (*proposal, *algorithm.Start, error) {
+func next(dir string, c config.Config, f agreement.Facts, from, again string) (*party.Proposal, *algorithm.Start, error) {
 	algorithm.StartFrom.Set(&c, from)
-	start, err := startOf(c, dir)
+	start, err := party.ReadStart(c, dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	f.Start = agreement.StartOf(start)
-	p, err := propose(c, f, dir, again)
+	p, err := party.Propose(c, f, dir, again)
 	return p, start, err
 }
 
@@ -74,37 +75,37 @@ func TestServerStartsFromLast(t *testing.T) {
 	}
 	second, start, err := next(dir, c, f, "last", "session")
 	if err == nil {
-		err = second.begin(start)
+		err = second.Begin(start)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := second.public.Facts.Start; got == nil || len(got.Sessions) != 1 {
+	if got := second.Public.Facts.Start; got == nil || len(got.Sessions) != 1 {
 		t.Fatalf("it starts from %+v", got)
 	}
-	if err = os.Remove(filepath.Join(dir, currentLink)); err != nil {
+	if err = os.Remove(filepath.Join(dir, party.CurrentLink)); err != nil {
 		t.Fatal(err)
 	}
 	again, start, err := next(dir, c, f, "last", "session")
-	if err != nil || again.past != "" || hexOf(again.public) != hexOf(second.public) {
+	if err != nil || again.Past != "" || hexOf(again.Public) != hexOf(second.Public) {
 		t.Errorf("started again: %+v, %v", again, err)
 	}
-	if _, err = openStarted(again.public, dir, start); err != nil {
+	if _, err = party.OpenSession(again.Public, dir, start); err != nil {
 		t.Error(err)
 	}
 	if _, _, err = next(dir, c, f, "", ""); !cli.IsMisuse(err) || !strings.Contains(err.Error(), "other in start-from") {
 		t.Errorf("started again from nothing: %v", err)
 	}
-	leave(t, dir, second.public, start)
+	leave(t, dir, second.Public, start)
 	third, _, err := next(dir, c, f, "last", "session")
-	if err != nil || len(third.public.Facts.Start.Sessions) != 2 {
+	if err != nil || len(third.Public.Facts.Start.Sessions) != 2 {
 		t.Errorf("the third session: %+v, %v", third, err)
 	}
 	end, _, err := next(dir, c, f, "last", "end")
-	if err != nil || hexOf(end.public) != hexOf(second.public) {
+	if err != nil || hexOf(end.Public) != hexOf(second.Public) {
 		t.Fatalf("--again end: %v", err)
 	}
-	if _, err = openStarted(end.public, dir, nil); err != nil {
+	if _, err = party.OpenSession(end.Public, dir, nil); err != nil {
 		t.Errorf("the end of the second session: %v", err)
 	}
 }
@@ -112,7 +113,7 @@ func TestServerStartsFromLast(t *testing.T) {
 // The folder may be the model of another state or a run of fedsim. A folder or state without releases is refused.
 func TestServerRefusesAStart(t *testing.T) {
 	dir, c, f := ending(t)
-	model := filepath.Join(dir, currentLink)
+	model := filepath.Join(dir, party.CurrentLink)
 	fresh, _, _, _ := begun(t)
 	for want, err := range map[string]func() error{
 		"start-from last: no finished session in": func() error { _, _, err := next(t.TempDir(), c, f, "last", ""); return err },
@@ -134,15 +135,15 @@ func TestServerRefusesAStart(t *testing.T) {
 	elsewhere := t.TempDir()
 	p, start, err := next(elsewhere, c, f, model, "")
 	if err == nil {
-		err = p.begin(start)
+		err = p.Begin(start)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = keepStart(elsewhere, nil); err != nil { // a state that has lost its copy
+	if err = party.KeepStart(elsewhere, nil); err != nil { // a state that has lost its copy
 		t.Fatal(err)
 	}
-	if _, err = openStarted(p.public, elsewhere, nil); err == nil || !strings.Contains(err.Error(), "none is given") {
+	if _, err = party.OpenSession(p.Public, elsewhere, nil); err == nil || !strings.Contains(err.Error(), "none is given") {
 		t.Errorf("without the copy: %v", err)
 	}
 }
@@ -165,8 +166,8 @@ func TestOrganisationStartsFromItsOwnItems(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		write(t, string(mark(last)), dir, resultSession)
-		kept, err := keptItems(state, e, &log)
+		write(t, string(party.Mark(last)), dir, party.ResultSession)
+		kept, err := party.ResultItems(state, e, &log)
 		if err != nil || (len(kept) > 0) != (want > 0) {
 			t.Fatalf("%s: %v, %v", where, kept, err)
 		}

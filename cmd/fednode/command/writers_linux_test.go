@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/disktest"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
@@ -44,13 +45,13 @@ func TestWritersOnABadDisk(t *testing.T) {
 		// The file of the ids is the larger one, and is written after the matrix.
 		{Name: "model", File: "item_embeddings.ids.json", Read: rows,
 			Write: func(dir string, n int) error { return results.WriteEmbeddings(dir, embeddings(n)) }},
-		{Name: "summary", File: summaryFile, Read: sessionNumber(summaryFile),
+		{Name: "summary", File: party.SummaryFile, Read: sessionNumber(party.SummaryFile),
 			Write: func(dir string, n int) error {
-				return results.WriteFile(filepath.Join(dir, summaryFile), mark(fmt.Sprintf("%032x", n)))
+				return results.WriteFile(filepath.Join(dir, party.SummaryFile), party.Mark(fmt.Sprintf("%032x", n)))
 			}},
-		{Name: "result", File: filepath.Join(pastFolder, fmt.Sprintf("%032x", 1), resultFolder, resultSession), Read: sessionNumber(filepath.Join(resultFolder, resultSession)),
+		{Name: "result", File: filepath.Join(party.PastFolder, fmt.Sprintf("%032x", 1), party.ResultFolder, party.ResultSession), Read: sessionNumber(filepath.Join(party.ResultFolder, party.ResultSession)),
 			Write: func(dir string, n int) error {
-				return keep(none, nil, dir, protocol.SessionID{15: byte(n)}, &log)
+				return party.KeepResult(none, nil, dir, protocol.SessionID{15: byte(n)}, &log)
 			}},
 	})
 }
@@ -58,7 +59,7 @@ func TestWritersOnABadDisk(t *testing.T) {
 // sessionNumber reads the number of the session that a file names.
 func sessionNumber(name string) func(string) (int, error) {
 	return func(dir string) (n int, err error) {
-		session, err := sessionIn(filepath.Join(dir, name))
+		session, err := party.SessionIn(filepath.Join(dir, name))
 		if err == nil && session != "" {
 			_, err = fmt.Sscanf(session, "%x", &n)
 		}

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package command
+package check
 
 import "golang.org/x/sys/unix"
 

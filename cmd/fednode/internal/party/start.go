@@ -1,4 +1,4 @@
-package command
+package party
 
 import (
 	"encoding/hex"
@@ -22,16 +22,16 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// startFile is the copy of the releases that the session of a server's state starts from. The session needs them again
+// StartFile is the copy of the releases that the session of a server's state starts from. The session needs them again
 // when its server is started again, whatever has become of the folder that they were read from.
-const startFile = "start.bin"
+const StartFile = "start.bin"
 
 // lastStart is the value of --start-from for the newest model of the state.
 const lastStart = "last"
 
-// startOf reads the releases that a session of a state starts from; nil for none. While a session of the state runs, last
+// ReadStart reads the releases that a session of a state starts from; nil for none. While a session of the state runs, last
 // stands for the releases that this session started from.
-func startOf(c config.Config, dir string) (*algorithm.Start, error) {
+func ReadStart(c config.Config, dir string) (*algorithm.Start, error) {
 	from := algorithm.StartFrom.Of(c)
 	if from == "" || !algorithm.Of(c).About().Has(algorithm.StartFrom.Key) {
 		return nil, nil
@@ -39,11 +39,11 @@ func startOf(c config.Config, dir string) (*algorithm.Start, error) {
 	if from != lastStart {
 		return readStart(from)
 	}
-	session, err := sessionIn(filepath.Join(dir, publicFile))
+	session, err := SessionIn(filepath.Join(dir, PublicFile))
 	if err != nil {
 		return nil, err
 	}
-	ended, err := endedIn(dir)
+	ended, err := EndedIn(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func startOf(c config.Config, dir string) (*algorithm.Start, error) {
 		}
 		return s, failed
 	}
-	current := filepath.Join(dir, currentLink)
+	current := filepath.Join(dir, CurrentLink)
 	if _, err = os.Stat(filepath.Join(current, lineage.File)); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Misusef("start-from last: no finished session in %s left a %s; run a session first, or name its folder", dir, lineage.File)
 	}
@@ -71,7 +71,7 @@ func readStart(dir string) (*algorithm.Start, error) {
 
 // copied reads the copy of the releases in a state; nil if there is none.
 func copied(dir string) (*algorithm.Start, error) {
-	path := filepath.Join(dir, startFile)
+	path := filepath.Join(dir, StartFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -87,9 +87,9 @@ func copied(dir string) (*algorithm.Start, error) {
 	return s, nil
 }
 
-// keepStart makes releases the start of the session that begins in a state.
-func keepStart(dir string, s *algorithm.Start) error {
-	path := filepath.Join(dir, startFile)
+// KeepStart makes releases the start of the session that begins in a state.
+func KeepStart(dir string, s *algorithm.Start) error {
+	path := filepath.Join(dir, StartFile)
 	if s == nil {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -103,9 +103,9 @@ func keepStart(dir string, s *algorithm.Start) error {
 	return store.WriteFile(path, text)
 }
 
-// openStarted opens the experiment of a session with the releases that it starts from. Those are the given ones or, for a
+// OpenSession opens the experiment of a session with the releases that it starts from. Those are the given ones or, for a
 // session that began before, the copy in the state.
-func openStarted(p *agreement.Public, dir string, given *algorithm.Start) (*experiment.Experiment, error) {
+func OpenSession(p *agreement.Public, dir string, given *algorithm.Start) (*experiment.Experiment, error) {
 	stated := p.Facts.Start
 	if stated == nil {
 		return agreement.Open(p)
@@ -119,15 +119,15 @@ func openStarted(p *agreement.Public, dir string, given *algorithm.Start) (*expe
 	return agreement.OpenFrom(p, given)
 }
 
-// keptItems returns the embeddings that an organisation with items of its own ended with in the last of the sessions that
+// ResultItems returns the embeddings that an organisation with items of its own ended with in the last of the sessions that
 // this session starts from; nil if it was not in that session.
-func keptItems(state string, e *experiment.Experiment, log *zerolog.Logger) ([]model.Embeddings, error) {
+func ResultItems(state string, e *experiment.Experiment, log *zerolog.Logger) ([]model.Embeddings, error) {
 	if e.Start == nil || e.About().Clients != algorithm.ItemParties {
 		return nil, nil
 	}
 	last := e.Start.Sessions[len(e.Start.Sessions)-1].Session
-	for _, dir := range []string{filepath.Join(state, resultFolder), filepath.Join(state, pastFolder, last, resultFolder)} {
-		of, err := sessionIn(filepath.Join(dir, resultSession))
+	for _, dir := range []string{filepath.Join(state, ResultFolder), filepath.Join(state, PastFolder, last, ResultFolder)} {
+		of, err := SessionIn(filepath.Join(dir, ResultSession))
 		if err != nil {
 			return nil, err
 		}
@@ -140,9 +140,9 @@ func keptItems(state string, e *experiment.Experiment, log *zerolog.Logger) ([]m
 	return nil, nil
 }
 
-// leaveRecord writes what the session released into its model's folder, for a later session to start from. It returns the
+// WriteRecord writes what the session released into its model's folder, for a later session to start from. It returns the
 // cost of all sessions together; nil for a session that starts from nothing.
-func leaveRecord(dir string, e *experiment.Experiment, s *algorithm.Start) (*results.AllSessions, error) {
+func WriteRecord(dir string, e *experiment.Experiment, s *algorithm.Start) (*results.AllSessions, error) {
 	if s == nil {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package command
+package check
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/results"
@@ -18,9 +19,9 @@ import (
 const leastRoom = 64 << 20
 
 // folder checks who may write to the state, who may read it, and the room on its disk.
-func (x *checked) folder() {
+func (x *Report) folder() {
 	if err := store.CheckFolder(x.dir); err != nil {
-		x.add(isWrong, ".", err.Error(), "")
+		x.add(Wrong, ".", err.Error(), "")
 	}
 	largest, open := int64(0), 0
 	err := filepath.WalkDir(x.dir, func(path string, d fs.DirEntry, err error) error {
@@ -35,7 +36,7 @@ func (x *checked) folder() {
 			return err
 		}
 		if err = store.CheckWritable(path, info); err != nil {
-			x.add(isWrong, x.inside(path), err.Error(), "")
+			x.add(Wrong, x.inside(path), err.Error(), "")
 			open++
 		}
 		if info.Mode().IsRegular() {
@@ -44,15 +45,15 @@ func (x *checked) folder() {
 		return nil
 	})
 	if err != nil {
-		x.add(isWrong, ".", err.Error(), "run the check as the user of the process, or as root")
+		x.add(Wrong, ".", err.Error(), "run the check as the user of the process, or as root")
 	} else if open == 0 {
 		x.fine(".", "no other user can write to the files")
 	}
 	switch free, known := freeRoom(x.dir); {
 	case !known:
-		x.add(isNote, ".", "this system does not say how much room is left on the disk", "")
+		x.add(Note, ".", "this system does not say how much room is left on the disk", "")
 	case free < leastRoom+2*uint64(largest): // a new model stands beside the last
-		x.add(isWrong, ".", fmt.Sprintf("%s are left on the disk; %s are needed for the next session", bytesOf(free), bytesOf(leastRoom+2*uint64(largest))),
+		x.add(Wrong, ".", fmt.Sprintf("%s are left on the disk; %s are needed for the next session", bytesOf(free), bytesOf(leastRoom+2*uint64(largest))),
 			"make room before the next session")
 	default:
 		x.fine(".", "%s are left on the disk", bytesOf(free))
@@ -60,7 +61,7 @@ func (x *checked) folder() {
 }
 
 // inside is a path in the state of the party.
-func (x *checked) inside(path string) string {
+func (x *Report) inside(path string) string {
 	name, err := filepath.Rel(x.dir, path)
 	if err != nil {
 		return path
@@ -71,9 +72,9 @@ func (x *checked) inside(path string) string {
 func bytesOf(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 // client checks the files that only a client has.
-func (x *checked) client(own admission.PublicKey) {
-	x.has(ledgerFile)
-	l, err := store.ReadLedger(filepath.Join(x.dir, ledgerFile), own)
+func (x *Report) client(own admission.PublicKey) {
+	x.has(party.LedgerFile)
+	l, err := store.ReadLedger(filepath.Join(x.dir, party.LedgerFile), own)
 	charged := x.ledger(l, err)
 	consents, err := store.Consents(x.dir)
 	if x.has("consents") || err != nil {
@@ -81,61 +82,61 @@ func (x *checked) client(own admission.PublicKey) {
 	}
 	for _, session := range charged {
 		if err == nil && !slices.ContainsFunc(consents, func(c store.Consent) bool { return c.Session == session }) {
-			x.add(isNote, "consents", fmt.Sprintf("the ledger has charges of session %s, and the record of what was agreed to is gone", session), "nothing depends on it; the ledger has the cost")
+			x.add(Note, "consents", fmt.Sprintf("the ledger has charges of session %s, and the record of what was agreed to is gone", session), "nothing depends on it; the ledger has the cost")
 		}
 	}
-	if x.has(finishedFile) {
-		_, err = store.OpenFinished(filepath.Join(x.dir, finishedFile))
-		x.looked(finishedFile, err, "", "the sessions that are finished")
+	if x.has(party.FinishedFile) {
+		_, err = store.OpenFinished(filepath.Join(x.dir, party.FinishedFile))
+		x.looked(party.FinishedFile, err, "", "the sessions that are finished")
 	}
-	if x.has(resultFolder) {
-		x.result(resultFolder)
+	if x.has(party.ResultFolder) {
+		x.result(party.ResultFolder)
 	}
 	x.aligned()
 	x.training()
 	x.past(func(session string) {
-		if dir := filepath.Join(pastFolder, session, resultFolder); x.there(dir) {
+		if dir := filepath.Join(party.PastFolder, session, party.ResultFolder); x.there(dir) {
 			x.result(dir)
 		}
 	})
 }
 
 // ledger says what was spent, and returns the sessions that were charged, in hex.
-func (x *checked) ledger(l *store.Ledger, err error) []string {
-	newer := ledgerFile + ".newer"
+func (x *Report) ledger(l *store.Ledger, err error) []string {
+	newer := party.LedgerFile + ".newer"
 	x.has(newer)
 	if errors.Is(err, fs.ErrNotExist) {
-		x.add(isWrong, ledgerFile, "it is missing: what was spent is not known any more", lostLedger)
+		x.add(Wrong, party.LedgerFile, "it is missing: what was spent is not known any more", lostLedger)
 		return nil
 	}
 	if err != nil {
-		x.looked(ledgerFile, err, lostLedger, "")
+		x.looked(party.LedgerFile, err, lostLedger, "")
 		return nil
 	}
 	if lacks := l.Overtaken(); lacks != nil {
-		x.add(isWrong, newer, lacks.Error(), "see docs/losses.md")
+		x.add(Wrong, newer, lacks.Error(), "see docs/losses.md")
 	}
-	x.fine(ledgerFile, "%d charges, each in its place in the chain of hashes", l.Charges())
+	x.fine(party.LedgerFile, "%d charges, each in its place in the chain of hashes", l.Charges())
 	return l.Sessions()
 }
 
 const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see docs/losses.md"
 
 // there says whether a file of the party is there.
-func (x *checked) there(name string) bool {
+func (x *Report) there(name string) bool {
 	_, err := os.Lstat(filepath.Join(x.dir, name))
 	return err == nil
 }
 
 // result checks what a session left to a client.
-func (x *checked) result(name string) {
+func (x *Report) result(name string) {
 	dir := filepath.Join(x.dir, name)
-	session, err := sessionIn(filepath.Join(dir, resultSession))
+	session, err := party.SessionIn(filepath.Join(dir, party.ResultSession))
 	if err == nil && session == "" {
-		err = fmt.Errorf("%s is missing", resultSession)
+		err = fmt.Errorf("%s is missing", party.ResultSession)
 	}
 	if err == nil {
-		_, err = openPublic(dir)
+		_, err = party.OpenPublic(dir)
 	}
 	if err == nil {
 		_, err = results.ReadEmbeddings(dir)
@@ -144,48 +145,48 @@ func (x *checked) result(name string) {
 }
 
 // training checks the checkpoints of a party that trains on its own between rounds.
-func (x *checked) training() {
+func (x *Report) training() {
 	list, _ := filepath.Glob(filepath.Join(x.dir, "training-*"))
 	for _, dir := range list {
 		name := x.inside(dir)
 		x.known[name] = struct{}{}
 		c, fallback, err := store.LastCheckpoint(dir)
 		if errors.Is(err, store.ErrNoCheckpoint) {
-			x.add(isNote, name, "empty", "")
+			x.add(Note, name, "empty", "")
 			continue
 		}
 		x.checkpointed(name, c, fallback, err)
 	}
 }
 
-func (x *checked) checkpointed(name string, c *store.Checkpoint, fallback, err error) {
+func (x *Report) checkpointed(name string, c *store.Checkpoint, fallback, err error) {
 	switch {
 	case err != nil:
 		x.looked(name, err, "the session cannot continue from it: fednode server --abandon ends a session", "")
 	case fallback != nil:
-		x.add(isWrong, name, fmt.Sprintf("the newest checkpoint cannot be read, and its predecessor is of round %d: %v", c.Round, fallback), "check the disk; the party continues from the predecessor")
+		x.add(Wrong, name, fmt.Sprintf("the newest checkpoint cannot be read, and its predecessor is of round %d: %v", c.Round, fallback), "check the disk; the party continues from the predecessor")
 	default:
 		x.fine(name, "checkpoint after round %d of session %x", c.Round, c.Session[:])
 	}
 }
 
 // aligned checks the rows of organisations that share users.
-func (x *checked) aligned() {
-	x.has(usersFile)
-	if x.has(alignmentFile) {
-		_, _, err := readAlignment(x.dir)
-		x.looked(alignmentFile, err, "align again", "rows of an alignment")
+func (x *Report) aligned() {
+	x.has(party.UsersFile)
+	if x.has(party.AlignmentFile) {
+		_, _, err := party.ReadAlignment(x.dir)
+		x.looked(party.AlignmentFile, err, "align again", "rows of an alignment")
 	}
 }
 
 // past calls a function with the sessions that have a folder.
-func (x *checked) past(session func(id string)) {
-	if !x.has(pastFolder) {
+func (x *Report) past(session func(id string)) {
+	if !x.has(party.PastFolder) {
 		return
 	}
-	entries, err := os.ReadDir(filepath.Join(x.dir, pastFolder))
+	entries, err := os.ReadDir(filepath.Join(x.dir, party.PastFolder))
 	if err != nil {
-		x.looked(pastFolder, err, "", "")
+		x.looked(party.PastFolder, err, "", "")
 	}
 	for _, e := range entries {
 		session(e.Name())
@@ -193,42 +194,42 @@ func (x *checked) past(session func(id string)) {
 }
 
 // server checks the files that only a server has.
-func (x *checked) server() {
-	for _, name := range append([]string{publicFile, endedFile, currentLink, startFile}, checkpointFiles...) {
+func (x *Report) server() {
+	for _, name := range append([]string{party.PublicFile, party.EndedFile, party.CurrentLink, party.StartFile}, party.CheckpointFiles...) {
 		x.has(name)
 	}
 	x.aligned()
-	if x.there(publicFile) {
+	if x.there(party.PublicFile) {
 		x.session()
 	}
 	x.past(func(session string) {
-		if dir := filepath.Join(pastFolder, session, modelFolder); x.there(dir) {
+		if dir := filepath.Join(party.PastFolder, session, party.ModelFolder); x.there(dir) {
 			x.looked(dir, x.model(session), "move it elsewhere, and start the server once more with --again end, if its session was the last", "complete")
 		}
 	})
-	if !x.there(currentLink) {
+	if !x.there(party.CurrentLink) {
 		return
 	}
-	to, err := os.Readlink(filepath.Join(x.dir, currentLink))
+	to, err := os.Readlink(filepath.Join(x.dir, party.CurrentLink))
 	if err == nil {
-		_, err = os.Stat(filepath.Join(x.dir, currentLink))
+		_, err = os.Stat(filepath.Join(x.dir, party.CurrentLink))
 	}
-	x.looked(currentLink, err, "start the server once more with --again end, which writes the last session's model again, or restore the folder from a copy", "leads to %s", to)
+	x.looked(party.CurrentLink, err, "start the server once more with --again end, which writes the last session's model again, or restore the folder from a copy", "leads to %s", to)
 }
 
 // session checks the present session of a server.
-func (x *checked) session() {
-	p, err := readPublic(x.dir)
+func (x *Report) session() {
+	p, err := party.ReadPublic(x.dir)
 	if err != nil {
-		x.looked(publicFile, err, "--abandon ends the session", "")
+		x.looked(party.PublicFile, err, "--abandon ends the session", "")
 		return
 	}
-	x.fine(publicFile, "session %x of %d clients", p.Session[:], p.Terms.Cohort.All())
-	ended, err := endedIn(x.dir)
+	x.fine(party.PublicFile, "session %x of %d clients", p.Session[:], p.Terms.Cohort.All())
+	ended, err := party.EndedIn(x.dir)
 	if err != nil || ended != "" {
-		x.looked(endedFile, err, "delete it, and start the server again", "the session has ended")
+		x.looked(party.EndedFile, err, "delete it, and start the server again", "the session has ended")
 	}
-	if !x.there(checkpointFiles[0]) && !x.there(checkpointFiles[1]) {
+	if !x.there(party.CheckpointFiles[0]) && !x.there(party.CheckpointFiles[1]) {
 		return
 	}
 	hash, err := p.Hash()
@@ -240,20 +241,20 @@ func (x *checked) session() {
 	if err == nil && c.Session != p.Session {
 		err = fmt.Errorf("it is of session %x", c.Session[:])
 	}
-	x.checkpointed(checkpointFiles[0], c, fallback, err)
+	x.checkpointed(party.CheckpointFiles[0], c, fallback, err)
 }
 
 // model checks that the model of a session is complete.
-func (x *checked) model(session string) error {
-	dir := modelOf(x.dir, session)
-	of, err := sessionIn(filepath.Join(dir, summaryFile))
+func (x *Report) model(session string) error {
+	dir := party.ModelFolderOf(x.dir, session)
+	of, err := party.SessionIn(filepath.Join(dir, party.SummaryFile))
 	if err != nil {
 		return err
 	}
 	if !strings.EqualFold(of, session) {
-		return fmt.Errorf("%s is missing, or of another session", summaryFile)
+		return fmt.Errorf("%s is missing, or of another session", party.SummaryFile)
 	}
-	e, err := openPublic(dir)
+	e, err := party.OpenPublic(dir)
 	if err != nil {
 		return err
 	}
@@ -267,7 +268,7 @@ func (x *checked) model(session string) error {
 	}
 	for _, x := range want {
 		if _, err = os.Stat(filepath.Join(dir, x.Name+".npy")); err != nil {
-			return fmt.Errorf("%s: it lacks %s.npy", modelFolder, x.Name)
+			return fmt.Errorf("%s: it lacks %s.npy", party.ModelFolder, x.Name)
 		}
 	}
 	_, err = results.ReadEmbeddings(dir)

@@ -1,4 +1,4 @@
-package command
+package party
 
 import (
 	"encoding/hex"
@@ -18,21 +18,21 @@ import (
 // A client's result of a session is in the session's folder (see pastFolder), with a file that names the
 // session. The link resultFolder in the state leads to the last result, and is replaced in one step.
 const (
-	resultFolder  = "result"
-	resultSession = "session.json"
+	ResultFolder  = "result"
+	ResultSession = "session.json"
 )
 
-// keep writes a party's result of a session into its own state: the embeddings that it alone has,
+// KeepResult writes a party's result of a session into its own state: the embeddings that it alone has,
 // and the final model and the experiment. With these fednode recommend predicts. The result is
 // there as a whole when keep returns, also after a power failure, and beside the results of earlier
 // sessions. Programs that read the link meanwhile find one result or the other.
-func keep(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
+func KeepResult(p *experiment.Party, public []byte, state string, session protocol.SessionID, log *zerolog.Logger) error {
 	is := hex.EncodeToString(session[:])
-	of := filepath.Join(state, pastFolder, is)
+	of := filepath.Join(state, PastFolder, is)
 	if err := os.MkdirAll(of, 0o700); err != nil {
 		return err
 	}
-	dir := filepath.Join(of, resultFolder)
+	dir := filepath.Join(of, ResultFolder)
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) { // else it is of the same session, which was taken once more
 		begun := dir + ".tmp"
 		if err = fillResult(begun, p, public, is); err == nil {
@@ -48,24 +48,24 @@ func keep(p *experiment.Party, public []byte, state string, session protocol.Ses
 	if err := showResult(state, is); err != nil {
 		return err
 	}
-	log.Info().Str("result", filepath.Join(state, resultFolder)).Msg("the session has ended")
+	log.Info().Str("result", filepath.Join(state, ResultFolder)).Msg("the session has ended")
 	return nil
 }
 
 // showResult has the result of a session be the last. A system that does not let this process make links
 // gets a folder, which is missing for a moment whenever there is a newer result.
 func showResult(state, session string) error {
-	last := filepath.Join(state, resultFolder)
+	last := filepath.Join(state, ResultFolder)
 	if info, err := os.Lstat(last); err == nil && info.IsDir() {
 		if err = clearResult(state, session); err != nil {
 			return err
 		}
 	}
-	err := linkTo(state, resultFolder, filepath.Join(pastFolder, session, resultFolder))
+	err := linkTo(state, ResultFolder, filepath.Join(PastFolder, session, ResultFolder))
 	if err == nil || runtime.GOOS != "windows" {
 		return err
 	}
-	if err = os.Rename(filepath.Join(state, pastFolder, session, resultFolder), last); err != nil {
+	if err = os.Rename(filepath.Join(state, PastFolder, session, ResultFolder), last); err != nil {
 		return err
 	}
 	return syncPath(state)
@@ -74,22 +74,22 @@ func showResult(state, session string) error {
 // clearResult moves a result that is a folder to the folder of its session. A result of the same session is
 // removed, since it was taken once more.
 func clearResult(state, session string) error {
-	dir := filepath.Join(state, resultFolder)
-	of, err := sessionIn(filepath.Join(dir, resultSession))
+	dir := filepath.Join(state, ResultFolder)
+	of, err := SessionIn(filepath.Join(dir, ResultSession))
 	if err != nil {
 		return err
 	}
 	if of == session {
 		return os.RemoveAll(dir)
 	}
-	to := filepath.Join(state, pastFolder, of)
+	to := filepath.Join(state, PastFolder, of)
 	if err = os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	if err = os.RemoveAll(filepath.Join(to, resultFolder)); err != nil { // of the same session
+	if err = os.RemoveAll(filepath.Join(to, ResultFolder)); err != nil { // of the same session
 		return err
 	}
-	return os.Rename(dir, filepath.Join(to, resultFolder))
+	return os.Rename(dir, filepath.Join(to, ResultFolder))
 }
 
 // fillResult makes the folder of a session's result anew, and returns once all in it would
@@ -110,11 +110,11 @@ func fillResult(dir string, p *experiment.Party, public []byte, session string) 
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, publicFile), public, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, PublicFile), public, 0o600); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, resultSession), mark(session), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ResultSession), Mark(session), 0o600); err != nil {
 		return err
 	}
-	return durable(dir)
+	return SyncFolder(dir)
 }

@@ -1,0 +1,222 @@
+// Package party is a party's state on disk: the party's place in its federation ([Open]), the session that it is in
+// ([ReadPublic], [Propose]), and what earlier sessions left ([KeepResult], [ReadStart]). Every command of fednode that
+// changes, shows or checks a state goes by it.
+package party
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// The files of a party's state. The membership is written last, when the party is enrolled. While
+// it is missing nothing has been spent, and other missing files may be made. Once it is there all
+// other files must be, too.
+const (
+	IdentityFile   = "identity.json"
+	RegistryFile   = "registry.db"
+	LedgerFile     = "ledger.db"
+	MembershipFile = "membership.json"
+	FinishedFile   = "finished.json" // of a client; made with the first session that it finishes
+)
+
+// Member is a party's place in its federation, as its state has it.
+type Member struct {
+	Identity   admission.PrivateKey
+	Membership *admission.Membership
+	Registry   *admission.Registry
+	Ledger     *store.Ledger   // of a client
+	Finished   *store.Finished // of a client
+	files      []interface{ Close() error }
+}
+
+// Of returns the federation and the place of a party, by its state or, before the party has enrolled, by its
+// invitation. It uses neither.
+func Of(dir, invitation string) (*admission.Federation, admission.Place, error) {
+	m, err := admission.ReadFile(filepath.Join(dir, MembershipFile), admission.ParseMembership)
+	if err == nil {
+		return &m.Federation, m.Enrolment.Ticket.Place, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, admission.Place{}, err
+	}
+	if invitation == "" {
+		return nil, admission.Place{}, cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", dir)
+	}
+	i, err := admission.ReadInvitation(invitation)
+	if err != nil {
+		return nil, admission.Place{}, err
+	}
+	return &i.Federation, i.Ticket.Place, nil
+}
+
+// Open opens a party's state. Where there is none yet the invitation, of the
+// role, is redeemed with the aggregator, which takes until that can be reached.
+func Open(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) (*Member, error) {
+	if err := store.MakeFolder(dir); err != nil {
+		return nil, err
+	}
+	m := new(Member)
+	var err error
+	m.Membership, err = admission.ReadFile(filepath.Join(dir, MembershipFile), admission.ParseMembership)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = m.enrol(ctx, dir, invitation, role, log)
+	} else if err == nil {
+		err = m.same(dir, invitation, role)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = m.open(dir); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// enrol makes the state.
+func (m *Member) enrol(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) error {
+	if invitation == "" {
+		return cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", dir)
+	}
+	i, err := admission.ReadInvitation(invitation)
+	if err != nil {
+		return err
+	}
+	if i.Ticket.Place.Role != role {
+		return cli.Misusef("--invitation: %s is for the %s, and this is a %s", invitation, i.Ticket.Place, role)
+	}
+	identity, err := makeIdentity(filepath.Join(dir, IdentityFile))
+	if err != nil {
+		return err
+	}
+	if err = store.CreateRegistry(filepath.Join(dir, RegistryFile), &i.Federation); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if role == protocol.Client {
+		if err = store.CreateLedger(filepath.Join(dir, LedgerFile), identity.Public()); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	if m.Membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
+		return fmt.Errorf("%s: %w", invitation, err)
+	}
+	text, err := m.Membership.Encode()
+	if err != nil {
+		return err
+	}
+	if err = admission.WriteFile(filepath.Join(dir, MembershipFile), text); err != nil {
+		return err
+	}
+	log.Info().Stringer("place", i.Ticket.Place).Str("invitation", invitation).
+		Msg("enrolled; delete the invitation, here and with the operator: no honest party needs it any more")
+	return nil
+}
+
+// makeIdentity reads the identity of an enrolment that was cut short, or draws one.
+func makeIdentity(path string) (admission.PrivateKey, error) {
+	key, err := admission.ReadKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if key, err = admission.GenerateKey(entropy.System()); err != nil {
+		return key, err
+	}
+	return key, admission.WriteKey(path, key)
+}
+
+// same refuses an invitation other than the state's own invitation. The file may be gone, as it
+// should.
+func (m *Member) same(dir, invitation string, role protocol.Role) error {
+	place := m.Membership.Enrolment.Ticket.Place
+	if place.Role != role {
+		return cli.Misusef("--state: %s belongs to the %s, and this is a %s", dir, place, role)
+	}
+	if invitation == "" {
+		return nil
+	}
+	i, err := admission.ReadInvitation(invitation)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if i.Ticket.Hash() != m.Membership.Enrolment.Ticket.Hash() {
+		return cli.Misusef("--state: %s belongs to the %s by another invitation than %s; give another --state for that invitation", dir, place, invitation)
+	}
+	return nil
+}
+
+func (m *Member) open(dir string) error {
+	var err error
+	if m.Identity, err = admission.ReadKey(filepath.Join(dir, IdentityFile)); errors.Is(err, fs.ErrNotExist) {
+		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again (docs/losses.md)", err, filepath.Join(dir, MembershipFile))
+	} else if err != nil {
+		return err
+	}
+	if m.Registry, err = OpenRegistry(filepath.Join(dir, RegistryFile), &m.Membership.Federation); err != nil {
+		return err
+	}
+	m.files = append(m.files, m.Registry)
+	if m.Membership.Enrolment.Ticket.Place.Role != protocol.Client {
+		return nil
+	}
+	m.Registry.KeepKnown() // no other party asks a client for its list
+	m.Ledger, err = store.OpenLedger(filepath.Join(dir, LedgerFile), m.Identity.Public())
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.Misusef("%w: this client's ledger is lost, so what it spent is not known any more. Put no old copy back; have the operator revoke it and invite it again (docs/losses.md)", err)
+	}
+	if err != nil {
+		return err
+	}
+	m.files = append(m.files, m.Ledger)
+	m.Finished, err = store.OpenFinished(filepath.Join(dir, FinishedFile))
+	return err
+}
+
+// Close lets go of the files. All that is in them is durable.
+func (m *Member) Close() error {
+	var errs []error
+	for _, f := range m.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// OpenRegistry opens a registry that opens its file again if that could not be written.
+func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
+	open := func() (admission.Log, error) { return store.OpenRegistry(path, f) }
+	file, err := open()
+	if err != nil {
+		return nil, err
+	}
+	r, err := admission.OpenRegistry(f, file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.(store.Log).Close())
+	}
+	r.Reopens(open)
+	return r, nil
+}
+
+// Latest returns a federation in the latest epoch that a party's state knows.
+func Latest(dir string, f *admission.Federation) (*admission.Federation, error) {
+	r, err := OpenRegistry(filepath.Join(dir, RegistryFile), f)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil // it has not enrolled
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Federation(), r.Close()
+}
