@@ -57,6 +57,9 @@ type Sum interface {
 	// Culprits are the clients that have been proved to lie so far. It is not asked
 	// for while Sum computes.
 	Culprits() []protocol.Culprit
+	// Drop gives up what the sum keeps outside memory. It is called once the round is over or given up,
+	// perhaps beside Sum.
+	Drop()
 }
 
 // Config configures an aggregator. Clients, NewSum and StageTimeout are required.
@@ -123,6 +126,7 @@ func New(cfg Config) *Aggregator {
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
 func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
+	defer a.drop(a.round, a.next)
 	switch in := in.(type) {
 	case protocol.Received:
 		return a.Receive(now, in.Envelope)
@@ -147,8 +151,25 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return protocol.Effects{}
 }
 
+// drop drops the sums of rounds that have been left.
+func (a *Aggregator) drop(rounds ...*round) {
+	for _, r := range rounds {
+		if r != nil && r != a.round && r != a.next {
+			r.sum.Drop()
+		}
+	}
+}
+
+// Drop drops what the sums of all rounds keep outside memory. The role is of no use afterwards.
+func (a *Aggregator) Drop() {
+	rounds := []*round{a.round, a.next}
+	a.round, a.next = nil, nil
+	a.drop(rounds...)
+}
+
 // Receive is Step with a message.
 func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effects {
+	defer a.drop(a.round, a.next)
 	if e.From.Role == protocol.Relay {
 		return a.fromRelay(now, e)
 	}

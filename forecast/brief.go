@@ -21,7 +21,11 @@ func (f *Forecast) PrintBrief(w io.Writer) error {
 			units.Bytes(b.Run.Up), units.Bytes(b.Run.Down), units.Bytes(b.Round.Up), units.Bytes(b.Round.Down))
 	}
 	if f.Memory != nil {
-		p.head("memory", "about %s for the sums of the aggregator", units.Bytes(f.Memory.Total))
+		disk := ""
+		if f.Memory.Spooled > 0 {
+			disk = fmt.Sprintf(", and %s on its disk", units.Bytes(f.Memory.Spooled))
+		}
+		p.head("memory", "about %s for the sums of the aggregator%s", units.Bytes(f.Memory.Total), disk)
 	}
 	p.closing(f, mark)
 	return screen.Print(w, p.String())

@@ -220,7 +220,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 	}
 	f.Releases = e.releaseForecasts()
 	f.Bytes = e.bytesForecast()
-	f.Memory = e.memoryForecast()
+	f.Memory = e.memoryForecast(true)
 	if f.Forms, err = e.forms(); err != nil {
 		return nil, err
 	}

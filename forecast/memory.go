@@ -43,7 +43,7 @@ func PeakMemory(x *experiment.Experiment) int64 {
 		p.Packed = packed.Size()
 	}
 	if x.About().Federated() {
-		p.Sums = builder{x}.memoryForecast().Total
+		p.Sums = builder{x}.memoryForecast(false).Total
 	}
 	return p.Bytes()
 }

@@ -268,5 +268,8 @@ func (p *forecastPrinter) memory(m *MemoryForecast, real bool) {
 	row("total", m.Total, "")
 	if real {
 		row("unmasking", m.Unmasking, "more on each worker")
+		if m.Spooled > 0 {
+			row("on disk", m.Spooled, "shares that wait, in the folder of the aggregator's --state")
+		}
 	}
 }

@@ -48,6 +48,7 @@ type federation struct {
 	t           testing.TB
 	ctx         context.Context // ends with the test, or when something has stopped
 	dir         string
+	inMemory    int64       // hub.AggregatorConfig.SharesInMemory
 	network     *memory     // nil: loopback
 	line        *sharedLine // by which all clients dial; nil: as fast as it goes
 	operator    admission.PrivateKey
@@ -312,7 +313,7 @@ func (f *federation) startAggregator(listen []string) {
 	ctx, kill := context.WithCancel(f.t.Context())
 	config := hub.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace),
 		Federation: f.federation, Registry: f.registry, Listen: listen, Log: f.log.With().Str("role", "aggregator").Logger(),
-		State: f.dir, Observer: watcher{f}, Transports: f.network.option(), Now: func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }}
+		State: f.dir, SharesInMemory: f.inMemory, Observer: watcher{f}, Transports: f.network.option(), Now: func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }}
 	for _, k := range f.relayKeys {
 		config.Relays = append(config.Relays, k.Public())
 	}

@@ -82,6 +82,9 @@ func NewBitmap(n int) Bitmap { return make(Bitmap, (n+7)/8) }
 // Set puts member i into the subset.
 func (b Bitmap) Set(i int) { b[i/8] |= 1 << (i % 8) }
 
+// Clear takes i out.
+func (b Bitmap) Clear(i int) { b[i/8] &^= 1 << (i % 8) }
+
 // Has says whether member i is in the subset; false beyond its end.
 func (b Bitmap) Has(i int) bool { return i >= 0 && i/8 < len(b) && b[i/8]>>(i%8)&1 == 1 }
 

@@ -184,6 +184,8 @@ type Roster struct {
 	Clients int
 	Members []Member
 	Ring    *Ring
+	// Load returns the message with Members and Ring, which it waits without; nil: it has them.
+	Load func() (*Roster, error)
 }
 
 // Ring holds the facts that a client needs about all the clients of a roster that it is shown a
@@ -216,6 +218,8 @@ type Delivery struct {
 	Arrived Bitmap
 	Shares  []EncryptedShare
 	Digest  *Hash
+	// Load returns the message with Shares, which it waits without; nil: it has them.
+	Load func() (*Delivery, error)
 }
 
 // Prepared says that the client has its masked input ready. It has neither charged its

@@ -121,10 +121,21 @@ func (a *Aggregator) closeAdvertise() error {
 		return err
 	}
 	a.roster.arrange()
-	a.graph, err = a.roster.graph()
-	a.dealt = make([]*protocol.Shares, len(members))
-	for l := range layersOf(a.setup) {
-		a.revealed[l] = make([][]protocol.RevealedShare, len(members))
+	if a.graph, err = a.roster.graph(); err != nil {
+		return err
 	}
-	return err
+	a.arrived = protocol.NewBitmap(len(members))
+	for l := range layersOf(a.setup) {
+		a.hashes[l] = make([]protocol.Hash, len(members))
+	}
+	return a.shelve()
+}
+
+// showing returns the roster for a client.
+func (a *Aggregator) showing(to protocol.ClientID) *protocol.Roster {
+	r, place := a.roster, a.roster.find(to)
+	if !a.spooled || r.ring == nil {
+		return r.shown(place)
+	}
+	return &protocol.Roster{Round: a.setup.Round, Clients: r.clients, Load: func() (*protocol.Roster, error) { return r.shown(place), nil }}
 }

@@ -22,21 +22,27 @@ type Aggregator struct {
 	stage   protocol.Stage
 	heard   map[protocol.ClientID]protocol.Stage // the stage that a client answered last
 
-	keys    map[protocol.ClientID]*protocol.Keys
-	roster  *roster
-	graph   *graph.Graph
-	dealt   []*protocol.Shares // by place on the roster; nil: did not arrive
-	arrived protocol.Bitmap
-	sums    []*mask.Vector
-	held    map[protocol.ClientID]bool // whose vectors of the present stage a relay holds
-	u1, u2  protocol.Bitmap            // whose masked inputs arrived; who of them replaced noise
-	latest  partialView                // the set that clients were last told parts of
-	signed  []protocol.Signed
+	keys      map[protocol.ClientID]*protocol.Keys
+	roster    *roster
+	graph     *graph.Graph
+	dealt     *shelf                  // sealed shares, with their commitments
+	hashes    [layers][]protocol.Hash // of seeds, by place on the roster
+	arrived   protocol.Bitmap         // whose shares arrived
+	above     int64                   // bytes of shares that stay in memory
+	openSpool OpenSpool               // nil: all stay in memory
+	spooled   bool                    // the round's shares are in spools
+	broken    error                   // a spool failed
+	sums      []*mask.Vector
+	held      map[protocol.ClientID]bool // whose vectors of the present stage a relay holds
+	u1, u2    protocol.Bitmap            // whose masked inputs arrived; who of them replaced noise
+	latest    partialView                // the set that clients were last told parts of
+	signed    []protocol.Signed
 
 	complaints map[edge][32]byte // with the secret of the mask that is missing on one side
 
-	contexts [layers]mask.Context               // each from the end of the stage on in which masks were put on
-	revealed [layers][][]protocol.RevealedShare // by place; nil: did not arrive
+	contexts [layers]mask.Context    // each from the end of the stage on in which masks were put on
+	revealed [layers]*shelf          // shares
+	answers  [layers]protocol.Bitmap // who revealed shares
 	culprits []protocol.Culprit
 	finished bool
 }
@@ -130,6 +136,10 @@ func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, ch
 	if err == nil {
 		err = a.take(from, m)
 	}
+	if failure, ok := errors.AsType[*SpoolError](err); ok {
+		a.broken = failure
+		return failure
+	}
 	if err != nil {
 		err = a.fault(from, stage, err)
 		a.blame(from, err)
@@ -145,9 +155,7 @@ func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage) error
 	case *protocol.Advertise:
 		a.keys[from] = m.Keys
 	case *protocol.Shares:
-		own := *m // the message stays as it is
-		own.Shares = slices.Clone(m.Shares)
-		a.dealt[a.roster.find(from)] = &own
+		return a.shared(a.roster.find(from), m)
 	case *protocol.MaskedInput:
 		return a.input(from, m)
 	case *protocol.Consistency:
@@ -203,13 +211,16 @@ func (a *Aggregator) course() protocol.StageFlow {
 
 // Close ends the present stage: no more messages of it are received. An error that is a
 // protocol.Reason says that no sum is possible any more, so that the next stage need not
-// be run.
+// be run. A *SpoolError says that shares cannot be kept.
 func (a *Aggregator) Close(s protocol.Stage) error {
 	if s != a.stage {
 		return fmt.Errorf("%w: %s", ErrOrder, s)
 	}
 	a.unheld()
 	a.stage = a.course().After(s)
+	if a.broken != nil {
+		return a.broken
+	}
 	switch s {
 	case protocol.StageAdvertise:
 		return a.closeAdvertise()
@@ -231,7 +242,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 func (a *Aggregator) Next(closed protocol.Stage, to protocol.ClientID) protocol.Message {
 	switch closed {
 	case protocol.StageAdvertise:
-		return a.roster.shown(a.roster.find(to))
+		return a.showing(to)
 	case protocol.StageShare:
 		return a.delivery(to)
 	case protocol.StageMaskedInput:

@@ -53,7 +53,7 @@ func (a *Aggregator) checkComplaints(holder int, list []protocol.Complaint) erro
 	}
 	for i, m := range list {
 		dealer := a.roster.find(m.Of)
-		if dealer < 0 || !a.arrived.Has(dealer) || a.dealtTo(dealer, a.roster.members[holder].Client) == nil || i > 0 && list[i-1].Of >= m.Of {
+		if dealer < 0 || !a.arrived.Has(dealer) || !a.graph.Adjacent(holder, dealer) || i > 0 && list[i-1].Of >= m.Of {
 			return fmt.Errorf("%w: a complaint of client %d at place %d; they must be of neighbours who dealt, in ascending order", ErrMalformed, m.Of, i)
 		}
 	}

@@ -26,15 +26,25 @@ func (c *Client) Fork() *Client {
 func (a *Aggregator) Fork() *Aggregator {
 	f := *a
 	f.heard, f.keys, f.held = maps.Clone(a.heard), maps.Clone(a.keys), maps.Clone(a.held)
-	f.dealt, f.signed, f.complaints = slices.Clone(a.dealt), slices.Clone(a.signed), maps.Clone(a.complaints)
+	f.dealt, f.signed, f.complaints = a.dealt.fork(), slices.Clone(a.signed), maps.Clone(a.complaints)
+	f.arrived = slices.Clone(a.arrived)
 	for l := range f.revealed {
-		f.revealed[l] = slices.Clone(a.revealed[l])
+		f.revealed[l], f.answers[l], f.hashes[l] = a.revealed[l].fork(), slices.Clone(a.answers[l]), slices.Clone(a.hashes[l])
 	}
 	f.sums = make([]*mask.Vector, len(a.sums))
 	for i, v := range a.sums {
 		f.sums[i], _ = mask.NewVector(v.Width(), v.Len())
 		_ = f.sums[i].Add(v)
 	}
+	return &f
+}
+
+func (s *shelf) fork() *shelf {
+	if s == nil {
+		return nil
+	}
+	f := *s
+	f.kept = slices.Clone(s.kept)
 	return &f
 }
 
@@ -168,7 +178,7 @@ var LowOrder = lowOrder
 // that the answers to unmask reveal. These are the clients' own masks, and the masks that they have
 // with lost clients.
 func (a *Aggregator) Stripped(clients protocol.Bitmap, residues [][]byte, run protocol.Runner) ([][]int64, error) {
-	secrets, err := a.restore(ofInputs, run)
+	secrets, err := a.restore(ofInputs, 0, len(a.roster.members), run)
 	if err != nil {
 		return nil, err
 	}

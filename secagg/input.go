@@ -221,12 +221,8 @@ func (a *Aggregator) closeInput() error {
 		}
 	}
 	a.contexts[ofInputs] = a.roster.context(a.plan, a.wholly(a.arrived))
-	if a.roster.ring != nil {
-		for _, m := range a.dealt {
-			if m != nil {
-				m.Shares = nil // all are delivered
-			}
-		}
+	if !a.Confirms() { // all are delivered, or too late
+		a.dealt.drop()
 	}
 	return a.starved(a.arrived, a.u1)
 }

@@ -144,6 +144,10 @@ func (a *Aggregator) Held(from protocol.ClientID, m protocol.StageMessage) error
 	if err == nil {
 		err = a.hold(from, m)
 	}
+	if failure, ok := errors.AsType[*SpoolError](err); ok {
+		a.broken = failure
+		return failure
+	}
 	if err != nil {
 		return a.fault(from, stage, err)
 	}
@@ -165,7 +169,7 @@ func (a *Aggregator) hold(from protocol.ClientID, m protocol.StageMessage) error
 		if err := a.checkRevealed(ofInputs, at, m.Shares); err != nil {
 			return err
 		}
-		a.revealed[ofInputs][at] = m.Shares
+		return a.reveal(ofInputs, at, m.Shares)
 	default:
 		return fmt.Errorf("%w: %s has no vectors", ErrMalformed, protocol.Describe(m))
 	}
@@ -207,7 +211,7 @@ func (a *Aggregator) unheld() {
 	for c := range a.held {
 		delete(a.heard, c)
 		if a.stage == protocol.StageUnmask {
-			a.revealed[ofInputs][a.roster.find(c)] = nil
+			a.answers[ofInputs].Clear(a.roster.find(c))
 		}
 	}
 	clear(a.held)

@@ -1,7 +1,6 @@
 package secagg
 
 import (
-	"cmp"
 	"crypto/ecdh"
 	"encoding/binary"
 	"errors"
@@ -29,6 +28,9 @@ func (a *Aggregator) Sum(run protocol.Runner) ([][]int64, error) {
 			return nil, err
 		}
 	}
+	for _, s := range a.revealed[:layersOf(a.setup)] {
+		s.drop()
+	}
 	out := make([][]int64, len(a.sums))
 	for i, r := range a.plan.Releases {
 		out[i] = a.sums[i].AppendInts(make([]int64, 0, r.Len))
@@ -37,21 +39,41 @@ func (a *Aggregator) Sum(run protocol.Runner) ([][]int64, error) {
 	return out, nil
 }
 
+// restoredAtOnce is the number of clients whose secrets are restored at a time: it bounds the memory of secrets and
+// masks. A complete graph has fewer clients.
+const restoredAtOnce = 4096
+
 // open takes the masks of a layer off the sums that have them.
 func (a *Aggregator) open(l layer, run protocol.Runner) error {
-	secrets, err := a.restore(l, run)
-	if err != nil {
+	if err := a.takeOff(l, a.onesided(), run); err != nil {
 		return err
 	}
-	masks, err := a.remaining(l, secrets, run)
-	if err != nil {
-		return err
+	for first := 0; first < len(a.roster.members); first += restoredAtOnce {
+		secrets, err := a.restore(l, first, min(first+restoredAtOnce, len(a.roster.members)), run)
+		if err != nil {
+			return err
+		}
+		masks, err := a.remaining(l, secrets, run)
+		if err != nil {
+			return err
+		}
+		if err = a.takeOff(l, masks, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOff takes masks of a layer off the sums that have them.
+func (a *Aggregator) takeOff(l layer, masks []masking, run protocol.Runner) error {
+	if len(masks) == 0 {
+		return nil
 	}
 	for i, r := range a.plan.Releases {
 		if l == ofChanges && r.Noise.Kind != protocol.TwoRound {
 			continue
 		}
-		if err = a.unmask(a.sums[i], r, a.contexts[l], masks, run); err != nil {
+		if err := a.unmask(a.sums[i], r, a.contexts[l], masks, run); err != nil {
 			return err
 		}
 	}
@@ -76,19 +98,19 @@ type restored struct {
 	key    *ecdh.PrivateKey // of a client that is not in the sum
 }
 
-// restore puts together, of a layer, the seed of every client that is in the sum and
-// the mask key of every other that the masks are with.
-func (a *Aggregator) restore(l layer, run protocol.Runner) ([]restored, error) {
+// restore reconstructs secrets of a layer, of the clients from one place to another: the seed of each client that is in
+// the sum, and the mask key of each other client with masks.
+func (a *Aggregator) restore(l layer, first, end int, run protocol.Runner) ([]restored, error) {
 	t := a.roster.choice.Threshold
 	among, _ := a.masked(l)
 	var out []restored
-	for i := range a.roster.members {
+	for i := first; i < end; i++ {
 		if !among.Has(i) || l == ofInputs && !a.needed(i) {
 			continue
 		}
 		r := restored{at: i, holder: make([]int, 0, t)}
 		for _, j := range a.graph.Neighbours(i) {
-			if a.revealed[l][j] != nil && a.holds(j, i) && len(r.holder) < t {
+			if a.answers[l].Has(j) && a.holds(j, i) && len(r.holder) < t {
 				r.holder = append(r.holder, j)
 			}
 		}
@@ -114,10 +136,11 @@ func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	holders, shares := make([]shamir.Index, len(r.holder)), make([]shamir.Share, len(r.holder))
 	for k, j := range r.holder {
 		holders[k] = index(a.roster.members[j].Client)
-		revealed := a.revealed[l][j]
-		at, _ := slices.BinarySearchFunc(revealed, id, func(s protocol.RevealedShare, id protocol.ClientID) int { return cmp.Compare(s.Of, id) })
-		var err error
-		if shares[k], err = shamir.ParseShare(holders[k], revealed[at].Share[:]); err != nil {
+		share, err := a.revealed[l].get(j, r.at)
+		if err != nil {
+			return err
+		}
+		if shares[k], err = shamir.ParseShare(holders[k], share); err != nil {
 			return err
 		}
 	}
@@ -132,7 +155,7 @@ func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 	if _, in := a.masked(l); in.Has(r.at) {
 		var hash protocol.Hash
 		r.seed, hash = selfSeed(l, r.secret, a.setup, id)
-		good = hash == l.seedHash(a.dealt[r.at])
+		good = hash == a.hashes[l][r.at]
 	} else if r.key, err = maskKey(l, r.secret, a.setup, id); err == nil {
 		good = protocol.Key(r.key.PublicKey().Bytes()) == l.key(&a.roster.members[r.at].Keys)
 	}
@@ -172,12 +195,12 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	return w.lagrange, w.err
 }
 
-// remaining returns the masks of a layer that did not cancel. A client in the sum leaves its own
+// remaining returns the masks of a layer that restored clients leave in the sum. A client in the sum leaves its own
 // mask. A client outside the sum leaves the masks that it has in common with its neighbours in the
-// sum. The masks that only one side put on remain, too.
+// sum.
 func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner) ([]masking, error) {
 	_, in := a.masked(l)
-	out := a.onesided()
+	var out []masking
 	type lost struct {
 		*restored
 		with  []int // places

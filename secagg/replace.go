@@ -1,6 +1,10 @@
 package secagg
 
-import "github.com/fedsim/fedsim/protocol"
+import (
+	"slices"
+
+	"github.com/fedsim/fedsim/protocol"
+)
 
 // Stage 5, replace (where noise is replaced; not in Bonawitz et al.): the unmasking of the second
 // sum. The answers to unmask carried what noise changes by, masked as the inputs were. The clients
@@ -36,12 +40,7 @@ func (a *Aggregator) closeUnmask() error {
 	if !a.setup.Replaces {
 		return nil
 	}
-	a.u2 = protocol.NewBitmap(len(a.roster.members))
-	for i, shares := range a.revealed[ofInputs] {
-		if shares != nil {
-			a.u2.Set(i)
-		}
-	}
+	a.u2 = slices.Clone(a.answers[ofInputs])
 	a.contexts[ofChanges] = a.roster.changeContext(a.contexts[ofInputs], a.wholly(a.u1))
 	return a.starved(a.arrived, a.u2)
 }
@@ -52,6 +51,5 @@ func (a *Aggregator) replaced(from protocol.ClientID, m *protocol.Replacement) e
 	if err := a.checkRevealed(ofChanges, at, m.Shares); err != nil {
 		return err
 	}
-	a.revealed[ofChanges][at] = m.Shares
-	return nil
+	return a.reveal(ofChanges, at, m.Shares)
 }

@@ -61,6 +61,35 @@ func plaintextSize(m graph.Mode, n layer) int {
 	return int(n) * size
 }
 
+// dealtSize is the size of a sealed share for one holder, with its commitments in active mode.
+func dealtSize(m graph.Mode, n layer) int {
+	size := plaintextSize(m, n) + chacha20poly1305.Overhead
+	if m == graph.Active {
+		size += 2*protocol.HashSize + ed25519.SignatureSize
+	}
+	return size
+}
+
+// putDealt writes a checked share to a piece of dealtSize.
+func putDealt(piece []byte, s *protocol.EncryptedShare) {
+	piece = piece[copy(piece, s.Ciphertext):]
+	if m := s.Committed; m != nil {
+		piece = piece[copy(piece, m.Seed[:]):]
+		copy(piece[copy(piece, m.Key[:]):], m.Signature)
+	}
+}
+
+// takeDealt reads a share of a dealer from a piece, which it refers to.
+func takeDealt(piece []byte, dealer protocol.ClientID, m graph.Mode) protocol.EncryptedShare {
+	if m != graph.Active {
+		return protocol.EncryptedShare{Peer: dealer, Ciphertext: piece}
+	}
+	n := len(piece) - 2*protocol.HashSize - ed25519.SignatureSize
+	c := piece[n:]
+	return protocol.EncryptedShare{Peer: dealer, Ciphertext: piece[:n:n], Committed: &protocol.Commitments{
+		Seed: protocol.Hash(c), Key: protocol.Hash(c[protocol.HashSize:]), Signature: c[2*protocol.HashSize:]}}
+}
+
 // append writes what is dealt in n layers.
 func (h *holdings) append(dst []byte, n layer) []byte {
 	for l := range n {

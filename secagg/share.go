@@ -229,47 +229,58 @@ func checkSealed(s *protocol.EncryptedShare, mode graph.Mode, n layer) error {
 
 // closeShare settles who is in the graph of masks.
 func (a *Aggregator) closeShare() error {
-	a.arrived = protocol.NewBitmap(len(a.roster.members))
-	for i, m := range a.dealt {
-		if m != nil {
-			a.arrived.Set(i)
-		}
-	}
 	return a.starved(a.arrived, a.arrived)
 }
 
-// delivery returns the shares that a client's neighbours dealt to it, handed over once.
+// shared keeps checked shares of the client at a place.
+func (a *Aggregator) shared(place int, m *protocol.Shares) error {
+	size := a.dealt.size
+	pieces := make([]byte, size*a.graph.Degree())
+	for i, j := range a.graph.Neighbours(place) {
+		putDealt(pieces[size*a.graph.Slot(place, j):][:size], &m.Shares[i])
+	}
+	if err := a.dealt.put(place, pieces); err != nil {
+		return err
+	}
+	for l := range layersOf(a.setup) {
+		a.hashes[l][place] = l.seedHash(m)
+	}
+	a.arrived.Set(place)
+	return nil
+}
+
+// delivery returns the shares that a client's neighbours dealt to it.
 func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	place := a.roster.find(to)
 	t := a.told(a.arrived, place)
-	out := &protocol.Delivery{Round: a.setup.Round, Clients: t.count, Arrived: t.known, Digest: t.digest}
-	for _, j := range a.graph.Neighbours(place) {
-		if s := a.dealtTo(j, to); s != nil {
-			out.Shares = append(out.Shares, protocol.EncryptedShare{Peer: a.roster.members[j].Client, Ciphertext: s.Ciphertext, Committed: s.Committed})
-			if a.roster.ring != nil {
-				s.Ciphertext = nil // handed over; there are very many
-			}
+	out := protocol.Delivery{Round: a.setup.Round, Clients: t.count, Arrived: t.known, Digest: t.digest}
+	if a.spooled {
+		r, g, dealt, arrived := a.roster, a.graph, a.dealt, a.arrived // fixed from here on
+		waits := out
+		waits.Load = func() (*protocol.Delivery, error) {
+			whole := out
+			var err error
+			whole.Shares, err = r.delivered(place, g, dealt, arrived)
+			return &whole, err
 		}
+		return &waits
 	}
-	return out
+	out.Shares, _ = a.roster.delivered(place, a.graph, a.dealt, a.arrived) // memory does not fail
+	return &out
 }
 
-// dealtTo returns the shares that the client at place dealer dealt to a neighbour; nil if none
-// arrived.
-func (a *Aggregator) dealtTo(dealer int, holder protocol.ClientID) *protocol.EncryptedShare {
-	if a.dealt[dealer] == nil {
-		return nil
-	}
-	shares := a.dealt[dealer].Shares
-	for lo, hi := 0, len(shares); lo < hi; {
-		switch mid := (lo + hi) / 2; {
-		case shares[mid].Peer == holder:
-			return &shares[mid]
-		case shares[mid].Peer < holder:
-			lo = mid + 1
-		default:
-			hi = mid
+// delivered returns the shares of a client's neighbours for the client at a place, in ascending order of clients.
+func (r *roster) delivered(place int, g *graph.Graph, dealt *shelf, arrived protocol.Bitmap) ([]protocol.EncryptedShare, error) {
+	out := make([]protocol.EncryptedShare, 0, g.Degree())
+	for _, j := range g.Neighbours(place) {
+		if !arrived.Has(j) {
+			continue
 		}
+		piece, err := dealt.get(j, place)
+		if err != nil {
+			return nil, fmt.Errorf("the shares of client %d for client %d: %w", r.members[j].Client, r.members[place].Client, err)
+		}
+		out = append(out, takeDealt(piece, r.members[j].Client, r.params.Mode))
 	}
-	return nil
+	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/secagg/mask"
 	"github.com/fedsim/fedsim/secagg/shamir"
 )
@@ -152,8 +153,24 @@ func (a *Aggregator) unmasked(from protocol.ClientID, m *protocol.Unmask) error 
 			return err
 		}
 	}
-	// The sums have the removals; what is kept are the shares.
-	a.revealed[ofInputs][at] = m.Shares
+	return a.reveal(ofInputs, at, m.Shares)
+}
+
+// reveal keeps checked shares that a holder reveals in a layer.
+func (a *Aggregator) reveal(l layer, holder int, shares []protocol.RevealedShare) error {
+	pieces := make([]byte, shamir.Size*a.graph.Degree())
+	next := 0
+	among, _ := a.masked(l)
+	for _, j := range a.graph.Neighbours(holder) {
+		if among.Has(j) && a.holds(holder, j) {
+			copy(pieces[shamir.Size*a.graph.Slot(holder, j):], shares[next].Share[:])
+			next++
+		}
+	}
+	if err := a.revealed[l].put(holder, pieces); err != nil {
+		return err
+	}
+	a.answers[l].Set(holder)
 	return nil
 }
 
@@ -219,7 +236,11 @@ func (a *Aggregator) checkRevealed(l layer, holder int, shares []protocol.Reveal
 			continue
 		}
 		ch := channel{a.roster, j, holder}
-		committed := a.dealtTo(j, a.roster.members[holder].Client).Committed
+		piece, err := a.dealt.get(j, holder)
+		if err != nil {
+			return err
+		}
+		committed := takeDealt(piece, of, graph.Active).Committed
 		kind, want := keyKind, committed.Key
 		if in.Has(j) {
 			kind, want = seedKind, committed.Seed

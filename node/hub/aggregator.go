@@ -28,11 +28,14 @@ type AggregatorConfig struct {
 	Federation *admission.Federation
 	Registry   *admission.Registry
 	Listen     []string // multiaddresses; see Listen
-	// State is a folder where the end of a session is kept for clients that come later.
-	State    string
-	Log      zerolog.Logger
-	Workers  protocol.Workers
-	Observer session.Observer // nil: none
+	// State is a folder where the end of a session is kept for clients that come later. The shares of very many clients
+	// wait there, too.
+	State string
+	// SharesInMemory is the number of bytes of a round's shares up to which they stay in memory. 0: secagg.SharesInMemory.
+	SharesInMemory int64
+	Log            zerolog.Logger
+	Workers        protocol.Workers
+	Observer       session.Observer // nil: none
 	// Relays are the keys of the relays that may stand between the aggregator and clients (Relay).
 	// They are trusted to follow the protocol, as the aggregator is; sessions in active mode are
 	// refused with them.
@@ -51,6 +54,7 @@ type Aggregator struct {
 	relays   relayLinks
 	above    *upstream // of a relay: its connection to the aggregator; else nil
 	heads    *store.Heads
+	spools   *store.Spools
 	host     host.Host
 	invited  invited
 	greeting repeated // what clients hear when they register
@@ -171,6 +175,11 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	}
 	if a.heads, err = openHeads(cfg.State); err != nil {
 		return nil, err
+	}
+	if cfg.State != "" {
+		if a.spools, err = store.OpenSpools(cfg.State); err != nil {
+			return nil, errors.Join(err, a.heads.Close())
+		}
 	}
 	gate := &peer.AllowList{Allow: a.admits, TurnedAway: a.turnedAway(rate.NewLimiter(rate.Every(10*time.Second), 10)),
 		NoRoom: a.noRoom(rate.NewLimiter(rate.Every(10*time.Second), 10))}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -220,9 +222,22 @@ func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admis
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.Sums(list)
+	memory := a.cfg.SharesInMemory
+	if memory == 0 {
+		memory = secagg.SharesInMemory
+	}
 	a.drive(s, list, aggregator.New(aggregator.Config{
 		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
-		NewSum: func(u protocol.Setup) (aggregator.Sum, error) { return secagg.NewAggregator(u, params) },
+		NewSum: func(u protocol.Setup) (aggregator.Sum, error) {
+			sum, err := secagg.NewAggregator(u, params)
+			if err != nil {
+				return nil, err
+			}
+			if a.spools != nil {
+				sum.SpoolTo(memory, func(pieces int64, size int) (secagg.Spool, error) { return a.spools.Open(pieces, size) })
+			}
+			return sum, nil
+		},
 		Rounds: uint64(s.terms.Steps.Rounds()), SitOut: s.terms.SitOut, Excluded: excluded.clients(),
 		Presence: true, Grace: grace, Tail: s.terms.Tail, Gather: s.terms.Patience(),
 	}))
@@ -241,7 +256,12 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r session.Role) 
 			a.keepExcluded(s.excluded, list, events)
 		},
 	}
-	a.busy.Go(func() { _ = s.driver.Run(s.ctx) })
+	a.busy.Go(func() {
+		_ = s.driver.Run(s.ctx)
+		if leads, ok := r.(*aggregator.Aggregator); ok {
+			leads.Drop()
+		}
+	})
 }
 
 // describe returns the present description of a session for a peer, in a frame to be sent.
@@ -452,7 +472,7 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	if s != a.session {
 		return
 	}
-	var post frameCache
+	post := new(frameCache)
 	for _, e := range relay.Wrap(list, a.through) {
 		if e.To.Role == protocol.Aggregator {
 			if err := a.above.send(s, e.Message); err != nil {
@@ -463,6 +483,10 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 		c := a.conns[admission.Place(e.To)]
 		there := c != nil && c.in == s
 		if !there && e.To.Role != protocol.Server {
+			continue
+		}
+		if !protocol.IsWhole(e.Message) {
+			a.sendLater(c, e, post)
 			continue
 		}
 		pieces, err := post.frames(e.Message)
@@ -481,6 +505,35 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 			c.close()
 		}
 	}
+}
+
+// sendLater queues a message whose long parts are loaded when it is written. The caller holds mu.
+func (a *Aggregator) sendLater(c *conn, e protocol.Envelope, post *frameCache) {
+	if c.place.Role == protocol.Client && e.Message.Kind() == protocol.KindAnnounce {
+		c.queue.Stale()
+	}
+	begun := c.begun
+	if e.Message.Kind() == protocol.KindAnnounce {
+		c.begun = nil
+	}
+	c.queue.AddLater(func() ([][]byte, error) {
+		m, err := protocol.Whole(e.Message)
+		if errors.Is(err, fs.ErrClosed) {
+			return nil, nil // the stage is over
+		}
+		var pieces [][]byte
+		if err == nil {
+			pieces, err = post.frames(m)
+		}
+		if err != nil {
+			a.cfg.Log.Error().Err(err).Stringer("party", e.To).Stringer("kind", e.Message.Kind()).Msg("a message cannot be made, and its party is let go")
+			return nil, err
+		}
+		if e.Message.Kind() == protocol.KindAnnounce {
+			pieces = begun.Rest(protocol.KindAnnounce, pieces)
+		}
+		return pieces, nil
+	})
 }
 
 // add queues a message. A new plan, and the end, make useless what waits for a client: it is of earlier rounds.
@@ -507,12 +560,15 @@ func (c *conn) rest(kind protocol.Kind, pieces [][]byte) [][]byte {
 // frameCache encodes what is sent to many: a message for all is encoded once, and so is the
 // plan that all are announced, with what each is delivered.
 type frameCache struct {
+	mu       sync.Mutex
 	last     protocol.Message
 	pieces   [][]byte
 	announce wire.Announcer
 }
 
 func (p *frameCache) frames(m protocol.Message) ([][]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if m == p.last {
 		return p.pieces, nil
 	}

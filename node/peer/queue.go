@@ -31,7 +31,8 @@ type Queue struct {
 // piece is a part of a message, or all of it.
 type piece struct {
 	bytes []byte
-	first bool // it begins the message
+	first bool                     // it begins the message
+	make  func() ([][]byte, error) // makes the message when it is written; nil: bytes has it
 }
 
 // NewQueue makes a queue of at most so many bytes, and one message of any size.
@@ -50,17 +51,33 @@ func (q *Queue) Add(pieces ...[]byte) error {
 		return errSlow
 	}
 	for i, b := range pieces {
-		q.waiting = append(q.waiting, piece{b, i == 0})
+		q.waiting = append(q.waiting, piece{bytes: b, first: i == 0})
 	}
 	q.bytes += n
 	q.wake()
 	return nil
 }
 
+// AddLater is Add of a message that is made when it is to be written, so that it takes no memory before. The function
+// may return nothing, if the message is not of use any more. An error ends the stream.
+func (q *Queue) AddLater(message func() ([][]byte, error)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, piece{first: true, make: message})
+	q.wake()
+}
+
 // Replace is Add of a message that makes all messages before it useless. They are taken out, except a message
 // that is partly written: a slow peer is not sent one stale message after the other.
 func (q *Queue) Replace(pieces ...[]byte) error {
+	q.Stale()
+	return q.Add(pieces...)
+}
+
+// Stale takes out all messages that wait, except a message that is partly written.
+func (q *Queue) Stale() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	for i, p := range q.waiting {
 		if p.first {
 			for _, old := range q.waiting[i:] {
@@ -70,8 +87,6 @@ func (q *Queue) Replace(pieces ...[]byte) error {
 			break
 		}
 	}
-	q.mu.Unlock()
-	return q.Add(pieces...)
 }
 
 // End lets the other side know, behind what waits, that nothing follows.
@@ -165,13 +180,40 @@ func (q *Queue) Write(s network.Stream, done <-chan struct{}) error {
 	}
 }
 
+// take returns the next piece, nil if none waits. It makes a message that was to be made.
+func (q *Queue) take() (*piece, error) {
+	for {
+		p := q.next()
+		if p == nil || p.make == nil {
+			return p, nil
+		}
+		made, err := p.make()
+		if err != nil {
+			return nil, err
+		}
+		q.insert(made)
+	}
+}
+
+// insert puts the pieces of a message before all others.
+func (q *Queue) insert(message [][]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var pieces []piece
+	for i, b := range message {
+		pieces = append(pieces, piece{bytes: b, first: i == 0})
+		q.bytes += len(b)
+	}
+	q.waiting = append(pieces, q.waiting...)
+}
+
 // flush writes what waits, with one deadline for all of it, which what moves puts off.
 func (q *Queue) flush(s network.Stream) error {
-	p := q.next()
+	p, err := q.take()
 	if p == nil {
-		return nil
+		return err
 	}
-	if err := s.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
+	if err = s.SetWriteDeadline(time.Now().Add(Patience)); err != nil {
 		q.unread(p)
 		return err
 	}
@@ -180,10 +222,13 @@ func (q *Queue) flush(s network.Stream) error {
 	if long {
 		q.Moves(true, time.Time{})
 	}
-	for ; p != nil; p = q.next() {
-		n, err := s.Write(p.bytes)
-		if written += n; err != nil {
+	for p != nil {
+		n, failed := s.Write(p.bytes)
+		if written += n; failed != nil {
 			q.unread(p)
+			return failed
+		}
+		if p, err = q.take(); err != nil {
 			return err
 		}
 	}

@@ -76,3 +76,36 @@ func TestStaleMessagesAreNotSent(t *testing.T) {
 		}
 	}
 }
+
+// A message that is made when it is written stands in its place. If there is none any more, nothing is written of it,
+// and an error ends the stream.
+func TestMessagesThatAreMadeLate(t *testing.T) {
+	made := 0
+	make := func(pieces ...[]byte) func() ([][]byte, error) {
+		return func() ([][]byte, error) { made++; return pieces, nil }
+	}
+	q := NewQueue(QueueSize)
+	q.AddLater(make([]byte{9}))
+	q.Stale()
+	_ = q.Add([]byte{1})
+	q.AddLater(make([]byte{2}, []byte{3}))
+	q.AddLater(make())
+	_ = q.Add([]byte{4})
+	q.AddLater(make([]byte{5}))
+	q.End()
+	if made != 0 || q.bytes != 2 {
+		t.Errorf("%d messages are made before they are written, %d bytes wait", made, q.bytes)
+	}
+	s := &brittle{left: 2}
+	if err := q.Write(s, nil); !errors.Is(err, errBroken) || !bytes.Equal(s.got, []byte{1, 2}) {
+		t.Errorf("%v, %v", s.got, err)
+	}
+	s = &brittle{left: 9}
+	if err := q.Write(s, nil); err != nil || !bytes.Equal(s.got, []byte{3, 4, 5}) || q.bytes != 0 {
+		t.Errorf("%v, %v, %d bytes wait", s.got, err, q.bytes)
+	}
+	q.AddLater(func() ([][]byte, error) { return nil, errBroken })
+	if err := q.Write(s, nil); !errors.Is(err, errBroken) {
+		t.Errorf("the error is %v", err)
+	}
+}

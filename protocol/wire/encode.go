@@ -94,6 +94,10 @@ func (e *encoder) advertise(m *protocol.Advertise) *wirepb.Advertise {
 }
 
 func (e *encoder) roster(m *protocol.Roster) *wirepb.Roster {
+	if !protocol.IsWhole(m) {
+		e.fail(ErrValue, "members", "they are not loaded")
+		return nil
+	}
 	if len(m.Members) == 0 && m.Clients != 0 {
 		e.fail(ErrIdeal, "members", "there are none, of %d clients", m.Clients)
 	}
@@ -138,6 +142,10 @@ func (e *encoder) shares(m *protocol.Shares) *wirepb.Shares {
 }
 
 func (e *encoder) delivery(m *protocol.Delivery) *wirepb.Delivery {
+	if !protocol.IsWhole(m) {
+		e.fail(ErrValue, "shares", "they are not loaded")
+		return nil
+	}
 	out := &wirepb.Delivery{Round: m.Round, Arrived: m.Arrived, Shares: encryptedShares(m.Shares)}
 	out.Clients, out.Digest = e.setSummary("arrived", m.Arrived, m.Clients, m.Digest)
 	return out

@@ -128,3 +128,28 @@ func (g *Graph) Adjacent(i, j int) bool {
 	distance = max(distance, -distance)
 	return min(distance, g.clients-distance) <= g.degree/2
 }
+
+// Slot numbers client i's neighbours from 0 to Degree()-1 and returns j's number; -1 if the clients are not neighbours.
+func (g *Graph) Slot(i, j int) int {
+	switch {
+	case !g.Adjacent(i, j):
+		return -1
+	case g.ring == nil && j < i:
+		return j
+	case g.ring == nil:
+		return j - 1
+	}
+	after := (int(g.position[j]) - int(g.position[i]) + g.clients) % g.clients
+	if after <= g.degree/2 {
+		return after - 1
+	}
+	return g.degree - g.clients + after // the last stands just before i
+}
+
+// Position returns client i's place on the ring. Neighbours stand close to each other. On a complete graph the place is i.
+func (g *Graph) Position(i int) int {
+	if g.ring == nil {
+		return i
+	}
+	return int(g.position[i])
+}
