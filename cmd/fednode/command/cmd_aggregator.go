@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -85,24 +83,6 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	c.run(ctx, a, federation, &log)
 	log.Info().Msg("stopped")
 	return nil
-}
-
-// listenAt is where to listen for others: as was said, or the default.
-func listenAt(said []string) []string {
-	if len(said) == 0 {
-		return hub.Listen
-	}
-	return said
-}
-
-// listening prints where parties dial, in one write.
-func listening(w io.Writer, addresses []string) error {
-	var text strings.Builder
-	for _, a := range addresses {
-		fmt.Fprintf(&text, "listening  %s\n", a)
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
 }
 
 // publicKeys parses the keys of a flag.
@@ -224,29 +204,4 @@ func (c *aggregatorCmd) enrol(r *admission.Registry, key admission.PrivateKey, l
 	}
 	log.Info().Str("invitation", c.Invitation).Msg("entered in the list; delete the invitation, here and with the operator")
 	return nil
-}
-
-// monitored shows what a process is doing at an address; "" is nowhere.
-func monitored(ctx context.Context, role, address string, log *zerolog.Logger) (m *ops.Monitor, stop func(), err error) {
-	m = ops.NewMonitor(role, time.Now)
-	if address == "" {
-		return m, func() {}, nil
-	}
-	l, err := ops.Listen(address)
-	if errors.Is(err, ops.ErrAddress) {
-		return nil, nil, cli.Misusef("--ops: %w", err)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := m.Serve(ctx, l); err != nil {
-			log.Error().Err(err).Msg("metrics, health and status are not shown any more")
-		}
-	}()
-	log.Info().Str("ops", l.Addr().String()).Msg("metrics, health and status")
-	return m, func() { cancel(); <-done }, nil
 }

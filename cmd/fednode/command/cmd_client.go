@@ -1,12 +1,13 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
+	"math"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,19 +18,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/client"
-	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
-	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/ops"
-	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -67,12 +60,6 @@ type clientCmd struct {
 
 	State string `placeholder:"DIR" help:"Needed, except with --check: where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
-}
-
-// clientSpec holds the arguments for one client of the process.
-type clientSpec struct {
-	state, invitation string
-	holding           algorithm.PartyData
 }
 
 // Run implements fednode client.
@@ -176,260 +163,97 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 	return list, nil
 }
 
-// clientHost is shared by the clients of a process. It holds the data at hand, the experiment that
-// all of them are told of, and tables that follow from it. It also knows whose enrolment is valid,
-// and whom the operator has revoked.
-type clientHost struct {
-	data     string
-	reading  reading
-	consent  *consent
-	told     parties
-	sessions int                          // that each takes part in; 0: until the process is stopped
-	list     func() ([]clientSpec, error) // reads the lists of ids again; nil: they stay
-	relays   []admission.Contact          // that are dialled; none: the aggregator is
-	noise    client.Samplers
-	costs    dp.Cache
-	pacing   node.Pacing
-	verified admission.Verified
-
-	mu      sync.Mutex
-	public  []byte
-	opened  *experiment.Experiment
-	refusal error // why the clients take no part in it
-	set     *dataset.Set
-	holding map[string]algorithm.PartyData // by the client's state, read again with set
-
-	declined map[string]error // why clients decline the session, by their states
-}
-
-// experiment opens what is public of an experiment, once where it stays the same, and
-// says why the clients take no part in it, if so.
-func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusal, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.opened != nil && bytes.Equal(d.public, public) {
-		return d.opened, d.refusal, nil
+// hold opens the data before an invitation is used. Until a session begins only --experiment says the
+// scale; without it any number is taken.
+func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent, log *zerolog.Logger) (*holdings, error) {
+	low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
+	o := read.Options{Min: &low, Max: &high}
+	if given.experiment != nil {
+		o = experiment.DataOptions(*given.experiment)
 	}
-	p, err := agreement.Decode(public)
-	if err != nil {
-		return nil, nil, err
-	}
-	if e, err = agreement.Open(p); err != nil {
-		return nil, nil, err
-	}
-	d.reading.of(e)
-	d.public, d.opened, d.refusal, d.set = public, e, d.consent.refuses(p), nil
-	return e, d.refusal, nil
-}
-
-// consented records what a client has consented to, once its ledger has accepted the session.
-func (d *clientHost) consented(public []byte, state string, log *zerolog.Logger) error {
-	e, _, err := d.experiment(public)
-	if err != nil {
-		return err
-	}
-	return consented(e, state, d.consent, log)
-}
-
-// declines notes why the client of a state declines the session that there is; nil: it does not.
-func (d *clientHost) declines(state string, why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.declined, state)
-	if why != nil {
-		d.declined[state] = why
-	}
-}
-
-// Check returns why clients of the process decline the session, which keeps them from being ready.
-func (d *clientHost) Check() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var errs []error
-	for _, state := range slices.Sorted(maps.Keys(d.declined)) {
-		errs = append(errs, fmt.Errorf("%s declines the session: %w", state, d.declined[state]))
-	}
-	return errors.Join(errs...)
-}
-
-// ratings opens the data at hand and reads the lists of ids again, once for a session.
-func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*dataset.Set, algorithm.PartyData, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	set, lists := d.set, d.holding
-	if set == nil || d.opened != e {
-		told := leftOut{log: log}
-		var err error
-		if set, err = experiment.OpenOwn(ctx, e, d.data, told.record); err != nil {
-			return nil, at.holding, err
-		}
-		told.end()
-		for _, n := range set.Notices {
-			log.Warn().Str("data", d.data).Msg(n.String())
-		}
-		if err = told.scale(d.data, set.Len(), e.Data.Min, e.Data.Max); err != nil {
-			return nil, at.holding, err
-		}
-		if lists, err = d.again(); err != nil {
-			return nil, at.holding, err
-		}
-		if d.opened == e {
-			d.set, d.holding = set, lists
-		}
-	}
-	holding, read := lists[at.state]
-	switch {
-	case !read:
-		return set, at.holding, nil
-	case holding.User != at.holding.User: // its ledger counts what one user has spent
-		return nil, at.holding, fmt.Errorf("%w: --ids has %q where it had %q when this process started; a client stays with its user. Add users at the end of the list", errOther, holding.User, at.holding.User)
-	}
-	return set, holding, nil
-}
-
-// again reads the lists of ids, by the client's state.
-func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
-	if d.list == nil {
-		return nil, nil
-	}
-	specs, err := d.list()
-	if err != nil {
+	o = c.options(o)
+	h := &holdings{left: leftOut{log: log}}
+	o.Skipped = h.left.record
+	var err error
+	if h.set, err = read.Open(ctx, c.Data, o); err != nil {
 		return nil, err
 	}
-	lists := make(map[string]algorithm.PartyData, len(specs))
-	for _, at := range specs {
-		lists[at.state] = at.holding
-	}
-	return lists, nil
-}
-
-// party makes a client's party from the data at hand.
-func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
-	set, holding, err := d.ratings(ctx, e, at, log)
-	if err != nil {
-		return nil, err
-	}
-	if holding.Names, err = party.AlignedNames(at.state, e); err != nil {
-		return nil, err
-	}
-	if holding.Kept, err = party.ResultItems(at.state, e, log); err != nil {
-		return nil, err
-	}
-	p, err := agreement.Party(e, holding, set)
-	if err == nil && p.Ratings == 0 {
-		log.Warn().Str("data", d.data).Msg("they hold no rating of this party to train on: it takes part like all others, with an empty record")
-	}
-	return p, err
-}
-
-// takePart is one client's part in sessions, from its enrolment to its own results.
-func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.Monitor, workers protocol.Workers, log zerolog.Logger) error {
-	f, _, err := party.Of(at.state, at.invitation)
-	if err != nil {
-		return err
-	}
-	if err = d.told.check(f); err != nil {
-		return err
-	}
-	m, err := party.Open(ctx, at.state, at.invitation, protocol.Client, &log)
-	if err != nil {
-		return err
-	}
-	defer m.Close() //nolint:errcheck // all that is in them is durable
-	m.Registry.Share(&d.verified)
-	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
-	defer monitor.Own(running.account)()
-	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); {
-		var counts bool
-		if counts, err = d.session(ctx, at, m, monitor, workers, log); counts {
-			n++
-		}
-	}
-	return err
-}
-
-// session is one client's part in the next session that it has not finished. The session does not count if it ended
-// before the client came, and without a round of the client.
-func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member, observer session.Observer, workers protocol.Workers, log zerolog.Logger) (counts bool, err error) {
-	here := log.With().Stringer("place", m.Membership.Enrolment.Ticket.Place).Logger()
-	c, err := node.NewClient(node.ClientConfig{
-		Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, Ledger: m.Ledger, Finished: m.Finished, State: at.state, Entropy: entropy.System(),
-		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
-		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, &here) },
-	})
-	if err != nil {
-		return false, err
-	}
-	leave, err := d.told.join(c, &m.Membership.Federation)
-	if err != nil {
-		return false, err
-	}
-	defer leave()
-	err = c.Run(ctx)
-	if counts = c.TookPart(); !counts && (err == nil || errors.Is(err, protocol.ErrNothingReleased)) {
-		here.Info().AnErr("model", err).Msg("that session ended before this client came, and does not count as one of its --sessions")
-		err = nil
-	}
-	return counts, err
-}
-
-// jobAt makes the job of the client at a state. The owner's consents and the client's results go
-// into that state.
-func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*node.Job, error) {
-	var trained *experiment.Party
-	job, err := d.job(public, func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
-		p, err := d.party(ctx, e, at, log)
-		if err != nil {
+	h.left.end()
+	if given.experiment != nil {
+		if err = h.left.scale(c.Data, h.set.Len(), h.set.Min, h.set.Max); err != nil {
 			return nil, err
 		}
-		trained = p
-		log.Info().Int("ratings", p.Ratings).Int("not_in_the_catalogue", p.Skipped-p.Unlisted).Int("of_users_not_listed", p.Unlisted).Msg("training on")
-		return p, nil
-	})
-	if err == nil {
-		job.Consented = func() error { return d.consented(public, at.state, log) }
-		job.Keep = func() error {
-			if c := trained.Clipped(); c.Clipped > 0 {
-				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")
-			}
-			told := log.With().Str("next", d.next(at)).Logger()
-			return party.KeepResult(trained, public, at.state, job.Terms.Session, &told)
+	}
+	h.look(specs)
+	return h, nil
+}
+
+// prepare reads what the client's owner has, before an invitation is used. done says that --check asks
+// for no more. The ratings are read again for a session.
+func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *consent, s streams, log *zerolog.Logger) (done bool, err error) {
+	if c.Data == "-" && !c.Check {
+		return false, nil // it can be read once
+	}
+	h, err := c.hold(ctx, specs, given, log)
+	if err != nil {
+		return false, err
+	}
+	if c.Check {
+		return true, h.report(ctx, s.out, specs, c.Items)
+	}
+	if err = h.confirmed(); err != nil {
+		return false, err
+	}
+	return false, h.begin(len(specs), c.Empty, log)
+}
+
+// allUsers are the ids of all users, client by client.
+func (c *clientCmd) allUsers() ([]string, error) {
+	if c.IDs != "" {
+		ids, err := readIDs(c.IDs)
+		return ids, misused("--ids", err)
+	}
+	dir := c.Data
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		dir = filepath.Dir(c.Data)
+	}
+	ids, err := readIDs(filepath.Join(dir, usersBeside))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Misusef("--users %s: without a list of users, who has ratings would decide whose client is which, and all clients would shift if one user's ratings were gone. "+
+			"List the ids of all users, one a line, with --ids or in %s (fedsim data ids DATA writes such a list)", c.Users, filepath.Join(dir, usersBeside))
+	}
+	return ids, misused(usersBeside, err)
+}
+
+func (c *clientCmd) consent() (*consent, error) {
+	if !(c.MaxEpsilon > 0) {
+		return nil, cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
+	}
+	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
+		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
+	}
+	if !(c.MinColluders >= 0 && c.MinColluders < 1) {
+		return nil, cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", c.MinColluders)
+	}
+	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment, tells: c.TellAffordable}
+	for _, text := range c.Ceiling {
+		limit, err := parseCeiling(text)
+		if err != nil {
+			return nil, cli.Misusef("--ceiling %s: %w", text, err)
 		}
+		given.ceilings = append(given.ceilings, limit)
 	}
-	return job, err
-}
-
-// next returns a command that shows the owner of a client the result of its last session. It stands in a log, which has
-// no ids.
-func (d *clientHost) next(at clientSpec) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	words := []string{"fednode", "recommend", "--state", at.state, "--data", d.data, "--user", "USER"}
-	users := at.holding.User != "" || d.set != nil && len(d.set.UserIDs) > 0
-	if e := d.opened; e == nil || e.Data.Profile != nil || !users {
-		words = []string{"fednode", "status", "--state", at.state}
+	if c.Experiment == "" {
+		return given, nil
 	}
-	return strings.Join(screen.Quoted(words), " ")
-}
-
-// job makes a client's work in a session.
-func (d *clientHost) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
-	e, refusal, err := d.experiment(public)
+	said, err := config.ReadFile(c.Experiment)
 	if err != nil {
 		return nil, err
 	}
-	job := &node.Job{Refusal: refusal, Agreed: func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) },
-		Train: func(ctx context.Context) (client.Trainer, error) { return train(ctx, e) }}
-	if e.About().Clients == algorithm.Users {
-		job.Worst = func(context.Context) (client.Trainer, error) {
-			return e.LargestParty(func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) })
-		}
+	agreed, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
 	}
-	if e.Private() {
-		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
-		job.Ceilings = d.consent.within(e.Privacy.Budget)
-		job.Protects = dp.Protection{Unit: algorithm.UnitOf(e.Config), Relation: e.Statement(dp.Result{}).Relation}
-	}
-	job.Terms = terms(e)
-	return job, nil
+	given.experiment = &agreed
+	return given, nil
 }

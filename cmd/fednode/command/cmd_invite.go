@@ -206,11 +206,6 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s streams) error 
 	return t.Flush()
 }
 
-// invitationFile is the name of a place's invitation.
-func invitationFile(p admission.Place) string {
-	return strings.ReplaceAll(p.String(), " ", "-") + ".json"
-}
-
 // contact is where invited parties find the aggregator.
 func (c *inviteCmd) contact() (admission.Contact, error) {
 	if c.AggregatorKey == "" || len(c.Address) == 0 {
@@ -229,18 +224,6 @@ func (c *inviteCmd) contact() (admission.Contact, error) {
 		return admission.Contact{}, cli.Misusef("--address: %w", err)
 	}
 	return contact, nil
-}
-
-func parsePlaces(flag string, texts []string) ([]admission.Place, error) {
-	var places []admission.Place
-	for _, text := range texts {
-		p, err := admission.ParsePlace(text)
-		if err != nil {
-			return nil, cli.Misusef("%s: %w", flag, err)
-		}
-		places = append(places, p)
-	}
-	return places, nil
 }
 
 // keep writes tickets.json, without what is revoked.
@@ -299,18 +282,4 @@ func (o *operator) revoke(c *inviteCmd, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "revocations %d  %s  %s\n", o.revocations.Serial, strings.Join(c.Revoke, ", "), path)
 	return err
-}
-
-func readTickets(path string, f *admission.Federation) ([]admission.Ticket, error) {
-	return admission.ReadFile(path, func(text []byte) ([]admission.Ticket, error) { return hub.ParseTickets(text, f) })
-}
-
-func readRevocations(path string, f *admission.Federation) (*admission.Revocations, error) {
-	return admission.ReadFile(path, func(text []byte) (*admission.Revocations, error) {
-		r, err := admission.ParseRevocations(text)
-		if err != nil {
-			return nil, err
-		}
-		return r, r.Verify(f)
-	})
 }

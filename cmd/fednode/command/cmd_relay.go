@@ -7,7 +7,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
-	"github.com/fedsim/fedsim/node/peer"
 )
 
 // relayCmd is fednode relay. It keeps nothing on disk.
@@ -56,18 +55,4 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	}
 	log.Info().Msg("stopped")
 	return nil
-}
-
-// contactsOf parses the addresses of a flag.
-func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
-	out, err := peer.ParseContacts(addresses)
-	if err != nil {
-		return nil, cli.Misusef("%s: %w", flag, err)
-	}
-	for _, c := range out {
-		if err = peer.CheckContact(c); err != nil {
-			return nil, cli.Misusef("%s: %w", flag, err)
-		}
-	}
-	return out, nil
 }

@@ -28,39 +28,6 @@ type consent struct {
 	tells      bool           // a client may say what it could afford
 }
 
-func (c *clientCmd) consent() (*consent, error) {
-	if !(c.MaxEpsilon > 0) {
-		return nil, cli.Misusef("--max-epsilon %v: a number above 0 is needed, or inf", c.MaxEpsilon)
-	}
-	if !(c.MaxDelta > 0 && c.MaxDelta < 1) {
-		return nil, cli.Misusef("--max-delta %v: a number above 0 and below 1 is needed", c.MaxDelta)
-	}
-	if !(c.MinColluders >= 0 && c.MinColluders < 1) {
-		return nil, cli.Misusef("--min-colluders %v: a share of at least 0 and below 1 is needed", c.MinColluders)
-	}
-	given := &consent{epsilon: c.MaxEpsilon, delta: c.MaxDelta, mode: c.RequireMode, colluders: c.MinColluders, unit: c.Unit, file: c.Experiment, tells: c.TellAffordable}
-	for _, text := range c.Ceiling {
-		limit, err := parseCeiling(text)
-		if err != nil {
-			return nil, cli.Misusef("--ceiling %s: %w", text, err)
-		}
-		given.ceilings = append(given.ceilings, limit)
-	}
-	if c.Experiment == "" {
-		return given, nil
-	}
-	said, err := config.ReadFile(c.Experiment)
-	if err != nil {
-		return nil, err
-	}
-	agreed, err := config.Resolve(said)
-	if err != nil {
-		return nil, err
-	}
-	given.experiment = &agreed
-	return given, nil
-}
-
 // refuses says why the client takes no part in a session, if so. The session's terms follow from its
 // configuration (agreement.Open).
 func (o *consent) refuses(p *agreement.Public) error {

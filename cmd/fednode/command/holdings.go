@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
-	"github.com/fedsim/fedsim/internal/experiment"
 )
 
 // Reasons why a process has nothing to train on.
@@ -23,56 +22,18 @@ var (
 	errOther  = errors.New("another user")
 )
 
+// clientSpec holds the arguments for one client of the process.
+type clientSpec struct {
+	state, invitation string
+	holding           algorithm.PartyData
+}
+
 // holdings are the data that a process would bring to a session, as far as its own files say.
 type holdings struct {
 	set     *dataset.Set
 	left    leftOut
 	absent  []string // users of the process without a rating in the data
 	nothing error    // why no client of the process has a rating, though the data have ratings; else nil
-}
-
-// hold opens the data before an invitation is used. Until a session begins only --experiment says the
-// scale; without it any number is taken.
-func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent, log *zerolog.Logger) (*holdings, error) {
-	low, high := -float64(math.MaxInt32), float64(math.MaxInt32)
-	o := read.Options{Min: &low, Max: &high}
-	if given.experiment != nil {
-		o = experiment.DataOptions(*given.experiment)
-	}
-	o = c.options(o)
-	h := &holdings{left: leftOut{log: log}}
-	o.Skipped = h.left.record
-	var err error
-	if h.set, err = read.Open(ctx, c.Data, o); err != nil {
-		return nil, err
-	}
-	h.left.end()
-	if given.experiment != nil {
-		if err = h.left.scale(c.Data, h.set.Len(), h.set.Min, h.set.Max); err != nil {
-			return nil, err
-		}
-	}
-	h.look(specs)
-	return h, nil
-}
-
-// prepare reads what the client's owner has, before an invitation is used. done says that --check asks
-// for no more. The ratings are read again for a session.
-func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *consent, s streams, log *zerolog.Logger) (done bool, err error) {
-	if c.Data == "-" && !c.Check {
-		return false, nil // it can be read once
-	}
-	h, err := c.hold(ctx, specs, given, log)
-	if err != nil {
-		return false, err
-	}
-	if c.Check {
-		return true, h.report(ctx, s.out, specs, c.Items)
-	}
-	if err = h.confirmed(); err != nil {
-		return false, err
-	}
-	return false, h.begin(len(specs), c.Empty, log)
 }
 
 // confirmed returns an error if the separator of the data is another than commas, and was found and not stated: a client

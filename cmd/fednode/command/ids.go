@@ -1,11 +1,8 @@
 package command
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -43,24 +40,6 @@ func readIDs(path string) ([]string, error) {
 		lines[id] = len(ids)
 	}
 	return ids, nil
-}
-
-// allUsers are the ids of all users, client by client.
-func (c *clientCmd) allUsers() ([]string, error) {
-	if c.IDs != "" {
-		ids, err := readIDs(c.IDs)
-		return ids, misused("--ids", err)
-	}
-	dir := c.Data
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		dir = filepath.Dir(c.Data)
-	}
-	ids, err := readIDs(filepath.Join(dir, usersBeside))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.Misusef("--users %s: without a list of users, who has ratings would decide whose client is which, and all clients would shift if one user's ratings were gone. "+
-			"List the ids of all users, one a line, with --ids or in %s (fedsim data ids DATA writes such a list)", c.Users, filepath.Join(dir, usersBeside))
-	}
-	return ids, misused(usersBeside, err)
 }
 
 func misused(what string, err error) error {

@@ -5,11 +5,9 @@ package command
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 
 	"github.com/fedsim/fedsim/internal/cli"
 	_ "github.com/fedsim/fedsim/internal/families"
@@ -35,21 +33,6 @@ type commands struct {
 	cli.PagesCmd
 	cli.ProfileFlags
 	Version cli.VersionFlag `help:"Print the version and exit."`
-}
-
-// streams are where a command writes.
-type streams struct {
-	out, err io.Writer
-	level    zerolog.Level // of the least that is logged
-}
-
-// log is the log of a process: text for people on a terminal, JSON elsewhere.
-func (s streams) log(role string) zerolog.Logger {
-	w := s.err
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		w = zerolog.ConsoleWriter{Out: f, NoColor: os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"}
-	}
-	return zerolog.New(w).Level(s.level).With().Timestamp().Str("role", role).Logger()
 }
 
 // Main runs the command as the process.

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 
 	"github.com/rs/zerolog"
 
@@ -120,19 +117,4 @@ func (p *parties) follow(ctx context.Context, log *zerolog.Logger) (stop func())
 		})
 	}()
 	return func() { cancel(); <-done }
-}
-
-// onHangup calls a function for each SIGHUP, until the context ends.
-func onHangup(ctx context.Context, do func()) {
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGHUP)
-	defer signal.Stop(again)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-again:
-			do()
-		}
-	}
 }
