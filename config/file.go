@@ -103,21 +103,41 @@ func unknown(key string) error {
 	if list := below(key + "."); len(list) > 0 {
 		return fmt.Errorf("%s holds several keys (%s); give one of them", key, strings.Join(list, ", "))
 	}
-	return fmt.Errorf("unknown key %q; the nearest there are: %s", key, strings.Join(Nearest(key)[:3], ", "))
+	return fmt.Errorf("unknown key %q; %s", key, Near(key))
 }
 
-// Nearest returns the names of all keys, the most similar to a mistyped name first. The first or
+// Near says which keys have names like a mistyped one, three at most.
+func Near(name string) string {
+	if list := similar(name); len(list) > 0 {
+		return "keys with similar names: " + strings.Join(list, ", ")
+	}
+	return "no key has a similar name"
+}
+
+// similar returns the names of the keys that resemble a mistyped name, the most similar first, three at most. The first or
 // last part of a dotted name counts alone where it is nearer: model.rank is near rank, and epsilon.value is near epsilon.
-func Nearest(name string) []string {
+func similar(name string) []string {
+	const most, unlike = 3, 1000
 	typed := strings.ToLower(name)
 	first, _, _ := strings.Cut(typed, ".")
 	last := typed[strings.LastIndexByte(typed, '.')+1:]
 	far := func(key string) int {
-		return min(2*distance(typed, key), 2*distance(first, key)+1, 2*distance(last, key)+1)
+		part := func(text string) int {
+			if d := distance(text, key); d <= max(1, len(text)/3) {
+				return 2 * d
+			}
+			return unlike
+		}
+		return min(part(typed), part(first)+1, part(last)+1)
 	}
-	all := below("")
-	slices.SortStableFunc(all, func(a, b string) int { return far(a) - far(b) })
-	return all
+	var list []string
+	for _, key := range below("") {
+		if far(key) < unlike {
+			list = append(list, key)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return far(a) - far(b) })
+	return list[:min(len(list), most)]
 }
 
 // meant asks for the word that a mistyped word resembles; "" if none does.
@@ -145,11 +165,14 @@ func below(prefix string) []string {
 }
 
 // distance is the edit distance. If that is nearer, only the last part of a dotted key counts. The
-// beginning of a key counts as one edit.
+// beginning of a key counts as one edit, and a key with something behind it as two.
 func distance(a, b string) int {
 	d := typo.Distance(a, b)
-	if strings.HasPrefix(b, a) {
+	switch {
+	case strings.HasPrefix(b, a):
 		d = min(d, 1)
+	case len(b) > 2 && strings.HasPrefix(a, b):
+		d = min(d, 2)
 	}
 	if i := strings.LastIndexByte(b, '.'); i >= 0 {
 		d = min(d, distance(a, b[i+1:])+1)

@@ -181,17 +181,27 @@ func TestUnknownKeySuggestsTheNearest(t *testing.T) {
 		"epslion": "epsilon", "eps": "epsilon", "round": "rounds", "droput": "dropout", "dropout_at": "dropout-at",
 		"learning-rate": "model.learning-rate", "fit-steps": "model.fit-steps", "model.learning_rate": "model.learning-rate",
 		"latency": "network.latency-ms", "worker": "workers", "seeds": "seed", "test": "split.test", "split.tset": "split.test",
-		"model.rank": "rank", "Epsilon": "epsilon", "epsilon.value": "epsilon",
+		"model.rank": "rank", "Epsilon": "epsilon", "epsilon.value": "epsilon", "output": "out", "datafile": "data",
 	} {
 		c := config.Config{}
 		err := c.Set(typed, "1")
-		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("unknown key %q; the nearest there are: ", typed)) {
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("unknown key %q; keys with similar names: ", typed)) {
 			t.Errorf("%s: error %v", typed, err)
 			continue
 		}
-		_, list, _ := strings.Cut(err.Error(), "are: ")
+		_, list, _ := strings.Cut(err.Error(), "names: ")
 		if !slices.Contains(strings.Split(list, ", "), meant) {
 			t.Errorf("%s: suggested are %s, not %s", typed, list, meant)
+		}
+	}
+}
+
+// A name like no other is not answered by names that have nothing to do with it.
+func TestUnknownKeyWithoutSimilar(t *testing.T) {
+	for _, typed := range []string{"quiet", "bogus", "verbos", "zzzzzzzz"} {
+		var c config.Config
+		if err := c.Set(typed, "1"); err == nil || !strings.HasSuffix(err.Error(), "; no key has a similar name") {
+			t.Errorf("%s: %v", typed, err)
 		}
 	}
 }

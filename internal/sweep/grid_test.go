@@ -135,7 +135,7 @@ func TestGridsThatCannotBe(t *testing.T) {
 		said    []string
 		want    string
 	}{
-		"unknown key":       {said: []string{"epsilom=1"}, want: `--epsilom: unknown key "epsilom"; the nearest there are: epsilon`},
+		"unknown key":       {said: []string{"epsilom=1"}, want: `--epsilom: unknown key "epsilom"; keys with similar names: epsilon`},
 		"twice":             {said: []string{"epsilon=1,5,1"}, want: "--epsilon: epsilon has the value 1 twice"},
 		"backwards":         {said: []string{"seed=5..1"}, want: `"5..1" is not a range FROM..TO`},
 		"uneven pairs":      {options: sweep.Options{Zip: []string{"rounds,rank"}}, said: []string{"rounds=1,2", "rank=1,2,3"}, want: "rounds has 2 values and rank has 3"},

@@ -52,7 +52,7 @@ func parseDimension(text string) (dimension, error) {
 	name, values, _ := strings.Cut(text, "=")
 	d := dimension{key: config.Find(name)}
 	if d.key == nil {
-		return d, config.Errorf("--over %s: there is no key %q; near are %s", text, name, strings.Join(config.Nearest(name)[:3], ", "))
+		return d, config.Errorf("--over %s: unknown key %q; %s", text, name, config.Near(name))
 	}
 	ranged, log := strings.CutPrefix(values, "log:")
 	low, high, isRange := strings.Cut(ranged, "..")

@@ -71,8 +71,8 @@ func (c *explainCmd) Run(s streams) error {
 	}
 	a, err := algorithmNamed(name)
 	if err != nil {
-		return cli.Misusef("%q is neither an algorithm nor a key; keys with similar names: %s; algorithms: %s",
-			name, strings.Join(config.Nearest(name)[:3], ", "), strings.Join(algorithm.Names(), ", "))
+		return cli.Misusef("%q is neither an algorithm nor a key; %s; algorithms: %s",
+			name, config.Near(name), strings.Join(algorithm.Names(), ", "))
 	}
 	return printAs(s.out, c.Format, explainAlgorithm(a.About()))
 }

@@ -49,7 +49,7 @@ func (c *keysCmd) Run(s streams) error {
 		return cli.PrintJSON(s.out, list)
 	}
 	if len(list) == 0 {
-		return cli.Misusef("no key has %q in its name or meaning; keys with similar names: %s", c.Pattern, strings.Join(config.Nearest(c.Pattern)[:3], ", "))
+		return cli.Misusef("no key has %q in its name or meaning; %s", c.Pattern, config.Near(c.Pattern))
 	}
 	width := screen.Width(s.out)
 	var b strings.Builder

@@ -216,8 +216,7 @@ func hint(err error) string {
 	if others := takers(m[1]); len(others) > 0 {
 		return fmt.Sprintf("other commands take it: %s", strings.Join(others, ", "))
 	}
-	near := config.Nearest(m[1])[:3]
-	return fmt.Sprintf("keys with similar names: %s; fedsim keys lists all", strings.Join(near, ", "))
+	return config.Near(m[1]) + "; fedsim keys lists all"
 }
 
 // fileHint says how a file is given that was named without a flag.
