@@ -10,8 +10,9 @@ import (
 // is factored here. Larger matrices are left to LAPACK.
 const unblocked = 64
 
-// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its factor. It returns false if a is
-// not positive definite in float64; b then has no meaning.
+// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its Cholesky factor U. What is below the
+// diagonal has no meaning afterwards. It returns false if a is not positive definite in float64; b then
+// has no meaning.
 func SolveUpper(a, b []float64, d int) bool {
 	if d > unblocked {
 		if _, ok := lapack64.Potrf(Upper(a, d)); !ok {
@@ -38,47 +39,55 @@ func SolveUpper(a, b []float64, d int) bool {
 // panel is the number of rows that are factored before they are subtracted from the rows below.
 const panel = 4
 
-// factor replaces the upper triangle of a by its Cholesky factor U, and b by U⁻ᵀb. It subtracts four
-// rows at a time from two rows below, as [AddOuter] adds them.
-//
-// A squared element of the diagonal is the element of a less one sum, over the rows above. As LAPACK
-// on amd64 takes it, that sum has two parts: of the even rows and of the odd ones, the last of an odd
-// number with the odd ones.
-func factor(a, b []float64, d int) bool {
+// factorOneByOne is factor without vectors. It subtracts four rows at a time from two rows below, as
+// [AddOuter] adds them.
+func factorOneByOne(a, b []float64, d int) bool {
 	var even, odd [unblocked]float64
 	for p := 0; p < d; p += panel {
 		end := min(p+panel, d)
-		for j := p; j < end; j++ {
-			row := a[j*d+j : (j+1)*d]
-			for i := p; i < j; i++ {
-				above := a[i*d+j : (i+1)*d][:len(row)]
-				f := above[0]
-				if i&1 == 0 && i+1 < j {
-					even[j] += f * f
-				} else {
-					odd[j] += f * f
-				}
-				for k := 1; k < len(row); k++ {
-					row[k] -= f * above[k]
-				}
-				b[j] -= b[i] * f
-			}
-			x := row[0] - (odd[j] + even[j])
-			if !(x > 0) {
-				return false
-			}
-			x = math.Sqrt(x)
-			row[0] = x
-			x = 1 / x
-			for k := 1; k < len(row); k++ {
-				row[k] *= x
-			}
-			b[j] *= x
+		if !eliminate(a, b, d, p, end, d, &even, &odd) {
+			return false
 		}
 		if end-p < panel {
 			break
 		}
 		subtract(a, b, d, p, &even, &odd)
+	}
+	return true
+}
+
+// eliminate factors the rows from p to end, in the columns before last.
+//
+// A squared element of the diagonal is the element of a less one sum, over the rows above. As LAPACK
+// on amd64 takes it, that sum has two parts: of the even rows and of the odd ones, the last of an odd
+// number with the odd ones.
+func eliminate(a, b []float64, d, p, end, last int, even, odd *[unblocked]float64) bool {
+	for j := p; j < end; j++ {
+		row := a[j*d+j : j*d+last]
+		for i := p; i < j; i++ {
+			above := a[i*d+j : i*d+last][:len(row)]
+			f := above[0]
+			if i&1 == 0 && i+1 < j {
+				even[j] += f * f
+			} else {
+				odd[j] += f * f
+			}
+			for k := 1; k < len(row); k++ {
+				row[k] -= f * above[k]
+			}
+			b[j] -= b[i] * f
+		}
+		x := row[0] - (odd[j] + even[j])
+		if !(x > 0) {
+			return false
+		}
+		x = math.Sqrt(x)
+		row[0] = x
+		x = 1 / x
+		for k := 1; k < len(row); k++ {
+			row[k] *= x
+		}
+		b[j] *= x
 	}
 	return true
 }

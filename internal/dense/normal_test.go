@@ -44,17 +44,42 @@ func TestNormalEquationsAgainstBLAS(t *testing.T) {
 				if !slices.Equal(got, want) {
 					t.Fatalf("%d rows of %d in %d: %v, want %v", n, width, stride, got, want)
 				}
-				a := make([]float64, width*width)
-				AddOuter(a, width, randoms(rng, width*width), width, width)
-				for i := range width {
-					a[i*width+i] += 0.1
-				}
-				x := randoms(rng, width)
-				b, y := slices.Clone(a), slices.Clone(x)
-				if !SolveUpper(a, x, width) || !plainSolve(b, y, width) || !slices.Equal(x, y) {
-					t.Fatalf("%d unknowns: %v, want %v", width, x, y)
+			}
+		}
+	}
+}
+
+// Factors and solutions equal lapack64's, bit for bit, with vectors and without, whatever is below the
+// diagonal.
+func TestSolveUpperAgainstLAPACK(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 2))
+	for d := 1; d <= 70; d++ {
+		start, right := randoms(rng, d*d), randoms(rng, d)
+		AddOuter(start, d, randoms(rng, 2*d*d), d, d)
+		for i := range d {
+			start[i*d+i] += 5
+		}
+		want, y := slices.Clone(start), slices.Clone(right)
+		if !plainSolve(want, y, d) {
+			t.Fatalf("%d unknowns: LAPACK refuses the matrix", d)
+		}
+		check := func(name string, solve func(a, b []float64, d int) bool, y []float64) {
+			a, x := slices.Clone(start), slices.Clone(right)
+			if !solve(a, x, d) || !slices.Equal(x, y) {
+				t.Fatalf("%d unknowns, %s: %v, want %v", d, name, x, y)
+			}
+			for i := range d {
+				if got, want := a[i*d+i:(i+1)*d], want[i*d+i:(i+1)*d]; !slices.Equal(got, want) {
+					t.Fatalf("%d unknowns, %s, row %d of the factor: %v, want %v", d, name, i, got, want)
 				}
 			}
+		}
+		check("solved", SolveUpper, y)
+		if d <= unblocked {
+			z := slices.Clone(right)
+			blas64.Trsm(blas.Left, blas.Trans, 1, triangular(want, d), blas64.General{Rows: d, Cols: 1, Stride: 1, Data: z})
+			check("factored", factor, z)
+			check("factored without vectors", factorOneByOne, z)
 		}
 	}
 	if SolveUpper([]float64{1, 2, 2, 1}, []float64{1, 1}, 2) { // eigenvalues 3 and -1
