@@ -200,3 +200,18 @@ func TestIntegersAddTo(t *testing.T) {
 		}
 	})
 }
+
+// Blocks of four have a loop of their own; it keeps within the sum.
+func TestIntegersAddToStaysInside(t *testing.T) {
+	for _, last := range []uint32{2, 3, math.MaxUint32} {
+		v := protocol.Integers{Index: []uint32{0, last}, Block: 4, Narrow: make([]int32, 8)}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("block %d of 2 is added", last)
+				}
+			}()
+			v.AddTo(make([]int64, 8))
+		}()
+	}
+}
