@@ -93,19 +93,34 @@ func sizeOf(v protocol.Vector) size {
 	return size{l2: f.l2 * x.l2, l1: f.l1 * x.l1, largest: f.largest * x.largest, nonZero: f.nonZero * x.nonZero}
 }
 
-func sizeOfAll(values []float64) (s size) {
-	for _, x := range values {
-		if x != 0 {
-			s.nonZero++
-		}
-		a := math.Abs(x)
-		s.l2 += x * x
-		s.l1 += a
-		if a > s.largest {
-			s.largest = a
+// sizeOfAll takes sums in four parts, so that no addition waits for the one before.
+func sizeOfAll(values []float64) size {
+	var parts [4]size
+	for ; len(values) >= len(parts); values = values[len(parts):] {
+		for i, x := range (*[4]float64)(values) {
+			parts[i].add(x)
 		}
 	}
+	for i, x := range values {
+		parts[i].add(x)
+	}
+	s := parts[0]
+	for _, p := range parts[1:] {
+		s.l2, s.l1, s.largest, s.nonZero = s.l2+p.l2, s.l1+p.l1, max(s.largest, p.largest), s.nonZero+p.nonZero
+	}
 	return s
+}
+
+func (s *size) add(x float64) {
+	if x != 0 {
+		s.nonZero++
+	}
+	a := math.Abs(x)
+	s.l2 += x * x
+	s.l1 += a
+	if a > s.largest {
+		s.largest = a
+	}
 }
 
 func countNonZero(v protocol.Vector) (n int) {
@@ -129,7 +144,7 @@ func rounded(v protocol.Vector, scale, largest float64, nearest bool) (out proto
 	}
 	if v.Index != nil && largest*scale <= math.MaxInt32 {
 		out.Narrow = memory[int32](&narrowPool, n)
-		l2, l1 = roundInto(out.Narrow, v, scale, nearest)
+		l2, l1 = roundNarrow(out.Narrow, v, scale, nearest)
 	} else {
 		out.Value = make([]int64, n)
 		l2, l1 = roundInto(out.Value, v, scale, nearest)

@@ -50,7 +50,7 @@ func declared(r protocol.Release) (d2, d1 float64) {
 // whole bound in one coordinate, and to equal shares of it.
 func TestQuantizeKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n, block := rapid.IntRange(1, 30).Draw(t, "blocks"), rapid.IntRange(1, 3).Draw(t, "block")
+		n, block := rapid.IntRange(1, 30).Draw(t, "blocks"), rapid.IntRange(1, 4).Draw(t, "block")
 		r := protocol.Release{Name: "g", Len: n * block, MaxNonZero: rapid.IntRange(1, n*block).Draw(t, "h"), Width: 64,
 			L2:    rapid.OneOf(rapid.SampledFrom([]float64{1, 0.5, 1e-6, 1e6}), rapid.Float64Range(1e-3, 1e3)).Draw(t, "L2"),
 			Scale: rapid.OneOf(rapid.SampledFrom([]float64{1, 2, 0.5, 1e-3, 1e6}), rapid.Float64Range(1e-3, 1e4)).Draw(t, "scale")}
@@ -296,6 +296,33 @@ func TestQuantizeForms(t *testing.T) {
 		got, err := client.Quantize(c.v, r)
 		if d := cmp.Diff(c.want, got); err != nil || d != "" {
 			t.Errorf("%+v: error %v (-want +got):\n%s", c.v, err, d)
+		}
+	}
+}
+
+// Multiples of four numbers, which have a loop of their own, are rounded one by one: ties to even, small
+// and large ones, and squares whose sum no float64 counts.
+func TestQuantizeMultiplesOfFour(t *testing.T) {
+	for _, scale := range []float64{1, 0.5, 1000.3} {
+		for n := 1; n < 40; n++ {
+			v := protocol.Vector{Index: []uint32{}, Block: 4, Value: []float64{1, -2.5, 0, 1.0 / 3}}
+			want := protocol.Integers{Index: []uint32{}, Block: 4}
+			for i := range n {
+				f := []float64{0.5, -1.5, 2.5, 1e5 + 0.25, -8e5, math.Copysign(0, -1), 1e-300}[i%7] * float64(1+i)
+				v.Index, v.Factor = append(v.Index, uint32(2*i)), append(v.Factor, f)
+				for _, x := range v.Value {
+					want.Narrow = append(want.Narrow, int32(math.RoundToEven(f*x*scale)))
+				}
+			}
+			want.Index = v.Index
+			r := protocol.Release{Len: 400, L2: 1e12, MaxNonZero: 400, Scale: scale, Width: 64}
+			if scale*8e5*2.5*float64(n) > math.MaxInt32 {
+				continue
+			}
+			got, err := client.Quantize(v, r)
+			if d := cmp.Diff(want, got); err != nil || d != "" {
+				t.Errorf("%d rows at scale %v: error %v (-want +got):\n%s", n, scale, err, d)
+			}
 		}
 	}
 }
