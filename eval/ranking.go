@@ -208,12 +208,15 @@ func Top(scores []float64, k int, but []int32) []int32 {
 	}
 	bar := math.NaN()
 	limit := int32(-1) // the index of the worst of k that are at least as good as the k best; -1 before there are k
-	for j := range int32(len(scores)) {
-		if len(but) > 0 && but[0] == j {
-			but = but[1:]
+	for at, x := range scores {
+		if x <= bar { // most are below, and need no order
 			continue
 		}
-		if limit >= 0 && (scores[j] <= bar || before(limit, j) < 0) { // most are below, and need no order
+		j := int32(at)
+		for len(but) > 0 && but[0] < j {
+			but = but[1:]
+		}
+		if len(but) > 0 && but[0] == j || limit >= 0 && before(limit, j) < 0 {
 			continue
 		}
 		best = append(best, j)
