@@ -291,12 +291,16 @@ func (m *predictor) hold(users *model.Matrix) *predictor {
 
 // follow fits a user's drift to the residuals of the user's fit. The user's client has them.
 func (m *predictor) follow(u int, r model.Ratings) {
-	if m.drifts == nil || r.Times == nil {
-		return
+	if m.drifts != nil && r.Times != nil {
+		m.drifts[u] = m.drift(m.users.Row(u), m.bias[u], r)
 	}
+}
+
+// drift fits the drift of a user with such an embedding and bias.
+func (m *predictor) drift(u []float64, bias float64, r model.Ratings) *user.Drift {
 	predicted := make([]float64, len(r.Items))
-	m.Predict(u, r.Items, predicted)
-	m.drifts[u] = user.DriftOf(r, predicted, m.params.Drift)
+	m.PredictAll(u, bias, r.Items, predicted)
+	return user.DriftOf(r, predicted, m.params.Drift)
 }
 
 // fitHeldOut fits users who did not train to their histories, so that a finished run can recommend
@@ -361,25 +365,23 @@ type fitting struct {
 }
 
 func (f fitting) Predict(user int, items []int32, out []float64) {
-	f.one(user, func(one *predictor, _ model.Ratings) { one.Predict(0, items, out) })
+	f.parties.setup.Lend(user, func(r model.Ratings) { f.fit(user, r, items, out) })
+}
+
+// fit predicts by fitting a user to ratings.
+func (f fitting) fit(user int, r model.Ratings, items []int32, out []float64) (u []float64, bias float64) {
+	u, bias = f.parties.users[user].FitTo(f.of, r)
+	f.PredictAll(u, bias, items, out)
+	return u, bias
 }
 
 // PredictAt fits the user, and adds the user's drift at the given times.
-func (f fitting) PredictAt(user int, items []int32, times, out []float64) {
-	f.one(user, func(one *predictor, r model.Ratings) {
-		one.follow(0, r)
-		one.PredictAt(0, items, times, out)
-	})
-}
-
-// one calls hear with a predictor of one user, as user 0, and with the user's ratings. Both are
-// valid until hear returns.
-func (f fitting) one(at int, hear func(*predictor, model.Ratings)) {
+func (f fitting) PredictAt(at int, items []int32, times, out []float64) {
 	f.parties.setup.Lend(at, func(r model.Ratings) {
-		u, bias := f.parties.users[at].FitTo(f.of, r)
-		out := f.parties.predictor(f.Model).hold(model.Wrap(1, len(u), u))
-		out.bias[0] = bias
-		hear(out, r)
+		u, bias := f.fit(at, r, items, out)
+		if f.params.Drift > 0 && r.Times != nil {
+			f.drift(u, bias, r).Add(times, out)
+		}
 	})
 }
 

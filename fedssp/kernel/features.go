@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -142,23 +143,41 @@ func (t *UserFeatures) product(weights []float64, k int32) (x float64) {
 	return x
 }
 
-// addTo adds <t, x_j> of some items. The products of kinds are computed once, if that pays.
-func (t *UserFeatures) addTo(out, weights []float64, items []int32) {
-	if t == nil {
-		return
+// products holds <t, x_j> of each kind of item, or weights to multiply with.
+type products struct {
+	*UserFeatures
+	weights []float64
+	memory  *[]float64 // of each kind; nil: products are taken one by one
+}
+
+var productsPool = sync.Pool{New: func() any { return new([]float64) }}
+
+// products computes the products of kinds once, if that pays for so many items.
+func (t *UserFeatures) products(weights []float64, items int) products {
+	p := products{UserFeatures: t, weights: weights}
+	if items <= t.Kinds() || t == nil {
+		return p
 	}
-	if len(items) <= t.Kinds() {
-		for i, j := range items {
-			out[i] += t.product(weights, t.kind[j])
-		}
-		return
+	p.memory = productsPool.Get().(*[]float64)
+	*p.memory = slices.Grow((*p.memory)[:0], t.Kinds())[:t.Kinds()]
+	for k := range *p.memory {
+		(*p.memory)[k] = t.product(weights, int32(k))
 	}
-	own := make([]float64, t.Kinds())
-	for k := range own {
-		own[k] = t.product(weights, int32(k))
+	return p
+}
+
+// of is <t, x_j>.
+func (p *products) of(j int32) float64 {
+	k := p.kind[j]
+	if p.memory != nil {
+		return (*p.memory)[k]
 	}
-	for i, j := range items {
-		out[i] += own[t.kind[j]]
+	return p.product(p.weights, k)
+}
+
+func (p *products) free() {
+	if p.memory != nil {
+		productsPool.Put(p.memory)
 	}
 }
 

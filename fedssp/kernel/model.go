@@ -227,31 +227,27 @@ func (m *Model) PredictAll(u []float64, bias float64, items []int32, out []float
 		}
 		return
 	}
+	own := m.Weighed.products(u[len(u)-m.Weighed.Width():], len(items))
+	defer own.free()
 	d := len(u) - m.popular - m.Weighed.Width()
-	m.embedded(u[:d], bias, items, out)
-	m.Weighed.addTo(out, u[d+m.popular:], items)
-	if m.popular > 0 && m.Popularity != nil {
-		for i, j := range items {
-			out[i] += u[d] * m.Popularity[j]
-		}
-	}
 	for i, j := range items {
-		out[i] += m.Mean + m.ItemBias(int(j))
-	}
-}
-
-// embedded sets predictions to the user's bias and the products of embeddings.
-func (m *Model) embedded(u []float64, bias float64, items []int32, out []float64) {
-	if len(u) == 4 {
-		u := (*[4]float64)(u)
-		for i, j := range items {
-			out[i] = bias + dense.Dot4(u, (*[4]float64)(m.Items[int(j)*4:]))
+		x := bias
+		if d == 4 {
+			x += dense.Dot4((*[4]float64)(u), (*[4]float64)(m.Items[int(j)*4:]))
+		} else {
+			x += dense.Dot(u[:d], m.Items[int(j)*d:(int(j)+1)*d])
 		}
-		return
-	}
-	d := len(u)
-	for i, j := range items {
-		out[i] = bias + dense.Dot(u, m.Items[int(j)*d:(int(j)+1)*d])
+		if m.Weighed != nil {
+			x += own.of(j)
+		}
+		if m.popular > 0 && m.Popularity != nil {
+			x += u[d] * m.Popularity[j]
+		}
+		if m.Bias != nil {
+			out[i] = x + (m.Mean + m.Bias[j])
+		} else {
+			out[i] = x + m.Mean
+		}
 	}
 }
 
