@@ -230,24 +230,39 @@ func (m *Model) PredictAll(u []float64, bias float64, items []int32, out []float
 	own := m.Weighed.products(u[len(u)-m.Weighed.Width():], len(items))
 	defer own.free()
 	d := len(u) - m.popular - m.Weighed.Width()
+	if d == 4 && own.memory != nil && m.popular > 0 && m.Popularity != nil && m.Bias != nil {
+		m.predictFours((*[5]float64)(u), bias, *own.memory, items, out)
+		return
+	}
 	for i, j := range items {
-		x := bias
-		if d == 4 {
-			x += dense.Dot4((*[4]float64)(u), (*[4]float64)(m.Items[int(j)*4:]))
-		} else {
-			x += dense.Dot(u[:d], m.Items[int(j)*d:(int(j)+1)*d])
-		}
+		x := bias + dense.Dot(u[:d], m.Items[int(j)*d:(int(j)+1)*d])
 		if m.Weighed != nil {
 			x += own.of(j)
 		}
 		if m.popular > 0 && m.Popularity != nil {
 			x += u[d] * m.Popularity[j]
 		}
+		var itemBias float64
 		if m.Bias != nil {
-			out[i] = x + (m.Mean + m.Bias[j])
-		} else {
-			out[i] = x + m.Mean
+			itemBias = m.Bias[j]
 		}
+		out[i] = x + (m.Mean + itemBias)
+	}
+}
+
+// predictFours is PredictAll of a model with all parts and embeddings of four numbers, for so many items
+// that it takes most of the time to make lists. own has the product of each kind of item.
+func (m *Model) predictFours(u *[5]float64, bias float64, own []float64, items []int32, out []float64) {
+	u0, u1, u2, u3, popular, mean := u[0], u[1], u[2], u[3], u[4], m.Mean
+	rows, kind := m.Items, m.Weighed.kind
+	fame, biases := m.Popularity[:len(kind)], m.Bias[:len(kind)]
+	out = out[:len(items)]
+	for i, j := range items {
+		v := (*[4]float64)(rows[int(j)*4:])
+		x := bias + ((float64(u0*v[0]) + float64(u2*v[2])) + (float64(u1*v[1]) + float64(u3*v[3])))
+		x += own[kind[j]]
+		x += popular * fame[j]
+		out[i] = x + (mean + biases[j])
 	}
 }
 

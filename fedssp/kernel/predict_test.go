@@ -41,7 +41,7 @@ func TestPredictAll(t *testing.T) {
 				m.Weighed = features
 			}
 			u := randoms(rank + m.popular + m.Weighed.Width())
-			for _, n := range []int{0, 2, items} {
+			for _, n := range []int{0, 2, 3, 4, items} {
 				t.Run(fmt.Sprint(rank, "/", parts, "/", n), func(t *testing.T) {
 					list, got, want := make([]int32, n), make([]float64, n), make([]float64, n)
 					for i := range list {
@@ -54,5 +54,31 @@ func TestPredictAll(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// BenchmarkPredictAll predicts 10,000 items, as lists do.
+func BenchmarkPredictAll(b *testing.B) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	const items, kinds = 10_000, 400
+	f := &UserFeatures{width: 18, start: []int32{0}}
+	for k := range kinds {
+		for c := k % 5; c < 18; c += 6 {
+			f.column, f.value = append(f.column, c), append(f.value, 0.5)
+		}
+		f.start = append(f.start, int32(len(f.column)))
+	}
+	for range items {
+		f.kind = append(f.kind, int32(rng.IntN(kinds)))
+	}
+	f.sparse = dense.NewSparseRows(f.width, f.kind, f.start, f.column, f.value)
+	m := &Model{Mean: 3, Items: make([]float64, 4*items), Bias: make([]float64, items), Popularity: make([]float64, items), popular: 1, Weighed: f}
+	u := make([]float64, 5+18)
+	list, out := make([]int32, items), make([]float64, items)
+	for j := range list {
+		list[j] = int32(j)
+	}
+	for b.Loop() {
+		m.PredictAll(u, 0.5, list, out)
 	}
 }
