@@ -93,7 +93,7 @@ func sizeOf(v protocol.Vector) size {
 	return size{l2: f.l2 * x.l2, l1: f.l1 * x.l1, largest: f.largest * x.largest, nonZero: f.nonZero * x.nonZero}
 }
 
-// sizeOfAll takes sums in four parts, so that no addition waits for the one before.
+// sizeOfAll takes sums in four parts, so that additions do not wait for each other.
 func sizeOfAll(values []float64) size {
 	var parts [4]size
 	for ; len(values) >= len(parts); values = values[len(parts):] {

@@ -10,8 +10,8 @@ import (
 // is factored here. Larger matrices are left to LAPACK.
 const unblocked = 64
 
-// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its Cholesky factor U. What is below the
-// diagonal has no meaning afterwards. It returns false if a is not positive definite in float64; b then
+// SolveUpper replaces b by a⁻¹b and the upper triangle of a by its Cholesky factor U. Numbers below
+// the diagonal have no meaning afterwards. It returns false if a is not positive definite in float64; b then
 // has no meaning.
 func SolveUpper(a, b []float64, d int) bool {
 	if d > unblocked {

@@ -17,8 +17,8 @@ type above [4 + 6 + 4]float64
 //go:noescape
 func panelVectors(rows *float64, stride, groups int, by *above, even, odd, right *float64)
 
-// subtractVectors subtracts four rows from the count rows below them. The first group of columns is
-// that of the first of these rows. It takes AVX.
+// subtractVectors subtracts four rows from the count rows below them. The first group of columns
+// begins at the diagonal of the first of these rows. It takes AVX.
 //
 //go:noescape
 func subtractVectors(rows *float64, stride, count, groups int)
