@@ -8,9 +8,11 @@ import "gonum.org/v1/gonum/lapack/lapack64"
 // the same order.
 
 // AddOuter adds Σ x xᵀ over rows x of a matrix n x width, whose rows are step apart, to the upper
-// triangle of a matrix whose rows are stride apart. It takes four rows at a time, for two rows of
-// the triangle, because reads and writes take most of the time.
+// triangle of a matrix whose rows are stride apart. Reads and writes of the triangle take most of the
+// time. So vectors take all rows for a tile of the triangle, which stays in registers. The loop takes
+// four rows at a time, for two rows of the triangle.
 func AddOuter(a []float64, stride int, rows []float64, step, width int) {
+	rows = addOuter(a, stride, rows, step, width)
 	for ; len(rows) >= 4*step; rows = rows[4*step:] {
 		x0, x1, x2, x3 := rows[:width], rows[step:][:width], rows[2*step:][:width], rows[3*step:][:width]
 		for i := 0; i < width; i += 2 {

@@ -34,12 +34,13 @@ func randoms(rng *rand.Rand, n int) []float64 {
 func TestNormalEquationsAgainstBLAS(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	for n := range 14 {
-		for _, width := range []int{1, 2, 3, 4, 5, 6, 7, 8, 33, 34, 64, 65, 70} {
-			for _, stride := range []int{width, width + 5} {
-				rows, start := randoms(rng, n*width), randoms(rng, stride*stride)
+		for _, width := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 21, 33, 34, 64, 65, 70} {
+			for _, more := range []int{0, 1, 3, 5} {
+				stride, step := width+more, width+more
+				rows, start := randoms(rng, n*step), randoms(rng, stride*stride)
 				got, want := slices.Clone(start), slices.Clone(start)
-				AddOuter(got, stride, rows, width, width)
-				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: n, Cols: width, Stride: width, Data: rows}, 1,
+				AddOuter(got, stride, rows, step, width)
+				blas64.Syrk(blas.Trans, 1, blas64.General{Rows: n, Cols: width, Stride: step, Data: rows}, 1,
 					blas64.Symmetric{Uplo: blas.Upper, N: width, Stride: stride, Data: want})
 				if !slices.Equal(got, want) {
 					t.Fatalf("%d rows of %d in %d: %v, want %v", n, width, stride, got, want)
