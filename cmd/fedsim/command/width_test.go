@@ -25,7 +25,7 @@ func TestSummariesFitTheScreen(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		slices.Concat([]string{"run", "--name", "c"}, common),
-		slices.Concat([]string{"run", "--name", "d"}, []string{"--data", "synthetic:small", "--algorithm", "vfl-sgdmf", "--baselines", "quick", "--rounds", "2"}),
+		slices.Concat([]string{"run", "--name", "d"}, []string{"--data", "synthetic:small", "--algorithm", "vfl-sgdmf", "--accountant", "rdp", "--baselines", "quick", "--rounds", "2"}),
 		{"compare", filepath.Join("runs", "a"), filepath.Join("runs", "b")},
 		slices.Concat([]string{"plan"}, common[:4]),
 		slices.Concat([]string{"plan", "--verbose", "--secagg", "real"}, common[:4]),
