@@ -1,3 +1,5 @@
+// Package fedmf is the family of federated matrix factorization: it registers the algorithms, declares their keys and makes
+// their parties from a configuration. Package kernel has what the parties compute.
 package fedmf
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -16,10 +17,10 @@ import (
 type centralInstance struct {
 	algorithm.OnePlace
 	setup  *algorithm.Setup
-	params Params
+	params kernel.Params
 }
 
-func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
+func openCentral(s *algorithm.Setup, p kernel.Params) (*centralInstance, error) {
 	learningRate.Set(&s.Config, learningRate.Or(s.Config, centralLearningRate))
 	return &centralInstance{setup: s, params: p}, nil
 }
@@ -27,7 +28,7 @@ func openCentral(s *algorithm.Setup, p Params) (*centralInstance, error) {
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
 func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	p := CentralParams{
+	p := kernel.CentralParams{
 		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
 			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.Users.Encode(), f.Items.Encode()) }})
@@ -39,7 +40,7 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 			return nil, err
 		}
 	}
-	f, err := Central(ctx, x.setup.Ratings, p, run)
+	f, err := kernel.Central(ctx, x.setup.Ratings, p, run)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -13,7 +15,7 @@ import (
 // horizontalInstance is HFL with its data: parties have users and share V.
 type horizontalInstance struct{ *partyInstance }
 
-func openHorizontal(s *algorithm.Setup, p Params, gradients bool) (*horizontalInstance, error) {
+func openHorizontal(s *algorithm.Setup, p kernel.Params, gradients bool) (*horizontalInstance, error) {
 	parties := algorithm.Parties.Int(s.Config)
 	var parts split.Partition
 	if s.Public() { // the assignment of users to parties is private
@@ -44,7 +46,7 @@ func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return
 
 // clients returns the parties, untrained.
 func (x *horizontalInstance) clients() (*horizontalParties, error) {
-	p := &horizontalParties{horizontalInstance: x, parties: make([]*Horizontal, len(x.parts))}
+	p := &horizontalParties{horizontalInstance: x, parties: make([]*kernel.Horizontal, len(x.parts))}
 	for k, users := range x.parts {
 		rows := make([]model.Ratings, len(users))
 		for i, u := range users {
@@ -58,8 +60,8 @@ func (x *horizontalInstance) clients() (*horizontalParties, error) {
 	return p, nil
 }
 
-func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*Horizontal, error) {
-	t, err := NewHorizontal(&x.params, users, rows)
+func (x *horizontalInstance) newParty(users []int32, rows []model.Ratings) (*kernel.Horizontal, error) {
+	t, err := kernel.NewHorizontal(&x.params, users, rows)
 	if err == nil && x.gradients {
 		t.SendGradients()
 	}
@@ -118,7 +120,7 @@ func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.
 	if err != nil {
 		return nil, err
 	}
-	tuned := make([]*Tuned, len(p.parties))
+	tuned := make([]*kernel.Tuned, len(p.parties))
 	run.Each(len(tuned), func(k int) { tuned[k] = p.parties[k].Tune(x.params.StartItems(), passes, run) })
 	return p.tuned(tuned), nil
 }
@@ -126,7 +128,7 @@ func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.
 // horizontalParties are the clients of HFL.
 type horizontalParties struct {
 	*horizontalInstance
-	parties []*Horizontal
+	parties []*kernel.Horizontal
 }
 
 func (p *horizontalParties) Trainers() []algorithm.Trainer {
@@ -164,7 +166,7 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 	if err != nil {
 		return nil, err
 	}
-	tuned := make([]*Tuned, len(p.parties))
+	tuned := make([]*kernel.Tuned, len(p.parties))
 	if err := all(len(p.parties), run, func(k int) error {
 		h := p.parties[k]
 		if h.Tuned() == nil {
@@ -190,7 +192,7 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 func partyItemsName(k int) string { return fmt.Sprintf("item_embeddings_party%02d", k+1) }
 
 // tuned returns a predictor that uses, for every user, the embeddings of the user's party.
-func (p *horizontalParties) tuned(tuned []*Tuned) *local {
+func (p *horizontalParties) tuned(tuned []*kernel.Tuned) *local {
 	l := &local{party: make([]int32, p.setup.Data.Users), users: model.NewMatrix(p.setup.Data.Users, p.params.Rank)}
 	for k, t := range p.parties {
 		for i, user := range t.Own() {
@@ -214,4 +216,8 @@ func (l *local) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = model.Dot(u, v.Row(int(j)))
 	}
+}
+
+func (x *horizontalInstance) Watch(_ int, full bool, src entropy.Source) (func() (float64, error), error) {
+	return x.watch(false, full, src)
 }

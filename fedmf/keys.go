@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 )
 
 // The keys of matrix factorization.
@@ -63,7 +64,7 @@ func declareKeys() {
 
 func declareUserKeys() {
 	contribution = config.DeclareText(config.Key{ // lfl-sgdmf names the paper's algorithm
-		Name: "contribution", Kind: config.Word, Default: string(OneRating), Words: []string{string(OneRating), string(AllRatings)}, Flag: true, Placeholder: "WHAT",
+		Name: "contribution", Kind: config.Word, Default: string(kernel.OneRating), Words: []string{string(kernel.OneRating), string(kernel.AllRatings)}, Flag: true, Placeholder: "WHAT",
 		Help: "Ratings in a user's gradient: one-rating (the paper's form) or all-ratings, clipped to --clip-norm, which learns far more from the same budget.",
 	})
 	clipNorm = config.DeclareNumber(config.Key{
@@ -71,7 +72,7 @@ func declareUserKeys() {
 		Help: "Largest norm of an all-ratings contribution, or of a unit's gradient with --clipping gradient or both.",
 		When: func(c config.Config) bool {
 			if algorithm.Of(c).About().Has(contribution.Key) {
-				return contribution.Is(c, string(AllRatings))
+				return contribution.Is(c, string(kernel.AllRatings))
 			}
 			return !byEmbeddings(c)
 		},
@@ -116,7 +117,7 @@ func declarePartyKeys() {
 		Check:        checkClipRatings,
 	})
 	clipping = config.DeclareText(config.Key{
-		Name: "clipping", Kind: config.Word, Default: string(EmbeddingClipping), Words: []string{string(EmbeddingClipping), string(GradientClipping), string(BothClippings)},
+		Name: "clipping", Kind: config.Word, Default: string(kernel.EmbeddingClipping), Words: []string{string(kernel.EmbeddingClipping), string(kernel.GradientClipping), string(kernel.BothClippings)},
 		Flag: true, Placeholder: "HOW", Help: "Bound of a party's gradients: embedding (the paper's form), gradient (DP-SGD, to --clip-norm) or both, which needs far less noise.",
 	})
 	train = config.DeclareText(config.Key{
@@ -155,7 +156,7 @@ func defaultClipRatings(c config.Config) float64 {
 
 // byEmbeddings reports whether the norms of embeddings alone bound a gradient.
 func byEmbeddings(c config.Config) bool {
-	return langevin(c) || clipping.Is(c, string(EmbeddingClipping))
+	return langevin(c) || clipping.Is(c, string(kernel.EmbeddingClipping))
 }
 
 func checkClipRatings(c config.Config) string {

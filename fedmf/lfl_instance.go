@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -14,12 +15,12 @@ import (
 // usersInstance is LFL with its data: every user is a client.
 type usersInstance struct {
 	setup  *algorithm.Setup
-	params Params
+	params kernel.Params
 }
 
-func openUsers(s *algorithm.Setup, p Params) (*usersInstance, error) {
+func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 	c := s.Config
-	p.Contribution, p.Clip = Contribution(contribution.Of(c)), clipNorm.Value(c)
+	p.Contribution, p.Clip = kernel.Contribution(contribution.Of(c)), clipNorm.Value(c)
 	if err := p.Validate(); err != nil {
 		return nil, config.Wrap(err)
 	}
@@ -37,7 +38,7 @@ func openUsers(s *algorithm.Setup, p Params) (*usersInstance, error) {
 
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	s := x.setup
-	return NewLFL(LFLParams{
+	return kernel.NewLFL(kernel.LFLParams{
 		Params: x.params, Rounds: s.Schedule.Rounds(), LearningRate: learningRate.Value(s.Config),
 		Session: session, Cohort: s.Cohort, Release: *s.Schedule.First(),
 	})
@@ -45,7 +46,7 @@ func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy
 
 func (x *usersInstance) ClientSide() (algorithm.ClientSide, error) {
 	kept := model.NewRowArena(x.setup.Data.Users, x.params.Rank)
-	return &userParties{usersInstance: x, kept: kept, users: newUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
+	return &userParties{usersInstance: x, kept: kept, users: kernel.NewUsers(&x.params, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
@@ -54,7 +55,7 @@ func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData)
 		return nil, err
 	}
 	r := l.Row(user)
-	t := NewUser(&x.params, r)
+	t := kernel.NewUser(&x.params, r)
 	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
 		u := model.NewMatrix(1, x.params.Rank)
 		copy(u.Row(0), t.Embedding())
@@ -67,11 +68,11 @@ func (x *usersInstance) Shared(shared []byte) ([]model.Embeddings, error) {
 }
 
 // sharedItems returns the embeddings of all items, which the server has.
-func sharedItems(shared []byte, s *algorithm.Setup, p Params) ([]model.Embeddings, error) {
+func sharedItems(shared []byte, s *algorithm.Setup, p kernel.Params) ([]model.Embeddings, error) {
 	return sharedMatrix(shared, "item_embeddings", s.Data.ItemIDs, p)
 }
 
-func sharedMatrix(shared []byte, name string, ids []string, p Params) ([]model.Embeddings, error) {
+func sharedMatrix(shared []byte, name string, ids []string, p kernel.Params) ([]model.Embeddings, error) {
 	b, err := model.NewBroadcast(shared, len(ids), p.Rank)
 	if err != nil {
 		return nil, err
@@ -84,13 +85,13 @@ func (x *usersInstance) Baselines() []algorithm.Baseline {
 }
 
 // startBaselines returns the baselines of users without cooperation.
-func startBaselines(s *algorithm.Setup, p Params, steps int) []algorithm.Baseline {
+func startBaselines(s *algorithm.Setup, p kernel.Params, steps int) []algorithm.Baseline {
 	return []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
-			return FitUsers(p, s.Train, p.StartItems(), run), nil
+			return kernel.FitUsers(p, s.Train, p.StartItems(), run), nil
 		}},
 		{Name: "local_only", Note: "each user trains alone", Predict: func(run protocol.Runner) (model.Predictor, error) {
-			return LocalOnly(p, s.Train, steps, run), nil
+			return kernel.LocalOnly(p, s.Train, steps, run), nil
 		}},
 	}
 }
@@ -109,7 +110,7 @@ func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 type userParties struct {
 	*usersInstance
 	kept  *model.RowArena // holds the users' embeddings
-	users []User
+	users []kernel.User
 }
 
 func (p *userParties) Trainers() []algorithm.Trainer {
@@ -126,7 +127,7 @@ func (p *userParties) Interim(shared []byte, run protocol.Runner) (model.Predict
 	if err != nil {
 		return nil, err
 	}
-	return FitUsers(p.params, p.setup.Train, b.Matrix(), run), nil
+	return kernel.FitUsers(p.params, p.setup.Train, b.Matrix(), run), nil
 }
 
 // Final takes the users' embeddings that their clients hold after stage 3.
@@ -191,7 +192,7 @@ func (f *family) users(c config.Config, set *dataset.Set, files algorithm.Files,
 	if err != nil {
 		return nil, err
 	}
-	return FitUsers(p, files.Train(), items, protocol.Workers(1)).Users, nil
+	return kernel.FitUsers(p, files.Train(), items, protocol.Workers(1)).Users, nil
 }
 
 // partyItems returns the item embeddings of each user's own party.

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -22,11 +23,11 @@ const curvatureShare = 0.05
 type objectiveInstance struct {
 	algorithm.OnePlace
 	setup  *algorithm.Setup
-	params ObjectiveParams
+	params kernel.ObjectiveParams
 }
 
-func openObjective(s *algorithm.Setup, p Params) (*objectiveInstance, error) {
-	o := ObjectiveParams{Params: p, Unit: algorithm.UnitOf(s.Config), ClipRatings: clipRatings.Int(s.Config), Epsilon: algorithm.Epsilon.Value(s.Config)}
+func openObjective(s *algorithm.Setup, p kernel.Params) (*objectiveInstance, error) {
+	o := kernel.ObjectiveParams{Params: p, Unit: algorithm.UnitOf(s.Config), ClipRatings: clipRatings.Int(s.Config), Epsilon: algorithm.Epsilon.Value(s.Config)}
 	still := 1.
 	if s.Private() {
 		still = o.RidgeFor(curvatureShare)
@@ -48,7 +49,7 @@ func (x *objectiveInstance) Epochs() int { return 1 }
 // Train returns V, which the statement of privacy is about. Users are fitted to it afterwards, each
 // to its own ratings and without noise, so their embeddings are left out.
 func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	random, err := noiseOf(src)
+	random, err := kernel.NoiseOf(src)
 	if err != nil {
 		return nil, err
 	}
@@ -61,16 +62,16 @@ func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ al
 }
 
 // factors returns V and the users fitted to it.
-func (x *objectiveInstance) factors(ctx context.Context, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Factors, error) {
+func (x *objectiveInstance) factors(ctx context.Context, p kernel.ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Factors, error) {
 	rows := make([]model.Ratings, x.setup.Data.Users)
 	for u := range rows {
 		rows[u] = x.setup.Row(u)
 	}
-	items, err := Objective(ctx, rows, p, random, run)
+	items, err := kernel.Objective(ctx, rows, p, random, run)
 	if err != nil {
 		return nil, err
 	}
-	return FitUsers(p.Params, x.setup.Train, items, run), nil
+	return kernel.FitUsers(p.Params, x.setup.Train, items, run), nil
 }
 
 func (x *objectiveInstance) Baselines() []algorithm.Baseline {

@@ -9,14 +9,16 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/google/go-cmp/cmp"
 )
 
 // chosen holds the values of the design and the FMF paper (section 4.3) for each algorithm on the
@@ -220,7 +222,7 @@ func TestPartitionReachesTheParties(t *testing.T) {
 		}
 		owned := make([]int, e.Data.Items)
 		for k, of := range f.Trainers {
-			p := of.(*Vertical)
+			p := of.(*kernel.Vertical)
 			if !slices.Equal(p.Items(), partiesOf(e).parts[k]) {
 				t.Errorf("%s: party %d owns %v, want %v", partition.Of(e.Config), k, p.Items(), partiesOf(e).parts[k])
 			}
@@ -252,7 +254,7 @@ func TestPartiesOfHFLHoldTheTrainingPart(t *testing.T) {
 	}
 	found, params := make([]int, e.Data.Users), partiesOf(e).params.Params
 	for k, of := range f.Trainers {
-		p := of.(*Horizontal)
+		p := of.(*kernel.Horizontal)
 		if _, err := p.Contribute(plan, simulated.New(1, fmt.Sprint(k)), protocol.Workers(1)); err != nil {
 			t.Fatal(err)
 		}

@@ -4,27 +4,28 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 )
 
 // paramsOf returns the settings of a model from the configuration.
-func paramsOf(s *algorithm.Setup) (Params, error) {
+func paramsOf(s *algorithm.Setup) (kernel.Params, error) {
 	c := s.Config
-	p := Params{
+	p := kernel.Params{
 		Items: s.Data.Items, Rank: algorithm.Rank.Int(c), MaxRating: s.Top(), Seed: algorithm.Seed.Of(c),
 		StartMean: startMean.Value(c), Spread: startSpread.Value(c),
-		Fit: Fit{Steps: fitSteps.Int(c), Ridge: fitRidge.Value(c)},
+		Fit: kernel.Fit{Steps: fitSteps.Int(c), Ridge: fitRidge.Value(c)},
 	}
 	if err := p.Validate(); err != nil || !s.Start.Known() {
 		return p, config.Wrap(err)
 	}
-	return p, p.startFrom(s)
+	return p, startFrom(&p, s)
 }
 
 // partyParamsOf returns the settings of parties, except the learning rates.
-func partyParamsOf(s *algorithm.Setup, p Params, clients algorithm.Clients) PartyParams {
+func partyParamsOf(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients) kernel.PartyParams {
 	c := s.Config
-	out := PartyParams{
-		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: Clipping(clipping.Of(c)),
+	out := kernel.PartyParams{
+		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: kernel.Clipping(clipping.Of(c)),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: clipRatings.Int(c),
 		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),

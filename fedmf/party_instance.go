@@ -4,6 +4,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -12,7 +14,7 @@ import (
 // training.
 type partyInstance struct {
 	setup     *algorithm.Setup
-	params    PartyParams
+	params    kernel.PartyParams
 	gradients bool
 	parts     split.Partition // each party's items or users; nil if they are private
 }
@@ -25,7 +27,7 @@ type steps struct {
 
 // openParties sets up rows of shared embeddings. spread says that a unit may be in the data of all
 // parties.
-func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind steps, rows int, spread bool) (*partyInstance, error) {
+func openParties(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients, kind steps, rows int, spread bool) (*partyInstance, error) {
 	if algorithm.Parties.Value(s.Config) == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
@@ -33,7 +35,7 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind s
 	calibrate := s.CalibrateParty
 	if kind.langevin {
 		calibrate = s.CalibrateByComposition
-		x.params.Clipping, x.params.Prior = ResidualClipping, prior.Value(s.Config)
+		x.params.Clipping, x.params.Prior = kernel.ResidualClipping, prior.Value(s.Config)
 	}
 	noise, err := calibrate(x.params.Rounds*x.params.LocalSteps+x.params.ItemSteps, x.params.LocalSteps, x.params.SamplingRate, spread)
 	if err != nil {
@@ -56,8 +58,8 @@ func openParties(s *algorithm.Setup, p Params, clients algorithm.Clients, kind s
 }
 
 // average makes the server's side, with the shared embeddings at their start.
-func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix) (*Average, error) {
-	return NewAverage(AverageParams{
+func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix) (*kernel.Average, error) {
+	return kernel.NewAverage(kernel.AverageParams{
 		PartyParams: x.params, Start: start, Gradients: x.gradients,
 		Session: session, Cohort: x.setup.Cohort, Release: *x.setup.Schedule.First(),
 	})
@@ -74,4 +76,9 @@ func (x *partyInstance) localSteps(both bool) []algorithm.LocalSteps {
 	add(x.params.Rounds*x.params.LocalSteps, x.params.Sensitivity(both))
 	add(x.params.ItemSteps, x.params.Sensitivity(false))
 	return list
+}
+
+// watch prepares the steps of a party.
+func (x *partyInstance) watch(both, full bool, src entropy.Source) (func() (float64, error), error) {
+	return x.params.Watch(kernel.Watched{Gradients: x.gradients, Both: both, Full: full, Noise: x.setup.Schedule.Noise()}, src)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 )
 
 // centralLearningRate is the step of sgd-mf for one rating.
@@ -13,12 +14,12 @@ const centralLearningRate = 0.01
 // All its inputs are public, so the choice costs no privacy. Its constants were fitted at ε from 1
 // to inf on splits of other seeds than the reported ones, on the synthetic sets and, for
 // all-ratings, on MovieLens latest-small too.
-func chooseRate(s *algorithm.Setup, p Params) float64 {
+func chooseRate(s *algorithm.Setup, p kernel.Params) float64 {
 	r := s.Schedule.First()
 	sigma := math.Sqrt(r.Noise.Target(s.Cohort)) / r.Scale // of the summed gradient
 	scale := math.Sqrt(p.StartMean) / float64(s.Cohort.Wanted())
 	m := float64(p.Items)
-	if p.Contribution == AllRatings {
+	if p.Contribution == kernel.AllRatings {
 		// Two figures count: how far one user can move V, g = η·m·C, and the noise that a
 		// prediction gains in a round at g = 1. With g beyond 185, items that half of the
 		// users rated overshoot.
@@ -40,7 +41,7 @@ func chooseRate(s *algorithm.Setup, p Params) float64 {
 // rate is as large as the users and items allow that have far more ratings than their even share.
 // With noise, the noise of all steps together moves a prediction by a fixed part of a star: less
 // learns too little, more drowns it. All its inputs are public.
-func chooseRates(s *algorithm.Setup, p *PartyParams, clients algorithm.Clients, z float64) {
+func chooseRates(s *algorithm.Setup, p *kernel.PartyParams, clients algorithm.Clients, z float64) {
 	userNoise, itemNoise := 0.45, 0.4 // stars of five
 	userStill, itemStill := 0.4, 0.1  // in units of the density, of predictions that start at 3.5
 	steps := float64(p.Rounds * p.LocalSteps)

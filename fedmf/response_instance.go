@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -17,13 +18,13 @@ import (
 type responseInstance struct {
 	algorithm.OnePlace
 	setup  *algorithm.Setup
-	params ResponseParams
+	params kernel.ResponseParams
 }
 
-func openResponse(s *algorithm.Setup, p Params) (*responseInstance, error) {
+func openResponse(s *algorithm.Setup, p kernel.Params) (*responseInstance, error) {
 	c, users := s.Config, s.Data.Users
 	dimensions.Set(&s.Config, dimensions.Or(c, math.Ceil(float64(p.Items)/10)))
-	r := ResponseParams{Params: p, Rounds: algorithm.Rounds.Int(c), Dimensions: dimensions.Int(s.Config), Epsilon: math.Inf(1)}
+	r := kernel.ResponseParams{Params: p, Rounds: algorithm.Rounds.Int(c), Dimensions: dimensions.Int(s.Config), Epsilon: math.Inf(1)}
 	if s.Private() {
 		delta := algorithm.Delta.Value(c)
 		if err := dp.CheckDelta(delta, users); err != nil {
@@ -51,16 +52,16 @@ func openResponse(s *algorithm.Setup, p Params) (*responseInstance, error) {
 // responseRate returns η if none is given: the noise of all rounds together moves a prediction by a
 // tenth of a star of five. On synthetic:small at ε = 5 a fiftieth to four tenths end within 0.005,
 // and nine tenths 0.04 worse.
-func responseRate(p ResponseParams, users int) float64 {
+func responseRate(p kernel.ResponseParams, users int) float64 {
 	const stars = 0.1
-	sway := float64(p.Items) * p.spread(users) * math.Sqrt(float64(p.Rounds)*p.StartMean)
+	sway := float64(p.Items) * p.Deviation(users) * math.Sqrt(float64(p.Rounds)*p.StartMean)
 	return stars * p.MaxRating / 5 / sway
 }
 
 func (x *responseInstance) Epochs() int { return x.params.Rounds }
 
 func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	r, err := NewResponse(x.params)
+	r, err := kernel.NewResponse(x.params)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +70,13 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 		if err != nil {
 			return nil, fmt.Errorf("fedmf: a state of other items: %w", err)
 		}
-		r.items = b.Matrix()
+		copy(r.Items().Data(), b.Matrix().Data())
 	}
 	rows := make([]model.Ratings, x.setup.Data.Users)
 	for u := range rows {
 		rows[u] = x.setup.Row(u)
 	}
-	if err := checkRatings(rows, x.params.Items, x.params.MaxRating); err != nil {
+	if err := kernel.CheckRatings(rows, x.params.Items, x.params.MaxRating); err != nil {
 		return nil, err
 	}
 	users := r.Users(rows, run)
@@ -86,7 +87,7 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: r.items.Encode}); err != nil {
+		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: r.Items().Encode}); err != nil {
 			return nil, err
 		}
 	}
@@ -94,8 +95,8 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 }
 
 // fitted returns users fitted to V: stage 3.
-func (x *responseInstance) fitted(r *Response, run protocol.Runner) *model.Factors {
-	return FitUsers(x.params.Params, x.setup.Train, r.items.Clone(), run)
+func (x *responseInstance) fitted(r *kernel.Response, run protocol.Runner) *model.Factors {
+	return kernel.FitUsers(x.params.Params, x.setup.Train, r.Items().Clone(), run)
 }
 
 func (x *responseInstance) Baselines() []algorithm.Baseline {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 )
@@ -13,7 +14,7 @@ import (
 // startFrom sets the start to the embeddings that an earlier session released. An item or user that the session did not
 // have starts at the mean of all released ones. The mean is of released numbers, too, and so costs nothing. Items that
 // parties own follow by startItems.
-func (p *Params) startFrom(s *algorithm.Setup) (err error) {
+func startFrom(p *kernel.Params, s *algorithm.Setup) (err error) {
 	if algorithm.Of(s.Config).About().Clients == algorithm.ItemParties {
 		p.FromUsers, err = released(s, "user_embeddings", s.Data.UserIDs, *p)
 		return err
@@ -23,7 +24,7 @@ func (p *Params) startFrom(s *algorithm.Setup) (err error) {
 }
 
 // released returns embeddings of the given ids, projected where bounds of gradients rest on that.
-func released(s *algorithm.Setup, name string, ids []string, p Params) (*model.Matrix, error) {
+func released(s *algorithm.Setup, name string, ids []string, p kernel.Params) (*model.Matrix, error) {
 	m, known, err := s.Start.Rows(name, ids, p.Rank)
 	if err != nil {
 		return nil, config.Errorf("start-from: %w", err)
@@ -44,7 +45,7 @@ func unknownIDs(s *algorithm.Setup, name string, ids []string) error {
 
 // complete sets the unknown ones of some rows to the mean of the known ones, and projects all of these rows. It returns
 // false, and changes nothing, if none of them is known.
-func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p Params) bool {
+func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p kernel.Params) bool {
 	count, mean := 0.0, make([]float64, p.Rank)
 	for _, i := range rows {
 		if known[i] {
@@ -62,8 +63,8 @@ func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p
 		if !known[i] {
 			copy(m.Row(int(i)), mean)
 		}
-		if !clipping.Is(s.Config, string(GradientClipping)) {
-			Project(m.Row(int(i)), p.MaxRating)
+		if !clipping.Is(s.Config, string(kernel.GradientClipping)) {
+			kernel.Project(m.Row(int(i)), p.MaxRating)
 		}
 	}
 	return true
@@ -72,7 +73,7 @@ func complete(s *algorithm.Setup, m *model.Matrix, known []bool, rows []int32, p
 // startItems sets the start of items that parties own, from the embeddings that the parties kept. A party knows no others: an
 // item that is new to it starts at the mean of its own, and a party that kept none has the common start. any reports whether
 // one of them kept some.
-func (p *Params) startItems(s *algorithm.Setup, kept *algorithm.Start, parts ...[]int32) (any bool, err error) {
+func startItems(p *kernel.Params, s *algorithm.Setup, kept *algorithm.Start, parts ...[]int32) (any bool, err error) {
 	common := p.StartItems()
 	m, known, err := kept.Rows("item_embeddings", s.Data.ItemIDs, p.Rank)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -20,8 +21,8 @@ func TestStartFromReleasedRows(t *testing.T) {
 		model.NewEmbeddings("item_embeddings", model.Wrap(3, 2, []float64{1, 1, 3, -1, 0, 0.5}), []string{"a", "b", "gone"}),
 	}}
 	s := &algorithm.Setup{Config: c, Start: from, Data: &dataset.Set{ItemIDs: []string{"b", "new", "a"}, Max: 5}}
-	p := Params{Items: 3, Rank: 2, MaxRating: 5}
-	if err := p.startFrom(s); err != nil {
+	p := kernel.Params{Items: 3, Rank: 2, MaxRating: 5}
+	if err := startFrom(&p, s); err != nil {
 		t.Fatal(err)
 	}
 	// b is (3, -1): the negative coordinate becomes 0, and the norm √5. The mean of a and b, before, is (2, 0).
@@ -34,7 +35,7 @@ func TestStartFromReleasedRows(t *testing.T) {
 		t.Errorf("the record is %v %v; the item that is gone must stay", list[0].IDs, list[0].Matrix)
 	}
 	s.Data.ItemIDs = []string{"x", "y", "z"}
-	if err := p.startFrom(s); err == nil || !strings.Contains(err.Error(), "there knows none of these 3 ids") {
+	if err := startFrom(&p, s); err == nil || !strings.Contains(err.Error(), "there knows none of these 3 ids") {
 		t.Errorf("%v", err)
 	}
 }
@@ -60,8 +61,8 @@ func TestItemsOfPartiesStartFromTheirOwn(t *testing.T) {
 		{kept("a", "d"), [][]int32{first, second}, []float64{1, 1.5, 1.5, 2, common, common, common}, true},
 		{kept("gone"), [][]int32{second}, []float64{0, 0, 0, 0, common, common, common}, false},
 	} {
-		p := Params{Items: 7, Rank: 1, MaxRating: 5, StartMean: 3.5}
-		any, err := p.startItems(s, x.kept, x.parts...)
+		p := kernel.Params{Items: 7, Rank: 1, MaxRating: 5, StartMean: 3.5}
+		any, err := startItems(&p, s, x.kept, x.parts...)
 		if err != nil || any != x.any {
 			t.Errorf("%v, %v", any, err)
 		}

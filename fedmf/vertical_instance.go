@@ -8,6 +8,8 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -15,14 +17,14 @@ import (
 // verticalInstance is VFL with its data: parties own items and share U.
 type verticalInstance struct{ *partyInstance }
 
-func openVertical(s *algorithm.Setup, p Params, langevin bool) (*verticalInstance, error) {
+func openVertical(s *algorithm.Setup, p kernel.Params, langevin bool) (*verticalInstance, error) {
 	c := s.Config
 	parts, err := split.PartitionItems(s.Data, split.Partitioning(partition.Of(c)), algorithm.Parties.Int(c), algorithm.Seed.Of(c))
 	if err != nil {
 		return nil, config.Wrap(err)
 	}
 	if s.Start.Known() && s.Train != nil { // in a deployment each party adds its own
-		known, failed := p.startItems(s, s.Start, parts...)
+		known, failed := startItems(&p, s, s.Start, parts...)
 		if failed != nil {
 			return nil, failed
 		}
@@ -45,10 +47,10 @@ func (x *verticalInstance) Strategy(session protocol.SessionID) (algorithm.Strat
 func (x *verticalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(true) }
 
 func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
-	p := &verticalParties{verticalInstance: x, parties: make([]*Vertical, len(x.parts))}
+	p := &verticalParties{verticalInstance: x, parties: make([]*kernel.Vertical, len(x.parts))}
 	for k, rows := range x.ratingsOfParts() {
 		var err error
-		if p.parties[k], err = NewVertical(&x.params, x.parts[k], rows); err != nil {
+		if p.parties[k], err = kernel.NewVertical(&x.params, x.parts[k], rows); err != nil {
 			return nil, err
 		}
 		if x.setup.Alone {
@@ -91,7 +93,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 	if err != nil {
 		return nil, err
 	}
-	t, err := NewVertical(params, held, rows)
+	t, err := kernel.NewVertical(params, held, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -101,12 +103,12 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 }
 
 // startOfParty returns the settings with the start of a party's items: what the party itself kept of the sessions before.
-func (x *verticalInstance) startOfParty(which algorithm.PartyData, held []int32) (*PartyParams, error) {
+func (x *verticalInstance) startOfParty(which algorithm.PartyData, held []int32) (*kernel.PartyParams, error) {
 	if x.setup.Start == nil || which.Kept == nil {
 		return &x.params, nil
 	}
 	p := x.params
-	_, err := p.startItems(x.setup, &algorithm.Start{From: "the party's own result", Released: which.Kept}, held)
+	_, err := startItems(&p.Params, x.setup, &algorithm.Start{From: "the party's own result", Released: which.Kept}, held)
 	return &p, err
 }
 
@@ -196,7 +198,7 @@ func (x *verticalInstance) Words() algorithm.Words {
 // verticalParties are the clients of VFL.
 type verticalParties struct {
 	*verticalInstance
-	parties []*Vertical
+	parties []*kernel.Vertical
 }
 
 func (p *verticalParties) Trainers() []algorithm.Trainer {
@@ -280,4 +282,9 @@ func (s *separate) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = model.Dot(s.users[s.party[j]].Row(user), s.items.Row(int(j)))
 	}
+}
+
+// Watch prepares steps on users and items for kind 0, and on items alone for kind 1.
+func (x *verticalInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
+	return x.watch(kind == 0, full, src)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -231,18 +231,18 @@ func TestNothingIsOpenedWithoutACheckpoint(t *testing.T) {
 func algorithms(t *testing.T) map[string]server.Durable {
 	t.Helper()
 	cohort := protocol.Cohort{Clients: 5, Tolerance: 0.4}
-	params := fedmf.Params{Items: 6, Rank: 2, MaxRating: 5, StartMean: 3.5, Spread: 0.05, Seed: 1}
+	params := kernel.Params{Items: 6, Rank: 2, MaxRating: 5, StartMean: 3.5, Spread: 0.05, Seed: 1}
 	r := params.Release()
 	r.Scale, r.Width = 1e5, 32
-	lfl, err := fedmf.NewLFL(fedmf.LFLParams{Params: params, Rounds: 6, LearningRate: 1e-3, Session: session, Cohort: cohort, Release: r})
+	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: params, Rounds: 6, LearningRate: 1e-3, Session: session, Cohort: cohort, Release: r})
 	if err != nil {
 		t.Fatal(err)
 	}
-	silo := fedmf.PartyParams{Params: params, Users: 4, Unit: dp.Rating, Clipping: fedmf.EmbeddingClipping,
+	silo := kernel.PartyParams{Params: params, Users: 4, Unit: dp.Rating, Clipping: kernel.EmbeddingClipping,
 		Rounds: 6, LocalSteps: 1, SamplingRate: 1, Density: 1, UserRate: 1e-2, ItemRate: 1e-2}
 	r = silo.Release(6)
 	r.Width = 40
-	average, err := fedmf.NewAverage(fedmf.AverageParams{PartyParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Release: r})
+	average, err := kernel.NewAverage(kernel.AverageParams{PartyParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Release: r})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
@@ -65,7 +65,7 @@ func TestPartySkipsWhatIsNotListed(t *testing.T) {
 		}
 		without, more := partyOf(t, e, tt.which, whole), partyOf(t, e, tt.which, file)
 		if tt.rows == nil {
-			owned := opened.Federation(t, sim).Trainers[tt.which.Part-1].(*fedmf.Vertical).Items()
+			owned := opened.Federation(t, sim).Trainers[tt.which.Part-1].(*kernel.Vertical).Items()
 			tt.rows = func(user, item string) bool {
 				own := slices.ContainsFunc(owned, func(j int32) bool { return sim.Data.ItemIDs[j] == item })
 				return strings.HasPrefix(item, "new-") || user == "a stranger" && own

@@ -19,7 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedmf"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -176,7 +176,7 @@ func TestDevicesAsSimulated(t *testing.T) {
 						f := opened.Federation(t, sim)
 						checkSame(t, "user "+id+" "+what, e, party, sim, f.Trainers[user], 3)
 						u := model.NewMatrix(1, algorithm.Rank.Int(e.Config))
-						copy(u.Row(0), f.Trainers[user].(*fedmf.User).Embedding())
+						copy(u.Row(0), f.Trainers[user].(*kernel.User).Embedding())
 						checkResult(t, party, model.NewEmbeddings("user_embeddings", u, []string{id}))
 					}
 				}
@@ -229,7 +229,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 				sim := opened.Experiment(t, "split.test=0 "+"algorithm=vfl-sgdmf parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
-					items := of.(*fedmf.Vertical).Items()
+					items := of.(*kernel.Vertical).Items()
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
 					for what, party := range map[string]*experiment.Party{
 						"alone": partyOf(t, e, algorithm.PartyData{IDs: algorithm.IDsAt(sim.Data.ItemIDs, items)}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
@@ -247,7 +247,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 							}
 						}
 						checkCounts(t, party, trained, 0)
-						checkResult(t, party, model.NewEmbeddings("item_embeddings", f.Trainers[k].(*fedmf.Vertical).Embeddings(), ids))
+						checkResult(t, party, model.NewEmbeddings("item_embeddings", f.Trainers[k].(*kernel.Vertical).Embeddings(), ids))
 					}
 				}
 			})
@@ -266,7 +266,7 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 				sim := opened.Experiment(t, "split.test=0 "+"parties=3 rounds=2 "+settings+" data="+data)
 				e := opened.Joined(t, sim)
 				for k, of := range opened.Federation(t, sim).Trainers {
-					users := of.(*fedmf.Horizontal).Own()
+					users := of.(*kernel.Horizontal).Own()
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(u, _ int32) bool { return slices.Contains(users, u) })
 					trained := 0
 					for _, u := range users {
@@ -280,7 +280,7 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 						f := opened.Federation(t, sim)
 						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
 						checkCounts(t, party, trained, 0)
-						checkTuned(t, party, sim, f.Trainers[k].(*fedmf.Horizontal), what == "among all")
+						checkTuned(t, party, sim, f.Trainers[k].(*kernel.Horizontal), what == "among all")
 					}
 				}
 			})
@@ -290,7 +290,7 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 
 // checkTuned compares the results of a party that has users. It compares the numbers only where
 // they have to be equal.
-func checkTuned(t *testing.T, party *experiment.Party, sim *experiment.Experiment, want *fedmf.Horizontal, numbers bool) {
+func checkTuned(t *testing.T, party *experiment.Party, sim *experiment.Experiment, want *kernel.Horizontal, numbers bool) {
 	t.Helper()
 	var ids []string
 	for _, u := range want.Own() {

@@ -182,6 +182,11 @@ var rules = []rule{
 		why:    "arithmetic that a proof rests on depends on its arguments alone",
 	},
 	{
+		name: "the kernel of factorization knows no configuration", from: []string{"fedmf/kernel"},
+		forbid: []string{"config", "algorithm/...", "fedmf"},
+		why:    "parties and server compute with the same numbers, wherever these are from",
+	},
+	{
 		name: "the kernel of statistics knows no configuration", from: []string{"fedssp/kernel"},
 		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/user", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
 		why:    "both sides compute with the same numbers, wherever these are from",

@@ -1,0 +1,201 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// Horizontal is a party of HFL-SGDMF, which holds all ratings of its own users: a client.Trainer. V
+// is shared; U_k never leaves the party (FMF paper, section 5).
+type Horizontal struct {
+	params   *PartyParams
+	users    []int32 // its own, as indices of all users
+	ratings  *table  // all of them
+	weight   float64 // n_k/n
+	gradient bool    // send gradients instead of embeddings
+
+	steps *stepper      // nil before the first round
+	u     *model.Matrix // U_k, which the party never shares, as trained in stages 1 and 2
+	tuned *Tuned        // nil before stage 3
+}
+
+// Tuned holds a party's own versions of the embeddings after stage 3.
+type Tuned struct {
+	Users *model.Matrix // one row for each of the party's users
+	Items *model.Matrix
+}
+
+// NewHorizontal makes the party of the given users; rows are their ratings of all items.
+func NewHorizontal(p *PartyParams, users []int32, rows []model.Ratings) (*Horizontal, error) {
+	if len(users) == 0 || len(users) != len(rows) {
+		return nil, errors.New("fedmf: a party of HFL must have at least one user, and the ratings of each")
+	}
+	if err := errors.Join(checkOwned("user", users, p.Users), CheckRatings(rows, p.Items, p.MaxRating)); err != nil {
+		return nil, err
+	}
+	return &Horizontal{params: p, users: users, ratings: newTable(rows), weight: float64(len(users)) / float64(p.Users)}, nil
+}
+
+// SendGradients makes the party send the normalised noisy gradient of V of one step instead of the
+// trained V: HFL-synSGD, with T' = 1. Call it before the first round.
+func (t *Horizontal) SendGradients() { t.gradient = true }
+
+// Own returns the party's users, as indices of all users.
+func (t *Horizontal) Own() []int32 { return t.users }
+
+// Users returns U_k after stages 1 and 2, one row for each of Own; nil before the first round.
+func (t *Horizontal) Users() *model.Matrix { return t.u }
+
+// Tuned returns the embeddings after stage 3; nil before.
+func (t *Horizontal) Tuned() *Tuned { return t.tuned }
+
+// prepare trims the ratings, and starts U_k by stage 1, without noise. A user's embedding follows
+// from the user's own ratings and the public start.
+func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.Runner) error {
+	trimmed := t.ratings
+	if t.params.ClipRatings > 0 {
+		var err error
+		if trimmed, err = trimmed.trim(t.params.ClipRatings, src.Stream("trim", 0)); err != nil {
+			return fmt.Errorf("fedmf: trimming: %w", err)
+		}
+	}
+	t.u = t.begin(v, run)
+	t.steps = newStepper(t.params, trimmed, v)
+	return nil
+}
+
+// begin returns U_k after stage 1: fitted to all ratings, or with RandomUsers the start with the
+// spread of V, by the public seed.
+func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
+	p := t.params
+	if !p.RandomUsers {
+		return t.fit(v, run)
+	}
+	u := p.StartUsers(len(t.users))
+	p.scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.users[0])))
+	return u
+}
+
+// fit fits the party's users to V.
+func (t *Horizontal) fit(v *model.Matrix, run protocol.Runner) *model.Matrix {
+	u := model.NewMatrix(len(t.users), t.params.Rank)
+	run.Each(len(t.users), func(i int) { copy(u.Row(i), t.params.User(t.ratings.row(i), v)) })
+	return u
+}
+
+// Contribute takes T' local steps on V from the broadcast V, with U_k fixed or trained too, and
+// returns (w_k·V^(k), w_k).
+func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
+	n, err := t.params.own(p, t.params.Items, false)
+	if err != nil {
+		return nil, err
+	}
+	if t.steps == nil {
+		var v *model.Matrix
+		if v, err = t.params.receive(p.Broadcast, t.params.Items, nil); err != nil {
+			return nil, err
+		}
+		if err = t.prepare(v, src, run); err != nil {
+			return nil, err
+		}
+	} else if _, err = t.params.receive(p.Broadcast, t.params.Items, t.steps.v); err != nil {
+		return nil, err
+	}
+	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
+		return nil, err
+	}
+	if t.gradient {
+		var g *model.Matrix
+		if g, err = t.noisyGradient(int(p.Round)); err != nil {
+			return nil, err
+		}
+		return []protocol.Vector{weighted(g, t.weight, p.Releases[0])}, nil
+	}
+	for k := range t.params.LocalSteps {
+		if err = t.step(int(p.Round-1)*t.params.LocalSteps + k + 1); err != nil {
+			return nil, err
+		}
+	}
+	return []protocol.Vector{weighted(t.steps.v, t.weight, p.Releases[0])}, nil
+}
+
+// step is one local step on V. Only V is noised: a user's embedding follows from the user's own
+// ratings alone, and never leaves the party.
+func (t *Horizontal) step(number int) error {
+	p, s := t.params, t.steps
+	if err := s.gradients(t.u, p.TrainUsers); err != nil {
+		return err
+	}
+	userRate, itemRate := p.rates(number)
+	t.moveUsers(userRate)
+	return s.moveV(itemRate/p.batch(len(t.users)), s.z*p.Sensitivity(false))
+}
+
+// moveUsers takes the users' part of a step, without noise. If users are not trained, no row is
+// touched and nothing moves.
+func (t *Horizontal) moveUsers(rate float64) {
+	s, d := t.steps, t.u.Cols()
+	for k, i := range s.touched {
+		s.shift(t.u.Row(i), s.gradU[k*d:(k+1)*d], rate/t.params.batch(t.params.Items))
+	}
+}
+
+// noisyGradient returns the vector that HFL-synSGD sends: the noisy sum of the gradients of V over
+// a sample, divided by its public expectation. Users' embeddings take their own part of the step.
+func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
+	p, s := t.params, t.steps
+	if err := s.gradients(t.u, p.TrainUsers); err != nil {
+		return nil, err
+	}
+	userRate, _ := p.rates(number)
+	t.moveUsers(userRate)
+	g := s.gradV.Clone()
+	if err := s.addNoise(g, s.z*p.Sensitivity(false)); err != nil {
+		return nil, err
+	}
+	for i := range g.Data() {
+		g.Data()[i] /= p.batch(len(t.users))
+	}
+	return g, nil
+}
+
+// Finish runs stage 3, for the party's own use.
+func (t *Horizontal) Finish(model []byte, run protocol.Runner) error {
+	v, err := t.params.receive(model, t.params.Items, nil)
+	if err != nil {
+		return err
+	}
+	t.tuned = t.Tune(v, t.params.FineTune, run)
+	return nil
+}
+
+// Tune is stage 3. It fits the party's users to V; with RandomUsers it starts from the users of
+// stage 2, or from their start if there was no stage 2. Then it makes passes over the party's own
+// ratings, which move both U_k and V. V becomes the party's. The result is not private, and never
+// leaves the party.
+func (t *Horizontal) Tune(v *model.Matrix, passes int, run protocol.Runner) *Tuned {
+	p, r := t.params, t.ratings
+	tuned := &Tuned{Items: v}
+	if p.RandomUsers && t.u != nil {
+		tuned.Users = t.u.Clone()
+	} else {
+		tuned.Users = t.begin(v, run)
+	}
+	users := make([]int32, len(r.items))
+	for i := range r.rows() {
+		for k := r.start[i]; k < r.start[i+1]; k++ {
+			users[k] = int32(i)
+		}
+	}
+	order := Order(len(users))
+	rng := entropy.Public(p.Seed, fmt.Sprintf("fedmf/fine-tune/%d", t.users[0]))
+	for pass := range passes {
+		rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
+		p.Pass(tuned.Users, tuned.Items, users, r.items, r.value, order, Schedule(p.FineTuneRate, pass+1, passes))
+	}
+	return tuned
+}

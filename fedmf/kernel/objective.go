@@ -1,0 +1,225 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// ObjectiveParams holds the settings of Objective.
+type ObjectiveParams struct {
+	Params
+	Unit        dp.Unit
+	ClipRatings int     // θ, the most ratings of a user that are trained on; with Unit user. 0: all, with Unit rating and without noise
+	Ridge       float64 // weight of the start of V, in ratings, positive
+	Epsilon     float64 // of V; +Inf for no noise
+}
+
+// Validate reports every fault of the settings.
+func (p ObjectiveParams) Validate() error {
+	errs := []error{p.Params.Validate()}
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch {
+	case p.Unit == dp.User && p.ClipRatings < 1 && !math.IsInf(p.Epsilon, 1):
+		bad("clip-ratings is %d; a user with any number of ratings could move V by any length: trim each user, to at least 1", p.ClipRatings)
+	case p.Unit == dp.Rating && p.ClipRatings != 0:
+		bad("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
+	case p.Unit != dp.User && p.Unit != dp.Rating:
+		bad("unit is %q; it must be user or rating", p.Unit)
+	}
+	if !(p.Ridge > 0) || math.IsInf(p.Ridge, 1) {
+		bad("ridge is %v; it must be positive: the price of the curvature falls with it", p.Ridge)
+	}
+	if !(p.Epsilon > 0) {
+		bad("epsilon is %v; it must be positive", p.Epsilon)
+	} else if curved := p.Curvature(); curved >= p.Epsilon {
+		bad("epsilon is %v, and with a ridge of %v the curvature alone takes %.3g of it; raise the ridge above %.3g", p.Epsilon, p.Ridge, curved, p.RidgeFor(1))
+	}
+	return errors.Join(errs...)
+}
+
+// count returns the largest number of rows of V that a unit touches.
+func (p ObjectiveParams) count() float64 {
+	if p.Unit == dp.User {
+		return float64(p.ClipRatings)
+	}
+	return 1
+}
+
+// length2 returns the largest ‖u‖² of a user while V is trained: of the start, which is public, or
+// of a feasible embedding, if a user's own ratings move it.
+func (p ObjectiveParams) length2() float64 {
+	if p.Unit == dp.User {
+		return p.MaxRating
+	}
+	u := p.StartUser()
+	return model.Dot(u, u)
+}
+
+// weight returns λ.
+func (p ObjectiveParams) weight() float64 { return p.Ridge * p.StartMean }
+
+// Sensitivity bounds how far a unit moves the gradients of the objectives of all items, summed over
+// the items in L2 norm each, at any feasible V: count·2R‖u‖. A rating x of an item adds 2(<u,v> -
+// x)u to its gradient; for feasible u and v, x and <u,v> are from 0 to R.
+func (p ObjectiveParams) Sensitivity() float64 {
+	return p.count() * 2 * p.MaxRating * math.Sqrt(p.length2())
+}
+
+// Curvature bounds the ε that a unit gives an observer by changing the curvature of the objective:
+// count·ln(1 + ‖u‖²/λ).
+func (p ObjectiveParams) Curvature() float64 { return p.count() * math.Log1p(p.length2()/p.weight()) }
+
+// RidgeFor returns the ridge at which curvature takes a share of ε.
+func (p ObjectiveParams) RidgeFor(share float64) float64 {
+	return p.length2() / math.Expm1(share*p.Epsilon/p.count()) / p.StartMean
+}
+
+// rate returns β: a row of noise η has a density in proportion to exp(-β‖η‖).
+func (p ObjectiveParams) rate() float64 { return (p.Epsilon - p.Curvature()) / p.Sensitivity() }
+
+// Objective returns V by objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011; for matrix
+// factorization Hua, Xia and Zhong 2015). The FMF paper compares with it in figure 5. With U fixed,
+// each row of V is
+//
+//	v_j = argmin Σ_i (x_ij - <u_i, v>)² + λ‖v - v⁰‖² + <η_j, v>   over v >= 0, ‖v‖² <= R,
+//
+// with v⁰ the common start, which is public, and η_j drawn once with a density in proportion to
+// exp(-β‖η_j‖). U may depend on a unit's own data at most: with unit rating every u_i is the public
+// start, and with unit user it is fitted to that user's ratings against v⁰. random draws the
+// trimming of users and the noise.
+//
+// # Why V is ε-DP
+//
+// Units are present or absent (add-remove). Let f be the objective of a row without noise, H =
+// 2Σuuᵀ + 2λI its constant second derivative, and P the projection to the feasible set, which is
+// convex. Let w = v + n for the returned v and the outward n that holds it there. Then -η = ∇f(Pw)
+// + (w - Pw), because v is the minimiser.
+//
+// Given η there is one w, and given w one η, and both ways are Lipschitz. So w has the density
+// p(η(w))·|det M|, M = HP' + I - P', where P' is the derivative of P. P' exists almost everywhere.
+// As the second derivative of a convex function, it is symmetric with eigenvalues from 0 to 1. v =
+// Pw says no more than w.
+//
+// One more rating adds g = 2(<u,v> - x)u to ∇f(Pw), and Pw is feasible, so ‖g‖ <= 2R‖u‖: the first
+// factor changes by at most e^(β‖g‖). To H it adds 2uuᵀ, and det M grows by the factor 1 +
+// 2uᵀP'M⁻¹u. Where P' has an inverse, P'M⁻¹ = (H + P'⁻¹ - I)⁻¹ is at most H⁻¹, and so at most I/2λ;
+// elsewhere by continuity. The second factor changes by at most 1 + ‖u‖²/λ. A unit of k ratings,
+// all of different items, does so to k rows, whose noise is independent: ε = βk2R‖u‖ + k·ln(1 +
+// ‖u‖²/λ) = β·Sensitivity + Curvature. ∎
+//
+// The proof needs the exact minimiser: [quadratic.feasible] returns it up to the rounding of
+// float64. Rows are rounded to multiples of 2^-24 afterwards, like all messages of parties with
+// noise in floating point; nothing is claimed about bits below. The largest noise that 64 bits give
+// is 44/β a coordinate, which the exact law exceeds with a chance of 2^-64.
+func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Matrix, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := CheckRatings(rows, p.Items, p.MaxRating); err != nil {
+		return nil, err
+	}
+	ratings, err := newTable(rows), error(nil)
+	start := p.StartItems()
+	users := p.StartUsers(len(rows))
+	if p.Unit == dp.User {
+		run.Each(len(rows), func(i int) { copy(users.Row(i), p.User(rows[i], start)) })
+	}
+	if p.ClipRatings > 0 {
+		if ratings, err = ratings.trim(p.ClipRatings, random); err != nil {
+			return nil, err
+		}
+	}
+	d := p.Rank
+	all := make([]quadratic, p.Items)
+	for j := range all {
+		all[j] = p.anchored(start.Row(j))
+	}
+	for i := range ratings.rows() {
+		r, u := ratings.row(i), users.Row(i)
+		for k, j := range r.Items {
+			all[j].add(u, float64(r.Values[k]))
+		}
+	}
+	bits := noise.NewBits(random)
+	eta := make([]float64, d)
+	for j := range all {
+		if err := p.draw(eta, bits); err != nil {
+			return nil, err
+		}
+		for c, x := range eta {
+			all[j].b[c] -= x / 2 // <η, v> is -2·(-η/2)ᵀv
+		}
+	}
+	v := model.NewMatrix(p.Items, d)
+	run.Each(p.Items, func(j int) {
+		for c, x := range all[j].feasible(p.MaxRating) {
+			v.Row(j)[c] = math.Floor(x*averageScale) / averageScale
+		}
+	})
+	return v, ctx.Err()
+}
+
+// anchored returns λ‖v - v⁰‖², except for a constant.
+func (p ObjectiveParams) anchored(start []float64) quadratic {
+	d := p.Rank
+	q := quadratic{make([]float64, d*d), make([]float64, d)}
+	for c, x := range start {
+		q.a[c*d+c] = p.weight()
+		q.b[c] = p.weight() * x
+	}
+	return q
+}
+
+// add adds (x - <u,v>)², except for a constant.
+func (q quadratic) add(u []float64, x float64) {
+	for a, ua := range u {
+		q.b[a] += x * ua
+		row := q.a[a*len(u) : (a+1)*len(u)]
+		for b, ub := range u {
+			row[b] += ua * ub
+		}
+	}
+}
+
+// draw draws η with a density in proportion to exp(-β‖η‖): a length of Gamma(d, 1/β), the sum of d
+// exponential draws, and the direction of a normal vector.
+func (p ObjectiveParams) draw(eta []float64, bits *noise.Bits) error {
+	clear(eta)
+	if math.IsInf(p.Epsilon, 1) {
+		return nil
+	}
+	length := 0.
+	for range eta {
+		length -= math.Log((float64(bits.Uint64())+0.5)*0x1p-64) / p.rate()
+	}
+	normal, err := noise.NewGaussian(1)
+	if err == nil {
+		err = normal.Add(eta, bits)
+	}
+	if err != nil {
+		return fmt.Errorf("fedmf: drawing noise: %w", err)
+	}
+	norm := math.Sqrt(model.Dot(eta, eta))
+	for c := range eta {
+		eta[c] *= length / norm
+	}
+	return nil
+}
+
+// NoiseOf returns the stream of a run's noise.
+func NoiseOf(src entropy.Source) (io.Reader, error) {
+	seed, err := entropy.NewSeed(src, "objective", 1)
+	if err != nil {
+		return nil, err
+	}
+	return seed.Stream("noise"), nil
+}

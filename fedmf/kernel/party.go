@@ -1,0 +1,293 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// PartyParams holds the public settings of VFL- and HFL-SGDMF. A party is an organisation with
+// ratings of many users. In VFL ([Vertical]) it has the ratings of all users for its own items; in
+// HFL ([Horizontal]) the ratings of its own users for all items.
+type PartyParams struct {
+	Params       // Items is m, over all parties; Contribution is not used
+	Users    int // n, over all parties
+	Unit     dp.Unit
+	Clipping Clipping // Clip is C with GradientClipping and BothClippings
+
+	Rounds     int // T
+	LocalSteps int // T', steps between two averages
+	ItemSteps  int // κ, steps on V alone after the last average; VFL only
+
+	SamplingRate float64 // q, the chance of a unit to be in the Poisson sample of a step
+	Density      float64 // τ, a public guess at |Ω|/(nm) that normalises batches
+	ClipRatings  int     // θ, the most ratings of a user that a party trains on, with Unit user; 0: all, for clipped gradients
+
+	// UserRate is η_U: a step moves u_i by η_U/(q·m_k·τ) times the sum of the
+	// sampled gradients, which is η_U times the mean gradient for a user with
+	// its even share of ratings. ItemRate is η_V: v_j moves by η_V/(q·n_k·τ)
+	// times the sum. The paper's γ_t is η_U·n, and it has η_V = η_U·n/m.
+	UserRate, ItemRate float64
+
+	// TrainUsers makes an HFL party move its user embeddings in every step ("train-both" in the
+	// paper) instead of only fitting them before it trains V.
+	TrainUsers bool
+	// RandomUsers leaves stage 1 out of an HFL party. Its user embeddings begin near the common
+	// start at random, and stages 2 and 3 continue from there: the vanilla form of FMF (FMF paper,
+	// figure 3(a) and section 5.3). It needs TrainUsers; otherwise nothing would train the users
+	// before stage 3.
+	RandomUsers bool
+	// Prior is the precision λ of embeddings' prior, with ResidualClipping only.
+	Prior float64
+	// FineTune is the number of passes over its own ratings of an HFL party in stage 3, on a copy
+	// of V that it keeps, with steps of FineTuneRate.
+	FineTune     int
+	FineTuneRate float64
+}
+
+// Clipping says how the gradient of a unit is kept within the sensitivity that the noise covers.
+type Clipping string
+
+const (
+	// EmbeddingClipping projects embeddings so that no gradient is longer than 2R^{3/2} a rating.
+	// It is the paper's form.
+	EmbeddingClipping Clipping = "embedding"
+	// GradientClipping scales a unit's gradient down to norm C and leaves embeddings alone, as in
+	// DP-SGD. The paper compares with it.
+	GradientClipping Clipping = "gradient"
+	// BothClippings projects embeddings and clips gradients. It is ours: 2R^{3/2} is several times
+	// a typical gradient, so a small C needs far less noise.
+	BothClippings Clipping = "both"
+	// ResidualClipping cuts errors of predictions to [-R, R] and scales embeddings into the ball of
+	// squared norm R, of any sign. A step is then one of stochastic gradient Langevin dynamics
+	// (DP-SGLD, which the paper compares with). It follows the log-posterior of ratings with errors
+	// of precision 2 and embeddings of precision Prior, and adds noise of at least Langevin's
+	// variance.
+	ResidualClipping Clipping = "residual"
+)
+
+// Validate reports every fault of the settings.
+func (p PartyParams) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	least := func(name string, v, lo int) {
+		if v < lo {
+			bad("%s is %d; it must be at least %d", name, v, lo)
+		}
+	}
+	positive := func(name string, v float64) {
+		if !(v > 0) || math.IsInf(v, 1) {
+			bad("%s is %v; it must be positive", name, v)
+		}
+	}
+	least("users", p.Users, 1)
+	least("rounds", p.Rounds, 1)
+	least("local-steps", p.LocalSteps, 1)
+	least("item-steps", p.ItemSteps, 0)
+	least("fine-tune", p.FineTune, 0)
+	positive("user-rate", p.UserRate)
+	positive("item-rate", p.ItemRate)
+	if p.FineTune > 0 {
+		positive("fine-tune-rate", p.FineTuneRate)
+	}
+	if !(p.SamplingRate > 0 && p.SamplingRate <= 1) {
+		bad("sampling-rate is %v; it must be above 0 and at most 1", p.SamplingRate)
+	}
+	if !(p.Density > 0 && p.Density <= 1) {
+		bad("density is %v; it must be above 0 and at most 1", p.Density)
+	}
+	if p.RandomUsers && !p.TrainUsers {
+		bad("users begin at random and are not trained; train both, or pre-train them")
+	}
+	switch p.Unit {
+	case dp.User:
+		if least("clip-ratings", p.ClipRatings, 0); p.ClipRatings == 0 && (p.Clipping == EmbeddingClipping || p.Clipping == ResidualClipping) {
+			bad("clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
+		}
+	case dp.Rating:
+		if p.ClipRatings != 0 {
+			// The choice of the kept ratings would depend on all of a user's ratings.
+			bad("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
+		}
+	default:
+		bad("unit is %q; it must be user or rating", p.Unit)
+	}
+	switch p.Clipping {
+	case EmbeddingClipping:
+	case ResidualClipping:
+		if !(p.Prior >= 0) || math.IsInf(p.Prior, 1) {
+			bad("prior is %v; it must be at least 0", p.Prior)
+		}
+	case GradientClipping, BothClippings:
+		positive("clip", p.Clip)
+	default:
+		bad("clipping is %q; it must be %s, %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings, ResidualClipping)
+	}
+	return errors.Join(append(errs, p.Params.Validate())...)
+}
+
+// Sensitivity returns how far one unit moves the summed gradient of a step, in L2 norm: of U and V
+// together, or of V alone. A rating's gradient has norm at most 2R^{3/2} with respect to either
+// embedding (FMF paper, section 4.1.1). A user's θ ratings add up in one row of U and touch θ
+// different rows of V. With clipped gradients it is at most C. With ResidualClipping an error is at
+// most R and an embedding's norm √R, so that a rating's gradient has the same bound, 2·R·√R.
+func (p PartyParams) Sensitivity(both bool) float64 {
+	inU, inV := 1.0, 1.0 // squared, in units of a rating's
+	if p.Unit == dp.User {
+		theta := float64(p.ClipRatings)
+		inU, inV = theta*theta, theta
+	}
+	if !both {
+		inU = 0
+	}
+	bound := p.GradientBound() * math.Sqrt(inU+inV)
+	if p.Unit == dp.User && p.ClipRatings == 0 {
+		bound = math.Inf(1)
+	}
+	switch p.Clipping {
+	case GradientClipping:
+		return p.Clip
+	case BothClippings:
+		return min(p.Clip, bound)
+	default:
+		return bound
+	}
+}
+
+// langevin reports whether steps are Langevin's.
+func (p PartyParams) langevin() bool { return p.Clipping == ResidualClipping }
+
+// project makes an embedding feasible.
+func (p PartyParams) project(x []float64) {
+	if !p.langevin() {
+		Project(x, p.MaxRating)
+		return
+	}
+	clip(x, math.Sqrt(p.MaxRating))
+}
+
+// projects reports whether embeddings are projected after each step.
+func (p PartyParams) projects() bool { return p.Clipping != GradientClipping }
+
+// Shared names the only release of VFL- and HFL-SGDMF and its phase: the weighted sum of the
+// parties' versions of the shared embeddings, followed by the sum of their weights.
+const Shared = "shared-embeddings"
+
+// averageScale is the fixed point of an averaged release. Messages carry noise already, so rounding
+// costs no privacy. A part in 2^24 is far below the noise, and ten parties' sum fits 32 bits.
+const averageScale = 1 << 24
+
+// Release returns the release of a round that averages rows shared embeddings; the caller must
+// set width and noise. A party sends (w·X, w) with its public share w of items or users, so that
+// the quotient of the sums is the average over the parties that took part.
+func (p PartyParams) Release(rows int) protocol.Release {
+	largest := math.Sqrt(p.MaxRating)
+	if !p.projects() {
+		largest *= 16 // only the size of the ring bounds them: larger values are clamped
+	}
+	return p.release(rows, largest)
+}
+
+// GradientRelease returns the release of HFL-synSGD, which averages the normalised noisy gradients
+// of V. The smallest party has users users; z is the noise multiplier. More users than twice the
+// expected sample and noise beyond 12 deviations are clamped.
+func (p PartyParams) GradientRelease(users int, z float64) protocol.Release {
+	sampled := min(float64(users), 2*p.SamplingRate*float64(users)+50)
+	return p.release(p.Items, (p.GradientBound()*sampled+12*z*p.Sensitivity(false))/p.batch(users))
+}
+
+func (p PartyParams) release(rows int, largest float64) protocol.Release {
+	length := rows*p.Rank + 1
+	largest = max(1, largest) // a weight is at most 1
+	return protocol.Release{
+		Name: Shared, Len: length, L2: largest * math.Sqrt(float64(length)), LInf: largest,
+		MaxNonZero: length, Scale: averageScale,
+	}
+}
+
+// weighted returns a party's contribution: w·x clamped to the release's bound, then w.
+func weighted(x *model.Matrix, w float64, r protocol.Release) protocol.Vector {
+	out := make([]float64, len(x.Data())+1)
+	for i, v := range x.Data() {
+		out[i] = min(max(w*v, -r.LInf), r.LInf)
+	}
+	out[len(x.Data())] = w
+	return protocol.Vector{Value: out}
+}
+
+// batch returns the divisor of a sum of sampled gradients: the expected number of sampled ratings
+// of one row, over length columns.
+func (p PartyParams) batch(length int) float64 { return p.SamplingRate * float64(length) * p.Density }
+
+// own returns the plan's noise of the party's local steps. The party draws by the same numbers that
+// its ledger is charged for. spread says whether a unit's data lies with all parties.
+func (p PartyParams) own(plan *protocol.Plan, rows int, spread bool) (protocol.Noise, error) {
+	if len(plan.Releases) != 1 || plan.Releases[0].Name != Shared || plan.Releases[0].Len != rows*p.Rank+1 {
+		return protocol.Noise{}, fmt.Errorf("fedmf: the plan does not ask for %q of %d embeddings alone", Shared, rows)
+	}
+	n := plan.Releases[0].Noise
+	switch n.Kind {
+	case protocol.NoNoise:
+		return protocol.Noise{Steps: p.StepsOf(plan.Round), SamplingRate: p.SamplingRate}, nil
+	case protocol.PartyNoise:
+		if n.Steps < p.LocalSteps || n.Steps > p.LocalSteps+p.ItemSteps {
+			return n, fmt.Errorf("fedmf: the plan pays for %d local steps; a round takes %d, and %d follow the last", n.Steps, p.LocalSteps, p.ItemSteps)
+		}
+		if n.Spread != spread {
+			return n, fmt.Errorf("fedmf: the plan says spread=%t of what a %s owns; it is %t", n.Spread, p.Unit, spread)
+		}
+		return n, nil
+	default:
+		return n, fmt.Errorf("fedmf: the plan has noise of the kind %s; a party noises its own steps", n.Kind)
+	}
+}
+
+// farthest limits a broadcast coordinate, in units of √R: far beyond the coordinates of any run,
+// and far below numbers whose products overflow.
+const farthest = 1e6
+
+// receive decodes shared embeddings of the given number of rows into m, which is made if it is nil.
+// The sensitivity holds for feasible embeddings only, and the sender may be dishonest. So they are
+// projected if the party projects its own. They are refused, and m stays as it is, if they are not
+// finite or so large that gradients would not be.
+func (p PartyParams) receive(broadcast []byte, rows int, m *model.Matrix) (*model.Matrix, error) {
+	b, err := model.NewBroadcast(broadcast, rows, p.Rank)
+	if err != nil {
+		return nil, err
+	}
+	most := farthest * math.Sqrt(p.MaxRating)
+	row := make([]float64, p.Rank)
+	for i := range rows {
+		for _, x := range b.Row(i, row) {
+			if !(math.Abs(x) <= most) { // written this way, it refuses NaN
+				return nil, fmt.Errorf("fedmf: row %d of the broadcast embeddings holds %v; coordinates are at most %g", i, x, most)
+			}
+		}
+	}
+	if m = b.Into(m); p.projects() {
+		for i := range rows {
+			p.project(m.Row(i))
+		}
+	}
+	return m, nil
+}
+
+// StepsOf returns the number of local steps paid in a round, counted from 1: the last
+// round pays in advance for the steps on V alone, which follow it.
+func (p PartyParams) StepsOf(round uint64) int {
+	if round == uint64(p.Rounds) {
+		return p.LocalSteps + p.ItemSteps
+	}
+	return p.LocalSteps
+}
+
+// rates returns the two learning rates of a local step, counted from 1 over the
+// whole run.
+func (p PartyParams) rates(step int) (user, item float64) {
+	all := p.Rounds * p.LocalSteps
+	return Schedule(p.UserRate, step, all), Schedule(p.ItemRate, step, all)
+}

@@ -1,0 +1,409 @@
+package kernel
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// table holds a party's ratings by user: the ratings of row i begin at start[i] and end before
+// start[i+1]. Items are indices of the party's V.
+type table struct {
+	start []int
+	items []int32
+	value []float32
+}
+
+// CheckRatings checks that items are below items and different, and that values are in [0, top]:
+// the sensitivity holds for no other ratings.
+func CheckRatings(rows []model.Ratings, items int, top float64) error {
+	last := make([]int, items) // row, from 1, that rated the item last
+	for i, r := range rows {
+		if len(r.Items) != len(r.Values) {
+			return fmt.Errorf("fedmf: row %d has %d items and %d values; a rating is one item and one value", i, len(r.Items), len(r.Values))
+		}
+		for k, j := range r.Items {
+			if j < 0 || int(j) >= items {
+				return fmt.Errorf("fedmf: row %d rates item %d; items are from 0 to %d", i, j, items-1)
+			}
+			if last[j] == i+1 {
+				return fmt.Errorf("fedmf: row %d rates item %d twice; the noise covers one rating of an item", i, j)
+			}
+			if x := float64(r.Values[k]); !(x >= 0 && x <= top) {
+				return fmt.Errorf("fedmf: row %d rates item %d with %v; ratings are from 0 to %v", i, j, x, top)
+			}
+			last[j] = i + 1
+		}
+	}
+	return nil
+}
+
+// checkOwned checks that a party's indices are below n and different.
+func checkOwned(what string, own []int32, n int) error {
+	seen := make([]bool, n)
+	for _, j := range own {
+		if j < 0 || int(j) >= n {
+			return fmt.Errorf("fedmf: a party owns %s %d; they are from 0 to %d", what, j, n-1)
+		}
+		if seen[j] {
+			return fmt.Errorf("fedmf: a party owns %s %d twice", what, j)
+		}
+		seen[j] = true
+	}
+	return nil
+}
+
+func newTable(rows []model.Ratings) *table {
+	t := &table{start: make([]int, len(rows)+1)}
+	for i, r := range rows {
+		t.start[i+1] = t.start[i] + len(r.Items)
+	}
+	t.items, t.value = make([]int32, 0, t.start[len(rows)]), make([]float32, 0, t.start[len(rows)])
+	for _, r := range rows {
+		t.items, t.value = append(t.items, r.Items...), append(t.value, r.Values...)
+	}
+	return t
+}
+
+func (t *table) rows() int { return len(t.start) - 1 }
+
+func (t *table) row(i int) model.Ratings {
+	return model.Ratings{Items: t.items[t.start[i]:t.start[i+1]], Values: t.value[t.start[i]:t.start[i+1]]}
+}
+
+// trim keeps at most theta ratings of each row, each as likely (random
+// trimming, FMF paper, section 4.1.1).
+func (t *table) trim(theta int, random io.Reader) (*table, error) {
+	rows := make([]model.Ratings, t.rows())
+	for i := range rows {
+		r := t.row(i)
+		if len(r.Items) > theta {
+			r = model.Ratings{Items: append([]int32(nil), r.Items...), Values: append([]float32(nil), r.Values...)}
+			for k := range theta {
+				pick, err := entropy.Uniform(random, uint64(len(r.Items)-k))
+				if err != nil {
+					return nil, err
+				}
+				j := k + int(pick)
+				r.Items[k], r.Items[j] = r.Items[j], r.Items[k]
+				r.Values[k], r.Values[j] = r.Values[j], r.Values[k]
+			}
+			r.Items, r.Values = r.Items[:theta], r.Values[:theta]
+		}
+		rows[i] = r
+	}
+	return newTable(rows), nil
+}
+
+// sampler draws Poisson samples: every index takes part independently with probability q, at least
+// 1e-9. It draws the gaps between the sampled indices, which are geometric. Rounding changes the
+// chance of an index by less than 1e-9, relative.
+type sampler struct {
+	random *noise.Bits
+	perLog float64 // 1/log(1-q); 0 where everything takes part
+}
+
+func newSampler(q float64, random io.Reader) *sampler {
+	s := &sampler{random: noise.NewBits(random)}
+	if q < 1 {
+		s.perLog = 1 / math.Log1p(-q)
+	}
+	return s
+}
+
+// draw appends a sample of 0..n-1, ascending, to dst.
+func (s *sampler) draw(n int, dst []int) ([]int, error) {
+	for i := 0; ; i++ {
+		gap := s.gap()
+		if err := s.random.Err(); err != nil {
+			return nil, fmt.Errorf("fedmf: drawing a sample: %w", err)
+		}
+		if gap >= float64(n-i) {
+			return dst, nil
+		}
+		i += int(gap)
+		dst = append(dst, i)
+	}
+}
+
+// gap returns the number of indices to pass over before the next sampled index.
+func (s *sampler) gap() float64 {
+	if s.perLog == 0 {
+		return 0
+	}
+	x := s.random.Uint64()
+	if gap, sure := quickGap(x, s.perLog); sure {
+		return gap
+	}
+	return gapOf(x, s.perLog)
+}
+
+// stepper takes the local steps of a party: the common part of VFL and HFL.
+type stepper struct {
+	params  *PartyParams
+	ratings *table // trimmed
+	v       *model.Matrix
+
+	sampler *sampler
+	noise   *noise.Bits // the source of noise; nil: no noise is added
+	z       float64     // noise multiplier
+
+	picked    []int
+	touched   []int // rows of U with a sampled rating
+	gradU     []float64
+	gradV     *model.Matrix
+	residuals []float64
+	gathered  model.Ratings
+}
+
+func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {
+	return &stepper{params: p, ratings: ratings, v: v, gradV: model.NewMatrix(v.Rows(), v.Cols()), touched: []int{}}
+}
+
+// begin sets up the randomness of a round: AES-CTR streams keyed by a seed from src, since
+// noise needs more bytes than a system's generator gives at speed.
+func (s *stepper) begin(n protocol.Noise, src entropy.Source, label string, round uint64) error {
+	seed, err := entropy.NewSeed(src, label, round)
+	if err != nil {
+		return err
+	}
+	s.sampler = newSampler(n.SamplingRate, seed.Stream("sample"))
+	s.noise, s.z = nil, n.Multiplier
+	if n.Kind == protocol.PartyNoise || s.params.langevin() {
+		s.noise = noise.NewBits(seed.Stream("noise"))
+	}
+	return nil
+}
+
+// gradients draws a sample and sums its units' descent directions: gradV over
+// all of V, gradU for the touched rows of u. With both false, U is fixed and
+// gradU not computed.
+func (s *stepper) gradients(u *model.Matrix, both bool) error {
+	n := s.ratings.rows()
+	if s.params.Unit == dp.Rating {
+		n = len(s.ratings.items)
+	}
+	var err error
+	if s.picked, err = s.sampler.draw(n, s.picked[:0]); err != nil {
+		return err
+	}
+	s.touched, s.gradU = s.touched[:0], s.gradU[:0]
+	clear(s.gradV.Data())
+	row := 0
+	for k := 0; k < len(s.picked); {
+		var r model.Ratings
+		if s.params.Unit == dp.User {
+			row = s.picked[k]
+			r = s.ratings.row(row)
+			k++
+		} else {
+			row = s.rowOf(s.picked[k], row)
+			k, r = s.gather(k, s.ratings.start[row+1])
+		}
+		if len(r.Items) > 0 {
+			s.add(row, u.Row(row), r, both)
+		}
+	}
+	return nil
+}
+
+// rowOf finds the user of a rating at or behind row.
+func (s *stepper) rowOf(rating, row int) int {
+	for s.ratings.start[row+1] <= rating {
+		row++
+	}
+	return row
+}
+
+// gather collects the picked ratings from the k-th on that stand before end.
+func (s *stepper) gather(k, end int) (int, model.Ratings) {
+	g := model.Ratings{Items: s.gathered.Items[:0], Values: s.gathered.Values[:0]}
+	for ; k < len(s.picked) && s.picked[k] < end; k++ {
+		g.Items = append(g.Items, s.ratings.items[s.picked[k]])
+		g.Values = append(g.Values, s.ratings.value[s.picked[k]])
+	}
+	s.gathered = g
+	return k, g
+}
+
+// add adds the gradient of a user's sampled ratings.
+func (s *stepper) add(row int, u []float64, r model.Ratings, both bool) {
+	d := len(u)
+	s.residuals = s.residuals[:0]
+	for k, j := range r.Items {
+		s.residuals = append(s.residuals, float64(r.Values[k])-model.Dot(u, s.v.Row(int(j))))
+	}
+	switch s.params.Clipping {
+	case EmbeddingClipping:
+	case ResidualClipping:
+		for k, e := range s.residuals {
+			s.residuals[k] = min(max(e, -s.params.MaxRating), s.params.MaxRating)
+		}
+	default:
+		s.clip(u, r, both)
+	}
+	if both {
+		s.touched = append(s.touched, row)
+		for range d {
+			s.gradU = append(s.gradU, 0)
+		}
+	}
+	for k, j := range r.Items {
+		e := 2 * s.residuals[k]
+		v, gv := s.v.Row(int(j)), s.gradV.Row(int(j))
+		for i, ui := range u {
+			gv[i] += e * ui
+		}
+		if both {
+			gu := s.gradU[len(s.gradU)-d:]
+			for i, vi := range v {
+				gu[i] += e * vi
+			}
+		}
+	}
+}
+
+// clip scales the residuals so that the gradient of a unit, of U and V together
+// or of V alone, has norm at most C. It is linear in the residuals.
+func (s *stepper) clip(u []float64, r model.Ratings, both bool) {
+	c, uu := s.params.Clip, model.Dot(u, u)
+	if s.params.Unit == dp.Rating {
+		for k, j := range r.Items {
+			norm2 := uu
+			if both {
+				v := s.v.Row(int(j))
+				norm2 += model.Dot(v, v)
+			}
+			if norm := 2 * math.Abs(s.residuals[k]) * math.Sqrt(norm2); !(norm <= c) {
+				s.residuals[k] *= c / norm
+			}
+			if math.IsNaN(s.residuals[k]) {
+				s.residuals[k] = 0 // no noise hides a NaN
+			}
+		}
+		return
+	}
+	var norm2 float64
+	sum := make([]float64, len(u)) // of U's row
+	for k, j := range r.Items {
+		e := 2 * s.residuals[k]
+		norm2 += e * e * uu
+		if both {
+			for i, vi := range s.v.Row(int(j)) {
+				sum[i] += e * vi
+			}
+		}
+	}
+	norm := math.Sqrt(norm2 + model.Dot(sum, sum))
+	if norm <= c {
+		return
+	}
+	for k := range s.residuals {
+		if s.residuals[k] *= c / norm; math.IsNaN(s.residuals[k]) {
+			s.residuals[k] = 0
+		}
+	}
+}
+
+// moveU takes the step of the touched rows of u; with noise, of all rows.
+func (s *stepper) moveU(u *model.Matrix, gain, sigma float64) error {
+	return s.move(u, s.gradU, s.touched, gain, sigma)
+}
+
+// moveV takes the step of V.
+func (s *stepper) moveV(gain, sigma float64) error {
+	return s.move(s.v, s.gradV.Data(), nil, gain, sigma)
+}
+
+// blockSize is the number of coordinates that get their noise at once, before their rows are
+// projected: they stay in the fastest cache in between.
+const blockSize = 2048
+
+// move adds gain·(gradient + σ·noise) to x and projects its rows. grad holds the
+// gradient of the given rows; rows nil: of all. Without noise only rows with a
+// gradient move.
+func (s *stepper) move(x *model.Matrix, grad []float64, rows []int, gain, sigma float64) error {
+	if s.noise == nil {
+		for k := range len(grad) / x.Cols() {
+			i := k
+			if rows != nil {
+				i = rows[k]
+			}
+			s.shift(x.Row(i), grad[k*x.Cols():(k+1)*x.Cols()], gain)
+		}
+		return nil
+	}
+	deviation := gain * sigma
+	if s.params.langevin() {
+		deviation = s.langevin(x, gain, deviation)
+	}
+	normal, err := noise.NewGaussian(deviation)
+	if err != nil {
+		return fmt.Errorf("fedmf: %w", err)
+	}
+	step := max(1, blockSize/x.Cols())
+	for from := 0; from < x.Rows(); from += step {
+		to := min(from+step, x.Rows())
+		if err := normal.Add(x.Data()[from*x.Cols():to*x.Cols()], s.noise); err != nil {
+			return fmt.Errorf("fedmf: drawing noise: %w", err)
+		}
+		for i := from; i < to; i++ {
+			var g []float64
+			switch {
+			case rows == nil:
+				g = grad[i*x.Cols() : (i+1)*x.Cols()]
+			case len(rows) > 0 && rows[0] == i:
+				g, grad, rows = grad[:x.Cols()], grad[x.Cols():], rows[1:]
+			}
+			s.shift(x.Row(i), g, gain)
+		}
+	}
+	return nil
+}
+
+// langevin takes the prior's part of a step of x, which no rating moves, and returns the deviation
+// of the step's noise. A step of η is η/2 times the gradient of the log-posterior. A sample of rate
+// q stands there for 1/q times as much, so gain = η/(2q). Its noise has variance η, or the variance
+// for privacy if that is larger.
+func (s *stepper) langevin(x *model.Matrix, gain, private float64) float64 {
+	half := gain * s.params.SamplingRate
+	shrunk := max(0, 1-half*s.params.Prior)
+	for i, v := range x.Data() {
+		x.Data()[i] = v * shrunk
+	}
+	return max(private, math.Sqrt(2*half))
+}
+
+// addNoise adds noise to a whole matrix, if any is to be added.
+func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
+	if s.noise == nil {
+		return nil
+	}
+	normal, err := noise.NewGaussian(sigma)
+	if err != nil {
+		return fmt.Errorf("fedmf: %w", err)
+	}
+	return normal.Add(x.Data(), s.noise)
+}
+
+// shift adds gain·grad to a row and projects it. If rows are not projected, it limits the row so
+// that products do not overflow.
+func (s *stepper) shift(row, grad []float64, gain float64) {
+	for c, g := range grad {
+		row[c] += gain * g
+	}
+	if s.params.projects() {
+		s.params.project(row)
+		return
+	}
+	most := farthest * math.Sqrt(s.params.MaxRating)
+	for c, x := range row {
+		row[c] = min(max(x, -most), most)
+	}
+}
