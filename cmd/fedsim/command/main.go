@@ -51,12 +51,12 @@ type commands struct {
 }
 
 // newCommands makes the tree, whose flags for keys follow from their declarations. Making flags takes most of the
-// time of a short call, so a call that begins with the name of a command has them at that command alone. Any other
-// call, such as help, has them at all commands.
+// time of a short call, so a call that begins with the name of a command has them at that command alone. The help and
+// the version of the whole have none. Any other call has them at all commands.
 func newCommands(call ...string) commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
-	alone := len(call) > 0 && isCommand(call[0])
+	alone := len(call) > 0 && isCommand(call[0]) || len(call) == 1 && slices.Contains([]string{"-h", "--help", "--version"}, call[0])
 	flags := func(verb string, take func(*config.Key) bool) keyFlags {
 		if alone && verb != call[0] {
 			return keyFlags{}
@@ -87,6 +87,7 @@ func isCommand(word string) bool {
 // streams are where a command writes.
 type streams struct {
 	out, err io.Writer
+	parsed   func() // called when the call is parsed; nil: not called
 }
 
 // warn tells the user about something that a command leaves out.
@@ -99,6 +100,9 @@ func (s streams) warn(err error) {
 // saves is worth.
 const gcPercent = 50
 
+// parsePercent is GOGC while the call is parsed. A call that only shows help ends before its garbage matters.
+const parsePercent = 400
+
 // collect sets how much garbage may lie about, unless the environment does.
 func collect(percent int) {
 	if os.Getenv("GOGC") == "" {
@@ -108,9 +112,9 @@ func collect(percent int) {
 
 // Main runs the command as the process.
 func Main() {
-	collect(gcPercent)
+	collect(parsePercent)
 	cli.Main(func(ctx context.Context, args []string) int {
-		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr})
+		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr, parsed: func() { collect(gcPercent) }})
 	}, syscall.SIGHUP)
 }
 
@@ -138,6 +142,11 @@ var program = cli.Program{
 // run is the command without the process around it.
 func run(ctx context.Context, args []string, s streams) (code int) {
 	c, p := newCommands(args...), program
-	p.Bind = func() (any, error) { return s, nil }
+	p.Bind = func() (any, error) {
+		if s.parsed != nil {
+			s.parsed()
+		}
+		return s, nil
+	}
 	return p.Run(ctx, &c, args, s.out, s.err)
 }
