@@ -5,7 +5,7 @@ version := github.com/fedsim/fedsim/internal/version
 revision = $(shell git rev-parse HEAD 2>/dev/null)
 modified = $(if $(shell git status --porcelain 2>/dev/null),true)
 build:
-	go build -o . -ldflags '-X $(version).revision=$(revision) -X $(version).modified=$(modified)' ./cmd/fedsim ./cmd/fednode
+	go build -o . -ldflags '-s -w -X $(version).revision=$(revision) -X $(version).modified=$(modified)' ./cmd/fedsim ./cmd/fednode
 
 # A federation of 22 processes on this machine, with noise; under a minute.
 demo:
