@@ -171,7 +171,7 @@ func TestPrivatePopularityByNaiveSums(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := runOf(t, list, map[string]string{
-				"algorithm": "private-item-bias", "feedback": "implicit", "statistics.order-weight": "0", "split.positive": "1",
+				"algorithm": "private-item-bias", "feedback": "implicit", "split.positive": "1",
 				"epsilon": c.epsilon, "delta": "1e-5", "noise": c.noise, "eval.top-k": "20",
 			})
 			parts := partsOf(t, r, list)
@@ -199,28 +199,6 @@ func TestPrivatePopularityByNaiveSums(t *testing.T) {
 				t.Errorf("Recall@20 of popularity by exact counts is %v, and %v of a plain sort", exact, want)
 			}
 		})
-	}
-}
-
-// The default order of a list of popularity is the logarithm of a sum plus ten times the sum over all users, for items without
-// features. An item that no user has counts as half of the least sum.
-func TestOrderOfPopularityByNaiveSums(t *testing.T) {
-	list := liked()
-	r := runOf(t, list, map[string]string{"algorithm": "private-item-bias", "feedback": "implicit", "split.positive": "1", "epsilon": "inf", "eval.top-k": "20"})
-	parts := partsOf(t, r, list)
-	sums := sumsOf(parts["train"])
-	least := math.Inf(1)
-	for _, x := range sums {
-		if x > 0 {
-			least = min(least, x)
-		}
-	}
-	scores := make([]float64, len(sums))
-	for j, x := range sums {
-		scores[j] = math.Log(max(x, least/2)) + 10*x/float64(r.Data.Users)
-	}
-	if want := recall(scores, parts["test-history"], parts["test-target"], 20); math.Abs(r.Ranking.Recall-want) > 1e-12 {
-		t.Errorf("Recall@20 is %v, and %v of a plain sort", r.Ranking.Recall, want)
 	}
 }
 
