@@ -120,10 +120,11 @@ func (w *witness) passes(p *passing) {
 // drawn matches values that a process draws when it starts, before it knows of any data.
 var drawn = regexp.MustCompile(`"life":\[[\d,]*\],?|"head":"[^"]*",?`)
 
+// asJSON returns a message with all its parts. It panics if it cannot: a message that is not seen whole is not compared.
 func asJSON(m protocol.Message) string {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return fmt.Sprintf("%+v", m)
+		panic(fmt.Errorf("%s: %w", m.Kind(), err))
 	}
 	return string(text)
 }

@@ -185,7 +185,7 @@ type Roster struct {
 	Members []Member
 	Ring    *Ring
 	// Load returns the message with Members and Ring, which it waits without; nil: it has them.
-	Load func() (*Roster, error)
+	Load func() (*Roster, error) `json:"-"`
 }
 
 // Ring holds the facts that a client needs about all the clients of a roster that it is shown a
@@ -219,7 +219,7 @@ type Delivery struct {
 	Shares  []EncryptedShare
 	Digest  *Hash
 	// Load returns the message with Shares, which it waits without; nil: it has them.
-	Load func() (*Delivery, error)
+	Load func() (*Delivery, error) `json:"-"`
 }
 
 // Prepared says that the client has its masked input ready. It has neither charged its

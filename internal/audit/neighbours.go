@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -174,6 +175,7 @@ type witness struct {
 	seen   map[string][]string
 	owners map[protocol.ClientID]bool // their noised integers may differ
 	sums   []protocol.Sums            // released in each round that released any
+	unseen error                      // why the content of a message could not be noted; nil: all was
 }
 
 func (w *witness) note(kind, format string, args ...any) {
@@ -202,7 +204,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 		w.note("log lines", "%s: %s %s %s %s in %d: %v", at, ev.Kind, ev.Party, ev.By, ev.Stage, ev.Round, ev.Err)
 	}
 	out, err := sim.Run(ctx, cfg)
-	if err != nil {
+	if err = errors.Join(err, w.unseen); err != nil {
 		return nil, err
 	}
 	w.note("rounds and their times", "%s, %v up, %v down, charged %v", out.Clock, out.Up, out.Down, out.Charged)
@@ -235,7 +237,11 @@ func (w *witness) opened(e *experiment.Experiment) error {
 // sent notes a message, except the noised integers of the unit's owners and of sums over clients. Masked integers are as long as they
 // were, and zero: the masks cover them.
 func (w *witness) sent(at time.Duration, e protocol.Envelope) {
-	m := e.Message
+	m, err := protocol.Whole(e.Message)
+	if err != nil {
+		w.unseen = errors.Join(w.unseen, err)
+		return
+	}
 	switch x := m.(type) {
 	case *protocol.MaskedInput:
 		y := *x
@@ -252,9 +258,7 @@ func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 		w.note("messages and sizes", "%s: %v", at, x.Reason)
 	}
 	text, err := json.Marshal(m)
-	if err != nil {
-		text = fmt.Appendf(nil, "%+v", m)
-	}
+	w.unseen = errors.Join(w.unseen, err)
 	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), e.Message.Size(), text)
 }
 
