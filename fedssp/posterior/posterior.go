@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -44,6 +45,16 @@ func (d Design) Items() int { return len(d.Start) - 1 }
 // row returns the features of item j.
 func (d Design) row(j int) (columns []int, values []float64) {
 	return d.Column[d.Start[j]:d.Start[j+1]], d.Value[d.Start[j]:d.Start[j+1]]
+}
+
+// ascending reports whether the columns of every item ascend.
+func (d Design) ascending() bool {
+	for j := range d.Items() {
+		if columns, _ := d.row(j); !slices.IsSorted(columns) {
+			return false
+		}
+	}
+	return true
 }
 
 // Validate reports errors of the design.
@@ -129,6 +140,7 @@ func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, 
 	for g, t := range p.Groups {
 		e.group[g] = t * t
 	}
+	e.ascending = d.ascending()
 	for i := 0; ; i++ {
 		if err := e.solve(); err != nil {
 			return nil, nil, Prior{}, err
@@ -194,6 +206,8 @@ type estimate struct {
 	own   float64
 	group []float64
 
+	ascending bool // the columns of every item
+
 	beta []float64
 	cov  []float64 // columns x columns
 }
@@ -220,9 +234,13 @@ func (e *estimate) solve() error {
 			right[c] += w * e.y.Value[j]
 			to := raw.Data[c*raw.Stride:][:p]
 			w *= h
-			for k, o := range columns {
+			from := 0
+			if e.ascending {
+				from = i
+			}
+			for k, o := range columns[from:] {
 				if o >= c { // the upper triangle
-					to[o] += w * values[k]
+					to[o] += w * values[from+k]
 				}
 			}
 		}
