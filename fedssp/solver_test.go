@@ -332,7 +332,7 @@ func TestOuterSteps(t *testing.T) {
 		index int
 	}{{3, 0, 0}, {6, 0, 3}, {7, 1, 0}, {10, 1, 3}} {
 		s.Round = c.round
-		if step, part := s.Outer(); step != c.step || part != (encoder.Part{Index: c.index, Of: 4}) {
+		if step, part := s.Outer(); step != c.step || part != (encoder.Slice{Index: c.index, Of: 4}) {
 			t.Errorf("round %d is part %+v of outer step %d; want %d of %d", c.round, part, step, c.index, c.step)
 		}
 	}

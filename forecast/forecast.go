@@ -269,7 +269,7 @@ func (e builder) releaseForecasts() []ReleaseForecast {
 
 func graphForecast(m graph.Mode, clients int, c graph.Choice, rounds int) *GraphForecast {
 	// The bounds of a run are union bounds: rounds times the bounds of a round.
-	chance := func(b graph.Bound) Chance {
+	chance := func(b graph.FailureBound) Chance {
 		return Chance{Round: b.Achieved / float64(rounds), RoundLimit: b.Limit / float64(rounds), Run: b.Achieved, RunLimit: b.Limit}
 	}
 	return &GraphForecast{

@@ -33,7 +33,7 @@ type ClientConfig struct {
 	Ledger *store.Ledger
 	// Finished are the sessions that the client has finished: shown one of them, it waits
 	// for the next. A session that has ended is added. nil: none is kept.
-	Finished *store.Finished
+	Finished *store.FinishedSessions
 	// State is a folder. State that the party trains for itself is kept in a subfolder
 	// for each session, made when it is needed.
 	State   string

@@ -39,7 +39,7 @@ type Relay struct {
 
 // part is the sum that the relay adds up in a stage.
 type part struct {
-	sum     *secagg.Part
+	sum     *secagg.PartialSum
 	held    map[protocol.ClientID][][]byte // vectors that are not counted
 	counted protocol.Bitmap                // whose are in the sum
 	sent    bool                           // the sum has gone up

@@ -31,16 +31,16 @@ func SameData(dir string, e *experiment.Experiment) error {
 	return nil
 }
 
-// Finished holds the files of a finished run that describe it.
-type Finished struct {
+// FinishedRun holds the files of a finished run that describe it.
+type FinishedRun struct {
 	Config   config.Config
 	Manifest Manifest
 	Summary  Summary
 }
 
 // Read reads the folder of a finished run, without its model and its data.
-func Read(dir string) (*Finished, error) {
-	var f Finished
+func Read(dir string) (*FinishedRun, error) {
+	var f FinishedRun
 	var err error
 	if f.Config, f.Manifest, err = ReadConfig(dir); err != nil {
 		return nil, err

@@ -21,10 +21,10 @@ import (
 // was seen to send. In a relay's sum no party sees which client sent what.
 var ErrRelay = errors.New("secagg: relays add vectors up in semi-honest mode alone")
 
-// Part adds up, at a relay, what clients send in one stage of a round: their masked
+// PartialSum adds up, at a relay, what clients send in one stage of a round: their masked
 // inputs in the stage masked-input, in the stage unmask what their noise changes by. It is
 // not safe for concurrent use.
-type Part struct {
+type PartialSum struct {
 	plan   *protocol.Plan
 	stage  protocol.Stage
 	rounds int
@@ -33,7 +33,7 @@ type Part struct {
 
 // NewPart makes an empty part of a plan's round, in a session of so many rounds. It returns the
 // errors of protocol.Plan.Validate, and ErrOrder for a stage without vectors.
-func NewPart(plan *protocol.Plan, stage protocol.Stage, rounds int) (*Part, error) {
+func NewPart(plan *protocol.Plan, stage protocol.Stage, rounds int) (*PartialSum, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
@@ -41,12 +41,12 @@ func NewPart(plan *protocol.Plan, stage protocol.Stage, rounds int) (*Part, erro
 		return nil, fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, stage)
 	}
 	sums, err := vectors(plan)
-	return &Part{plan: plan, stage: stage, rounds: rounds, sums: sums}, err
+	return &PartialSum{plan: plan, stage: stage, rounds: rounds, sums: sums}, err
 }
 
 // Read checks the vectors of a client's message, as the aggregator would, and returns them
 // as residues, packed per release. The error says what is wrong with them.
-func (p *Part) Read(m protocol.StageMessage) ([][]byte, error) {
+func (p *PartialSum) Read(m protocol.StageMessage) ([][]byte, error) {
 	switch m := m.(type) {
 	case *protocol.MaskedInput:
 		if p.stage == protocol.StageMaskedInput && m.Round == p.plan.Round {
@@ -62,7 +62,7 @@ func (p *Part) Read(m protocol.StageMessage) ([][]byte, error) {
 }
 
 // removals returns a client's removals as residues.
-func (p *Part) removals(m *protocol.Unmask) ([][]byte, error) {
+func (p *PartialSum) removals(m *protocol.Unmask) ([][]byte, error) {
 	if err := checkRemovals(p.plan, m); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (p *Part) removals(m *protocol.Unmask) ([][]byte, error) {
 }
 
 // Add adds residues that Read returned.
-func (p *Part) Add(residues [][]byte) error {
+func (p *PartialSum) Add(residues [][]byte) error {
 	if err := p.fits(residues); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (p *Part) Add(residues [][]byte) error {
 }
 
 // fits says whether residues are of the form that the stage has.
-func (p *Part) fits(residues [][]byte) error {
+func (p *PartialSum) fits(residues [][]byte) error {
 	if len(residues) != len(p.sums) {
 		return fmt.Errorf("%w: %d vectors for %d releases", ErrMalformed, len(residues), len(p.sums))
 	}
@@ -118,12 +118,12 @@ func (p *Part) fits(residues [][]byte) error {
 }
 
 // has says whether clients send a vector of a release in the stage.
-func (p *Part) has(r protocol.Release) bool {
+func (p *PartialSum) has(r protocol.Release) bool {
 	return p.stage == protocol.StageMaskedInput || r.Noise.Reduced()
 }
 
 // Sums are the sums of what was added, packed per release, as protocol.Partial has them.
-func (p *Part) Sums() [][]byte {
+func (p *PartialSum) Sums() [][]byte {
 	out := make([][]byte, len(p.sums))
 	for i, r := range p.plan.Releases {
 		if p.has(r) {
@@ -183,7 +183,7 @@ func (a *Aggregator) AddPart(clients protocol.Bitmap, sums [][]byte) error {
 	if a.Confirms() {
 		return ErrRelay
 	}
-	part := &Part{plan: a.plan, stage: a.stage, sums: a.sums}
+	part := &PartialSum{plan: a.plan, stage: a.stage, sums: a.sums}
 	if a.plan == nil || a.finished || a.stage != protocol.StageMaskedInput && a.stage != protocol.StageUnmask {
 		return fmt.Errorf("%w: nothing is added up in the stage %s", ErrOrder, a.stage)
 	}

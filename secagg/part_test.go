@@ -18,7 +18,7 @@ import (
 type relays struct {
 	*federation
 	of    int
-	parts []*secagg.Part
+	parts []*secagg.PartialSum
 	lists []protocol.Bitmap
 }
 
@@ -27,7 +27,7 @@ func (r *relays) at(i int) int { return i%r.of - 1 }
 // answers has all clients answer a stage with vectors, through their relays.
 func (r *relays) answers(stage protocol.Stage) {
 	r.t.Helper()
-	r.parts, r.lists = make([]*secagg.Part, r.of-1), make([]protocol.Bitmap, r.of-1)
+	r.parts, r.lists = make([]*secagg.PartialSum, r.of-1), make([]protocol.Bitmap, r.of-1)
 	for k := range r.parts {
 		var err error
 		if r.parts[k], err = secagg.NewPart(r.plan, stage, r.params.Rounds); err != nil {
@@ -382,7 +382,7 @@ func TestPartRefuses(t *testing.T) {
 	const g, h = 33, 17 // 9 · 29 bits, 3 · 45
 	for _, c := range []struct {
 		name string
-		part *secagg.Part
+		part *secagg.PartialSum
 		m    protocol.StageMessage
 		want error
 	}{

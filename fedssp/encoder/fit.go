@@ -28,12 +28,12 @@ type Objective interface {
 // ErrDiverged is returned, wrapped, if the loss or θ is no longer finite.
 var ErrDiverged = errors.New("encoder: the fit diverged")
 
-// Part is one of Of equal parts of a round's steps; Index counts them from 0. Each secure sum
+// Slice is one of Of equal parts of a round's steps; Index counts them from 0. Each secure sum
 // gets a part if a round draws noise several times (SSP-i and the forms between it and SSP-c).
 // Decay and epochs continue from part to part.
-type Part struct{ Index, Of int }
+type Slice struct{ Index, Of int }
 
-func (p Part) validate(steps int) error {
+func (p Slice) validate(steps int) error {
 	if p.Of < 1 || p.Of > steps || p.Index < 0 || p.Index >= p.Of {
 		return fmt.Errorf("encoder: part %d of %d of %d steps; parts are counted from 0, of as many as there are steps at most",
 			p.Index, p.Of, steps)
@@ -46,11 +46,11 @@ func (p Part) validate(steps int) error {
 // The round number determines the mini-batches. After [ErrDiverged] θ is back at the public
 // start.
 func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
-	return e.FitPart(o, round, Part{0, 1}, run)
+	return e.FitPart(o, round, Slice{0, 1}, run)
 }
 
 // FitPart takes a part of the steps of a round, from where the last one ended. See [Encoder.Fit].
-func (e *Encoder) FitPart(o Objective, round uint64, part Part, run protocol.Runner) error {
+func (e *Encoder) FitPart(o Objective, round uint64, part Slice, run protocol.Runner) error {
 	steps := e.settings.Steps
 	if err := part.validate(steps); err != nil {
 		return err

@@ -291,7 +291,7 @@ func TestParts(t *testing.T) {
 		for _, of := range []int{2, 3, 7} {
 			parts, _ := c.build(t, 12, 3)
 			for i := range of {
-				if err := parts.FitPart(o, 1, Part{i, of}, serial); err != nil {
+				if err := parts.FitPart(o, 1, Slice{i, of}, serial); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -304,7 +304,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	e, _ := variants()[0].build(t, 12, 3)
-	for _, part := range []Part{{0, 0}, {-1, 1}, {1, 1}, {0, 2}} {
+	for _, part := range []Slice{{0, 0}, {-1, 1}, {1, 1}, {0, 2}} {
 		if err := e.FitPart(o, 1, part, serial); err == nil || !strings.Contains(err.Error(), "parts are counted from 0") {
 			t.Errorf("part %+v of one step: %v", part, err)
 		}

@@ -21,7 +21,7 @@ func TestRestoreGoesOn(t *testing.T) {
 			whole, _ := c.build(t, 12, 3)
 			var states [][]byte
 			next := func(e *Encoder, at int) {
-				if err := e.FitPart(o, uint64(at/3), Part{at % 3, 3}, serial); err != nil {
+				if err := e.FitPart(o, uint64(at/3), Slice{at % 3, 3}, serial); err != nil {
 					t.Fatal(err)
 				}
 			}

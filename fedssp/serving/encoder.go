@@ -63,10 +63,10 @@ func (o *objective) Gradient(j int, v, g []float64) float64 {
 }
 
 // Outer returns the outer step of a round, from 0, and which of the step's sums it is.
-func (s *Strategy) Outer() (step int, part encoder.Part) {
+func (s *Strategy) Outer() (step int, part encoder.Slice) {
 	p := &s.Params.Params
 	sum := s.Sums()
-	return sum / p.Resample, encoder.Part{Index: sum % p.Resample, Of: p.Resample}
+	return sum / p.Resample, encoder.Slice{Index: sum % p.Resample, Of: p.Resample}
 }
 
 // FitEncoder takes the gradient steps of one sum. V follows when the outer step ends.

@@ -32,7 +32,7 @@ type Public struct {
 	// of simulations alone, are at their defaults.
 	Config config.Config
 	Facts  Facts
-	Terms  Terms
+	Terms  Derived
 }
 
 // Facts holds the public facts about the data, and the catalogue.
@@ -59,9 +59,9 @@ type Facts struct {
 	Start *Start `json:"start,omitempty"`
 }
 
-// Terms states what follows from configuration and facts. A party that derives other terms,
+// Derived states what follows from configuration and facts. A party that derives other terms,
 // for example because its version differs, finds out before it trains.
-type Terms struct {
+type Derived struct {
 	Cohort protocol.Cohort
 	Steps  protocol.Schedule
 	Budget dp.Budget // of each client's ledger; Epsilon +Inf without noise
@@ -253,9 +253,9 @@ func decode(b []byte) (*Public, error) {
 }
 
 // terms returns the terms that the form states.
-func (t termsJSON) terms() Terms {
+func (t termsJSON) terms() Derived {
 	b := t.Budget
-	out := Terms{
+	out := Derived{
 		Cohort:  protocol.Cohort(t.Cohort),
 		Budget:  dp.Budget{Epsilon: math.Inf(1), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError},
 		Privacy: t.Privacy,

@@ -48,7 +48,7 @@ func TestScheduleComparison(t *testing.T) {
 
 // A schedule is carried as it is.
 func TestPublicSchedule(t *testing.T) {
-	p := &Public{Terms: Terms{Steps: mixed()}}
+	p := &Public{Terms: Derived{Steps: mixed()}}
 	b, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)

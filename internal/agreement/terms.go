@@ -13,9 +13,9 @@ import (
 )
 
 // termsOf returns the terms that follow from an experiment.
-func termsOf(e *experiment.Experiment) (Terms, error) {
+func termsOf(e *experiment.Experiment) (Derived, error) {
 	planned, err := e.Planned()
-	return Terms{Cohort: e.Cohort, Steps: e.Schedule, Budget: e.Privacy.Budget, Privacy: e.Statement(planned)}, err
+	return Derived{Cohort: e.Cohort, Steps: e.Schedule, Budget: e.Privacy.Budget, Privacy: e.Statement(planned)}, err
 }
 
 // rounding is the relative difference that two machines may have in what they derive.
@@ -25,7 +25,7 @@ const rounding = 1e-4
 
 // takeUp takes up the stated terms if they equal the terms of the experiment. All parties
 // then plan, check and charge by the same numbers.
-func takeUp(e *experiment.Experiment, stated Terms) error {
+func takeUp(e *experiment.Experiment, stated Derived) error {
 	derived, err := termsOf(e)
 	if err != nil {
 		return err

@@ -20,15 +20,15 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Claim names the audited ε.
-type Claim string
+// AuditedEpsilon names the audited ε.
+type AuditedEpsilon string
 
 // The claims.
 const (
 	// Stated is the ε of the run's privacy statement.
-	Stated Claim = "stated"
+	Stated AuditedEpsilon = "stated"
 	// Published is the ε that the published analysis of replaced noise states for the same noise.
-	Published Claim = "published"
+	Published AuditedEpsilon = "published"
 )
 
 // Config is an audit.
@@ -36,7 +36,7 @@ type Config struct {
 	// Runs counts the times that all releases of the experiment are made in each of the two
 	// worlds, at least 40. A learnt attack learns on half of them, and the other half measures it.
 	Runs  int
-	Claim Claim
+	Claim AuditedEpsilon
 	Seed  uint64
 	// Workers make runs at once; the result does not depend on them.
 	Workers protocol.Workers

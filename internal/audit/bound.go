@@ -7,8 +7,8 @@ import (
 	"github.com/fedsim/fedsim/internal/audit/internal/binomial"
 )
 
-// Bound holds an attacker's success on runs that it has not seen, and the ε that this success implies.
-type Bound struct {
+// LowerBound holds an attacker's success on runs that it has not seen, and the ε that this success implies.
+type LowerBound struct {
 	// Of the runs with the empty unit and with the full one, how many the attacker called
 	// full.
 	FalsePositives, TruePositives, Runs int
@@ -51,9 +51,9 @@ func (h *half) choose(p price) (threshold, bound float64) {
 }
 
 // measure prices an attack on these runs. The lower bound is wrong with probability at most wrong.
-func (h *half) measure(threshold float64, p price, wrong float64) Bound {
+func (h *half) measure(threshold float64, p price, wrong float64) LowerBound {
 	n := len(h[0])
-	b := Bound{FalsePositives: h.called(0, threshold), TruePositives: h.called(1, threshold), Runs: n}
+	b := LowerBound{FalsePositives: h.called(0, threshold), TruePositives: h.called(1, threshold), Runs: n}
 	b.Epsilon = p(binomial.Upper(b.FalsePositives, n, wrong/2), binomial.Lower(b.TruePositives, n, wrong/2))
 	// Half a run more on either side keeps what never happened from being impossible.
 	rate := func(k int) float64 { return (float64(k) + 0.5) / (float64(n) + 1) }

@@ -21,7 +21,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	for _, c := range []struct {
 		name, settings string
 		runs           int
-		claim          Claim
+		claim          AuditedEpsilon
 		mutant         mutant
 	}{
 		{"replaced noise at the published claim", "algorithm=lfl-sgdmf rounds=1 epsilon=1 noise=replace dropout=0", 1000, Published, mutant{}},

@@ -28,13 +28,13 @@ type Report struct {
 	MeanRuns float64 `json:"mean_runs,omitempty"`
 	Seed     uint64  `json:"seed"`
 
-	Claim   Claim   `json:"claim"`
-	Claimed float64 `json:"claimed_epsilon"`
-	Delta   float64 `json:"delta"`
+	Claim   AuditedEpsilon `json:"claim"`
+	Claimed float64        `json:"claimed_epsilon"`
+	Delta   float64        `json:"delta"`
 
 	// Attack is the statistic that gave the bound.
 	Attack string `json:"attack"`
-	// Bound is the lower bound on ε at 95%. Point is the estimate without a margin. Distance is the distance between the
+	// LowerBound is the lower bound on ε at 95%. Point is the estimate without a margin. Distance is the distance between the
 	// mean log-likelihood ratios of the two worlds, in standard deviations. Distance is 0 for steps on samples, which
 	// have no normal curve.
 	Bound    float64 `json:"bound"`

@@ -214,7 +214,7 @@ func (*oneModel) Rule() string { return "all hold the same model at the end" }
 
 func (c *oneModel) Observe(o Observation) error {
 	switch o := o.(type) {
-	case Finished:
+	case ModelReceived:
 		c.models[o.Client] = o.Model
 	case Ended:
 		for id := range protocol.ClientID(c.schedule.Cohort.Clients) {

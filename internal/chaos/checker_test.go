@@ -204,9 +204,9 @@ func TestCheckersFire(t *testing.T) {
 	s := calm(t)
 	r := record(t, s)
 	planned := func(o Observation) bool { p, ok := o.(Planned); return ok && p.Healed }
-	finished := func(change func(*Finished) []Observation) func([]Observation) []Observation {
+	finished := func(change func(*ModelReceived) []Observation) func([]Observation) []Observation {
 		return edit(func(o Observation) []Observation {
-			if f, ok := o.(Finished); ok && f.Client == 3 {
+			if f, ok := o.(ModelReceived); ok && f.Client == 3 {
 				return change(&f)
 			}
 			return []Observation{o}
@@ -319,11 +319,11 @@ func TestCheckersFire(t *testing.T) {
 		{&forward{}, "a message of the round before", func(log []Observation) []Observation {
 			return append(slices.Clone(log), log[slices.IndexFunc(log, left[*protocol.Unmask])])
 		}},
-		{&oneModel{}, "another model", finished(func(f *Finished) []Observation {
+		{&oneModel{}, "another model", finished(func(f *ModelReceived) []Observation {
 			f.Model = []byte("another")
 			return []Observation{*f}
 		})},
-		{&oneModel{}, "no model", finished(func(*Finished) []Observation { return nil })},
+		{&oneModel{}, "no model", finished(func(*ModelReceived) []Observation { return nil })},
 		{&progress{}, "an abort after healing", after(planned, add(Left{protocol.Envelope{
 			Message: &protocol.Abort{Round: 2, Reason: &protocol.TooFew{Round: 2}}}}))},
 		{honest{}, "a secret restored wrongly", func(log []Observation) []Observation {

@@ -140,7 +140,7 @@ func (t trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runne
 }
 
 func (t trainer) Finish(model []byte, _ protocol.Runner) error {
-	t.d.w.observe(Finished{Client: t.d.id, Model: slices.Clone(model)})
+	t.d.w.observe(ModelReceived{Client: t.d.id, Model: slices.Clone(model)})
 	return nil
 }
 

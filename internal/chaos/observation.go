@@ -56,8 +56,8 @@ type Restarted struct {
 	Spent  float64 // epsilon of the ledger rebuilt
 }
 
-// Finished says that a client's trainer was handed the final model.
-type Finished struct {
+// ModelReceived says that a client's trainer was handed the final model.
+type ModelReceived struct {
 	Client protocol.ClientID
 	Model  []byte
 }
@@ -81,15 +81,15 @@ type Ended struct {
 	Over  bool   // the server has ended the session
 }
 
-func (Planned) observation()   {}
-func (Left) observation()      {}
-func (Heard) observation()     {}
-func (Masked) observation()    {}
-func (Thinned) observation()   {}
-func (Durable) observation()   {}
-func (Restarted) observation() {}
-func (Finished) observation()  {}
-func (Absorbed) observation()  {}
-func (Failed) observation()    {}
-func (Blamed) observation()    {}
-func (Ended) observation()     {}
+func (Planned) observation()       {}
+func (Left) observation()          {}
+func (Heard) observation()         {}
+func (Masked) observation()        {}
+func (Thinned) observation()       {}
+func (Durable) observation()       {}
+func (Restarted) observation()     {}
+func (ModelReceived) observation() {}
+func (Absorbed) observation()      {}
+func (Failed) observation()        {}
+func (Blamed) observation()        {}
+func (Ended) observation()         {}

@@ -18,7 +18,7 @@ type Report struct {
 	Active    int    `json:"active"` // schedules in active mode
 	Sparse    int    `json:"sparse"` // schedules on a sparse graph
 	// Outcomes are all the ways for a round to end, in the order of the stages.
-	Outcomes []Outcome `json:"outcomes"`
+	Outcomes []RoundEnd `json:"outcomes"`
 	// Ahead counts the rounds, including those after healing, that were set up ahead.
 	Ahead int `json:"ahead"`
 	// Healed counts the schedules whose round after healing ended in a sum.
@@ -27,8 +27,8 @@ type Report struct {
 	Violations []*Violation `json:"violations"`
 }
 
-// Outcome is a way in which a round ended.
-type Outcome struct {
+// RoundEnd is a way in which a round ended.
+type RoundEnd struct {
 	Name      string `json:"outcome"`
 	Schedules int    `json:"schedules"` // whose last round under faults ended so
 	Rounds    int    `json:"rounds"`    // under faults, of all schedules
@@ -56,11 +56,11 @@ func tooFew(s protocol.Stage) string { return "too few after " + s.String() }
 
 func newReport(cfg Config) *Report {
 	r := &Report{Schedules: cfg.Schedules, Seed: cfg.Seed, Modes: cfg.Modes, Violations: []*Violation{}}
-	r.Outcomes = append(r.Outcomes, Outcome{Name: inSum})
+	r.Outcomes = append(r.Outcomes, RoundEnd{Name: inSum})
 	for s := range protocol.Stages {
-		r.Outcomes = append(r.Outcomes, Outcome{Name: tooFew(s)})
+		r.Outcomes = append(r.Outcomes, RoundEnd{Name: tooFew(s)})
 	}
-	r.Outcomes = append(r.Outcomes, Outcome{Name: inUnrecoverable})
+	r.Outcomes = append(r.Outcomes, RoundEnd{Name: inUnrecoverable})
 	return r
 }
 

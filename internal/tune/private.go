@@ -46,7 +46,7 @@ func uniform(bits *noise.Bits) float64 { return float64(bits.Uint64()>>11) / (1 
 var session = protocol.SessionID{'t', 'u', 'n', 'e'}
 
 // privately draws how many runs there are and which candidate each has, and accounts for the search.
-func (s Search) privately(ctx context.Context, candidates [][]config.Setting, out *Outcome) error {
+func (s Search) privately(ctx context.Context, candidates [][]config.Setting, out *SearchResult) error {
 	cost, err := s.cost(ctx, candidates)
 	if err != nil {
 		return err

@@ -34,8 +34,8 @@ type Trial struct {
 	Score     float64          `json:"score"` // validation metric, or with private selection its noisy counterpart
 }
 
-// Outcome is the result of a search.
-type Outcome struct {
+// SearchResult is the result of a search.
+type SearchResult struct {
 	Metric string `json:"metric"` // of scores
 	Best   Trial  `json:"best"`
 	// Trials holds all runs. With private selection they must not be released, nor their number.
@@ -50,7 +50,7 @@ type Outcome struct {
 }
 
 // Run searches. It never measures on the test.
-func (s Search) Run(ctx context.Context) (*Outcome, error) {
+func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 	c, err := config.Resolve(s.Settings)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s Search) Run(ctx context.Context) (*Outcome, error) {
 		return nil, config.Errorf("split.validation: nothing is left to choose by; add --set split.validation=0.1")
 	}
 	candidates := s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c))
-	out := &Outcome{Metric: "rmse"}
+	out := &SearchResult{Metric: "rmse"}
 	if algorithm.Ranks(c) {
 		out.Metric = "recall@20"
 	}
@@ -75,7 +75,7 @@ func (s Search) Run(ctx context.Context) (*Outcome, error) {
 }
 
 // try runs a candidate and keeps it if it is the best.
-func (s Search) try(ctx context.Context, out *Outcome, candidates [][]config.Setting, i, number int, j *judge) error {
+func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]config.Setting, i, number int, j *judge) error {
 	settings := s.of(candidates[i], number)
 	e, err := s.open(ctx, settings)
 	if err != nil {

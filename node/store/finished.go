@@ -14,11 +14,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Finished records the sessions that a client has finished: it has taken the final model, and the
+// FinishedSessions records the sessions that a client has finished: it has taken the final model, and the
 // result is on disk. No ledger depends on it. Without it nothing is spent anew, but the client
 // would fetch the result of the last session once more, in place of taking part in the next
 // session. It may be used by several goroutines.
-type Finished struct {
+type FinishedSessions struct {
 	path     string
 	mu       sync.Mutex
 	sessions []protocol.SessionID // in the order in which they were finished
@@ -34,8 +34,8 @@ type finishedFile struct {
 
 // OpenFinished reads the file at the path, which is made with the first session. It refuses a file
 // that was changed since it was written (ErrCorrupt, ErrFormat).
-func OpenFinished(path string) (*Finished, error) {
-	f := &Finished{path: path}
+func OpenFinished(path string) (*FinishedSessions, error) {
+	f := &FinishedSessions{path: path}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
@@ -69,21 +69,21 @@ func parseFinished(text []byte) ([]protocol.SessionID, error) {
 }
 
 // Has says whether a session was finished.
-func (f *Finished) Has(s protocol.SessionID) bool {
+func (f *FinishedSessions) Has(s protocol.SessionID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Contains(f.sessions, s)
 }
 
 // HasNamed is Has for a session in hex.
-func (f *Finished) HasNamed(session string) bool {
+func (f *FinishedSessions) HasNamed(session string) bool {
 	var id protocol.SessionID
 	b, err := hex.DecodeString(session)
 	return err == nil && copy(id[:], b) == len(id) && len(b) == len(id) && f.Has(id)
 }
 
 // Add marks a session as finished, durably when it returns. After an error it is not.
-func (f *Finished) Add(s protocol.SessionID) error {
+func (f *FinishedSessions) Add(s protocol.SessionID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if slices.Contains(f.sessions, s) {

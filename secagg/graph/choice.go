@@ -11,8 +11,8 @@ const (
 	progressFailure = 0x1p-20 // a client's neighbours cannot restore what is missing
 )
 
-// Bound is a probability over the whole run and the limit that it must stay below.
-type Bound struct {
+// FailureBound is a probability over the whole run and the limit that it must stay below.
+type FailureBound struct {
 	Achieved float64 // an upper bound of the probability; 0 where it cannot happen, or is below 1e-300
 	Limit    float64
 }
@@ -28,7 +28,7 @@ type Choice struct {
 	// so many that both kinds of its secrets can be restored).
 	// Cut: the honest survivors' graph falls apart.
 	// Starved: some client keeps fewer than Threshold neighbours.
-	Colluding, Cut, Starved Bound
+	Colluding, Cut, Starved FailureBound
 }
 
 // RefusedError says that no graph meets the bounds for a plan: even in the complete
@@ -189,8 +189,8 @@ func (s setting) choice(k int) Choice {
 		Degree:    k,
 		Threshold: t,
 		Complete:  k == s.clients-1,
-		Colluding: Bound{min(1, union*hypergeometric(s.clients-1, s.colluding, k).atLeast(reach)), privacyFailure},
-		Cut:       Bound{min(1, s.runs*s.cut(k)), privacyFailure},
-		Starved:   Bound{min(1, union*hypergeometric(s.clients-1, s.lost, k).atLeast(k-t+1)), progressFailure},
+		Colluding: FailureBound{min(1, union*hypergeometric(s.clients-1, s.colluding, k).atLeast(reach)), privacyFailure},
+		Cut:       FailureBound{min(1, s.runs*s.cut(k)), privacyFailure},
+		Starved:   FailureBound{min(1, union*hypergeometric(s.clients-1, s.lost, k).atLeast(k-t+1)), progressFailure},
 	}
 }

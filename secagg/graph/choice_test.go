@@ -183,7 +183,7 @@ func TestEveryRosterOfAnAcceptedPlan(t *testing.T) {
 			if c.Threshold < 1 || c.Threshold > c.Degree || c.Degree > n-1 || c.Complete != (c.Degree == n-1) || !c.Complete && c.Degree%2 != 0 {
 				t.Errorf("%d on the roster of %+v: %+v", n, p, c)
 			}
-			for _, b := range []Bound{c.Colluding, c.Cut, c.Starved} {
+			for _, b := range []FailureBound{c.Colluding, c.Cut, c.Starved} {
 				if !(b.Achieved >= 0 && b.Achieved < b.Limit) {
 					t.Errorf("%d on the roster of %+v: %+v", n, p, c)
 				}
@@ -338,7 +338,7 @@ func TestActiveIsCompleteUpTo500(t *testing.T) {
 		t.Fatal(err)
 	}
 	// t = ⌊(499+50)/2⌋ + 1
-	if want := (Choice{Degree: 499, Threshold: 275, Complete: true, Colluding: Bound{0, 0x1p-41}, Cut: Bound{0, 0x1p-41}, Starved: Bound{0, 0x1p-20}}); c != want {
+	if want := (Choice{Degree: 499, Threshold: 275, Complete: true, Colluding: FailureBound{0, 0x1p-41}, Cut: FailureBound{0, 0x1p-41}, Starved: FailureBound{0, 0x1p-20}}); c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 	p.Clients = 501

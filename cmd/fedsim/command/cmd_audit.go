@@ -62,7 +62,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 		cfg.Runs = *c.Runs
 	}
 	if c.Claim != "" {
-		cfg.Claim = audit.Claim(c.Claim)
+		cfg.Claim = audit.AuditedEpsilon(c.Claim)
 	}
 	if cfg.Select, err = c.search(); err != nil {
 		return err

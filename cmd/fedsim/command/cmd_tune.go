@@ -83,7 +83,7 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 
 // tuned is the outcome in JSON.
 type tuned struct {
-	*tune.Outcome
+	*tune.SearchResult
 	Test    float64 `json:"test"`
 	Results string  `json:"results"`
 }
@@ -97,7 +97,7 @@ func told(settings []config.Setting) string {
 	return strings.Join(list, " ")
 }
 
-func (c *tuneCmd) print(w io.Writer, out *tune.Outcome, r *results.Summary, folder string) error {
+func (c *tuneCmd) print(w io.Writer, out *tune.SearchResult, r *results.Summary, folder string) error {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))

@@ -372,7 +372,7 @@ func TestAttackRefusals(t *testing.T) {
 func TestAttackSection(t *testing.T) {
 	roc := Curve{{0, 0.2}, {0.01, 0.5}, {0.2, 0.8}, {1, 1}}
 	at := func(e Epsilon, auc float64) At {
-		x := At{Epsilon: e, Membership: []Membership{{From: "model", AUC: Interval{0.5, 0.4, 0.6}}, {From: "sums", AUC: Interval{auc, auc - 0.1, auc + 0.05}, ROC: roc}}}
+		x := At{Epsilon: e, Membership: []MembershipResult{{From: "model", AUC: Interval{0.5, 0.4, 0.6}}, {From: "sums", AUC: Interval{auc, auc - 0.1, auc + 0.05}, ROC: roc}}}
 		if e != inf {
 			x.Limit = newLimit(float64(e), 0)
 		}

@@ -24,7 +24,7 @@ type observation struct{ model, sums []float64 }
 // membership attacks by LiRA (Carlini et al., "Membership inference attacks from first principles",
 // 2022). For each target it fits a normal law to the observations of the shadow runs with the target, and another
 // to the shadow runs without it. It scores the target in held-out runs by the ratio of the two likelihoods.
-func (a *attacker) membership(ctx context.Context) ([]Membership, error) {
+func (a *attacker) membership(ctx context.Context) ([]MembershipResult, error) {
 	runs := 2 * a.cfg.Shadows
 	in := a.coins(runs, 2)
 	seen := make([]observation, runs)
@@ -36,7 +36,7 @@ func (a *attacker) membership(ctx context.Context) ([]Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Membership
+	var list []MembershipResult
 	for _, view := range []struct {
 		from string
 		of   func(observation) []float64
@@ -111,7 +111,7 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 }
 
 // measure learns on the first half of the runs and measures on the second.
-func (a *attacker) measure(from string, values [][]float64, in [][]bool) Membership {
+func (a *attacker) measure(from string, values [][]float64, in [][]bool) MembershipResult {
 	shadows := a.cfg.Shadows
 	var all, active, others scored
 	for t := range a.targets {
@@ -126,7 +126,7 @@ func (a *attacker) measure(from string, values [][]float64, in [][]bool) Members
 			}
 		}
 	}
-	m := Membership{From: from, Trials: len(all)}
+	m := MembershipResult{From: from, Trials: len(all)}
 	m.AUC, m.Active, m.Random = all.area(a.seed, shadows), active.area(a.seed, shadows), others.area(a.seed, shadows)
 	m.FPR, m.TPR = all.at(falseAlarms)
 	m.ROC = all.roc()

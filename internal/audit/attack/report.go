@@ -38,14 +38,14 @@ type At struct {
 	Epsilon Epsilon `json:"epsilon"`
 	Delta   float64 `json:"delta"` // 0 without noise
 	// Limit bounds every attack of membership; nil if the budget sets no bound on the attack.
-	Limit          *Limit       `json:"limit,omitempty"`
-	Membership     []Membership `json:"membership,omitempty"`
-	Attribute      *Attribute   `json:"attribute,omitempty"`
-	Reconstruction []Rebuilt    `json:"reconstruction,omitempty"`
+	Limit          *Limit             `json:"limit,omitempty"`
+	Membership     []MembershipResult `json:"membership,omitempty"`
+	Attribute      *Attribute         `json:"attribute,omitempty"`
+	Reconstruction []Rebuilt          `json:"reconstruction,omitempty"`
 }
 
-// Membership holds how well one view of the attacker tells targets in a run from targets outside it.
-type Membership struct {
+// MembershipResult holds how well one view of the attacker tells targets in a run from targets outside it.
+type MembershipResult struct {
 	// From names what the attacker sees: the model that is released in the end, or the sums of all rounds.
 	From   string   `json:"from"`
 	Trials int      `json:"trials"` // targets in held-out runs, half of them in

@@ -36,8 +36,8 @@ type Member struct {
 	Identity   admission.PrivateKey
 	Membership *admission.Membership
 	Registry   *admission.Registry
-	Ledger     *store.Ledger   // of a client
-	Finished   *store.Finished // of a client
+	Ledger     *store.Ledger           // of a client
+	Finished   *store.FinishedSessions // of a client
 	files      []interface{ Close() error }
 }
 
