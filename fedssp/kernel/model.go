@@ -235,7 +235,12 @@ func (m *Model) PredictAll(u []float64, bias float64, items []int32, out []float
 		return
 	}
 	for i, j := range items {
-		x := bias + dense.Dot(u[:d], m.Items[int(j)*d:(int(j)+1)*d])
+		x := bias
+		if d == 4 {
+			x += dense.Dot4((*[4]float64)(u), (*[4]float64)(m.Items[int(j)*4:]))
+		} else {
+			x += dense.Dot(u[:d], m.Items[int(j)*d:(int(j)+1)*d])
+		}
 		if m.Weighed != nil {
 			x += own.of(j)
 		}
