@@ -70,8 +70,8 @@ func TestSolveUpperAgainstLAPACK(t *testing.T) {
 				t.Fatalf("%d unknowns, %s: %v, want %v", d, name, x, y)
 			}
 			for i := range d {
-				if got, want := a[i*d+i:(i+1)*d], want[i*d+i:(i+1)*d]; !slices.Equal(got, want) {
-					t.Fatalf("%d unknowns, %s, row %d of the factor: %v, want %v", d, name, i, got, want)
+				if got, row := a[i*d+i:(i+1)*d], want[i*d+i:(i+1)*d]; !slices.Equal(got, row) {
+					t.Fatalf("%d unknowns, %s, row %d of the factor: %v, want %v", d, name, i, got, row)
 				}
 			}
 		}
