@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -210,13 +211,28 @@ func hint(err error) string {
 	if m == nil {
 		return fileHint(err)
 	}
-	if k := config.Find(m[1]); k != nil {
+	command, settings := commandOf(err)
+	if k := config.Find(m[1]); k != nil && settings {
 		return fmt.Sprintf("it is a key without a flag: --set %s=VALUE", k.Name)
 	}
 	if others := takers(m[1]); len(others) > 0 {
 		return fmt.Sprintf("other commands take it: %s", strings.Join(others, ", "))
 	}
+	if !settings {
+		return "fedsim help " + command + " lists its flags"
+	}
 	return config.Near(m[1]) + "; fedsim keys lists all"
+}
+
+// commandOf returns the command of a call that cannot be parsed, and whether it takes settings.
+func commandOf(err error) (command string, settings bool) {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
+		return "", true
+	}
+	node := wrong.Context.Selected()
+	settings = slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "set" })
+	return strings.TrimPrefix(node.FullPath(), "fedsim "), settings
 }
 
 // fileHint says how a file is given that was named without a flag.
