@@ -102,7 +102,7 @@ func listed(words []string) string {
 func pooledNames() []string {
 	var names []string
 	for _, a := range algorithm.All() {
-		if f, ok := a.(Formed); ok && f.FormOf().offers(kernel.Solver.Learns) {
+		if f, ok := a.(formed); ok && f.FormOf().offers(kernel.Solver.Learns) {
 			names = append(names, f.FormOf().Name)
 		}
 	}

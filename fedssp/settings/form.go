@@ -33,13 +33,13 @@ type Form struct {
 	Starts             bool     // a session can start from the sums of earlier sessions
 }
 
-// Formed is an algorithm of the family.
-type Formed interface{ FormOf() *Form }
+// formed is an algorithm of the family.
+type formed interface{ FormOf() *Form }
 
 // form returns the form of the algorithm. If the configuration names another package's algorithm it
 // returns a form without features, so that no key here has an effect.
 func (s Settings) form() *Form {
-	if f, ok := algorithm.Of(s.Config).(Formed); ok {
+	if f, ok := algorithm.Of(s.Config).(formed); ok {
 		return f.FormOf()
 	}
 	return &Form{Ranks: true, LearnsItems: true}

@@ -120,7 +120,7 @@ func (w *Workspace) Residuals(p *kernel.Params, m kernel.Shared, r model.Ratings
 		clear(w.Row(k, p.Rank))
 	}
 	w.Fit(p, m)
-	for k, own := range w.OwnParts(p.Rank)[:len(dst)] {
+	for k, own := range w.ownParts(p.Rank)[:len(dst)] {
 		x := w.Offset[k] + own
 		if p.Logistic() {
 			dst[k] = (w.Value[k] - kernel.Sigmoid(x)) * (p.Max - p.Min)

@@ -30,8 +30,8 @@ func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 	}
 }
 
-// Refer is Gather for a solution that is known, and leaves lines in the model's table.
-func (w *Workspace) Refer(p *kernel.Params, m kernel.Shared, r model.Ratings) {
+// refer is Gather for a solution that is known, and leaves lines in the model's table.
+func (w *Workspace) refer(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 	w.Items, w.table, w.Offset = r.Items, m.Tabled(), room(w.Offset, len(r.Items))
 	w.popular = w.table.Popular()
 	w.table.Offsets(w.Offset, r.Items)
@@ -80,8 +80,8 @@ func (w *Workspace) Spread() {
 	}
 }
 
-// OwnParts returns [Workspace.Own] of each rating, valid until the workspace is used again.
-func (w *Workspace) OwnParts(d int) []float64 {
+// ownParts returns [Workspace.Own] of each rating, valid until the workspace is used again.
+func (w *Workspace) ownParts(d int) []float64 {
 	w.own = room(w.own, len(w.Items))
 	if w.popular != nil && w.tastes != nil {
 		w.ownByTable(d)

@@ -19,7 +19,7 @@ func (c *Contribution) Fit(slope func(k int, x float64) float64) {
 	p := c.Params
 	c.Work = NewWorkspace(p)
 	if c.fitted {
-		c.Work.Refer(p, c.Model, c.Ratings)
+		c.Work.refer(p, c.Model, c.Ratings)
 		c.Work.take(p, c.User)
 	} else {
 		c.Work.Gather(p, c.Model, c.Ratings)
@@ -29,7 +29,7 @@ func (c *Contribution) Fit(slope func(k int, x float64) float64) {
 	if c.slopes == nil {
 		c.slopes = make([]float64, len(c.Chosen))
 	}
-	u, own := c.Embedding(), c.Work.OwnParts(p.Rank)
+	u, own := c.Embedding(), c.Work.ownParts(p.Rank)
 	for i, k := range c.Chosen {
 		c.slopes[i] = c.Weights[i] * slope(k, c.Work.Offset[k]+own[k])
 	}

@@ -98,7 +98,7 @@ func (c *Contribution) choose(counts []float64) error {
 		var places []int
 		var err error
 		if p.Budgeting == kernel.TailSample {
-			places, err = SampleTail(n, p.PerUser, counts, random)
+			places, err = sampleTail(n, p.PerUser, counts, random)
 		} else {
 			places, err = Sample(n, p.PerUser, random)
 		}

@@ -114,9 +114,9 @@ func shuffled(n, size int, random io.Reader) ([]int, error) {
 	return order[:size], nil
 }
 
-// SampleTail draws at most size places with the smallest counts, ascending. Ties are in random
+// sampleTail draws at most size places with the smallest counts, ascending. Ties are in random
 // order, and so is everything if there are no counts.
-func SampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
+func sampleTail(n, size int, counts []float64, random io.Reader) ([]int, error) {
 	order, err := shuffled(n, n, random)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func TestSampleIsUniform(t *testing.T) {
 			var places []int
 			var err error
 			if tail { // all counts are the same: ties are in random order
-				places, err = SampleTail(n, size, make([]float64, n), random)
+				places, err = sampleTail(n, size, make([]float64, n), random)
 			} else {
 				places, err = Sample(n, size, random)
 			}
@@ -93,7 +93,7 @@ func TestSampleTail(t *testing.T) {
 		{[]float64{5, 4}, 3, []int{0, 1}},
 		{[]float64{5}, 1, []int{0}},
 	} {
-		got, err := SampleTail(len(c.counts), c.size, c.counts, random)
+		got, err := sampleTail(len(c.counts), c.size, c.counts, random)
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("of %v: %v, %v; want %v", c.counts, got, err, c.want)
 		}
