@@ -338,10 +338,14 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	return a.serveClient(c)
 }
 
-// enter puts a peer's newest connection in the place of an older one.
+// enter puts a peer's newest connection in the place of an older one. A client is in the session that it is shown from
+// then on, so that it is not counted as waiting before it has heard of a session's end.
 func (a *Aggregator) enter(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if s := a.showing(); c.place.Role == protocol.Client && !s.beyond(c) {
+		c.in = s
+	}
 	if old := a.conns[c.place]; old != nil {
 		a.supplant(old, c)
 		if old.via != nil {

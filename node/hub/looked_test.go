@@ -198,3 +198,36 @@ func TestSessionBeginsWhenClientsHaveLookedItOver(t *testing.T) {
 		})
 	}
 }
+
+// A client that comes after the end of a session is not counted before it has heard of that end and waits for the next
+// session. A session that is published in between would have it register again, and miss rounds.
+func TestComerIsCountedWhenItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, 4)
+		d.ended()
+		begin := make(chan struct{})
+		s, c := d.comes(admission.ClientPlace(0), func(c *conn) error {
+			<-begin
+			return d.a.serveClient(c)
+		})
+		if n := d.a.connected(); n != 0 {
+			t.Errorf("%d clients are counted as one comes", n)
+		}
+		close(begin)
+		if m, err := session.Hear(s, 1<<20); err != nil || m.Session == nil {
+			t.Fatalf("the client hears %+v, %v", m, err)
+		}
+		if err := session.Say(s, &session.Message{Wait: &session.Wait{}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := d.a.connected(); n != 1 {
+			t.Errorf("%d clients are counted as one waits", n)
+		}
+		c.close()
+		d.a.mu.Lock()
+		d.a.session.stop()
+		d.a.mu.Unlock()
+		d.a.busy.Wait()
+	})
+}

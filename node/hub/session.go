@@ -351,11 +351,7 @@ func (a *Aggregator) ends(c *conn, s *hubSession) bool {
 // carries its messages.
 func (a *Aggregator) serveClient(c *conn) error {
 	a.mu.Lock()
-	s := a.showing()
-	if s.beyond(c) {
-		s = nil
-	}
-	c.in = s
+	s := c.in
 	a.mu.Unlock()
 	for takes := false; !takes; {
 		if s == nil {
