@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -39,11 +40,14 @@ type Entry struct {
 }
 
 // Prepare writes the experiment files and the index. Runs of an earlier sweep in the folder
-// stay there, and in the index.
+// stay there, and in the index, under their names ([At]).
 func Prepare(path string, runs []Run) (*Folder, error) {
-	f := &Folder{Path: path, Runs: runs}
+	f, err := At(path, runs)
+	if err != nil {
+		return nil, err
+	}
 	for _, dir := range []string{"experiments", "logs"} {
-		if err := os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
+		if err = os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +62,7 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 	if err = f.setAside(); err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
+	for _, r := range f.Runs {
 		c := r.Config
 		algorithm.Out.Set(&c, path)
 		if err = replace(f.experiment(r), c.YAML()); err != nil {
@@ -73,6 +77,27 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 		return nil, err
 	}
 	return f, replace(filepath.Join(path, "sweep.json"), append(b, '\n'))
+}
+
+// At returns the folder of a sweep, and changes nothing in it. A run that an earlier sweep has there under another name
+// gets that name: names have the keys that vary, and a sweep that is continued may vary more.
+func At(path string, runs []Run) (*Folder, error) {
+	f := &Folder{Path: path, Runs: slices.Clone(runs)}
+	index, err := readIndex(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names := make(map[string]string)
+	for _, e := range index.Runs {
+		names[e.Digest] = e.Name
+	}
+	for i := range f.Runs {
+		if r := &f.Runs[i]; names[r.Digest] != "" {
+			r.Name = names[r.Digest]
+			algorithm.RunName.Set(&r.Config, r.Name)
+		}
+	}
+	return f, nil
 }
 
 // readIndex reads the index of a sweep's folder.

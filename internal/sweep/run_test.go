@@ -67,6 +67,36 @@ func TestAFailureStopsNoOther(t *testing.T) {
 	}
 }
 
+// A sweep that is continued with more values, of keys that did not vary before, makes only the runs that are new.
+func TestContinuedWithMoreValues(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "sweep")
+	r := sweep.Runner{Program: stub(t, finishes), Jobs: 1, Workers: 1}
+	for _, c := range []struct {
+		said []string
+		open int
+	}{
+		{[]string{"epsilon=1,5", "seed=1"}, 2},
+		{[]string{"epsilon=1,5", "seed=1..3"}, 4},
+		{[]string{"epsilon=1", "seed=1..3"}, 0},
+		{[]string{"epsilon=1,5,20", "seed=1..3"}, 3},
+	} {
+		f, err := sweep.Prepare(path, runsOf(t, sweep.Options{}, c.said...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open := len(f.Open()); open != c.open {
+			t.Errorf("%q: %d runs are to be made, want %d", c.said, open, c.open)
+		}
+		if failures, err := r.Run(t.Context(), f); err != nil || len(failures) != 0 {
+			t.Fatalf("%q: %v, %v", c.said, failures, err)
+		}
+	}
+	if folders, err := filepath.Glob(filepath.Join(path, "*", "summary.json")); err != nil || len(folders) != 9 {
+		t.Errorf("%q, %v; want 9 runs", folders, err)
+	}
+}
+
 // A summary that is cut off, as by a full disk or an interrupted copy, is no result. The run is
 // made again under its name, its old folder stays beside it, and the sweep says so.
 func TestDamagedRunIsMadeAgain(t *testing.T) {

@@ -252,7 +252,10 @@ func failed(f *sweep.Folder, failures []sweep.Failure) error {
 // batch hands the runs to a cluster.
 func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []sweep.Run) error {
 	b := sweep.Batch{Folder: out, Program: "fedsim", CPUs: c.CPUs, MiB: c.Memory, Minutes: c.Minutes, Image: c.Image, Claim: c.Claim, Jobs: c.Jobs}
-	f := &sweep.Folder{Path: out, Runs: runs}
+	f, err := sweep.At(out, runs)
+	if err != nil {
+		return err
+	}
 	if b.Tasks = len(f.Open()); b.Tasks == 0 {
 		return c.conclude(s, f, nil)
 	}
@@ -260,7 +263,6 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 		b.Jobs = min(100, b.Tasks)
 	}
 	if b.MiB == 0 {
-		var err error
 		if b.MiB, err = memory(ctx, runs); err != nil {
 			return err
 		}
@@ -268,7 +270,6 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 	submit, name, fill := []string{"kubectl", "create", "-f"}, "kubernetes.yaml", sweep.Batch.Kubernetes
 	if c.On == "slurm" {
 		submit, name, fill = []string{"sbatch"}, "slurm.sh", sweep.Batch.Slurm
-		var err error
 		if b.Program, err = os.Executable(); err != nil { // the nodes see the same files
 			return err
 		}
