@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // spoolPattern has the names of spools. They end as drafts do, which a new process does not take for its own.
@@ -19,12 +21,7 @@ const spoolPattern = "spool-*.tmp"
 // Spools are files in a folder for pieces that wait for a while and would take too much memory. A file is only
 // readable for the present user, and is gone with the process's use of it. Pieces are sealed with a key that only
 // memory has: a piece of a damaged, exchanged or older file is an error, and a file that is left behind is of no use.
-type Spools struct {
-	dir string
-
-	mu   sync.Mutex
-	open map[*Spool]bool
-}
+type Spools struct{ dir string }
 
 // OpenSpools opens the spools of a folder. It removes the files of a process that was killed.
 func OpenSpools(dir string) (*Spools, error) {
@@ -37,33 +34,19 @@ func OpenSpools(dir string) (*Spools, error) {
 			return nil, fmt.Errorf("store: a spool that was left behind: %w", err)
 		}
 	}
-	return &Spools{dir: dir, open: make(map[*Spool]bool)}, nil
-}
-
-// Drop drops all spools.
-func (s *Spools) Drop() {
-	s.mu.Lock()
-	var open []*Spool
-	for x := range s.open {
-		open = append(open, x)
-	}
-	s.mu.Unlock()
-	for _, x := range open {
-		x.Drop()
-	}
+	return &Spools{dir}, nil
 }
 
 // Spool is a file of pieces of one size. Its methods may be called by several goroutines at once.
 type Spool struct {
-	of     *Spools
 	path   string
 	pieces int64
 	size   int
 	seal   cipher.AEAD
 
-	mu   sync.RWMutex // of what follows
-	file *os.File     // nil: dropped
-	put  []byte       // bit n: piece n was put
+	mu   sync.RWMutex    // of what follows
+	file *os.File        // nil: dropped
+	put  protocol.Bitmap // the pieces that were put
 }
 
 // Open makes a spool of so many pieces of a size, and keeps room for it on the disk.
@@ -82,10 +65,7 @@ func (s *Spools) Open(pieces int64, size int) (*Spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: a spool: %w", err)
 	}
-	x := &Spool{of: s, path: f.Name(), pieces: pieces, size: size, seal: seal, file: f, put: make([]byte, (pieces+7)/8)}
-	s.mu.Lock()
-	s.open[x] = true
-	s.mu.Unlock()
+	x := &Spool{path: f.Name(), pieces: pieces, size: size, seal: seal, file: f, put: protocol.NewBitmap(int(pieces))}
 	bytes := pieces * int64(x.sealed())
 	if err = reserve(f, bytes); err != nil {
 		x.Drop()
@@ -117,10 +97,10 @@ func (x *Spool) Put(first int64, pieces []byte) error {
 		return fmt.Errorf("store: %s: %w", x.path, fs.ErrClosed)
 	}
 	for i := first; i < first+n; i++ {
-		if x.put[i/8]>>(i%8)&1 == 1 {
+		if x.put.Has(int(i)) {
 			return fmt.Errorf("store: %s: piece %d is put twice", x.path, i)
 		}
-		x.put[i/8] |= 1 << (i % 8)
+		x.put.Set(int(i))
 	}
 	if _, err := x.file.WriteAt(out, first*int64(x.sealed())); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -138,7 +118,7 @@ func (x *Spool) Get(number int64) ([]byte, error) {
 	switch {
 	case x.file == nil:
 		return nil, fmt.Errorf("store: %s: %w", x.path, fs.ErrClosed)
-	case number < 0 || number >= x.pieces || x.put[number/8]>>(number%8)&1 == 0:
+	case number < 0 || number >= x.pieces || !x.put.Has(int(number)):
 		return nil, fmt.Errorf("store: %s: piece %d was not put", x.path, number)
 	}
 	b := make([]byte, x.sealed())
@@ -162,7 +142,4 @@ func (x *Spool) Drop() {
 	_ = x.file.Close()
 	_ = os.Remove(x.path) // else the next start removes it
 	x.file, x.put = nil, nil
-	x.of.mu.Lock()
-	defer x.of.mu.Unlock()
-	delete(x.of.open, x)
 }

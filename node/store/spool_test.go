@@ -13,7 +13,7 @@ import (
 )
 
 // spooled returns a spool of four pieces of three bytes, with three pieces put, and the path of its file.
-func spooled(t *testing.T) (*store.Spools, *store.Spool, string) {
+func spooled(t *testing.T) (*store.Spool, string) {
 	t.Helper()
 	dir := t.TempDir()
 	all, err := store.OpenSpools(dir)
@@ -31,12 +31,12 @@ func spooled(t *testing.T) (*store.Spools, *store.Spool, string) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	return all, s, filepath.Join(dir, files[0].Name())
+	return s, filepath.Join(dir, files[0].Name())
 }
 
 // Pieces come back as they were put, and a piece that was not put is an error. A number is used once.
 func TestSpool(t *testing.T) {
-	all, s, path := spooled(t)
+	s, path := spooled(t)
 	for number, want := range map[int64]string{1: "abc", 2: "def", 3: "ghi"} {
 		if got, err := s.Get(number); err != nil || string(got) != want {
 			t.Errorf("piece %d is %q, %v; want %q", number, got, err, want)
@@ -66,7 +66,7 @@ func TestSpool(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %v", info.Mode())
 	}
-	all.Drop()
+	s.Drop()
 	s.Drop()
 	if _, err = s.Get(1); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("after the end: %v", err)
@@ -92,7 +92,7 @@ func TestSpoiledSpool(t *testing.T) {
 		"cut short": func(b []byte) []byte { return b[:2*sealed-1] },
 		"empty":     func([]byte) []byte { return nil },
 	} {
-		_, s, path := spooled(t)
+		s, path := spooled(t)
 		b, err := os.ReadFile(path)
 		if err == nil {
 			err = os.WriteFile(path, spoil(b), 0o600)
@@ -109,7 +109,7 @@ func TestSpoiledSpool(t *testing.T) {
 
 // A start removes the spools that a killed process left, and nothing else.
 func TestSpoolsLeftBehind(t *testing.T) {
-	_, _, path := spooled(t)
+	_, path := spooled(t)
 	dir := filepath.Dir(path)
 	other := filepath.Join(dir, "registry")
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
@@ -131,11 +131,11 @@ func BenchmarkSpool(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer all.Drop()
 	s, err := all.Open(pieces, 80)
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer s.Drop()
 	for first := int64(0); first < pieces; first += each {
 		if err = s.Put(first, make([]byte, each*80)); err != nil {
 			b.Fatal(err)
