@@ -126,10 +126,11 @@ func New(cfg Config) *Aggregator {
 
 // Step feeds one input. It never blocks and never panics on what a peer sent.
 func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
+	if in, ok := in.(protocol.Received); ok {
+		return a.Receive(now, in.Envelope)
+	}
 	defer a.drop(a.round, a.next)
 	switch in := in.(type) {
-	case protocol.Received:
-		return a.Receive(now, in.Envelope)
 	case protocol.Tick:
 		return a.woken(now)
 	case protocol.Connected:

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -222,10 +223,6 @@ func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admis
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
 	params := s.terms.Sums(list)
-	memory := a.cfg.SharesInMemory
-	if memory == 0 {
-		memory = secagg.SharesInMemory
-	}
 	a.drive(s, list, aggregator.New(aggregator.Config{
 		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
 		NewSum: func(u protocol.Setup) (aggregator.Sum, error) {
@@ -234,7 +231,7 @@ func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admis
 				return nil, err
 			}
 			if a.spools != nil {
-				sum.SpoolTo(memory, func(pieces int64, size int) (secagg.Spool, error) { return a.spools.Open(pieces, size) })
+				sum.SpoolTo(cmp.Or(a.cfg.SharesInMemory, secagg.SharesInMemory), func(pieces int64, size int) (secagg.Spool, error) { return a.spools.Open(pieces, size) })
 			}
 			return sum, nil
 		},
