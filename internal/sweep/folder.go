@@ -42,7 +42,7 @@ type Entry struct {
 // Prepare writes the experiment files and the index. Runs of an earlier sweep in the folder
 // stay there, and in the index, under their names ([At]).
 func Prepare(path string, runs []Run) (*Folder, error) {
-	f, err := At(path, runs)
+	f, index, err := at(path, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +50,6 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 		if err = os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
 			return nil, err
 		}
-	}
-	index, err := readIndex(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
 	}
 	known := make(map[string]bool)
 	for _, e := range index.Runs {
@@ -82,10 +78,16 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 // At returns the folder of a sweep, and changes nothing in it. A run that an earlier sweep has there under another name
 // gets that name: names have the keys that vary, and a sweep that is continued may vary more.
 func At(path string, runs []Run) (*Folder, error) {
+	f, _, err := at(path, runs)
+	return f, err
+}
+
+// at is At, and returns the index that the folder has; an empty one of a new folder.
+func at(path string, runs []Run) (*Folder, Index, error) {
 	f := &Folder{Path: path, Runs: slices.Clone(runs)}
 	index, err := readIndex(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, Index{}, err
 	}
 	names := make(map[string]string)
 	for _, e := range index.Runs {
@@ -97,7 +99,7 @@ func At(path string, runs []Run) (*Folder, error) {
 			algorithm.RunName.Set(&r.Config, r.Name)
 		}
 	}
-	return f, nil
+	return f, index, nil
 }
 
 // readIndex reads the index of a sweep's folder.
