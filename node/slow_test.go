@@ -24,7 +24,7 @@ type sharedLine struct {
 	up, down *rate.Limiter
 
 	mu       sync.Mutex
-	conns    []net.Conn // that there were
+	conns    []net.Conn // that there were, each an end of a party
 	received int
 	sent     int
 	cutAt    int // the first connections are cut once so many bytes were received; 0: never
@@ -46,8 +46,10 @@ func (l *sharedLine) end(c net.Conn) net.Conn {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.conns = append(l.conns, c)
-	return &slowConn{c, l}
+	slow := &slowConn{Conn: c, line: l}
+	slow.open, slow.closed = context.WithCancel(context.Background())
+	l.conns = append(l.conns, slow)
+	return slow
 }
 
 // dials counts the connections that there were.
@@ -84,15 +86,24 @@ func (l *sharedLine) carried() (down, up int) {
 	return l.received, l.sent
 }
 
-// slowConn is an end of a connection over a shared line.
+// slowConn is an end of a connection over a shared line. As with a socket, nobody waits for the line of one that is
+// closed: its multiplexer holds a mutex until its reader and its writer are gone, and a second goroutine that closes it
+// waits for that mutex, which stops the clock of synctest for good.
 type slowConn struct {
 	net.Conn
-	line *sharedLine
+	line   *sharedLine
+	open   context.Context // until it is closed
+	closed context.CancelFunc
+}
+
+func (c *slowConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func (c *slowConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b[:min(len(b), packet)])
-	if n > 0 && c.line.down.WaitN(context.Background(), n) == nil {
+	if n > 0 && c.line.down.WaitN(c.open, n) == nil {
 		c.line.took(n)
 	}
 	return n, err
@@ -103,7 +114,7 @@ func (c *slowConn) Write(b []byte) (int, error) {
 	c.line.gave(len(b))
 	for len(b) > 0 {
 		n := min(len(b), packet)
-		if err := c.line.up.WaitN(context.Background(), n); err != nil {
+		if err := c.line.up.WaitN(c.open, n); err != nil {
 			return done, err
 		}
 		n, err := c.Conn.Write(b[:n])
