@@ -40,17 +40,17 @@ func (j *Job) account(durable *store.Ledger, costs *dp.Cache, now time.Time) (cl
 	if err != nil {
 		return nil, err
 	}
-	own, others := of(j.Terms.Session, records)
-	whole, err := j.whole()
+	rest, err := j.rest(durable)
 	if err == nil {
-		err = j.fits(*j.Limit, costs, others, whole)
+		err = j.fits(*j.Limit, costs, records, rest)
 	}
 	if err == nil {
-		err = j.below(durable, costs, now, whole)
+		err = j.below(durable, costs, now, rest)
 	}
 	if err != nil {
 		return nil, err
 	}
+	own := slices.DeleteFunc(slices.Clone(records), func(r dp.Record) bool { return r.Session != j.Terms.Session })
 	session, err := dp.RestoreLedger(*j.Budget, costs, own)
 	if err != nil {
 		return nil, fmt.Errorf("node: the ledger: %w", err)
@@ -71,44 +71,47 @@ func (b combinedLedger) Charge(session [16]byte, round uint64, events []dp.Event
 	return b.session.Charge(session, round, events)
 }
 
-// of divides records into the records of a session and the records of all others.
-func of(session protocol.SessionID, records []dp.Record) (own, others []dp.Record) {
-	for _, r := range records {
-		if r.Session == session {
-			own = append(own, r)
-		} else {
-			others = append(others, r)
-		}
-	}
-	return own, others
+// demand holds what a session still asks a client for: the charges of its rounds from one on.
+type demand struct {
+	from   uint64
+	events []dp.Event
 }
 
-// whole returns the charges of the whole session. It is better not to begin than to stop in the
-// middle, with most of it spent.
-func (j *Job) whole() ([]dp.Event, error) {
-	var whole []dp.Event
+// rest returns the charges of the session's rounds after the last that was charged. It is better not to begin than to stop
+// in the middle, with most of it spent. Rounds that were charged cost what the ledger says, also if a server that lies has
+// described the session in another way before.
+func (j *Job) rest(durable *store.Ledger) (demand, error) {
+	last := durable.Last(j.Terms.Session)
+	out, past := demand{from: last + 1}, last
 	for k, plan := range j.Terms.Plans() {
+		rounds := uint64(j.Terms.Steps[k].Rounds)
+		skipped := min(past, rounds)
+		past -= skipped
+		turns := j.Terms.Cohort.Turns(int(rounds - skipped))
+		if turns == 0 {
+			continue
+		}
 		events, err := plan.Charges()
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		for _, e := range events {
-			whole = append(whole, e.Times(j.Terms.Cohort.Turns(j.Terms.Steps[k].Rounds)))
+			out.events = append(out.events, e.Times(turns))
 		}
 	}
-	return whole, nil
+	return out, nil
 }
 
-// fits says whether charges, after the charges of other sessions, are within a limit of the owner's.
-func (j *Job) fits(limit dp.Budget, costs *dp.Cache, others []dp.Record, asked []dp.Event) error {
-	l, err := dp.RestoreLedger(limit, costs, others)
+// fits says whether charges, after earlier charges, are within a limit of the owner's.
+func (j *Job) fits(limit dp.Budget, costs *dp.Cache, earlier []dp.Record, asked demand) error {
+	l, err := dp.RestoreLedger(limit, costs, earlier)
 	if err != nil {
 		return fmt.Errorf("node: the ledger: %w", err)
 	}
-	if len(asked) == 0 {
+	if len(asked.events) == 0 {
 		return nil
 	}
-	if err = l.Charge(j.Terms.Session, 1, asked); err != nil {
+	if err = l.Charge(j.Terms.Session, asked.from, asked.events); err != nil {
 		return fmt.Errorf("node: the session does not fit into what is left: %w", err)
 	}
 	return nil
@@ -116,24 +119,24 @@ func (j *Job) fits(limit dp.Budget, costs *dp.Cache, others []dp.Record, asked [
 
 // below says whether charges keep the ceilings of all periods that end after now. A later period has
 // no earlier charges than are counted here.
-func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked []dp.Event) error {
+func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked demand) error {
 	for _, c := range j.Ceilings {
-		dated, err := durable.Since(now.Add(-c.Period))
+		dated, err := durable.Since(now.Add(-c.Period).Truncate(time.Second)) // as charges are dated
 		if err != nil {
 			return peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 		}
-		if err = j.fits(c.Budget, costs, j.others(dated, time.Time{}), asked); err != nil {
+		if err = j.fits(c.Budget, costs, after(dated, time.Time{}), asked); err != nil {
 			return fmt.Errorf("%w: the ceiling is %s%s", err, c.Name, j.until(c, costs, dated, asked))
 		}
 	}
 	return nil
 }
 
-// others are the charges of other sessions after a time.
-func (j *Job) others(dated []store.Dated, after time.Time) []dp.Record {
+// after are the charges after a time.
+func after(dated []store.Dated, t time.Time) []dp.Record {
 	var list []dp.Record
 	for _, d := range dated {
-		if d.Session != j.Terms.Session && (d.At.IsZero() || d.At.After(after)) {
+		if d.At.IsZero() || d.At.After(t) {
 			list = append(list, d.Record)
 		}
 	}
@@ -141,15 +144,15 @@ func (j *Job) others(dated []store.Dated, after time.Time) []dp.Record {
 }
 
 // until says from when on charges would keep a ceiling; "" if the ceiling rules them out by itself.
-func (j *Job) until(c Ceiling, costs *dp.Cache, dated []store.Dated, asked []dp.Event) string {
+func (j *Job) until(c Ceiling, costs *dp.Cache, dated []store.Dated, asked demand) string {
 	last := make(map[protocol.SessionID]time.Time)
 	for _, d := range dated {
-		if d.Session != j.Terms.Session && d.At.After(last[d.Session]) {
+		if d.At.After(last[d.Session]) {
 			last[d.Session] = d.At
 		}
 	}
 	for _, end := range slices.SortedFunc(maps.Values(last), time.Time.Compare) {
-		if j.fits(c.Budget, costs, j.others(dated, end), asked) == nil {
+		if j.fits(c.Budget, costs, after(dated, end), asked) == nil {
 			return ", and it would fit from " + end.Add(c.Period).Add(time.Second).Format(time.RFC3339) + " on"
 		}
 	}
@@ -163,13 +166,12 @@ func (j *Job) affordable(durable *store.Ledger, costs *dp.Cache, now time.Time) 
 	if err != nil || j.Limit == nil {
 		return 0, err
 	}
-	_, others := of(j.Terms.Session, records)
 	for _, epsilon := range session.Budgets {
 		if epsilon >= j.Budget.Epsilon {
 			continue
 		}
-		asked := []dp.Event{dp.Gaussian(1 / dp.GaussianMu(epsilon, j.Budget.Delta))}
-		if j.fits(*j.Limit, costs, others, asked) == nil && j.below(durable, costs, now, asked) == nil {
+		one := demand{durable.Last(j.Terms.Session) + 1, []dp.Event{dp.Gaussian(1 / dp.GaussianMu(epsilon, j.Budget.Delta))}}
+		if j.fits(*j.Limit, costs, records, one) == nil && j.below(durable, costs, now, one) == nil {
 			return epsilon, nil
 		}
 	}
