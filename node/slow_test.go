@@ -86,9 +86,9 @@ func (l *sharedLine) carried() (down, up int) {
 	return l.received, l.sent
 }
 
-// slowConn is an end of a connection over a shared line. As with a socket, nobody waits for the line of one that is
-// closed: its multiplexer holds a mutex until its reader and its writer are gone, and a second goroutine that closes it
-// waits for that mutex, which stops the clock of synctest for good.
+// slowConn is an end of a connection over a shared line. As with a socket, no goroutine waits for the line of a closed
+// connection. The connection's multiplexer holds a mutex until its reader and its writer are gone. A second goroutine that closes
+// the connection waits for that mutex, which would stop the clock of synctest for good.
 type slowConn struct {
 	net.Conn
 	line   *sharedLine
