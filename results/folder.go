@@ -43,7 +43,7 @@ type Folder struct {
 // DefaultName returns the name of a run's folder if the user gave none: a description of the run.
 func DefaultName(e *experiment.Experiment) string {
 	name := fmt.Sprintf("%s-%s-eps%s-seed%d", e.About().Name, e.Data.Name, algorithm.Epsilon.Of(e.Config), algorithm.Seed.Of(e.Config))
-	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(name, "-")
+	return regexp.MustCompile(`[^A-Za-z0-9.+-]+`).ReplaceAllString(name, "-")
 }
 
 // NewFolder prepares the folder of a run. A name given by the user must be free. A name made of

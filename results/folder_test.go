@@ -139,6 +139,9 @@ func TestFolderNames(t *testing.T) {
 			t.Errorf("the run is %s, want %s", got, want)
 		}
 	}
+	if got := DefaultName(opened.Experiment(t, "epsilon=1e9")); !strings.Contains(got, "-eps1e+09-") { // and not 1e-09
+		t.Errorf("a run of epsilon 1e9 is called %s", got)
+	}
 	if got := complete(opened.Experiment(t, "name=mine")); got != "runs/mine" {
 		t.Errorf("the run is %s, want runs/mine", got)
 	}

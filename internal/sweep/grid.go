@@ -392,7 +392,7 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 			words = append(words, s.Key[strings.LastIndexByte(s.Key, '.')+1:]+s.Value)
 		}
 	}
-	name := regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(strings.Join(words, "-"), "-")
+	name := regexp.MustCompile(`[^A-Za-z0-9.+-]+`).ReplaceAllString(strings.Join(words, "-"), "-")
 	r.Name = name[:min(len(name), 100)] + "-" + r.Digest[:8]
 	algorithm.RunName.Set(&c, r.Name)
 	r.Config = c

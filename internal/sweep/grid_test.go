@@ -89,7 +89,7 @@ func TestCombinations(t *testing.T) {
 }
 
 func TestRunsAreNamedByWhatTheyAre(t *testing.T) {
-	runs := runsOf(t, sweep.Options{}, "algorithm=ssp-c", "epsilon=1,inf", "workers=3")
+	runs := runsOf(t, sweep.Options{}, "algorithm=ssp-c", "epsilon=1,1e+9,inf", "workers=3")
 	var names []string
 	for _, r := range runs {
 		if !strings.HasSuffix(r.Name, "-"+r.Digest[:8]) || algorithm.RunName.Of(r.Config) != r.Name {
@@ -97,14 +97,14 @@ func TestRunsAreNamedByWhatTheyAre(t *testing.T) {
 		}
 		names = append(names, strings.TrimSuffix(r.Name, r.Digest[:8]))
 	}
-	if want := []string{"ssp-c-epsilon1-", "ssp-c-epsiloninf-"}; !slices.Equal(names, want) {
+	if want := []string{"ssp-c-epsilon1-", "ssp-c-epsilon1e+9-", "ssp-c-epsiloninf-"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
 	again := runsOf(t, sweep.Options{}, "algorithm=ssp-c", "epsilon=inf", "workers=1", "out=elsewhere")
-	if again[0].Digest != runs[1].Digest {
+	if again[0].Digest != runs[2].Digest {
 		t.Error("where results go and how many goroutines compute change the digest")
 	}
-	if other := runsOf(t, sweep.Options{}, "algorithm=ssp-c", "epsilon=inf", "seed=2"); other[0].Digest == runs[1].Digest {
+	if other := runsOf(t, sweep.Options{}, "algorithm=ssp-c", "epsilon=inf", "seed=2"); other[0].Digest == runs[2].Digest {
 		t.Error("another seed has the same digest")
 	}
 }
