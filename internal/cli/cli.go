@@ -113,15 +113,33 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 	}
 	call, err := parser.Parse(joined(args))
 	if err != nil {
-		hint := p.Name + " --help tells what there is"
+		hint := ""
 		if p.Hint != nil {
-			hint = cmp.Or(p.Hint(err), hint)
+			hint = p.Hint(err)
 		}
-		err = Misusef("%w; %s", err, hint)
+		err = Misusef("%w; %s", err, cmp.Or(hint, help(p.Name, err)))
 	} else {
 		err = p.call(tree, call)
 	}
 	return p.report(stderr, err, wantsJSON(args))
+}
+
+// CommandOf returns the command of a call that cannot be parsed, or the group of commands, as its words; "" if there is none.
+func CommandOf(err error) string {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		if node := wrong.Context.Selected(); node != nil {
+			return strings.TrimPrefix(node.FullPath(), wrong.Context.Model.Name+" ")
+		}
+	}
+	return ""
+}
+
+// help returns which help is about a call that cannot be parsed.
+func help(program string, err error) string {
+	if command := CommandOf(err); command != "" {
+		return program + " help " + command + " tells how it is called"
+	}
+	return program + " --help tells what there is"
 }
 
 // joined makes --epsilon=-3 of --epsilon -3, which else is a short flag: a number below zero

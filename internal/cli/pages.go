@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -26,7 +27,10 @@ type helpCmd struct {
 // Run prints the help.
 func (c *helpCmd) Run(app *kong.Kong) error {
 	_, err := app.Parse(append(c.Command, "--help"))
-	return Misusef("%w; %s --help tells what there is", err, app.Model.Name) // known commands end the process
+	if _, unknown := errors.AsType[*kong.ParseError](err); !unknown {
+		return err // of writing: known commands end the process
+	}
+	return Misusef("%w; %s", err, help(app.Model.Name, err))
 }
 
 // VersionFlag is the flag --version, which prints the version and ends the command.

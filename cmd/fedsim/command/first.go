@@ -211,7 +211,7 @@ func hint(err error) string {
 	if m == nil {
 		return fileHint(err)
 	}
-	command, settings := commandOf(err)
+	command, settings := cli.CommandOf(err), takes(err, "set")
 	if k := config.Find(m[1]); k != nil && settings {
 		return fmt.Sprintf("it is a key without a flag: --set %s=VALUE", k.Name)
 	}
@@ -224,21 +224,19 @@ func hint(err error) string {
 	return config.Near(m[1]) + "; fedsim keys lists all"
 }
 
-// commandOf returns the command of a call that cannot be parsed, and whether it takes settings.
-func commandOf(err error) (command string, settings bool) {
-	var wrong *kong.ParseError
-	if !errors.As(err, &wrong) || wrong.Context.Selected() == nil {
-		return "", true
+// takes reports whether the command of a call that cannot be parsed takes a flag. A call without a command may mean any.
+func takes(err error, flag string) bool {
+	wrong, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || wrong.Context.Selected() == nil {
+		return true
 	}
-	node := wrong.Context.Selected()
-	settings = slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "set" })
-	return strings.TrimPrefix(node.FullPath(), "fedsim "), settings
+	return slices.ContainsFunc(wrong.Context.Selected().Flags, func(f *kong.Flag) bool { return f.Name == flag })
 }
 
 // fileHint says how a file is given that was named without a flag.
 func fileHint(err error) string {
 	m := argumentOf.FindStringSubmatch(err.Error())
-	if m == nil {
+	if m == nil || !takes(err, "data") {
 		return ""
 	}
 	if _, err := os.Stat(m[1]); err != nil {
