@@ -154,7 +154,7 @@ func (h *Heads) Keep(owner admission.PublicKey, head Head) error {
 	if h.path == "" {
 		return nil
 	}
-	if h.lines++; h.file == nil || h.lines > 4*len(h.heads)+headsSlack {
+	if h.lines++; h.file == nil || h.failed != nil || h.lines > 4*len(h.heads)+headsSlack { // a part of a line may be at the end
 		h.failed = h.rewrite()
 		return h.failed
 	}
