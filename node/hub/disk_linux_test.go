@@ -302,3 +302,23 @@ func offer(id protocol.ClientID) admission.Offer {
 	return admission.Offer{Place: admission.ClientPlace(id), Serial: 1, NotAfter: time.Now().Add(time.Hour),
 		Contact: admission.Contact{Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, Peer: "peer"}}
 }
+
+// An aggregator that could not keep which session runs keeps it at the next publication of that session. A federation
+// would else grow within the session, after a restart.
+func TestRunningOnABadDisk(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil { // where the folder should be
+		t.Fatal(err)
+	}
+	a := &Aggregator{cfg: AggregatorConfig{State: blocked}}
+	if err := a.keepRunning("ab"); err == nil {
+		t.Fatal("it is kept in no folder")
+	}
+	if err := errors.Join(os.Remove(blocked), os.Mkdir(blocked, 0o700), a.keepRunning("ab")); err != nil {
+		t.Fatal(err)
+	}
+	again := &Aggregator{cfg: AggregatorConfig{State: blocked}}
+	if err := again.recallRunning(); err != nil || !again.running() {
+		t.Errorf("after a restart no session runs, %v", err)
+	}
+}

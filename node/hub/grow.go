@@ -98,14 +98,16 @@ func (a *Aggregator) keepRunning(id string) error {
 	if a.cfg.State == "" || id == a.unended { // a relay keeps nothing
 		return nil
 	}
-	a.unended = id
-	if id == "" {
-		if err := os.Remove(a.runningPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+	var err error
+	if id != "" {
+		err = atomicfile.Write(a.runningPath(), []byte(id+"\n"), 0o600)
+	} else if err = os.Remove(a.runningPath()); errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	return atomicfile.Write(a.runningPath(), []byte(id+"\n"), 0o600)
+	if err == nil {
+		a.unended = id // else the next call tries again
+	}
+	return err
 }
 
 // recallRunning reads which session ran before a restart.
