@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
@@ -104,7 +103,7 @@ func newMachines(t *testing.T, settings ...string) *machines {
 	text, err := m.federation.Encode()
 	m.must(err)
 	m.must(admission.WriteFile(m.path("federation"), text))
-	m.hub = "/ip4/127.0.0.1/tcp/" + freePort(t)
+	m.hub = "/ip4/127.0.0.1/tcp/" + childtest.Port(t)
 	id, err := peer.IDOf(aggregator.Public().Ed25519())
 	m.must(err)
 	info, err := libp2ppeer.AddrInfoFromString(m.hub + "/p2p/" + id.String())
@@ -243,26 +242,28 @@ func (m *machines) start(args ...string) *process {
 	m.must(err)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, p.log
 	m.must(p.cmd.Start())
-	watchdog := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Process.Kill() })
 	go func() {
 		defer close(p.done)
 		err := p.cmd.Wait()
-		watchdog.Stop()
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			p.code = exit.ExitCode() // -1: by a signal
 		} else if err != nil {
 			p.code = -2
 		}
 	}()
-	m.t.Cleanup(p.kill)
+	childtest.Limit(m.t, p.end)
 	return p
 }
 
 // kill ends a process without a word, and returns when it is gone.
-func (p *process) kill() {
-	_ = p.cmd.Process.Signal(syscall.SIGKILL) // may have ended
+func (p *process) kill() { _ = p.end() }
+
+// end is kill, with an error if the process has ended already.
+func (p *process) end() error {
+	err := p.cmd.Process.Signal(syscall.SIGKILL)
 	<-p.done
 	_ = p.log.Close()
+	return err
 }
 
 // ends waits for a process to end well.
@@ -331,24 +332,4 @@ func (m *machines) checkLedgers() {
 		m.oracle.checkLedger(id, chargesIn(m.t, filepath.Join(m.state(place), "ledger.db"), key.Public()))
 	}
 	m.oracle.openedOnce()
-}
-
-// nextPort is the next port for freePort. Dialled connections take ports above 32768, and could
-// take the port of an aggregator while it is down.
-var nextPort atomic.Uint32
-
-func init() { nextPort.Store(20000 + uint32(os.Getpid())%8000) }
-
-// freePort returns a port that was free a moment ago, and that no other test is given.
-func freePort(t testing.TB) string {
-	t.Helper()
-	for range 1000 {
-		port := fmt.Sprint(nextPort.Add(1))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }

@@ -138,7 +138,7 @@ var rules = []rule{
 	},
 	{
 		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
-		forbid: []string{"internal/roletest", "internal/pagetest", "internal/cli/clitest", "internal/fewcases", "internal/disktest", "node/internal/nodetest"}, direct: true,
+		forbid: []string{"internal/childtest", "internal/roletest", "internal/pagetest", "internal/cli/clitest", "internal/fewcases", "internal/disktest", "node/internal/nodetest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -15,7 +16,7 @@ import (
 // fourth fits into what is left, and the same processes take part in it.
 func TestBudgetIsUsedUp(t *testing.T) {
 	long(t)
-	f := &follow{newMachine(t), freePort(t)}
+	f := &follow{newMachine(t), childtest.Port(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
 	var key struct{ Public string }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
@@ -51,7 +52,7 @@ func demonstrate(t *testing.T, path, temporary string, port int) *demonstration 
 	if err = errors.Join(d.cmd.Start(), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) }) // have ended, where all is well
+	childtest.Limit(t, func() error { return syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) })
 	d.output = bufio.NewScanner(r)
 	return d
 }
@@ -83,27 +84,10 @@ func (d *demonstration) end(t *testing.T, temporary string) error {
 	return errors.Join(err, failed)
 }
 
-// twoPorts are free, one after the other.
-func twoPorts(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		port, err := strconv.Atoi(freePort(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1)); err == nil {
-			_ = l.Close() // nothing connects
-			return port
-		}
-	}
-	t.Fatal("no two free ports")
-	return 0
-}
-
 func TestDemonstration(t *testing.T) {
 	long(t)
 	temporary := t.TempDir()
-	d := demonstrate(t, os.Getenv("PATH"), temporary, twoPorts(t))
+	d := demonstrate(t, os.Getenv("PATH"), temporary, childtest.TwoPorts(t))
 	if err := d.end(t, temporary); err != nil {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}
@@ -134,7 +118,7 @@ func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
 func TestDemonstrationCanBeInterrupted(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	temporary := t.TempDir()
-	d := demonstrate(t, buildsNothing(t), temporary, twoPorts(t))
+	d := demonstrate(t, buildsNothing(t), temporary, childtest.TwoPorts(t))
 	d.until("20 clients start")
 	for range 2 { // by an impatient operator
 		if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {

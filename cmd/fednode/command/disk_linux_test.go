@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 )
@@ -46,7 +47,7 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
 	lead, _, _ := m.twenty(1)
-	ops := "127.0.0.1:" + freePort(t)
+	ops := "127.0.0.1:" + childtest.Port(t)
 	aggregator := m.start(append(lead, "--ops", ops)...)
 	aggregator.until("metrics, health and status")
 	if code, answer := asked(t, ops, "/readyz"); code != http.StatusOK {
@@ -90,7 +91,7 @@ func TestSessionOnAFullDisk(t *testing.T) {
 	if code := client.wait(); code != cli.Failed || !strings.Contains(client.log.String(), "cannot be kept") {
 		t.Errorf("the client ended with %d\n%s", code, client.log.String())
 	}
-	ops := "127.0.0.1:" + freePort(t)
+	ops := "127.0.0.1:" + childtest.Port(t)
 	client = m.start(append(slices.Clone(alone), "--ops", ops)...)
 	client.until("registered")
 	server.until("sum received")

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -14,7 +15,7 @@ import (
 // and client 5, who never came, is given up: 7 take part, with the ledgers of the first session.
 func TestFederationGrowsByCommands(t *testing.T) {
 	long(t)
-	f := &follow{newMachine(t), freePort(t)}
+	f := &follow{newMachine(t), childtest.Port(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
 	var key struct{ Public string }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -160,7 +161,7 @@ func (m *machine) found(l load) *loaded {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		m.t.Fatal(err)
 	}
-	address := "/ip4/127.0.0.1/tcp/" + freePort(m.t)
+	address := "/ip4/127.0.0.1/tcp/" + childtest.Port(m.t)
 	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Load",
 		"--clients", itoa(l.clients), "--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
 	a := m.follow("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
@@ -220,10 +221,8 @@ func (m *machine) follow(args ...string) *followed {
 		f.ended, f.exit = true, err
 		f.news.Broadcast()
 	}()
-	m.t.Cleanup(func() {
-		_ = f.cmd.Process.Kill() // has ended, where all is well
-		<-done
-	})
+	m.t.Cleanup(func() { <-done })
+	childtest.Limit(m.t, f.cmd.Process.Kill) // before that
 	return f
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/internal/childtest"
 )
 
 var update = flag.Bool("update", false, "write what is printed into docs/three-machines.md")
@@ -145,7 +147,7 @@ func newPage(t *testing.T) *page {
 		_ = l.Close() // nothing connects
 	}
 	m := newMachine(t)
-	p := &page{t: t, root: m.dir, ports: []port{{"7946", freePort(t)}, {"9464", freePort(t)}},
+	p := &page{t: t, root: m.dir, ports: []port{{"7946", childtest.Port(t)}, {"9464", childtest.Port(t)}},
 		names: make(map[string]string), terminals: make(map[string]*terminal)}
 	for _, name := range []string{"operator", "agg", "server", "users", "north", "south", "west", "east"} {
 		if err := os.Mkdir(m.path(name), 0o700); err != nil {
@@ -241,7 +243,7 @@ var pid = regexp.MustCompile(`PID-OF-[A-Z0-9-]+`)
 // the departure of a client is noticed a moment later.
 func (p *page) run(e *entry, command string) []string {
 	p.t.Helper()
-	patience := time.Now().Add(10 * time.Second)
+	patience := time.Now().Add(time.Minute)
 	for {
 		out, err := p.shell(e.machine, command).CombinedOutput()
 		if err != nil {
@@ -258,6 +260,7 @@ func (p *page) run(e *entry, command string) []string {
 		if !again || p.compare(e.shown, got) == "" {
 			return got
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -269,7 +272,7 @@ func (p *page) start(e *entry, command string) *terminal {
 	if err := t.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() { _ = t.cmd.Process.Kill() }) // has ended, where all is well
+	childtest.Limit(p.t, t.cmd.Process.Kill)
 	go func() { t.ended <- t.cmd.Wait(); _ = w.Close() }()
 	go func() {
 		defer close(t.lines)

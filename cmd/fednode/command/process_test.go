@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 )
@@ -104,7 +104,7 @@ func (m *machine) start(args ...string) *process {
 	if err = p.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
-	m.t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // has ended, where all is well
+	childtest.Limit(m.t, p.cmd.Process.Kill)
 	go func() {
 		defer close(p.lines)
 		for r := bufio.NewReader(stderr); ; {
@@ -152,21 +152,6 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// freePort returns a port that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nobody connects
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // The demonstration, as an operator would run it: keys, and invitations, one of them late and
 // announced by SIGHUP. A client is stopped and continues. A session with noise runs to its end and
 // leaves its files behind.
@@ -181,7 +166,7 @@ func TestFederationOfProcesses(t *testing.T) {
 	}
 	m.more = []string{"--log-level", "debug"} // as much as can be logged: see checkLogs
 	t.Setenv("GOLOG_LOG_LEVEL", "debug")      // likewise, of libp2p
-	port, ops := freePort(t), "127.0.0.1:"+freePort(t)
+	port, ops := childtest.Port(t), "127.0.0.1:"+childtest.Port(t)
 	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
 		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/" + port, "--out", m.path("invitations")}
 	m.run(cli.Done, append(invite, "--place", "server", "--place", "aggregator")...)

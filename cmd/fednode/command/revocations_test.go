@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/node/admission"
@@ -92,7 +93,7 @@ func TestPartiesReadRevocationsOnHangup(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		t.Fatal(err)
 	}
-	address := "/ip4/127.0.0.1/tcp/" + freePort(t)
+	address := "/ip4/127.0.0.1/tcp/" + childtest.Port(t)
 	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--out", m.path("invitations")}
 	m.run(cli.Done, append(slices.Clone(invite), "--name", "Demo", "--clients", "20", "--aggregator-key", key.Public, "--address", address)...)
 	aggregator := m.start("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
+	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
@@ -70,7 +71,7 @@ func (p *process) summary() (s summary) {
 // aggregator is started again before the third. Every model and result stays.
 func TestSessionsOfProcesses(t *testing.T) {
 	long(t)
-	f := &follow{newMachine(t), freePort(t)}
+	f := &follow{newMachine(t), childtest.Port(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
 	var key struct{ Public string }

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fedsim/fedsim/internal/childtest"
 )
 
 const aYear = "../../../docs/a-year.md"
@@ -36,7 +38,7 @@ func TestAYear(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPage(t)
-	p.ports = append(p.ports, port{"8080", freePort(t)})
+	p.ports = append(p.ports, port{"8080", childtest.Port(t)})
 	p.organisations(string(text))
 	var out []string
 	waited := make(map[*terminal]bool)
