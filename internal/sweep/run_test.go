@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -15,11 +17,14 @@ import (
 )
 
 // stub makes a program in the place of fedsim that runs the script. In the script $name is the
-// run's name and $out its folder.
+// run's name and $out its folder. No process is forked meanwhile: it would hold the file open for writing, and the system
+// starts no program that is open for writing ("text file busy").
 func stub(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stub")
 	text := "#!/bin/sh\nname=$(sed -n 's/^name: //p' \"$2\")\nout=$(sed -n 's/^out: //p' \"$2\" | tr -d '\"')\n" + script
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +149,11 @@ func TestInterruptedSweepGoesOn(t *testing.T) {
 	r := sweep.Runner{Program: program, Jobs: 1, Progress: func(p sweep.Progress) {
 		if p.Running == 1 {
 			go func() {
-				for {
+				for ctx.Err() == nil { // a process on the clock
 					if _, err := os.Stat(begun); err == nil {
 						stop()
-						return
 					}
+					time.Sleep(time.Millisecond)
 				}
 			}()
 		}
