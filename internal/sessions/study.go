@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -92,7 +93,7 @@ func Run(ctx context.Context, c config.Config, set *dataset.Set, d Design, dir s
 	algorithm.SplitValidation.Set(&base, 0)
 	algorithm.Baselines.Set(&base, "quick")
 	algorithm.Out.Set(&base, dir)
-	s := &underway{ctx: ctx, base: base, periods: periods, design: d, tell: tell}
+	s := &underway{ctx: ctx, base: base, periods: periods, design: d, tell: tell, drawn: make(map[noise]bool)}
 	if err := s.plan(); err != nil {
 		return nil, err
 	}
@@ -116,6 +117,13 @@ type underway struct {
 	budgets []float64 // ε of each session
 	delta   float64
 	points  []Point
+	drawn   map[noise]bool // of the sessions so far
+}
+
+// noise names the noise of a session: sessions with the same seed and releases draw the same.
+type noise struct {
+	seed    uint64
+	session protocol.SessionID
 }
 
 // plan divides the budget.
@@ -193,8 +201,18 @@ func (s *underway) open(arm Arm, i int, epsilon float64, from string) (*experime
 	algorithm.Epsilon.Set(&c, epsilon)
 	algorithm.StartFrom.Set(&c, from)
 	algorithm.RunName.Set(&c, fmt.Sprintf("%s-%02d-seed%d", map[Arm]string{LearningOn: "on", Anew: "anew", Once: "once"}[arm], i+1, algorithm.Seed.Of(c)))
-	return experiment.OpenSet(c, s.periods[i].Train)
+	e, err := experiment.OpenSet(c, s.periods[i].Train)
+	for err == nil && arm == Anew && s.drawn[noise{algorithm.Seed.Of(c), e.Session()}] {
+		// An earlier session has releases of the same size. With the same noise, the releases of both would differ by
+		// what was rated meanwhile, without noise.
+		algorithm.Seed.Set(&c, algorithm.Seed.Of(c)+anotherNoise)
+		e, err = experiment.OpenSet(c, s.periods[i].Train)
+	}
+	return e, err
 }
+
+// anotherNoise is between the seeds of sessions that would draw the same noise. Seeds of a study are closer together.
+const anotherNoise = 1 << 32
 
 // session makes a session, keeps and measures it.
 func (s *underway) session(arm Arm, i int, epsilon float64, from string) (*Point, *algorithm.Start, error) {
@@ -218,7 +236,8 @@ func (s *underway) session(arm Arm, i int, epsilon float64, from string) (*Point
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Users, p.Ratings, p.Epsilon, p.Folder = e.Data.Users, e.Split.Train.Len(), r.Privacy.Epsilon, r.Folder
+	s.drawn[noise{algorithm.Seed.Of(e.Config), e.Session()}] = true
+	p.Seed, p.Users, p.Ratings, p.Epsilon, p.Folder = algorithm.Seed.Of(s.base), e.Data.Users, e.Split.Train.Len(), r.Privacy.Epsilon, r.Folder
 	return p, r.Record, nil
 }
 
