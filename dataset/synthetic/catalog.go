@@ -16,9 +16,12 @@ type catalog struct {
 	titles []string // public features of the items
 	genres [][]string
 	years  []int
-	choice *alias    // draws an item by popularity
+	choice alias     // draws an item by popularity
 	bias   []float64 // b_i of the model
 	taste  []float64 // q_i: tasteRank numbers for each item
+
+	rough []roughTaste // q_i in single precision
+	most  float64      // largest magnitude of a number of any q_i
 }
 
 // makeCatalog draws the items: genres, year, title, popularity, bias and taste vector.
@@ -56,6 +59,7 @@ func (s shape) makeCatalog() *catalog {
 			c.taste = append(c.taste, float64(q*scales[k]))
 		}
 	}
+	c.setRough()
 	return c
 }
 
@@ -102,7 +106,7 @@ func logSpread(weights []float64) func(float64) float64 {
 }
 
 // drawGenres draws one to three genres, ascending. Films of MovieLens 1M have 1.65 on average.
-func drawGenres(r *random, pick *alias) []int32 {
+func drawGenres(r *random, pick alias) []int32 {
 	count := 1
 	switch u := r.uniform(); {
 	case u < 0.14:

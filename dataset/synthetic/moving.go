@@ -108,7 +108,7 @@ func (w *worker) chooseAt(t float64, r *random) int {
 		if !free(i) || w.moving.born[i] > t {
 			continue
 		}
-		if r.uniform() < math.Max(0.5+float64(w.selective*w.match(i)), 0.05) {
+		if r.uniform() < max(0.5+float64(w.selective*w.match(i)), leastChance) {
 			return i
 		}
 	}

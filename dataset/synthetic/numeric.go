@@ -3,7 +3,6 @@ package synthetic
 import (
 	"math"
 	"math/bits"
-	"math/rand/v2"
 
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
@@ -43,34 +42,66 @@ func log(x float64) float64 {
 }
 
 // random is a seeded stream of public random numbers. Every number is made by integer arithmetic or
-// exact rounding.
-type random struct{ pcg rand.PCG }
+// exact rounding. It is the generator PCG-DXSM (O'Neill) of math/rand/v2, whose state the compiler does not keep in registers: most of
+// the time of a generator goes into its draws.
+type random struct{ hi, lo uint64 }
 
 // newRandom returns stream n of a seed. The number is mixed, since PCG streams
 // whose states differ little start out alike.
 func newRandom(seed, n uint64) *random {
-	r := &random{}
-	r.pcg.Seed(seed, idhash.Mix(n))
-	return r
+	return &random{hi: seed, lo: idhash.Mix(n)}
+}
+
+// next returns the state behind r: the state times a constant plus another, of 128 bits.
+func (r random) next() random {
+	const mulHi, mulLo, incHi, incLo = 2549297995355413924, 4865540595714422341, 6364136223846793005, 1442695040888963407
+	hi, lo := bits.Mul64(r.lo, mulLo)
+	hi += r.hi*mulLo + r.lo*mulHi
+	lo, carry := bits.Add64(lo, incLo, 0)
+	hi, _ = bits.Add64(hi, incHi, carry)
+	return random{hi, lo}
+}
+
+// word returns the number of a state.
+func (r random) word() uint64 {
+	const mul = 0xda942042e4dd58b5
+	x := r.hi ^ r.hi>>32
+	x *= mul
+	x ^= x >> 48
+	return x * (r.lo | 1)
+}
+
+// uint64 returns 64 uniform bits.
+func (r *random) uint64() uint64 {
+	*r = r.next()
+	return r.word()
 }
 
 // below returns a uniform integer of 0..n-1; the bias of n/2^64 does not matter here.
 func (r *random) below(n int) int {
-	hi, _ := bits.Mul64(r.pcg.Uint64(), uint64(n))
+	hi, _ := bits.Mul64(r.uint64(), uint64(n))
 	return int(hi)
 }
 
 // uniform returns a uniform number of [0, 1).
-func (r *random) uniform() float64 { return float64(r.pcg.Uint64()>>11) / (1 << 53) }
+func (r *random) uniform() float64 { return share(r.uint64()) }
+
+// share returns the uniform number of [0, 1) that a word stands for.
+func share(word uint64) float64 { return float64(int64(word>>11)) / (1 << 53) }
 
 // normal returns a sum of twelve uniform numbers with mean 0 and variance 1.
 // It is within 0.002 of the normal law in distribution and ends at +-6.
 func (r *random) normal() float64 {
+	a, b, c := r.uint64(), r.uint64(), r.uint64()
+	return twelve(a, b, c)
+}
+
+// twelve returns the normal number of twelve uniform ones, which are 16 bits each of three words.
+func twelve(a, b, c uint64) float64 {
 	const low = 0x0000ffff0000ffff // two of the four 16-bit parts of a word
-	a, b, c := r.pcg.Uint64(), r.pcg.Uint64(), r.pcg.Uint64()
 	sum := a&low + a>>16&low + b&low + b>>16&low + c&low + c>>16&low
-	twelve := int(sum>>32) + int(sum&math.MaxUint32)
-	return float64(twelve-6*math.MaxUint16) / (1 << 16)
+	whole := int(sum>>32) + int(sum&math.MaxUint32)
+	return float64(whole-6*math.MaxUint16) / (1 << 16)
 }
 
 // normals returns n normal numbers.
@@ -91,24 +122,27 @@ func (r *random) shuffle(list []int) {
 }
 
 // alias draws indices in proportion to weights in constant time (Vose 1991).
-type alias struct {
-	keep  []float64 // probability of staying at the index drawn
-	other []int32   // else this one
+type alias []place
+
+// place is an index that is drawn with the same probability as every other.
+type place struct {
+	keep  uint64 // a number of 53 bits below this one stays at the index drawn
+	other int32  // else this one
 }
 
 // newAlias takes at least one weight; all must be positive.
-func newAlias(weights []float64) *alias {
+func newAlias(weights []float64) alias {
 	var sum float64
 	for _, w := range weights {
 		sum += w
 	}
 	n := len(weights)
-	a := &alias{keep: make([]float64, n), other: make([]int32, n)}
+	keep, a := make([]float64, n), make(alias, n)
 	var small, large []int32
 	for i, w := range weights {
-		a.keep[i] = w * float64(n) / sum
-		a.other[i] = int32(i)
-		if a.keep[i] < 1 {
+		keep[i] = w * float64(n) / sum
+		a[i].other = int32(i)
+		if keep[i] < 1 {
 			small = append(small, int32(i))
 		} else {
 			large = append(large, int32(i))
@@ -117,24 +151,35 @@ func newAlias(weights []float64) *alias {
 	for len(small) > 0 && len(large) > 0 {
 		s, l := small[len(small)-1], large[len(large)-1]
 		small = small[:len(small)-1]
-		a.other[s] = l
-		a.keep[l] -= 1 - a.keep[s]
-		if a.keep[l] < 1 {
+		a[s].other = l
+		keep[l] -= 1 - keep[s]
+		if keep[l] < 1 {
 			large = large[:len(large)-1]
 			small = append(small, l)
 		}
 	}
 	for _, i := range append(small, large...) {
-		a.keep[i] = 1 // what is left differs from 1 by rounding only
+		keep[i] = 1 // what is left differs from 1 by rounding only
+	}
+	for i := range a {
+		a[i].keep = uint64(math.Ceil(keep[i] * (1 << 53))) // a whole number is below keep exactly if it is below its ceiling
 	}
 	return a
 }
 
 // draw returns an index.
-func (a *alias) draw(r *random) int32 {
-	i := r.below(len(a.keep))
-	if r.uniform() < a.keep[i] {
-		return int32(i)
+func (a alias) draw(r *random) int32 {
+	x, y := r.uint64(), r.uint64()
+	return a.at(x, y)
+}
+
+// at returns the index that two uniform words draw. It does not branch on the outcome.
+func (a alias) at(x, y uint64) int32 {
+	hi, _ := bits.Mul64(x, uint64(len(a)))
+	i := int32(hi)
+	p := &a[i]
+	if y>>11 >= p.keep {
+		i = p.other
 	}
-	return a.other[i]
+	return i
 }

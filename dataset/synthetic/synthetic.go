@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -27,6 +26,7 @@ const (
 	tasteRank     = 12       // dimension of the taste vectors
 	tasteDecay    = 0.8      // scale of each dimension relative to the previous one
 	usersPerBlock = 64       // of parallel generation
+	leastChance   = 0.05     // that a user takes a candidate, however badly it fits
 )
 
 // Streams of the generator. User u draws from streamUsers + u.
@@ -185,11 +185,12 @@ type population struct {
 	catalog *catalog
 	moving  *movement // nil of a set that stands still
 	start   []int     // the ratings of user u are start[u]:start[u+1]
+	table   *levelTable
 	first   [][]int32 // items that each user rates so that no item stays without a rating
 }
 
 func (s shape) population() *population {
-	p := &population{shape: s, catalog: s.makeCatalog()}
+	p := &population{shape: s, catalog: s.makeCatalog(), table: s.levelTable()}
 	if s.moves {
 		p.moving = s.makeMovement()
 	}
@@ -294,11 +295,14 @@ func (s shape) firstRatings(start []int) [][]int32 {
 // worker draws the ratings of one user at a time.
 type worker struct {
 	*population
-	out    dataset.Ratings
-	base   int       // ratings before the ratings of out
-	chosen []uint64  // bit i: the user at hand rates item i
-	likes  []float64 // taste vector of the user at hand
-	at     []float64 // when the user at hand rates each item that it rates, of a moving set
+	out     dataset.Ratings
+	base    int         // ratings before the ratings of out
+	chosen  []uint64    // bit i: the user at hand rates item i
+	likes   []float64   // taste vector of the user at hand
+	rough   rough       // the same, for rough products
+	byRange *levelTable // levels by a rough product
+	near    int64       // a chance times 2^53 that is nearer than this is computed exactly
+	at      []float64   // when the user at hand rates each item that it rates, of a moving set
 }
 
 func (p *population) newWorker(out dataset.Ratings, base int) *worker {
@@ -316,13 +320,17 @@ func (w *worker) rate(u int) {
 	for k := range w.likes {
 		w.likes[k] = r.normal()
 	}
+	w.setTaste()
 	w.choose(u, r)
-	k := w.start[u] - w.base
+	k, g := w.start[u]-w.base, *r // the state in registers
 	for word, set := range w.chosen {
 		for ; set != 0; set &= set - 1 {
 			i := word*64 + bits.TrailingZeros64(set)
-			x := bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + float64(w.noise*r.normal())
-			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.level(x)
+			a := g.next()
+			b := a.next()
+			g = b.next()
+			noise := float64(w.noise * twelve(a.word(), b.word(), g.word()))
+			w.out.User[k], w.out.Item[k], w.out.Value[k] = int32(u), int32(i), w.rating(i, bias, noise)
 			k++
 		}
 		w.chosen[word] = 0
@@ -336,17 +344,20 @@ func (w *worker) choose(u int, r *random) {
 	for _, i := range w.first[u] {
 		w.chosen[i/64] |= 1 << (i % 64)
 	}
+	choice, g := w.catalog.choice, *r // the state in registers
 	for left > 0 {
-		i := w.catalog.choice.draw(r)
+		second := g.next().next()
+		i := choice.at(g.next().word(), second.word())
+		g = second
 		if w.chosen[i/64]&(1<<(i%64)) != 0 {
 			continue
 		}
-		accept := 0.5 + float64(w.selective*w.match(int(i)))
-		if r.uniform() < math.Max(accept, 0.05) {
-			w.chosen[i/64] |= 1 << (i % 64)
-			left--
-		}
+		g = g.next()
+		taken := w.takes(int(i), int64(g.word()>>11), w.rough.match(&w.catalog.rough[i]))
+		w.chosen[i/64] |= uint64(taken) << (i % 64)
+		left -= taken
 	}
+	*r = g
 }
 
 // match returns how well item i fits the user's taste, with variance 1 over users and items.
@@ -358,16 +369,31 @@ func (w *worker) match(i int) float64 {
 	return sum
 }
 
+// rating is the rating of item i by the user at hand, whose bias and noise are given.
+func (w *worker) rating(i int, bias, noise float64) float32 {
+	x := bias + w.catalog.bias[i] + float64(w.taste*w.rough.match(&w.catalog.rough[i])) + noise
+	at := min(max(int((x-lowest)*perLatent), 0), ranges-1)
+	if k := w.byRange[at]; k != unsure {
+		return float32(w.levels[k])
+	}
+	return w.level(bias + w.catalog.bias[i] + float64(w.taste*w.match(i)) + noise)
+}
+
 // level cuts a latent rating.
 func (w *worker) level(x float64) float32 {
 	if w.plays.most > 0 {
 		return float32(w.plays.at(x))
 	}
+	return float32(w.levels[levelAt(w.cuts, x)])
+}
+
+// levelAt counts the cuts that are at most at a latent rating.
+func levelAt(cuts []float64, x float64) int {
 	k := 0
-	for k < len(w.cuts) && x >= w.cuts[k] {
+	for k < len(cuts) && x >= cuts[k] {
 		k++
 	}
-	return float32(w.levels[k])
+	return k
 }
 
 // ErrUnknownShape is wrapped by the error of a synthetic shape that does not exist; the error lists
