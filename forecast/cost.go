@@ -74,11 +74,11 @@ func (e builder) sizes(step int, plan *protocol.Plan) (bytes [protocol.Kinds]int
 			messages = append(messages, &protocol.Answered{Round: it}, &protocol.Replacement{Round: it})
 		}
 		for _, m := range messages {
-			bytes[m.Kind()] = m.Size()
+			bytes[m.Kind()] = protocol.Size(m)
 		}
 	}
 	announce := protocol.Announce{Plan: plan}
-	bytes[announce.Kind()] = announce.Size() // with the model
+	bytes[announce.Kind()] = protocol.Size(&announce) // with the model
 	return bytes
 }
 
@@ -118,7 +118,7 @@ func (e builder) bytesForecast() *BytesForecast {
 		}
 	}
 	final := &protocol.Final{Model: make([]byte, e.Schedule.Model())}
-	kinds[final.Kind()] = MessageForecast{Kind: final.Kind().String(), Direction: Down, Bytes: final.Size(), Times: 1, Run: int64(final.Size())}
+	kinds[final.Kind()] = MessageForecast{Kind: final.Kind().String(), Direction: Down, Bytes: protocol.Size(final), Times: 1, Run: int64(protocol.Size(final))}
 	for _, m := range kinds {
 		if m.Times > 0 {
 			f.Messages = append(f.Messages, m)

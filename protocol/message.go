@@ -55,11 +55,7 @@ func (k Kind) String() string {
 // receivers may hold the same one.
 type Message interface {
 	Kind() Kind
-	// Size is the length in bytes of the message on the wire, with the headers of its frames and
-	// without encryption of the transport. It is exact, except for the parts that only an ideal sum
-	// sends: it counts the parts of a real sum in their place.
-	Size() int
-	// body is Size without the headers.
+	// body is [Size] without the headers of frames.
 	body() int
 }
 

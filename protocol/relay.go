@@ -61,16 +61,6 @@ func (*RelayCollect) Kind() Kind { return KindRelayCollect }
 func (*Partial) Kind() Kind      { return KindPartial }
 func (*RelayStatus) Kind() Kind  { return KindRelayStatus }
 
-func (m *Forward) Size() int { return framed(m.body()) }
-
-func (m *RelayAck) Size() int { return framed(m.body()) }
-
-func (m *RelayCollect) Size() int { return framed(m.body()) }
-
-func (m *Partial) Size() int { return framed(m.body()) }
-
-func (m *RelayStatus) Size() int { return framed(m.body()) }
-
 func (m *Forward) body() int {
 	n := number(uint64(m.Client)) + flag(m.Held) + flag(m.Opens)
 	if m.Message != nil {

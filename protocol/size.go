@@ -16,8 +16,12 @@ const (
 	LongMessage = 64 << 10
 )
 
-// framed is the size of a message of n bytes in frames.
-func framed(n int) int {
+// Size returns the length in bytes of a message on the wire, with the headers of its frames and
+// without encryption of the transport. It is exact, except for the parts that only an ideal sum
+// sends: it counts the parts of a real sum in their place. Packed counts as the vector, or the
+// removal, of one release.
+func Size(m Message) int {
+	n := m.body()
 	return n + FrameHeader*max(1, (n+FramePayload-1)/FramePayload)
 }
 
@@ -71,50 +75,6 @@ func PiggybackSize(m Message) int {
 	}
 	return 0
 }
-
-func (m *Open) Size() int { return framed(m.body()) }
-
-func (m *Announce) Size() int { return framed(m.body()) }
-
-func (m *Invite) Size() int { return framed(m.body()) }
-
-func (m *Advertise) Size() int { return framed(m.body()) }
-
-func (m *Roster) Size() int { return framed(m.body()) }
-
-func (m *Shares) Size() int { return framed(m.body()) }
-
-func (m *Delivery) Size() int { return framed(m.body()) }
-
-func (m *Prepared) Size() int { return framed(m.body()) }
-
-func (m *Proceed) Size() int { return framed(m.body()) }
-
-// Size implements Message. Packed counts as the vector of one release.
-func (m *MaskedInput) Size() int { return framed(m.body()) }
-
-func (m *Survivors) Size() int { return framed(m.body()) }
-
-func (m *Consistency) Size() int { return framed(m.body()) }
-
-func (m *Quorum) Size() int { return framed(m.body()) }
-
-// Size implements Message. Packed counts as the removal of one release.
-func (m *Unmask) Size() int { return framed(m.body()) }
-
-func (m *Answered) Size() int { return framed(m.body()) }
-
-func (m *Replacement) Size() int { return framed(m.body()) }
-
-func (m *Refusal) Size() int { return framed(m.body()) }
-
-func (m *Result) Size() int { return framed(m.body()) }
-
-func (m *Abort) Size() int { return framed(m.body()) }
-
-func (m *Held) Size() int { return framed(m.body()) }
-
-func (m *Final) Size() int { return framed(m.body()) }
 
 func (m *Open) body() int { return entry(m.Plan.body()) }
 func (m *Announce) body() int {

@@ -108,7 +108,7 @@ func TestSizes(t *testing.T) {
 		{&protocol.Replacement{Round: 9}, header + it},
 		{&protocol.Unmask{Round: 9, Packed: 300, Removals: make([]protocol.Integers, 2)}, header + it + (3 + 300)},
 	} {
-		if got := c.m.Size(); got != c.want {
+		if got := protocol.Size(c.m); got != c.want {
 			t.Errorf("message %d, %s: %d bytes, want %d", i, c.m.Kind(), got, c.want)
 		}
 	}

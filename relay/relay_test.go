@@ -68,7 +68,7 @@ func (b *bench) says(client protocol.ClientID, m protocol.StageMessage) string {
 		case !ok || e.To != aggregator || e.From != protocol.RelayParty(3) || f.Client != client || f.Opens:
 			b.t.Errorf("client %d's message goes on as %+v", client, e)
 		case f.Held:
-			if got, full := f.Message.Size(), m.Size(); got >= full {
+			if got, full := protocol.Size(f.Message), protocol.Size(m); got >= full {
 				b.t.Errorf("of a held message of %d bytes, %d go up", full, got)
 			}
 			out = append(out, "held")

@@ -107,7 +107,7 @@ func BenchmarkClient(b *testing.B) {
 	b.ReportMetric(float64(best)/float64(floor), "of-floor")
 	b.ReportMetric(float64(k), "k")
 	b.ReportMetric(float64(t), "t")
-	b.ReportMetric(float64((&protocol.MaskedInput{Packed: benchPlan(29, 0.1, 0.1).PackedSize()}).Size()), "upload-B-at-29-bits")
+	b.ReportMetric(float64(protocol.Size(&protocol.MaskedInput{Packed: benchPlan(29, 0.1, 0.1).PackedSize()})), "upload-B-at-29-bits")
 }
 
 // BenchmarkUnmask is the aggregator after the last answer: secrets restored and

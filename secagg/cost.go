@@ -82,7 +82,7 @@ func (p Params) Cost(plan *protocol.Plan) (Cost, error) {
 		messages = append(messages, &protocol.Answered{Round: it, Count: n, U2: set.known, Digest: set.digest}, &protocol.Replacement{Round: it, Shares: revealed})
 	}
 	for _, m := range messages {
-		c.Bytes[m.Kind()] = m.Size()
+		c.Bytes[m.Kind()] = protocol.Size(m)
 	}
 	return c, nil
 }

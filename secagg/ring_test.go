@@ -209,9 +209,9 @@ func (c *crowd) sizes() {
 		if !ok {
 			continue
 		}
-		if len(r.Members) != choice.Degree+1 || r.Clients != arrived || r.Size() > cost.Bytes[protocol.KindRoster] {
+		if len(r.Members) != choice.Degree+1 || r.Clients != arrived || protocol.Size(r) > cost.Bytes[protocol.KindRoster] {
 			c.t.Fatalf("client %d is shown %d of %d clients in %d bytes; %d are stated, of %d neighbours",
-				i, len(r.Members), r.Clients, r.Size(), cost.Bytes[protocol.KindRoster], choice.Degree)
+				i, len(r.Members), r.Clients, protocol.Size(r), cost.Bytes[protocol.KindRoster], choice.Degree)
 		}
 	}
 }

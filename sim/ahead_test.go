@@ -148,7 +148,7 @@ func TestClockOfRoundsSetUpAhead(t *testing.T) {
 	const alone, masked, down, up = 5 + 2, 5 + 2 + (2 + 8), 2 + 2, 2 + 2 + 2
 	plan := strategy.plan
 	plan.Round = 1
-	announce := (&protocol.Announce{Plan: &plan}).Size()
+	announce := protocol.Size(&protocol.Announce{Plan: &plan})
 	for i, c := range []struct{ hops, up, down int }{
 		{12, alone + alone + alone + (masked + up) + (alone + up), announce + alone + alone + alone + (alone + down)},
 		{8, alone + (masked + up) + (alone + up), (announce + down) + alone + (alone + down)},

@@ -119,9 +119,9 @@ func (f *federation) route(e protocol.Envelope) (to protocol.Party, ok bool) {
 			return through, !r.failed[through.Client]
 		}
 	case e.From.Role == protocol.Relay:
-		f.out.RelayUp += int64(e.Message.Size())
+		f.out.RelayUp += int64(protocol.Size(e.Message))
 	case e.To.Role == protocol.Relay:
-		f.out.RelayDown += int64(e.Message.Size())
+		f.out.RelayDown += int64(protocol.Size(e.Message))
 		if !r.failed[e.To.Client] && r.fails(f.cfg.Relays.Outages, e.To.Client, e.Message) {
 			r.failed[e.To.Client] = true
 			f.arrive(f.now.Add(f.cfg.Network.Latency), arrival{to: e.From, what: protocol.RelayLost{Number: int(e.To.Client)}})

@@ -14,7 +14,7 @@ func (f *federation) send(e protocol.Envelope) error {
 	if err := f.observe(e); err != nil {
 		return err
 	}
-	size := e.Message.Size()
+	size := protocol.Size(e.Message)
 	delay := f.cfg.Network.Latency
 	switch {
 	case e.From.Role == protocol.Client:
@@ -56,7 +56,7 @@ func count(book *[protocol.Kinds]int64, m protocol.Message) {
 	if r := protocol.Piggyback(m); r != nil {
 		book[r.Kind()] += int64(rides)
 	}
-	book[m.Kind()] += int64(m.Size() - rides)
+	book[m.Kind()] += int64(protocol.Size(m) - rides)
 }
 
 func transfer(bytes int, bitsPerSecond float64) time.Duration {

@@ -246,7 +246,7 @@ func TestClockAndBytes(t *testing.T) {
 	// the way down adds 1 µs a byte.
 	plan := strategy.plan
 	plan.Round = 1
-	announce := (&protocol.Announce{Plan: &plan}).Size()
+	announce := protocol.Size(&protocol.Announce{Plan: &plan})
 	down := time.Duration(announce+4*7) * time.Microsecond
 	want := 12*slow.Latency + 45*time.Millisecond + 3*slow.Compute + down
 	if out.Rounds[0].Duration != want {

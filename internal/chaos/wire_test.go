@@ -39,8 +39,8 @@ func (c *travels) Observe(o Observation) error {
 	if err != nil {
 		return err
 	}
-	if m.Size() != len(b) {
-		return fmt.Errorf("%s takes %d bytes, not the %d it says", protocol.Describe(m), len(b), m.Size())
+	if protocol.Size(m) != len(b) {
+		return fmt.Errorf("%s takes %d bytes, not the %d it says", protocol.Describe(m), len(b), protocol.Size(m))
 	}
 	r := wire.NewReader(bytes.NewReader(b), c.limits.Between(left.Envelope.From.Role, left.Envelope.To.Role))
 	got, err := r.Read()

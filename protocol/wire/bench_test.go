@@ -42,7 +42,7 @@ var sink []byte
 
 func BenchmarkMarshal(b *testing.B) {
 	m, _ := upload()
-	ofCopy(b, m.Size(), func() {
+	ofCopy(b, protocol.Size(m), func() {
 		if _, err := wire.Marshal(m); err != nil {
 			b.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func BenchmarkUnmarshal(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ofCopy(b, m.Size(), func() {
+	ofCopy(b, protocol.Size(m), func() {
 		if _, err := wire.Unmarshal(protocol.KindMaskedInput, src, l); err != nil {
 			b.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ofCopy(b, m.Size(), func() {
+	ofCopy(b, protocol.Size(m), func() {
 		if _, err := wire.NewReader(bytes.NewReader(src), l).Read(); err != nil {
 			b.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func BenchmarkRoster(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ofCopy(b, m.Size(), func() {
+	ofCopy(b, protocol.Size(m), func() {
 		if _, err := wire.Unmarshal(protocol.KindRoster, src, l); err != nil {
 			b.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func Example() {
 
 	r := wire.NewReader(bytes.NewReader(stream), limits.Between(protocol.Client, protocol.Aggregator))
 	m, err := r.Read()
-	fmt.Println(m.Kind(), m.Size(), err)
+	fmt.Println(m.Kind(), protocol.Size(m), err)
 	_, err = r.Read()
 	fmt.Println(errors.Is(err, wire.ErrKind), err)
 	// Output:

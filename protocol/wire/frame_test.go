@@ -40,8 +40,8 @@ func longLimits() wire.Limits {
 
 func TestFrames(t *testing.T) {
 	m, want := long()
-	if len(want) != 600004+3*5 || m.Size() != len(want) {
-		t.Fatalf("%d bytes by hand, the message says %d; want %d", len(want), m.Size(), 600004+3*5)
+	if len(want) != 600004+3*5 || protocol.Size(m) != len(want) {
+		t.Fatalf("%d bytes by hand, the message says %d; want %d", len(want), protocol.Size(m), 600004+3*5)
 	}
 	if got, err := wire.AppendFrames(nil, m); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the frames differ from those by hand: %d bytes, %v", len(got), err)

@@ -32,8 +32,8 @@ func FuzzUnmarshal(f *testing.F) {
 			return
 		}
 		again, err := wire.Marshal(m)
-		if err != nil || len(again) > len(b) || m.Size() != len(again)+5 {
-			t.Fatalf("%d bytes decode as a message that says it takes %d and is encoded in %d, %v", len(b), m.Size(), len(again), err)
+		if err != nil || len(again) > len(b) || protocol.Size(m) != len(again)+5 {
+			t.Fatalf("%d bytes decode as a message that says it takes %d and is encoded in %d, %v", len(b), protocol.Size(m), len(again), err)
 		}
 		got, err := wire.Unmarshal(m.Kind(), again, l)
 		if err != nil || !cmp.Equal(m, got, sameBits) {

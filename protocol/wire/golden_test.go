@@ -225,8 +225,8 @@ func TestGolden(t *testing.T) {
 		if got, err := wire.NewReader(bytes.NewReader(frame), goldenLimits()).Read(); err != nil || !cmp.Equal(m, got, sameBits) {
 			t.Errorf("%s is read from its frame as %v, %v", c.Title, got, err)
 		}
-		if m.Size() != len(frame) {
-			t.Errorf("%s: says that it takes %d bytes, and takes %d", c.Title, m.Size(), len(frame))
+		if protocol.Size(m) != len(frame) {
+			t.Errorf("%s: says that it takes %d bytes, and takes %d", c.Title, protocol.Size(m), len(frame))
 		}
 	}
 	if len(seen) != int(protocol.Kinds) {

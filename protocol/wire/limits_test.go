@@ -196,7 +196,7 @@ func largest(p *protocol.Plan) []protocol.Message {
 
 // longest is the message that takes the most bytes.
 func longest(list ...protocol.Message) protocol.Message {
-	return slices.MaxFunc(list, func(a, b protocol.Message) int { return cmp.Compare(a.Size(), b.Size()) })
+	return slices.MaxFunc(list, func(a, b protocol.Message) int { return cmp.Compare(protocol.Size(a), protocol.Size(b)) })
 }
 
 // Every message of honest parties is accepted, whether noise is split or replaced. In active mode
@@ -255,7 +255,7 @@ func TestEntrySizes(t *testing.T) {
 		{"complaint", &protocol.MaskedInput{Complaints: []protocol.Complaint{{Of: last}}}, &protocol.MaskedInput{}, 42},
 		{"signed", &protocol.Quorum{Signatures: []protocol.Signed{signed}}, &protocol.Quorum{}, 74},
 	} {
-		if got := c.one.Size() - c.none.Size(); got != c.want {
+		if got := protocol.Size(c.one) - protocol.Size(c.none); got != c.want {
 			t.Errorf("%s: %d bytes, the limits take it for %d", c.name, got, c.want)
 		}
 	}
