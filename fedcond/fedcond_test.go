@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -218,7 +219,7 @@ func TestSensitivity(t *testing.T) {
 			t.Fatalf("labels %v and %v of example %d: the sum moved by %v; at most %v is accounted for", low, high, i, moved, gradient.Sensitivity)
 		}
 		most = max(most, moved)
-		if norm := blas64.Nrm2(vector(a)); norm > gradient.L2 {
+		if norm := blas64.Nrm2(dense.Vector(a)); norm > gradient.L2 {
 			t.Fatalf("a gradient has the norm %v; at most %v is declared", norm, gradient.L2)
 		}
 	}
@@ -328,8 +329,8 @@ func BenchmarkGradient(b *testing.B) {
 	var products, gradients time.Duration
 	for b.Loop() {
 		start := time.Now()
-		blas64.Gemv(blas.NoTrans, 1, general(r.X, r.Rows, r.Cols), vector(theta[:r.Cols]), 0, vector(out))
-		blas64.Gemv(blas.Trans, 1, general(r.X, r.Rows, r.Cols), vector(out), 0, vector(g))
+		blas64.Gemv(blas.NoTrans, 1, dense.General(r.X, r.Rows, r.Cols), dense.Vector(theta[:r.Cols]), 0, dense.Vector(out))
+		blas64.Gemv(blas.Trans, 1, dense.General(r.X, r.Rows, r.Cols), dense.Vector(out), 0, dense.Vector(g))
 		middle := time.Now()
 		x.gradient(theta, protocol.Workers(1))
 		products, gradients = products+middle.Sub(start), gradients+time.Since(middle)

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -134,7 +135,7 @@ func (x *fieldBatch) read(m *MLP, field int, at, rows []int32, scale []float64) 
 		x.square[k] = model.Dot(row, row)
 	}
 	if u > 0 {
-		blas64.Gemm(blas.NoTrans, blas.Trans, 1, rowsOf(x.rows, u, m.width), m.firstOf(m.theta, field), 0, rowsOf(x.first, u, m.hidden[0]))
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.General(x.rows, u, m.width), m.firstOf(m.theta, field), 0, dense.General(x.first, u, m.hidden[0]))
 	}
 }
 
@@ -150,13 +151,13 @@ func (b *mlpBatch) activate(from, to int) {
 		for f := range b.fields {
 			x := &b.fields[f]
 			if k := int(x.local[i]); k >= 0 {
-				blas64.Axpy(1, vector(x.first[k*h1:(k+1)*h1]), vector(a))
+				blas64.Axpy(1, dense.Vector(x.first[k*h1:(k+1)*h1]), dense.Vector(a))
 				b.embeddings[i] += x.square[k]
 			}
 		}
 		rectify(a)
 	}
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rowsOf(b.a1[from*h1:to*h1], to-from, h1), m.second(m.theta), 0, rowsOf(b.a2[from*h2:to*h2], to-from, h2))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.General(b.a1[from*h1:to*h1], to-from, h1), m.second(m.theta), 0, dense.General(b.a2[from*h2:to*h2], to-from, h2))
 	for i := from; i < to; i++ {
 		a := b.a2[i*h2 : (i+1)*h2]
 		for j := range a {
@@ -214,7 +215,7 @@ func (b *mlpBatch) back(rows []int32, y []float64, clip float64, from, to int) {
 			}
 		}
 	}
-	e1, e2 := rowsOf(b.e1[from*h1:to*h1], to-from, h1), rowsOf(b.e2[from*h2:to*h2], to-from, h2)
+	e1, e2 := dense.General(b.e1[from*h1:to*h1], to-from, h1), dense.General(b.e2[from*h2:to*h2], to-from, h2)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, e2, m.second(m.theta), 0, e1)
 	for k, a := range b.a1[from*h1 : to*h1] {
 		if !(a > 0) {
@@ -223,7 +224,7 @@ func (b *mlpBatch) back(rows []int32, y []float64, clip float64, from, to int) {
 	}
 	scratch := b.pool.Get().(*[]float64)
 	defer b.pool.Put(scratch)
-	e0 := rowsOf(*scratch, to-from, wide)
+	e0 := dense.General(*scratch, to-from, wide)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, e1, m.first(m.theta), 0, e0)
 	for i := from; i < to; i++ {
 		x, z := b.e1[i*h1:(i+1)*h1], b.e2[i*h2:(i+1)*h2]
@@ -232,8 +233,8 @@ func (b *mlpBatch) back(rows []int32, y []float64, clip float64, from, to int) {
 		square += b.squareOfEmbeddings(i, e0.Data[(i-from)*wide:(i-from+1)*wide])
 		s := clipped(2*(b.out[i]-y[rows[i]]), math.Sqrt(square), clip)
 		b.factors[i] = s
-		blas64.Scal(s, vector(x))
-		blas64.Scal(s, vector(z))
+		blas64.Scal(s, dense.Vector(x))
+		blas64.Scal(s, dense.Vector(z))
 	}
 }
 
@@ -263,11 +264,11 @@ func (b *mlpBatch) gradientOfField(g []float64, field int) {
 	clear(x.errors)
 	for i, k := range x.local {
 		if k >= 0 {
-			blas64.Axpy(1, vector(b.e1[i*h1:(i+1)*h1]), vector(x.errors[int(k)*h1:(int(k)+1)*h1]))
+			blas64.Axpy(1, dense.Vector(b.e1[i*h1:(i+1)*h1]), dense.Vector(x.errors[int(k)*h1:(int(k)+1)*h1]))
 		}
 	}
-	sums, moved := rowsOf(x.errors, u, h1), rowsOf(x.moved, u, m.width)
-	blas64.Gemm(blas.Trans, blas.NoTrans, 1, sums, rowsOf(x.rows, u, m.width), 0, m.firstOf(g, field))
+	sums, moved := dense.General(x.errors, u, h1), dense.General(x.moved, u, m.width)
+	blas64.Gemm(blas.Trans, blas.NoTrans, 1, sums, dense.General(x.rows, u, m.width), 0, m.firstOf(g, field))
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, sums, m.firstOf(m.theta, field), 0, moved)
 	for k, slot := range x.slots {
 		row := m.row(g, field, int(slot))
@@ -284,11 +285,11 @@ func (b *mlpBatch) gradientOfHead(g []float64) {
 	if b.n == 0 {
 		return
 	}
-	blas64.Gemm(blas.Trans, blas.NoTrans, 1, rowsOf(b.e2, b.n, h2), rowsOf(b.a1, b.n, h1), 0, m.second(g))
-	blas64.Gemv(blas.Trans, 1, rowsOf(b.a2, b.n, h2), vector(b.factors), 0, vector(g[m.w3:m.w3+h2]))
+	blas64.Gemm(blas.Trans, blas.NoTrans, 1, dense.General(b.e2, b.n, h2), dense.General(b.a1, b.n, h1), 0, m.second(g))
+	blas64.Gemv(blas.Trans, 1, dense.General(b.a2, b.n, h2), dense.Vector(b.factors), 0, dense.Vector(g[m.w3:m.w3+h2]))
 	for i, s := range b.factors {
-		blas64.Axpy(1, vector(b.e1[i*h1:(i+1)*h1]), vector(g[m.b1:m.w2]))
-		blas64.Axpy(1, vector(b.e2[i*h2:(i+1)*h2]), vector(g[m.b2:m.w3]))
+		blas64.Axpy(1, dense.Vector(b.e1[i*h1:(i+1)*h1]), dense.Vector(g[m.b1:m.w2]))
+		blas64.Axpy(1, dense.Vector(b.e2[i*h2:(i+1)*h2]), dense.Vector(g[m.b2:m.w3]))
 		g[m.w3+h2] += s
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -49,7 +50,7 @@ func (s *mlpShape) len() int { return s.tables[s.fields] }
 
 // first returns all of w1 in parameters, or in a gradient of them.
 func (s *mlpShape) first(v []float64) blas64.General {
-	return rowsOf(v[:s.b1], s.hidden[0], s.fields*s.width)
+	return dense.General(v[:s.b1], s.hidden[0], s.fields*s.width)
 }
 
 // firstOf returns the columns of w1 that a field's embedding meets.
@@ -58,18 +59,13 @@ func (s *mlpShape) firstOf(v []float64, field int) blas64.General {
 }
 
 func (s *mlpShape) second(v []float64) blas64.General {
-	return rowsOf(v[s.w2:s.b2], s.hidden[1], s.hidden[0])
+	return dense.General(v[s.w2:s.b2], s.hidden[1], s.hidden[0])
 }
 
 // row returns an embedding.
 func (s *mlpShape) row(v []float64, field, slot int) []float64 {
 	at := s.tables[field] + slot*s.width
 	return v[at : at+s.width]
-}
-
-// rowsOf views values as a matrix.
-func rowsOf(v []float64, rows, cols int) blas64.General {
-	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: v}
 }
 
 // newMLP returns the start: embeddings N(0, spread²), weights of the layers N(0, 2/inputs) (He et

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -224,7 +225,7 @@ func products(o MLPOptions, batch, fields int) time.Duration {
 	var took time.Duration
 	for k := range 2 {
 		in, out := sizes[k], sizes[k+1]
-		x, w, y := rowsOf(make([]float64, batch*in), batch, in), rowsOf(make([]float64, out*in), out, in), rowsOf(make([]float64, batch*out), batch, out)
+		x, w, y := dense.General(make([]float64, batch*in), batch, in), dense.General(make([]float64, out*in), out, in), dense.General(make([]float64, batch*out), batch, out)
 		for range times {
 			for _, v := range [][]float64{x.Data, w.Data, y.Data} { // no zeros, which gonum skips
 				for j := range v {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -62,7 +63,7 @@ type transformed struct {
 func newExamples(p *params, profile []float64, rows []model.Ratings) *Examples {
 	x := &Examples{params: p, start: []int{0}}
 	if p.profile > 0 {
-		x.profile = general(profile, len(rows), p.profile)
+		x.profile = dense.General(profile, len(rows), p.profile)
 	}
 	for _, r := range rows {
 		x.item = append(x.item, r.Items...)
@@ -115,7 +116,7 @@ func (x *Examples) moments() []float64 {
 			continue
 		}
 		row := x.profile.Data[u*l.profile : (u+1)*l.profile]
-		if length := blas64.Nrm2(vector(row)); length > x.params.longest {
+		if length := blas64.Nrm2(dense.Vector(row)); length > x.params.longest {
 			count *= x.params.longest / length * x.params.longest / length
 		}
 		at := items
@@ -142,7 +143,7 @@ func (x *Examples) use(numbers []float64) {
 	x.sent, x.using = slices.Clone(numbers), readTransform(x.params.layout, numbers)
 	t, l := x.using, x.params.layout
 	c := x.params.items.rows
-	r := &transformed{items: times(general(c.Data(), c.Rows(), c.Cols()), t.features, t.scale), users: make([]float64, x.users())}
+	r := &transformed{items: times(dense.General(c.Data(), c.Rows(), c.Cols()), t.features, t.scale), users: make([]float64, x.users())}
 	r.catalog = squares(r.items)
 	if l.profile > 0 {
 		r.profile = times(x.profile, t.profile, t.scale)
@@ -172,7 +173,7 @@ func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 	l, r := x.params.layout, x.rows
 	items := r.items.Rows
 	ofItems := make([]float64, items)
-	blas64.Gemv(blas.NoTrans, 1, r.items, vector(theta[l.profile:l.profile+l.features]), 0, vector(ofItems))
+	blas64.Gemv(blas.NoTrans, 1, r.items, dense.Vector(theta[l.profile:l.profile+l.features]), 0, dense.Vector(ofItems))
 	for j, s := range r.idScales {
 		ofItems[j] += s * theta[l.profile+l.features+j]
 	}
@@ -188,7 +189,7 @@ func (x *Examples) gradient(theta []float64, run protocol.Runner) []float64 {
 			byItem[j] += v
 		}
 	}
-	blas64.Gemv(blas.Trans, 1, r.items, vector(byItem), 0, vector(g[l.profile:l.profile+l.features]))
+	blas64.Gemv(blas.Trans, 1, r.items, dense.Vector(byItem), 0, dense.Vector(g[l.profile:l.profile+l.features]))
 	for j, s := range r.idScales {
 		g[l.profile+l.features+j] = s * byItem[j]
 	}
@@ -206,8 +207,8 @@ func (x *Examples) slopes(theta, ofItems []float64, from, to int) partial {
 	ofUsers, byUser := make([]float64, to-from), make([]float64, to-from)
 	var profile blas64.General
 	if l.profile > 0 {
-		profile = general(r.profile.Data[from*l.profile:to*l.profile], to-from, l.profile)
-		blas64.Gemv(blas.NoTrans, 1, profile, vector(theta[:l.profile]), 0, vector(ofUsers))
+		profile = dense.General(r.profile.Data[from*l.profile:to*l.profile], to-from, l.profile)
+		blas64.Gemv(blas.NoTrans, 1, profile, dense.Vector(theta[:l.profile]), 0, dense.Vector(ofUsers))
 	}
 	for u := from; u < to; u++ {
 		for k := x.start[u]; k < x.start[u+1]; k++ {
@@ -219,7 +220,7 @@ func (x *Examples) slopes(theta, ofItems []float64, from, to int) partial {
 	}
 	if l.profile > 0 {
 		out.profile = make([]float64, l.profile)
-		blas64.Gemv(blas.Trans, 1, profile, vector(byUser), 0, vector(out.profile))
+		blas64.Gemv(blas.Trans, 1, profile, dense.Vector(byUser), 0, dense.Vector(out.profile))
 	}
 	return out
 }
@@ -237,23 +238,16 @@ func clipped(s, length, clip float64) float64 {
 	}
 }
 
-func vector(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }
-
-// general views values as rows of features.
-func general(values []float64, rows, cols int) blas64.General {
-	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: values}
-}
-
 // times returns scale·x·c; a nil c is the identity.
 func times(x blas64.General, c *model.Matrix, scale float64) blas64.General {
-	out := general(make([]float64, x.Rows*x.Cols), x.Rows, x.Cols)
+	out := dense.General(make([]float64, x.Rows*x.Cols), x.Rows, x.Cols)
 	if c == nil {
 		for i, v := range x.Data {
 			out.Data[i] = scale * v
 		}
 		return out
 	}
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, scale, x, general(c.Data(), x.Cols, x.Cols), 0, out)
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, scale, x, dense.General(c.Data(), x.Cols, x.Cols), 0, out)
 	return out
 }
 

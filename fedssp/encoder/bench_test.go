@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -83,7 +84,7 @@ func BenchmarkFit(b *testing.B) {
 		g[i] = 1e-3
 	}
 	mul := func(n, k, m int, a, x, c []float64) {
-		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, general(a, n, k), general(x, k, m), 0, general(c, n, m))
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.General(a, n, k), dense.General(x, k, m), 0, dense.General(c, n, m))
 	}
 	run, products := protocol.Workers(runtime.GOMAXPROCS(0)), time.Duration(0)
 	for b.Loop() {

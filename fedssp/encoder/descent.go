@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // In DP-SGD the gradient by θ does not come from statistics of items. Clients compute it with
@@ -26,7 +28,7 @@ func (e *Encoder) Gradient(theta []float64, items []int32, slope func(k int, v, 
 	h, v, g := make([]float64, e.hidden), make([]float64, d), make([]float64, d)
 	back := g
 	at := len(theta) - len(e.dense)
-	dense, byDense := theta[at:], grad[at:]
+	layer, byLayer := theta[at:], grad[at:]
 	if e.settings.Dense {
 		back = make([]float64, e.hidden)
 	} else {
@@ -41,12 +43,12 @@ func (e *Encoder) Gradient(theta []float64, items []int32, slope func(k int, v, 
 			}
 		}
 		if e.settings.Dense {
-			blas64.Gemv(blas.Trans, 1, general(dense, e.hidden, d), vector(h), 0, vector(v))
+			blas64.Gemv(blas.Trans, 1, dense.General(layer, e.hidden, d), dense.Vector(h), 0, dense.Vector(v))
 		}
 		slope(k, v, g)
 		if e.settings.Dense {
-			blas64.Ger(1, vector(h), vector(g), general(byDense, e.hidden, d))
-			blas64.Gemv(blas.NoTrans, 1, general(dense, e.hidden, d), vector(g), 0, vector(back))
+			blas64.Ger(1, dense.Vector(h), dense.Vector(g), dense.General(byLayer, e.hidden, d))
+			blas64.Gemv(blas.NoTrans, 1, dense.General(layer, e.hidden, d), dense.Vector(g), 0, dense.Vector(back))
 		}
 		for i := range e.bags {
 			b := &e.bags[i]
@@ -56,8 +58,6 @@ func (e *Encoder) Gradient(theta []float64, items []int32, slope func(k int, v, 
 		}
 	}
 }
-
-func vector(x []float64) blas64.Vector { return blas64.Vector{N: len(x), Inc: 1, Data: x} }
 
 // Descend takes a step, counted from 0 to Settings.Steps - 1, against a gradient by θ. It adds the
 // ridge to grad. If θ is no longer finite, θ returns to the public start, and the error is an

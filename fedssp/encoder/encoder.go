@@ -25,6 +25,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -218,12 +219,7 @@ func (e *Encoder) forward(s *scratch, items []int32) []float64 {
 		return h
 	}
 	v := s.v[:len(items)*e.rank]
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, general(h, len(items), e.hidden), general(e.dense, e.hidden, e.rank),
-		0, general(v, len(items), e.rank))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.General(h, len(items), e.hidden), dense.General(e.dense, e.hidden, e.rank),
+		0, dense.General(v, len(items), e.rank))
 	return v
-}
-
-// general is a matrix row by row.
-func general(data []float64, rows, cols int) blas64.General {
-	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: data}
 }

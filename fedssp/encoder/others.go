@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // EmbedOthers returns the embeddings of other items, items x rank, row by row. Their features have
@@ -32,7 +33,7 @@ func (e *Encoder) EmbedOthers(f *dataset.ItemFeatures) []float64 {
 			copy(row, h)
 			continue
 		}
-		blas64.Gemv(blas.Trans, 1, general(e.dense, e.hidden, d), blas64.Vector{N: e.hidden, Inc: 1, Data: h}, 0, blas64.Vector{N: d, Inc: 1, Data: row})
+		blas64.Gemv(blas.Trans, 1, dense.General(e.dense, e.hidden, d), dense.Vector(h), 0, dense.Vector(row))
 	}
 	return v
 }

@@ -4,6 +4,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/fedsim/fedsim/internal/dense"
 )
 
 // A pass is cut up by these constants. The cuts depend on the problem alone, never on the number of
@@ -126,11 +128,11 @@ func (e *Encoder) lossShare(i int) {
 // dense layer. It goes category by category, because gonum starts goroutines for wide matrices.
 func (e *Encoder) backward(s *scratch, g, back []float64, items int) {
 	dim, d := e.settings.Dim, e.rank
-	outer := general(g, items, d)
+	outer := dense.General(g, items, d)
 	for k := range e.bags {
 		c := e.bags[k].column
 		h := blas64.General{Rows: items, Cols: dim, Stride: e.hidden, Data: s.hidden[c:]}
-		blas64.Gemm(blas.Trans, blas.NoTrans, 1, h, outer, 1, general(s.dense[c*d:(c+dim)*d], dim, d))
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, h, outer, 1, dense.General(s.dense[c*d:(c+dim)*d], dim, d))
 		w := blas64.General{Rows: d, Cols: dim, Stride: e.hidden, Data: e.pass.turned[c:]}
 		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, outer, w, 0,
 			blas64.General{Rows: items, Cols: dim, Stride: e.hidden, Data: back[c:]})

@@ -127,12 +127,12 @@ func (y *Equations) discount(w *Worker, rho float64) {
 		return
 	}
 	copy(w.Part, w.A)
-	lapack64.Potrs(t, dense.Square(w.Part, d))
-	x := dense.Square(w.Part, d)
+	lapack64.Potrs(t, dense.General(w.Part, d, d))
+	x := dense.General(w.Part, d, d)
 	blas64.Gemv(blas.NoTrans, 1, x, dense.Vector(w.B), 0, dense.Vector(w.Scratch))
 	copy(w.B, w.Scratch)
 	copy(w.factor, w.A)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(w.factor, d), x, 0, dense.Square(w.A, d))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.General(w.factor, d, d), x, 0, dense.General(w.A, d, d))
 }
 
 // Solve sets the rows of v to the solutions, item by item.
@@ -185,7 +185,7 @@ func (y *Equations) SolveOne(v []float64, run protocol.Runner) {
 	d := y.Params.Rank
 	e := dense.NewEigen(d)
 	e.Decompose(y.Gramian)
-	q := dense.Square(e.Vectors, d)
+	q := dense.General(e.Vectors, d, d)
 	dense.Blocks(run, y.Params.Items, func(from, to int) {
 		part := func(x []float64) blas64.General {
 			return blas64.General{Rows: to - from, Cols: d, Stride: d, Data: x[from*d : to*d]}

@@ -203,7 +203,7 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 	scatter := dense.Sqr(p.Residual(p.TargetBound())) * y.Typical
 	turned := make([]float64, m*d)
 	rows := func(x []float64) blas64.General { return blas64.General{Rows: m, Cols: d, Stride: d, Data: x} }
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.B), dense.Square(e.Vectors, d), 0, rows(turned))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, rows(y.B), dense.General(e.Vectors, d, d), 0, rows(turned))
 	effects, errs := make([][]float64, d), make([]error, d)
 	run.Each(d, func(k int) {
 		x := posterior.Measurements{Value: make([]float64, m), Gain: make([]float64, m), Variance: make([]float64, m)}
@@ -227,9 +227,9 @@ func (k *Kept) solveFor(s *serving.Strategy, y *serving.Equations, variance []fl
 			return fmt.Errorf("fedssp: embeddings: %w", err)
 		}
 	}
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.Square(e.Vectors, d), 0, rows(s.Current().Items))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, rows(turned), dense.General(e.Vectors, d, d), 0, rows(s.Current().Items))
 	if s.Chosen != nil && s.Chosen.Rest != nil {
-		s.Current().Rest = predictOthers(s.DesignOfOthers(), effects, dense.Square(e.Vectors, d))
+		s.Current().Rest = predictOthers(s.DesignOfOthers(), effects, dense.General(e.Vectors, d, d))
 	}
 	s.Current().Complete(p)
 	return nil

@@ -289,13 +289,13 @@ func Turn(s *serving.Strategy, prior *ItemPrior, gramian []float64, users float6
 		}
 	}
 	half, turned := make([]float64, d*d), make([]float64, d*d)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(root, d), dense.Square(around, d), 0, dense.Square(half, d))
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.Square(half, d), dense.Square(root, d), 0, dense.Square(turned, d))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.General(root, d, d), dense.General(around, d, d), 0, dense.General(half, d, d))
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.General(half, d, d), dense.General(root, d, d), 0, dense.General(turned, d, d))
 	q := dense.NewEigen(d)
 	q.Decompose(turned)
 	matrix := make([]float64, e*e) // M, and 1 for b_j
 	top := blas64.General{Rows: d, Cols: d, Stride: e, Data: matrix}
-	blas64.Gemm(blas.Trans, blas.NoTrans, 1, dense.Square(q.Vectors, d), dense.Square(root, d), 0, top)
+	blas64.Gemm(blas.Trans, blas.NoTrans, 1, dense.General(q.Vectors, d, d), dense.General(root, d, d), 0, top)
 	matrix[e*e-1] = 1
 	dense.Blocks(run, m, func(from, to int) {
 		full, part, v := make([]float64, e*e), make([]float64, e*e), make([]float64, d)
@@ -307,8 +307,8 @@ func Turn(s *serving.Strategy, prior *ItemPrior, gramian []float64, users float6
 			}
 			packed := s.Current().Covariance[j*size : (j+1)*size]
 			dense.Unpack(full, packed, e, 1)
-			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.Square(matrix, e), dense.Square(full, e), 0, dense.Square(part, e))
-			blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.Square(part, e), dense.Square(matrix, e), 0, dense.Square(full, e))
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, dense.General(matrix, e, e), dense.General(full, e, e), 0, dense.General(part, e, e))
+			blas64.Gemm(blas.NoTrans, blas.Trans, 1, dense.General(part, e, e), dense.General(matrix, e, e), 0, dense.General(full, e, e))
 			dense.Pack(packed, full, e)
 		}
 	})

@@ -82,9 +82,9 @@ func triangular(a []float64, d int) blas64.Triangular {
 	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
 }
 
-// Square returns a row-major d x d matrix.
-func Square(a []float64, d int) blas64.General {
-	return blas64.General{Rows: d, Cols: d, Stride: d, Data: a}
+// General returns a row-major matrix.
+func General(a []float64, rows, cols int) blas64.General {
+	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: a}
 }
 
 // Vector returns x as a blas64.Vector.

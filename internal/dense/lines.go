@@ -52,11 +52,8 @@ const (
 	placeMask  = 1<<placeBits - 1
 )
 
-// Widest is the most columns that sparse rows can have.
-const Widest = 1 << columnBits
-
 // NewSparseRows returns rows of the given kinds. The kind k has the columns and values from start[k]
-// to start[k+1], with columns ascending below width, which is at most [Widest].
+// to start[k+1], with columns ascending below width, which is at most 2^columnBits.
 func NewSparseRows(width int, kind, start []int32, column []int, value []float64) *SparseRows {
 	s := &SparseRows{kind: kind, start: start, pairs: []int32{0}, width: width}
 	values, products := places{of: make(map[float64]uint64)}, places{of: make(map[float64]uint64)}
