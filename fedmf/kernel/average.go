@@ -24,9 +24,8 @@ type AverageParams struct {
 // Average is the server's side of VFL- and HFL-SGDMF, a server.Durable. It averages the versions of
 // the shared embeddings, by weight, over the parties that took part (FMF paper, figure 3, step s2).
 type Average struct {
+	strategy
 	params AverageParams
-	shared *model.Matrix
-	round  uint64
 }
 
 // NewAverage makes the strategy, with the shared embeddings at their start.
@@ -44,26 +43,16 @@ func NewAverage(p AverageParams) (*Average, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Average{params: p, shared: p.Start.Clone()}, nil
+	return &Average{strategy{domain: averageState, session: p.Session, rounds: p.Rounds, shared: p.Start.Clone()}, p}, nil
 }
 
-// Shared returns the current shared embeddings, not a copy.
-func (s *Average) Shared() *model.Matrix { return s.shared }
-
-// Next returns the plan of the next round, and false after the last.
+// Next returns the plan of the next round, and true after the last.
 func (s *Average) Next() (*protocol.Plan, bool, error) {
-	if s.round == uint64(s.params.Rounds) {
-		return nil, true, nil
-	}
-	s.round++
 	r := s.params.Release
 	if r.Noise.Kind == protocol.PartyNoise {
-		r.Noise.Steps = s.params.StepsOf(s.round)
+		r.Noise.Steps = s.params.StepsOf(s.round + 1)
 	}
-	return &protocol.Plan{
-		Session: s.params.Session, Round: s.round, Phase: Shared,
-		Cohort: s.params.Cohort, Releases: []protocol.Release{r}, Broadcast: s.shared.Encode(),
-	}, false, nil
+	return s.next(Shared, s.params.Cohort, r)
 }
 
 // Absorb averages the sums into the shared embeddings. If no weight was sent (every party failed to
@@ -94,9 +83,3 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 	})
 	return nil
 }
-
-// Skip leaves the embeddings as they are; the attempt is used up.
-func (s *Average) Skip(*protocol.Plan, error) {}
-
-// Model returns the shared embeddings, encoded.
-func (s *Average) Model() []byte { return s.shared.Encode() }

@@ -165,9 +165,8 @@ func (p Params) Release() protocol.Release {
 
 // LFL is the server's side of LFL-SGDMF: a server.Durable.
 type LFL struct {
-	params LFLParams
-	items  *model.Matrix
-	round  uint64
+	strategy // of V
+	params   LFLParams
 }
 
 // NewLFL makes the strategy, with V at its start.
@@ -182,23 +181,12 @@ func NewLFL(p LFLParams) (*LFL, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &LFL{params: p, items: p.StartItems()}, nil
+	return &LFL{strategy{domain: lflState, session: p.Session, rounds: p.Rounds, shared: p.StartItems()}, p}, nil
 }
 
-// Items returns the current V, not a copy.
-func (s *LFL) Items() *model.Matrix { return s.items }
-
-// Next returns the plan of the next round, and false after the last. A skipped round is an
-// attempt like any other: the budget is planned over attempts.
+// Next returns the plan of the next round, and true after the last.
 func (s *LFL) Next() (*protocol.Plan, bool, error) {
-	if s.round == uint64(s.params.Rounds) {
-		return nil, true, nil
-	}
-	s.round++
-	return &protocol.Plan{
-		Session: s.params.Session, Round: s.round, Phase: ItemGradient,
-		Cohort: s.params.Cohort, Releases: []protocol.Release{s.params.Release}, Broadcast: s.items.Encode(),
-	}, false, nil
+	return s.next(ItemGradient, s.params.Cohort, s.params.Release)
 }
 
 // Absorb computes V <- Π(V - γ_t/|U1| · Σ gradient) (FMF paper, figure 3(d), step s2).
@@ -207,7 +195,7 @@ func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) 
 		float64(s.params.Items) / float64(sums.Survivors)
 	g, d := sums.Values[0], s.params.Rank
 	run.Each(s.params.Items, func(j int) {
-		row := s.items.Row(j)
+		row := s.shared.Row(j)
 		for i := range row {
 			row[i] -= gamma * g[j*d+i]
 		}
@@ -215,12 +203,6 @@ func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) 
 	})
 	return nil
 }
-
-// Skip leaves V as it is; the attempt is used up.
-func (s *LFL) Skip(*protocol.Plan, error) {}
-
-// Model returns V, encoded.
-func (s *LFL) Model() []byte { return s.items.Encode() }
 
 // Schedule returns the learning rate of round t (from 1) of rounds: it falls linearly over the
 // first 80% of the rounds to a tenth, then stays.

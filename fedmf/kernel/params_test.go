@@ -357,7 +357,7 @@ func TestAbsorb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := lfl.Items().Clone()
+	before := lfl.Shared().Clone()
 	sum := []float64{3, -2, 0, 100, -100, 0.5}
 	pl, done, err := lfl.Next()
 	if err != nil || done {
@@ -373,8 +373,8 @@ func TestAbsorb(t *testing.T) {
 		}
 		kernel.Project(want, 5)
 		for i := range want {
-			if got := lfl.Items().Row(j)[i]; math.Abs(got-want[i]) > 1e-12 {
-				t.Errorf("item %d: %v, want %v", j, lfl.Items().Row(j), want)
+			if got := lfl.Shared().Row(j)[i]; math.Abs(got-want[i]) > 1e-12 {
+				t.Errorf("item %d: %v, want %v", j, lfl.Shared().Row(j), want)
 			}
 		}
 	}

@@ -21,84 +21,79 @@ const (
 	averageState = "fedsim/fedmf/average/v1\n"
 )
 
-// progress is the part of a strategy that changes.
-type progress struct {
-	round  uint64
-	shared *model.Matrix
+// strategy holds the shared embeddings of a server's side, and the rounds that it has planned. A skipped
+// round is an attempt like any other: the budget is planned over attempts.
+type strategy struct {
+	domain  string // begins a saved state
+	session protocol.SessionID
+	rounds  int
+	round   uint64
+	shared  *model.Matrix
 }
 
-func (p progress) encode(domain string, session protocol.SessionID) []byte {
-	b := append([]byte(domain), session[:]...)
-	b = binary.BigEndian.AppendUint64(b, p.round)
-	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.Rows()))
-	b = binary.BigEndian.AppendUint32(b, uint32(p.shared.Cols()))
-	return append(b, p.shared.Encode()...)
+// Shared returns the current shared embeddings, not a copy.
+func (s *strategy) Shared() *model.Matrix { return s.shared }
+
+// next returns the plan of the next round, and true after the last.
+func (s *strategy) next(phase string, c protocol.Cohort, r protocol.Release) (*protocol.Plan, bool, error) {
+	if s.round == uint64(s.rounds) {
+		return nil, true, nil
+	}
+	s.round++
+	return &protocol.Plan{
+		Session: s.session, Round: s.round, Phase: phase,
+		Cohort: c, Releases: []protocol.Release{r}, Broadcast: s.shared.Encode(),
+	}, false, nil
 }
 
-// decodeProgress reads a state of the session, of at most rounds rounds and of embeddings of
-// like's shape; like stays as it is.
-func decodeProgress(b []byte, domain string, session protocol.SessionID, rounds int, like *model.Matrix) (progress, error) {
-	fixed := len(domain) + len(session) + 8 + 4 + 4
+// Skip leaves the embeddings as they are; the attempt is used up.
+func (s *strategy) Skip(*protocol.Plan, error) {}
+
+// Model returns the shared embeddings, encoded.
+func (s *strategy) Model() []byte { return s.shared.Encode() }
+
+// Save returns the state before the next call of Next.
+func (s *strategy) Save() ([]byte, error) {
+	b := append([]byte(s.domain), s.session[:]...)
+	b = binary.BigEndian.AppendUint64(b, s.round)
+	b = binary.BigEndian.AppendUint32(b, uint32(s.shared.Rows()))
+	b = binary.BigEndian.AppendUint32(b, uint32(s.shared.Cols()))
+	return append(b, s.shared.Encode()...), nil
+}
+
+// Restore takes up a saved state. It refuses a state of another session, of a round after the last,
+// of embeddings of another shape, or in a wrong form; the strategy is then as it was.
+func (s *strategy) Restore(b []byte) error {
+	fixed := len(s.domain) + len(s.session) + 8 + 4 + 4
 	if len(b) < fixed {
-		return progress{}, fmt.Errorf("fedmf: a state of %d bytes; it begins with %d", len(b), fixed)
+		return fmt.Errorf("fedmf: a state of %d bytes; it begins with %d", len(b), fixed)
 	}
-	if got := string(b[:len(domain)]); got != domain {
-		return progress{}, fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, domain)
+	if got := string(b[:len(s.domain)]); got != s.domain {
+		return fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, s.domain)
 	}
-	b = b[len(domain):]
-	if got := protocol.SessionID(b[:len(session)]); got != session {
-		return progress{}, fmt.Errorf("fedmf: the state is of session %x; this one is %x", got, session)
+	b = b[len(s.domain):]
+	if got := protocol.SessionID(b[:len(s.session)]); got != s.session {
+		return fmt.Errorf("fedmf: the state is of session %x; this one is %x", got, s.session)
 	}
-	b = b[len(session):]
+	b = b[len(s.session):]
 	round := binary.BigEndian.Uint64(b)
-	if round > uint64(rounds) {
-		return progress{}, fmt.Errorf("fedmf: the state is of round %d; the last one is %d", round, rounds)
+	if round > uint64(s.rounds) {
+		return fmt.Errorf("fedmf: the state is of round %d; the last one is %d", round, s.rounds)
 	}
 	rows, cols := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
-	if uint64(rows) != uint64(like.Rows()) || uint64(cols) != uint64(like.Cols()) {
-		return progress{}, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, like.Rows(), like.Cols())
+	if uint64(rows) != uint64(s.shared.Rows()) || uint64(cols) != uint64(s.shared.Cols()) {
+		return fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, s.shared.Rows(), s.shared.Cols())
 	}
-	shared, err := model.NewBroadcast(b[16:], like.Rows(), like.Cols())
+	shared, err := model.NewBroadcast(b[16:], s.shared.Rows(), s.shared.Cols())
 	if err != nil {
-		return progress{}, err
+		return err
 	}
-	p := progress{round, shared.Matrix()}
-	for i, x := range p.shared.Data() {
+	m := shared.Matrix()
+	for i, x := range m.Data() {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return progress{}, fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/like.Cols(), x)
+			return fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/m.Cols(), x)
 		}
 	}
-	return p, nil
-}
-
-// Save returns the state before the next call of Next.
-func (s *LFL) Save() ([]byte, error) {
-	return progress{s.round, s.items}.encode(lflState, s.params.Session), nil
-}
-
-// Restore takes up a saved state. A state of another session, or one with a wrong form, is an error
-// that says why; the strategy is then as it was.
-func (s *LFL) Restore(state []byte) error {
-	p, err := decodeProgress(state, lflState, s.params.Session, s.params.Rounds, s.items)
-	if err != nil {
-		return err
-	}
-	s.round, s.items = p.round, p.shared
-	return nil
-}
-
-// Save returns the state before the next call of Next.
-func (s *Average) Save() ([]byte, error) {
-	return progress{s.round, s.shared}.encode(averageState, s.params.Session), nil
-}
-
-// Restore takes up a saved state. A state of another session, or with a wrong form, is an error
-// that says why; the strategy is then as it was.
-func (s *Average) Restore(state []byte) error {
-	p, err := decodeProgress(state, averageState, s.params.Session, s.params.Rounds, s.shared)
-	if err != nil {
-		return err
-	}
-	s.round, s.shared = p.round, p.shared
+	s.round, s.shared = round, m
 	return nil
 }
