@@ -34,18 +34,10 @@ func (r RankingSummary) MarshalJSON() ([]byte, error) {
 		if _, twice := there[x.Name]; twice {
 			continue
 		}
-		name, err := json.Marshal(x.Name)
-		if err != nil {
+		var err error
+		if out, err = appendNumber(out, x.Name, x.Value); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(x.Value)
-		if err != nil {
-			return nil, err
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, name...), ':'), value...)
 	}
 	return append(out, '}'), nil
 }

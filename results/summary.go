@@ -74,21 +74,29 @@ type Baselines []Baseline
 // MarshalJSON writes the object in the order of the table.
 func (b Baselines) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
-	for i, x := range b {
-		name, err := json.Marshal(x.Name)
-		if err != nil {
+	for _, x := range b {
+		var err error
+		if out, err = appendNumber(out, x.Name, x.Value); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(x.Value)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, name...), ':'), value...)
 	}
 	return append(out, '}'), nil
+}
+
+// appendNumber appends a member to the text of an object in JSON that is not closed yet.
+func appendNumber(object []byte, name string, v float64) ([]byte, error) {
+	key, err := json.Marshal(name)
+	if err != nil {
+		return nil, err
+	}
+	value, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(append(append(object, key...), ':'), value...), nil
 }
 
 // UnmarshalJSON reads the object. The notes are lost, and the baselines are ordered by name.

@@ -32,8 +32,14 @@ func (d *drafts) add(path string, mode fs.FileMode, write func(io.Writer) error)
 		return err
 	}
 	*d = append(*d, path)
+	return fill(f, write)
+}
+
+// fill writes a file, syncs it and closes it.
+func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriter(f)
-	if err = write(w); err == nil {
+	err := write(w)
+	if err == nil {
 		err = w.Flush()
 	}
 	if err == nil {
@@ -65,14 +71,7 @@ func WriteNew(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(f)
-	if err = write(w); err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = fill(f, write); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	if err = atomicfile.Publish(f.Name(), path); err != nil {
