@@ -24,6 +24,15 @@ type Setting struct {
 	Key, Value, Origin string
 }
 
+// Join returns settings as KEY=VALUE, with spaces between.
+func Join(settings []Setting) string {
+	words := make([]string, len(settings))
+	for i, s := range settings {
+		words[i] = s.Key + "=" + s.Value
+	}
+	return strings.Join(words, " ")
+}
+
 // Resolve applies settings to the defaults, later ones over earlier ones, and
 // checks the result. The error lists every problem, one a line, each with the
 // place that caused it.

@@ -254,7 +254,7 @@ func (g *Grid) Runs() ([]Run, error) {
 			err = errors.New("data: standard input can be read once, and a sweep reads the data in every run; save it to a file")
 		}
 		if err != nil {
-			bad.add(describe(g.varied(said)), err)
+			bad.add(config.Join(g.varied(said)), err)
 			continue
 		}
 		if !seen[r.Digest] {
@@ -367,14 +367,6 @@ func (g *Grid) varied(said []config.Setting) (list []config.Setting) {
 		}
 	}
 	return list
-}
-
-func describe(list []config.Setting) string {
-	var words []string
-	for _, s := range list {
-		words = append(words, s.Key+"="+s.Value)
-	}
-	return strings.Join(words, " ")
 }
 
 // run resolves a combination.

@@ -60,7 +60,7 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	p.Start("candidates", 0)
 	search := tune.Search{
 		Settings: said, Space: space, Trials: c.Trials, Even: c.Search == "halton", Private: c.Private, Runs: c.MeanRuns, Eta: c.Eta, Total: c.Total,
-		Told: func(n int, t tune.Trial) { p.Sparse(n, fmt.Sprintf("%s: %.4f", told(t.Settings), t.Score)) },
+		Told: func(n int, t tune.Trial) { p.Sparse(n, fmt.Sprintf("%s: %.4f", config.Join(t.Settings), t.Score)) },
 	}
 	out, err := search.Run(ctx)
 	if err != nil {
@@ -88,22 +88,13 @@ type tuned struct {
 	Results string  `json:"results"`
 }
 
-// told writes settings as flags would have them.
-func told(settings []config.Setting) string {
-	var list []string
-	for _, x := range settings {
-		list = append(list, x.Key+"="+x.Value)
-	}
-	return strings.Join(list, " ")
-}
-
 func (c *tuneCmd) print(w io.Writer, out *tune.SearchResult, r *results.Summary, folder string) error {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("tried", "%d runs of %d candidates (%s)", len(out.Trials), c.Trials, c.Search)
-	row("chosen", "%s", told(out.Best.Settings))
+	row("chosen", "%s", config.Join(out.Best.Settings))
 	score := "validation"
 	if c.Private {
 		score = "noisy score"
