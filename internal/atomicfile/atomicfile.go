@@ -72,7 +72,7 @@ func Publish(temporary, path string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return Sync(filepath.Dir(path))
 }
 
 // Rename gives a file another name in the same folder, in place of an old file, and returns once
@@ -81,14 +81,14 @@ func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return Sync(filepath.Dir(to))
 }
 
-// syncDir makes the list of files in a folder durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// Sync makes a file durable, or the list of files in a folder.
+func Sync(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // SetCurrent has the link current of a state lead to the model of a session, in one step and durably.
@@ -25,7 +27,7 @@ func linkTo(dir, name, to string) error {
 	if err := os.Rename(draft, link); err != nil {
 		return err
 	}
-	return syncPath(dir)
+	return atomicfile.Sync(dir)
 }
 
 // SyncFolder has what is in a folder, which holds files only, survive a power failure.
@@ -35,17 +37,9 @@ func SyncFolder(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if err = syncPath(filepath.Join(dir, e.Name())); err != nil {
+		if err = atomicfile.Sync(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
-	return errors.Join(syncPath(dir), syncPath(filepath.Dir(dir)))
-}
-
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(atomicfile.Sync(dir), atomicfile.Sync(filepath.Dir(dir)))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
@@ -42,7 +43,7 @@ func KeepResult(p *experiment.Party, public []byte, state string, session protoc
 			return errors.Join(err, os.RemoveAll(begun))
 		}
 	}
-	if err := errors.Join(syncPath(of), syncPath(filepath.Dir(of)), syncPath(state)); err != nil {
+	if err := errors.Join(atomicfile.Sync(of), atomicfile.Sync(filepath.Dir(of)), atomicfile.Sync(state)); err != nil {
 		return err
 	}
 	if err := showResult(state, is); err != nil {
@@ -68,7 +69,7 @@ func showResult(state, session string) error {
 	if err = os.Rename(filepath.Join(state, PastFolder, session, ResultFolder), last); err != nil {
 		return err
 	}
-	return syncPath(state)
+	return atomicfile.Sync(state)
 }
 
 // clearResult moves a result that is a folder to the folder of its session. A result of the same session is
