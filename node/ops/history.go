@@ -123,15 +123,17 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 
 // stage books what ended a part of a round.
 func (s *Status) stage(round uint64, now time.Time, name string) {
-	r := s.round(round)
-	if r == nil {
-		return
+	if r := s.round(round); r != nil {
+		r.Stages, r.closed = append(r.Stages, StageTime{name, r.open(now)}), now
 	}
-	began := r.Began
-	if !r.closed.IsZero() {
-		began = r.closed
+}
+
+// open returns the seconds since the last part of the round ended, or the round began.
+func (r *Round) open(now time.Time) float64 {
+	if r.closed.IsZero() {
+		return now.Sub(r.Began).Seconds()
 	}
-	r.Stages, r.closed = append(r.Stages, StageTime{name, now.Sub(began).Seconds()}), now
+	return now.Sub(r.closed).Seconds()
 }
 
 // complain books a complaint. The caller holds mu.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,14 +179,9 @@ func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
 
 // stage books the end of a part of a round; nil: the monitor has not seen its beginning.
 func (x *metrics) stage(r *Round, now time.Time, name string) {
-	if r == nil {
-		return
+	if r != nil {
+		x.stages.WithLabelValues(name).Observe(r.open(now))
 	}
-	began := r.Began
-	if !r.closed.IsZero() {
-		began = r.closed
-	}
-	x.stages.WithLabelValues(name).Observe(now.Sub(began).Seconds())
 }
 
 func (x *metrics) round(r *Round, now time.Time, outcome string) {
@@ -210,10 +206,8 @@ func declineReason(err error) string {
 		return "unable"
 	}
 	kind, _, _ := strings.Cut(err.Error(), ",")
-	for _, known := range declineReasons {
-		if kind == known {
-			return kind
-		}
+	if slices.Contains(declineReasons, kind) {
+		return kind
 	}
 	return "unable"
 }
