@@ -78,10 +78,8 @@ func checkOrder(k *protocol.Keys) error {
 	if k.Change != nil {
 		keys = append(keys, *k.Change)
 	}
-	for _, key := range keys {
-		if lowOrder(key) {
-			return fmt.Errorf("%w: a public key is of low order", ErrKeys)
-		}
+	if slices.ContainsFunc(keys, lowOrder) {
+		return fmt.Errorf("%w: a public key is of low order", ErrKeys)
 	}
 	return nil
 }

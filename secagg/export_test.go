@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"maps"
@@ -197,7 +198,7 @@ func (a *Aggregator) Stripped(clients protocol.Bitmap, residues [][]byte, run pr
 			}
 		}
 		shared, errs := a.roster.pairSecrets(ofInputs, r.key, r.at, with, nil, run)
-		if err := firstError(errs); err != nil {
+		if err := cmp.Or(errs...); err != nil {
 			return nil, err
 		}
 		for k, j := range with {

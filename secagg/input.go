@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -77,7 +78,7 @@ func (c *Client) open(m *protocol.Delivery, run protocol.Runner) error {
 	errs := make([]error, len(live))
 	run.Each(len(live), func(i int) { errs[i] = c.unseal(live[i], &m.Shares[i]) })
 	c.channels = nil // of no more use
-	return firstError(errs)
+	return cmp.Or(errs...)
 }
 
 // unseal decrypts the shares that the i-th neighbour dealt. In active mode the dealer signed the

@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"cmp"
 	"crypto/ecdh"
 	"encoding/binary"
 	"errors"
@@ -127,7 +128,7 @@ func (a *Aggregator) restore(l layer, first, end int, run protocol.Runner) ([]re
 			a.blame(why.Client, why)
 		}
 	}
-	return out, firstError(errs)
+	return out, cmp.Or(errs...)
 }
 
 // combine restores one secret, and holds it against what was published of it.
@@ -225,7 +226,7 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	run.Each(len(all), func(i int) {
 		x := &all[i]
 		shared, failed := a.roster.pairSecrets(l, x.key, x.at, x.with, a.known, protocol.Workers(1))
-		errs[i] = firstError(failed)
+		errs[i] = cmp.Or(failed...)
 		for k, j := range x.with {
 			// The survivor subtracted the mask if the peer, the lost one, stands before it.
 			x.masks = append(x.masks, masking{secret: shared[k], kind: mask.Pair, sub: x.at > j})
@@ -234,7 +235,7 @@ func (a *Aggregator) remaining(l layer, secrets []restored, run protocol.Runner)
 	for _, x := range all {
 		out = append(out, x.masks...)
 	}
-	return out, firstError(errs)
+	return out, cmp.Or(errs...)
 }
 
 // OpenMasks is the number of masks that a worker expands at a time when it removes them from a sum.
@@ -264,5 +265,5 @@ func (a *Aggregator) unmask(v *mask.Vector, r protocol.Release, ctx mask.Context
 		}
 		errs[g] = err
 	})
-	return firstError(errs)
+	return cmp.Or(errs...)
 }

@@ -205,14 +205,5 @@ func addMasks(v *mask.Vector, terms []mask.Term, run protocol.Runner) error {
 	run.Each(len(errs), func(i int) {
 		errs[i] = mask.AddRange(v, terms, i*chunk, min((i+1)*chunk, v.Len()))
 	})
-	return firstError(errs)
-}
-
-func firstError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...)
 }

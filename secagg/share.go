@@ -1,6 +1,7 @@
 package secagg
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func (c *Client) split(run protocol.Runner) (*protocol.Shares, error) {
 	}
 	errs := make([]error, len(c.peers))
 	run.Each(len(c.peers), func(i int) { out.Shares[i], errs[i] = c.deal(i, &dealt[i]) })
-	if err = firstError(errs); err != nil {
+	if err = cmp.Or(errs...); err != nil {
 		return nil, err
 	}
 	c.stage = protocol.StageMaskedInput
@@ -189,7 +190,7 @@ func (a *Aggregator) checkShared(from protocol.ClientID, m *protocol.Shares, run
 	}
 	errs := make([]error, len(holders))
 	run.Each(len(holders), func(i int) { errs[i] = a.checkDealt(at, holders[i], &m.Shares[i]) })
-	if err := firstError(errs); err != nil {
+	if err := cmp.Or(errs...); err != nil {
 		return err
 	}
 	if (m.ChangeHash != nil) != a.setup.Replaces {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -27,9 +28,7 @@ func request(ctx context.Context, client *http.Client, address string, header ht
 		r.cancel(nil)
 		return nil, err
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Accept-Encoding", "identity") // a packed answer has other bytes to resume from
 	r.timer = time.AfterFunc(stallAfter, func() { r.cancel(ErrStalled) })
 	if r.Response, err = client.Do(req); err != nil {

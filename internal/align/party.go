@@ -1,6 +1,7 @@
 package align
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
@@ -231,12 +232,7 @@ func (p *Party) arrive(m body, run protocol.Runner) ([]Envelope, error) {
 func multiplyAll(entries []byte, run protocol.Runner, by func(i int) *ristretto255.Scalar) error {
 	errs := make([]error, len(entries)/pointSize)
 	run.Each(len(errs), func(i int) { errs[i] = multiply(entries[i*pointSize:][:pointSize], by(i)) })
-	for _, err := range errs {
-		if err != nil {
-			return err // the first; a message of them says no more
-		}
-	}
-	return nil
+	return cmp.Or(errs...) // the first; a message of them says no more
 }
 
 // rank takes rows from the server.

@@ -216,7 +216,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 
 // opened notes everything that is fixed before the first party trains.
 func (w *witness) opened(e *experiment.Experiment) error {
-	for _, line := range bytes.Split(e.Config.YAML(), []byte("\n")) {
+	for line := range bytes.SplitSeq(e.Config.YAML(), []byte("\n")) {
 		w.note("settings", "%s", line)
 	}
 	for _, p := range e.Plans() {
@@ -259,7 +259,7 @@ func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 	}
 	text, err := json.Marshal(m)
 	w.unseen = errors.Join(w.unseen, err)
-	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), e.Message.Size(), text)
+	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), protocol.Size(e.Message), text)
 }
 
 // lengths are vectors as long, of zeros.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -207,9 +208,7 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		return err
 	}
 	l.count, l.chain = l.count+uint64(len(texts)), chain
-	for s, p := range next {
-		l.sessions[s] = p
-	}
+	maps.Copy(l.sessions, next)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -133,9 +134,7 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 		return nil, fmt.Errorf("%s: %w", r.items.Name, err)
 	}
 	named := make(map[string]*model.Matrix, len(r.shared)+len(result))
-	for name, x := range r.shared {
-		named[name] = x
-	}
+	maps.Copy(named, r.shared)
 	for _, x := range result {
 		named[x.Name] = x.Matrix
 	}
