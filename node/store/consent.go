@@ -19,12 +19,14 @@ import (
 )
 
 // Consent holds the terms of a session that a client's owner agreed to. The client checked them and
-// found them within the owner's bounds. The record is for the owner to read; no decision depends on
-// it.
+// found them within the owner's bounds. The record is for the owner to read. Of decisions only one depends on
+// it: a session with another Agreement is declined.
 type Consent struct {
 	Session   string    `json:"session"` // in hex
 	At        time.Time `json:"at"`      // when the client first joined it
 	Algorithm string    `json:"algorithm"`
+	// Agreement is the SHA-256, in hex, of the public text of the session, which all its terms follow from.
+	Agreement string `json:"agreement,omitempty"`
 	// Privacy is the cost of the session if it is charged in full.
 	Privacy dp.Statement `json:"privacy"`
 	Budget  float64      `json:"budget_epsilon,omitempty"` // of the session; 0 without noise

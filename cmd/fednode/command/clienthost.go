@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (d *clientHost) consented(public []byte, state string, log *zerolog.Logger)
 	if err != nil {
 		return err
 	}
-	return consented(e, state, d.consent, log)
+	return consented(e, public, state, d.consent, log)
 }
 
 // declines notes why the client of a state declines the session that there is; nil: it does not.
@@ -239,6 +240,7 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*
 		return p, nil
 	})
 	if err == nil {
+		job.Refusal = cmp.Or(job.Refusal, describedBefore(at.state, job.Terms.Session, public))
 		job.Consented = func() error { return d.consented(public, at.state, log) }
 		job.Keep = func() error {
 			if c := trained.Clipped(); c.Clipped > 0 {

@@ -128,3 +128,37 @@ func TestConsentIsKeptAfterTheLedgerAccepts(t *testing.T) {
 		t.Errorf("%+v, %v; want the consent", kept, failed)
 	}
 }
+
+// A server that lies describes the session to which the owner has agreed once more, with another budget. The client takes no
+// part, and the record stays true. It takes part in the session as it was, also after a restart.
+func TestSessionIsNotDescribedTwice(t *testing.T) {
+	first := published(t, "algorithm=lfl-sgdmf rounds=5 epsilon=5")
+	second := published(t, "algorithm=lfl-sgdmf rounds=5 epsilon=9")
+	second.Session = first.Session
+	log := zerolog.Nop()
+	at := clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}
+	for n, c := range []struct {
+		public *agreement.Public
+		want   string
+	}{{first, ""}, {second, "has another description"}, {first, ""}} {
+		text, err := c.public.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := (&clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10, delta: 1e-5}}).jobAt(text, at, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = job.Refusal; (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("description %d: %v; want %q", n+1, err, c.want)
+		}
+		if err == nil {
+			if err = job.Consented(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if kept, err := store.Consents(at.state); err != nil || len(kept) != 1 || kept[0].Budget != 5 {
+		t.Errorf("%+v, %v; want the consent to an epsilon of 5", kept, err)
+	}
+}

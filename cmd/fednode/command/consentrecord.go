@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -18,11 +20,12 @@ import (
 
 // consented tells the owner in one line what a client takes part in, and keeps it in the state with the owner's
 // limits on epsilon.
-func consented(e *experiment.Experiment, state string, by *consent, log *zerolog.Logger) error {
+func consented(e *experiment.Experiment, public []byte, state string, by *consent, log *zerolog.Logger) error {
 	c, err := consentTo(e)
 	if err != nil {
 		return err
 	}
+	c.Agreement = digestOf(public)
 	c.MaxEpsilon = strconv.FormatFloat(by.epsilon, 'g', -1, 64)
 	for _, x := range by.ceilings {
 		c.Ceilings = append(c.Ceilings, x.String())
@@ -45,6 +48,28 @@ func consented(e *experiment.Experiment, state string, by *consent, log *zerolog
 	}
 	if e.Private() && c.Colluders == 0 && e.Schedule.Noise().Kind != protocol.PartyNoise {
 		log.Warn().Msg("colluders=0: epsilon counts on the noise of every other client; --min-colluders refuses such sessions")
+	}
+	return nil
+}
+
+// digestOf names what is public of a session, which its terms follow from.
+func digestOf(public []byte) string {
+	sum := sha256.Sum256(public)
+	return hex.EncodeToString(sum[:])
+}
+
+// describedBefore refuses a session of which the owner has agreed to another description. No honest server changes the
+// description of a session. The owner would read one, and the client take part in another.
+func describedBefore(state string, session protocol.SessionID, public []byte) error {
+	all, err := store.Consents(state)
+	if err != nil {
+		return nil // which status and check tell: the ledger limits what is spent
+	}
+	name := hex.EncodeToString(session[:])
+	for _, c := range all {
+		if c.Session == name && c.Agreement != "" && c.Agreement != digestOf(public) {
+			return cli.Misusef("the session %s has another description now than the description that the owner agreed to on %s; the server must begin another session", name, c.At.Format(time.DateOnly))
+		}
 	}
 	return nil
 }

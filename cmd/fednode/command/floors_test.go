@@ -88,7 +88,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	var said bytes.Buffer
 	log := zerolog.New(&said)
 	for range 2 { // a restart has nothing to add
-		if err = consented(e, state, &consent{epsilon: 10}, &log); err != nil {
+		if err = consented(e, nil, state, &consent{epsilon: 10}, &log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestConsentIsLoggedAndKept(t *testing.T) {
 	said.Reset()
 	active, err := agreement.Open(published(t, "algorithm=lfl-sgdmf contribution=all-ratings epsilon=10 rounds=5 tolerance=0.3 secagg=real mode=active colluders=0.1"))
 	if err == nil {
-		err = consented(active, state, &consent{epsilon: 10}, &log)
+		err = consented(active, nil, state, &consent{epsilon: 10}, &log)
 	}
 	if err != nil || strings.Contains(said.String(), "warn") || strings.Contains(said.String(), "lying") {
 		t.Errorf("%v, %s", err, said.String())

@@ -78,7 +78,7 @@ func (x *Report) client(own admission.PublicKey) {
 	charged := x.ledger(l, err)
 	consents, err := store.Consents(x.dir)
 	if x.has("consents") || err != nil {
-		x.looked("consents", err, "delete the file: it is a record for the owner, and no decision depends on it", "%d sessions that the owner agreed to", len(consents))
+		x.looked("consents", err, "delete the file: it is a record for the owner, and the ledger limits what is spent", "%d sessions that the owner agreed to", len(consents))
 	}
 	for _, session := range charged {
 		if err == nil && !slices.ContainsFunc(consents, func(c store.Consent) bool { return c.Session == session }) {
