@@ -125,7 +125,7 @@ func TestShape(t *testing.T) {
 			if c.ok != (err == nil) || !c.ok && !errors.Is(err, protocol.ErrShape) {
 				t.Errorf("%s, %s: %v", c.name, kind, err)
 			}
-			if err != nil && (strings.Contains(err.Error(), "7") || strings.Contains(err.Error(), fmt.Sprint(most))) {
+			if err != nil && (strings.Contains(err.Error(), "7") || strings.Contains(err.Error(), fmt.Sprint(uint64(most)))) {
 				t.Errorf("%s, %s: %v: it names an index", c.name, kind, err)
 			}
 		}
