@@ -68,8 +68,8 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 	}
 	shared, err := os.ReadFile(filepath.Join(d.Dir, results.SharedFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		if users, failed := results.UsersOf(d.Dir); !errors.Is(failed, fs.ErrNotExist) {
-			return d.ofClient(ctx, users, failed)
+		if _, failed := results.UsersOf(d.Dir); !errors.Is(failed, fs.ErrNotExist) {
+			return d.ofClient(ctx, failed)
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,12 +101,9 @@ func (d Deployed) fitted(ctx context.Context) (*Recommender, error) {
 }
 
 // ofClient returns a client's own result, which has its user's embedding.
-func (d Deployed) ofClient(ctx context.Context, users []string, err error) (*Recommender, error) {
+func (d Deployed) ofClient(ctx context.Context, err error) (*Recommender, error) {
 	if err != nil {
 		return nil, err
-	}
-	if !slices.Contains(users, d.User) {
-		return nil, fmt.Errorf("%w: user %q; %s is the result of another user's client", ErrNotThere, d.User, d.Dir)
 	}
 	return Own{Dir: d.Dir, Experiment: d.Experiment, Data: d.Data, User: d.User}.Open(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -46,6 +47,9 @@ func (o Own) Open(ctx context.Context) (*Recommender, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err = ownedBy(o.Dir, o.User); err != nil {
+		return nil, err
+	}
 	set.Ratings, set.UserIDs = *rated, []string{o.User}
 	r := &Recommender{Config: o.Experiment.Config, Data: &set, train: rated.ByUser()}
 	if err = r.loadOwn(o.Dir, o.Experiment.Features); err != nil {
@@ -63,7 +67,7 @@ func (o *Own) rated(own *dataset.Set, catalogue []string) (*dataset.Ratings, err
 	case len(own.UserIDs) == 1:
 		o.User = own.UserIDs[0]
 	case len(own.UserIDs) > 1:
-		return nil, fmt.Errorf("%w: %s has ratings of %d users; say whose", ErrNotThere, o.Data, len(own.UserIDs))
+		return nil, fmt.Errorf("%w: %s has ratings of %d users; say whose with --user", ErrAmbiguous, o.Data, len(own.UserIDs))
 	default:
 		user = -1
 	}
@@ -72,6 +76,20 @@ func (o *Own) rated(own *dataset.Set, catalogue []string) (*dataset.Ratings, err
 	}
 	out, _ := mapped(indexOf(catalogue), len(catalogue), own, own.ByUser(), user)
 	return &out, nil
+}
+
+// ownedBy returns an error if a client's result is of another user. A result without an id is of any.
+func ownedBy(dir, user string) error {
+	users, err := results.UsersOf(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || user == "":
+		return nil
+	case err != nil:
+		return err
+	case len(users) != 1 || users[0] == "" || users[0] == user:
+		return nil
+	}
+	return fmt.Errorf("%w: user %q; %s is the result of the client of user %q", ErrNotThere, user, dir, users[0])
 }
 
 // title gives the catalogue the known titles and genres, by id.

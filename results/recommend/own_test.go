@@ -93,11 +93,18 @@ func TestDeployedOfAClient(t *testing.T) {
 func TestOwnRefuses(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
-	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: all}).Open(t.Context()); !errors.Is(err, recommend.ErrNotThere) {
+	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: all}).Open(t.Context()); !errors.Is(err, recommend.ErrAmbiguous) || !strings.Contains(err.Error(), "--user") {
 		t.Errorf("of two users: %v", err)
 	}
-	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: all, User: "nobody"}).Open(t.Context()); err != nil {
+	yours := opened.File(t, "user,item,rating\nyou,c,3\nyou,d,4\n")
+	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: yours, User: "me"}).Open(t.Context()); err != nil {
 		t.Errorf("of a user without ratings: %v", err)
+	}
+	for user, data := range map[string]string{"you": all, "other": all, "": yours} {
+		_, err := recommend.Own{Dir: ownFolder(t), Experiment: e, Data: data, User: user}.Open(t.Context())
+		if !errors.Is(err, recommend.ErrNotThere) || !strings.Contains(err.Error(), `is the result of the client of user "me"`) {
+			t.Errorf("the result of me, asked for user %q: %v", user, err)
+		}
 	}
 	if _, err := (recommend.Own{Dir: t.TempDir(), Experiment: e, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("without items: %v", err)
