@@ -137,9 +137,9 @@ func dialled(c admission.Contact) (peer.AddrInfo, error) {
 	}
 	info := peer.AddrInfo{ID: id}
 	for _, s := range c.Addresses {
-		a, err := multiaddr.NewMultiaddr(s)
+		a, err := ParseAddress(s)
 		if err != nil {
-			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address %q: %w", s, err)
+			return peer.AddrInfo{}, fmt.Errorf("the aggregator's address: %w", err)
 		}
 		transport, named := peer.SplitAddr(a)
 		if named != "" && named != id {
@@ -155,9 +155,9 @@ func dialled(c admission.Contact) (peer.AddrInfo, error) {
 func ParseContacts(addresses []string) ([]admission.Contact, error) {
 	var out []admission.Contact
 	for _, s := range addresses {
-		a, err := multiaddr.NewMultiaddr(s)
+		a, err := ParseAddress(s)
 		if err != nil {
-			return nil, fmt.Errorf("the address %q: %w", s, err)
+			return nil, fmt.Errorf("the address: %w", err)
 		}
 		transport, id := peer.SplitAddr(a)
 		if id == "" || len(transport) == 0 {

@@ -50,6 +50,10 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	listen, err := listenAt(c.Listen)
+	if err != nil {
+		return err
+	}
 	registry, err := c.registry(federation)
 	if err != nil {
 		return err
@@ -66,7 +70,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	a, err := hub.NewAggregator(ctx, hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listenAt(c.Listen),
+	a, err := hub.NewAggregator(ctx, hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
 		return err

@@ -33,6 +33,10 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	listen, err := listenAt(c.Listen)
+	if err != nil {
+		return err
+	}
 	if len(contacts) != 1 {
 		return cli.Misusef("--aggregator: addresses of %d peers; there is one aggregator", len(contacts))
 	}
@@ -41,7 +45,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	defer stop()
-	r, err := hub.NewRelay(ctx, hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listenAt(c.Listen), Log: log, Observer: monitor})
+	r, err := hub.NewRelay(ctx, hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
 	if err != nil {
 		return err
 	}

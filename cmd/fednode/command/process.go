@@ -30,12 +30,17 @@ func listening(w io.Writer, addresses []string) error {
 	return err
 }
 
-// listenAt is where to listen for others: as was said, or the default.
-func listenAt(said []string) []string {
+// listenAt returns where to listen for others: as --listen says, or the default.
+func listenAt(said []string) ([]string, error) {
 	if len(said) == 0 {
-		return hub.Listen
+		return hub.Listen, nil
 	}
-	return said
+	for _, text := range said {
+		if _, err := peer.ParseAddress(text); err != nil {
+			return nil, cli.Misusef("--listen: %w", err)
+		}
+	}
+	return said, nil
 }
 
 // monitored shows what a process is doing at an address; "" is nowhere.
