@@ -45,12 +45,25 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 func Create(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return err
+		return creating(path, err)
 	}
 	if err := finish(f, data, mode); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return Publish(f.Name(), path)
+}
+
+// creating returns the cause of an error of a temporary name as an error of the path.
+func creating(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	} else if l, ok := errors.AsType[*os.LinkError](err); ok {
+		err = l.Err
+	}
+	return &fs.PathError{Op: "create", Path: path, Err: err}
 }
 
 func finish(f *os.File, data []byte, mode fs.FileMode) error {
@@ -68,7 +81,7 @@ func finish(f *os.File, data []byte, mode fs.FileMode) error {
 // case. The error is fs.ErrExist if the name exists.
 func Publish(temporary, path string) error {
 	// A link, since renaming would replace what is there.
-	err := errors.Join(os.Link(temporary, path), os.Remove(temporary))
+	err := errors.Join(creating(path, os.Link(temporary, path)), os.Remove(temporary))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
@@ -60,6 +61,21 @@ func TestCreateNeverReplaces(t *testing.T) {
 		t.Errorf("creating it again: %v, want fs.ErrExist", err)
 	}
 	content(t, path, "first", 0o600)
+}
+
+// An error names the file that was asked for, and no temporary name.
+func TestCreateNamesTheFile(t *testing.T) {
+	dir := t.TempDir()
+	there, nowhere := filepath.Join(dir, "there"), filepath.Join(dir, "no folder", "file")
+	if err := atomicfile.Create(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, is := range map[string]error{there: fs.ErrExist, nowhere: fs.ErrNotExist} {
+		var named *fs.PathError
+		if err := atomicfile.Create(path, nil, 0o600); !errors.As(err, &named) || !errors.Is(err, is) || named.Path != path || strings.Contains(err.Error(), ".tmp") {
+			t.Errorf("creating %s: %v", path, err)
+		}
+	}
 }
 
 // A failed write leaves no file of its own and all old files.
