@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -122,6 +124,25 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 		err = p.call(tree, call)
 	}
 	return p.report(stderr, err, wantsJSON(args))
+}
+
+var unknownFlag = regexp.MustCompile(`unknown flag --([\w.-]+)`)
+
+// UnknownFlag returns the flag that made a call unreadable, without its dashes; "" if that is no flag.
+func UnknownFlag(err error) string {
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Takes reports whether the command of a call that cannot be parsed takes a flag. A call without a command may mean any.
+func Takes(err error, flag string) bool {
+	wrong, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || wrong.Context.Selected() == nil {
+		return true
+	}
+	return slices.ContainsFunc(wrong.Context.Selected().Flags, func(f *kong.Flag) bool { return f.Name == flag })
 }
 
 // CommandOf returns the command of a call that cannot be parsed, or the group of commands, as its words; "" if there is none.

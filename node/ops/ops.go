@@ -33,6 +33,9 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// ErrSilent is wrapped by the error of Fetch if no process answers.
+var ErrSilent = errors.New("ops: nothing answers")
+
 // ErrAddress is wrapped where an address is not one of this machine alone.
 var ErrAddress = errors.New("ops: an address on this machine is needed, like 127.0.0.1:9464")
 
@@ -275,7 +278,7 @@ func Fetch(ctx context.Context, address string) (*Status, error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ops: nobody answers: %w", err)
+		return nil, fmt.Errorf("%w at %s: %w", ErrSilent, address, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
 	if response.StatusCode != http.StatusOK {

@@ -57,7 +57,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return c.abandon(ctx, s, &log)
 	}
 	if c.File == "" {
-		return cli.Misusef("experiment.yaml: which experiment is missing; --abandon alone goes without one")
+		return cli.Misusef("no experiment file is named: fednode server experiment.yaml --items DIR --state %s; only --abandon needs none", c.State)
 	}
 	if c.Spare < 0 {
 		return cli.Misusef("--spare %d: a number of places is needed", c.Spare)

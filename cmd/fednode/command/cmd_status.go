@@ -29,6 +29,9 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	if errors.Is(err, ops.ErrAddress) {
 		return cli.Misusef("--ops: %w", err)
 	}
+	if errors.Is(err, ops.ErrSilent) {
+		return fmt.Errorf("%w; say with --ops where the process shows its status, or read a client's own with --state", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
 package command
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli"
+)
 
 // first is printed when fednode is called without arguments.
 var first = strings.Join([]string{
@@ -20,6 +25,19 @@ var first = strings.Join([]string{
 	`  fedsim run experiment.yaml           the same experiment in one process, without a network`,
 	"",
 }, "\n")
+
+// hint returns what to do about a flag that is a key of an experiment, which the server alone says.
+func hint(err error) string {
+	k := config.Find(cli.UnknownFlag(err))
+	switch {
+	case k == nil || k.Scope == config.Simulated:
+		return ""
+	case cli.Takes(err, "set"):
+		return "it is a key: --set " + k.Name + "=VALUE"
+	default:
+		return "the server of a session says it, with --set " + k.Name + "=VALUE"
+	}
+}
 
 // examples holds three calls of each command, which its help ends with.
 var examples = map[string][]string{

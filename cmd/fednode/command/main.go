@@ -45,7 +45,7 @@ func Main() {
 // program is the command line.
 var program = cli.Program{
 	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() }, Check: version.Check,
-	First: first, Examples: examples,
+	First: first, Examples: examples, Hint: hint,
 	Interrupt: func(error) error {
 		return errors.New("stopped before the end of the session; start it again with the same --state to continue")
 	},

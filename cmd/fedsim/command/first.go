@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -200,43 +199,31 @@ func group(k *config.Key) string {
 	return "Training:"
 }
 
-var (
-	flagOf     = regexp.MustCompile(`unknown flag --([\w.-]+)`)
-	argumentOf = regexp.MustCompile(`unexpected argument (.+)`)
-)
+var argumentOf = regexp.MustCompile(`unexpected argument (.+)`)
 
 // hint returns what to do about a call that cannot be parsed.
 func hint(err error) string {
-	m := flagOf.FindStringSubmatch(err.Error())
-	if m == nil {
+	flag := cli.UnknownFlag(err)
+	if flag == "" {
 		return fileHint(err)
 	}
-	command, settings := cli.CommandOf(err), takes(err, "set")
-	if k := config.Find(m[1]); k != nil && settings {
+	command, settings := cli.CommandOf(err), cli.Takes(err, "set")
+	if k := config.Find(flag); k != nil && settings {
 		return fmt.Sprintf("it is a key without a flag: --set %s=VALUE", k.Name)
 	}
-	if others := takers(m[1]); len(others) > 0 {
+	if others := takers(flag); len(others) > 0 {
 		return fmt.Sprintf("other commands take it: %s", strings.Join(others, ", "))
 	}
 	if !settings {
 		return "fedsim help " + command + " lists its flags"
 	}
-	return config.Near(m[1]) + "; fedsim keys lists all"
-}
-
-// takes reports whether the command of a call that cannot be parsed takes a flag. A call without a command may mean any.
-func takes(err error, flag string) bool {
-	wrong, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || wrong.Context.Selected() == nil {
-		return true
-	}
-	return slices.ContainsFunc(wrong.Context.Selected().Flags, func(f *kong.Flag) bool { return f.Name == flag })
+	return config.Near(flag) + "; fedsim keys lists all"
 }
 
 // fileHint says how a file is given that was named without a flag.
 func fileHint(err error) string {
 	m := argumentOf.FindStringSubmatch(err.Error())
-	if m == nil || !takes(err, "data") {
+	if m == nil || !cli.Takes(err, "data") {
 		return ""
 	}
 	if _, err := os.Stat(m[1]); err != nil {
