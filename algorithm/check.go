@@ -259,6 +259,9 @@ func DeploymentWarnings(c config.Config) []string {
 	if Secagg.Is(c, "ideal") {
 		list = append(list, "secagg ideal is for simulations, where the adder is trusted; a deployment needs secagg real")
 	}
+	if math.IsInf(Epsilon.Value(c), 1) {
+		list = append(list, "epsilon inf adds no noise: sums may show ratings, and a client takes part only with --max-epsilon inf of its owner")
+	}
 	if NoiseDraw.Is(c, "sum") && !Of(c).About().Clients.Organisations() {
 		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
 	}

@@ -3,6 +3,7 @@ package algorithm_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,6 +30,8 @@ const idealWarning = "secagg ideal is for simulations, where the adder is truste
 const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. " +
 	"With mode active, clients sign their keys and check them"
 
+const noiselessWarning = "epsilon inf adds no noise: sums may show ratings, and a client takes part only with --max-epsilon inf of its owner"
+
 // Deployed or simulated, a setting that has no effect is called out, once.
 func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 	var all []string
@@ -46,6 +49,9 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 			}
 			key := keyOf(setting)
 			want := []string{rosterWarning, idealWarning}
+			if algorithm.Epsilon.Value(c) == math.Inf(1) {
+				want = append(want, noiselessWarning)
+			}
 			switch {
 			case slices.ContainsFunc(simulationOnly, func(s string) bool { return keyOf(s) == key }):
 				want = append(want, key+" has no effect in a deployment")
@@ -60,6 +66,8 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 	for settings, want := range map[string][]string{
 		"secagg=real": {rosterWarning}, "secagg=real mode=active": nil,
 		"secagg=real dropout=0.9":               {rosterWarning, "dropout has no effect in a deployment"},
+		"secagg=real mode=active epsilon=inf":   {noiselessWarning},
+		"secagg=real mode=active epsilon=100":   nil,
 		"noise-draw=sum":                        {rosterWarning, idealWarning, "noise-draw sum is for simulations: in a deployment each client draws its own"},
 		"noise-draw=sum algorithm=vfl-sgdmf":    {rosterWarning, idealWarning, "noise-draw has no effect with vfl-sgdmf"},
 		"noise-draw=client out=a name=b seed=7": {rosterWarning, idealWarning},
@@ -165,7 +173,7 @@ func TestDeployedTwice(t *testing.T) {
 			t.Fatalf("%v (-once +twice):\n%s", err, cmp.Diff(once, twice))
 		}
 		for _, w := range algorithm.DeploymentWarnings(once) {
-			if w != rosterWarning && !strings.HasSuffix(w, "has no effect with "+algorithm.Name.Of(once)) {
+			if w != rosterWarning && w != noiselessWarning && !strings.HasSuffix(w, "has no effect with "+algorithm.Name.Of(once)) {
 				t.Fatalf("warning %q", w)
 			}
 		}
