@@ -36,7 +36,7 @@ type clientCmd struct {
 
 	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users at these places of --ids, from 0 on; each has a folder of its own in the state."`
 	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
-	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json."`
+	Invitations string `placeholder:"DIR" help:"With --users: where the invitations are, client-A.json to client-B.json; needed until all are enrolled."`
 
 	MaxEpsilon     float64  `default:"10" placeholder:"E" help:"The most that all sessions of this state together may cost; a server that asks for more is refused. inf: anything, sums without noise too."`
 	MaxDelta       float64  `default:"1e-05" placeholder:"D" help:"The largest delta at which that is counted: with a larger one a small epsilon promises little."`
@@ -139,8 +139,8 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 		}
 		return []clientSpec{{c.State, c.Invitation, which}}, nil
 	}
-	if c.User != "" || c.Part != 0 || c.Invitation != "" || c.Invitations == "" {
-		return nil, cli.Misusef("--users goes with --invitations, and without --user, --part and --invitation")
+	if c.User != "" || c.Part != 0 || c.Invitation != "" {
+		return nil, cli.Misusef("--users goes without --user and --part, and with --invitations in place of --invitation")
 	}
 	first, last, ok := strings.Cut(c.Users, "..")
 	from, err1 := strconv.ParseUint(first, 10, 32)
@@ -158,7 +158,11 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 	var list []clientSpec
 	for k := from; k <= to; k++ {
 		name := invitationFile(admission.ClientPlace(protocol.ClientID(k)))
-		list = append(list, clientSpec{filepath.Join(c.State, strings.TrimSuffix(name, ".json")), filepath.Join(c.Invitations, name), algorithm.PartyData{User: ids[k]}})
+		spec := clientSpec{state: filepath.Join(c.State, strings.TrimSuffix(name, ".json")), holding: algorithm.PartyData{User: ids[k]}}
+		if c.Invitations != "" {
+			spec.invitation = filepath.Join(c.Invitations, name)
+		}
+		list = append(list, spec)
 	}
 	return list, nil
 }

@@ -33,6 +33,7 @@ type holdings struct {
 	set     *dataset.Set
 	left    leftOut
 	absent  []string // users of the process without a rating in the data
+	several bool     // a client of the process is not named, and the data are of several users
 	nothing error    // why no client of the process has a rating, though the data have ratings; else nil
 }
 
@@ -70,6 +71,7 @@ func (h *holdings) look(specs []clientSpec) {
 			}
 		default:
 			present = true
+			h.several = h.several || which.User == "" && which.Part == 0 && h.set.Users > 1
 		}
 	}
 	if !present {
@@ -101,10 +103,20 @@ func (h *holdings) begin(clients int, empty bool, log *zerolog.Logger) error {
 		log.Error().Str("reason", h.nothing.Error()).Msg("IS THE ID RIGHT? The client takes part with an empty record, and pays epsilon for nothing. If the id is wrong, stop now and start again with the right --user or --ids")
 	case h.nothing != nil:
 		return cli.Misusef("%w. Mend --users or --ids, or take part with empty records with --empty", h.nothing)
+	case h.several:
+		log.Info().Int("users", h.set.Users).Msg("this client is an organisation, which has the ratings of several users. A client that is one user says whose ratings it has, with --user")
 	case len(h.absent) > 0:
 		log.Warn().Int("clients", len(h.absent)).Msg("these clients have no rating in the data: they take part like all others, with an empty record")
 	}
 	return nil
+}
+
+// whose says of what kind a client with the ratings of several users is.
+func whose(several bool) string {
+	if several {
+		return ", as an organisation; a client that is one user needs --user"
+	}
+	return ""
 }
 
 // report prints what would be trained on, for --check. Its error says that a user is not there.
@@ -146,7 +158,7 @@ func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, 
 		case len(which.IDs) > 0:
 			fmt.Fprintf(w, "client      %d ids\n", len(which.IDs))
 		default:
-			fmt.Fprintf(w, "client      all ratings\n")
+			fmt.Fprintf(w, "client      all ratings%s\n", whose(h.several))
 		}
 	}
 	return h.nothing

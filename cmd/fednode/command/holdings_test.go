@@ -100,6 +100,35 @@ func TestOtherFilesAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 	}
 }
 
+// A client that names no user of a file of several is told at its start what it is taken for.
+func TestClientOfSeveralUsersIsTold(t *testing.T) {
+	t.Parallel()
+	two, one := written(t, "two.csv", "user,item,rating\n1,1,3\n2,1,4\n"), written(t, "one.csv", "user,item,rating\n1,1,3\n")
+	for _, c := range []struct {
+		told bool
+		args []string
+	}{
+		{true, []string{"--data", two}}, {false, []string{"--data", two, "--user", "1"}}, {false, []string{"--data", one}}, {false, []string{"--data", two, "--part", "1"}},
+		{false, []string{"--data", two, "--ids", written(t, "ids", "1\n")}},
+	} {
+		_, out, _ := call(t, append([]string{"client", "--check"}, c.args...)...)
+		_, _, log := call(t, append([]string{"client", "--state", filepath.Join(t.TempDir(), "s")}, c.args...)...)
+		if strings.Contains(out, "one user needs --user") != c.told || strings.Contains(log, "with --user") != c.told {
+			t.Errorf("%q: told is not %t:\n%s%s", c.args, c.told, out, log)
+		}
+	}
+}
+
+// Invitations are deleted once they are used, so that a process of several clients starts again without them.
+func TestSeveralClientsStartAgainWithoutInvitations(t *testing.T) {
+	t.Parallel()
+	data := written(t, "ratings.csv", "user,item,rating\n1,1,3\n2,1,4\n")
+	code, _, stderr := call(t, "client", "--data", data, "--users", "0..1", "--ids", written(t, "ids", "1\n2\n"), "--state", filepath.Join(t.TempDir(), "s"))
+	if code != cli.Misuse || strings.Count(stderr, "holds no membership yet") < 2 {
+		t.Errorf("exit code %d; want an error of each of two states\n%s", code, stderr)
+	}
+}
+
 // A user without ratings among others takes part as always: of three on the list two have any.
 func TestOneAbsentUserStopsNobody(t *testing.T) {
 	t.Parallel()
