@@ -223,7 +223,7 @@ func hint(err error) string {
 // fileHint says how a file is given that was named without a flag.
 func fileHint(err error) string {
 	m := argumentOf.FindStringSubmatch(err.Error())
-	if m == nil || !cli.Takes(err, "data") {
+	if m == nil || !cli.Takes(err, "data") && cli.CommandOf(err) != "data" {
 		return ""
 	}
 	if _, err := os.Stat(m[1]); err != nil {
