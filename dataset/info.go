@@ -31,6 +31,8 @@ type Info struct {
 	Top1Percent  float64 `json:"top_1_percent"`  // share of ratings on the most rated 1% of all items, rounded up
 	Top10Percent float64 `json:"top_10_percent"` // likewise 10%
 
+	Times *TimeSpan `json:"times,omitempty"` // when the ratings were given; nil if that is not known or was not read
+
 	HasTitles bool `json:"has_titles"`
 	HasGenres bool `json:"has_genres"`
 	HasYears  bool `json:"has_years"`
@@ -42,6 +44,13 @@ type Info struct {
 	Notices  []Notice  `json:"notices,omitempty"`
 
 	Digest string `json:"digest"`
+}
+
+// TimeSpan describes the times of ratings, which are in seconds since 1970 unless they could not be read as such.
+type TimeSpan struct {
+	First   float64 `json:"first"`
+	Last    float64 `json:"last"`
+	Without int     `json:"without,omitempty"` // ratings without a time
 }
 
 // Bin counts the ratings from Low to High stars. The two are equal where every
@@ -92,12 +101,29 @@ func (s *Set) Info() Info {
 		Histogram: s.histogram(),
 		PerUser:   spread(perUser), PerItem: spread(perItem),
 		Top1Percent: topShare(perItem, 100), Top10Percent: topShare(perItem, 10),
+		Times:     timeSpan(s.Times),
 		HasTitles: slices.ContainsFunc(s.Titles, func(t string) bool { return t != "" }),
 		HasGenres: slices.ContainsFunc(s.Genres, func(g []string) bool { return len(g) > 0 }),
 		HasYears:  slices.ContainsFunc(s.Years, func(y int) bool { return y != 0 }),
 		Clicks:    s.Clicks, ItemColumns: columns,
 		Findings: s.Findings, Notices: s.Notices, Digest: s.Digest,
 	}
+}
+
+// timeSpan describes times; nil if there is none.
+func timeSpan(times []float64) *TimeSpan {
+	span := &TimeSpan{First: math.Inf(1), Last: math.Inf(-1)}
+	for _, at := range times {
+		if math.IsNaN(at) {
+			span.Without++
+			continue
+		}
+		span.First, span.Last = min(span.First, at), max(span.Last, at)
+	}
+	if span.First > span.Last {
+		return nil
+	}
+	return span
 }
 
 // histogram counts each distinct rating, or, when there are too many, ratings

@@ -12,12 +12,17 @@ import (
 )
 
 // ParseTime reads a timestamp: a number, or a date, which is the number of seconds since 1970, in UTC where it
-// names no zone. A number from 1e11 counts milliseconds, from 1e14 microseconds and from 1e17 nanoseconds, and becomes seconds. Dates are written as 2024-05-31, 2024-05-31T18:00:00Z, 2024-05-31 18:00, 31.05.2024 or 05/31/2024. A date
+// names no zone. A number from 1e11 counts milliseconds, from 1e14 microseconds and from 1e17 nanoseconds, and becomes seconds. A number such as 20240531, 202405311800 or 20240531180000 is a date. Other dates are written as 2024-05-31, 2024-05-31T18:00:00Z, 2024-05-31 18:00, 31.05.2024 or 05/31/2024. A date
 // with slashes that could have the day or the month first is an error.
 func ParseTime(text string) (float64, error) {
 	at, other, err := records.ParseTime([]byte(text))
 	if err == nil && at != other {
 		err = fmt.Errorf("timestamp %s has the day first or the month; write it as 2024-05-31", idtext.Quote([]byte(text)))
+	}
+	for _, f := range digitForms {
+		if seconds, ok := digitDate(at, f.form); ok && err == nil {
+			return seconds, nil
+		}
 	}
 	return at / perSecond(at), err
 }
@@ -39,8 +44,11 @@ func perSecond(at float64) float64 {
 	return 1
 }
 
-// toSeconds brings times to seconds if all of them are of a smaller unit. A time of 0 is of any unit.
+// toSeconds brings times to seconds if all of them are of a smaller unit, or dates written as numbers. A time of 0 is of any unit.
 func (t *table) toSeconds() {
+	if t.readDigits() {
+		return
+	}
 	unit, smallest := 0.0, math.Inf(1)
 	for _, at := range t.times {
 		if at == 0 || math.IsNaN(at) {

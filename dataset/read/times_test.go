@@ -132,6 +132,49 @@ func TestTimesOfMemory(t *testing.T) {
 	}
 }
 
+// Dates that are written as one number are read as dates if all numbers of the file are such dates. 1717113600 is
+// 2024-05-31 00:00 UTC (date -u -d 2024-05-31 +%s).
+func TestDatesOfDigits(t *testing.T) {
+	file := func(times ...string) string {
+		text := "user,item,rating,timestamp\n"
+		for k, at := range times {
+			text += fmt.Sprintf("1,%d,3,%s\n", k, at)
+		}
+		return ownFile(t, "t.csv", text)
+	}
+	for name, c := range map[string]struct {
+		times []string
+		want  []float64
+		found string
+	}{
+		"days":             {[]string{"20240531", "20240601", "0"}, []float64{1717113600, 1717200000, 0}, "dates such as 20240531"},
+		"minutes":          {[]string{"202405310001"}, []float64{1717113660}, "dates such as 202405311800"},
+		"seconds":          {[]string{"20240531000001", "20240531000000"}, []float64{1717113601, 1717113600}, "dates such as 20240531180000"},
+		"a month 13":       {[]string{"20240531", "20241301"}, []float64{20240531, 20241301}, ""},
+		"another number":   {[]string{"20240531", "20240532"}, []float64{20240531, 20240532}, ""},
+		"seconds of today": {[]string{"1717113600"}, []float64{1717113600}, ""},
+		"a fraction":       {[]string{"20240531.5"}, []float64{20240531.5}, ""},
+		"none":             {[]string{"0"}, []float64{0}, ""},
+	} {
+		set := open(t, file(c.times...), Options{Times: true})
+		if !slices.Equal(set.Times, c.want) {
+			t.Errorf("%s: %v, want %v", name, set.Times, c.want)
+		}
+		said := ""
+		for _, f := range set.Findings {
+			if f.What == "form of times" {
+				said = f.Found
+			}
+		}
+		if said != c.found {
+			t.Errorf("%s: found %q, want %q", name, said, c.found)
+		}
+	}
+	if at, err := ParseTime("20240531"); at != 1717113600 || err != nil {
+		t.Errorf("a moment in digits is %v, %v", at, err)
+	}
+}
+
 // Times in milliseconds, microseconds and nanoseconds become seconds, with a notice. Times of several units
 // stay as they are, with a notice.
 func TestUnitsOfTimes(t *testing.T) {

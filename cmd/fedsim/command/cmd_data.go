@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/published"
@@ -164,6 +166,24 @@ func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {
 	return out
 }
 
+// timesOf says when ratings were given.
+func timesOf(span *dataset.TimeSpan) string {
+	if span == nil {
+		return "none"
+	}
+	day := func(at float64) string {
+		if math.Abs(at) > 2e11 { // about the year 8300
+			return fmt.Sprint(at)
+		}
+		return time.Unix(int64(at), 0).UTC().Format(time.DateOnly)
+	}
+	text := day(span.First) + " to " + day(span.Last) + " (UTC)"
+	if span.Without > 0 {
+		text += fmt.Sprintf("; %d without a time", span.Without)
+	}
+	return text
+}
+
 func printInfo(w io.Writer, i described) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
@@ -195,6 +215,7 @@ func printInfo(w io.Writer, i described) error {
 		}
 		row("rated "+label, "%9d  %4.1f%%  %s", bin.Count, 100*share, strings.Repeat("#", int(60*share+0.5)))
 	}
+	row("times", "%s", timesOf(i.Times))
 	row("item features", "titles %v, genres %v, years %v", i.HasTitles, i.HasGenres, i.HasYears)
 	if len(i.ItemColumns) > 0 {
 		row("columns of items.csv", "%s", strings.Join(i.ItemColumns, ", "))
