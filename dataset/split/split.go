@@ -250,21 +250,18 @@ func checkSplit(s *dataset.Set, p Params) error {
 // hashes each id once: what is left to do for a rating is a single mix.
 func partsOf(s *dataset.Set, p Params) (parts []byte, counts [3]int) {
 	parts = make([]byte, s.Len())
-	draw := draws(s, p.Seed)
 	switch {
 	case s.Tested != nil:
-		partByFile(s, p, draw, parts)
+		partByFile(s, p, draws(s, p.Seed), parts)
 	case p.By == Time:
 		partByTime(s, p, parts)
 	case p.By == UserTime || p.By == LeaveOneOut:
-		partByUser(s, p, draw, parts)
+		partByUser(s, p, draws(s, p.Seed), parts)
 	default:
-		for k := range parts {
-			parts[k] = p.part(draw(k))
-		}
+		partByChance(s, p, parts)
 	}
-	for _, part := range parts {
-		counts[part]++
+	for part := range counts {
+		counts[part] = countOf(parts, byte(part))
 	}
 	return parts, counts
 }
@@ -284,25 +281,4 @@ func (p Params) part(hash uint64) byte {
 	default:
 		return partTrain
 	}
-}
-
-// pick returns the ratings of one part.
-func pick(r dataset.Ratings, parts []byte, part byte, count int) dataset.Ratings {
-	out := dataset.NewRatings(r.Users, r.Items, count)
-	n := 0
-	for k, p := range parts {
-		if p == part {
-			out.User[n], out.Item[n], out.Value[n] = r.User[k], r.Item[k], r.Value[k]
-			n++
-		}
-	}
-	if r.Times != nil {
-		out.Times = make([]float64, 0, count)
-		for k, p := range parts {
-			if p == part {
-				out.Times = append(out.Times, r.Times[k])
-			}
-		}
-	}
-	return out
 }
