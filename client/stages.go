@@ -23,7 +23,11 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 	if err != nil {
 		return nil, err
 	}
-	return quantizeAll(p, vectors)
+	inputs, err := quantizeAll(p, vectors)
+	for _, v := range vectors {
+		v.Memory.Return()
+	}
+	return inputs, err
 }
 
 // DenseInputs is [Inputs] with every vector dense, whatever its entries.

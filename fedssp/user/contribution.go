@@ -89,12 +89,18 @@ func checkRatings(p *kernel.Params, r model.Ratings) error {
 		return errors.New("fedssp: there are not as many items as values; each rating is one of each")
 	}
 	last := int32(-1)
-	for k, j := range r.Items {
+	for _, j := range r.Items {
 		if j <= last || int(j) >= p.Items {
 			return fmt.Errorf("fedssp: the items of ratings do not ascend, or one is not below %d", p.Items)
 		}
 		last = j
-		if x := float64(r.Values[k]); p.Feedback == kernel.Explicit && !(x >= p.Min && x <= p.Max) {
+	}
+	if p.Feedback != kernel.Explicit {
+		return nil
+	}
+	low, high := p.Min, p.Max
+	for _, v := range r.Values {
+		if x := float64(v); !(x >= low && x <= high) {
 			return fmt.Errorf("fedssp: a rating is outside of the scale; ratings are from %v to %v", p.Min, p.Max)
 		}
 	}
@@ -128,15 +134,23 @@ type Contribution struct {
 	batch   coin
 	memory  *[]float64 // of the weights
 	Work    *Workspace
-	Weights []float64 // of the chosen ratings; nil: not computed yet. Valid until the contribution ends
-	slopes  []float64 // of moments or gradients: the factors of u, after the fit
-	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
+	Weights []float64              // of the chosen ratings; nil: not computed yet. Valid until the contribution ends
+	slopes  []float64              // of moments or gradients: the factors of u, after the fit
+	lent    *protocol.VectorMemory // of the slopes; nil: there are none, or a vector has it
+	share   float64                // the factor of the user's statistics that NormItems allows; set with slopes
 }
 
 // weightsPool holds memory of weights, as pointers to slices.
 var weightsPool = sync.Pool{New: func() any { return new([]float64) }}
 
+// makeSlopes makes room for the slopes.
+func (c *Contribution) makeSlopes() {
+	c.lent = protocol.BorrowVectorMemory(len(c.Chosen))
+	c.slopes = c.lent.Factor
+}
+
 func (c *Contribution) free() {
+	c.lent.Return()
 	if c.memory != nil {
 		weightsPool.Put(c.memory)
 	}
