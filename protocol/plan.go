@@ -138,8 +138,8 @@ const (
 const maxVariance = 0x1p126
 
 // MaxLen is the most coordinates of a release. It keeps sizes that are computed from
-// lengths from overflowing.
-const MaxLen = 1 << 30
+// lengths from overflowing, also where an int has 32 bits.
+const MaxLen = min(1<<30, math.MaxInt>>4)
 
 // validate reports everything that makes the noise unusable.
 func (n Noise) validate() error {

@@ -23,6 +23,7 @@ func changed[M protocol.Message](title string, change func(M)) protocol.Message 
 // A message without a place on the wire, or that no receiver would accept, is not sent.
 func TestMarshalRefuses(t *testing.T) {
 	inTheClear := []protocol.Integers{{Value: []int64{1}}}
+	beyond := int64(math.MaxInt32) + 1 // a negative int where an int has 32 bits, which is refused as well
 	for _, c := range []struct {
 		name  string
 		m     protocol.Message
@@ -54,7 +55,7 @@ func TestMarshalRefuses(t *testing.T) {
 		{"no reason", &protocol.Abort{Round: 1}, wire.ErrValue, "reason"},
 		{"no such stage", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Stage: protocol.Stages}}, wire.ErrValue, "too_few.stage"},
 		{"a negative count", &protocol.Abort{Round: 1, Reason: &protocol.TooFew{Round: 1, Left: -1}}, wire.ErrValue, "too_few.left"},
-		{"a large count", &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Required: math.MaxInt32 + 1}},
+		{"a large count", &protocol.Abort{Round: 1, Reason: &protocol.Unrecoverable{Round: 1, Required: int(beyond)}},
 			wire.ErrValue, "unrecoverable.required"},
 		{"a negative number of survivors", changed("result", func(m *protocol.Result) { m.Survivors = -1 }), wire.ErrValue, "survivors"},
 		{"a short signature", &protocol.Consistency{Round: 1, Signature: fill(63, 0)}, wire.ErrValue, "signature"},
@@ -62,7 +63,7 @@ func TestMarshalRefuses(t *testing.T) {
 		{"negative steps", changed("open", func(m *protocol.Open) { m.Plan.Releases[1].Noise.Steps = -1 }), wire.ErrValue, "plan.releases[1].noise.steps"},
 		{"a negative length", changed("open", func(m *protocol.Open) { m.Plan.Releases[2].Len = -1 }), wire.ErrValue, "plan.releases[2].len"},
 		{"a wide ring", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Width = 65 }), wire.ErrValue, "plan.releases[0].width"},
-		{"a cohort of too many", changed("invite", func(m *protocol.Invite) { m.Setup.Cohort.Clients = math.MaxInt32 + 1 }), wire.ErrValue, "cohort.clients"},
+		{"a cohort of too many", changed("invite", func(m *protocol.Invite) { m.Setup.Cohort.Clients = int(beyond) }), wire.ErrValue, "cohort.clients"},
 		{"a name that is not text", changed("open", func(m *protocol.Open) { m.Plan.Releases[0].Name = "\xff" }), wire.ErrValue, "plan.releases[0].name"},
 		{"a phase that is not text", changed("open", func(m *protocol.Open) { m.Plan.Phase = "\xff" }), wire.ErrValue, "plan.phase"},
 	} {
