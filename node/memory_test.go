@@ -201,11 +201,18 @@ type memoryConn struct {
 
 func (c *memoryConn) Read(b []byte) (int, error) { return c.in.read(b, &c.read) }
 
+// Write fails once the other end has closed the connection and its last bytes have been read here. Until then nothing has
+// told this end so, as over TCP, and what is written is lost on its way. Otherwise a write could fail before the reader has
+// met the reason of the end, which libp2p would drop.
 func (c *memoryConn) Write(b []byte) (int, error) {
 	if c.hear != nil {
 		c.hear(len(b))
 	}
-	return c.out.write(b, &c.write)
+	n, err := c.out.write(b, &c.write)
+	if errors.Is(err, io.ErrClosedPipe) && !c.in.over() {
+		return len(b), nil
+	}
+	return n, err
 }
 
 func (c *memoryConn) SetReadDeadline(t time.Time) error  { c.read.set(t); return nil }
@@ -254,6 +261,13 @@ func (w *oneWay) close(byReader bool) {
 	defer w.mu.Unlock()
 	w.dropsAll, w.writerGone = w.dropsAll || byReader, w.writerGone || !byReader
 	w.change()
+}
+
+// over says whether its reader has met the end.
+func (w *oneWay) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writerGone && len(w.data) == 0
 }
 
 func (w *oneWay) read(b []byte, until *expiry) (int, error) {
