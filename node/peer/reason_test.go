@@ -21,6 +21,8 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/internal/childtest"
 )
 
 // The wrapping is as libp2p's swarm and package net have it.
@@ -40,6 +42,7 @@ func TestReasonOfAFailedDial(t *testing.T) {
 		{ProtocolID, fmt.Errorf("failed to dial: %w", context.DeadlineExceeded), "nothing answers in time"},
 		{ProtocolID, syscalls(syscall.ETIMEDOUT), "nothing answers in time"},
 		{ProtocolID, unmet(syscalls(syscall.ECONNRESET)), "before the handshake"},
+		{ProtocolID, unmet(syscalls(syscall.EPIPE)), "before the handshake"},
 		{EnrolID, errTurnedAway, "does not know this invitation"},
 		{ProtocolID, errTurnedAway, "does not know this party"},
 		{AlignID, errTurnedAway, "does not know this party"},
@@ -138,7 +141,8 @@ func TestReasonOfAnAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			li, err := net.Listen("tcp", "127.0.0.1:0")
+			port := childtest.Port(t) // which no listener of another test is given, so that nothing listens there
+			li, err := net.Listen("tcp", "127.0.0.1:"+port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +172,7 @@ func TestReasonOfAnAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := peer.AddrInfo{ID: id, Addrs: []multiaddr.Multiaddr{multiaddr.StringCast(fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", li.Addr().(*net.TCPAddr).Port))}}
+			at := peer.AddrInfo{ID: id, Addrs: []multiaddr.Multiaddr{multiaddr.StringCast("/ip4/127.0.0.1/tcp/" + port)}}
 			l, err := dialling(t, ctx, at, libp2p.Transport(tcp.NewTCPTransport))
 			if got := l.reason(err); !strings.Contains(got, c.want) {
 				t.Errorf("%v: the reason is %q, want %q in it", err, got, c.want)
