@@ -181,9 +181,9 @@ func (f *Folder) Open() (open []Run) {
 	return open
 }
 
-// reason returns the last line of a run's output.
-func (f *Folder) reason(r Run, err error) error {
-	b, failed := os.ReadFile(f.log(r))
+// reason returns the last line of a log as the reason of an error.
+func reason(log string, err error) error {
+	b, failed := os.ReadFile(log)
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if last := lines[len(lines)-1]; failed == nil && last != "" {
 		return fmt.Errorf("%s (%w)", last, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -83,13 +84,20 @@ func (r Runner) Run(ctx context.Context, f *Folder) ([]Failure, error) {
 // patience is the time that an interrupted run has to clean up.
 const patience = 20 * time.Second
 
-// one runs the process of a run.
+// one runs the process of a run, unless another sweep of the folder has finished the run by now. The log gets its name when the
+// process has ended, so that two sweeps never write to one log.
 func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
-	log, err := os.Create(f.log(run))
+	if f.Finished(run) {
+		return nil
+	}
+	log, err := os.CreateTemp(filepath.Dir(f.log(run)), run.Name+".*.tmp")
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // it is what a person may read, not a result
+	defer func() { // a log is for people to read, and is no result
+		log.Close()                       //nolint:errcheck // likewise
+		os.Rename(log.Name(), f.log(run)) //nolint:errcheck // likewise
+	}()
 	cmd := exec.CommandContext(ctx, r.Program, "run", f.experiment(run), "--resume", "--workers", strconv.Itoa(r.Workers))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -99,7 +107,7 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 		err = errors.New("it ended without a result")
 	}
 	if err != nil && ctx.Err() == nil {
-		return f.reason(run, err)
+		return reason(log.Name(), err)
 	}
 	return err
 }

@@ -42,6 +42,74 @@ func prepared(t *testing.T) *sweep.Folder {
 	return f
 }
 
+// Two sweeps of one folder at the same time keep their logs apart: the failure of one quotes its own run. A run that the
+// other has finished meanwhile is not made again.
+func TestTwoSweepsInOneFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sweep")
+	runs := runsOf(t, sweep.Options{}, "epsilon=1,5")
+	var folders [2]*sweep.Folder
+	for k := range folders {
+		var err error
+		if folders[k], err = sweep.Prepare(dir, runs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate := filepath.Join(t.TempDir(), "gate")
+	waits := stub(t, "echo first begins; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo first ends\n"+finishes)
+	done := make(chan []sweep.Failure)
+	go func() {
+		failures, _ := sweep.Runner{Program: waits, Jobs: 2, Workers: 1}.Run(t.Context(), folders[0])
+		done <- failures
+	}()
+	second := sweep.Runner{Program: stub(t, "echo another run is under way; exit 2"), Jobs: 2, Workers: 1}
+	failures, err := second.Run(t.Context(), folders[1])
+	if err != nil || len(failures) != 2 || failures[0].Err.Error() != "another run is under way (exit status 2)" {
+		t.Errorf("the second: %v, %v", failures, err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if failures := <-done; len(failures) != 0 {
+		t.Errorf("the first: %v", failures)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "logs", "*"))
+	if err != nil || len(logs) != 2 {
+		t.Fatalf("logs %q, %v", logs, err)
+	}
+	for _, log := range logs {
+		if b, err := os.ReadFile(log); err != nil || string(b) != "first begins\nfirst ends\n" {
+			t.Errorf("%s holds %q, %v", log, b, err)
+		}
+	}
+	late := sweep.Runner{Program: second.Program, Jobs: 1, Workers: 1, Progress: func(p sweep.Progress) {
+		if p.Running == 1 && p.Finished == 0 { // the other finishes all runs while the first is under way
+			for _, r := range runs {
+				finish(t, folders[1], r)
+			}
+		}
+	}}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if folders[1], err = sweep.Prepare(dir, runs); err != nil {
+		t.Fatal(err)
+	}
+	if failures, err := late.Run(t.Context(), folders[1]); err != nil || len(failures) != 0 {
+		t.Errorf("runs that are finished by then: %v, %v", failures, err)
+	}
+}
+
+// finish makes the summary of a run.
+func finish(t *testing.T, f *sweep.Folder, r sweep.Run) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(f.Path, r.Name), 0o700); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.Path, r.Name, "summary.json"), []byte("{}"), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
 // A run that fails stops no other run and is listed with the last line of its output. The next call
 // runs it alone.
 func TestAFailureStopsNoOther(t *testing.T) {
