@@ -51,7 +51,7 @@ type ListMetrics struct {
 	GiniIndex         float64 // of the items' numbers of lists: 0 if all are equal
 	AveragePopularity float64 // mean number of training ratings of an item of L
 	TailPercentage    float64 // share of L in the tail: the tenth of the items in training with the fewest ratings
-	Novelty           float64 // mean of log2(n/c), in bits, where c of n users rated the item in training; 1 for c = 0
+	Novelty           float64 // mean of log2(n/c), in bits, where c of n users rated the item in training; c = 1 if none did
 }
 
 // NamedValue is a number with its name in files.
