@@ -202,6 +202,9 @@ func TestMembers(t *testing.T) {
 func TestOddFilesRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"ARROW1\x00\x00":                         "it is an Arrow or Feather file, which is not read; convert it: python -c",
+		"%PDF-1.4\n%\xe2\xe3\n":                  "it is a PDF file, which is not read; export its table as CSV",
+		"\xff\xfe\x00\x00u\x00\x00\x00":          "it is text in UTF-32, which is not read; convert it: iconv -f UTF-32 -t UTF-8 FILE",
+		"\x00\x00\xfe\xff\x00\x00\x00u":          "it is text in UTF-32, which is not read; convert it: iconv -f UTF-32 -t UTF-8 FILE",
 		"<!DOCTYPE html>\n<html>":                "it is a web page and not the data, which is not read; download the data again",
 		"version https://git-lfs.github.com/":    "git lfs pull",
 		"{'user': 'a', 'item': 'b'}\n":           "it looks like a dict of Python, convert it: python3 -c",

@@ -54,6 +54,9 @@ var foreign = []struct{ magic, what, remedy string }{
 	{"Rar!", "a RAR archive", "unpack it and name the file"},
 	{"\x04\x22\x4d\x18", "an LZ4 file", "unpack it: lz4 -d FILE"},
 	{"version https://git-lfs", "a pointer of Git LFS and not the data", "fetch the data: git lfs pull"},
+	{"%PDF", "a PDF file", "export its table as CSV"},
+	{"\xff\xfe\x00\x00", "text in UTF-32", "convert it: iconv -f UTF-32 -t UTF-8 FILE > ratings.csv"},
+	{"\x00\x00\xfe\xff", "text in UTF-32", "convert it: iconv -f UTF-32 -t UTF-8 FILE > ratings.csv"},
 	{"<!DOCTYPE", "a web page and not the data", "download the data again"},
 	{"<html", "a web page and not the data", "download the data again"},
 }

@@ -84,6 +84,9 @@ func findInZip(ctx context.Context, archive string, entries []*zip.File, o Optio
 		folders[dir].files[path.Base(name)] = entry
 		files = append(files, name)
 	}
+	if err := foreignZip(files); err != nil {
+		return zipFolder{}, members{}, fmt.Errorf("%s: %w", archive, err)
+	}
 	if want := o.Member; want != "" {
 		return namedInZip(archive, folders, files, want)
 	}
@@ -106,6 +109,21 @@ func findInZip(ctx context.Context, archive string, entries []*zip.File, o Optio
 	default:
 		return zipFolder{}, members{}, fmt.Errorf("%s: has ratings in its folders %s; unpack it and name one of them, or say which file with --member NAME", archive, strings.Join(with, " and "))
 	}
+}
+
+// foreignZip returns an error for files of other programs that are zip archives within, by the names of their members.
+func foreignZip(files []string) error {
+	has := func(name string) bool { return slices.Contains(files, name) }
+	numpy := func(name string) bool { return path.Ext(name) == ".npy" && path.Base(name) == name }
+	switch {
+	case has("xl/workbook.xml"), has("xl/workbook.bin"):
+		return errors.New("it is an Excel workbook, which is not read; save it as CSV")
+	case has("mimetype") && has("content.xml"):
+		return errors.New("it is an OpenDocument file, which is not read; save it as CSV")
+	case len(files) > 0 && !slices.ContainsFunc(files, func(name string) bool { return !numpy(name) }):
+		return errors.New("it is an archive of NumPy, which is not read; write its arrays as columns of a CSV file: numpy.savetxt")
+	}
+	return nil
 }
 
 // namedInZip finds the file that is named by its path in the archive or by its last element.
