@@ -177,6 +177,8 @@ func read(path string) (*Run, error) {
 			r.Values[way] += float64(n)
 		}
 	}
+	r.Values["rounds_attempted"] = r.Values["rounds"] // the setting has the name rounds
+	delete(r.Values, "rounds")
 	r.Values["epsilon_achieved"] = f.Summary.Privacy.Epsilon
 	delete(r.Values, "privacy.epsilon")
 	return r, nil
