@@ -82,7 +82,7 @@ func (f *Folder) choose() error {
 
 func (f *Folder) create() (err error) {
 	if err = os.MkdirAll(f.out, 0o777); err != nil {
-		return err
+		return fmt.Errorf("--out: %w", err)
 	}
 	temporary := filepath.Join(f.out, "."+filepath.Base(f.path)+"-"+rand.Text())
 	if err = f.reserve(temporary); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -68,7 +69,7 @@ func (k *keeper) beside(p results.Progress) {
 	}
 	c, err := readCheckpoint(k.path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // a file that is named as the folder is refused later
 	case err != nil:
 		note(fmt.Sprintf("%v; it will be replaced", err))
 	case c.Identity == k.identity:
