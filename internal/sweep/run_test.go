@@ -66,7 +66,7 @@ func TestTwoSweepsInOneFolder(t *testing.T) {
 	if err != nil || len(failures) != 2 || failures[0].Err.Error() != "another run is under way (exit status 2)" {
 		t.Errorf("the second: %v, %v", failures, err)
 	}
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+	if err = os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if failures := <-done; len(failures) != 0 {
@@ -77,8 +77,8 @@ func TestTwoSweepsInOneFolder(t *testing.T) {
 		t.Fatalf("logs %q, %v", logs, err)
 	}
 	for _, log := range logs {
-		if b, err := os.ReadFile(log); err != nil || string(b) != "first begins\nfirst ends\n" {
-			t.Errorf("%s holds %q, %v", log, b, err)
+		if b, failed := os.ReadFile(log); failed != nil || string(b) != "first begins\nfirst ends\n" {
+			t.Errorf("%s holds %q, %v", log, b, failed)
 		}
 	}
 	late := sweep.Runner{Program: second.Program, Jobs: 1, Workers: 1, Progress: func(p sweep.Progress) {
@@ -88,7 +88,7 @@ func TestTwoSweepsInOneFolder(t *testing.T) {
 			}
 		}
 	}}
-	if err := os.RemoveAll(dir); err != nil {
+	if err = os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if folders[1], err = sweep.Prepare(dir, runs); err != nil {
