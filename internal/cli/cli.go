@@ -39,9 +39,8 @@ type Program struct {
 	Check func(file, sums, key string) (string, error)
 	// First is the text that the program prints when it is called without arguments: the steps to begin with.
 	First string
-	// Examples holds, by the path of a command such as "data get", the examples that its help ends with: a
-	// line of shell each.
-	Examples map[string][]string
+	// Examples holds the examples that the help of commands ends with: a line of shell each.
+	Examples string
 	// Values returns, by the name of a flag, the values that a shell may complete; a value that ends with = is
 	// one to type on after. It is called for the script of a shell alone.
 	Values func() map[string][]string
@@ -83,12 +82,22 @@ func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range commands(parser.Model.Node, "") {
-		if list := p.Examples[strings.TrimSpace(c.path)]; len(list) > 0 {
-			c.Detail = "Examples:\n\n    " + strings.Join(list, "\n    ")
+	for _, leaf := range parser.Model.Leaves(true) {
+		if list := p.ExamplesOf(leaf.FullPath()); len(list) > 0 {
+			leaf.Detail = "Examples:\n\n    " + strings.Join(list, "\n    ")
 		}
 	}
 	return parser, nil
+}
+
+// ExamplesOf returns the examples of a command, such as "fedsim data get".
+func (p Program) ExamplesOf(command string) (list []string) {
+	for line := range strings.Lines(p.Examples) {
+		if line = strings.TrimSpace(line); line == command || strings.HasPrefix(line, command+" ") {
+			list = append(list, line)
+		}
+	}
+	return list
 }
 
 // Run parses the arguments into the tree and runs the command. It returns the exit code, and writes
@@ -203,7 +212,6 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// misuse is a wrong call.
 type misuse struct{ error }
 
 func (e *misuse) Unwrap() error { return e.error }
