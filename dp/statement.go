@@ -87,30 +87,31 @@ const (
 
 // Statement holds every fact that gives an ε its meaning.
 type Statement struct {
-	Epsilon    float64 // +Inf without noise; null in JSON
-	Delta      float64 // 0 with Pure only
-	Unit       Unit
-	Relation   Relation
-	Accountant Accountant
-	Sampling   Sampling
-	Noise      NoiseLaw
+	Epsilon    float64    `json:"epsilon"` // +Inf without noise; null in JSON
+	Delta      float64    `json:"delta"`   // 0 with Pure only
+	Unit       Unit       `json:"unit"`
+	Relation   Relation   `json:"relation"`
+	Accountant Accountant `json:"accountant"`
+	Sampling   Sampling   `json:"sampling"`
+	Noise      NoiseLaw   `json:"noise"`
 	// ClaimedEpsilon is the ε of a published analysis, which the run was configured for. It is less
 	// than Epsilon if the analysis does not hold, more if the analysis is loose. JSON omits it if
 	// it is 0 or equal to Epsilon.
-	ClaimedEpsilon float64
+	ClaimedEpsilon float64 `json:"claimed_epsilon,omitempty"`
 	// Trust is omitted from JSON if it is SecureSum.
-	Trust Trust
+	Trust Trust `json:"trust,omitempty"`
 	// Turns is the largest number of the Rounds in which a unit's client takes part, if clients
 	// take turns: ε is for these rounds. JSON omits both if they are 0: every client takes part in
 	// every round.
-	Turns, Rounds int
+	Turns  int `json:"turns,omitempty"`
+	Rounds int `json:"rounds,omitempty"`
 	// LocalEpsilon is the ε of everything that a unit's client sends if the unit trusts no other
 	// party, without a δ. JSON omits it if it is 0.
-	LocalEpsilon float64
+	LocalEpsilon float64 `json:"local_epsilon,omitempty"`
 	// NoiseDistance is X if the run is within total variation X of a run that is (ε, δ)-private:
 	// the same run with exact noise. JSON omits it if it is 0: then δ includes the samplers' error,
 	// and the run itself is (ε, δ)-private. See docs/privacy.md.
-	NoiseDistance float64
+	NoiseDistance float64 `json:"noise_distance,omitempty"`
 }
 
 // Validate reports every fault that makes the statement meaningless: values that do not exist, and
@@ -327,31 +328,23 @@ func RoundUp(x float64, digits int) string {
 	return text
 }
 
-// statementJSON is the form of a Statement on disk.
-type statementJSON struct {
-	Epsilon        *float64   `json:"epsilon"`
-	Delta          float64    `json:"delta"`
-	Unit           Unit       `json:"unit"`
-	Relation       Relation   `json:"relation"`
-	Accountant     Accountant `json:"accountant"`
-	Sampling       Sampling   `json:"sampling"`
-	Noise          NoiseLaw   `json:"noise"`
-	ClaimedEpsilon float64    `json:"claimed_epsilon,omitempty"`
-	Trust          Trust      `json:"trust,omitempty"`
-	Turns          int        `json:"turns,omitempty"`
-	Rounds         int        `json:"rounds,omitempty"`
-	LocalEpsilon   float64    `json:"local_epsilon,omitempty"`
-	NoiseDistance  float64    `json:"noise_distance,omitempty"`
-}
+// statementJSON is the form of a Statement in JSON: epsilon is null if it is infinite.
+type (
+	statementJSON struct {
+		Epsilon *float64 `json:"epsilon"`
+		plainStatement
+	}
+	plainStatement Statement // without methods
+)
 
 // MarshalJSON writes epsilon as a number, or null if it is infinite.
 func (s Statement) MarshalJSON() ([]byte, error) {
-	j := statementJSON{nil, s.Delta, s.Unit, s.Relation, s.Accountant, s.Sampling, s.Noise, 0, s.Trust, s.Turns, s.Rounds, s.LocalEpsilon, s.NoiseDistance}
+	j := statementJSON{nil, plainStatement(s)}
 	if !math.IsInf(s.Epsilon, 1) {
 		j.Epsilon = &s.Epsilon
 	}
-	if s.claims() {
-		j.ClaimedEpsilon = s.ClaimedEpsilon
+	if !s.claims() {
+		j.ClaimedEpsilon = 0
 	}
 	return json.Marshal(j)
 }
@@ -362,8 +355,8 @@ func (s *Statement) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &j); err != nil {
 		return fmt.Errorf("dp: privacy statement: %w", err)
 	}
-	*s = Statement{Epsilon: math.Inf(1), Delta: j.Delta, Unit: j.Unit, Relation: j.Relation, Accountant: j.Accountant, Sampling: j.Sampling, Noise: j.Noise,
-		ClaimedEpsilon: j.ClaimedEpsilon, Trust: j.Trust, Turns: j.Turns, Rounds: j.Rounds, LocalEpsilon: j.LocalEpsilon, NoiseDistance: j.NoiseDistance}
+	*s = Statement(j.plainStatement)
+	s.Epsilon = math.Inf(1)
 	if j.Epsilon != nil {
 		s.Epsilon = *j.Epsilon
 	}
