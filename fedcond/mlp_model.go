@@ -150,13 +150,3 @@ func (m *MLP) Predict(c *Categorical, run protocol.Runner) ([]float64, error) {
 }
 
 const predictAtOnce = 4096
-
-// MSE returns the mean squared error on examples.
-func (m *MLP) MSE(c *Categorical, run protocol.Runner) (float64, error) {
-	predicted, err := m.Predict(c, run)
-	var sum float64
-	for i, p := range predicted {
-		sum += (p - c.Y[i]) * (p - c.Y[i])
-	}
-	return sum / float64(len(c.Y)), err
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -358,4 +359,45 @@ func TestFieldConditioningByHand(t *testing.T) {
 			t.Errorf("value %d is multiplied by %v; by hand %v", v, got[v], want)
 		}
 	}
+}
+
+// FittedMLP is a trained model of embeddings.
+type FittedMLP struct {
+	// Model is the average over the last half of the steps, of plain embeddings: conditioning is multiplied in.
+	Model     *MLP
+	Statement dp.Statement
+}
+
+// TrainMLP makes a whole run.
+func TrainMLP(c *Categorical, o MLPOptions, secret entropy.Source) (*FittedMLP, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.Validate(c); err != nil {
+		return nil, err
+	}
+	cal, err := o.calibrate(c.relation())
+	if err != nil {
+		return nil, err
+	}
+	r, err := newMLPRun(c, o, cal, secret)
+	if err != nil {
+		return nil, err
+	}
+	for r.done < o.Steps {
+		if err := r.next(); err != nil {
+			return nil, err
+		}
+	}
+	return &FittedMLP{r.model(), cal.statement}, nil
+}
+
+// MSE returns the mean squared error on examples.
+func (m *MLP) MSE(c *Categorical, run protocol.Runner) (float64, error) {
+	predicted, err := m.Predict(c, run)
+	var sum float64
+	for i, p := range predicted {
+		sum += (p - c.Y[i]) * (p - c.Y[i])
+	}
+	return sum / float64(len(c.Y)), err
 }

@@ -10,17 +10,10 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 )
 
-// FittedMLP is a trained model of embeddings.
-type FittedMLP struct {
-	// Model is the average over the last half of the steps, of plain embeddings: conditioning is multiplied in.
-	Model     *MLP
-	Statement dp.Statement
-}
-
-// TrainMLP fits labels by embeddings under a perceptron, with the square loss and noisy Adam, whose
-// decay rates are 0.9 and 0.999. Without a conditioning it is DP-SGD, with a conditioning Cond-DP,
-// and with a step that ends the conditioning Switch-Cond-DP. An infinite Budget.Epsilon trains
-// without noise, still clipped.
+// mlpRun is a training run in progress. It fits labels by embeddings under a perceptron, with the
+// square loss and noisy Adam, whose decay rates are 0.9 and 0.999. Without a conditioning it is
+// DP-SGD, with a conditioning Cond-DP, and with a step that ends the conditioning Switch-Cond-DP.
+// An infinite Budget.Epsilon trains without noise, still clipped.
 //
 // Each step takes a Poisson sample with secret coins, adds up clipped gradients by all parameters,
 // and releases the sum with normal noise on every parameter, for any values in the sample. It
@@ -34,30 +27,6 @@ type FittedMLP struct {
 // with z for samples in which an example is present or absent. The budget of z is
 // [dp.Budget.ForReplacement], which costs 2% more noise than 2·Clip would with ε = 4 and δ = 1e-6,
 // and less below. Adam's moments and conditioning see released sums and public fields only.
-func TrainMLP(c *Categorical, o MLPOptions, secret entropy.Source) (*FittedMLP, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	if err := o.Validate(c); err != nil {
-		return nil, err
-	}
-	cal, err := o.calibrate(c.relation())
-	if err != nil {
-		return nil, err
-	}
-	r, err := newMLPRun(c, o, cal, secret)
-	if err != nil {
-		return nil, err
-	}
-	for r.done < o.Steps {
-		if err := r.next(); err != nil {
-			return nil, err
-		}
-	}
-	return &FittedMLP{r.model(), cal.statement}, nil
-}
-
-// mlpRun is a training run in progress.
 type mlpRun struct {
 	o     MLPOptions
 	c     *Categorical

@@ -51,11 +51,6 @@ func NewGaussian(sigma float64) (*Gaussian, error) {
 	return &Gaussian{sigma: sigma}, nil
 }
 
-// Sigma returns the standard deviation.
-func (g *Gaussian) Sigma() float64 {
-	return g.sigma
-}
-
 // Add adds an independent draw to every coordinate of dst. It reads one word of the stream per
 // coordinate, and more for 1 in 234 of them. Neither sigma nor the division of a vector into calls
 // changes which words make a draw.

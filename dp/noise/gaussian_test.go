@@ -153,7 +153,7 @@ func TestNewGaussianRefuses(t *testing.T) {
 		}
 	}
 	for _, sigma := range []float64{0x1p-900, 1, 0x1p900} {
-		if got := mustGaussian(t, sigma).Sigma(); got != sigma {
+		if got := mustGaussian(t, sigma).sigma; got != sigma {
 			t.Errorf("Sigma() = %v, want %v", got, sigma)
 		}
 	}

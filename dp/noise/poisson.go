@@ -71,11 +71,6 @@ func partsFor(mean float64, draws int) int {
 	return best
 }
 
-// Mean returns the mean.
-func (p *Poisson) Mean() float64 {
-	return p.mean
-}
-
 // Draw returns one draw. It is meaningless if b has failed; see [Bits.Err].
 func (p *Poisson) Draw(b *Bits) uint64 {
 	k := p.table.draw(b)

@@ -88,16 +88,6 @@ func NewThinning(mean float64, keepNum, keepDen uint64) (*Thinning, error) {
 	return t, nil
 }
 
-// Mean returns the mean count the thinning was made for.
-func (t *Thinning) Mean() float64 {
-	return t.mean
-}
-
-// Keep returns the keep probability as a fraction in lowest terms.
-func (t *Thinning) Keep() (num, den uint64) {
-	return t.num, t.den
-}
-
 // Draw returns the number of kept points of n, from 0 to n. It is meaningless if b has failed; see
 // [Bits.Err].
 //

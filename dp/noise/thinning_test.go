@@ -168,8 +168,8 @@ func TestThinningConcurrent(t *testing.T) {
 
 func TestThinningParameters(t *testing.T) {
 	th := mustThinning(t, 1e3, 3<<40, 6<<40)
-	if num, den := th.Keep(); num != 1 || den != 2 || th.Mean() != 1e3 {
-		t.Errorf("keep probability %d/%d, mean %v; want 1/2 (in lowest terms), 1000", num, den, th.Mean())
+	if num, den := th.num, th.den; num != 1 || den != 2 || th.mean != 1e3 {
+		t.Errorf("keep probability %d/%d, mean %v; want 1/2 (in lowest terms), 1000", num, den, th.mean)
 	}
 	for _, c := range []struct {
 		mean     float64

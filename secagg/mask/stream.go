@@ -130,18 +130,6 @@ func NewStream(secret [SecretSize]byte, kind Kind, ctx Context, spec Spec) (*Str
 	return &Stream{key, spec}, nil
 }
 
-// Add adds the mask to dst. The error is ErrShape unless dst has the width and the
-// length that the mask was derived for. For many masks use [AddAll], which takes
-// three quarters of the time.
-func (s *Stream) Add(dst *Vector) error {
-	return AddAll(dst, []Term{{Stream: s}})
-}
-
-// Sub subtracts the mask from dst. It returns the errors of Add.
-func (s *Stream) Sub(dst *Vector) error {
-	return AddAll(dst, []Term{{Stream: s, Sub: true}})
-}
-
 // Wipe clears the key. No goroutine may use the stream meanwhile; adding it afterwards is an error.
 func (s *Stream) Wipe() {
 	*s = Stream{}

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -406,4 +407,11 @@ func TestAttackSection(t *testing.T) {
 	if want := "fedsim attack membership-user --epsilon 1,inf --shadows 8 --targets 4 --set 'data=my films' --set rank=2"; s.Repeat[0] != want {
 		t.Errorf("%s, want %s", s.Repeat[0], want)
 	}
+}
+
+// auc sorts the scores first.
+func (s scored) auc(weight []int) float64 {
+	sorted := slices.Clone(s)
+	slices.SortFunc(sorted, func(a, b score) int { return cmp.Compare(a.value, b.value) })
+	return sorted.sortedAUC(weight)
 }

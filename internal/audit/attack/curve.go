@@ -34,15 +34,8 @@ type score struct {
 
 type scored []score
 
-// auc returns the chance that a target in the run scores higher than a target outside it; a tie counts half. It is
-// the statistic of Mann and Whitney. Each score counts as often as its run has weight; nil: once.
-func (s scored) auc(weight []int) float64 {
-	sorted := slices.Clone(s)
-	slices.SortFunc(sorted, func(a, b score) int { return cmp.Compare(a.value, b.value) })
-	return sorted.sortedAUC(weight)
-}
-
-// sortedAUC is auc of scores that ascend.
+// sortedAUC returns the chance that a target in the run scores higher than a target outside it, of scores that ascend; a
+// tie counts half. It is the statistic of Mann and Whitney. Each score counts as often as its run has weight; nil: once.
 func (s scored) sortedAUC(weight []int) float64 {
 	var below, won, in float64 // out so far, in times out below it, in so far
 	for i := 0; i < len(s); {
