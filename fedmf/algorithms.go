@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// family is an algorithm of this package.
 type family struct {
 	about     algorithm.About
 	gradients bool // parties send gradients and not embeddings
@@ -37,7 +36,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		case f.about.Noise == algorithm.ResponseNoise:
 			return openResponse(s, p)
 		}
-		return openCentral(s, p)
+		return openCentral(s, p), nil
 	default:
 		return openUsers(s, p)
 	}

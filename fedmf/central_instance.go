@@ -20,9 +20,9 @@ type centralInstance struct {
 	params kernel.Params
 }
 
-func openCentral(s *algorithm.Setup, p kernel.Params) (*centralInstance, error) {
+func openCentral(s *algorithm.Setup, p kernel.Params) *centralInstance {
 	learningRate.Set(&s.Config, learningRate.Or(s.Config, centralLearningRate))
-	return &centralInstance{setup: s, params: p}, nil
+	return &centralInstance{setup: s, params: p}
 }
 
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }

@@ -120,7 +120,7 @@ func fitPosterior(w *user.Workspace, p *kernel.Params, v kernel.Variances) bool 
 		f.factor[i] = by * x
 	}
 	for i := range n {
-		f.factor[i*n+i] += 1 / variance(w, p, v, i)
+		f.factor[i*n+i] += 1 / variance(p, v, i)
 		w.Beta[i] = by * f.right[i]
 	}
 	if !dense.SolveUpper(f.factor, w.Beta, n) {
@@ -139,7 +139,7 @@ func fitPosterior(w *user.Workspace, p *kernel.Params, v kernel.Variances) bool 
 }
 
 // variance is the prior variance of coordinate i of beta.
-func variance(w *user.Workspace, p *kernel.Params, v kernel.Variances, i int) float64 {
+func variance(p *kernel.Params, v kernel.Variances, i int) float64 {
 	switch {
 	case i < p.Rank:
 		return 1

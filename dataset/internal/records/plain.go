@@ -80,7 +80,7 @@ func (p *Plain) onScale(v float64) float32 {
 // Parse reads the lines of text[:end] up to the first that is not plain, and returns how many bytes they are. The last byte
 // of text[:end] ends a line, and Slack bytes follow it. It is one loop, since a call costs as much as a field.
 func (p *Plain) Parse(text []byte, end int, out *PlainRows) (at int) {
-	out.reset(end/PlainShortest+1, p.timed)
+	out.reset(end/PlainShortest + 1)
 	user := out.User
 	item, value := out.Item[:len(user)], out.Value[:len(user)]
 	sep, width := p.sep, p.width
@@ -180,7 +180,7 @@ func (p *Plain) Parse(text []byte, end int, out *PlainRows) (at int) {
 }
 
 // reset makes room for n ratings.
-func (r *PlainRows) reset(n int, timed bool) {
+func (r *PlainRows) reset(n int) {
 	if len(r.User) < n {
 		r.User, r.Item, r.Value = make([]int32, n), make([]int32, n), make([]float32, n)
 	}
