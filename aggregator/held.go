@@ -12,7 +12,6 @@ import (
 // cost nothing. The whole setup is given up, and the same plan is announced again. Clients that
 // have computed their inputs keep them.
 
-// heldPlan is a plan that waits.
 type heldPlan struct {
 	plan     *protocol.Plan
 	since    time.Time

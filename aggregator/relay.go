@@ -39,7 +39,6 @@ type relayed struct {
 // relayNumber is the number of a relay's party.
 type relayNumber = protocol.ClientID
 
-// fromRelay takes what a relay says.
 func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effects {
 	switch m := e.Message.(type) {
 	case *protocol.Forward:

@@ -84,7 +84,6 @@ func declareData() {
 	})
 }
 
-// checkFinite checks an end of the rating scale.
 func checkFinite(v config.Number) string {
 	if v.Given && (math.IsInf(v.Value, 0) || math.IsNaN(v.Value)) {
 		return fmt.Sprintf("%v is not finite", v.Value)
@@ -147,10 +146,8 @@ func labelled(c config.Config) bool {
 	return err == nil && columns.Label != ""
 }
 
-// anyPublic reports whether there are public users.
 func anyPublic(c config.Config) bool { return PublicUsers.Int(c) > 0 || !PublicIDs.Is(c, "") }
 
-// declareSplit declares how the data are split.
 func declareSplit() {
 	SplitTest = config.DeclareNumber(config.Key{ // FMF paper, section 4.3
 		Name: "split.test", Kind: config.Real, Default: "0.1", Range: config.AtLeast(0), Scope: config.Simulated,

@@ -51,7 +51,6 @@ func Use(c *config.Config, a Algorithm) error {
 	return nil
 }
 
-// same reports whether two algorithms are one value.
 func same(a, b Algorithm) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // complete refuses an algorithm that says too little of itself.

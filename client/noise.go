@@ -118,7 +118,6 @@ func (sh *shares) bits(r protocol.Release) *noise.Bits {
 	return noise.NewBits(sh.noise.Stream(r.Name))
 }
 
-// dense is a copy of a vector, dense.
 func dense(v protocol.Integers, n int) protocol.Integers {
 	out := protocol.Integers{Value: make([]int64, n)}
 	v.AddTo(out.Value)

@@ -61,7 +61,6 @@ type side struct {
 	anew  uint32
 }
 
-// side is the client's side of the round's sum.
 func (r *round) side() side { return side{r.sum, r.ahead, r.anew} }
 
 func (c *Client) newRound(s protocol.Setup) (*round, error) {

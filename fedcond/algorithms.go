@@ -23,7 +23,6 @@ import (
 	"github.com/fedsim/fedsim/dp"
 )
 
-// family is an algorithm of this package.
 type family struct {
 	about                 algorithm.About
 	conditioned, switches bool
@@ -33,7 +32,6 @@ type family struct {
 
 func (f *family) About() *algorithm.About { return &f.about }
 
-// paper is the source of the algorithms.
 const paper = "Private Learning with Public Feature Conditioning"
 
 func init() {

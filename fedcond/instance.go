@@ -387,7 +387,6 @@ func (x *instance) fit(rows []model.Ratings, users, items []float64) []float64 {
 	return out
 }
 
-// predictor is a trained model.
 type predictor struct {
 	weights, biases []float64
 	users, items    []float64

@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// strategyParams holds the settings of the server's side.
 type strategyParams struct {
 	*params
 	Schedule protocol.Schedule

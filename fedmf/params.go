@@ -7,7 +7,6 @@ import (
 	"github.com/fedsim/fedsim/fedmf/kernel"
 )
 
-// paramsOf returns the settings of a model from the configuration.
 func paramsOf(s *algorithm.Setup) (kernel.Params, error) {
 	c := s.Config
 	p := kernel.Params{

@@ -333,7 +333,6 @@ func (x *instance) fitted(m *kernel.Model, run protocol.Runner) *predictor {
 	return out
 }
 
-// parties holds the clients.
 type parties struct {
 	*instance
 	kept  *model.RowArena // where users keep embeddings

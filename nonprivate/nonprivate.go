@@ -137,7 +137,6 @@ func turned(r dataset.Ratings) *dataset.Rows {
 	return dataset.Ratings{Users: r.Items, Items: r.Users, User: r.Item, Item: r.User, Value: r.Value}.ByUser()
 }
 
-// pickAt copies the scores of some items.
 func pickAt(scores []float64, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = scores[j]

@@ -35,7 +35,6 @@ func (t partialView) is(o partialView) bool {
 	return t.count == o.count && bytes.Equal(t.known, o.known) && (t.digest == nil) == (o.digest == nil) && bytes.Equal(t.whole(), o.whole())
 }
 
-// clone returns a copy that shares nothing with the original.
 func (t partialView) clone() partialView {
 	t.known = slices.Clone(t.known)
 	if t.digest != nil {

@@ -37,7 +37,6 @@ var (
 
 func init() { algorithm.MustRegister(external{}) }
 
-// external is the algorithm.
 type external struct{}
 
 var about = algorithm.About{
@@ -92,7 +91,6 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 	}, nil
 }
 
-// instance is the algorithm with its data and its program.
 type instance struct {
 	setup   *algorithm.Setup
 	program *program
@@ -164,7 +162,6 @@ func declared(reply message) (protocol.Release, error) {
 	return r, r.Validate()
 }
 
-// matrix returns the model in a reply.
 func matrix(reply message) (*model.Matrix, error) {
 	a, ok := reply.named("model")
 	if !ok || len(a.shape) != 2 || a.length() == 0 || a.float == nil {

@@ -27,7 +27,6 @@ type array struct {
 	short []int32   // of a reply
 }
 
-// length returns the number of elements.
 func (a array) length() int {
 	n := 1
 	for _, d := range a.shape {
@@ -36,7 +35,6 @@ func (a array) length() int {
 	return n
 }
 
-// wholes returns whole numbers of any size.
 func (a array) wholes() []int64 {
 	if a.short != nil {
 		return converted[int64](a.short)
@@ -151,7 +149,6 @@ func memory[T float64 | float32 | int64 | int32](list []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(list[0]))) //nolint:gosec // numbers as bytes
 }
 
-// converted returns numbers as another type.
 func converted[To, From float64 | float32 | int64 | int32](list []From) []To {
 	out := make([]To, len(list))
 	for i, x := range list {
@@ -203,7 +200,6 @@ type release struct {
 	Scale   float64 `json:"scale"`
 }
 
-// write sends a message.
 func (m message) write(w io.Writer) error {
 	headers := make([][]byte, len(m.arrays))
 	m.Frames = make([]frame, len(m.arrays))
@@ -266,7 +262,6 @@ func line(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// named returns the array of a name.
 func (m message) named(name string) (array, bool) {
 	for _, a := range m.arrays {
 		if a.name == name {

@@ -49,7 +49,6 @@ func words() ([]string, error) {
 	return list, nil
 }
 
-// start starts the program.
 func start(limit time.Duration) (*program, error) {
 	list, err := words()
 	if err != nil {

@@ -96,7 +96,6 @@ func (p *predictor) Err() error {
 	return p.err
 }
 
-// clients are the clients of a simulation.
 type clients struct{ *instance }
 
 func (c clients) Trainers() []algorithm.Trainer {
@@ -160,10 +159,8 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) error {
 	return nil
 }
 
-// stateDomain begins a saved state.
 const stateDomain = "fedsim/algorithm/external/v1\n"
 
-// strategy is the server's side.
 type strategy struct {
 	*instance
 	*matrixserver.Server

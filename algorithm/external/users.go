@@ -203,7 +203,6 @@ func wantedArrays(wanted [][]int32) []array {
 	return []array{{name: "want_start", shape: []int{len(start)}, whole: start}, {name: "want_item", shape: []int{len(items)}, whole: items}}
 }
 
-// picked returns the values of some items.
 func picked(all []float64, items []int32) []float64 {
 	out := make([]float64, len(items))
 	for k, j := range items {

@@ -154,7 +154,6 @@ type instance struct {
 	start *model.Matrix
 }
 
-// decode reads a shared model.
 func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 	b, err := model.NewBroadcast(shared, x.start.Rows(), x.start.Cols())
 	if err != nil {
@@ -199,7 +198,6 @@ func (x *instance) Baselines() []algorithm.Baseline {
 	}
 }
 
-// predictor predicts by a model and users' ratings.
 type predictor struct {
 	*instance
 	items *model.Matrix
@@ -213,7 +211,6 @@ func (m predictor) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-// clients are the clients of a simulation.
 type clients struct{ *instance }
 
 func (c clients) Trainers() []algorithm.Trainer {
@@ -241,7 +238,6 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	return t, nil
 }
 
-// trainer is one user's side.
 type trainer struct {
 	*instance
 	ratings model.Ratings
@@ -262,10 +258,8 @@ func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
 	return err
 }
 
-// stateDomain begins a saved state.
 const stateDomain = "fedsim/algorithm/peruser/v1\n"
 
-// strategy is the server's side.
 type strategy struct {
 	*instance
 	*matrixserver.Server

@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// footer says what a packed file holds.
 type footer struct {
 	Name    string    `json:"name"`
 	Digest  string    `json:"digest"` // of the set, as it would be from any source

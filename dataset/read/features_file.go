@@ -131,7 +131,6 @@ type featureRows struct {
 // featureKey identifies a row; a file may state it once.
 type featureKey struct{ item, category, value string }
 
-// add adds one row.
 func (r *featureRows) add(record [][]byte, line int) error {
 	if len(record) != r.cols.count {
 		return fmt.Errorf("%d fields, want %d as in the header", len(record), r.cols.count)

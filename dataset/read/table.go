@@ -47,7 +47,6 @@ type table struct {
 	test           int    // where the ratings of the test file begin, behind all others; 0 without one
 }
 
-// fileOf is the file that a rating is from.
 func (t *table) fileOf(k int32) string {
 	if t.test > 0 && int(k) >= t.test {
 		return t.testFile

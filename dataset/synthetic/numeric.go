@@ -104,7 +104,6 @@ func twelve(a, b, c uint64) float64 {
 	return float64(whole-6*math.MaxUint16) / (1 << 16)
 }
 
-// normals returns n normal numbers.
 func (r *random) normals(n int) []float64 {
 	out := make([]float64, n)
 	for i := range out {
@@ -113,7 +112,6 @@ func (r *random) normals(n int) []float64 {
 	return out
 }
 
-// shuffle permutes list.
 func (r *random) shuffle(list []int) {
 	for i := len(list) - 1; i > 0; i-- {
 		j := r.below(i + 1)

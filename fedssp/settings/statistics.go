@@ -9,7 +9,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
-// declareBatches declares the keys that sample users into batches.
 func declareBatches() {
 	Keys.SamplingRate = config.DeclareNumber(config.Key{
 		Name: "statistics.sampling-rate", Kind: config.Real, Default: "1", Range: config.Above(0, 1), When: items.When(),

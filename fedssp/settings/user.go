@@ -16,7 +16,6 @@ func (s Settings) UserFeatures(f *dataset.ItemFeatures) *kernel.UserFeatures {
 	return kernel.NewUserFeatures(f, Keys.UserFeatureWeight.Value(s.Config))
 }
 
-// declareUser declares the keys of each client's own fit.
 func declareUser() {
 	Keys.UserRidge = Number("statistics.user-ridge", config.Positive(), func(s Settings) bool { return s.Items() && !s.Variational() }, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		Always(func(s Settings) float64 { return s.userRidge() * s.rankPenalty() }))
@@ -48,7 +47,6 @@ func (s Settings) OrderWeight() float64 {
 	return Either(s.orders(), Keys.OrderWeight.Value(s.Config), 0)
 }
 
-// declareOrder declares the order of lists.
 func declareOrder() {
 	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings; 0 of the papers'",
 		"Weight of a prediction in the order of lists, in units of the natural logarithm a star. Lists also go by how often items are rated, and by public features of what the user rated. 0: by predictions alone.",

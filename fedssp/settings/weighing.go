@@ -10,7 +10,6 @@ func WeighingKeys() []*config.Key {
 	return []*config.Key{Keys.Budgeting.Key, Keys.Exponent.Key, Keys.Normalise.Key, Keys.Headroom.Key, Keys.PerUser.Key}
 }
 
-// declareWeighing declares how sensitivity is divided among ratings.
 func declareWeighing() {
 	Keys.Budgeting = Word("statistics.budgeting", []string{string(kernel.Weights), string(kernel.UniformSample), string(kernel.TailSample)}, nil,
 		"weights; uniform of dpals and dpsgd", "How a user's sensitivity is dealt to its ratings: by weights, or to a sample of them.",

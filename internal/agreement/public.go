@@ -80,7 +80,6 @@ var ErrFormat = errors.New("another version of this program has published it; en
 // in the version.
 const publicFormat = "fedsim/agreement/public/v1"
 
-// publicJSON is the form of a Public.
 type publicJSON struct {
 	Format  string            `json:"format"`
 	Session string            `json:"session"` // in hex

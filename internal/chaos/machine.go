@@ -101,7 +101,6 @@ func (d *machine) persist(r protocol.Record) {
 	d.w.observe(o)
 }
 
-// newIdentity draws a client's identity key.
 func newIdentity(seed uint64, id protocol.ClientID) (ed25519.PrivateKey, error) {
 	b := make([]byte, ed25519.SeedSize)
 	if _, err := io.ReadFull(simulated.New(seed, "chaos/identities").Stream("identity", uint64(id)), b); err != nil {

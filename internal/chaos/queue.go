@@ -20,7 +20,6 @@ type happening struct {
 	life int
 }
 
-// queue orders happenings by time.
 type queue struct {
 	heap happenings
 	seq  uint64

@@ -137,7 +137,6 @@ func (r *Report) Print(w io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// result holds the outcome of one schedule.
 type result struct {
 	schedule  *Schedule
 	outcomes  []string // of the rounds under faults

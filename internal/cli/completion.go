@@ -108,7 +108,6 @@ func cases(words map[string][]string) string {
 	return b.String()
 }
 
-// fish is the script for fish.
 func fish(app *kong.Application, known map[string][]string) string {
 	var b strings.Builder
 	line := func(when, rest, help string) {

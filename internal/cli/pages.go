@@ -140,7 +140,6 @@ func text(f *kong.Flag) string {
 	return "--" + f.Name + "=" + f.FormatPlaceHolder()
 }
 
-// usage returns the usage of a command.
 func (c command) usage() string {
 	words := []string{c.path}
 	for _, p := range c.Positional {

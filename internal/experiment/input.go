@@ -75,7 +75,6 @@ func DataOptions(c config.Config) read.Options {
 	return o
 }
 
-// open reads the data.
 func (in input) open(ctx context.Context, data string) (*dataset.Set, error) {
 	set, err := read.Open(ctx, data, in.read)
 	return set, refused(err)

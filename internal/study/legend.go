@@ -7,7 +7,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// entry is a line of a legend.
 type entry struct {
 	name  string
 	thumb plot.Thumbnailer

@@ -102,7 +102,6 @@ func at(path string, runs []Run) (*Folder, Index, error) {
 	return f, index, nil
 }
 
-// readIndex reads the index of a sweep's folder.
 func readIndex(path string) (Index, error) {
 	var index Index
 	name := filepath.Join(path, "sweep.json")

@@ -112,7 +112,6 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 	return err
 }
 
-// state is the state of a sweep under way.
 type state struct {
 	mu       sync.Mutex
 	runner   Runner

@@ -73,7 +73,6 @@ func programVersion() string {
 // checkpointExt ends the names of checkpoints.
 const checkpointExt = ".checkpoint"
 
-// readCheckpoint reads one of any run.
 func readCheckpoint(path string) (*checkpoint, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -100,7 +100,6 @@ type hubSession struct {
 	over     bool                                  // of a relay: the aggregator says that nothing is left but the end
 }
 
-// conn is a registered peer.
 type conn struct {
 	place    admission.Place
 	peer     peer.ID

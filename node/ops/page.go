@@ -81,7 +81,6 @@ thead th, .scroll td { white-space: nowrap; }
 </html>
 `))
 
-// show writes the page.
 func (m *Monitor) show(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")

@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// entry is a file of an archive.
 type entry struct {
 	name string // with slashes
 	mode fs.FileMode
@@ -69,10 +68,8 @@ func (r *release) archives() error {
 	return nil
 }
 
-// digest returns the SHA-256 in hex.
 func digest(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-// sorted returns the entries by name.
 func sorted(list []entry) []entry {
 	return slices.SortedFunc(slices.Values(list), func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 }

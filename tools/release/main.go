@@ -27,13 +27,11 @@ import (
 // platform is a system and a processor, by Go's names.
 type platform struct{ os, arch string }
 
-// platforms holds all platforms of a release.
 var platforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
 
 // names holds the commands of a release.
 var names = []string{"fedsim", "fednode"}
 
-// release is a release that is being made.
 type release struct {
 	ctx                  context.Context
 	root, to             string // the checkout, and the folder that gets the files

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// runCmd is fedbeam run.
 type runCmd struct {
 	File string   `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file, as of fedsim run."`
 	Set  []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
@@ -33,7 +32,6 @@ type runCmd struct {
 	Format          string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
-// Run implements fedbeam run.
 func (r *runCmd) Run(ctx context.Context, s streams) (err error) {
 	said, err := r.settings()
 	if err != nil {

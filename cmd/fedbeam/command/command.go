@@ -23,7 +23,6 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// commands is the tree of the command line.
 type commands struct {
 	Run runCmd `cmd:"" help:"Train and measure one experiment, its rounds as a pipeline of Beam. Flags of Beam's own follow after --."`
 	cli.PagesCmd
@@ -32,10 +31,8 @@ type commands struct {
 	Version cli.VersionFlag `help:"Print the version and exit."`
 }
 
-// streams are where a command writes.
 type streams struct{ out, err io.Writer }
 
-// program is the command line.
 var program = cli.Program{
 	Name: "fedbeam", Description: "Runs experiments of fedsim on Apache Beam, to the same bits.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	Interrupt: func(err error) error {

@@ -13,7 +13,6 @@ import (
 // A collection of the pipeline holds bytes alone, which every runner can carry: sums as little-endian 64-bit
 // integers, what a shard's trainers keep as one string after another, and the server's side as a gob.
 
-// appendIntegers encodes x.
 func appendIntegers(b []byte, x []int64) []byte {
 	for _, v := range x {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
@@ -21,7 +20,6 @@ func appendIntegers(b []byte, x []int64) []byte {
 	return b
 }
 
-// integers is the inverse of appendIntegers.
 func integers(b []byte) ([]int64, error) {
 	if len(b)%8 != 0 {
 		return nil, fmt.Errorf("%d bytes of integers; each has 8", len(b))
@@ -71,7 +69,6 @@ func packSnapshots(list [][]byte) []byte {
 
 var errSnapshots = errors.New("the state of a shard's trainers is damaged")
 
-// unpackSnapshots is the inverse of packSnapshots for n trainers.
 func unpackSnapshots(b []byte, n int) ([][]byte, error) {
 	list := make([][]byte, n)
 	if len(b) == 0 {

@@ -99,7 +99,6 @@ func newExchange(within, identity string) (exchange, error) {
 	return x, os.MkdirAll(string(x), 0o700)
 }
 
-// remove removes the folder with all that is in it.
 func (x exchange) remove() error {
 	if x.onDisk() {
 		return os.RemoveAll(string(x))

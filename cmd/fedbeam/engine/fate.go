@@ -47,7 +47,6 @@ func unlessAll(b protocol.Bitmap, n int) protocol.Bitmap {
 	return b
 }
 
-// equal reports whether two fates are the same.
 func (f *fate) equal(o *fate) bool {
 	return bytes.Equal(f.Trained, o.Trained) && bytes.Equal(f.Summed, o.Summed) && f.Survivors == o.Survivors && f.Answered == o.Answered &&
 		(f.TooFew == nil) == (o.TooFew == nil) && (f.TooFew == nil || *f.TooFew == *o.TooFew)

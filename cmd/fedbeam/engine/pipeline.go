@@ -89,7 +89,6 @@ type beginFn struct {
 	First int
 }
 
-// ProcessElement implements a DoFn.
 func (f *beginFn) ProcessElement(ctx context.Context, _ []byte, word func(int, []byte)) error {
 	if f.First == 1 {
 		s, err := f.Job.site(ctx)
@@ -131,7 +130,6 @@ type openFn struct {
 	First int
 }
 
-// ProcessElement implements a DoFn.
 func (f *openFn) ProcessElement(ctx context.Context, shard int) (int, []byte, error) {
 	if f.First == 1 {
 		return shard, nil, nil
@@ -149,7 +147,6 @@ type contributeFn struct {
 	Write bool // what trainers keep after it
 }
 
-// ProcessElement implements a DoFn.
 func (f *contributeFn) ProcessElement(ctx context.Context, shard int, states, words func(*[]byte) bool, next func(int, []byte), sum func([]byte)) error {
 	var state []byte
 	if !states(&state) {
@@ -194,16 +191,12 @@ var sabotage = func(round, shard int) error { return nil }
 // addFn adds up sums. The order does not matter to integers.
 type addFn struct{}
 
-// CreateAccumulator implements a CombineFn.
 func (*addFn) CreateAccumulator() []byte { return nil }
 
-// AddInput implements a CombineFn.
 func (*addFn) AddInput(a, b []byte) []byte { return addInto(a, b) }
 
-// MergeAccumulators implements a CombineFn.
 func (*addFn) MergeAccumulators(a, b []byte) []byte { return addInto(a, b) }
 
-// ExtractOutput implements a CombineFn.
 func (*addFn) ExtractOutput(a []byte) []byte { return a }
 
 // absorbFn has the server's side take in the sum of a round, with its noise, and plan the next.
@@ -213,7 +206,6 @@ type absorbFn struct {
 	Fate  *fate
 }
 
-// ProcessElement implements a DoFn.
 func (f *absorbFn) ProcessElement(ctx context.Context, sum []byte, word func(int, []byte)) error {
 	s, err := f.Job.site(ctx)
 	if err != nil {

@@ -46,12 +46,10 @@ func outgoing(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// GetProcessBundleDescriptor implements the service.
 func (r *relay) GetProcessBundleDescriptor(ctx context.Context, in *fnpb.GetProcessBundleDescriptorRequest) (*fnpb.ProcessBundleDescriptor, error) {
 	return r.prism.GetProcessBundleDescriptor(outgoing(ctx), in)
 }
 
-// Control implements the service.
 func (r *relay) Control(worker fnpb.BeamFnControl_ControlServer) error {
 	ctx, cancel := context.WithCancel(outgoing(worker.Context()))
 	defer cancel()

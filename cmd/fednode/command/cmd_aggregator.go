@@ -35,7 +35,6 @@ type aggregatorCmd struct {
 	Ops         string   `default:"127.0.0.1:9464" help:"Address on this machine of metrics, health and status."`
 }
 
-// Run implements fednode aggregator.
 func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("aggregator")
 	key, err := admission.ReadKey(c.Key)
@@ -89,7 +88,6 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// publicKeys parses the keys of a flag.
 func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 	out := make([]admission.PublicKey, len(list))
 	for i, text := range list {

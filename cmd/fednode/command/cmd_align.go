@@ -28,7 +28,6 @@ type alignCmd struct {
 	State      string `required:"" placeholder:"DIR" help:"That of fednode client or fednode server; made if it is missing. Rows are kept in it. A start with the same one goes on."`
 }
 
-// Run implements fednode align.
 func (c *alignCmd) Run(ctx context.Context, s streams) error {
 	_, place, err := party.Of(c.State, c.Invitation)
 	if err != nil {

@@ -62,7 +62,6 @@ type clientCmd struct {
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
 }
 
-// Run implements fednode client.
 func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("client")
 	specs, err := c.specs()

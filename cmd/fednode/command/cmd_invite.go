@@ -44,7 +44,6 @@ const (
 	revocationsFile = "revocations.json"
 )
 
-// Run implements fednode invite.
 func (c *inviteCmd) Run(s streams) error {
 	var offer admission.Offer
 	if err := c.exclusive(); err != nil {

@@ -14,7 +14,6 @@ type keygenCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fednode keygen.
 func (c *keygenCmd) Run(s streams) error {
 	key, err := admission.GenerateKey(entropy.System())
 	if err != nil {

@@ -58,10 +58,8 @@ func misnamed(err error) error {
 	return err
 }
 
-// recommendCmd is fednode recommend.
 type recommendCmd struct{ ownResult }
 
-// Run implements fednode recommend.
 func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	r, err := c.open(ctx)
 	if err != nil {
@@ -87,14 +85,12 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	return r.PrintRecommendations(s.out, list)
 }
 
-// similarCmd is fednode similar.
 type similarCmd struct {
 	ownResult
 
 	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
 }
 
-// Run implements fednode similar.
 func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	r, err := c.open(ctx)
 	if err != nil {

@@ -18,7 +18,6 @@ type relayCmd struct {
 	Ops        string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9467. Default: nowhere."`
 }
 
-// Run implements fednode relay.
 func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("relay")
 	key, err := admission.ReadKey(c.Key)

@@ -50,7 +50,6 @@ type serverCmd struct {
 	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
-// Run implements fednode server.
 func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	log := s.log("server")
 	if c.Abandon {

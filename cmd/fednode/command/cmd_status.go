@@ -20,7 +20,6 @@ type statusCmd struct {
 	Format     string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fednode status.
 func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	if c.State != "" {
 		return c.owner(s)

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/version"
 )
 
-// commands is the tree of the command line.
 type commands struct {
 	Keygen     keygenCmd     `cmd:"" help:"Make a key and say its public half."`
 	Invite     inviteCmd     `cmd:"" help:"Invite parties to a federation, which is founded with the first call; or revoke them. For the operator."`
@@ -42,7 +41,6 @@ func Main() {
 	})
 }
 
-// program is the command line.
 var program = cli.Program{
 	Name: "fednode", Description: "Runs one party of a federation that trains a private recommender.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	First: first, Examples: examples, Hint: hint,

@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/node/hub"
 )
 
-// invitationFile is the name of a place's invitation.
 func invitationFile(p admission.Place) string {
 	return strings.ReplaceAll(p.String(), " ", "-") + ".json"
 }

@@ -68,7 +68,6 @@ func (r *runningAccount) account() (*store.Account, error) {
 	return r.known, nil
 }
 
-// printAccounts writes accounts as a table.
 func printAccounts(w io.Writer, list ...store.Account) error {
 	var b strings.Builder
 	for i := range list {

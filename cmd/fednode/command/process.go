@@ -68,7 +68,6 @@ func monitored(ctx context.Context, role, address string, log *zerolog.Logger) (
 	return m, func() { cancel(); <-done }, nil
 }
 
-// contactsOf parses the addresses of a flag.
 func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
 	out, err := peer.ParseContacts(addresses)
 	if err != nil {

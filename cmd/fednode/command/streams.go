@@ -8,7 +8,6 @@ import (
 	"golang.org/x/term"
 )
 
-// streams are where a command writes.
 type streams struct {
 	out, err io.Writer
 	level    zerolog.Level // of the least that is logged

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// attackCmd is fedsim attack.
 type attackCmd struct {
 	Attack attack.Kind `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how."`
 
@@ -37,7 +36,6 @@ var attackedBudgets = []string{"1", "5", "20", "inf"}
 // attackedData is a set on which many runs are quick.
 const attackedData = "synthetic:small"
 
-// Run implements fedsim attack.
 func (c *attackCmd) Run(ctx context.Context, s streams) error {
 	said, err := c.settings()
 	if err != nil {

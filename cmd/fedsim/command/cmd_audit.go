@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// auditCmd is fedsim audit.
 type auditCmd struct {
 	experimentFlags
 
@@ -35,7 +34,6 @@ func notAudited(k *config.Key) bool {
 	return slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
 }
 
-// Run implements fedsim audit.
 func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	said, err := c.settings()
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// chaosCmd is fedsim chaos.
 type chaosCmd struct {
 	Schedules *int    `placeholder:"N" help:"Schedules to run. Default 100."`
 	Seed      *uint64 `placeholder:"S" help:"Seed of the first; the others' follow it. Default 1."`
@@ -23,7 +22,6 @@ type chaosCmd struct {
 	Format    string  `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim chaos.
 func (c *chaosCmd) Run(ctx context.Context, s streams) error {
 	if c.Replay != nil {
 		return c.replay(s)

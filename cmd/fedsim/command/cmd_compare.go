@@ -7,7 +7,6 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 )
 
-// compareCmd is fedsim compare.
 type compareCmd struct {
 	A         string `arg:"" name:"a" help:"Folder of a finished run."`
 	B         string `arg:"" name:"b" help:"Folder of another one, on the same data and split; or a file with the columns user, item and predicted (or rank), of a method outside fedsim."`
@@ -17,7 +16,6 @@ type compareCmd struct {
 	Format    string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim compare.
 func (c *compareCmd) Run(ctx context.Context, s streams) error {
 	if c.Resamples < 100 {
 		return cli.Misusef("--resamples %d: at least 100 are needed", c.Resamples)

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// dataCmd is fedsim data.
 type dataCmd struct {
 	List    dataListCmd    `cmd:"" help:"List the data sets and formats there are, and which sets are in the cache."`
 	Get     dataGetCmd     `cmd:"" help:"Download a published set into the cache. Nothing else ever downloads."`
@@ -38,7 +37,6 @@ type listed struct {
 	Cached string `json:"cached,omitempty"` // path of the archive in the cache
 }
 
-// Run implements fedsim data list.
 func (c *dataListCmd) Run(s streams) error {
 	var list []listed
 	cache, cacheErr := published.UserCache()
@@ -79,7 +77,6 @@ type dataInfoCmd struct {
 	Format       string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// described holds what fedsim data info prints about a set.
 type described struct {
 	dataset.Info
 	Features *describedFeatures `json:"features,omitempty"` // where they were asked for
@@ -87,14 +84,12 @@ type described struct {
 	ByPopularity []eval.FeatureShares `json:"by_popularity,omitempty"`
 }
 
-// describedFeatures describes public item features.
 type describedFeatures struct {
 	Categories []describedCategory `json:"categories"`
 	Skipped    int                 `json:"skipped"` // rows of files about items that the set does not have
 	Digest     string              `json:"digest"`
 }
 
-// describedCategory describes one category of them.
 type describedCategory struct {
 	Name     string `json:"name"`
 	Values   int    `json:"values"`
@@ -104,7 +99,6 @@ type describedCategory struct {
 	TopItems int    `json:"top_items"`
 }
 
-// Run implements fedsim data info.
 func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 	switch {
 	case c.ByPopularity && c.Features == "":
@@ -237,7 +231,6 @@ func printInfo(w io.Writer, i described) error {
 	return t.Flush()
 }
 
-// printPopularity prints on how popular items features are.
 func printPopularity(row func(name, format string, args ...any), list []eval.FeatureShares) {
 	if len(list) == 0 {
 		return

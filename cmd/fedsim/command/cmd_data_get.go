@@ -16,7 +16,6 @@ type dataGetCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim data get.
 func (c *dataGetCmd) Run(ctx context.Context, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()

@@ -17,7 +17,6 @@ type dataPackCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim data pack.
 func (c *dataPackCmd) Run(ctx context.Context, s streams) error {
 	o, err := c.options()
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// dataRatersCmd is fedsim data raters.
 type dataRatersCmd struct {
 	Data    string `arg:"" help:"As for fedsim run --data."`
 	Users   int    `name:"public-users" placeholder:"N" help:"How many users are public, as of fedsim run."`
@@ -22,7 +21,6 @@ type dataRatersCmd struct {
 	Out     string `required:"" placeholder:"FILE.csv" help:"Where to write the features; the setting features reads the file. It must not be there yet."`
 }
 
-// Run implements fedsim data raters.
 func (c *dataRatersCmd) Run(ctx context.Context, s streams) error {
 	if c.Users < 1 && c.IDs == "" {
 		return cli.Misusef("who is public? say --public-users or --public-ids")

@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// dataSimilarCmd is fedsim data similar.
 type dataSimilarCmd struct {
 	Folder     string `name:"run" required:"" placeholder:"DIR" help:"Folder of a finished run on public data: ratings of people who are not among the users of the features."`
 	Data       string `placeholder:"DATA" help:"Where the data of that run are now. Default: where they were."`
@@ -22,7 +21,6 @@ type dataSimilarCmd struct {
 	Out        string `required:"" placeholder:"FILE.csv" help:"Where to write them; the setting features reads the file. It must not be there yet."`
 }
 
-// Run implements fedsim data similar.
 func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 	if c.Neighbours < 1 {
 		return cli.Misusef("--neighbours %d: want at least 1", c.Neighbours)

@@ -15,7 +15,6 @@ type dataVerifyCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim data verify.
 func (c *dataVerifyCmd) Run(ctx context.Context, s streams) error {
 	p := newProgress(s.err)
 	defer p.Clear()
@@ -31,7 +30,6 @@ func (c *dataVerifyCmd) Run(ctx context.Context, s streams) error {
 	return errors.Join(print(s, v), err, v.Err())
 }
 
-// printVerification prints every check, and what it was held against.
 func printVerification(s streams, v read.Verification) error {
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tFOUND\tEXPECTED\tKNOWN FROM")

@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
-// explainCmd is fedsim explain.
 type explainCmd struct {
 	Name   string `arg:"" help:"An algorithm or a key: ssp-c, epsilon, split.test."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// exportCmd is fedsim export.
 type exportCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, or of a deployment's model."`
 	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format)."`
@@ -24,7 +23,6 @@ type exportCmd struct {
 	formFlags
 }
 
-// Run implements fedsim export.
 func (c *exportCmd) Run(ctx context.Context, s streams) error {
 	set, err := c.form(c.Data)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 )
 
-// keysCmd is fedsim keys.
 type keysCmd struct {
 	Pattern string `arg:"" optional:"" help:"List only keys whose name or meaning contains this text."`
 
@@ -20,7 +19,6 @@ type keysCmd struct {
 	Format    string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// keyRow is a key as fedsim keys prints it.
 type keyRow struct {
 	Key     string `json:"key"`
 	Values  string `json:"values"`

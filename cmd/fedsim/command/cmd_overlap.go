@@ -7,7 +7,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// overlapCmd is fedsim overlap.
 type overlapCmd struct {
 	A      string `arg:"" name:"a" help:"Folder of a finished run."`
 	B      string `arg:"" name:"b" help:"Folder of another one on the same data; without noise, say."`
@@ -16,7 +15,6 @@ type overlapCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim overlap.
 func (c *overlapCmd) Run(ctx context.Context, s streams) error {
 	if c.Top < 1 {
 		return cli.Misusef("--top %d: want at least 1", c.Top)

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/internal/training"
 )
 
-// planCmd is fedsim plan.
 type planCmd struct {
 	experimentFlags
 
@@ -27,7 +26,6 @@ type planCmd struct {
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
 }
 
-// Run implements fedsim plan.
 func (c *planCmd) Run(ctx context.Context, s streams) error {
 	said, err := c.settings()
 	if err != nil {

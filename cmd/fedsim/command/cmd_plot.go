@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 )
 
-// plotCmd is fedsim plot: one picture of finished runs.
 type plotCmd struct {
 	Dirs   []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
 	Figure string   `default:"quality" placeholder:"NAME" help:"quality (against epsilon), learning, clock, epsilon, dropouts, stages, popularity or bytes. Default quality."`
@@ -27,7 +26,6 @@ type plotCmd struct {
 	Title  bool     `negatable:"" default:"true" help:"Draw the title, which a paper has in its caption."`
 }
 
-// Run implements fedsim plot.
 func (c *plotCmd) Run(s streams) error {
 	pic, err := c.picture()
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
-// privacyCmd is fedsim privacy.
 type privacyCmd struct {
 	Epsilon privacyEpsilonCmd `cmd:"" help:"What given noise costs."`
 	Noise   privacyNoiseCmd   `cmd:"" help:"The least noise that keeps a given epsilon."`
@@ -67,7 +66,6 @@ type privacyEpsilonCmd struct {
 	mechanismFlags
 }
 
-// Run implements fedsim privacy epsilon.
 func (c *privacyEpsilonCmd) Run(s streams) error {
 	e, need, err := c.event()
 	if err != nil {
@@ -117,7 +115,6 @@ type privacyNoiseCmd struct {
 	mechanismFlags
 }
 
-// Run implements fedsim privacy noise.
 func (c *privacyNoiseCmd) Run(s streams) error {
 	e, need, err := c.event()
 	if err == nil {

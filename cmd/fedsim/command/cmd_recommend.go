@@ -22,7 +22,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// recommendCmd is fedsim recommend.
 type recommendCmd struct {
 	finishedRun
 
@@ -157,7 +156,6 @@ func (c *recommendCmd) check() error {
 	return nil
 }
 
-// Run implements fedsim recommend.
 func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	if err := c.check(); err != nil {
 		return err

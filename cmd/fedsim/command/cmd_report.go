@@ -17,7 +17,6 @@ type reportCmd struct {
 	Title string   `default:"Private recommenders: a study" help:"Its title."`
 }
 
-// Run implements fedsim report.
 func (c *reportCmd) Run(s streams) error {
 	content, what, err := c.content(s)
 	if err != nil {

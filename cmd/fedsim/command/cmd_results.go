@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 )
 
-// resultsCmd is fedsim results: finished runs as a table.
 type resultsCmd struct {
 	Dirs    []string `arg:"" name:"dir" help:"Folders of runs, or folders that hold some."`
 	Format  string   `enum:"table,markdown,latex,csv,json,parquet" default:"table" help:"table (the metrics that are looked at first); markdown or latex, for papers: means over seeds, marked; or all metrics as csv, json or parquet."`
@@ -19,7 +18,6 @@ type resultsCmd struct {
 	Metric  string   `placeholder:"NAME" help:"The metric of --against. Default: the RMSE, or Recall@20 of rankings."`
 }
 
-// Run implements fedsim results.
 func (c *resultsCmd) Run(ctx context.Context, s streams) error {
 	if c.Metric != "" && c.Against == "" {
 		return cli.Misusef("--metric %s: it names the metric of --against, which is not given; say --against KEY=VALUE", c.Metric)

@@ -35,7 +35,6 @@ type runCmd struct {
 	Format string `group:"Output:" enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
 }
 
-// Run implements fedsim run.
 func (r *runCmd) Run(ctx context.Context, s streams) error {
 	if r.From != "" {
 		if r.File != "" {

@@ -74,7 +74,6 @@ func (r *runCmd) overTime(ctx context.Context, said []config.Setting, s streams)
 	return screen.Print(s.out, text, []string{"fedsim", "results", dir})
 }
 
-// checkBudgetOfSessions checks the budget of several sessions.
 func checkBudgetOfSessions(n int, total float64, said []config.Setting) error {
 	switch {
 	case n == 0 && total == 0:

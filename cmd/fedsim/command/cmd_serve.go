@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// serveCmd is fedsim serve.
 type serveCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, runs/NAME; of the model of a deployment's server, such as STATE/current; or of the result of an organisation's client, STATE/result. It may be a link that is replaced."`
 	Data   string `placeholder:"DATA" help:"Ratings, as for fedsim run --data. Default: the run's data; of a deployment none, so that callers give ratings. Users of other ratings are fitted to the released items on this machine."`
@@ -27,7 +26,6 @@ type serveCmd struct {
 // leaving limits the time for requests under way once the command is told to stop.
 const leaving = 5 * time.Second
 
-// Run implements fedsim serve.
 func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if c.Reload < 0 {
 		return cli.Misusef("--reload %s: it must not be below 0", c.Reload)

@@ -9,7 +9,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// similarCmd is fedsim similar.
 type similarCmd struct {
 	finishedRun
 
@@ -18,7 +17,6 @@ type similarCmd struct {
 	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
 }
 
-// Run implements fedsim similar.
 func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	r, err := c.open(ctx, s, "")
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/fedsim/fedsim/internal/sweep"
 )
 
-// sweepCmd is fedsim sweep: many runs of one description.
 type sweepCmd struct {
 	File string `arg:"" optional:"" name:"sweep.yaml" help:"Experiment file in which keys may have lists of values; flags win over it."`
 
@@ -51,7 +50,6 @@ type sweepCmd struct {
 	Claim   string `default:"fedsim" help:"Persistent volume claim that is mounted at the folder of the sweep, for kubernetes."`
 }
 
-// Run implements fedsim sweep.
 func (c *sweepCmd) Run(ctx context.Context, s streams) error {
 	if c.Format == "jsonl" && (c.Preset != "" || c.DryRun || c.On != "local") {
 		return cli.Misusef("--format jsonl is for runs on this machine; leave out --preset, --dry-run and --on")

@@ -17,7 +17,6 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// tuneCmd is fedsim tune.
 type tuneCmd struct {
 	experimentFlags
 
@@ -32,7 +31,6 @@ type tuneCmd struct {
 	Format string `group:"Output:" enum:"table,json" default:"table" help:"table or json."`
 }
 
-// Run implements fedsim tune.
 func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	said, err := c.settings()
 	if err != nil {
@@ -81,7 +79,6 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	return c.print(s.out, out, r.Summary, r.Folder)
 }
 
-// tuned is the outcome in JSON.
 type tuned struct {
 	*tune.SearchResult
 	Test    float64 `json:"test"`

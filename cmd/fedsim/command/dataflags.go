@@ -20,7 +20,6 @@ type formFlags struct {
 	Member    string `placeholder:"NAME" help:"The file of a folder or archive that holds the ratings."`
 }
 
-// texts returns the flags as texts.
 func (f *formFlags) texts() read.Texts {
 	return read.Texts{Columns: f.Columns, Separator: f.Separator, Encoding: f.Encoding, Member: f.Member, NoHeader: f.NoHeader, DayFirst: f.DayFirst}
 }

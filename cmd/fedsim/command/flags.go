@@ -29,14 +29,12 @@ type experimentFlags struct {
 	keyFlags
 }
 
-// keyFlags give values to keys.
 type keyFlags struct {
 	kong.Plugins // a flag for each key that has one
 
 	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 }
 
-// newKeyFlags makes the flags of the keys that take has.
 func newKeyFlags(take func(*config.Key) bool) keyFlags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
@@ -65,7 +63,6 @@ func choices(k *config.Key) []string {
 	return nil
 }
 
-// flagHelp is a key's line of help.
 func flagHelp(k *config.Key) string {
 	help := k.Help
 	if k.Kind == config.Word && len(k.Words) > 0 && !strings.Contains(help, k.Words[0]) {

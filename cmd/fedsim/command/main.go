@@ -23,7 +23,6 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// commands is the tree of the command line.
 type commands struct {
 	Run       runCmd       `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
 	Sweep     sweepCmd     `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
@@ -84,7 +83,6 @@ func isCommand(word string) bool {
 	return false
 }
 
-// streams are where a command writes.
 type streams struct {
 	out, err io.Writer
 	parsed   func() // called when the call is parsed; nil: not called
@@ -118,7 +116,6 @@ func Main() {
 	}, syscall.SIGHUP)
 }
 
-// program is the command line.
 var program = cli.Program{
 	Name: "fedsim", Description: "Simulates federations that train private recommenders.", Version: func() string { return version.Get().String() }, Check: version.Check,
 	First: first, Examples: examples, Hint: hint, Values: values, Keys: config.KeysOf,

@@ -189,7 +189,6 @@ func standardised(v []float64) []float64 {
 	return out
 }
 
-// profileColumn is a column of a profile.
 type profileColumn struct {
 	name   string
 	values []float64

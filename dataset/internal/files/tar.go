@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// isTar reports whether a file begins like a tar archive.
 func isTar(head []byte) bool {
 	const at = 257
 	return len(head) >= at+5 && bytes.Equal(head[at:at+5], []byte("ustar"))

@@ -163,7 +163,6 @@ func Load(warn func(error), dirs ...string) ([]*Report, error) {
 	return list, nil
 }
 
-// readAttack reads one report.
 func readAttack(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

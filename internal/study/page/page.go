@@ -67,7 +67,6 @@ type Claim struct {
 	Source, Text, Verdict, Evidence string
 }
 
-// view holds the data of the template.
 type view struct {
 	Title   string
 	Parts   []part

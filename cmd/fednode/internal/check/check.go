@@ -155,7 +155,6 @@ func (x *Report) has(file string) bool {
 	return err == nil
 }
 
-// aggregator checks the state of an aggregator.
 func (x *Report) aggregator(path string) error {
 	x.Place = admission.AggregatorPlace.String()
 	f, err := admission.ReadFile(path, admission.ParseFederation)
@@ -220,7 +219,6 @@ func (x *Report) member(m *admission.Membership) {
 	x.server()
 }
 
-// identity checks the private key.
 func (x *Report) identity(own admission.PublicKey) {
 	x.has(party.IdentityFile)
 	key, err := admission.ReadKey(filepath.Join(x.dir, party.IdentityFile))

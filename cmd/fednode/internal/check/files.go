@@ -217,7 +217,6 @@ func (x *Report) server() {
 	x.looked(party.CurrentLink, err, "start the server once more with --again end, which writes the last session's model again, or restore the folder from a copy", "leads to %s", to)
 }
 
-// session checks the present session of a server.
 func (x *Report) session() {
 	p, err := party.ReadPublic(x.dir)
 	if err != nil {
