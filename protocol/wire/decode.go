@@ -84,11 +84,7 @@ func (d *decoder) message(m proto.Message) protocol.Message {
 
 func (d *decoder) announce(m *wirepb.Announce) *protocol.Announce {
 	out := &protocol.Announce{Plan: d.plan(m.GetPlan()), Anew: m.GetAnew()}
-	if m.GetDelivery() != nil {
-		d.enter("delivery", -1)
-		out.Delivery = d.delivery(m.GetDelivery())
-		d.leave()
-	}
+	out.Delivery = submessage(&d.cursor, "delivery", m.GetDelivery(), d.delivery)
 	return out
 }
 
@@ -98,15 +94,10 @@ func (d *decoder) advertise(m *wirepb.Advertise) *protocol.Advertise {
 }
 
 func (d *decoder) roster(m *wirepb.Roster) *protocol.Roster {
-	members := m.GetMembers()
-	d.list("members", len(members))
-	out := &protocol.Roster{Round: d.round(m.GetRound()), Clients: len(members), Members: make([]protocol.Member, len(members))}
-	last := int64(-1)
-	for i, x := range members {
-		d.enter("members", i)
-		out.Members[i] = protocol.Member{Client: d.next("client", x.GetClient(), &last), Keys: d.keys(x.GetKeys())}
-		d.leave()
-	}
+	out := &protocol.Roster{Round: d.round(m.GetRound()), Clients: len(m.GetMembers())}
+	out.Members = entries(d, "members", m.GetMembers(), func(x *wirepb.Member, last *int64) protocol.Member {
+		return protocol.Member{Client: d.next("client", x.GetClient(), last), Keys: d.keys(x.GetKeys())}
+	})
 	if m.GetRing() == nil {
 		d.none("clients", m.GetClients())
 		return out
@@ -178,37 +169,21 @@ func (d *decoder) maskedInput(m *wirepb.MaskedInput) *protocol.MaskedInput {
 			Secret: [32]byte(d.fixed("secret", c.GetSecret(), 32))})
 		d.leave()
 	}
-	if m.GetNext() != nil {
-		d.enter("next", -1)
-		out.Next = d.advertise(m.GetNext())
-		d.leave()
-	}
+	out.Next = submessage(&d.cursor, "next", m.GetNext(), d.advertise)
 	return out
 }
 
 func (d *decoder) survivors(m *wirepb.Survivors) *protocol.Survivors {
 	out := &protocol.Survivors{Round: d.round(m.GetRound()), U1: d.bitmap("u1", m.GetU1())}
 	out.Count, out.Digest = d.setSummary("count", out.U1, m.GetCount(), m.GetDigest())
-	if m.GetNext() != nil {
-		d.enter("next", -1)
-		out.Next = d.roster(m.GetNext())
-		d.leave()
-	}
+	out.Next = submessage(&d.cursor, "next", m.GetNext(), d.roster)
 	return out
 }
 
 func (d *decoder) quorum(m *wirepb.Quorum) *protocol.Quorum {
-	signatures := m.GetSignatures()
-	d.list("signatures", len(signatures))
-	out := &protocol.Quorum{Round: d.round(m.GetRound()), Signatures: make([]protocol.Signed, len(signatures))}
-	last := int64(-1)
-	for i, s := range signatures {
-		d.enter("signatures", i)
-		out.Signatures[i] = protocol.Signed{Client: d.next("client", s.GetClient(), &last),
-			Signature: d.fixed("signature", s.GetSignature(), protocol.SignatureSize)}
-		d.leave()
-	}
-	return out
+	return &protocol.Quorum{Round: d.round(m.GetRound()), Signatures: entries(d, "signatures", m.GetSignatures(), func(s *wirepb.Signed, last *int64) protocol.Signed {
+		return protocol.Signed{Client: d.next("client", s.GetClient(), last), Signature: d.fixed("signature", s.GetSignature(), protocol.SignatureSize)}
+	})}
 }
 
 func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
@@ -220,11 +195,7 @@ func (d *decoder) unmask(m *wirepb.Unmask) *protocol.Unmask {
 	for i := range out.Removed {
 		out.Removed[i] = orNil(m.GetRemoved()[i])
 	}
-	if m.GetNext() != nil {
-		d.enter("next", -1)
-		out.Next = d.shares(m.GetNext())
-		d.leave()
-	}
+	out.Next = submessage(&d.cursor, "next", m.GetNext(), d.shares)
 	return out
 }
 
@@ -350,33 +321,22 @@ func (d *decoder) keys(k *wirepb.Keys) protocol.Keys {
 }
 
 func (d *decoder) revealedShares(shares []*wirepb.RevealedShare) []protocol.RevealedShare {
-	d.list("shares", len(shares))
-	out := make([]protocol.RevealedShare, len(shares))
-	last := int64(-1)
-	for i, s := range shares {
-		d.enter("shares", i)
-		out[i] = protocol.RevealedShare{Of: d.next("of", s.GetOf(), &last),
+	return entries(d, "shares", shares, func(s *wirepb.RevealedShare, last *int64) protocol.RevealedShare {
+		return protocol.RevealedShare{Of: d.next("of", s.GetOf(), last),
 			Share: [32]byte(d.fixed("share", s.GetShare(), 32)), Nonce: d.optional("nonce", s.GetNonce(), protocol.NonceSize)}
-		d.leave()
-	}
-	return out
+	})
 }
 
 func (d *decoder) encryptedShares(shares []*wirepb.EncryptedShare) []protocol.EncryptedShare {
-	d.list("shares", len(shares))
-	out := make([]protocol.EncryptedShare, len(shares))
-	last := int64(-1)
-	for i, s := range shares {
-		d.enter("shares", i)
-		out[i] = protocol.EncryptedShare{Peer: d.next("peer", s.GetPeer(), &last), Ciphertext: d.nonEmpty("ciphertext", s.GetCiphertext())}
-		if c := s.GetCommitted(); c != nil {
-			d.enter("committed", -1)
-			out[i].Committed = &protocol.Commitments{Seed: protocol.Hash(d.fixed("seed", c.GetSeed(), protocol.HashSize)),
-				Key:       protocol.Hash(d.fixed("key", c.GetKey(), protocol.HashSize)),
-				Signature: d.fixed("signature", c.GetSignature(), protocol.SignatureSize)}
-			d.leave()
-		}
-		d.leave()
-	}
-	return out
+	return entries(d, "shares", shares, func(s *wirepb.EncryptedShare, last *int64) protocol.EncryptedShare {
+		out := protocol.EncryptedShare{Peer: d.next("peer", s.GetPeer(), last), Ciphertext: d.nonEmpty("ciphertext", s.GetCiphertext())}
+		out.Committed = submessage(&d.cursor, "committed", s.GetCommitted(), d.commitments)
+		return out
+	})
+}
+
+func (d *decoder) commitments(c *wirepb.Commitments) *protocol.Commitments {
+	return &protocol.Commitments{Seed: protocol.Hash(d.fixed("seed", c.GetSeed(), protocol.HashSize)),
+		Key:       protocol.Hash(d.fixed("key", c.GetKey(), protocol.HashSize)),
+		Signature: d.fixed("signature", c.GetSignature(), protocol.SignatureSize)}
 }

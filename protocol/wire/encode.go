@@ -77,11 +77,7 @@ func (e *encoder) message(m protocol.Message) proto.Message {
 
 func (e *encoder) announce(m *protocol.Announce) *wirepb.Announce {
 	out := &wirepb.Announce{Plan: e.plan(m.Plan), Anew: m.Anew}
-	if m.Delivery != nil {
-		e.enter("delivery", -1)
-		out.Delivery = e.delivery(m.Delivery)
-		e.leave()
-	}
+	out.Delivery = submessage(&e.cursor, "delivery", m.Delivery, e.delivery)
 	return out
 }
 
@@ -159,22 +155,14 @@ func (e *encoder) maskedInput(m *protocol.MaskedInput) *wirepb.MaskedInput {
 	for i := range m.Complaints {
 		out.Complaints = append(out.Complaints, &wirepb.Complaint{Client: uint32(m.Complaints[i].Of), Secret: m.Complaints[i].Secret[:]})
 	}
-	if m.Next != nil {
-		e.enter("next", -1)
-		out.Next = e.advertise(m.Next)
-		e.leave()
-	}
+	out.Next = submessage(&e.cursor, "next", m.Next, e.advertise)
 	return out
 }
 
 func (e *encoder) survivors(m *protocol.Survivors) *wirepb.Survivors {
 	out := &wirepb.Survivors{Round: m.Round, U1: m.U1}
 	out.Count, out.Digest = e.setSummary("u1", m.U1, m.Count, m.Digest)
-	if m.Next != nil {
-		e.enter("next", -1)
-		out.Next = e.roster(m.Next)
-		e.leave()
-	}
+	out.Next = submessage(&e.cursor, "next", m.Next, e.roster)
 	return out
 }
 
@@ -199,11 +187,7 @@ func (e *encoder) unmask(m *protocol.Unmask) *wirepb.Unmask {
 		e.fail(ErrIdeal, "shares", "there are %d, and %d removals in the clear", len(m.Shares), len(m.Removals))
 	}
 	out := &wirepb.Unmask{Round: m.Round, Removed: m.Removed, Shares: revealedShares(m.Shares)}
-	if m.Next != nil {
-		e.enter("next", -1)
-		out.Next = e.shares(m.Next)
-		e.leave()
-	}
+	out.Next = submessage(&e.cursor, "next", m.Next, e.shares)
 	return out
 }
 

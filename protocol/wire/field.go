@@ -13,6 +13,19 @@ func (d *decoder) list(field string, n int) {
 	}
 }
 
+// entries converts the entries of a list, which must not be empty. last is the client of the entry before.
+func entries[In, Out any](d *decoder, field string, list []In, convert func(x In, last *int64) Out) []Out {
+	d.list(field, len(list))
+	out := make([]Out, len(list))
+	last := int64(-1)
+	for i, x := range list {
+		d.enter(field, i)
+		out[i] = convert(x, &last)
+		d.leave()
+	}
+	return out
+}
+
 // vectors is a list of n vectors: there are none where a relay holds them, and some elsewhere.
 func (d *decoder) vectors(field string, n int) {
 	switch {

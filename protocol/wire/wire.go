@@ -150,6 +150,16 @@ type step struct {
 func (c *cursor) enter(field string, index int) { c.path = append(c.path, step{field, index}) }
 func (c *cursor) leave()                        { c.path = c.path[:len(c.path)-1] }
 
+// submessage converts the message in a field; nil stays nil.
+func submessage[In, Out any](c *cursor, field string, m *In, convert func(*In) *Out) *Out {
+	if m == nil {
+		return nil
+	}
+	c.enter(field, -1)
+	defer c.leave()
+	return convert(m)
+}
+
 // fail says that a field of the place breaks a rule, or the place does if field is "".
 func (c *cursor) fail(rule error, field, format string, args ...any) {
 	if c.err != nil {
