@@ -304,12 +304,3 @@ func (l *LocalData) Row(user int) model.Ratings {
 	}
 	return r
 }
-
-// IDsAt returns the ids at some indices.
-func IDsAt(ids []string, which []int32) []string {
-	out := make([]string, len(which))
-	for i, k := range which {
-		out[i] = ids[k]
-	}
-	return out
-}

@@ -200,7 +200,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 			return nil
 		}
 		b := x.biases(rows, profile, weights)
-		return []model.Embeddings{{Named: model.Named{Name: biasName, Matrix: model.Wrap(len(b), 1, b)}, IDs: algorithm.IDsAt(which.IDs, users)}}
+		return []model.Embeddings{{Named: model.Named{Name: biasName, Matrix: model.Wrap(len(b), 1, b)}, IDs: model.At(which.IDs, users)}}
 	}}, nil
 }
 

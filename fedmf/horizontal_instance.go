@@ -84,7 +84,7 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
 		tuned := t.Tuned()
 		return []model.Embeddings{
-			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: algorithm.IDsAt(which.IDs, users)},
+			{Named: model.Named{Name: "user_embeddings", Matrix: tuned.Users}, IDs: model.At(which.IDs, users)},
 			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
 		}
 	}}, nil

@@ -98,7 +98,7 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
-		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: algorithm.IDsAt(x.setup.Data.ItemIDs, t.Items())}}
+		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: model.At(x.setup.Data.ItemIDs, t.Items())}}
 	}}, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -93,7 +94,7 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 				copy(whole.Items[2*j:2*j+2], some.Items[2*at:2*at+2])
 			}
 		}
-		some.Bias, some.RestBias = c.Pick(whole.Bias), kernel.Picked(whole.Bias, c.Others)
+		some.Bias, some.RestBias = model.At(whole.Bias, c.Items), model.At(whole.Bias, c.Others)
 		steps, stepsOfAll := complete(t, p, 0), complete(t, all, 0)
 		last := len(steps) - 1
 		for k := range 40 {

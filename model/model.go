@@ -18,6 +18,15 @@ type Ratings struct {
 	Times  []float64 // when each was given, in any unit; nil: that is not known, or nothing asks
 }
 
+// At returns the entries of a list at some indices, in their order.
+func At[T any](list []T, indices []int32) []T {
+	out := make([]T, len(indices))
+	for i, k := range indices {
+		out[i] = list[k]
+	}
+	return out
+}
+
 // Only are the ratings of one item: one or none.
 func (r Ratings) Only(item int32) Ratings {
 	if k := slices.Index(r.Items, item); k >= 0 {

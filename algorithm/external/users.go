@@ -174,7 +174,7 @@ func (x *instance) predictOf(users []model.Ratings, wanted [][]int32, m *sent) (
 		case some:
 			list[u], rest = rest[:len(wanted[u])], rest[len(wanted[u]):]
 		case wanted != nil:
-			list[u] = picked(got.float[u*items:(u+1)*items], wanted[u])
+			list[u] = model.At(got.float[u*items:(u+1)*items], wanted[u])
 		default:
 			list[u] = got.float[u*items : (u+1)*items]
 		}
@@ -201,12 +201,4 @@ func wantedArrays(wanted [][]int32) []array {
 		start = append(start, int64(len(items)))
 	}
 	return []array{{name: "want_start", shape: []int{len(start)}, whole: start}, {name: "want_item", shape: []int{len(items)}, whole: items}}
-}
-
-func picked(all []float64, items []int32) []float64 {
-	out := make([]float64, len(items))
-	for k, j := range items {
-		out[k] = all[j]
-	}
-	return out
 }

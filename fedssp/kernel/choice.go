@@ -83,18 +83,6 @@ func (c *Choice) Of(r model.Ratings) (model.Ratings, []int) {
 	return out, from
 }
 
-// Pick returns the numbers of the chosen items.
-func (c *Choice) Pick(x []float64) []float64 { return Picked(x, c.Items) }
-
-// Picked returns the numbers of x at the given items, in their order.
-func Picked(x []float64, items []int32) []float64 {
-	out := make([]float64, len(items))
-	for i, j := range items {
-		out[i] = x[j]
-	}
-	return out
-}
-
 // MostRated returns the n items with the largest counts, ascending. Among equal counts the lower item
 // comes first.
 func MostRated(counts []float64, n int) []int32 {

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/model"
 )
 
 // Adopt makes the strategy train on the chosen items, from their start on.
@@ -22,9 +23,9 @@ func (s *Strategy) Narrow() error {
 		return err
 	}
 	c := s.Chosen
-	s.fresh = c.Pick(s.fresh)
+	s.fresh = model.At(s.fresh, c.Items)
 	s.weigh()
-	s.model.Mean, s.model.Bias, s.model.RestBias = mean, c.Pick(biases), kernel.Picked(biases, c.Others)
+	s.model.Mean, s.model.Bias, s.model.RestBias = mean, model.At(biases, c.Items), model.At(biases, c.Others)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -78,7 +79,7 @@ func (Counting) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runne
 		counts[j] += s.Params.CountMargin * r.Noise[kernel.Counts] * n
 	}
 	if s.Chosen != nil {
-		counts = s.Chosen.Pick(counts)
+		counts = model.At(counts, s.Chosen.Items)
 	}
 	if s.Params.WithCounts() {
 		s.Current().Counts = counts

@@ -232,7 +232,7 @@ func TestItemPartiesAsSimulated(t *testing.T) {
 					items := of.(*kernel.Vertical).Items()
 					alone := writeRatings(t, sim.Data, "ours", name == "zip", func(_, j int32) bool { return slices.Contains(items, j) })
 					for what, party := range map[string]*experiment.Party{
-						"alone": partyOf(t, e, algorithm.PartyData{IDs: algorithm.IDsAt(sim.Data.ItemIDs, items)}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
+						"alone": partyOf(t, e, algorithm.PartyData{IDs: model.At(sim.Data.ItemIDs, items)}, alone), "alone, dealt": partyOf(t, e, algorithm.PartyData{Part: k + 1}, alone), "among all": partyOf(t, e, algorithm.PartyData{Part: k + 1}, data),
 					} {
 						f := opened.Federation(t, sim)
 						checkSame(t, fmt.Sprintf("party %d %s", k+1, what), e, party, sim, f.Trainers[k], 2)
@@ -274,7 +274,7 @@ func TestUserPartiesAsSimulated(t *testing.T) {
 						trained += len(items)
 					}
 					for what, party := range map[string]*experiment.Party{
-						"alone":     partyOf(t, e, algorithm.PartyData{IDs: algorithm.IDsAt(sim.Data.UserIDs, users)}, alone),
+						"alone":     partyOf(t, e, algorithm.PartyData{IDs: model.At(sim.Data.UserIDs, users)}, alone),
 						"among all": partyOf(t, e, algorithm.PartyData{Part: k + 1, IDs: sim.Data.UserIDs}, data),
 					} {
 						f := opened.Federation(t, sim)

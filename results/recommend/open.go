@@ -116,10 +116,10 @@ func (r *Recommender) EachError(hear func(user int, d float64)) error {
 				return
 			}
 			r.saved.Score(u, scores)
-			predicted := pick(scores, items)
+			predicted := model.At(scores, items)
 			if times := r.test.Times(u); times != nil && r.saved.Drift != nil {
 				known, stars := r.train.Row(u)
-				add := r.saved.Drift(model.Ratings{Items: known, Values: stars, Times: r.train.Times(u)}, pick(scores, known))
+				add := r.saved.Drift(model.Ratings{Items: known, Values: stars, Times: r.train.Times(u)}, model.At(scores, known))
 				add(times, predicted)
 			}
 			for i, x := range predicted {
@@ -128,15 +128,6 @@ func (r *Recommender) EachError(hear func(user int, d float64)) error {
 		})
 	}
 	return nil
-}
-
-// pick returns the scores of some items.
-func pick(scores []float64, items []int32) []float64 {
-	out := make([]float64, len(items))
-	for i, j := range items {
-		out[i] = scores[j]
-	}
-	return out
 }
 
 // known returns the ratings that embeddings were made from: the training ratings and the histories
