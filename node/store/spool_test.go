@@ -82,6 +82,11 @@ func TestSpool(t *testing.T) {
 // A file that was damaged, cut short, or whose pieces were exchanged gives errors that name it, and no piece.
 func TestSpoiledSpool(t *testing.T) {
 	const sealed = 3 + 16
+	_, path := spooled(t)
+	older, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, spoil := range map[string]func(b []byte) []byte{
 		"a bit":            func(b []byte) []byte { b[sealed] ^= 1; return b },
 		"a bit of the tag": func(b []byte) []byte { b[2*sealed-1] ^= 0x80; return b },
@@ -91,6 +96,7 @@ func TestSpoiledSpool(t *testing.T) {
 		"zeros":     func(b []byte) []byte { return make([]byte, len(b)) },
 		"cut short": func(b []byte) []byte { return b[:2*sealed-1] },
 		"empty":     func([]byte) []byte { return nil },
+		"older":     func([]byte) []byte { return older }, // of another round, with the same pieces
 	} {
 		s, path := spooled(t)
 		b, err := os.ReadFile(path)
