@@ -144,21 +144,29 @@ func (k *Key) parse(text string) (v value, err error) {
 }
 
 // Choose replaces every auto of the given keys that has an effect and a rule, in the given order. A
-// rule may depend on earlier choices. Without facts, which may be nil, keys that need facts stay
-// open.
+// rule may depend on earlier choices. A choice may give an effect to a key that comes before it, as
+// a choice of items does to counts. Such keys are chosen in a second pass. Without facts, which may
+// be nil, keys that need facts stay open.
 func (c Config) Choose(keys []*Key, f *Facts) Config {
-	for _, k := range keys {
-		if !c.IsAuto(k) || k.When != nil && !k.When(c) {
-			continue
-		}
-		switch {
-		case k.ChooseNumber != nil:
-			c.put(k, value{number: k.ChooseNumber(c, f)})
-		case k.ChooseWord != nil:
-			c.put(k, value{text: k.ChooseWord(c, f)})
+	for range 2 {
+		for _, k := range keys {
+			c.choose(k, f)
 		}
 	}
 	return c
+}
+
+// choose replaces the auto of one key, if the key has an effect and a rule.
+func (c *Config) choose(k *Key, f *Facts) {
+	if !c.IsAuto(k) || k.When != nil && !k.When(*c) {
+		return
+	}
+	switch {
+	case k.ChooseNumber != nil:
+		c.put(k, value{number: k.ChooseNumber(*c, f)})
+	case k.ChooseWord != nil:
+		c.put(k, value{text: k.ChooseWord(*c, f)})
+	}
 }
 
 // Problem is an invalid value of a key, with the reason.

@@ -292,6 +292,7 @@ func TestWideCatalogues(t *testing.T) {
 		{"algorithm=dp-cmf feedback=implicit epsilon=5 statistics.learn=popularity", 20_000, 160_000, 0, "", settings.Single},
 		{"algorithm=dp-cmf feedback=implicit epsilon=inf", 20_000, 160_000, 0, "", settings.Single},
 		{"algorithm=ada-dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
+		{"algorithm=dpals feedback=implicit epsilon=1", 20_000, 160_000, 2000, settings.ByCounts, settings.Single},
 		{"algorithm=am-ssp feedback=implicit epsilon=1", 20_000, 160_000, 0, "", settings.Single},
 		{"algorithm=dpsgd epsilon=5", 20_000, 160_000, 0, "", ""},
 	} {
@@ -303,6 +304,12 @@ func TestWideCatalogues(t *testing.T) {
 		}
 		facts := &config.Facts{Users: c.users, Items: c.items, Min: 1, Max: 5}
 		got := text.Choose(config.Keys(), facts)
+		if counts := settings.Keys.ShareCounts; counts.When(got) && got.IsAuto(counts.Key) {
+			t.Errorf("%s, %d users, %d items: counts are released and have no share", c.settings, c.users, c.items)
+		}
+		if !got.Choose(config.Keys(), facts).Equal(got) {
+			t.Errorf("%s, %d users, %d items: choosing again changes a choice", c.settings, c.users, c.items)
+		}
 		top, by, precise := settings.Keys.TopItems.Value(got), settings.Keys.ChooseBy.Of(got), settings.Keys.Broadcast.Of(got)
 		if by == "auto" {
 			by = ""

@@ -164,7 +164,7 @@ def main(data, runs):
             summary = json.load(f)
         name = summary["algorithm"]
         train, history, target = read(data, run)
-        draws = [np.random.default_rng(1)] if name in DRAWN else []
+        draws = [np.random.default_rng(int(summary["settings"]["seed"]))] if name in DRAWN else []
         print(json.dumps({
             "run": os.path.basename(os.path.normpath(run)), "algorithm": name,
             "fedsim": {k: summary["ranking"][k] for k in ("recall@20", "ndcg@20")},
