@@ -23,11 +23,7 @@ func Inputs(t Trainer, p *protocol.Plan, src entropy.Source, run protocol.Runner
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := quantizeAll(p, vectors)
-	for _, v := range vectors {
-		v.Memory.Return()
-	}
-	return inputs, err
+	return quantizeAll(p, vectors)
 }
 
 // DenseInputs is [Inputs] with every vector dense, whatever its entries.

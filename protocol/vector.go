@@ -20,10 +20,6 @@ type Vector struct {
 	Block  int
 	Factor []float64
 	Value  []float64
-
-	// Memory holds Index and Factor, if a trainer borrowed them; else nil. Its [VectorMemory.Return] is called once by the owner of
-	// the vector, when the vector is of no more use.
-	Memory *VectorMemory
 }
 
 // ErrShape is returned for a vector whose parts do not fit together, or do not fit the

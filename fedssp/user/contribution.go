@@ -134,23 +134,15 @@ type Contribution struct {
 	batch   coin
 	memory  *[]float64 // of the weights
 	Work    *Workspace
-	Weights []float64              // of the chosen ratings; nil: not computed yet. Valid until the contribution ends
-	slopes  []float64              // of moments or gradients: the factors of u, after the fit
-	lent    *protocol.VectorMemory // of the slopes; nil: there are none, or a vector has it
-	share   float64                // the factor of the user's statistics that NormItems allows; set with slopes
+	Weights []float64 // of the chosen ratings; nil: not computed yet. Valid until the contribution ends
+	slopes  []float64 // of moments or gradients: the factors of u, after the fit
+	share   float64   // the factor of the user's statistics that NormItems allows; set with slopes
 }
 
 // weightsPool holds memory of weights, as pointers to slices.
 var weightsPool = sync.Pool{New: func() any { return new([]float64) }}
 
-// makeSlopes makes room for the slopes.
-func (c *Contribution) makeSlopes() {
-	c.lent = protocol.BorrowVectorMemory(len(c.Chosen))
-	c.slopes = c.lent.Factor
-}
-
 func (c *Contribution) free() {
-	c.lent.Return()
 	if c.memory != nil {
 		weightsPool.Put(c.memory)
 	}

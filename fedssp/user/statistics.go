@@ -27,7 +27,7 @@ func (c *Contribution) Fit(slope func(k int, x float64) float64) {
 	}
 	ClipUser(c.Embedding(), p.ClipUser)
 	if c.slopes == nil {
-		c.makeSlopes()
+		c.slopes = make([]float64, len(c.Chosen))
 	}
 	u, own := c.Embedding(), c.Work.ownParts(p.Rank)
 	for i, k := range c.Chosen {
@@ -68,9 +68,7 @@ func (c *Contribution) Statistics(second bool, curvature func(k int) float64) pr
 		dense.PackOuter(row, u)
 	}
 	if !second {
-		m := c.lent
-		c.lent = nil // its memory goes with the vector
-		return c.trainedOn(protocol.Vector{Index: c.itemsIn(m.Index), Block: len(row), Factor: m.Factor, Value: row, Memory: m})
+		return c.trainedOn(protocol.Vector{Index: c.Items(), Block: len(row), Factor: c.slopes, Value: row})
 	}
 	v := protocol.Vector{Index: c.Items(), Block: len(row), Factor: make([]float64, len(c.Chosen)), Value: row}
 	for i, k := range c.Chosen {

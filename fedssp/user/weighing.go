@@ -63,7 +63,7 @@ func (c *Contribution) Weigh() error {
 		Weigh(c.Weights, counts, p.Exponent)
 	}
 	if p.Bias && p.NormBias > 0 {
-		c.makeSlopes() // not needed before the fit
+		c.slopes = make([]float64, len(c.Chosen)) // not needed before the fit
 		c.biases(c.slopes)
 		Restrain(c.Weights, dense.Norm(c.slopes), p.BiasBound())
 	}
@@ -158,11 +158,7 @@ func (c *Contribution) among(own []int) []int {
 
 // Items lists the items of the chosen ratings.
 func (c *Contribution) Items() []uint32 {
-	return c.itemsIn(make([]uint32, len(c.Chosen)))
-}
-
-// itemsIn writes the items of the chosen ratings to their memory.
-func (c *Contribution) itemsIn(items []uint32) []uint32 {
+	items := make([]uint32, len(c.Chosen))
 	for i, k := range c.Chosen {
 		items[i] = uint32(c.Ratings.Items[k])
 	}
