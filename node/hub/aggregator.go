@@ -101,14 +101,11 @@ type hubSession struct {
 }
 
 type conn struct {
+	link
 	place    admission.Place
 	peer     peer.ID
 	life     [16]byte
-	number   uint64 // of the connection, in the order in which they came about, from 1
-	stream   network.Stream
-	queue    *peer.Queue
-	closed   chan struct{}
-	once     sync.Once
+	number   uint64           // of the connection, in the order in which they came about, from 1
 	session  chan *hubSession // the session, for a client that waits for one
 	presence chan struct{}    // has a token when clients came or went, for the server
 	shown    admission.Hash   // of the list that the peer has
@@ -123,22 +120,6 @@ type conn struct {
 	via    *conn
 	behind int // of a relay: how many clients are connected to it, before the session
 }
-
-func (c *conn) close() { c.closeWith(network.StreamNoError) }
-
-// closeWith closes the connection and tells the peer a reason.
-func (c *conn) closeWith(why network.StreamErrorCode) {
-	c.once.Do(func() {
-		close(c.closed)
-		if c.stream != nil {
-			_ = c.stream.ResetWithError(why) // its reader and writer end with it
-		}
-	})
-}
-
-// finish closes a connection whose stream has ended properly on both sides; a reset would overtake
-// that end.
-func (c *conn) finish() { c.once.Do(func() { close(c.closed) }) }
 
 // NewAggregator starts an aggregator, which listens at once.
 func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
@@ -313,8 +294,8 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	if m.Register == nil || m.Register.Version != peer.ProtocolID {
 		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks " + peer.ProtocolID, ForGood: true})
 	}
-	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List, stream: s,
-		closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: peer.NewQueue(peer.QueueSize)}
+	c := &conn{place: place, peer: s.Conn().RemotePeer(), life: m.Register.Life, shown: m.Register.List,
+		link: newLink(s, peer.QueueSize), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
 	if place.Role == protocol.Client && m.Register.Head != nil {
 		owner, _ := peer.KeyOf(c.peer)
 		var stale bool
@@ -361,7 +342,9 @@ func (a *Aggregator) enter(c *conn) {
 	}
 }
 
+// leave lets go of a connection. It returns when the peer's reason is on its way, which the end of the stream would overtake.
 func (a *Aggregator) leave(c *conn) {
+	defer c.resets.Wait() // without mu
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.close()

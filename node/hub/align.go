@@ -25,20 +25,8 @@ type aligning struct {
 }
 
 type aligner struct {
-	hello  align.Hello
-	stream network.Stream
-	queue  *peer.Queue
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (m *aligner) close() { m.closeWith(network.StreamNoError) }
-
-func (m *aligner) closeWith(why network.StreamErrorCode) {
-	m.once.Do(func() {
-		close(m.closed)
-		_ = m.stream.ResetWithError(why) // its reader and writer end with it
-	})
+	link
+	hello align.Hello
 }
 
 // tell queues a notice for members; it disconnects a member that takes none.
@@ -78,7 +66,7 @@ func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
 		return session.ErrNotice
 	}
 	_ = s.SetDeadline(time.Time{}) // a stream that takes none fails when it is used
-	m := &aligner{hello: *first.Hello, stream: s, queue: peer.NewQueue(peer.QueueSize), closed: make(chan struct{})}
+	m := &aligner{hello: *first.Hello, link: newLink(s, peer.QueueSize)}
 	if err = a.seat(m); err != nil {
 		return err
 	}
@@ -91,7 +79,11 @@ func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
 			m.close()
 		}
 	}()
-	defer func() { m.close(); <-wrote }()
+	defer func() {
+		m.close()
+		<-wrote
+		m.resets.Wait() // before the stream ends, so that its reason arrives
+	}()
 	for {
 		c, err := session.Hear(s, session.AlignSize)
 		if err != nil {

@@ -56,7 +56,7 @@ func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 	if m.Register == nil || m.Register.Version != peer.RelayID {
 		return session.Conclude(s, &session.Message{Refused: "this aggregator speaks to relays by " + peer.RelayID, ForGood: true})
 	}
-	c := &conn{peer: id, life: m.Register.Life, shown: m.Register.List, stream: s, closed: make(chan struct{}), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1), queue: peer.NewQueue(relayQueueSize)}
+	c := &conn{peer: id, life: m.Register.Life, shown: m.Register.List, link: newLink(s, relayQueueSize), session: make(chan *hubSession, 1), presence: make(chan struct{}, 1)}
 	a.enterRelay(c)
 	defer a.leave(c)
 	log.Info().Stringer("place", c.place).Msg("a relay has registered")
@@ -235,7 +235,7 @@ func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
 		return
 	}
 	a.newest++
-	now := &conn{place: place, life: p.Incarnation, number: a.newest, closed: make(chan struct{}), in: s, via: c}
+	now := &conn{place: place, life: p.Incarnation, number: a.newest, link: link{closed: make(chan struct{})}, in: s, via: c}
 	if old != nil {
 		a.supplant(old, now)
 	}

@@ -38,7 +38,7 @@ func TestPeersSayWhatIsTheirsToSay(t *testing.T) {
 		heard := make(chan protocol.Input, 1)
 		s := &hubSession{signed: new(session.Signed), terms: nodetest.Terms(), driver: &session.Driver{Inputs: heard}, ctx: ctx}
 		a := &Aggregator{cfg: AggregatorConfig{Log: zerolog.Nop()}}
-		peer := &conn{place: admission.Place{Role: c.from}, stream: nodetest.Pipe{End: ours}, closed: make(chan struct{}), queue: peer.NewQueue(1)}
+		peer := &conn{place: admission.Place{Role: c.from}, link: newLink(nodetest.Pipe{End: ours}, 1)}
 		ended := make(chan error, 1)
 		go func() { ended <- a.carry(peer, s, protocol.Party{Role: c.from}) }()
 		frames, err := wire.AppendFrames(nil, c.says)
