@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 )
@@ -19,7 +21,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{out: &out, err: &err})
+	code = run(t.Context(), args, streams{out: &out, err: zerolog.SyncWriter(&err)}) // several clients of one process log
 	return code, out.String(), err.String()
 }
 
