@@ -157,7 +157,7 @@ func ParseContacts(addresses []string) ([]admission.Contact, error) {
 	for _, s := range addresses {
 		a, err := ParseAddress(s)
 		if err != nil {
-			return nil, fmt.Errorf("the address: %w", err)
+			return nil, err
 		}
 		transport, id := peer.SplitAddr(a)
 		if id == "" || len(transport) == 0 {
