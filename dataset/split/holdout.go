@@ -156,12 +156,12 @@ func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
 		want   bool
 		remedy string
 	}{
-		{"training users have", h.Train.Len(), true, "lower the test and validation shares"},
-		{"target of validation users has", h.Validation.Target.Len(), p.Validation > 0, "raise the validation share or set it to 0"},
-		{"target of test users has", h.Test.Target.Len(), !p.Whole, "raise the test share"},
+		{"training users have", h.Train.Len(), true, "lower the test and validation shares (split.test, split.validation)"},
+		{"target of validation users has", h.Validation.Target.Len(), p.Validation > 0, "raise the validation share (split.validation) or set it to 0"},
+		{"target of test users has", h.Test.Target.Len(), !p.Whole, "raise the test share (split.test)"},
 	} {
 		if part.want && part.count == 0 {
-			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, ratings of fewer stars, or another seed",
+			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, ratings of fewer stars (split.positive), or another seed (split.seed)",
 				part.what, s.Len(), part.remedy))
 		}
 	}

@@ -237,20 +237,20 @@ func TestHoldOutDigest(t *testing.T) {
 func TestHoldOutErrors(t *testing.T) {
 	one := open(t, "../read/testdata/good/one.csv", read.Options{})
 	nan := math.NaN()
-	const more = ", or use more ratings, ratings of fewer stars, or another seed"
+	const more = ", or use more ratings, ratings of fewer stars (split.positive), or another seed (split.seed)"
 	const number = ", or a whole number of users"
 	for _, c := range []struct {
 		set     *dataset.Set
 		params  Params
 		message string
 	}{
-		{one, Params{Users: UsersHeldOut, Test: 1e-9}, "held-out users: the target of test users has none of 1 ratings; raise the test share" + more},
+		{one, Params{Users: UsersHeldOut, Test: 1e-9}, "held-out users: the target of test users has none of 1 ratings; raise the test share (split.test)" + more},
 		{one, Params{Users: UsersHeldOut, Test: 1 - 1e-9, Target: 1 - 1e-9},
-			"held-out users: the training users have none of 1 ratings; lower the test and validation shares" + more},
+			"held-out users: the training users have none of 1 ratings; lower the test and validation shares (split.test, split.validation)" + more},
 		{one, Params{Users: UsersHeldOut, Test: 1e-9, Validation: 1e-9, Positive: 9},
-			"held-out users: the training users have none of 1 ratings; lower the test and validation shares" + more +
-				"\nheld-out users: the target of validation users has none of 1 ratings; raise the validation share or set it to 0" + more +
-				"\nheld-out users: the target of test users has none of 1 ratings; raise the test share" + more},
+			"held-out users: the training users have none of 1 ratings; lower the test and validation shares (split.test, split.validation)" + more +
+				"\nheld-out users: the target of validation users has none of 1 ratings; raise the validation share (split.validation) or set it to 0" + more +
+				"\nheld-out users: the target of test users has none of 1 ratings; raise the test share (split.test)" + more},
 		{one, Params{Users: UsersHeldOut, Test: 1.5, Validation: -0.1, Target: 1, Positive: nan},
 			"held-out users: test share is 1.5; want more than 0 and less than 1" + number + "\nheld-out users: validation share is -0.1; want at least 0 and less than 1" + number + "\n" +
 				"held-out users: target share is 1; want more than 0 and less than 1\n" +

@@ -201,12 +201,12 @@ func (p Params) checkParts(counts [3]int) error {
 		want   bool
 		remedy string
 	}{
-		{"training", counts[partTrain], true, "lower the test and validation shares"},
-		{"validation", counts[partValidation], p.Validation > 0, "raise the validation share or set it to 0"},
-		{"test", counts[partTest], !p.Whole, "raise the test share"},
+		{"training", counts[partTrain], true, "lower the test and validation shares (split.test, split.validation)"},
+		{"validation", counts[partValidation], p.Validation > 0, "raise the validation share (split.validation) or set it to 0"},
+		{"test", counts[partTest], !p.Whole, "raise the test share (split.test)"},
 	} {
 		if part.want && part.count == 0 {
-			errs = append(errs, fmt.Errorf("split: the %s part of %d ratings is empty; %s, or use more ratings or another seed",
+			errs = append(errs, fmt.Errorf("split: the %s part of %d ratings is empty; %s, or use more ratings or another seed (split.seed)",
 				part.name, counts[partTrain]+counts[partValidation]+counts[partTest], part.remedy))
 		}
 	}

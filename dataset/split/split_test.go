@@ -312,12 +312,12 @@ func TestSplitErrors(t *testing.T) {
 		params  Params
 		message string
 	}{
-		{one, Params{Test: 1e-9}, "split: the test part of 1 ratings is empty; raise the test share, or use more ratings or another seed"},
-		{one, Params{Test: 1 - 1e-9}, "split: the training part of 1 ratings is empty; lower the test and validation shares, or use more ratings or another seed"},
+		{one, Params{Test: 1e-9}, "split: the test part of 1 ratings is empty; raise the test share (split.test), or use more ratings or another seed (split.seed)"},
+		{one, Params{Test: 1 - 1e-9}, "split: the training part of 1 ratings is empty; lower the test and validation shares (split.test, split.validation), or use more ratings or another seed (split.seed)"},
 		{
 			one, Params{Test: 1e-9, Validation: 1e-9},
-			"split: the validation part of 1 ratings is empty; raise the validation share or set it to 0, or use more ratings or another seed\n" +
-				"split: the test part of 1 ratings is empty; raise the test share, or use more ratings or another seed",
+			"split: the validation part of 1 ratings is empty; raise the validation share (split.validation) or set it to 0, or use more ratings or another seed (split.seed)\n" +
+				"split: the test part of 1 ratings is empty; raise the test share (split.test), or use more ratings or another seed (split.seed)",
 		},
 		{
 			one, Params{Test: 1, Validation: -0.1},
