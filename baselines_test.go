@@ -281,7 +281,7 @@ func feasible(m *mat.Dense, r float64) {
 }
 
 // On MovieLens latest-small EASE, item-kNN and popularity have the Recall@20 and NDCG@20 that NumPy computes from the formulas of
-// their papers (nonprivate/testdata/baselines.py). The other methods start at random and are compared on docs/benchmarks.md.
+// their papers (lab/baselines/testdata/baselines.py). The other methods start at random and are compared on docs/benchmarks.md.
 func TestRankingsByNumPy(t *testing.T) {
 	effort.LongOnly(t, "two matrices of 6,000 items take a minute")
 	const data = "../shared/data/ml-latest-small"
@@ -292,7 +292,7 @@ func TestRankingsByNumPy(t *testing.T) {
 	if exec.Command(python, "-c", "import numpy").Run() != nil {
 		t.Skip("there is no Python with NumPy; Debian has it in python3-numpy")
 	}
-	args := []string{"nonprivate/testdata/baselines.py", data}
+	args := []string{"lab/baselines/testdata/baselines.py", data}
 	for _, name := range []string{"ease", "item-knn"} {
 		r, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: name, Seed: 2, Keep: true, Settings: map[string]string{"data": data, "out": t.TempDir()}})
 		if err != nil {

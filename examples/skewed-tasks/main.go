@@ -20,7 +20,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/fedssp/tasks"
+	"github.com/fedsim/fedsim/lab/ssp/tasks"
 	"github.com/fedsim/fedsim/model"
 )
 

@@ -3,8 +3,8 @@
 package families
 
 import (
-	_ "github.com/fedsim/fedsim/fedcond"
 	_ "github.com/fedsim/fedsim/fedmf"
 	_ "github.com/fedsim/fedsim/fedssp"
-	_ "github.com/fedsim/fedsim/nonprivate"
+	_ "github.com/fedsim/fedsim/lab/baselines"
+	_ "github.com/fedsim/fedsim/lab/cond"
 )

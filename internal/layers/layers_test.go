@@ -192,7 +192,7 @@ var rules = []rule{
 		why:    "both sides compute with the same numbers, wherever these are from",
 	},
 	{
-		name: "a client's computation knows neither configuration nor server", from: []string{"fedssp/user", "fedssp/tasks"},
+		name: "a client's computation knows neither configuration nor server", from: []string{"fedssp/user", "lab/ssp/tasks"},
 		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
 		why:    "bounds hold whatever the server does, and depend on the numbers of the settings alone",
 	},
@@ -242,32 +242,32 @@ var rules = []rule{
 		why:    "a sweep starts processes, and a study reads what they left",
 	},
 	{
-		name: "an audit knows no algorithm by name", from: []string{"internal/audit/..."},
+		name: "an audit knows no algorithm by name", from: []string{"lab/audit/...", "lab/attack/..."},
 		forbid: []string{families, "internal/families", "node/..."},
 		why:    "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
-		name: "nobody below rests on an audit", from: []string{"..."}, except: []string{"cmd/fedsim/...", "internal/audit/..."},
-		forbid: []string{"internal/audit/..."}, direct: true,
-		why: "what is audited must not know that it is",
+		name: "nothing rests on the lab", from: []string{"..."}, except: []string{"cmd/fedsim/...", "internal/families", "examples/...", "lab/..."},
+		forbid: []string{"lab/..."}, direct: true,
+		why: "what checks, attacks or repeats a paper needs the core; the core must not know that it is checked",
 	},
 	{
-		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "internal/chaos"},
-		forbid: []string{"internal/sweep/...", "internal/study/..."},
+		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "lab/chaos"},
+		forbid: []string{"internal/sweep/...", "internal/study/...", "lab/presets"},
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
-		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "internal/audit/...", "internal/tune", "internal/sessions"},
+		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "lab/audit/...", "lab/attack/...", "lab/tune", "lab/sessions"},
 		forbid: []string{"internal/training"}, direct: true,
 		why: "it joins experiment and driver for the door and the commands",
 	},
 	{
-		name: "a search is for the command and its audit", from: []string{"..."}, except: []string{"cmd/...", "internal/audit", "internal/tune"},
-		forbid: []string{"internal/tune"}, direct: true,
+		name: "a search is for the command and its audit", from: []string{"..."}, except: []string{"cmd/...", "lab/audit", "lab/tune"},
+		forbid: []string{"lab/tune"}, direct: true,
 		why: "a run must not know that it is chosen among others",
 	},
 	{
-		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "internal/chaos"},
+		name: "drivers know no experiment", from: []string{"sim/...", "node/...", "lab/chaos"},
 		forbid: []string{"internal/experiment/...", "algorithm/...", "config/...", "forecast/...", "internal/agreement/...", "results/..."},
 		why:    "the door and the commands join experiment and driver",
 	},
@@ -277,7 +277,7 @@ var rules = []rule{
 		why: "whoever links the list has all algorithms: only programs and the door do",
 	},
 	{
-		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "internal/chaos", "internal/audit/..."},
+		name: "simulated entropy is for sim", from: []string{"..."}, except: []string{"sim/...", "lab/chaos", "lab/audit/...", "lab/attack/..."},
 		forbid: []string{"entropy/simulated"}, direct: true,
 		why: "repeatable streams protect nobody; only sim, its chaos, audit and tests may have them",
 	},
@@ -370,7 +370,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 		},
 		{
 			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/internal/audit -> " + module + "/entropy/simulated)",
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/lab/attack -> " + module + "/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},

@@ -27,7 +27,7 @@ var mutants = []mutant{
 		"noise thinned by its own bits", "client/noise.go",
 		"return sampler.Removal(dst, sh.bits(r), noise.NewBits(sh.thinning.Stream(r.Name)), thinning)",
 		"return sampler.Removal(dst, sh.bits(r), sh.bits(r), thinning)",
-		[]string{"./client", "./secagg", "./internal/audit"},
+		[]string{"./client", "./secagg", "./lab/audit"},
 	},
 	{
 		"a mask left in the sum", "secagg/reconstruct.go",

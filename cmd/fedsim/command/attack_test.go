@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/audit/attack"
+	"github.com/fedsim/fedsim/lab/attack"
 )
 
 // TestEveryAttackIsOffered compares the words of the command with the kinds of the package.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/internal/audit/attack"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/lab/attack"
 )
 
 type attackCmd struct {

@@ -8,10 +8,10 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/internal/audit"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/audit"
 )
 
 type auditCmd struct {

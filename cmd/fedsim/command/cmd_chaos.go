@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/fedsim/fedsim/internal/chaos"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/lab/chaos"
 	"github.com/fedsim/fedsim/protocol"
 )
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/fedsim/fedsim/internal/audit/attack"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/lab/attack"
 )
 
 // reportCmd is fedsim report: one page of finished runs and of attacks.

@@ -13,8 +13,8 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/sessions"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/lab/sessions"
 )
 
 // overTime is fedsim run --sessions.

@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
-	"github.com/fedsim/fedsim/internal/tune"
+	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/results"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
-	"github.com/fedsim/fedsim/internal/study/preset"
 	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/lab/presets"
 )
 
 // presets runs the studies of figures, and makes a page of them.
@@ -20,13 +20,13 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 	if c.File != "" || c.On != "local" {
 		return cli.Misusef("--preset %s: it has a grid of its own, and runs on this machine; --dry-run lists its runs", c.Preset)
 	}
-	list := preset.All
+	list := presets.All
 	if c.Preset != "all" {
-		p, err := preset.Find(c.Preset)
+		p, err := presets.Find(c.Preset)
 		if err != nil {
 			return err
 		}
-		list = []preset.Preset{p}
+		list = []presets.Preset{p}
 	}
 	grids := make([][]sweep.Run, len(list))
 	for i, p := range list { // before anything runs
@@ -74,7 +74,7 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 }
 
 // preset runs a preset, and prints a verdict on each of its claims.
-func (c *sweepCmd) preset(ctx context.Context, s streams, p preset.Preset, runs []sweep.Run) (page.Part, error) {
+func (c *sweepCmd) preset(ctx context.Context, s streams, p presets.Preset, runs []sweep.Run) (page.Part, error) {
 	fmt.Fprintf(s.err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
 	f, err := s.prepare(filepath.Join(c.Out, p.Name), runs)
 	if err != nil {

@@ -1,0 +1,264 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
+	"github.com/fedsim/fedsim/sim"
+)
+
+// CanaryReport holds how well one run of full size shows which units were in it. A coin decided for each unit:
+// Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023).
+type CanaryReport struct {
+	Algorithm string  `json:"algorithm"`
+	Data      string  `json:"data"`
+	Unit      dp.Unit `json:"unit"`
+	Canaries  int     `json:"canaries"`
+	Included  int     `json:"included"`
+	Seed      uint64  `json:"seed"`
+	Claimed   float64 `json:"claimed_epsilon"`
+	Delta     float64 `json:"delta"`
+	// Attacks lists the attack that guesses from the model alone. If clients' vectors are summed, the attack that
+	// guesses from all the sums follows.
+	Attacks []CanaryAttack `json:"attacks"`
+}
+
+// CanaryAttack counts the guesses of an attacker, and bounds ε by them.
+type CanaryAttack struct {
+	From    string  `json:"from"`
+	Guesses int     `json:"guesses"` // the others are not guessed
+	Correct int     `json:"correct"`
+	Bound   float64 `json:"bound"` // lower bound on ε at 95%
+}
+
+// canary is a unit whose coin decided whether the run had it.
+type canary struct {
+	user     int
+	item     int32 // of a rating; -1: all of the user's
+	included bool
+	score    float64 // of an attack: the larger, the likelier it is included
+}
+
+// fewestCanaries is so many that a bound above 0 is possible at all shares that are guessed.
+const fewestCanaries = 100
+
+// Canaries audits an experiment by one run that leaves out each of n units with probability
+// one half. The attackers know all ratings, and everything except the coins and the noise.
+func Canaries(ctx context.Context, full *experiment.Experiment, n int) (*CanaryReport, error) {
+	if n < fewestCanaries {
+		return nil, config.Errorf("canaries is %d; there must be at least %d", n, fewestCanaries)
+	}
+	claim, err := claimed(full, Config{Claim: Stated})
+	if err != nil {
+		return nil, err
+	}
+	list, err := toss(full, n)
+	if err != nil {
+		return nil, err
+	}
+	run, err := experiment.OpenSet(full.Asked(), leftOut(full, list))
+	if err != nil {
+		return nil, err
+	}
+	r := &CanaryReport{Algorithm: full.About().Name, Data: full.Data.Name, Unit: algorithm.UnitOf(full.Config), Canaries: n,
+		Seed: algorithm.Seed.Of(full.Config), Claimed: claim, Delta: full.Privacy.Budget.Delta}
+	for _, c := range list {
+		if c.included {
+			r.Included++
+		}
+	}
+	f, err := run.Federation()
+	if err != nil {
+		return nil, err
+	}
+	var sums *summed
+	if full.About().Noise == algorithm.DistributedNoise {
+		if sums, err = newSummed(full, f.Strategy, list); err != nil {
+			return nil, err
+		}
+		f.Strategy = sums
+	}
+	cfg := training.Simulation(run, f, nil)
+	if sums != nil {
+		cfg.Sent = sums.arrived.Hear
+	}
+	out, err := sim.Run(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := scoreModel(full, run, f, out.Model, list); err != nil {
+		return nil, err
+	}
+	r.attack("model", list)
+	if sums != nil && len(sums.events) > 0 {
+		for i, x := range sums.scores() {
+			list[i].score = x
+		}
+		r.attack("sums", list)
+	}
+	return r, nil
+}
+
+// toss draws n canaries among the units that are trained on, and a coin for each.
+func toss(e *experiment.Experiment, n int) ([]canary, error) {
+	random := entropy.Public(algorithm.Seed.Of(e.Config), "audit/canaries")
+	var all []canary
+	train := e.Split.Train
+	if algorithm.UnitOf(e.Config) == dp.Rating {
+		for k, u := range train.User {
+			all = append(all, canary{user: int(u), item: train.Item[k]})
+		}
+	} else {
+		for u := range e.Data.Users {
+			if items, _ := e.Train.Row(u); len(items) > 0 {
+				all = append(all, canary{user: u, item: -1})
+			}
+		}
+	}
+	if n > len(all) {
+		return nil, config.Errorf("canaries is %d; there are %d of the unit %s in the training part", n, len(all), algorithm.UnitOf(e.Config))
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	list := slices.Clone(all[:n])
+	for i := range list {
+		list[i].included = random.IntN(2) == 1
+	}
+	return list, nil
+}
+
+// leftOut is the data without the canaries whose coins say so. Their users are still there.
+func leftOut(e *experiment.Experiment, list []canary) *dataset.Set {
+	type key struct {
+		user int
+		item int32
+	}
+	gone := make(map[key]bool)
+	for _, c := range list {
+		if !c.included {
+			gone[key{c.user, c.item}] = true
+		}
+	}
+	return e.Data.Where(func(user, item int32) bool {
+		return !gone[key{int(user), -1}] && !gone[key{int(user), item}]
+	})
+}
+
+// shares of the canaries that are guessed: half of them as included, half as left out. Each has a
+// third of the error rate of 5%.
+var shares = []float64{0.05, 0.25, 1}
+
+// attack guesses by the scores and keeps the best of the bounds.
+func (r *CanaryReport) attack(from string, list []canary) {
+	ranked := slices.Clone(list)
+	slices.SortStableFunc(ranked, func(a, b canary) int { return cmp.Compare(a.score, b.score) })
+	best := CanaryAttack{From: from, Bound: -1}
+	for _, share := range shares {
+		half := int(share * float64(len(ranked)) / 2)
+		a := CanaryAttack{From: from, Guesses: 2 * half}
+		for i := range half {
+			if !ranked[i].included {
+				a.Correct++
+			}
+			if ranked[len(ranked)-1-i].included {
+				a.Correct++
+			}
+		}
+		a.Bound = guessed(len(ranked), a.Guesses, a.Correct, r.Delta, 2*binomial.Tail/float64(len(shares)))
+		if a.Bound > best.Bound {
+			best = a
+		}
+	}
+	r.Attacks = append(r.Attacks, best)
+}
+
+// guessed is the largest ε that v or more correct of r guesses about m canaries disprove at an
+// error rate: 0 where they disprove none.
+func guessed(m, r, v int, delta, rate float64) float64 {
+	const most = 50
+	share := binomial.Solve(func(x float64) bool { return chance(m, r, v, most*x, delta) < rate })
+	if share < 1e-9 {
+		return 0
+	}
+	return most * share
+}
+
+// chance bounds the probability of v or more correct of r guesses about m canaries under
+// (ε, δ): theorem 5.2 of the paper and its appendix D. With δ = 0 guesses are no better than coins that
+// fall right with probability e^ε/(1+e^ε).
+func chance(m, r, v int, epsilon, delta float64) float64 {
+	q := 1 / (1 + math.Exp(-epsilon))
+	if v == 0 {
+		return 1
+	}
+	alpha, sum := 0., 0.
+	for i := 1; i <= v; i++ {
+		sum += mass(v-i, r, q) // that from v-i to v-1 are right
+		alpha = max(alpha, sum/float64(i))
+	}
+	return min(1, binomial.AtLeast(v, r, q)+2*float64(m)*delta*alpha)
+}
+
+// mass is the probability of k in n trials of probability p in (0, 1).
+func mass(k, n int, p float64) float64 {
+	a, _ := math.Lgamma(float64(n) + 1)
+	b, _ := math.Lgamma(float64(k) + 1)
+	c, _ := math.Lgamma(float64(n-k) + 1)
+	return math.Exp(a - b - c + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+}
+
+// worst is the largest of the bounds.
+func (r *CanaryReport) worst() CanaryAttack {
+	return slices.MaxFunc(r.Attacks, func(a, b CanaryAttack) int { return cmp.Compare(a.Bound, b.Bound) })
+}
+
+// Err is a [CanaryError] where a bound is not below the claim.
+func (r *CanaryReport) Err() error {
+	if r.worst().Bound < r.Claimed {
+		return nil
+	}
+	return &CanaryError{r}
+}
+
+// CanaryError is returned for a claim that one run disproves.
+type CanaryError struct{ Report *CanaryReport }
+
+// Error says by how much.
+func (e *CanaryError) Error() string {
+	r := e.Report
+	return fmt.Sprintf("the stated epsilon of %s does not hold: from the %s it is at least %.4g at delta %s, with 95%% confidence", number(r.Claimed), r.worst().From, r.worst().Bound, dp.RoundUp(r.Delta, 3))
+}
+
+// Print writes three lines: what was tried, the bounds and the claim.
+func (r *CanaryReport) Print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "tried: one run of %s on %s, with %s of %s canaries of unit %s in it by independent coins\n",
+		r.Algorithm, r.Data, units.Grouped(int64(r.Included)), units.Grouped(int64(r.Canaries)), r.Unit)
+	b.WriteString("bound: with 95% confidence")
+	for i, a := range r.Attacks {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		fmt.Fprintf(&b, " epsilon >= %.4g at delta %s from the %s (%d of %d guesses right)", a.Bound, dp.RoundUp(r.Delta, 3), a.From, a.Correct, a.Guesses)
+	}
+	verdict := "the bounds stay below it"
+	if r.Err() != nil {
+		verdict = "it does not hold"
+	}
+	fmt.Fprintf(&b, "\nclaim: epsilon %s at delta %s (stated): %s\n", number(r.Claimed), dp.RoundUp(r.Delta, 3), verdict)
+	return screen.Print(w, b.String())
+}

@@ -1,0 +1,275 @@
+package cond
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+)
+
+// BinsOptions says how to randomise labels.
+type BinsOptions struct {
+	Low, High float64 // the labels' range, which is public; labels beyond it count as its ends
+	Cells     int     // k, the number of cells of equal width in the range, from 1 to 1024
+	Epsilon   float64 // of both releases, above 0 and at most 64
+	// Prior is the share of Epsilon for the labels' histogram, in [0, 1). With 0 no histogram is
+	// released, and all cells count equally.
+	Prior float64
+}
+
+// DefaultBinsOptions returns 32 cells and a tenth of ε for the histogram. At ε = 1 and 4, on 1,000
+// and 20,000 normal and exponential labels, that is near the least error of 16 to 256 cells and 0
+// to 0.3 of ε. Finer cells, and less for the histogram, need more labels.
+func DefaultBinsOptions(low, high, epsilon float64) BinsOptions {
+	return BinsOptions{Low: low, High: high, Cells: 32, Epsilon: epsilon, Prior: 0.1}
+}
+
+const (
+	mostCells      = 1024
+	mostBinEpsilon = 64
+	// epsilonGrid is the number of steps in 1. ε is rounded down to a step, so that samplers have a
+	// ratio of integers.
+	epsilonGrid = 1 << 20
+)
+
+// Validate reports every fault of the options.
+func (o BinsOptions) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("cond: bins: "+format, args...)) }
+	if !(o.Low < o.High) || math.IsInf(o.High-o.Low, 0) {
+		bad("labels are from %v to %v; the range must be finite and not empty", o.Low, o.High)
+	}
+	if o.Cells < 1 || o.Cells > mostCells {
+		bad("cells are %d; there must be from 1 to %d", o.Cells, mostCells)
+	}
+	if !(o.Epsilon > 0 && o.Epsilon <= mostBinEpsilon) {
+		bad("epsilon is %v; it must be above 0 and at most %d", o.Epsilon, mostBinEpsilon)
+	}
+	if !(o.Prior >= 0 && o.Prior < 1) {
+		bad("the histogram takes the part %v of epsilon; it must be at least 0 and below 1", o.Prior)
+	}
+	if prior, response := o.split(); len(errs) == 0 && (response < 1 || o.Prior > 0 && prior < 1) {
+		bad("epsilon is %v, and %v of it for the histogram; both parts must be at least 2^-20", o.Epsilon, o.Prior)
+	}
+	return errors.Join(errs...)
+}
+
+// split returns ε1 and ε2 in steps of 1/epsilonGrid, together at most Epsilon.
+func (o BinsOptions) split() (prior, response uint64) {
+	total := uint64(math.Floor(o.Epsilon * epsilonGrid))
+	prior = uint64(math.Floor(o.Prior * float64(total)))
+	return prior, total - prior
+}
+
+// Bins randomises labels by RR-on-Bins (Ghazi et al. 2023, "Regression with Label Differential
+// Privacy", algorithms 1 and 2). Its fields reveal only the noisy histogram of the labels.
+type Bins struct {
+	Options BinsOptions
+	Shares  []float64 // share of labels in each cell, by the noisy histogram: at least 0, with sum 1
+	Ends    []int     // the cell after the last one of each bin, ascending
+	Values  []float64 // replacement of a label in each bin, in [Low, High]
+	// Epsilon is the cost of the histogram and one randomised response together.
+	Epsilon  float64
+	response *noise.Response
+}
+
+// NewBins releases the histogram of labels and chooses bins by it.
+//
+// Replacing a label moves one count down and one up, or none: an L1 sensitivity of 2. Noise of the
+// discrete Laplace law with rate ε1/2 makes the counts ε1-DP. They are whole numbers, so no low
+// bits betray anything. Negative counts become 0, and the bins follow from the counts alone.
+// Answers of randomised response over the bins are ε2-DP for each label.
+//
+// Both together are ε1 + ε2, without a δ: pure differential privacy of one label, relation
+// [dp.Label]. If organisations hold different examples, each randomises its own: a label is in the
+// releases of one organisation only, so ε is the largest of theirs. The release is decided by
+// sampling with whole numbers only; see [noise.Laplace] and [noise.Response].
+func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	prior, response := o.split()
+	b := &Bins{Options: o, Epsilon: float64(prior+response) / epsilonGrid}
+	counts := make([]int64, o.Cells)
+	if prior > 0 {
+		for _, v := range y {
+			counts[o.cell(v)]++
+		}
+		law, err := noise.NewLaplace(noise.Ratio{Num: prior, Den: 2 * epsilonGrid})
+		if err != nil {
+			return nil, err
+		}
+		if err := law.Add(counts, noise.NewBits(secret.Stream("label histogram", 0))); err != nil {
+			return nil, fmt.Errorf("cond: noise of the histogram of labels: %w", err)
+		}
+	}
+	b.Shares = shares(counts)
+	b.choose(math.Expm1(float64(response) / epsilonGrid))
+	var err error
+	b.response, err = noise.NewResponse(len(b.Ends), noise.Ratio{Num: response, Den: epsilonGrid})
+	return b, err
+}
+
+// cell returns the cell of a label. A NaN counts as the low end, so that no label is an exception.
+func (o BinsOptions) cell(y float64) int {
+	at := (y - o.Low) / (o.High - o.Low) * float64(o.Cells)
+	if !(at > 0) {
+		return 0
+	}
+	return int(min(at, float64(o.Cells-1)))
+}
+
+// middle returns the middle of a cell.
+func (o BinsOptions) middle(cell int) float64 {
+	return o.Low + (float64(cell)+0.5)/float64(o.Cells)*(o.High-o.Low)
+}
+
+// shares returns counts as parts of their sum. Negative counts become 0. If all are 0, the shares
+// are equal.
+func shares(counts []int64) []float64 {
+	out := make([]float64, len(counts))
+	var sum float64
+	for i, n := range counts {
+		out[i] = float64(max(n, 0))
+		sum += out[i]
+	}
+	for i := range out {
+		if sum > 0 {
+			out[i] /= sum
+		} else {
+			out[i] = 1 / float64(len(out))
+		}
+	}
+	return out
+}
+
+// choose finds the bins and values of the least expected squared error, by dynamic programming in
+// O(cells²·bins). With up = e^ε - 1 and m bins an answer is bin j with probability (1 + up·[y in
+// j])/(up + m). So the error is 1/(up + m) times a sum over bins j of
+//
+//	E(v_j - y)² + up·E[(v_j - y)²; y in j],
+//
+// which depends on the bin and its value alone. The best value is (Ey + up·E[y; y in j])/(1 +
+// up·P(y in j)). Labels are taken at the middles of their cells: their spread within cells adds the
+// same to every choice.
+func (b *Bins) choose(up float64) {
+	k := len(b.Shares)
+	p := newPriorSums(b)
+	best := make([]float64, k+1) // of the first i cells in the current number of bins
+	for i := 1; i <= k; i++ {
+		best[i] = math.Inf(1)
+	}
+	var from [][]int32 // where the last of m bins of the first i cells begins
+	least, bins := math.Inf(1), 0
+	for m := 1; m <= k; m++ {
+		next, first := make([]float64, k+1), make([]int32, k+1)
+		for i := range next {
+			next[i] = math.Inf(1)
+			for j := m - 1; j < i; j++ {
+				if cost := best[j] + p.cost(j, i, up); cost < next[i] {
+					next[i], first[i] = cost, int32(j)
+				}
+			}
+		}
+		best, from = next, append(from, first)
+		if total := best[k] / (up + float64(m)); total < least {
+			least, bins = total, m
+		}
+	}
+	b.Ends, b.Values = make([]int, bins), make([]float64, bins)
+	for m, end := bins-1, k; m >= 0; m-- {
+		start := int(from[m][end])
+		b.Ends[m], b.Values[m] = end, b.Options.middle(0)+p.value(start, end, up)
+		end = start
+	}
+}
+
+// priorSums holds prefix sums of the noisy histogram, of labels less the first cell's middle.
+type priorSums struct{ share, first, second []float64 }
+
+func newPriorSums(b *Bins) priorSums {
+	k := len(b.Shares)
+	p := priorSums{make([]float64, k+1), make([]float64, k+1), make([]float64, k+1)}
+	for i, s := range b.Shares {
+		y := b.Options.middle(i) - b.Options.middle(0)
+		p.share[i+1], p.first[i+1], p.second[i+1] = p.share[i]+s, p.first[i]+s*y, p.second[i]+s*y*y
+	}
+	return p
+}
+
+// value returns the best value of a bin of the cells from a to before b.
+func (p priorSums) value(a, b int, up float64) float64 {
+	k := len(p.share) - 1
+	return (p.first[k] + up*(p.first[b]-p.first[a])) / (1 + up*(p.share[b]-p.share[a]))
+}
+
+// cost returns the error that the bin adds with that value, times up + m.
+func (p priorSums) cost(a, b int, up float64) float64 {
+	k := len(p.share) - 1
+	weight, first := 1+up*(p.share[b]-p.share[a]), p.first[k]+up*(p.first[b]-p.first[a])
+	return max(0, p.second[k]+up*(p.second[b]-p.second[a])-first*first/weight)
+}
+
+// bin returns the bin of a cell.
+func (b *Bins) bin(cell int) int {
+	for j, end := range b.Ends {
+		if cell < end {
+			return j
+		}
+	}
+	return len(b.Ends) - 1
+}
+
+// answers returns the randomised response for each label: a bin.
+func (b *Bins) answers(y []float64, secret entropy.Source) ([]int, error) {
+	of := make([]int, b.Options.Cells)
+	for c := range of {
+		of[c] = b.bin(c)
+	}
+	out := make([]int, len(y))
+	for i, v := range y {
+		out[i] = of[b.Options.cell(v)]
+	}
+	if err := b.response.Randomise(out, noise.NewBits(secret.Stream("label response", 0))); err != nil {
+		return nil, fmt.Errorf("cond: randomised response of labels: %w", err)
+	}
+	return out, nil
+}
+
+// NoisyLabels holds labels that may be public.
+type NoisyLabels struct {
+	Bins      *Bins
+	Answers   []int // the answered bin of each label
+	Statement dp.Statement
+}
+
+// RandomisedLabels releases labels by RR-on-Bins. Learning from the result costs no more privacy.
+// Labels may be any numbers.
+func RandomisedLabels(y []float64, o BinsOptions, secret entropy.Source) (*NoisyLabels, error) {
+	b, err := NewBins(y, o, secret)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := b.answers(y, secret)
+	if err != nil {
+		return nil, err
+	}
+	s := dp.Statement{
+		Epsilon: b.Epsilon, Unit: dp.Example, Relation: dp.Label,
+		Accountant: dp.Pure, Sampling: dp.NoSampling, Noise: dp.RandomizedResponse,
+	}
+	return &NoisyLabels{b, answers, s}, s.Validate()
+}
+
+// Values returns the value with the least expected squared error for each label. A plain regression
+// is fitted to them (algorithm 1). They are drawn towards the mean: see Unbiased.
+func (n *NoisyLabels) Values() []float64 {
+	out := make([]float64, len(n.Answers))
+	for i, a := range n.Answers {
+		out[i] = n.Bins.Values[a]
+	}
+	return out
+}

@@ -1,0 +1,217 @@
+package tune_test
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/experiment"
+	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/lab/tune"
+)
+
+func said(text string) (list []config.Setting) {
+	for f := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(f, "=")
+		list = append(list, config.Setting{Key: key, Value: value})
+	}
+	return list
+}
+
+func space(t *testing.T, texts ...string) tune.Space {
+	t.Helper()
+	s, err := tune.ParseSpace(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Candidates are in their ranges, and whole where the key is. Of 4,000 draws of 1 to 4 each value has
+// 1,000, with a deviation of 27. A logarithmic range has half of
+// its draws below the geometric mean of its ends.
+func TestCandidates(t *testing.T) {
+	s := space(t, "rank=1..4", "ials.ridge=log:0.001..0.1", "split.by=random,time,user-time")
+	for _, even := range []bool{false, true} {
+		counts, below := make(map[string]int), 0
+		for _, c := range s.Candidates(4000, even, 7) {
+			counts[c[0].Value]++
+			counts[c[2].Value]++
+			x, err := strconv.ParseFloat(c[1].Value, 64)
+			if err != nil || x < 0.001 || x > 0.1 {
+				t.Fatalf("ridge %v", c[1].Value)
+			}
+			if x < 0.01 {
+				below++
+			}
+		}
+		for _, rank := range []string{"1", "2", "3", "4"} {
+			if n := counts[rank]; n < 850 || n > 1150 {
+				t.Errorf("even %v: rank %s %d times", even, rank, n)
+			}
+		}
+		if len(counts) != 7 || below < 1800 || below > 2200 {
+			t.Errorf("even %v: %v, %d small ridges", even, counts, below)
+		}
+	}
+	for _, bad := range []string{"rnak=1..2", "rank=2..1", "rank=x..2", "rank=3", "ials.ridge=log:0..1", "rank=1..Inf"} {
+		if _, err := tune.ParseSpace([]string{bad}); err == nil || !strings.Contains(err.Error(), "--over "+bad) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if _, err := tune.ParseSpace([]string{"rank=1..2", "rank=2..3"}); err == nil {
+		t.Error("a key is searched over twice")
+	}
+}
+
+// Plain search takes the candidate whose run, made by itself, has the best validation metric, and its
+// score is that metric.
+func TestSearchTakesTheBestOnValidation(t *testing.T) {
+	s := tune.Search{Settings: said("data=synthetic:small-120 algorithm=als split.validation=0.2 eval.top-k=none"), Space: space(t, "rank=1..3", "als.passes=2..5"), Trials: 3}
+	out, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := math.Inf(1)
+	for i, trial := range out.Trials {
+		r := alone(t, append(s.Settings, trial.Settings...))
+		if r.ValidationRMSE == nil || *r.ValidationRMSE != trial.Score || trial.Candidate != i+1 {
+			t.Errorf("run %d: score %v, by itself %v", i, trial.Score, r.ValidationRMSE)
+		}
+		best = min(best, trial.Score)
+	}
+	if len(out.Trials) != 3 || out.Best.Score != best || out.Epsilon != 0 {
+		t.Errorf("%+v", out)
+	}
+	if _, err = (tune.Search{Settings: said("data=synthetic:small-120"), Space: s.Space, Trials: 2}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "split.validation") {
+		t.Error(err)
+	}
+}
+
+// alone makes one run.
+func alone(t *testing.T, settings []config.Setting) *training.Result {
+	t.Helper()
+	c, err := config.Resolve(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.Open(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := training.Run(t.Context(), e, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ε of a private search is the ε of theorem 2 over the events of the run. It is computed here for orders α
+// and β on a fine grid, with normal noise in place of Skellam noise.
+func TestPrivateSearch(t *testing.T) {
+	effort.NotShort(t, "dozens of runs")
+	settings := "data=synthetic:small-120 algorithm=private-item-bias epsilon=3 split.validation=0.2 eval.top-k=none dropout=0"
+	s := tune.Search{Settings: said(settings), Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 3, Private: true, Runs: 4, Eta: 1}
+	out, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Resolve(s.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.Open(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := geometricOfFour(e.Privacy.Run, 3, out.Delta)
+	if out.Epsilon < want*(1-1e-3) || out.Epsilon > 1.03*want || out.Each != 3 {
+		t.Errorf("ε is %v, want %v; one run %v", out.Epsilon, want, out.Each)
+	}
+	seeds := make(map[string]bool)
+	for _, x := range out.Final {
+		if x.Key == "seed" {
+			seeds[x.Value] = true
+		}
+	}
+	if len(out.Trials) < 1 || len(seeds) != 1 {
+		t.Errorf("%d runs, seeds %v", len(out.Trials), seeds)
+	}
+	for settings, want := range map[string]string{
+		"data=synthetic:small-120 algorithm=als split.validation=0.2":                                  "--private",
+		"data=synthetic:small-120 algorithm=vfl-sgdmf unit=rating epsilon=3 split.validation=0.2":      "unit user",
+		"data=synthetic:small-120 algorithm=private-item-bias epsilon=inf split.validation=0.2 seed=4": "--private",
+	} {
+		s.Settings, s.Space = said(settings), space(t, "split.test=0.1..0.2")
+		if _, err = s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", settings, err)
+		}
+	}
+	s.Settings, s.Space = said("data=synthetic:small-120 algorithm=private-item-bias split.validation=0.2"), space(t, "epsilon=1..3")
+	if _, err = s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "differ in epsilon") {
+		t.Error(err)
+	}
+}
+
+// geometricOfFour is the ε of theorem 2 for a geometric number of runs with mean 4, so γ = 1/4, and a run with these events and a score.
+func geometricOfFour(events []dp.Event, each, delta float64) float64 {
+	square := 0.22 * 0.22 * math.Pow(dp.GaussianMu(each, delta), 2) // of the score
+	for _, ev := range events {
+		mu := ev.L2 / math.Sqrt(ev.Variance) * (1 + 0.5/ev.Variance)
+		square += float64(ev.Count) * mu * mu
+	}
+	want := math.Inf(1)
+	for la := -3.0; la < 6; la += 0.01 {
+		alpha, beyond := 1+math.Exp(la), math.Inf(1)
+		for lb := -3.0; lb < 6; lb += 0.01 {
+			beta := 1 + math.Exp(lb)
+			beyond = min(beyond, 2*(1-1/beta)*beta*square/2+2*math.Log(4)/beta)
+		}
+		rdp := alpha*square/2 + beyond + math.Log(4)/(alpha-1)
+		want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
+	}
+	return want
+}
+
+// A wanted total is met from below, within a hundredth, by the formula of theorem 2 for the run that was found. All candidates
+// have the epsilon that is found, and no candidate may have another.
+func TestTotalEpsilon(t *testing.T) {
+	const settings = "data=synthetic:small-120 algorithm=private-item-bias split.validation=0.2 eval.top-k=none dropout=0"
+	s := tune.Search{Settings: said(settings), Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
+	for _, total := range []float64{1, 5, 20} {
+		s.Total = total
+		cost, err := s.Cost(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Resolve(append(said(settings), said("epsilon="+strconv.FormatFloat(cost.Each, 'g', -1, 64))...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := experiment.Open(t.Context(), c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := geometricOfFour(e.Privacy.Run, cost.Each, cost.Delta)
+		if cost.Epsilon > total || cost.Epsilon < 0.99*total || cost.Epsilon < want*(1-1e-3) || cost.Epsilon > 1.03*want {
+			t.Errorf("a total of %v: ε %v of the search, %v by the formula; one run %v", total, cost.Epsilon, want, cost.Each)
+		}
+	}
+	s.Total = 1e-3
+	if _, err := s.Cost(t.Context()); err == nil || !strings.Contains(err.Error(), "epsilon") {
+		t.Error(err)
+	}
+	s.Total, s.Space = 5, space(t, "epsilon=1..3")
+	if _, err := s.Cost(t.Context()); err == nil || !strings.Contains(err.Error(), "out of --over") && !strings.Contains(err.Error(), "differ in epsilon") {
+		t.Error(err)
+	}
+	s.Total = math.Inf(1)
+	if _, err := s.Cost(t.Context()); err == nil || !strings.Contains(err.Error(), "--total-epsilon") {
+		t.Error(err)
+	}
+}
