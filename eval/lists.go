@@ -122,9 +122,8 @@ func ListQualityOf(values map[string]float64) *ListQuality {
 }
 
 // Lists measures the lists that a predictor makes of all items. It returns nil without cutoffs, if
-// no user has a relevant item, and for held-out users if the predictor is no [Scorer]. Among equal
-// predictions the item with the lower index comes first. The result does not depend on the number
-// of workers.
+// no user has a relevant item, and for held-out users if the predictor is no [Scorer]. Equal
+// predictions are in the order of [Top]. The result does not depend on the number of workers.
 func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *ListQuality {
 	users, of := t.listsOf(p, q, run)
 	if len(users) == 0 {
@@ -235,7 +234,7 @@ func (t *Test) list(users []listed, score func(user int, out []float64), most in
 		for i := block * rankingBlock; i < min((block+1)*rankingBlock, len(users)); i++ {
 			u := &users[i]
 			score(u.user, scores)
-			u.list = Top(scores, most, t.seen(u.user))
+			u.list = Top(scores, most, t.seen(u.user), u.user)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 // Scorer makes recommendations for users that training has not seen.
 type Scorer interface {
 	// Score writes to out, one entry for each item, how much a user with this history is expected
-	// to like it, in any unit: only the order counts, and NaN comes last. history holds the items
+	// to like it, in any unit: only the order counts, and NaN comes last. [Top] orders equal scores. history holds the items
 	// that the user rated, ascending, and values their stars; both may be empty. user is an index
 	// into the set. Score is safe for concurrent use for different users.
 	Score(user int, history []int32, values []float32, out []float64)
@@ -88,8 +88,7 @@ type RecallSlice struct {
 }
 
 // Rank measures recommendations as Liang et al. do (WWW 2018, section 4.2). It scores all items
-// except the history. Among equal scores the item with the lower index comes first. With T the
-// target
+// except the history. Equal scores are in the order of [Top]. With T the target
 //
 //	recall@K = |first K and T| / min(K, |T|)
 //	NDCG@K   = sum over hits at rank r <= K of 1/log2(r+1), divided by the sum for min(K, |T|) hits at the first ranks
@@ -116,7 +115,7 @@ func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 				seen = slices.Concat(seen, more)
 				slices.Sort(seen)
 			}
-			each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen), wanted)
+			each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen, user), wanted)
 		}
 	})
 	return b.mean(each)
@@ -197,9 +196,16 @@ type ErrorSlice struct {
 }
 
 // Top returns the indices of the k largest scores, without the indices in but, which must ascend.
-// The largest come first; among equals the lower index comes first, and NaN comes last.
-func Top(scores []float64, k int, but []int32) []int32 {
-	before := func(a, b int32) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(a, b)) }
+// The largest come first, and NaN comes last. Equal scores are in an order that looks random, differs
+// between users and is the same each time. So no metric depends on the names or the order of items,
+// and a user's list is the same wherever it is made.
+func Top(scores []float64, k int, but []int32, user int) []int32 {
+	before := func(a, b int32) int {
+		if ahead(scores, a, b, user) {
+			return -1
+		}
+		return 1
+	}
 	k = min(k, len(scores))
 	best := make([]int32, 0, 2*k) // contains the k best so far
 	cut := func() {
@@ -209,7 +215,7 @@ func Top(scores []float64, k int, but []int32) []int32 {
 	bar := math.NaN()
 	limit := int32(-1) // the index of the worst of k that are at least as good as the k best; -1 before there are k
 	for at, x := range scores {
-		if x <= bar { // most are below, and need no order
+		if x < bar { // most are below, and need no order
 			continue
 		}
 		j := int32(at)
@@ -228,4 +234,21 @@ func Top(scores []float64, k int, but []int32) []int32 {
 	}
 	cut()
 	return best
+}
+
+// ahead reports whether item a comes before item b, another item, in the list of a user.
+func ahead(scores []float64, a, b int32, user int) bool {
+	if c := cmp.Compare(scores[a], scores[b]); c != 0 {
+		return c > 0
+	}
+	return Draw(user, a) < Draw(user, b)
+}
+
+// Draw returns the number that orders equal scores of a user, the smallest first. Numbers of different
+// items differ. It is the output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), which mixes all bits.
+func Draw(user int, item int32) uint64 {
+	z := (uint64(user)<<32 | uint64(uint32(item))) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }

@@ -120,8 +120,8 @@ func TestBucketsByHand(t *testing.T) {
 	}
 }
 
-// TestRankBruteForce compares with the definitions on sorted lists and sets, for random scores with
-// many equal values.
+// TestRankBruteForce compares with the definitions on sorted lists and sets, for random scores
+// without equal values, which TestTies has.
 func TestRankBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const users = 40
@@ -155,7 +155,7 @@ func TestRankBruteForce(t *testing.T) {
 				h.Users = append(h.Users, u)
 			}
 		}
-		score := func(u, j int) float64 { return float64(draw(3, u, j) % 50) }
+		score := func(u, j int) float64 { return float64(draw(3, u, j) % (1 << 40)) }
 		got := Rank(h, scorer(score), NewBuckets(train, PopularityBuckets), protocol.Workers(3))
 
 		count := make([]int, items)
@@ -339,8 +339,14 @@ func TestTop(t *testing.T) {
 				want = append(want, j)
 			}
 		}
-		slices.SortStableFunc(want, func(a, b int32) int { return cmp.Compare(scores[b], scores[a]) })
-		if got := Top(scores, k, but); !slices.Equal(got, want[:min(k, len(want))]) {
+		user := rapid.IntRange(0, 1<<20).Draw(t, "user")
+		slices.SortFunc(want, func(a, b int32) int {
+			if ahead(scores, a, b, user) {
+				return -1
+			}
+			return 1
+		})
+		if got := Top(scores, k, but, user); !slices.Equal(got, want[:min(k, len(want))]) {
 			t.Fatalf("got %v, want the first %d of %v", got, k, want)
 		}
 	})

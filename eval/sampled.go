@@ -61,8 +61,7 @@ type sampledUser struct {
 // Sampled ranks every relevant item among sampled items. It returns nil without cutoffs or
 // negatives, if no user has a relevant item and an item that it has not rated, and for held-out users
 // if the predictor is no [Scorer]. The draws follow from the seed and the user, so the result does
-// not depend on the number of workers. Among equal predictions the item with the lower index comes
-// first, and NaN comes last.
+// not depend on the number of workers. Equal predictions are in the order of [Top].
 func (t *Test) Sampled(p model.Predictor, q SampledParams, run protocol.Runner) *SampledQuality {
 	score := t.allItems(p)
 	if q.Negatives == 0 || len(q.Cutoffs) == 0 || score == nil {
@@ -108,25 +107,13 @@ func (t *Test) sample(u listed, scores []float64, q SampledParams) sampledUser {
 	for _, target := range u.wanted {
 		rank := 1
 		for range q.Negatives {
-			if ahead(scores, free[draw.IntN(len(free))], target) {
+			if ahead(scores, free[draw.IntN(len(free))], target, u.user) {
 				rank++
 			}
 		}
 		out.ranks = append(out.ranks, rank)
 	}
 	return out
-}
-
-// ahead reports whether item a comes before item b in a list.
-func ahead(scores []float64, a, b int32) bool {
-	switch x, y := scores[a], scores[b]; {
-	case math.IsNaN(x):
-		return math.IsNaN(y) && a < b
-	case math.IsNaN(y) || x > y:
-		return true
-	default:
-		return x == y && a < b
-	}
 }
 
 // mean averages over users.

@@ -109,16 +109,3 @@ func TestSampledNegatives(t *testing.T) {
 		t.Errorf("hit@1 is %v where every sample is item 99, want 0", got)
 	}
 }
-
-// NaN comes last, and among equal predictions the lower index comes first.
-func TestAhead(t *testing.T) {
-	scores := []float64{1, 1, math.NaN(), math.NaN(), 2}
-	for _, c := range []struct {
-		a, b int32
-		want bool
-	}{{0, 1, true}, {1, 0, false}, {2, 0, false}, {0, 2, true}, {2, 3, true}, {3, 2, false}, {4, 0, true}, {0, 4, false}} {
-		if got := ahead(scores, c.a, c.b); got != c.want {
-			t.Errorf("item %d before item %d: %v, want %v", c.a, c.b, got, c.want)
-		}
-	}
-}

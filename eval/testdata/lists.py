@@ -18,7 +18,7 @@ USERS, ITEMS, CUTOFFS, RELEVANT = 14, 40, [1, 3, 10, 35], 4
 
 
 def made():
-    """Ratings by part, as [user, item, stars], and predictions with many ties."""
+    """Ratings by part, as [user, item, stars], and predictions without ties, which have a test of their own."""
     r = random.Random(20)
     parts = {"train": [], "validation": [], "test": []}
     for user in range(USERS):
@@ -28,7 +28,7 @@ def made():
                 part = r.choice(["train"] * 5 + ["validation"] + ["test"] * 3)
                 if user != 0 or part != "test":  # user 0 has no test rating
                     parts[part].append([user, item, r.choice([1, 2, 3, 3.5, 4, 4.5, 5])])
-    scores = [[round(r.gauss(3.5, 1) * 2) / 2 for _ in range(ITEMS)] for _ in range(USERS)]
+    scores = [[r.gauss(3.5, 1) for _ in range(ITEMS)] for _ in range(USERS)]
     return parts, scores
 
 
@@ -38,7 +38,7 @@ def lists(parts, scores):
         wanted = {i for u, i, x in parts["test"] if u == user and x >= RELEVANT}
         seen = {i for part in ("train", "validation") for u, i, _ in parts[part] if u == user}
         if wanted:
-            yield sorted(set(range(ITEMS)) - seen, key=lambda i: (-scores[user][i], i)), wanted
+            yield sorted(set(range(ITEMS)) - seen, key=lambda i: -scores[user][i]), wanted
 
 
 def mean(values):

@@ -13,7 +13,7 @@ import fedsim
 def test_recommend_leaves_out_what_was_rated(result: fedsim.Result, ratings: dict) -> None:
     with fedsim.Model.load(result.folder) as model:
         got = model.recommend("u3", 5)
-    assert len(got) == 5 and got["predicted"].is_monotonic_decreasing
+    assert len(got) == 5 and got["score"].is_monotonic_decreasing
     test = {(u, j) for u, j in zip(result.split["user"], result.split["item"])}
     trained = {j for u, j in zip(ratings["user"], ratings["item"]) if u == "u3" and (u, j) not in test}
     assert not trained & set(got["item"])
@@ -39,9 +39,12 @@ def test_similar_is_the_cosine_of_embeddings(result: fedsim.Result) -> None:
 
 def test_lists_of_all_users_as_lenskit_has_them(result: fedsim.Result) -> None:
     all_users = result.model.recommend_all(3)
-    assert list(all_users.columns) == ["user", "item", "score", "rank"]
+    assert list(all_users.columns) == ["user", "item", "score", "rank", "predicted"]
     one = all_users[all_users["user"] == "u3"]
     assert list(one["item"]) == list(result.model.recommend("u3", 3)["item"]) and list(one["rank"]) == [1, 2, 3]
+    assert list(one.sort_values("score", ascending=False)["rank"]) == [1, 2, 3]
+    same = fedsim.compare(result, result.model.recommend_all(100).drop(columns="rank"), "ndcg@10", resamples=200)
+    assert same["difference"] == 0 and same["users_better_in_a"] == same["users_better_in_b"] == 0
 
 
 def test_new_user(result: fedsim.Result) -> None:

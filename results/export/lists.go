@@ -15,6 +15,7 @@ type Line struct {
 	Rank      int64   `parquet:"rank"` // from 1
 	Item      string  `parquet:"item"`
 	Title     string  `parquet:"title"`
+	Score     float64 `parquet:"score"` // descends with the rank
 	Predicted float64 `parquet:"predicted"`
 	By        string  `parquet:"by"` // what the list rests on
 }
@@ -30,7 +31,7 @@ func NewLists(w io.Writer, format string) (*Lists, error) {
 	switch format {
 	case "csv":
 		l := &Lists{csv: csv.NewWriter(w)}
-		return l, l.csv.Write([]string{"user", "rank", "item", "title", "predicted", "by"})
+		return l, l.csv.Write([]string{"user", "rank", "item", "title", "score", "predicted", "by"})
 	case "parquet":
 		return &Lists{parquet: parquet.NewGenericWriter[Line](w)}, nil
 	}
@@ -44,7 +45,7 @@ func (l *Lists) Write(lines []Line) error {
 		return err
 	}
 	for _, x := range lines {
-		err := l.csv.Write([]string{x.User, strconv.FormatInt(x.Rank, 10), x.Item, x.Title, strconv.FormatFloat(x.Predicted, 'g', -1, 64), x.By})
+		err := l.csv.Write([]string{x.User, strconv.FormatInt(x.Rank, 10), x.Item, x.Title, strconv.FormatFloat(x.Score, 'g', -1, 64), strconv.FormatFloat(x.Predicted, 'g', -1, 64), x.By})
 		if err != nil {
 			return err
 		}

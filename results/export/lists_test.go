@@ -10,7 +10,7 @@ import (
 
 // Lists hold a line for each item of a user's list, with ids as they are.
 func TestLists(t *testing.T) {
-	lines := []Line{{"ann, the first", 1, " 007", "A \"quote\"", 4.5, "fit"}, {"ben", 1, "8", "", -1e-9, "popularity"}}
+	lines := []Line{{"ann, the first", 1, " 007", "A \"quote\"", 7.25, 4.5, "fit"}, {"ben", 1, "8", "", -2, -1e-9, "popularity"}}
 	written := func(format string) []byte {
 		t.Helper()
 		var b bytes.Buffer
@@ -28,7 +28,7 @@ func TestLists(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	want := "user,rank,item,title,predicted,by\n\"ann, the first\",1,\" 007\",\"A \"\"quote\"\"\",4.5,fit\nben,1,8,,-1e-09,popularity\n"
+	want := "user,rank,item,title,score,predicted,by\n\"ann, the first\",1,\" 007\",\"A \"\"quote\"\"\",7.25,4.5,fit\nben,1,8,,-2,-1e-09,popularity\n"
 	if got := string(written("csv")); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -52,7 +52,7 @@ func (r *Recommender) lines(user string, n int) ([]export.Line, error) {
 	list, basis, err := r.Answer(user, n)
 	out := make([]export.Line, len(list))
 	for k, x := range list {
-		out[k] = export.Line{User: user, Rank: int64(k + 1), Item: x.ID, Title: x.Title, Predicted: x.Predicted, By: string(basis.By)}
+		out[k] = export.Line{User: user, Rank: int64(k + 1), Item: x.ID, Title: x.Title, Score: x.Score, Predicted: x.Predicted, By: string(basis.By)}
 	}
 	return out, err
 }

@@ -93,7 +93,7 @@ func (r *Recommender) nearest(of, n int, by Near, scores []float64) []int32 {
 			scores[j] = model.Dot(v, w) / (length * own)
 		}
 	}
-	return eval.Top(scores, n, but)
+	return eval.Top(scores, n, but, of)
 }
 
 // trained counts the training ratings of every item; nil for a deployment's model.

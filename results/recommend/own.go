@@ -148,13 +148,19 @@ func (r *Recommender) loadFrom(f algorithm.Files) error {
 
 // PrintRecommendations writes the result of Recommend as a table.
 func (r *Recommender) PrintRecommendations(w io.Writer, list []Recommendation) error {
-	unit := "STARS"
-	if !r.Stars() {
-		unit = "SCORE"
+	unit := "SCORE"
+	switch {
+	case r.Stars() && r.OrdersByMore():
+		unit = "SCORE\tSTARS"
+	case r.Stars():
+		unit = "STARS"
 	}
 	rows := make([]string, len(list))
 	for i, x := range list {
 		rows[i] = fmt.Sprintf("%.2f\t%s", x.Predicted, cells(x.Item))
+		if r.Stars() && r.OrdersByMore() {
+			rows[i] = fmt.Sprintf("%.2f\t%s", x.Score, rows[i])
+		}
 	}
 	return printTable(w, unit, "", rows)
 }

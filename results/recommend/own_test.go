@@ -50,9 +50,9 @@ func TestOwnRecommendations(t *testing.T) {
 	}
 	got, err := r.Recommend(r.Data.UserIDs[0], 10)
 	want := []recommend.Recommendation{ // d is rated
-		{Item: recommend.Item{ID: "c", Title: "Third"}, Predicted: 3},
-		{Item: recommend.Item{ID: "b", Title: "Second"}, Predicted: 2},
-		{Item: recommend.Item{ID: "a", Title: "First"}, Predicted: 1},
+		{Item: recommend.Item{ID: "c", Title: "Third"}, Score: 3, Predicted: 3},
+		{Item: recommend.Item{ID: "b", Title: "Second"}, Score: 2, Predicted: 2},
+		{Item: recommend.Item{ID: "a", Title: "First"}, Score: 1, Predicted: 1},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v (-want +got):\n%s", err, d)

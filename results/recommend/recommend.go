@@ -33,6 +33,8 @@ type Item struct {
 // Recommendation is an item that a user has not rated in training.
 type Recommendation struct {
 	Item
+	// Score orders the list: it descends from item to item. Only its order counts.
+	Score     float64 `json:"score"`
 	Predicted float64 `json:"predicted"` // in stars, taken to the rating scale; with implicit feedback a score
 }
 
@@ -59,7 +61,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 	}
 	var rated []int32
 	r.train.Lend(u, func(items []int32, _ []float32) { rated = slices.Clone(items) })
-	return r.list(scores, rated, n), nil
+	return r.list(u, scores, rated, n), nil
 }
 
 // PredictPairs returns the prediction for each pair of a user and an item, in the unit of [Recommendation]. nil
@@ -116,20 +118,26 @@ func (r *Recommender) shown(score float64) float64 {
 	return score
 }
 
-// list returns the first n items by their scores or, if the model orders by more, by that order. It leaves
+// list returns a user's first n items by their scores or, if the model orders by more, by that order. It leaves
 // out the items that the user rated.
-func (r *Recommender) list(scores []float64, rated []int32, n int) []Recommendation {
+func (r *Recommender) list(user int, scores []float64, rated []int32, n int) []Recommendation {
 	order := scores
 	if r.saved.Order != nil {
 		order = slices.Clone(scores)
 		r.saved.Order(rated, order)
 	}
 	var list []Recommendation
-	for _, j := range eval.Top(order, n, rated) {
+	last := math.Inf(1)
+	for _, j := range eval.Top(order, n, rated, user) {
 		if math.IsNaN(scores[j]) { // the model knows nothing of this item and the items after it
 			break
 		}
-		list = append(list, Recommendation{itemOf(r.Data, int(j)), r.shown(scores[j])})
+		if x := order[j]; x < last && !math.IsInf(x, -1) {
+			last = x
+		} else {
+			last = math.Nextafter(last, math.Inf(-1)) // a program that sorts by score gets this list, also with equal scores
+		}
+		list = append(list, Recommendation{itemOf(r.Data, int(j)), last, r.shown(scores[j])})
 	}
 	return list
 }

@@ -1,9 +1,11 @@
 package recommend
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,14 +58,65 @@ func TestSimilarByHand(t *testing.T) {
 }
 
 // TestRecommendByHand: 6, 0.5, 3, -14 and 0 by inner product, clamped to the scale of 1 to 5 after
-// they are sorted; equal items by index.
+// they are sorted.
 func TestRecommendByHand(t *testing.T) {
 	got, err := made().Recommend("u", 10)
 	want := []Recommendation{
-		{Item{ID: "a", Title: "East"}, 5}, {Item{ID: "c", Title: "North-East"}, 3}, {Item{ID: "b", Title: "North"}, 1}, {Item{ID: "e"}, 1}, {Item{ID: "d", Title: "West"}, 1},
+		{Item{ID: "a", Title: "East"}, 6, 5}, {Item{ID: "c", Title: "North-East"}, 3, 3}, {Item{ID: "b", Title: "North"}, 0.5, 1}, {Item{ID: "e"}, 0, 1}, {Item{ID: "d", Title: "West"}, -14, 1},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A program that sorts by score gets the list, by whatever the model orders: also if the predictions ascend, if scores are equal, and
+// if one is minus infinity.
+func TestScoreOrders(t *testing.T) {
+	for name, order := range map[string]func([]int32, []float64){
+		"reversed": func(_ []int32, s []float64) {
+			for j := range s {
+				s[j] = -s[j]
+			}
+		},
+		"equal":    func(_ []int32, s []float64) { copy(s, []float64{2, 2, 2, 2, 2}) },
+		"infinite": func(_ []int32, s []float64) { copy(s, []float64{1, math.Inf(-1), math.Inf(1), math.Inf(-1), 1}) },
+		"lowest":   func(_ []int32, s []float64) { copy(s, slices.Repeat([]float64{math.Inf(-1)}, 5)) },
+	} {
+		r := made()
+		r.saved.Order = order
+		got, err := r.Recommend("u", 10)
+		if err != nil || len(got) != 5 {
+			t.Fatalf("%s: %v, %v", name, got, err)
+		}
+		for i := range got[1:] {
+			if !(got[i].Score > got[i+1].Score) {
+				t.Errorf("%s: place %d has the score %v, and the next %v", name, i+1, got[i].Score, got[i+1].Score)
+			}
+		}
+		if _, err = json.Marshal(got); err != nil { // infinities are no JSON
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "reversed" && (got[0].ID != "d" || got[0].Score != 14 || got[0].Predicted != 1) {
+			t.Errorf("first is %+v, want d by 14, which has 1 star", got[0])
+		}
+	}
+}
+
+// Ranks order lists before scores, and scores before predictions. Errors are of predictions before scores, and never of ranks.
+func TestColumnsOfAFile(t *testing.T) {
+	for head, want := range map[string]columns{
+		"user item score predicted rank": {0, 1, 3, 4, true},
+		"item USER predicted score":      {1, 0, 2, 3, false},
+		"user item score":                {0, 1, 2, 2, false},
+		"user item prediction":           {0, 1, 2, 2, false},
+		"user item rank":                 {0, 1, -1, 2, true},
+	} {
+		if got, err := columnsOf(strings.Fields(head)); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", head, got, err, want)
+		}
+	}
+	if _, err := columnsOf([]string{"user", "item", "rating"}); err == nil {
+		t.Error("a file without predictions, scores and ranks is read")
 	}
 }
 

@@ -290,7 +290,7 @@ func (r *Recommender) Popular(n int) ([]Recommendation, error) {
 	if r.saved.Popularity == nil {
 		return nil, fmt.Errorf("%w: to a user without ratings all items of this model of %s are alike; give some ratings of the user", ErrNoPopularity, algorithm.Name.Of(r.Config))
 	}
-	return r.list(r.saved.Popularity, nil, n), nil
+	return r.list(0, r.saved.Popularity, nil, n), nil
 }
 
 // Answer is Recommend that says what the list rests on. A user of the data who has rated no item of the

@@ -20,7 +20,7 @@ const mostSent = 1 << 20
 
 // Handler answers requests from a run's model, in JSON:
 //
-//	GET /recommend?user=ID&top=10     {"user", "by", "ratings", "unknown_items", "items": [{"id", "title", "predicted", ...}]}
+//	GET /recommend?user=ID&top=10     {"user", "by", "ratings", "unknown_items", "items": [{"id", "title", "score", "predicted", ...}]}
 //	POST /recommend                   the same, by the ratings in the body
 //	POST /predict                     {"predicted": [4.1, null, ...]}, by the pairs in the body
 //	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}

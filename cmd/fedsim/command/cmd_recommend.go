@@ -28,7 +28,7 @@ type recommendCmd struct {
 	User string `placeholder:"ID" help:"The user's id in the data."`
 	All  bool   `help:"Write the lists of all users of the data, as --to says."`
 	Cold bool   `help:"List the items that the model likes most, for a user without any rating."`
-	To   string `enum:",csv,parquet" default:"" placeholder:"FORMAT" help:"Of --all: csv (default) or parquet, with the columns user, rank, item, title, predicted and by."`
+	To   string `enum:",csv,parquet" default:"" placeholder:"FORMAT" help:"Of --all: csv (default) or parquet, with the columns user, rank, item, title, score, predicted and by."`
 	Out  string `placeholder:"FILE" help:"Of --all: where to write. It must not be there yet. Default: standard output."`
 }
 
@@ -195,7 +195,7 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	}
 	fmt.Fprintln(s.out, c.headline(r, basis))
 	if basis.By != recommend.ByPopularity && r.OrdersByMore() {
-		fmt.Fprintln(s.out, "in the order of popularity, taste and stars together (statistics.order-weight)")
+		fmt.Fprintln(s.out, "in the order of score: popularity, taste and stars together (statistics.order-weight)")
 	}
 	fmt.Fprintln(s.out)
 	return r.PrintRecommendations(s.out, list)

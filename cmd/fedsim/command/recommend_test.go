@@ -19,6 +19,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -314,6 +316,36 @@ func TestRecommendFromItemsAlone(t *testing.T) {
 		}
 		if want := min(best, set.Max); math.Abs(got[0].Predicted-want) > 1e-9 {
 			t.Errorf("user %d is recommended something of %v stars; want %v", u, got[0].Predicted, want)
+		}
+	}
+}
+
+// The lists that a run writes are the lists that it was measured on: read back by rank or by score, every user's metric is the run's.
+// The orders by popularity and taste and by stars differ, so that a reader of the stars gets another figure.
+func TestListsOfARunReadBack(t *testing.T) {
+	effort.NotShort(t, "runs take seconds")
+	path, _ := ratingsFile(t, "synthetic:small-80")
+	run := newUsersRun(t, path, "ssp-c")
+	r, err := recommend.OpenRun(t.Context(), run.Folder, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "lists.csv")
+	var b strings.Builder
+	if _, _, err = r.WriteLists(t.Context(), &b, "csv", 20, protocol.Workers(1)); err != nil {
+		t.Fatal(err)
+	}
+	for without, same := range map[string]bool{"": true, "rank": true, "rank score": false} {
+		text := b.String()
+		for column := range strings.FieldsSeq(without) {
+			text = strings.Replace(text, column, "other", 1)
+		}
+		if err = os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := study.Compare(t.Context(), run.Folder, file, study.CompareParams{Metric: "ndcg@10", Resamples: 100, Seed: 1})
+		if err != nil || (c.Difference == 0 && c.BetterA+c.BetterB == 0) != same {
+			t.Errorf("without %q: %+v, %v", without, c, err)
 		}
 	}
 }

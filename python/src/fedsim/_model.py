@@ -86,7 +86,8 @@ class Model:
         Returns
         -------
         DataFrame
-            With the columns item, predicted and, if the data have them, title, genres and year; the best first.
+            With the columns item, score, predicted and, if the data have them, title, genres and year; the best first. The score
+            orders the list, and predicted has the stars, which need not descend.
         """
         return _items(self._ask("/recommend", user=user, top=n))
 
@@ -126,11 +127,12 @@ class Model:
         Returns
         -------
         DataFrame
-            With the columns user, item, score and rank, as LensKit has recommendations.
+            With the columns user, item, score and rank, as LensKit has recommendations, and predicted, in stars. The score
+            descends with the rank.
         """
         args = ["recommend", "--run", str(self.folder), "--all", "--top", str(n), "--to", "csv", *self._data()]
-        lists = read_table(io.StringIO(call(args, env=self.env)), numbers=("predicted", "rank"))
-        return table({"user": lists["user"], "item": lists["item"], "score": lists["predicted"], "rank": np.asarray(lists["rank"], dtype=np.int64)})
+        lists = read_table(io.StringIO(call(args, env=self.env)), numbers=("score", "predicted", "rank"))
+        return table({"user": lists["user"], "item": lists["item"], "score": lists["score"], "rank": np.asarray(lists["rank"], dtype=np.int64), "predicted": lists["predicted"]})
 
     def similar(self, item: Any, n: int = 10, by: str = "cosine") -> "pd.DataFrame":
         """List items like another.
@@ -321,6 +323,6 @@ def _plain(values: Any) -> List[Any]:
 
 def _items(answer: Dict[str, Any]) -> "pd.DataFrame":
     rows = [{"item" if name == "id" else name: x for name, x in row.items()} for row in answer["items"]]
-    order: Tuple[str, ...] = ("item", "predicted", "cosine", "inner", "title", "genres", "year")
+    order: Tuple[str, ...] = ("item", "score", "predicted", "cosine", "inner", "title", "genres", "year")
     names = [name for name in order if any(name in row for row in rows)] or ["item"]
     return table({name: [row.get(name) for row in rows] for name in names})

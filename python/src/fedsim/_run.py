@@ -262,7 +262,8 @@ def compare(a: Any, b: Any, metric: Optional[str] = None, *, resamples: Optional
         A finished run.
     b : Result, Model, path or DataFrame
         Another one on the same data and split; or the predictions of a method outside fedsim, with the columns user, item
-        and predicted (or score, as of LensKit).
+        and any of predicted, score and rank. Errors are of predicted, else of score. Lists are in the order of rank, else of
+        score, else of predicted.
     metric : str, optional
         ``rmse``, or one of lists such as ``ndcg@10``.
     resamples : int, optional
@@ -291,15 +292,10 @@ def _write_predictions(frame: Any, path: Path) -> None:
     """Write the predictions of a method outside fedsim."""
     names = [str(name) for name in (frame.columns if hasattr(frame, "columns") else frame)]
     found: Dict[str, List[Any]] = {role: values for role, values in columns_of({n: frame[n] for n in names}).items() if role in ("user", "item")}
-    for ours, theirs in (("predicted", ("predicted", "prediction", "score")), ("rank", ("rank",))):
-        for name in theirs:
-            if name in names:
-                found[ours] = list(frame[name])
-                break
-    if "predicted" not in found and "rank" not in found:
+    numbers = [name for name in ("predicted", "prediction", "score", "rank") if name in names]
+    if not numbers:
         raise ValueError(f"there is no column predicted, score or rank, only {', '.join(names)}")
-    if "predicted" in found:
-        found.pop("rank", None)
+    found.update({name: list(frame[name]) for name in numbers})
     with open(path, "w", newline="", encoding="utf-8") as f:
         w = csv.writer(f, lineterminator="\n")
         w.writerow(found)
