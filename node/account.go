@@ -126,10 +126,19 @@ func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked
 			return peer.Fatal(&session.DeclineError{Kind: session.DeclineUnable, Err: err})
 		}
 		if err = j.fits(c.Budget, costs, after(dated, time.Time{}), asked); err != nil {
-			return fmt.Errorf("%w: the ceiling is %s%s", err, c.Name, j.until(c, costs, dated, asked))
+			return fmt.Errorf("%w: the ceiling is %s%s%s", err, c.Name, j.until(c, costs, dated, asked), ahead(durable.Latest(), now))
 		}
 	}
 	return nil
+}
+
+// ahead says that charges are dated after the present; "" if none is.
+func ahead(last, now time.Time) string {
+	if !last.After(now.Add(mostApart)) {
+		return ""
+	}
+	return fmt.Sprintf(". Charges are dated up to %s, and the clock says %s: it was ahead when they were made, or is behind now. "+
+		"If it is right now, a larger --ceiling for that time lets the client take part before; --max-epsilon holds all the same", last.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
 // after are the charges after a time.

@@ -94,6 +94,7 @@ type Client struct {
 	conn   *peer.Conn
 	life   [16]byte
 	now    func() time.Time // the machine's clock
+	clocks clocks           // at the latest registration
 	part   *participation   // the session that it takes part in; nil before the first
 	failed chan error
 }
@@ -216,6 +217,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err = c.meet(w.Head); err != nil {
 		return peer.Fatal(err)
 	}
+	c.compareClocks(w.At)
 	if _, err = session.Trust(m, c.cfg.Registry, w.List); err != nil {
 		return err
 	}
@@ -399,6 +401,9 @@ func (c *Client) account(job *Job) (client.Ledger, error) {
 		return nil, nil
 	}
 	ledger, err := job.account(c.cfg.Ledger, c.cfg.Costs, c.now())
+	if err == nil && len(job.Ceilings) > 0 {
+		err = c.clocks.check(c.now())
+	}
 	if err != nil {
 		return nil, session.AsDecline(err, c.short(job, err))
 	}

@@ -7,7 +7,9 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
 )
 
 // skewed is a clock that is ahead of the machine's.
@@ -32,3 +34,12 @@ func (c *AlignConfig) Over(o ...libp2p.Option) { c.over = o }
 func EnrolOver(ctx context.Context, i *admission.Invitation, identity admission.PrivateKey, log zerolog.Logger, o ...libp2p.Option) (*admission.Membership, error) {
 	return enrolOver(ctx, i, identity, log, o...)
 }
+
+// Account is the account of a job, with a cache of its own.
+func (j *Job) Account(durable *store.Ledger, now time.Time) error {
+	_, err := j.account(durable, new(dp.Cache), now)
+	return err
+}
+
+// ClocksApart returns why a ceiling cannot be kept: own and other are the clocks at the registration, now is the own clock later.
+func ClocksApart(own, other, now time.Time) error { return (&clocks{own, other}).check(now) }

@@ -118,7 +118,7 @@ func (w *witness) passes(p *passing) {
 }
 
 // drawn matches values that a process draws when it starts, before it knows of any data.
-var drawn = regexp.MustCompile(`"life":\[[\d,]*\],?|"head":"[^"]*",?`)
+var drawn = regexp.MustCompile(`"life":\[[\d,]*\],?|"at":"[^"]*",?|"head":"[^"]*",?`)
 
 // asJSON returns a message with all its parts. It panics if it cannot: a message that is not seen whole is not compared.
 func asJSON(m protocol.Message) string {

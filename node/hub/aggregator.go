@@ -405,10 +405,11 @@ func (a *Aggregator) welcome(c *conn) error {
 	}
 	known := c.shown == digest
 	c.shown = digest
+	at := a.now().UTC().Truncate(time.Minute) // so that the clients of a minute get the same bytes
 	// For writing alone: the server may be awaited for longer, see serveServer.
 	_ = c.stream.SetWriteDeadline(time.Now().Add(peer.RegisterTimeout)) // a stream that takes none fails when it is used
 	if c.place.Role != protocol.Client || known || c.newer != nil {
-		w := &session.Welcome{Life: a.life, Head: c.newer}
+		w := &session.Welcome{Life: a.life, At: at, Head: c.newer}
 		if c.place == admission.ServerPlace {
 			w.Connected = a.connected()
 		}
@@ -420,7 +421,9 @@ func (a *Aggregator) welcome(c *conn) error {
 		}
 		return session.Say(c.stream, &session.Message{Welcome: w})
 	}
-	b, err := a.greeting.frame(digest, false, func() *session.Message { return &session.Message{Welcome: &session.Welcome{Life: a.life, List: list}} })
+	b, err := a.greeting.frame(digest, at.Unix(), func() *session.Message {
+		return &session.Message{Welcome: &session.Welcome{Life: a.life, At: at, List: list}}
+	})
 	if err != nil {
 		return err
 	}

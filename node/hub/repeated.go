@@ -8,23 +8,23 @@ import (
 )
 
 // repeated is a control message that all clients get alike, which is encoded once for as long as
-// the list in it stays, and whether the session has ended.
+// the list in it and its variant stay.
 type repeated struct {
-	mu    sync.Mutex
-	list  admission.Hash // of its text
-	ended bool
-	bytes []byte
+	mu      sync.Mutex
+	list    admission.Hash // of its text
+	variant int64
+	bytes   []byte
 }
 
-func (r *repeated) frame(list admission.Hash, ended bool, compose func() *session.Message) ([]byte, error) {
+func (r *repeated) frame(list admission.Hash, variant int64, compose func() *session.Message) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bytes == nil || r.ended != ended || r.list != list {
+	if r.bytes == nil || r.variant != variant || r.list != list {
 		b, err := compose().Frame()
 		if err != nil {
 			return nil, err
 		}
-		r.list, r.ended, r.bytes = list, ended, b
+		r.list, r.variant, r.bytes = list, variant, b
 	}
 	return r.bytes, nil
 }

@@ -268,14 +268,17 @@ func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
 		return nil, err
 	}
 	a.mu.Lock()
-	ended := s.final != nil || s.over
+	ended, variant := s.final != nil || s.over, int64(0)
 	a.mu.Unlock()
+	if ended {
+		variant = 1
+	}
 	shown := &s.shown
 	if c.shown == digest {
 		list, shown = nil, &s.known
 	}
 	c.shown = digest
-	return shown.frame(digest, ended, func() *session.Message {
+	return shown.frame(digest, variant, func() *session.Message {
 		return &session.Message{Session: &session.Signed{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 
@@ -61,6 +62,8 @@ type Register struct {
 // Welcome acknowledges a registration.
 type Welcome struct {
 	Life [16]byte `json:"life"` // the aggregator's own
+	// At is the time by the aggregator's clock, in whole minutes.
+	At time.Time `json:"at,omitzero"`
 	// List is the enrolment list (package admission). It is missing if the peer has it: the peer
 	// registered with it, or was sent it last.
 	List json.RawMessage `json:"list,omitempty"`

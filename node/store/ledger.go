@@ -36,6 +36,7 @@ type Ledger struct {
 	protects dp.Protection // of the charges to come
 	count    uint64        // entries
 	chain    protocol.Hash // of them: see Head
+	latest   time.Time     // date of the last charge
 	// overtaken says that the ledger lacks charges, and records no more; nil: it is not known to.
 	overtaken error
 	newer     string // file of the head that proves it; "": in memory alone
@@ -45,7 +46,7 @@ type Ledger struct {
 type entry struct {
 	dp.Record
 
-	At    time.Time `json:"at,omitzero"`     // by the machine's clock
+	At    time.Time `json:"at,omitzero"`     // by the machine's clock, and never before the charge before it
 	Nonce string    `json:"nonce,omitempty"` // random, in hex
 }
 
@@ -97,7 +98,10 @@ const newerSuffix = ".newer"
 // NewLedger reads a ledger from a log.
 func NewLedger(log Log) (*Ledger, error) {
 	l := &Ledger{log: log, sessions: make(map[protocol.SessionID]progress)}
-	if err := l.each(func(r *entry) error { return l.advance(l.sessions, &r.Record) }); err != nil {
+	if err := l.each(func(r *entry) error {
+		l.latest = later(l.latest, r.At)
+		return l.advance(l.sessions, &r.Record)
+	}); err != nil {
 		return nil, err
 	}
 	return l, log.Entries(func(text []byte) error {
@@ -106,14 +110,19 @@ func NewLedger(log Log) (*Ledger, error) {
 	})
 }
 
-// each hands over all entries in order.
+// each hands over all entries in order. No date is before an earlier one: a clock that was put back does not hide a charge.
 func (l *Ledger) each(f func(*entry) error) error {
 	n := 0
+	var latest time.Time
 	return l.log.Entries(func(text []byte) error {
 		n++
 		r := new(entry)
 		err := json.Unmarshal(text, r)
 		if err == nil {
+			if !r.At.IsZero() {
+				latest = later(latest, r.At)
+				r.At = latest
+			}
 			err = f(r)
 		}
 		if err != nil {
@@ -179,14 +188,14 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		return l.overtaken
 	}
 	next := make(map[protocol.SessionID]progress)
-	chain := l.chain
+	chain, at := l.chain, later(l.latest, time.Now().UTC().Truncate(time.Second))
 	var texts [][]byte
 	for _, r := range records {
 		charge, ok := r.(protocol.Charged)
 		if !ok {
 			return fmt.Errorf("store: a client's ledger has no place for a %T", r)
 		}
-		e := &entry{Record: dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}, At: time.Now().UTC().Truncate(time.Second)}
+		e := &entry{Record: dp.Record{Session: charge.Session, Round: charge.Round, Events: charge.Events}, At: at}
 		if len(e.Events) > 0 {
 			e.Protection = l.protects
 		}
@@ -208,6 +217,9 @@ func (l *Ledger) Persist(records ...protocol.Record) error {
 		return err
 	}
 	l.count, l.chain = l.count+uint64(len(texts)), chain
+	if len(texts) > 0 {
+		l.latest = at
+	}
 	maps.Copy(l.sessions, next)
 	return nil
 }
@@ -263,6 +275,22 @@ type Dated struct {
 	dp.Record
 
 	At time.Time
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Latest returns the date of the last charge; the zero time without one. It is after the present if the machine's clock
+// was ahead at some charge.
+func (l *Ledger) Latest() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.latest
 }
 
 // Since returns the charges from a time on, as Records does. A charge whose time the ledger does not

@@ -2,11 +2,15 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -320,5 +324,35 @@ func redeemAgain(t *testing.T, path string, f *admission.Federation, e *admissio
 	}
 	if err = log.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A clock that is put back dates no charge before an earlier one: in a bubble of virtual time it is the year 2000. Dates of
+// a ledger that an earlier version has written so are read in the same way.
+func TestLedgerIsNeverDatedBack(t *testing.T) {
+	log := store.NewMemoryLog()
+	before := time.Now().Add(-time.Second)
+	persist(t, ledger(t, log), charged(one, 1))
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger(t, log)
+		persist(t, l, charged(one, 2))
+		if at := l.Latest(); at.Before(before.Truncate(time.Second)) {
+			t.Errorf("a charge is dated %v after one of %v", at, before)
+		}
+	})
+	old := store.NewMemoryLog()
+	for i, at := range []string{"2026-05-01T00:00:00Z", "2000-01-01T00:00:00Z"} {
+		text := fmt.Sprintf(`{"session":[1%s],"round":%d,"events":[{"mechanism":"gaussian","noise_multiplier":3,"count":1}],"unit":"user","relation":"zero-out","at":%q}`, strings.Repeat(",0", 15), i+1, at)
+		if err := old.Append([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, x := range map[string]struct {
+		log  store.Log
+		from time.Time
+	}{"written": {log, before}, "read": {old, time.Date(2026, 4, 30, 0, 0, 0, 0, time.UTC)}} {
+		if list, err := ledger(t, x.log).Since(x.from.Truncate(time.Second)); err != nil || len(list) != 2 {
+			t.Errorf("%s: since the first charge there are %d charges, want 2 (%v)", name, len(list), err)
+		}
 	}
 }

@@ -1,0 +1,53 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fedsim/fedsim/node/session"
+)
+
+// clocks are the times of a registration, by two clocks. The dates of charges come from the machine's clock, and the
+// aggregator's clock is what a client has to compare it with.
+type clocks struct {
+	own   time.Time
+	other time.Time // in whole minutes; zero: it is not known
+}
+
+// mostApart is how far apart the clocks may be. The shortest period of a ceiling is an hour.
+const mostApart = 5 * time.Minute
+
+// apart returns how far the machine's clock is ahead now. A clock that was put right since the registration counts as it is now.
+func (c *clocks) apart(now time.Time) time.Duration {
+	if c.other.IsZero() {
+		return 0
+	}
+	return now.Round(0).Sub(c.other.Add(now.Sub(c.own))) // Sub of two readings ignores that the clock was set
+}
+
+// check returns an error if a ceiling cannot be kept, since the clock by which charges are dated is wrong.
+func (c *clocks) check(now time.Time) error {
+	d := c.apart(now)
+	if d.Abs() <= mostApart+time.Minute {
+		return nil
+	}
+	way := "ahead of"
+	if d < 0 {
+		way = "behind"
+	}
+	return &session.DeclineError{Kind: session.DeclineUnable, Err: fmt.Errorf("node: the clock of this machine, %s, is %s %s the aggregator's. A --ceiling counts by the dates of charges. "+
+		"Set the clock, or have the aggregator's set, and start the client again", now.UTC().Format(time.RFC3339), d.Abs().Round(time.Minute), way)}
+}
+
+// compareClocks takes the time at the aggregator, and tells the owner if charges are dated by a clock that is wrong.
+func (c *Client) compareClocks(other time.Time) {
+	now := c.now()
+	c.clocks = clocks{own: now, other: other}
+	if err := c.clocks.check(now); err != nil {
+		c.cfg.Log.Warn().Err(err).Msg("one of two clocks is wrong; a client with a --ceiling declines sessions until they agree")
+	}
+	if last := c.cfg.Ledger.Latest(); last.After(now.Add(mostApart)) {
+		c.cfg.Log.Warn().Time("last_charge", last).Time("now", now).
+			Msg("charges of this client's ledger are dated after the present: the clock was ahead then, or is behind now. New charges get the later date, and count towards a --ceiling until its period after that date")
+	}
+}
