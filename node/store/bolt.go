@@ -15,6 +15,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/version"
 )
 
 // lockWait is the time that an opener waits for a process that is about to end.
@@ -27,7 +28,8 @@ var (
 	entriesBucket = []byte("entries")
 	formatKey     = []byte("format")
 	ownerKey      = []byte("owner")
-	headKey       = []byte("head") // see head
+	headKey       = []byte("head")   // see head
+	writerKey     = []byte("writer") // the version that wrote last, for people
 )
 
 // boltLog is a Log in a bbolt database, whose transactions are synced to disk.
@@ -39,7 +41,10 @@ type boltLog struct {
 	read   bool      // for reading alone
 	count  uint64
 	head   chain
+	by     string // see writerKey; "": a version that left no name
 }
+
+func (l *boltLog) writer() string { return l.by }
 
 // CreateLog makes the file of an empty log, which only the present user can read. An
 // existing file is not changed (fs.ErrExist). If the process is killed, the file exists
@@ -72,7 +77,7 @@ func initialize(path string, k Kind) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(meta.Put(formatKey, []byte(k.Format)), meta.Put(ownerKey, k.Owner[:]), meta.Put(headKey, head(0, k.chain(), tx)))
+		return errors.Join(meta.Put(formatKey, []byte(k.Format)), meta.Put(ownerKey, k.Owner[:]), meta.Put(headKey, head(0, k.chain(), tx)), meta.Put(writerKey, []byte(version.Get().String())))
 	}), db.Close())
 }
 
@@ -154,14 +159,27 @@ func (l *boltLog) load(k Kind) error {
 	if err != nil {
 		return err
 	}
+	by, err := l.get(metaBucket, writerKey)
+	if err != nil {
+		return err
+	}
+	l.by = string(by)
 	switch {
 	case format == nil || len(owner) != len(k.Owner) || len(found) != headSize:
 		return fmt.Errorf("%s: %w: it does not say what it is", l.path, ErrCorrupt)
 	case string(format) != k.Format:
-		return fmt.Errorf("%s: %w: %.40q, and %q is needed", l.path, ErrFormat, format, k.Format)
+		if err := l.verify(Kind{string(format), [32]byte(owner)}, found); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s: %w", l.path, Foreign(l, fmt.Errorf("its format is %.40q, and %q is needed", format, k.Format)))
 	case !bytes.Equal(owner, k.Owner[:]):
 		return fmt.Errorf("%s: %w: %x, and this is %x", l.path, ErrOwner, owner, k.Owner[:])
 	}
+	return l.verify(k, found)
+}
+
+// verify reads all entries of a log of the kind, and checks them against the head that was found.
+func (l *boltLog) verify(k Kind, found []byte) error {
 	l.count, l.head = binary.BigEndian.Uint64(found), k.chain()
 	if err := l.Entries(func(entry []byte) error {
 		l.head = l.head.add(entry)
@@ -195,7 +213,8 @@ func (l *boltLog) Append(entries ...[]byte) error {
 					return err
 				}
 			}
-			return tx.Bucket(metaBucket).Put(headKey, head(count, c, tx))
+			meta := tx.Bucket(metaBucket)
+			return errors.Join(meta.Put(headKey, head(count, c, tx)), meta.Put(writerKey, []byte(version.Get().String())))
 		})
 	})
 	if err != nil {

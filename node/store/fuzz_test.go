@@ -65,7 +65,7 @@ func FuzzLedger(f *testing.F) {
 		add(t, log, first, second)
 		l, err := store.NewLedger(log)
 		if err != nil {
-			if !errors.Is(err, store.ErrCorrupt) {
+			if !errors.Is(err, store.ErrFormat) {
 				t.Errorf("refused with %v", err)
 			}
 			return

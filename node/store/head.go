@@ -109,7 +109,7 @@ func (l *Ledger) Meet(h Head, owner admission.PublicKey) error {
 // caller holds mu.
 func (l *Ledger) lacks(h *Head) (lacks, err error) {
 	if h.Count > l.count {
-		return &overtaken{fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, l.count, h.Count, remedy)}, nil
+		return &lasting{fmt.Errorf("%w: it has %d charges, and the client has signed for %d. %s", ErrBehind, l.count, h.Count, remedy)}, nil
 	}
 	var chain protocol.Hash
 	n := uint64(0)
@@ -122,19 +122,11 @@ func (l *Ledger) lacks(h *Head) (lacks, err error) {
 	if err != nil || chain == h.Chain {
 		return nil, err
 	}
-	return &overtaken{fmt.Errorf("%w: of the first %d charges that the client has signed for, not all are in it. %s", ErrForked, h.Count, remedy)}, nil
+	return &lasting{fmt.Errorf("%w: of the first %d charges that the client has signed for, not all are in it. %s", ErrForked, h.Count, remedy)}, nil
 }
 
 const remedy = "The state was restored from an old copy, or two machines run copies of it, so it does not know all that was spent. " +
 	"Stop every copy. If the newest state is still there, start that one alone. Otherwise have the operator revoke this client and invite it again, and add up what both ledgers spent"
-
-// overtaken is an error that a start again does not change.
-type overtaken struct{ error }
-
-func (e *overtaken) Unwrap() error { return e.error }
-
-// Usage reports that the call was wrong, so that a supervisor does not start the process again.
-func (e *overtaken) Usage() bool { return true }
 
 // Overtaken returns the error of Meet for which the ledger is not used any more; nil: it is used.
 func (l *Ledger) Overtaken() error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -117,7 +118,9 @@ func (l *Ledger) each(f func(*entry) error) error {
 	return l.log.Entries(func(text []byte) error {
 		n++
 		r := new(entry)
-		err := json.Unmarshal(text, r)
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields() // a later version has put it there for a reason
+		err := d.Decode(r)
 		if err == nil {
 			if !r.At.IsZero() {
 				latest = later(latest, r.At)
@@ -126,7 +129,7 @@ func (l *Ledger) each(f func(*entry) error) error {
 			err = f(r)
 		}
 		if err != nil {
-			return fmt.Errorf("%w: entry %d of the ledger: %w", ErrCorrupt, n, err)
+			return Foreign(l.log, fmt.Errorf("entry %d of the ledger: %w", n, err))
 		}
 		return nil
 	})

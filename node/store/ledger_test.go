@@ -1,12 +1,15 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +17,8 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -254,12 +259,80 @@ func TestLedgerFiles(t *testing.T) {
 	}
 }
 
+// A file whose hashes hold, with something that this version does not know, is another version's. It is not damaged, and says
+// who has written it; a start again does not change that.
+func TestLedgersOfAnotherVersion(t *testing.T) {
+	alice := identity(t, "alice")
+	refused := func(name, path string, says ...string) {
+		t.Helper()
+		l, err := store.OpenLedger(path, alice)
+		if l != nil || !errors.Is(err, store.ErrFormat) || errors.Is(err, store.ErrCorrupt) || !cli.IsMisuse(err) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range append(says, version.Get().String(), path) {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error does not say %q: %v", name, want, err)
+			}
+		}
+	}
+	for name, entry := range map[string]string{
+		"a mechanism": `{"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":1,"events":[{"mechanism":"laplace-2","count":1}],"unit":"user","relation":"zero-out"}`,
+		"a key":       `{"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":1,"events":[],"pages":7}`,
+		"a unit":      `{"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":1,"events":[{"mechanism":"gaussian","noise_multiplier":3,"count":1}]}`,
+	} {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		if err := store.CreateLedger(path, alice); err != nil {
+			t.Fatal(err)
+		}
+		log, err := store.OpenLog(path, store.Kind{Format: "fedsim-ledger-v1", Owner: alice})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, log, entry)
+		if err = log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		refused(name, path, "entry 1 of the ledger")
+	}
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	if err := store.CreateLog(path, store.Kind{Format: "fedsim-ledger-v2", Owner: alice}); err != nil {
+		t.Fatal(err)
+	}
+	refused("a format", path, `"fedsim-ledger-v2"`, `"fedsim-ledger-v1"`)
+	b, err := os.ReadFile(path)
+	if err == nil { // a bit of the name changes on the disk: the hashes do not hold
+		err = os.WriteFile(path, bytes.ReplaceAll(b, []byte("fedsim-ledger-v2"), []byte("fedsim-ledger-v3")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = store.OpenLedger(path, alice); !errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrFormat) {
+		t.Errorf("a name that the hashes do not hold for: %v", err)
+	}
+}
+
+// The form of an entry belongs to the name fedsim-ledger-v1: another form needs another name.
+func TestLedgerEntryForm(t *testing.T) {
+	log := store.NewMemoryLog()
+	persist(t, ledger(t, log), protocol.Charged{Session: one, Round: 7, Events: []dp.Event{dp.Gaussian(3)}})
+	drawn := regexp.MustCompile(`"at":"[^"]{20}","nonce":"[0-9a-f]{32}"`)
+	const want = `{"session":[1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":7,"events":[{"mechanism":"gaussian","noise_multiplier":3,"count":1}],"unit":"user","relation":"zero-out",}`
+	if err := log.Entries(func(entry []byte) error {
+		if got := drawn.ReplaceAllString(string(entry), ""); got != want {
+			t.Errorf("an entry is\n%s\nwant, with at and nonce at its end,\n%s", got, want)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A log that holds anything else is no ledger.
 func TestLogsThatAreNoLedgers(t *testing.T) {
 	for _, entry := range []string{"text", `{"session":"x"}`, `{"round":0}`, `{"round":3,"events":[{"mechanism":"none"}],"unit":"user","relation":"zero-out"}`} {
 		log := store.NewMemoryLog()
 		add(t, log, entry)
-		if l, err := store.NewLedger(log); !errors.Is(err, store.ErrCorrupt) || l != nil {
+		if l, err := store.NewLedger(log); !errors.Is(err, store.ErrFormat) || l != nil {
 			t.Errorf("%s: %v", entry, err)
 		}
 	}

@@ -3,8 +3,10 @@ package store
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -15,8 +17,9 @@ var (
 	ErrLocked = errors.New("store: another process has the file open; stop that one first")
 	// ErrOwner: the file belongs to another party.
 	ErrOwner = errors.New("store: the file belongs to another party")
-	// ErrFormat: the file is of another kind or version.
-	ErrFormat = errors.New("store: the file is of another kind or version")
+	// ErrFormat: the file is of another kind, or another version of this program has written it. A start again does not
+	// change that.
+	ErrFormat error = &lasting{errors.New("store: the file is of another kind, or another version of this program has written it")}
 	// ErrCorrupt: the file does not hold what was written to it.
 	ErrCorrupt = errors.New("store: the file is damaged, and was left as it is; keep a copy of it, and check the disk")
 	// ErrShared: another user can write to the folder.
@@ -24,6 +27,25 @@ var (
 	// ErrClosed: the log was closed, by Close or after a write that failed.
 	ErrClosed = errors.New("store: the log is closed")
 )
+
+// lasting is an error that a start again does not change.
+type lasting struct{ error }
+
+func (e *lasting) Unwrap() error { return e.error }
+
+// Usage reports that the call was wrong, so that a supervisor does not start the process again.
+func (e *lasting) Usage() bool { return true }
+
+// Foreign returns the error for entries that this version does not understand, of a log whose chain of hashes holds. It
+// names the version that has written the log last.
+func Foreign(log Log, err error) error {
+	by := "by a version that left no name"
+	if x, ok := log.(interface{ writer() string }); ok && x.writer() != "" {
+		by = fmt.Sprintf("by %.200q", x.writer())
+	}
+	return fmt.Errorf("%w: %w. It is whole, was written %s, and this is %q. Use the version that wrote it, which continues from it: nothing is lost, and no party needs another identity",
+		ErrFormat, err, by, version.Get())
+}
 
 // Log is an append-only list of entries. Its methods are for one goroutine at a
 // time.
@@ -63,12 +85,15 @@ func (c chain) add(entry []byte) chain {
 
 // memoryLog is a Log that a crash takes along.
 type memoryLog struct {
+	by      string // see Foreign; of a copy of a file
 	entries [][]byte
 	closed  bool
 }
 
 // NewMemoryLog makes a Log without a file, for tests and simulations.
 func NewMemoryLog() Log { return new(memoryLog) }
+
+func (l *memoryLog) writer() string { return l.by }
 
 func (l *memoryLog) Append(entries ...[]byte) error {
 	if l.closed {

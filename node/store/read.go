@@ -15,7 +15,7 @@ import (
 func ReadLog(path string, k Kind) (Log, error) {
 	l := &boltLog{path: path, read: true}
 	err := l.open(k)
-	copied := NewMemoryLog()
+	copied := &memoryLog{by: l.by}
 	if err == nil {
 		err = l.Entries(func(entry []byte) error { return copied.Append(entry) })
 	}

@@ -72,6 +72,7 @@ var damages = []struct {
 	{"the ledger is gone", "alone", "ledger.db", "what was spent is not known", func(d string) error { return os.Remove(d + "/ledger.db") }},
 	{"the ledger is cut", "alone", "ledger.db", "damaged", func(d string) error { return os.Truncate(d+"/ledger.db", 20_000) }},
 	{"a bit of the ledger", "alone", "ledger.db", "damaged", func(d string) error { return flip(d+"/ledger.db", `"session"`) }},
+	{"an entry of another version", "alone", "ledger.db", "another version", chargeOfAnotherVersion},
 	{"the key is gone", "alone", "identity.json", "no such file", func(d string) error { return os.Remove(d + "/identity.json") }},
 	{"the key is open to all", "alone", "identity.json", "0644", func(d string) error { return os.Chmod(d+"/identity.json", 0o644) }},
 	{"another key", "alone", "identity.json", "the membership names", func(d string) error { return copyFile(d+"/../together/client-3/identity.json", d+"/identity.json") }},
@@ -90,6 +91,19 @@ var damages = []struct {
 	{"a forged head", "aggregator", "heads.txt", "not signed", func(d string) error { return forgeHead(d + "/heads.txt") }},
 	{"a forged end", "aggregator", "ended.json", "sign", func(d string) error { return replace(d+"/ended.json", `"final":"`, `"final":"AAAA`) }},
 	{"a registry that is cut", "aggregator", "registry.db", "damaged", func(d string) error { return os.Truncate(d+"/registry.db", 20_000) }},
+}
+
+// chargeOfAnotherVersion adds a charge by a mechanism that this version does not know.
+func chargeOfAnotherVersion(state string) error {
+	m, err := admission.ReadFile(state+"/membership.json", admission.ParseMembership)
+	if err != nil {
+		return err
+	}
+	log, err := store.OpenLog(state+"/ledger.db", store.Kind{Format: "fedsim-ledger-v1", Owner: m.Enrolment.Identity})
+	if err != nil {
+		return err
+	}
+	return errors.Join(log.Append([]byte(`{"session":[9,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"round":1,"events":[{"mechanism":"new","count":1}],"unit":"user","relation":"zero-out"}`)), log.Close())
 }
 
 // flip changes a bit in a file after every occurrence of a text.

@@ -141,6 +141,8 @@ func (x *Report) looked(file string, err error, do, says string, args ...any) {
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		x.add(Busy, file, "a process has it open, so its contents were not read", "stop the process to have them checked")
+	case errors.Is(err, store.ErrFormat):
+		x.add(Wrong, file, strings.ReplaceAll(err.Error(), x.dir+string(filepath.Separator), ""), "use the version that wrote it; revoke and delete nothing")
 	case err != nil:
 		x.add(Wrong, file, strings.ReplaceAll(err.Error(), x.dir+string(filepath.Separator), ""), do)
 	default:
@@ -185,7 +187,9 @@ func (x *Report) registry(f *admission.Federation, do string) *admission.List {
 	log, err := store.ReadRegistry(filepath.Join(x.dir, party.RegistryFile), f)
 	var r *admission.Registry
 	if err == nil {
-		r, err = admission.OpenRegistry(f, log)
+		if r, err = admission.OpenRegistry(f, log); err != nil {
+			err = party.ForeignRegistry(log, err)
+		}
 	}
 	if err != nil {
 		x.looked(party.RegistryFile, err, do, "")

@@ -194,6 +194,15 @@ func (m *Member) Close() error {
 	return errors.Join(errs...)
 }
 
+// ForeignRegistry returns the error of reading a registry from a log. The log's hashes hold, so another version has written an
+// entry that this version cannot read.
+func ForeignRegistry(log admission.Log, err error) error {
+	if l, ok := log.(store.Log); ok && errors.Is(err, admission.ErrMalformed) {
+		return store.Foreign(l, err)
+	}
+	return err
+}
+
 // OpenRegistry opens a registry that opens its file again if that could not be written.
 func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
 	open := func() (admission.Log, error) { return store.OpenRegistry(path, f) }
@@ -203,7 +212,7 @@ func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, er
 	}
 	r, err := admission.OpenRegistry(f, file)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.(store.Log).Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, ForeignRegistry(file, err)), file.(store.Log).Close())
 	}
 	r.Reopens(open)
 	return r, nil
