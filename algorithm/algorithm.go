@@ -251,6 +251,9 @@ type (
 		// Lost says what is lost for good with the round of a step; "" if nothing is.
 		Lost(protocol.Step) string
 	}
+	// Stopper is an Instance that waits for computations outside the process. Stop ends them at once, and what waits for
+	// them fails with [context.Canceled].
+	Stopper interface{ Stop() }
 	// LocalNoiser is an Instance whose parties noise their own training.
 	LocalNoiser interface {
 		// LocalSteps lists the noised steps of a party over the whole run.

@@ -93,19 +93,25 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 
 type instance struct {
 	setup   *algorithm.Setup
-	program *program
 	release protocol.Release
 	start   *model.Matrix
+
+	// The server's program has seen no ratings. The program of the clients of a simulation sees all of them. The
+	// witness sees few users, one at a time.
+	server, clients, witness seat
 
 	counts counts // of a simulation
 
 	contributed *blocks[protocol.Vector]
 	predicted   *blocks[[]float64] // of all items
 	chosen      *blocks[[]float64] // of the items that are expected
-	over        atomic.Bool        // the last sum is absorbed
+	absorbed    atomic.Bool        // the last sum
 
-	mu   sync.Mutex
-	sent []*sent // the last models
+	mu      sync.Mutex
+	sent    []*sent    // the last models
+	first   *program   // the program that described itself, until a seat takes it
+	running []*program // all
+	over    bool       // no program starts any more
 }
 
 // counts counts the vectors that were computed, and those beyond a bound.
@@ -117,18 +123,11 @@ func (c *counts) read() algorithm.Clipped {
 
 // open starts the program and has it describe itself.
 func open(s *algorithm.Setup) (*instance, error) {
-	p, err := start(time.Duration(limit.Int(s.Config)) * time.Second)
-	if err != nil {
-		return nil, err
-	}
-	x := &instance{setup: s, program: p}
-	p.stopWith(x)
-	const mostModel = 1 << 31
-	reply, err := p.ask("open", message{Type: "open", Problem: &problem{
-		ItemIDs: s.Data.ItemIDs, RatingMin: s.Data.Min - s.Data.Shift, RatingMax: s.Data.Max - s.Data.Shift,
-		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config),
-	}}, mostModel)
-	if err != nil {
+	x := &instance{setup: s}
+	x.server.of, x.clients.of, x.witness.of = x, x, x
+	var reply message
+	var err error
+	if x.first, reply, err = x.run(); err != nil {
 		return nil, err
 	}
 	if x.start, err = matrix(reply); err != nil {
@@ -141,6 +140,51 @@ func open(s *algorithm.Setup) (*instance, error) {
 	x.contributed, x.predicted = newBlocks[protocol.Vector](x.release.Len, 0), newBlocks[[]float64](s.Data.Items, keptPredictions)
 	x.chosen = newBlocks[[]float64](s.Data.Items, 0)
 	return x, nil
+}
+
+// run starts a program, and returns how it describes itself.
+func (x *instance) run() (*program, message, error) {
+	s := x.setup
+	p, err := start(time.Duration(limit.Int(s.Config)) * time.Second)
+	if err != nil {
+		return nil, message{}, err
+	}
+	p.stopWith(x)
+	x.mu.Lock()
+	x.running = append(x.running, p)
+	if x.over {
+		p.stop()
+	}
+	x.mu.Unlock()
+	const mostModel = 1 << 31
+	reply, err := p.ask("open", message{Type: "open", Problem: &problem{
+		ItemIDs: s.Data.ItemIDs, RatingMin: s.Data.Min - s.Data.Shift, RatingMax: s.Data.Max - s.Data.Shift,
+		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config),
+	}}, mostModel)
+	return p, reply, err
+}
+
+// take returns a program that has seen nothing yet.
+func (x *instance) take() (*program, error) {
+	x.mu.Lock()
+	p := x.first
+	x.first = nil
+	x.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	p, _, err := x.run()
+	return p, err
+}
+
+// Stop ends the programs at once. What waits for them fails with context.Canceled.
+func (x *instance) Stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.over = true
+	for _, p := range x.running {
+		p.stop()
+	}
 }
 
 // declared returns the release that a program declares. The ring is fitted later.

@@ -45,7 +45,7 @@ type header struct {
 
 // answer is a program that knows the protocol by its description alone. It counts how many users rated each item.
 func answer(how string, in *bufio.Reader, out io.Writer) {
-	items := 0
+	items, seen := 0, 0.
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
@@ -66,6 +66,13 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 		if h.Type == how {
 			fmt.Fprintln(out, "what a program must not print") //nolint:errcheck // the test sees it
 		}
+		if how == "hangs at "+h.Type {
+			select {}
+		}
+		if how == "closes its output at "+h.Type {
+			os.Stdout.Close() //nolint:errcheck // the test sees it
+			select {}
+		}
 		switch h.Type {
 		case "open":
 			items = len(h.Problem.ItemIDs)
@@ -81,10 +88,21 @@ func answer(how string, in *bufio.Reader, out io.Writer) {
 				if how == "empty" {
 					v[u*items] = 1 // also of a user without ratings
 				}
+				if how == "remembers" {
+					v[u*items] += seen / 10
+				}
+				if how == "batches" {
+					v[u*items] += float64(n)
+				}
 			}
+			seen += float64(len(item) / 8) // ratings
 			reply(out, `"type":"contributed"`, "vectors", []int{n, items}, v)
 		case "absorb":
-			reply(out, `"type":"absorbed"`, "model", []int{items, 1}, floats(arrays["sum"]))
+			sum := floats(arrays["sum"])
+			if how == "absorbs" {
+				sum[0] += seen
+			}
+			reply(out, `"type":"absorbed"`, "model", []int{items, 1}, sum)
 		case "predict":
 			start := arrays["start"]
 			n := len(start)/8 - 1
@@ -134,8 +152,13 @@ func reply(w io.Writer, head, name string, shape []int, x []float64) {
 	w.Write(b)                                                                           //nolint:errcheck // likewise
 }
 
-// run runs the algorithm on ratings of three users, the last of whom has none in training.
+// run runs the algorithm on ratings of twelve users.
 func run(t *testing.T, how string, settings map[string]string) (*fedsim.Result, error) {
+	t.Helper()
+	return runIn(t.Context(), t, how, settings)
+}
+
+func runIn(ctx context.Context, t *testing.T, how string, settings map[string]string) (*fedsim.Result, error) {
 	t.Helper()
 	t.Setenv("FEDSIM_EXTERNAL", fmt.Sprintf("[%q]", os.Args[0]))
 	t.Setenv(behaviour, how)
@@ -151,7 +174,7 @@ func run(t *testing.T, how string, settings map[string]string) (*fedsim.Result, 
 	for k, v := range settings {
 		all[k] = v
 	}
-	return fedsim.Run(context.Background(), fedsim.Options{Ratings: list, RatingMin: 1, RatingMax: 5, Settings: all})
+	return fedsim.Run(ctx, fedsim.Options{Ratings: list, RatingMin: 1, RatingMax: 5, Settings: all})
 }
 
 // TestSumIsOfAllUsers checks the model, which is the exact sum, against counts.
@@ -189,6 +212,32 @@ func TestWrongProgramsAreNamed(t *testing.T) {
 	t.Setenv("FEDSIM_EXTERNAL", "/nowhere/program")
 	if _, err := fedsim.Run(t.Context(), fedsim.Options{Algorithm: "external", Settings: map[string]string{"data": "synthetic:small"}}); err == nil || !strings.Contains(err.Error(), "/nowhere/program") {
 		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+// TestVectorsOfOtherUsersAreRefused has programs whose vectors depend on the batch, or on what was asked before.
+func TestVectorsOfOtherUsersAreRefused(t *testing.T) {
+	for _, how := range []string{"remembers", "batches"} {
+		_, err := run(t, how, map[string]string{"epsilon": "5"})
+		if err == nil || !strings.Contains(err.Error(), "depends on other users' ratings") {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}
+
+// TestServersProgramSeesNoRatings compares a program whose server's step adds the number of ratings that it has seen with
+// a program that adds nothing.
+func TestServersProgramSeesNoRatings(t *testing.T) {
+	var sums [2]float64
+	for i, how := range []string{"count", "absorbs"} {
+		r, err := run(t, how, map[string]string{"rounds": "2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = r.Model.Matrices[0].Row(0)[0]
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("the model holds %v with ratings that the server's program has seen, and %v without", sums[1], sums[0])
 	}
 }
 

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,11 +27,35 @@ type program struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	in     io.WriteCloser
+	pipe   io.ReadCloser // its output
 	out    *bufio.Reader
 	said   *tail
 	limit  time.Duration // without any byte
 	hung   atomic.Bool
-	broken error // of an earlier call
+	ended  atomic.Bool // by stop
+	broken error       // of an earlier call
+}
+
+// seat asks one program of an instance. A seat that asks first takes the program that described itself, and another
+// seat starts a program of its own.
+type seat struct {
+	of      *instance
+	mu      sync.Mutex
+	program *program
+}
+
+func (s *seat) ask(what string, m message, most int64) (message, error) {
+	s.mu.Lock()
+	if s.program == nil {
+		var err error
+		if s.program, err = s.of.take(); err != nil {
+			s.mu.Unlock()
+			return message{}, err
+		}
+	}
+	p := s.program
+	s.mu.Unlock()
+	return p.ask(what, m, most)
 }
 
 // words returns the program and its arguments.
@@ -59,20 +84,32 @@ func start(limit time.Duration) (*program, error) {
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
+	if p.pipe, err = p.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
 	if err = p.cmd.Start(); err != nil {
 		return nil, config.Errorf("%s: %w", Variable, err)
 	}
-	p.out = bufio.NewReaderSize(&watched{out, p}, 1<<16)
+	p.out = bufio.NewReaderSize(&watched{p.pipe, p}, 1<<16)
 	return p, nil
 }
 
 // stopWith stops the program once owner is not in use any more.
 func (p *program) stopWith(owner *instance) {
 	runtime.AddCleanup(owner, func(in io.WriteCloser) { in.Close() }, p.in) //nolint:errcheck // the program ends with its input
+}
+
+// stop ends the program at once, and the call that waits for it.
+func (p *program) stop() {
+	p.ended.Store(true)
+	p.kill()
+}
+
+// kill ends the process, and what waits for it. A process that the program started may hold the pipes.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended meanwhile
+	_ = p.in.Close()
+	_ = p.pipe.Close()
 }
 
 // watched moves bytes, and takes a pause of more than the limit for a program that hangs.
@@ -102,7 +139,7 @@ func (w *watched) Write(b []byte) (n int, err error) {
 func (p *program) within(do func()) {
 	t := time.AfterFunc(p.limit, func() {
 		p.hung.Store(true)
-		_ = p.cmd.Process.Kill() // it may have ended meanwhile
+		p.kill()
 	})
 	defer t.Stop()
 	do()
@@ -119,7 +156,7 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 	reply, err := p.exchange(m, most)
 	switch {
 	case err != nil:
-		p.broken = p.ended(what, err)
+		p.broken = p.why(what, err)
 		return reply, p.broken
 	case reply.Type == "error":
 		p.broken = fmt.Errorf("external: %s: %s", what, strings.TrimSpace(reply.Error))
@@ -136,20 +173,24 @@ func (p *program) exchange(m message, most int64) (message, error) {
 	return read(p.out, most+forHeaders)
 }
 
-// ended says why the program does not answer. It is over then.
-func (p *program) ended(what string, err error) error {
+// why says why the program does not answer. It is over then.
+func (p *program) why(what string, err error) error {
 	if errors.Is(err, errProtocol) {
-		_ = p.cmd.Process.Kill() // it may have ended meanwhile
+		p.kill()
 		_ = p.cmd.Wait()
 		return fmt.Errorf("external: %s: %w; a program that prints must print to stderr", what, err)
 	}
 	_ = p.in.Close()
-	waited := p.cmd.Wait()
+	var waited error
+	p.within(func() { waited = p.cmd.Wait() }) // it may have closed its output alone
 	said := p.said.String()
 	if said != "" {
 		said = "; it last wrote:\n" + said
 	}
-	if p.hung.Load() {
+	switch {
+	case p.ended.Load():
+		return fmt.Errorf("external: %s: %w", what, context.Canceled)
+	case p.hung.Load():
 		return fmt.Errorf("external: %s: the program gave no sign for %v and was stopped; external.limit is the limit%s", what, p.limit, said)
 	}
 	why := "it ended without an answer"

@@ -108,7 +108,7 @@ func (c clients) Trainers() []algorithm.Trainer {
 
 func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
 	m, err := c.decode(shared)
-	return &predictor{instance: c.instance, model: m, last: c.over.Load()}, err
+	return &predictor{instance: c.instance, model: m, last: c.absorbed.Load()}, err
 }
 
 func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error) {
@@ -138,10 +138,10 @@ func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runn
 		return nil, err
 	}
 	if t.user < 0 {
-		return t.contribute([]model.Ratings{t.ratings}, m, p.Round, &t.counts)
+		return t.contribute([]model.Ratings{t.ratings}, -1, m, p.Round, &t.counts)
 	}
 	v, err := t.contributed.one(job{model: m, round: p.Round}, t.user, t.setup.Data.Users, func(from, to int) ([]protocol.Vector, error) {
-		return t.contribute(t.ratingsOf(from, to), m, p.Round, &t.instance.counts)
+		return t.contribute(t.ratingsOf(from, to), from, m, p.Round, &t.instance.counts)
 	})
 	return []protocol.Vector{v}, err
 }
@@ -170,9 +170,9 @@ func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	what := fmt.Sprintf("absorb of round %d", p.Round)
 	now := &sent{matrix: t.Matrix}
 	sum := array{name: "sum", shape: []int{len(sums.Values[0])}, float: sums.Values[0]}
-	reply, err := t.program.ask(what, message{Type: "absorb", Round: p.Round, Survivors: sums.Survivors, arrays: []array{sum, now.array()}}, 8*int64(len(t.Matrix.Data())))
+	reply, err := t.server.ask(what, message{Type: "absorb", Round: p.Round, Survivors: sums.Survivors, arrays: []array{sum, now.array()}}, 8*int64(len(t.Matrix.Data())))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; absorb runs in a program of its own, which has seen no ratings", err)
 	}
 	m, err := matrix(reply)
 	if err == nil && (m.Rows() != t.Matrix.Rows() || m.Cols() != t.Matrix.Cols()) {
@@ -182,6 +182,6 @@ func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 		return fmt.Errorf("external: %s: %w", what, err)
 	}
 	t.Matrix = m
-	t.over.Store(p.Round >= uint64(t.setup.Schedule.Rounds()))
+	t.absorbed.Store(p.Round >= uint64(t.setup.Schedule.Rounds()))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fedsim/fedsim/algorithm/internal/purity"
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -31,11 +32,35 @@ func arraysOf(users []model.Ratings, shift float64) []array {
 	}
 }
 
-// contribute asks for the vectors of users and brings each within the bounds of the release. A user without ratings has a
-// vector of zeros, whatever the program says. count counts the vectors.
-func (x *instance) contribute(users []model.Ratings, m *sent, round uint64, count *counts) ([]protocol.Vector, error) {
+// contribute asks for the vectors of users and brings each within the bounds of the release. first is the number of the
+// first user of a simulation, which has a few users asked again; -1 of a party. count counts the vectors.
+func (x *instance) contribute(users []model.Ratings, first int, m *sent, round uint64, count *counts) ([]protocol.Vector, error) {
+	ask := func(role *seat) purity.Compute {
+		return func(users []model.Ratings) ([]protocol.Vector, error) { return x.ask(role, users, m, round) }
+	}
+	check := purity.Check{Name: name, Release: x.release, Round: round, First: first, Users: x.setup.Data.Users}
+	if first >= 0 && x.setup.Private() {
+		check.Again = ask(&x.witness)
+	}
+	list, err := purity.Vectors(users, ask(&x.clients), check)
+	if err != nil {
+		return nil, err
+	}
+	for u, v := range list {
+		if x.exceeds(v) {
+			count.clipped.Add(1)
+		}
+		list[u] = peruser.Clip(v, x.release)
+	}
+	count.vectors.Add(int64(len(users)))
+	return list, nil
+}
+
+// ask asks a program for the vectors of users.
+func (x *instance) ask(p *seat, users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
 	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
-	reply, err := x.program.ask(what, message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}, 12*int64(len(users))*int64(x.release.Len)+8)
+	request := message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
+	reply, err := p.ask(what, request, 12*int64(len(users))*int64(x.release.Len)+8)
 	if err != nil {
 		return nil, err
 	}
@@ -43,16 +68,6 @@ func (x *instance) contribute(users []model.Ratings, m *sent, round uint64, coun
 	if err != nil {
 		return nil, fmt.Errorf("external: %s: %w", what, err)
 	}
-	for u, v := range list {
-		if len(users[u].Items) == 0 {
-			v = protocol.Vector{Value: make([]float64, x.release.Len)} // ε compares with an empty record, which adds nothing
-		}
-		if x.exceeds(v) {
-			count.clipped.Add(1)
-		}
-		list[u] = peruser.Clip(v, x.release)
-	}
-	count.vectors.Add(int64(len(users)))
 	return list, nil
 }
 
@@ -155,7 +170,7 @@ func (x *instance) predictOf(users []model.Ratings, wanted [][]int32, m *sent) (
 	if wanted != nil {
 		request.arrays = append(request.arrays, wantedArrays(wanted)...)
 	}
-	reply, err := x.program.ask(what, request, 8*int64(len(users))*int64(items))
+	reply, err := x.clients.ask(what, request, 8*int64(len(users))*int64(items))
 	if err != nil {
 		return nil, err
 	}

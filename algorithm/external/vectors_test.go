@@ -108,7 +108,7 @@ func TestUserWithoutRatingsAddsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := x.contribute([]model.Ratings{{}, {Items: []int32{1}, Values: []float32{3}}}, &sent{matrix: x.start}, 1, &x.counts)
+	got, err := x.contribute([]model.Ratings{{}, {Items: []int32{1}, Values: []float32{3}}}, -1, &sent{matrix: x.start}, 1, &x.counts)
 	want := []protocol.Vector{{Index: []uint32{}}, {Index: []uint32{0, 1}, Value: []float64{1, 1}}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

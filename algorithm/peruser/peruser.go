@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
+	"github.com/fedsim/fedsim/algorithm/internal/purity"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
@@ -22,7 +23,8 @@ import (
 // forecast, baselines and deployment.
 //
 // The functions must be pure: the same arguments give the same result, and nothing is kept
-// between calls.
+// between calls. ε rests on it. A simulation computes the vectors of a few users of each round twice, and a
+// vector that differs ends the run.
 type Algorithm struct {
 	// Name is in lower case, as the key algorithm has it. Help says in a line what the algorithm does.
 	// Paper names the source; "" for an algorithm without one.
@@ -42,7 +44,8 @@ type Algorithm struct {
 	// Start makes the shared model before the first round.
 	Start func(*algorithm.Setup) *model.Matrix
 	// Contribute computes a user's vector from the user's training ratings, within the bounds of the
-	// release. Randomness comes from src alone. Rounds count from 1.
+	// release. Randomness comes from src alone. Rounds count from 1. A user without ratings is not asked about: such a
+	// user sends zeros.
 	Contribute func(s *algorithm.Setup, m *model.Matrix, r model.Ratings, src entropy.Source, round uint64) (protocol.Vector, error)
 	// Absorb moves the model in place by the noisy sum over survivors, the users whose vectors are in it.
 	Absorb func(s *algorithm.Setup, m *model.Matrix, sum []float64, survivors int, round uint64)
@@ -103,7 +106,7 @@ func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		return nil, config.Errorf("%s: %w", a.about.Name, err)
 	}
 	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(s.Config), r, model.EncodedSize(start.Dims()))
-	return &instance{a, s, start}, s.CalibrateSplit(nil)
+	return &instance{a, s, r, start}, s.CalibrateSplit(nil)
 }
 
 func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
@@ -150,8 +153,9 @@ func (a *registered) matrix() string {
 
 type instance struct {
 	*registered
-	setup *algorithm.Setup
-	start *model.Matrix
+	setup   *algorithm.Setup
+	release protocol.Release
+	start   *model.Matrix
 }
 
 func (x *instance) decode(shared []byte) (*model.Matrix, error) {
@@ -173,7 +177,7 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 	if err != nil {
 		return nil, err
 	}
-	t := &trainer{instance: x, ratings: l.Row(user)}
+	t := &trainer{instance: x, user: -1, ratings: l.Row(user)}
 	return &algorithm.Party{Ratings: len(t.ratings.Items), Trainer: t, Result: func() []model.Embeddings {
 		predicted := model.NewMatrix(1, x.setup.Data.Items)
 		x.Predict(x.setup, t.final, t.ratings, predicted.Row(0))
@@ -216,7 +220,7 @@ type clients struct{ *instance }
 func (c clients) Trainers() []algorithm.Trainer {
 	list := make([]algorithm.Trainer, c.setup.Data.Users)
 	for u := range list {
-		list[u] = &trainer{instance: c.instance, ratings: c.setup.Row(u)}
+		list[u] = &trainer{instance: c.instance, user: u, ratings: c.setup.Row(u)}
 	}
 	return list
 }
@@ -238,8 +242,10 @@ func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error)
 	return t, nil
 }
 
+// trainer is one user's side: of a user of a simulation, by its number, or of a party with its own ratings.
 type trainer struct {
 	*instance
+	user    int // -1 of a party
 	ratings model.Ratings
 	final   *model.Matrix
 }
@@ -249,8 +255,15 @@ func (t *trainer) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Ru
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.registered.Contribute(t.setup, m, t.ratings, src, p.Round)
-	return []protocol.Vector{v}, err
+	compute := func(users []model.Ratings) ([]protocol.Vector, error) {
+		v, err := t.registered.Contribute(t.setup, m, users[0], src, p.Round)
+		return []protocol.Vector{v}, err
+	}
+	var check purity.Check
+	if t.user >= 0 && t.setup.Private() { // the streams of a simulation repeat
+		check = purity.Check{Again: compute, Name: t.about.Name, Release: t.release, Round: p.Round, First: t.user, Users: p.Cohort.Clients}
+	}
+	return purity.Vectors([]model.Ratings{t.ratings}, compute, check)
 }
 
 func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {

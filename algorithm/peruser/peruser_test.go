@@ -2,6 +2,7 @@ package peruser_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm/peruser"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -47,6 +49,26 @@ func counting(name string, badRows int) peruser.Algorithm {
 func init() {
 	counting("count-firsts", 0).MustRegister()
 	counting("count-badly", 1).MustRegister()
+	decaying := counting("decay", 0)
+	decaying.Release = func(s *algorithm.Setup) protocol.Release {
+		return protocol.Release{Name: "steps", Len: s.Data.Items, L2: 1, MaxNonZero: s.Data.Items}
+	}
+	decaying.Contribute = func(s *algorithm.Setup, m *model.Matrix, _ model.Ratings, _ entropy.Source, _ uint64) (protocol.Vector, error) {
+		v := protocol.Vector{Value: make([]float64, s.Data.Items)}
+		for j := range v.Value {
+			v.Value[j] = -m.Row(j)[0] / 2 // weight decay, of any user
+		}
+		return peruser.Clip(v, protocol.Release{Len: s.Data.Items, L2: 1, MaxNonZero: s.Data.Items}), nil
+	}
+	decaying.MustRegister()
+	remembering := counting("remember", 0)
+	last := 0.
+	remembering.Contribute = func(_ *algorithm.Setup, _ *model.Matrix, r model.Ratings, _ entropy.Source, _ uint64) (protocol.Vector, error) {
+		before := last
+		last = float64(r.Values[0]) / 8
+		return protocol.Vector{Index: []uint32{uint32(r.Items[0])}, Value: []float64{before}}, nil
+	}
+	remembering.MustRegister()
 }
 
 func open(t *testing.T, name string) (*experiment.Experiment, error) {
@@ -78,6 +100,60 @@ func TestModelOfAnotherSizeIsRefused(t *testing.T) {
 	var refused *config.Error
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "401 rows; there must be one for each of 400 items") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// contributions returns the vectors of round 1 of the clients, at a model of ones. The first user of data has no ratings.
+func contributions(t *testing.T, name string) (list []protocol.Vector, err error) {
+	t.Helper()
+	full, err := open(t, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.OpenSet(full.Config, full.Data.Where(func(user, _ int32) bool { return user > 0 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	side, err := e.Instance().ClientSide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ones := model.NewMatrix(e.Data.Items, 1)
+	for j := range ones.Data() {
+		ones.Data()[j] = 1
+	}
+	p := *e.Plan(1)
+	p.Broadcast = ones.Encode()
+	for u, trainer := range side.Trainers() {
+		v, err := trainer.Contribute(&p, simulated.New(1, fmt.Sprint(u)), protocol.Workers(1))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v...)
+	}
+	return list, nil
+}
+
+// TestUserWithoutRatingsAddsNothing has users whose vector does not depend on their ratings. ε compares with an empty
+// record, which adds zero.
+func TestUserWithoutRatingsAddsNothing(t *testing.T) {
+	list, err := contributions(t, "decay")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for u, v := range list {
+		sum := 0.
+		v.Each(func(_ int, x float64) { sum += x * x })
+		if want := float64(min(u, 1)); math.Abs(sum-want) > 1e-9 {
+			t.Errorf("the vector of user %d has the squared norm %v, want %v", u, sum, want)
+		}
+	}
+}
+
+// TestVectorsOfOtherUsersAreRefused has a function that keeps a rating for the next user's vector.
+func TestVectorsOfOtherUsersAreRefused(t *testing.T) {
+	if _, err := contributions(t, "remember"); err == nil || !strings.Contains(err.Error(), "remember: a user's vector changed when the user was asked again") {
+		t.Errorf("%v", err)
 	}
 }
 

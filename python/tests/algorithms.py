@@ -55,3 +55,22 @@ class Mean(Algorithm):
     def predict(self, users, model):
         out = np.tile(model.T, (len(users), 1))
         return self.fail(out) if self.where == "predict" else out
+
+
+class Mixed(Mean):
+    """A mistake: what a user sends, or what the server makes of a sum, depends on the ratings of other users."""
+
+    how, seen = "", 0.0
+
+    def contribute(self, users, model):
+        out = super().contribute(users, model)
+        if self.how == "batch":
+            return out - out.mean(axis=0)
+        if self.how == "memory":
+            out[:, 0] += self.seen
+            self.seen += users.rating.mean()
+        self.mean = users.rating.mean()
+        return out
+
+    def absorb(self, sum, model):
+        return super().absorb(sum, model) + (self.mean if self.how == "server" else 0)

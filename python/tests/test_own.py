@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from algorithms import Mean
+from algorithms import Mean, Mixed
 from conftest import QUICK
 
 import fedsim
@@ -61,6 +61,16 @@ def test_failures_are_told(ratings: dict, tmp_path: Path, bad: str, where: str, 
     with pytest.raises(fedsim.FedsimError, match=says):
         fedsim.run(ratings, Mean(bad=bad, where=where), 50, out=tmp_path, external__limit=1 if bad == "hang" else 60, **QUICK)
     assert not list(tmp_path.glob("external*"))
+
+
+@pytest.mark.parametrize("how, says", [
+    ("batch", "a user's vector changed when the user was asked again alone"),
+    ("memory", "depends on other users' ratings"),
+    ("server", "absorb of round 1: AttributeError: .*(\n.*)*a program of its own, which has seen no ratings"),
+])
+def test_vectors_of_other_users_are_refused(ratings: dict, tmp_path: Path, how: str, says: str) -> None:
+    with pytest.raises(fedsim.FedsimError, match=says):
+        fedsim.run(ratings, Mixed(how=how), 5, out=tmp_path, **QUICK)
 
 
 @pytest.mark.parametrize("file, name", [("fedmf", "FedMF"), ("fedavg", "FedAvg"), ("ncf", "NCF")])

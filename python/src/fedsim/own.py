@@ -139,8 +139,9 @@ class Algorithm:
     """An algorithm of one's own.
 
     A subclass has the methods `release`, `start`, `contribute`, `absorb` and `predict`. Parameters are attributes of the class,
-    and keywords of the constructor replace them. The methods must be pure: the same arguments give the same result. fedsim may
-    compute a batch twice, or in another process.
+    and keywords of the constructor replace them. The methods must be pure: the same arguments give the same result, and a row of
+    `contribute` follows from its user's ratings and the model alone. ε rests on it. fedsim asks a few users again, alone and in
+    another process, and ends the run if a row differs. `absorb` runs in a process that has seen no ratings.
 
     Parameters
     ----------
