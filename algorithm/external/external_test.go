@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -191,6 +193,17 @@ func TestSumIsOfAllUsers(t *testing.T) {
 		const ratings, test = 48, 5 // a tenth, rounded up
 		if math.Abs(sum-(ratings-test)) > 1 {
 			t.Errorf("%s: the sums add up to %v, want %d", secagg, sum, ratings-test)
+		}
+	}
+}
+
+// TestEndOfARunStopsItsPrograms has programs that hang at each request. Their limit is an hour.
+func TestEndOfARunStopsItsPrograms(t *testing.T) {
+	for _, how := range []string{"contribute", "absorb", "predict"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := runIn(ctx, t, "hangs at "+how, map[string]string{"external.limit": "3600"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want that it was cancelled", how, err)
 		}
 	}
 }

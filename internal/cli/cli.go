@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -68,9 +69,30 @@ func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 	// A reader that closed its pipe gives an error of writing, which ends the command as other errors do: it cleans up.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	code := run(ctx, os.Args[1:])
+	code := orInterrupted(ctx, os.Stderr, func() int { return run(ctx, os.Args[1:]) })
 	stop()
 	os.Exit(code)
+}
+
+// patience is the time that an interrupted command has to stop and to say what it leaves.
+const patience = 10 * time.Second
+
+// orInterrupted returns the code of run. A step that ignores the end of the context does not hold the process up.
+func orInterrupted(ctx context.Context, stderr io.Writer, run func() int) int {
+	code := make(chan int, 1)
+	go func() { code <- run() }()
+	select {
+	case c := <-code:
+		return c
+	case <-ctx.Done():
+	}
+	select {
+	case c := <-code:
+		return c
+	case <-time.After(patience):
+		fmt.Fprintf(stderr, "interrupted: a step did not stop within %v, and was ended\n", patience) //nolint:errcheck // the process ends
+		return Interrupted
+	}
 }
 
 // Parser makes the kong parser of the command line for a tree of commands.

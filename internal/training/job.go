@@ -20,6 +20,7 @@ import (
 // Run trains an experiment through the simulator, or where all ratings are in one place,
 // and measures the model and what it is compared with.
 func Run(ctx context.Context, e *experiment.Experiment, p results.Progress) (*Result, error) {
+	defer stopWith(ctx, e)()
 	j := newJob(e, p)
 	if err := j.train(ctx); err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func (j *job) baseline(ctx context.Context, b algorithm.Baseline) (*float64, err
 		v := j.result.PrimaryMetric()
 		return &v, nil
 	case b.Predict != nil:
-		p, err := b.Predict(j.e.Workers())
+		p, err := orEnd(ctx, func() (model.Predictor, error) { return b.Predict(j.e.Workers()) })
 		if err != nil {
 			return nil, err
 		}
@@ -194,12 +195,38 @@ func (j *job) baseline(ctx context.Context, b algorithm.Baseline) (*float64, err
 	}
 }
 
+// orEnd returns the result of do, or the context's error as soon as the context ends. do then continues in the background:
+// baselines that train at once know no context.
+func orEnd[T any](ctx context.Context, do func() (T, error)) (x T, err error) {
+	done := make(chan func() (T, error), 1)
+	go func() {
+		x, err := do()
+		done <- func() (T, error) { return x, err }
+	}()
+	select {
+	case result := <-done:
+		return result()
+	case <-ctx.Done():
+		return x, ctx.Err()
+	}
+}
+
+// stopWith stops what an instance waits for outside the process when the context ends. The returned function detaches it.
+func stopWith(ctx context.Context, e *experiment.Experiment) (detach func() bool) {
+	s, ok := e.Instance().(algorithm.Stopper)
+	if !ok {
+		return func() bool { return false }
+	}
+	return context.AfterFunc(ctx, s.Stop)
+}
+
 // again runs a variant of the experiment and returns what it is compared by.
 func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error) {
 	e, err := j.e.Vary(b)
 	if err != nil {
 		return nil, err
 	}
+	defer stopWith(ctx, e)()
 	if c, ok := e.Instance().(algorithm.Central); ok {
 		return j.centralAgain(ctx, b, e, c)
 	}

@@ -36,6 +36,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 	if how.Engine != nil && how.Resume {
 		return nil, errors.New("only runs of the simulator can be gone on with")
 	}
+	defer stopWith(ctx, e)()
 	k, err := newKeeper(e, p, how)
 	if err != nil {
 		return nil, err
