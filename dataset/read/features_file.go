@@ -135,11 +135,15 @@ func (r *featureRows) add(record [][]byte, line int) error {
 	if len(record) != r.cols.count {
 		return fmt.Errorf("%d fields, want %d as in the header", len(record), r.cols.count)
 	}
-	id, category, value := record[r.cols.item], record[r.cols.category], record[r.cols.value]
+	id, err := idtext.Parse(record[r.cols.item])
+	if err != nil {
+		return fmt.Errorf("item_id %w", err)
+	}
+	category, value := record[r.cols.category], record[r.cols.value]
 	for _, field := range []struct {
 		name string
 		text []byte
-	}{{"item_id", id}, {"category", category}, {"value", value}} {
+	}{{"category", category}, {"value", value}} {
 		if err := idtext.Check(field.text); err != nil {
 			return fmt.Errorf("%s %w", field.name, err)
 		}

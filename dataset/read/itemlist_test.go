@@ -24,7 +24,7 @@ func TestListedItems(t *testing.T) {
 	if want := []int32{3, 7, 311}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
-	if _, err = list(ids[7], ids[3], ids[7]); err == nil || !strings.Contains(err.Error(), "listed twice") {
+	if _, err = list(ids[7], ids[3], ids[7]); err == nil || !strings.Contains(err.Error(), "stands on line 1 already") {
 		t.Errorf("an item twice: %v", err)
 	}
 	if _, err = list("no such item", ""); err == nil || !strings.Contains(err.Error(), "no line is the id of an item of "+set.Name) {

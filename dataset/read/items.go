@@ -239,6 +239,10 @@ func (f *itemFormat) add(to *features, record [][]byte, items *idtable.Table, li
 	if f.at != nil {
 		id = record[f.at.id]
 	}
+	id, err := idtext.Parse(id)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", f.id, err)
+	}
 	i, err := items.Index(id)
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", f.id, err)

@@ -64,14 +64,14 @@ func (t *table) notifyScale(o Options) {
 	}
 }
 
-// notifyAlike says that ids differ only by leading zeros or a decimal part of zeros. Both tables must be settled.
+// notifyAlike says that ids differ only by leading zeros. Both tables must be settled.
 func (t *table) notifyAlike() {
 	for _, ids := range []struct {
 		table *idtable.Table
 		text  string
 	}{
-		{&t.users, "pairs of users have ids that differ only by zeros, as 1, 01 and 1.0 do; each half of a user is protected by itself: write every id in one way"},
-		{&t.items, "pairs of items have ids that differ only by zeros, as 1, 01 and 1.0 do; write every id in one way"},
+		{&t.users, "pairs of users have ids that differ only by zeros, as 1 and 01 do; each half of a user is protected by itself: write every id in one way"},
+		{&t.items, "pairs of items have ids that differ only by zeros, as 1 and 01 do; write every id in one way"},
 	} {
 		if n, example := ids.table.Alike(); n > 0 {
 			t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeIDs, Text: fmt.Sprintf("%d %s", n, ids.text), Count: n, Detail: example})

@@ -28,7 +28,7 @@ func (t *table) sort() (*dataset.Set, error) {
 	}
 	t.notifyAlike()
 	t.notifyRows()
-	t.notify(dataset.NoticeIDs, t.spaced, "ratings have spaces around an id, which are left out")
+	t.notify(dataset.NoticeIDs, t.reread, "ratings have an id with spaces or a byte order mark around it, or with a decimal part of zeros, as 7.0 has; it is read without them")
 	about := t.features.reorder(itemRank)
 	set := &dataset.Set{
 		Min: t.min, Max: t.max, Clicks: t.clicks, UserIDs: userIDs, ItemIDs: itemIDs,

@@ -1,7 +1,6 @@
 package read
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ type table struct {
 	dayFirst     bool      // [Form.DayFirst]
 	bad          badRows
 	left         records.Tally // rows that are not rated
-	spaced       records.Tally // ratings with spaces around an id
+	reread       records.Tally // ratings with an id that is written in another way than it is kept
 	mended       records.Tally // rows with a wrong quote in a column that is not used
 	zeros        int           // ratings of 0 that may mean that an item was not rated
 	notices      []dataset.Notice
@@ -291,20 +290,25 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 	return nil
 }
 
-// push appends a rating that is on the scale. Spaces around an id do not belong to it.
+// push appends a rating that is on the scale.
 func (t *table) push(userID, itemID []byte, value float64, line int) error {
-	spaced := len(userID) + len(itemID)
-	userID, itemID = bytes.TrimSpace(userID), bytes.TrimSpace(itemID)
-	user, err := t.users.Code(userID)
-	if err != nil {
-		return fmt.Errorf("%s %w", t.format.User, err)
+	written := len(userID) + len(itemID)
+	userID, wrongUser := idtext.Parse(userID)
+	itemID, wrongItem := idtext.Parse(itemID)
+	var user, item int32
+	if wrongUser == nil && wrongItem == nil {
+		user, wrongUser = t.users.Code(userID)
 	}
-	item, err := t.items.Code(itemID)
-	if err != nil {
-		return fmt.Errorf("%s %w", t.format.Item, err)
+	if wrongUser == nil && wrongItem == nil {
+		item, wrongItem = t.items.Code(itemID)
 	}
-	if len(userID)+len(itemID) < spaced {
-		t.spaced.Add(line)
+	switch {
+	case wrongUser != nil:
+		return fmt.Errorf("%s %w", t.format.User, wrongUser)
+	case wrongItem != nil:
+		return fmt.Errorf("%s %w", t.format.Item, wrongItem)
+	case len(userID)+len(itemID) < written:
+		t.reread.Add(line)
 	}
 	t.lines.add(t.ratings.Len(), line)
 	t.ratings.User = append(t.ratings.User, user)

@@ -3,8 +3,6 @@ package experiment
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -169,7 +167,7 @@ func (p publicUsers) takeOut(set *dataset.Set) (*dataset.Set, error) {
 	var err error
 	if p.file != "" {
 		key = algorithm.PublicIDs.Name
-		if who.IDs, err = readIDs(p.file); err != nil {
+		if who.IDs, err = read.IDs(p.file, true); err != nil {
 			return nil, config.Errorf("%s: %w; want a file with an id in each line", key, err)
 		}
 	}
@@ -181,22 +179,4 @@ func (p publicUsers) takeOut(set *dataset.Set) (*dataset.Set, error) {
 		return nil, config.Errorf("%s: %w", key, err)
 	}
 	return out, nil
-}
-
-// readIDs reads a file of ids, one a line; empty lines do not count.
-func readIDs(file string) ([]string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimRight(line, "\r\n"); line != "" {
-			ids = append(ids, line)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s has no ids", file)
-	}
-	return ids, nil
 }

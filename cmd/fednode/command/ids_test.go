@@ -51,8 +51,8 @@ func TestSeatsDoNotShift(t *testing.T) {
 	}
 	for _, c := range []struct{ users, ids, want string }{
 		{"0..5", beside, "5 ids"},
-		{"0..1", write("twice.txt", "1\n2\n1\n"), "line 3"},
-		{"0..1", write("gap.txt", "1\n\n2\n"), "line 2"},
+		{"0..1", write("twice.txt", "1\n2\n1\n"), ":3: the id"},
+		{"0..1", write("gap.txt", "1\n\n2\n"), ":2: the line is empty"},
 		{"0..1", write("empty.txt", ""), "no id"},
 		{"0..1", filepath.Join(dir, "none.txt"), "none.txt"},
 	} {

@@ -211,14 +211,10 @@ func (t *Table) Has(id string) bool {
 	return known
 }
 
-// plainID is an integer without leading zeros and without a decimal part of zeros; any other id stays.
+// plainID is an integer without leading zeros; any other id stays.
 func plainID(id string) string {
-	whole, part, point := strings.Cut(id, ".")
-	if whole == "" || strings.Trim(whole, "0123456789") != "" || strings.Trim(part, "0") != "" || point && part == "" {
+	if strings.Trim(id, "0123456789") != "" {
 		return id
 	}
-	if whole = strings.TrimLeft(whole, "0"); whole == "" {
-		return "0"
-	}
-	return whole
+	return cmp.Or(strings.TrimLeft(id, "0"), "0")
 }

@@ -23,6 +23,7 @@ const sniffed = 1 << 20
 type jsonLines struct {
 	*Scanner
 	names  []string // of the fields that are wanted
+	ids    [2]int   // places of the user and the item among them
 	array  bool     // the objects are the elements of one array
 	begun  bool     // its bracket was read
 	absent []string // columns that no object had that was read to settle the columns
@@ -120,7 +121,7 @@ func (j *jsonLines) choose(header [][]byte, cols Columns) Columns {
 			*at = len(j.names) - 1
 		}
 	}
-	cols.Count = len(j.names)
+	cols.Count, j.ids = len(j.names), [2]int{cols.User, cols.Item}
 	return cols
 }
 
@@ -255,8 +256,9 @@ func (j *jsonLines) Next() ([][]byte, error) {
 // there, is empty.
 func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
 	j.fields = j.fields[:0]
-	for _, name := range j.names {
+	for i, name := range j.names {
 		field := []byte(object[name])
+		isID := i == j.ids[0] || i == j.ids[1]
 		switch {
 		case len(field) == 0 || string(field) == "null":
 			field = nil
@@ -266,8 +268,14 @@ func (j *jsonLines) pick(object map[string]json.RawMessage) ([][]byte, error) {
 				return nil, Malformed(err)
 			}
 			field = []byte(text)
-		case strings.IndexByte("{[tf", field[0]) >= 0:
+		case field[0] == '{' || field[0] == '[' || isID && (field[0] == 't' || field[0] == 'f'):
 			return nil, Malformed(fmt.Errorf("%q is %s; want a text or a number", name, idtext.Quote(field)))
+		case isID:
+			id, err := idtext.ParseNumber(string(field))
+			if err != nil {
+				return nil, Malformed(fmt.Errorf("%q: %w", name, err))
+			}
+			field = []byte(id)
 		}
 		j.fields = append(j.fields, field)
 	}
