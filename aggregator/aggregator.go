@@ -18,6 +18,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,19 +96,20 @@ type Config struct {
 
 // Aggregator leads rounds. Its methods are for one goroutine at a time.
 type Aggregator struct {
-	cfg      Config
-	work     uint64
-	round    *round                     // the round in progress
-	next     *round                     // the round that is set up ahead; nil if none is
-	session  protocol.SessionID         // of the latest plan
-	last     uint64                     // its round; an earlier or equal one is refused
-	held     *heldPlan                  // waits for clients; nil: no plan does
-	waited   time.Duration              // how long plans of the session have waited, with the setups that were given up
-	anew     uint32                     // the setups of the latest plan that were given up
-	lines    []connection               // by client; none without Config.Presence
-	refusals map[protocol.ClientID]bool // clients that take no part in the round of the latest plan
-	silent   []int                      // by client: the rounds in a row that have waited for it in vain; none without Config.Presence
-	blame    blame                      // of who lied in the session
+	cfg       Config
+	work      uint64
+	round     *round                     // the round in progress
+	next      *round                     // the round that is set up ahead; nil if none is
+	session   protocol.SessionID         // of the latest plan
+	last      uint64                     // its round; an earlier or equal one is refused
+	signature []byte                     // the server's of the plan; none in a simulation
+	held      *heldPlan                  // waits for clients; nil: no plan does
+	waited    time.Duration              // how long plans of the session have waited, with the setups that were given up
+	anew      uint32                     // the setups of the latest plan that were given up
+	lines     []connection               // by client; none without Config.Presence
+	refusals  map[protocol.ClientID]bool // clients that take no part in the round of the latest plan
+	silent    []int                      // by client: the rounds in a row that have waited for it in vain; none without Config.Presence
+	blame     blame                      // of who lied in the session
 
 	verification verification
 }
@@ -203,6 +205,9 @@ func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := a.accept(p); err != nil {
 		return refused(p, err)
 	}
+	if p.Session == a.session && p.Round <= a.last {
+		return a.past(p)
+	}
 	if p.Session != a.session && a.last > 0 {
 		a.blame, a.next, a.waited = newBlame(), nil, 0 // who lied in another session did not in this
 		clear(a.silent)
@@ -230,7 +235,7 @@ func (a *Aggregator) start(now time.Time, p *protocol.Plan) protocol.Effects {
 	if err := r.sum.Begin(p); err != nil {
 		return refused(p, err)
 	}
-	a.session, a.last = p.Session, p.Round
+	a.session, a.last, a.signature = p.Session, p.Round, p.Signature
 	a.round, a.next = r, nil
 	a.verification.closing = false
 	r.plan, r.begun = p, now
@@ -273,10 +278,23 @@ func (a *Aggregator) accept(p *protocol.Plan) error {
 	if p.Cohort.All() != a.cfg.Clients {
 		return fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.All(), a.cfg.Clients)
 	}
-	if p.Session == a.session && p.Round <= a.last {
-		return fmt.Errorf("round %d is not later than %d, the last one opened", p.Round, a.last)
-	}
 	return nil
+}
+
+// past answers the plan of a round that was opened before. The server says the plan of the present round again when its
+// connection has broken. A plan of an earlier round comes from a server whose state was restored from an older copy: clients
+// use no number twice, so the round is given up at once.
+func (a *Aggregator) past(p *protocol.Plan) protocol.Effects {
+	err := fmt.Errorf("round %d is not later than %d, the last one opened", p.Round, a.last)
+	if p.Round == a.last && bytes.Equal(p.Signature, a.signature) {
+		return refused(p, err)
+	}
+	why := &protocol.TooFew{Round: p.Round, Stage: protocol.StageAdvertise, Required: p.Cohort.Required()}
+	return protocol.Effects{
+		Send: []protocol.Envelope{toServer(&protocol.Abort{Round: p.Round, Reason: why})},
+		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator},
+			Err: fmt.Errorf("%w: the state of the server was restored from an older copy", err)}},
+	}
 }
 
 // relay sends one message to every enrolled client.

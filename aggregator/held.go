@@ -137,7 +137,7 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 		return protocol.Effects{Wake: h.deadline}
 	}
 	a.stopWaiting(now)
-	a.session, a.last = h.plan.Session, h.plan.Round
+	a.session, a.last, a.signature = h.plan.Session, h.plan.Round, h.plan.Signature
 	why := &protocol.TooFew{Round: h.plan.Round, Stage: protocol.StageAdvertise, Left: n, Required: need}
 	return protocol.Effects{
 		Send:   []protocol.Envelope{toServer(&protocol.Abort{Round: h.plan.Round, Reason: why})},

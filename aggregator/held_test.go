@@ -38,7 +38,8 @@ func TestRoundWaitsForClients(t *testing.T) {
 		"too few for too long": `
 			tick 60s -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, round-aborted
 			open 1   -> plan-refused
-			open 2   -> abort 2: round 2: 2 clients left after the stage advertise, 3 required, round-aborted`,
+			open 2   -> abort 2: round 2: 2 clients left after the stage advertise, 3 required, round-aborted
+			open 1   -> abort 1: round 1: 0 clients left after the stage advertise, 3 required, round-aborted`,
 		"enough in time, and again too few": `
 			tick 20s         ->  wake 1m0s
 			connected 2 3    -> wake 21s

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,8 @@ type ServerConfig struct {
 	// MayDecline is the number of clients that may decline the session before its first round. nil: as
 	// many as rounds can do without.
 	MayDecline *int
+	// Knows reports whether the state has a session, in hex, beside the present one. nil: it has every session.
+	Knows func(session string) (bool, error)
 	Log        zerolog.Logger
 	Workers    protocol.Workers
 	Observer   session.Observer // nil: none
@@ -196,6 +199,9 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	if err != nil {
 		return err
 	}
+	if err = s.compare(w.Latest); err != nil {
+		return err
+	}
 	anew, err := s.publish(stream, st, w)
 	if err != nil {
 		return err
@@ -232,6 +238,48 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 	}
 	return peer.IgnoreEOF(err)
 }
+
+// ErrRestored is wrapped by the error of a server whose state lacks what the server has signed. A start again does not change that.
+var ErrRestored = errors.New("the state of this server was restored from an older copy")
+
+// compare compares the state with the latest session of this server at the aggregator. The state knows that session, and its end.
+// Otherwise it lacks what clients were charged for, and every total that it states would be too small.
+func (s *Server) compare(latest *session.Latest) error {
+	if latest == nil {
+		return nil
+	}
+	name := hex.EncodeToString(latest.Session[:])
+	if latest.Session != s.cfg.Terms.Session {
+		if s.cfg.Knows == nil {
+			return nil
+		}
+		known, err := s.cfg.Knows(name)
+		if err == nil && !known {
+			err = &restored{fmt.Errorf("node: %w: this server has signed the session %s, which --state does not know. Clients were charged for it, and each total of ε here would be too small. "+
+				"Put the newest copy of the state back. If there is none, have the operator revoke this server and invite it again, with an empty --state", ErrRestored, name)}
+		}
+		return peer.Fatal(err)
+	}
+	if s.begun || s.finished { // it has done so before, or the end is all that is left
+		return nil
+	}
+	switch mine := s.role.Attempts().Opened; {
+	case latest.Ended:
+		return peer.Fatal(&restored{fmt.Errorf("node: %w: the session %s has ended at the aggregator, and ends after round %d here. Put the newest copy of the state back, or end the session with --abandon: then the next one begins, and the model of this one is lost here",
+			ErrRestored, name, mine)})
+	case latest.Round > mine:
+		s.cfg.Log.Warn().Uint64("known", mine).Uint64("opened", latest.Round).
+			Msg("the state of this server was restored from an older copy: the aggregator has had more rounds of this session. They are skipped at once, and count at their full price")
+	}
+	return nil
+}
+
+type restored struct{ error }
+
+func (e *restored) Unwrap() error { return e.error }
+
+// Usage reports that the call was wrong, so that a supervisor does not start the process again.
+func (e *restored) Usage() bool { return true }
 
 // over says whether the session has ended here.
 func (s *Server) over() bool {

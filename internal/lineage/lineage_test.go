@@ -95,6 +95,15 @@ func TestCostComposesTightly(t *testing.T) {
 			t.Errorf("%d sessions cost %v at %v, want %v", n, got.Epsilon, delta, want)
 		}
 	}
+	// Two unlike sessions, by Φ alone: δ(ε) = Φ(μ/2 - ε/μ) - e^ε·Φ(-μ/2 - ε/μ) with μ² = 1/3² + 1/5² (Balle and Wang 2018, theorem 8).
+	other := s
+	s.Events, other.Events = []dp.Event{dp.Gaussian(3)}, []dp.Event{dp.Gaussian(5)}
+	mu, phi := math.Sqrt(1./9+1./25), func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	got, _, err := lineage.Cost([]algorithm.PastSession{s, other})
+	e := got.Epsilon
+	if d := phi(mu/2-e/mu) - math.Exp(e)*phi(-mu/2-e/mu); err != nil || math.Abs(d-1e-5) > 1e-8 {
+		t.Errorf("two unlike sessions cost %v, at which δ is %v (%v)", e, d, err)
+	}
 	bare := s
 	bare.Epsilon, bare.Events = nil, nil
 	if got, _, err := lineage.Cost([]algorithm.PastSession{s, bare}); err != nil || !math.IsInf(got.Epsilon, 1) {

@@ -97,6 +97,7 @@ type hubSession struct {
 	declined map[protocol.ClientID]session.Decline // clients that decline it
 	behind   map[*conn]session.Declined            // likewise, behind relays
 	hopeless bool                                  // the server's connection was closed for it to hear that too many decline
+	opened   uint64                                // the last round that the server has opened
 	over     bool                                  // of a relay: the aggregator says that nothing is left but the end
 }
 
@@ -397,6 +398,18 @@ func (a *Aggregator) connected() int {
 	return n
 }
 
+// latest says how far the session has come that the server at a connection has signed; nil: there is none.
+func (a *Aggregator) latest(c *conn) *session.Latest {
+	key, err := peer.KeyOf(c.peer)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.session
+	if err != nil || s == nil || s.server != key {
+		return nil
+	}
+	return &session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil}
+}
+
 // welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
 	list, digest, err := a.cfg.Registry.Text()
@@ -411,7 +424,7 @@ func (a *Aggregator) welcome(c *conn) error {
 	if c.place.Role != protocol.Client || known || c.newer != nil {
 		w := &session.Welcome{Life: a.life, At: at, Head: c.newer}
 		if c.place == admission.ServerPlace {
-			w.Connected = a.connected()
+			w.Connected, w.Latest = a.connected(), a.latest(c)
 		}
 		if c.place.Role == protocol.Relay {
 			w.Heads = a.headsOf()

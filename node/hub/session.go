@@ -451,6 +451,11 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			a.busy.Go(a.grown)
 		}
 		a.heard(c.place, m)
+		if o, ok := m.(*protocol.Open); ok && from.Role == protocol.Server && o.Plan != nil {
+			a.mu.Lock()
+			s.opened = max(s.opened, o.Plan.Round)
+			a.mu.Unlock()
+		}
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: from, To: protocol.Party{Role: protocol.Aggregator}, Message: m}})
 	}
 }

@@ -70,11 +70,20 @@ type Welcome struct {
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
 	Connected int `json:"connected"`
+	// Latest, for the server, is the latest session that this server has signed; nil if there is none.
+	Latest *Latest `json:"latest,omitempty"`
 	// Head is the latest signed head of the client's ledger that the aggregator knows. It is missing
 	// if the client has registered with it, or if there is none.
 	Head []byte `json:"head,omitempty"`
 	// Heads, for a relay, are the latest heads of all clients (store.Heads).
 	Heads []byte `json:"heads,omitempty"`
+}
+
+// Latest says how far a session has come at the aggregator.
+type Latest struct {
+	Session protocol.SessionID `json:"session"`
+	Round   uint64             `json:"round"` // the last that was opened since the aggregator started
+	Ended   bool               `json:"ended,omitempty"`
 }
 
 // Signed is the description of a session with the server's signature.

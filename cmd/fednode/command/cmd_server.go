@@ -105,6 +105,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	n.Observer = monitor
+	n.Knows = func(session string) (bool, error) { return party.Knows(c.State, session) }
 	if c.MayDecline != nil {
 		may := int(math.Floor(*c.MayDecline*float64(e.Cohort.All()) + 1e-9)) // 0.29 of 100 is 29
 		n.MayDecline = &may

@@ -224,6 +224,7 @@ func (x *Report) session() {
 		return
 	}
 	x.fine(party.PublicFile, "session %x of %d clients", p.Session[:], p.Terms.Cohort.All())
+	x.add(Note, party.PublicFile, "whether later sessions are missing, as in a state restored from an older copy, the state does not tell", "the server asks the aggregator when it starts, and ends with exit code 2 if so")
 	ended, err := party.EndedIn(x.dir)
 	if err != nil || ended != "" {
 		x.looked(party.EndedFile, err, "delete it, and start the server again", "the session has ended")

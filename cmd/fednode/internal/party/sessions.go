@@ -62,6 +62,15 @@ func EndedIn(dir string) (string, error) {
 	return session, nil
 }
 
+// Knows reports whether a server's state has the folder of an earlier session.
+func Knows(dir, session string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, PastFolder, session))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // End marks the session of a state as ended.
 func End(dir, session string) error {
 	return store.WriteFile(filepath.Join(dir, EndedFile), Mark(session))
