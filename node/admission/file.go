@@ -136,7 +136,7 @@ func readAll(path string, secret bool) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); secret && mode&0o077 != 0 && !handedOver(info) {
-		return nil, fmt.Errorf("%s: %w: its mode is %#o; run chmod 600 %s, and think about who may have read it", path, ErrExposed, mode, path)
+		return nil, fmt.Errorf("%s: %w: its mode is %#o; run chmod 600 %s, and think about who may have read it. In a container, mount it as root's file with mode 0440 and a group of this process (fsGroup)", path, ErrExposed, mode, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {

@@ -4,6 +4,7 @@ package admission_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -46,4 +47,33 @@ func TestKeyHandedOverByRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("0444", true)
+}
+
+// A container runs as user 1000 with the groups 1000 and 2000, its fsGroup. Kubernetes hands it secrets as root's files of that
+// group, with mode 0440 (API reference of SecretVolumeSource and PodSecurityContext.fsGroup). PostgreSQL takes 0640, too
+// (manual, section 18.9.1).
+func TestSecretsOfContainers(t *testing.T) {
+	for _, c := range []struct {
+		mode     fs.FileMode
+		uid, gid uint32
+		process  int
+		given    bool
+	}{
+		{0o440, 0, 2000, 1000, true},
+		{0o640, 0, 2000, 1000, true},
+		{0o400, 0, 1000, 1000, true},
+		{0o440, 0, 3000, 1000, false},    // a group of others
+		{0o440, 1000, 2000, 1000, false}, // its own file, which its own chmod mends
+		{0o440, 1001, 2000, 1000, false},
+		{0o460, 0, 2000, 1000, false}, // the group can write to it
+		{0o660, 0, 2000, 1000, false},
+		{0o444, 0, 2000, 1000, false},
+		{0o440, 0, 2000, 0, false}, // root hands itself nothing over
+		{0o440, 0, 0, 1000, true},  // systemd
+		{0o640, 0, 0, 1000, false},
+	} {
+		if got := admission.GivenByRoot(c.mode, c.uid, c.gid, c.process, []int{1000, 2000}); got != c.given {
+			t.Errorf("%#o of user %d and group %d, for a process of %d: %v", c.mode, c.uid, c.gid, c.process, got)
+		}
+	}
 }
