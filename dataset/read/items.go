@@ -2,10 +2,13 @@ package read
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -86,14 +89,18 @@ var flaggedGenres = [...]string{
 
 var titleYear = regexp.MustCompile(`\((\d{4})\)\s*$`)
 
-// Items opens the list of items of a folder: movies.csv, movies.dat, u.item or items.csv. Ratings may
+// Items opens a list of items: a file, or the movies.csv, movies.dat, u.item or items.csv of a folder. A file of another name is
+// read like items.csv. Ratings may
 // stand beside it or not; an organisation without ratings reads its catalogue so. The set has no
 // ratings and no users. Its items and features equal, in order, what [Open] finds where the list
 // contains every rated item. Its scale comes from the options, or else from the format. Of the other
 // options Items uses Columns.Item alone.
-func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
-	d := files.DiskFolder(dir)
-	f, err := findItems(d)
+func Items(ctx context.Context, path string, o Options) (*dataset.Set, error) {
+	d, file := files.DiskFolder(path), ""
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		d, file = files.DiskFolder(filepath.Dir(path)), filepath.Base(path)
+	}
+	f, err := findItems(d, file)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +114,7 @@ func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
 	}
 	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
 	var items idtable.Table
-	listed, err := itemFormatOf(f.Items).readItems(ctx, d.Path(f.Items), r, &items, o.itemNames(f))
+	listed, err := cmp.Or(itemFormatOf(f.Items), &itemsCSV).readItems(ctx, d.Path(f.Items), r, &items, o.itemNames(f))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +124,7 @@ func Items(ctx context.Context, dir string, o Options) (*dataset.Set, error) {
 	}
 	listed = listed.reorder(rank)
 	set := &dataset.Set{
-		Name: files.BaseName(dir), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids,
+		Name: files.BaseName(path), Min: setMin, Max: setMax, Ratings: dataset.Ratings{Items: len(ids)}, ItemIDs: ids,
 		Titles: listed.titles, Genres: listed.genres, Years: listed.years, Columns: listed.columns,
 	}
 	set.Digest = set.ComputeDigest()
@@ -135,11 +142,21 @@ func (o Options) itemNames(f records.Format) []string {
 	return names
 }
 
-// findItems returns the format whose file of items a folder has.
-func findItems(d files.DiskFolder) (records.Format, error) {
+// findItems returns the format whose file of items a folder has, or the format of the named file.
+func findItems(d files.DiskFolder, named string) (records.Format, error) {
+	like := named
+	if named != "" && itemFormatOf(named) == nil {
+		like = itemsCSV.file
+	}
 	var found []records.Format
 	var files []string
 	for _, f := range records.WithItems() {
+		if named != "" {
+			if f.Items != like {
+				continue
+			}
+			f.Items = named
+		}
 		if d.Has(f.Items) && (f.Beside == "" || d.Has(f.Beside)) && !slices.Contains(files, f.Items) { // of formats with one file of items, the first that fits wins
 			found, files = append(found, f), append(files, f.Items)
 		}
@@ -148,6 +165,9 @@ func findItems(d files.DiskFolder) (records.Format, error) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if err := d.Readable(); err != nil {
+			return records.Format{}, err
+		}
 		return records.Format{}, fmt.Errorf("%s: no list of items: looked in it for %s, %s, %s, %s", d, moviesCSV.file, moviesDat.file, uItem.file, itemsCSV.file)
 	default:
 		return records.Format{}, fmt.Errorf("%s holds %s; keep one", d, strings.Join(files, " and "))

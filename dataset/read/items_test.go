@@ -114,6 +114,24 @@ func TestOpenItems(t *testing.T) {
 	}
 }
 
+// A list of items may be named as a file, whatever its name.
+func TestItemsOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"movies.csv": "movieId,title,genres\n1,One,Drama\n", "items.csv": "item,title\n2,Two\n", "catalogue.txt": "item,title\n3,Three\n"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set, err := Items(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]string{"movies.csv": "1", "items.csv": "2", "catalogue.txt": "3"}[name]; len(set.ItemIDs) != 1 || set.ItemIDs[0] != want {
+			t.Errorf("%s lists %v, want %s", name, set.ItemIDs, want)
+		}
+	}
+}
+
 func TestOpenItemsErrors(t *testing.T) {
 	dir := func(files map[string]string) string {
 		dir := t.TempDir()
@@ -131,7 +149,7 @@ func TestOpenItemsErrors(t *testing.T) {
 		message   string
 	}{
 		{"no list", dir(nil), Options{}, "no list of items: looked in it for movies.csv, movies.dat, u.item"},
-		{"no folder", filepath.Join(t.TempDir(), "nowhere"), Options{}, "no list of items"},
+		{"no folder", filepath.Join(t.TempDir(), "nowhere"), Options{}, "nowhere: no such file"},
 		{"two lists", dir(map[string]string{"movies.csv": list, "u.item": ""}), Options{}, "holds movies.csv and u.item; keep one"},
 		{"an empty list", dir(map[string]string{"movies.csv": "movieId,title,genres\n"}), Options{}, "movies.csv lists no items"},
 		{"an item twice", dir(map[string]string{"movies.csv": list + "1,One,Drama\n"}), Options{}, `movies.csv:3: movieId "1" was described on line 2 already`},

@@ -2,7 +2,9 @@ package files
 
 import (
 	"cmp"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -35,10 +37,21 @@ func (d DiskFolder) Has(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// Readable returns an error if the process may not list the folder or look at the files in it. Without it such a folder looks empty.
+func (d DiskFolder) Readable() error {
+	entries, err := os.ReadDir(cmp.Or(string(d), "."))
+	for _, e := range entries {
+		if _, denied := os.Stat(d.Path(e.Name())); errors.Is(denied, fs.ErrPermission) {
+			return denied
+		}
+	}
+	return err
+}
+
 func (d DiskFolder) names() []string {
 	entries, err := os.ReadDir(cmp.Or(string(d), "."))
 	if err != nil {
-		return nil // opening a file of it says why
+		return nil // Readable says why
 	}
 	var list []string
 	for _, e := range entries {

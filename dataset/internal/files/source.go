@@ -85,6 +85,9 @@ func Open(ctx context.Context, name string, o Options) (*Source, error) {
 	}
 	s := &Source{Name: BaseName(name), Close: func() error { return nil }}
 	if info.IsDir() {
+		if err = DiskFolder(name).Readable(); err != nil {
+			return nil, err
+		}
 		s.Folder = DiskFolder(name)
 		m, err := findMembers(ctx, s.Folder, name, o)
 		if err != nil {

@@ -1,0 +1,37 @@
+//go:build unix
+
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A folder that the process may not list, or in which it may not look at a file, does not look empty. As root a test cannot be
+// kept out of a folder.
+func TestFolderWithoutPermission(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may read every folder")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ratings.csv"), []byte("user,item,rating\n1,1,5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []fs.FileMode{0, 0o100, 0o400} {
+		if err := os.Chmod(dir, mode); err != nil { //nolint:gosec // it is what the test is about
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), dir, Options{}); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("a folder of mode %#o: %v", mode, err)
+		}
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(t.Context(), dir, Options{}); err != nil || s.File != "ratings.csv" {
+		t.Errorf("a folder that may be read: %v, %v", s, err)
+	}
+}
