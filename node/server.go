@@ -42,10 +42,10 @@ type ServerConfig struct {
 	// many as rounds can do without.
 	MayDecline *int
 	// Knows reports whether the state has a session, in hex, beside the present one. nil: it has every session.
-	Knows func(session string) (bool, error)
-	Log        zerolog.Logger
-	Workers    protocol.Workers
-	Observer   session.Observer // nil: none
+	Knows    func(session string) (bool, error)
+	Log      zerolog.Logger
+	Workers  protocol.Workers
+	Observer session.Observer // nil: none
 	// over replaces the transports of the host; none: TCP and QUIC.
 	over []libp2p.Option
 }
