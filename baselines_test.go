@@ -23,6 +23,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/internal/effort"
+	_ "github.com/fedsim/fedsim/lab" // the baselines
 )
 
 // This file runs baselines from their settings to their metrics, and computes the same from the ratings and the split that the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	_ "github.com/fedsim/fedsim/lab" // the page lists every algorithm
 )
 
 // TestConfigurationPage checks docs/configuration.md against the declarations.

@@ -17,17 +17,19 @@ import (
 // families returns the folders whose code may name algorithms: examples, and the folders that package internal/families links.
 func families(t *testing.T) []string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "internal", "families", "families.go"), nil, parser.ImportsOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
 	list := []string{"examples"}
-	for _, i := range f.Imports {
-		path, err := strconv.Unquote(i.Path.Value)
+	for _, name := range []string{"internal/families/families.go", "lab/lab.go"} {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", filepath.FromSlash(name)), nil, parser.ImportsOnly)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, strings.TrimPrefix(path, "github.com/fedsim/fedsim/"))
+		for _, i := range f.Imports {
+			path, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, strings.TrimPrefix(path, "github.com/fedsim/fedsim/"))
+		}
 	}
 	return list
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // registers the built-in algorithms
+	_ "github.com/fedsim/fedsim/internal/families"
+	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 )
 
 func planned(t *testing.T, settings string) (*experiment.Experiment, *forecast.Forecast) {

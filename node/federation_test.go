@@ -28,6 +28,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	_ "github.com/fedsim/fedsim/lab"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"

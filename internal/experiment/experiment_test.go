@@ -13,8 +13,9 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/opened"
+	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/google/go-cmp/cmp"
 )

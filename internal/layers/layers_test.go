@@ -1,6 +1,9 @@
 package layers
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,10 +24,10 @@ type rule struct {
 // families stands in a rule for all families of algorithms and what is below them.
 const families = "FAMILIES"
 
-// listed returns the patterns of the families that package internal/families links.
+// listed returns the patterns of the families that the packages internal/families and lab link.
 func (g graph) listed() []string {
 	var list []string
-	for _, path := range g[module+"/internal/families"] {
+	for _, path := range slices.Concat(g[module+"/internal/families"], g[module+"/lab"]) {
 		list = append(list, strings.TrimPrefix(path, module+"/")+"/...")
 	}
 	return list
@@ -247,9 +250,14 @@ var rules = []rule{
 		why:    "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
-		name: "nothing rests on the lab", from: []string{"..."}, except: []string{"cmd/fedsim/...", "internal/families", "examples/...", "lab/..."},
-		forbid: []string{"lab/..."}, direct: true,
-		why: "what checks, attacks or repeats a paper needs the core; the core must not know that it is checked",
+		name: "nothing rests on the lab", from: []string{"..."}, except: []string{"cmd/fedsim", "cmd/fednode", "examples/skewed-tasks", "lab/..."},
+		forbid: []string{"lab/..."},
+		why:    "what checks, attacks or repeats a paper needs the core; the core must not know that it is checked",
+	},
+	{
+		name: "a verb is added to the command, not the reverse", from: []string{"lab/..."},
+		forbid: []string{"cmd/..."},
+		why:    "a program chooses which verbs it has",
 	},
 	{
 		name: "one experiment knows nothing of many", from: []string{"algorithm/...", families, "internal/experiment/...", "forecast/...", "internal/agreement/...", "results/...", "sim/...", "node/...", "lab/chaos"},
@@ -257,12 +265,12 @@ var rules = []rule{
 		why:    "a run of a sweep is what it is alone",
 	},
 	{
-		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "lab/audit/...", "lab/attack/...", "lab/tune", "lab/sessions"},
+		name: "runs are for the top", from: []string{"..."}, except: []string{".", "cmd/...", "lab/..."},
 		forbid: []string{"internal/training"}, direct: true,
 		why: "it joins experiment and driver for the door and the commands",
 	},
 	{
-		name: "a search is for the command and its audit", from: []string{"..."}, except: []string{"cmd/...", "lab/audit", "lab/tune"},
+		name: "a search is for the command and its audit", from: []string{"..."}, except: []string{"lab/command", "lab/audit", "lab/tune"},
 		forbid: []string{"lab/tune"}, direct: true,
 		why: "a run must not know that it is chosen among others",
 	},
@@ -370,7 +378,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 		},
 		{
 			rule{from: []string{"cmd/..."}, forbid: []string{"entropy/simulated"}},
-			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/cmd/fedsim/command -> " + module + "/lab/attack -> " + module + "/entropy/simulated)",
+			module + "/cmd/fedsim must not import " + module + "/entropy/simulated (" + module + "/cmd/fedsim -> " + module + "/lab/command -> " + module + "/lab/attack -> " + module + "/entropy/simulated)",
 		},
 		{
 			rule{from: []string{"..."}, except: []string{"dataset/synthetic"}, forbid: []string{"std:math/rand/v2"}, direct: true},
@@ -394,7 +402,7 @@ func TestWrongRulesAreReported(t *testing.T) {
 
 // The expected rules are written by hand.
 func TestFamiliesAreReadFromTheirList(t *testing.T) {
-	g := graph{module + "/internal/families": {module + "/x", module + "/y"}}
+	g := graph{module + "/internal/families": {module + "/x"}, module + "/lab": {module + "/y"}}
 	got := g.spelt([]rule{{name: "r", from: []string{"a", families}, forbid: []string{families, "b"}}})
 	want := [][2][]string{
 		{{"a", "x/...", "y/..."}, {"x/...", "y/...", "b"}},
@@ -451,5 +459,29 @@ func TestViolations(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})
+	}
+}
+
+// One file of each command may import the lab. People then have one command with every verb, and a program that imports only
+// cmd/fedsim/command has no lab.
+func TestOneFileOfEachCommandImportsTheLab(t *testing.T) {
+	for _, command := range []string{"fedsim", "fednode"} {
+		files, err := filepath.Glob(filepath.Join(root, "cmd", command, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(path, "_test.go") && bytes.Contains(text, []byte(`"`+module+"/lab")) {
+				found = append(found, filepath.Base(path))
+			}
+		}
+		if !slices.Equal(found, []string{"lab.go"}) {
+			t.Errorf("files of cmd/%s that import the lab: %q, want lab.go alone", command, found)
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 	"github.com/fedsim/fedsim/results"
 )
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type compareCmd struct {
@@ -16,7 +17,7 @@ type compareCmd struct {
 	Format    string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *compareCmd) Run(ctx context.Context, s streams) error {
+func (c *compareCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Resamples < 100 {
 		return cli.Misusef("--resamples %d: at least 100 are needed", c.Resamples)
 	}
@@ -24,5 +25,5 @@ func (c *compareCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return printAs(s.out, c.Format, r)
+	return verb.PrintAs(s.Out, c.Format, r)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type dataCmd struct {
@@ -37,7 +38,7 @@ type listed struct {
 	Cached string `json:"cached,omitempty"` // path of the archive in the cache
 }
 
-func (c *dataListCmd) Run(s streams) error {
+func (c *dataListCmd) Run(s verb.Streams) error {
 	var list []listed
 	cache, cacheErr := published.UserCache()
 	for _, e := range read.List() {
@@ -48,9 +49,9 @@ func (c *dataListCmd) Run(s streams) error {
 		list = append(list, line)
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, list)
+		return cli.PrintJSON(s.Out, list)
 	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tUSERS\tITEMS\tRATINGS\tSCALE\tCACHED\tWHAT IT IS")
 	for _, e := range list {
 		count := func(n int) string {
@@ -99,14 +100,14 @@ type describedCategory struct {
 	TopItems int    `json:"top_items"`
 }
 
-func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
+func (c *dataInfoCmd) Run(ctx context.Context, s verb.Streams) error {
 	switch {
 	case c.ByPopularity && c.Features == "":
 		return cli.Misusef("--by-popularity: of which features? say --features")
 	case c.Buckets < 1 || c.Buckets > eval.MostBuckets:
 		return cli.Misusef("--buckets %d: want 1 to %d", c.Buckets, eval.MostBuckets)
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	o, err := c.options()
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 		return misread(err)
 	}
 	p.Clear()
-	notify(set.Notices, s)
+	verb.Notify(set.Notices, s)
 	features, err := read.Features(set, c.Features)
 	if err != nil {
 		return err
@@ -131,9 +132,9 @@ func (c *dataInfoCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, info)
+		return cli.PrintJSON(s.Out, info)
 	}
-	return printInfo(s.out, info)
+	return printInfo(s.Out, info)
 }
 
 func describeFeatures(f *dataset.ItemFeatures) *describedFeatures {

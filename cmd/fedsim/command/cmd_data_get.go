@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type dataGetCmd struct {
@@ -16,8 +17,8 @@ type dataGetCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *dataGetCmd) Run(ctx context.Context, s streams) error {
-	p := newProgress(s.err)
+func (c *dataGetCmd) Run(ctx context.Context, s verb.Streams) error {
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	r, err := download.Get(ctx, c.Name, download.Params{Mirror: c.Mirror, Progress: p.Fetching("downloading "+c.Name, megabytes)})
 	if errors.Is(err, download.ErrUnknown) {
@@ -28,13 +29,13 @@ func (c *dataGetCmd) Run(ctx context.Context, s streams) error {
 	}
 	p.Clear()
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, r)
+		return cli.PrintJSON(s.Out, r)
 	}
 	how := fmt.Sprintf("%s of them downloaded from %s", megabytes(r.Downloaded), r.Address)
 	if r.Downloaded == 0 {
 		how = "all there already"
 	}
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"name", r.Name}, {"file", r.Path}, {"size", fmt.Sprintf("%s, %s", megabytes(r.Size), how)},
 		{"md5", r.MD5}, {"sha-256", r.SHA256}, {"digest", r.Checked}, {"terms of use", r.Terms},

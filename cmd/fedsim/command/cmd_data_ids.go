@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type dataIDsCmd struct {
@@ -17,7 +18,7 @@ type dataIDsCmd struct {
 }
 
 // Run prints the ids of all users, or items, with a usable rating. Other commands report ratings that cannot be used.
-func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
+func (c *dataIDsCmd) Run(ctx context.Context, s verb.Streams) error {
 	o, err := c.options()
 	if err != nil {
 		return err
@@ -27,12 +28,12 @@ func (c *dataIDsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return misread(err)
 	}
-	notify(set.Notices, s)
+	verb.Notify(set.Notices, s)
 	ids := set.UserIDs
 	if c.Of == "items" {
 		ids = set.ItemIDs
 	}
-	w := bufio.NewWriter(s.out)
+	w := bufio.NewWriter(s.Out)
 	for _, id := range ids {
 		if strings.ContainsAny(id, "\r\n") {
 			return fmt.Errorf("the id %q goes over several lines, and cannot be listed one a line", id)

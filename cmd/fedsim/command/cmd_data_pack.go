@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type dataPackCmd struct {
@@ -17,12 +18,12 @@ type dataPackCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *dataPackCmd) Run(ctx context.Context, s streams) error {
+func (c *dataPackCmd) Run(ctx context.Context, s verb.Streams) error {
 	o, err := c.options()
 	if err != nil {
 		return err
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	o.Progress = p.Loading(c.Data)
 	packed, err := read.PackFile(ctx, c.Data, o, c.Out)
 	p.Clear()
@@ -32,11 +33,11 @@ func (c *dataPackCmd) Run(ctx context.Context, s streams) error {
 	case err != nil:
 		return misread(err)
 	}
-	notify(packed.Notices, s)
+	verb.Notify(packed.Notices, s)
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, packed)
+		return cli.PrintJSON(s.Out, packed)
 	}
-	_, err = fmt.Fprintf(s.out, "%d ratings of %d users and %d items in %d bytes, %.2f a rating; digest %.12s\n",
+	_, err = fmt.Fprintf(s.Out, "%d ratings of %d users and %d items in %d bytes, %.2f a rating; digest %.12s\n",
 		packed.Ratings, packed.Users, packed.Items, packed.Bytes, float64(packed.Bytes)/float64(packed.Ratings), packed.Digest)
 	return err
 }

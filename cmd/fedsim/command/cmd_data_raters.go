@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type dataRatersCmd struct {
@@ -21,7 +22,7 @@ type dataRatersCmd struct {
 	Out     string `required:"" placeholder:"FILE.csv" help:"Where to write the features; the setting features reads the file. It must not be there yet."`
 }
 
-func (c *dataRatersCmd) Run(ctx context.Context, s streams) error {
+func (c *dataRatersCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Users < 1 && c.IDs == "" {
 		return cli.Misusef("who is public? say --public-users or --public-ids")
 	}
@@ -33,7 +34,7 @@ func (c *dataRatersCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	set, err := experiment.OpenData(ctx, conf, c.Data, p.Loading(c.Data))
 	p.Clear()
 	if err != nil {
@@ -50,6 +51,6 @@ func (c *dataRatersCmd) Run(ctx context.Context, s streams) error {
 	if err = writeNew(c.Out, &text); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%d ratings of %d users; use them with --features %s, where none of these users takes part\n", len(f.Categories[0].Value), len(f.Categories[0].Values), c.Out)
+	_, err = fmt.Fprintf(s.Out, "%d ratings of %d users; use them with --features %s, where none of these users takes part\n", len(f.Categories[0].Value), len(f.Categories[0].Values), c.Out)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
@@ -21,18 +22,18 @@ type dataSimilarCmd struct {
 	Out        string `required:"" placeholder:"FILE.csv" help:"Where to write them; the setting features reads the file. It must not be there yet."`
 }
 
-func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
+func (c *dataSimilarCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Neighbours < 1 {
 		return cli.Misusef("--neighbours %d: want at least 1", c.Neighbours)
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	r, err := recommend.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
 	p.Clear()
 	if err != nil {
 		return err
 	}
 	if r.Rank() == 1 {
-		fmt.Fprintln(s.err, "warning: the run has embeddings of one number, and with one number each item is near to half of all items; give it a larger --rank")
+		fmt.Fprintln(s.Err, "warning: the run has embeddings of one number, and with one number each item is near to half of all items; give it a larger --rank")
 	}
 	var text bytes.Buffer
 	items, err := r.WriteSimilar(&text, c.Neighbours, recommend.Near(c.By), c.Binary)
@@ -46,8 +47,8 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s streams) error {
 	if algorithm.Private(r.Config) {
 		spent = "its privacy is the privacy of the run, which adds to theirs"
 	}
-	fmt.Fprintf(s.err, "warning: features are taken for public. This file follows from the ratings of %s (digest %.12s); %s. Do not use it where any of these users are among the federation's\n", r.Data.Name, r.Data.Digest, spent)
-	_, err = fmt.Fprintf(s.out, "%d of %d items have similar ones; use them with --features %s\n", items, r.Data.Items, c.Out)
+	fmt.Fprintf(s.Err, "warning: features are taken for public. This file follows from the ratings of %s (digest %.12s); %s. Do not use it where any of these users are among the federation's\n", r.Data.Name, r.Data.Digest, spent)
+	_, err = fmt.Fprintf(s.Out, "%d of %d items have similar ones; use them with --features %s\n", items, r.Data.Items, c.Out)
 	return err
 }
 

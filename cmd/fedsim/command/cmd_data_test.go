@@ -15,6 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // mirror serves a tiny set as ml-latest-small and as ml-1m.
@@ -50,7 +51,7 @@ func mirror(t *testing.T) (address string, archive []byte) {
 func call(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(context.Background(), args, streams{out: &o, err: &e})
+	code = run(context.Background(), args, verb.Streams{Out: &o, Err: &e})
 	return code, o.String(), e.String()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type dataVerifyCmd struct {
@@ -15,8 +16,8 @@ type dataVerifyCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *dataVerifyCmd) Run(ctx context.Context, s streams) error {
-	p := newProgress(s.err)
+func (c *dataVerifyCmd) Run(ctx context.Context, s verb.Streams) error {
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	v, err := read.Verify(ctx, c.Data, read.Options{Progress: p.Loading(c.Data)})
 	p.Clear()
@@ -25,13 +26,13 @@ func (c *dataVerifyCmd) Run(ctx context.Context, s streams) error {
 	}
 	print := printVerification
 	if c.Format == "json" {
-		print = func(s streams, v read.Verification) error { return cli.PrintJSON(s.out, v) }
+		print = func(s verb.Streams, v read.Verification) error { return cli.PrintJSON(s.Out, v) }
 	}
 	return errors.Join(print(s, v), err, v.Err())
 }
 
-func printVerification(s streams, v read.Verification) error {
-	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+func printVerification(s verb.Streams, v read.Verification) error {
+	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CHECK\tRESULT\tFOUND\tEXPECTED\tKNOWN FROM")
 	for _, c := range v.Checks {
 		result, want := "ok", c.Want

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type explainCmd struct {
@@ -63,17 +64,17 @@ func (e *explained) list(name string, list []string) {
 }
 
 // Run prints what an algorithm or a key does.
-func (c *explainCmd) Run(s streams) error {
+func (c *explainCmd) Run(s verb.Streams) error {
 	name := strings.TrimLeft(c.Name, "-")
 	if k := config.Find(strings.ToLower(name)); k != nil {
-		return printAs(s.out, c.Format, explainKey(k))
+		return verb.PrintAs(s.Out, c.Format, explainKey(k))
 	}
 	a, err := algorithmNamed(name)
 	if err != nil {
 		return cli.Misusef("%q is neither an algorithm nor a key; %s; algorithms: %s",
 			name, config.Near(name), strings.Join(algorithm.Names(), ", "))
 	}
-	return printAs(s.out, c.Format, explainAlgorithm(a.About()))
+	return verb.PrintAs(s.Out, c.Format, explainAlgorithm(a.About()))
 }
 
 func explainKey(k *config.Key) explained {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/export"
@@ -23,7 +24,7 @@ type exportCmd struct {
 	formFlags
 }
 
-func (c *exportCmd) Run(ctx context.Context, s streams) error {
+func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 	set, err := c.form(c.Data)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (c *exportCmd) Run(ctx context.Context, s streams) error {
 		if !c.Users {
 			return cli.Misusef("--data says whose matrices to export; say --users too")
 		}
-		p := newProgress(s.err)
+		p := verb.NewProgress(s.Err)
 		fitted, failed := recommend.FitUsers(ctx, c.Folder, c.Data, set, p.Loading(c.Data))
 		p.Clear()
 		if failed != nil {
@@ -49,9 +50,9 @@ func (c *exportCmd) Run(ctx context.Context, s streams) error {
 	case len(kept) == 0:
 		return cli.Misusef("--run: %s has matrices of users alone, which follow from exact ratings; say --users to export them", c.Folder)
 	case len(kept) < len(all):
-		fmt.Fprintln(s.err, "the matrices of users are left out; --users exports them too")
+		fmt.Fprintln(s.Err, "the matrices of users are left out; --users exports them too")
 	case slices.ContainsFunc(all, func(x model.Embeddings) bool { return x.OfUsers() }):
-		fmt.Fprintln(s.err, "warning: ε does not cover the user_ matrices: with the items' matrices they may give away exact ratings; keep them with their users")
+		fmt.Fprintln(s.Err, "warning: ε does not cover the user_ matrices: with the items' matrices they may give away exact ratings; keep them with their users")
 	}
 	out := c.Out
 	if out == "" {
@@ -61,6 +62,6 @@ func (c *exportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s: %s\n", out, strings.Join(files, ", "))
+	fmt.Fprintf(s.Out, "%s: %s\n", out, strings.Join(files, ", "))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type keysCmd struct {
@@ -27,7 +28,7 @@ type keyRow struct {
 }
 
 // Run prints the keys that the pattern and the algorithm leave, a line each.
-func (c *keysCmd) Run(s streams) error {
+func (c *keysCmd) Run(s verb.Streams) error {
 	of := config.Keys()
 	if c.Algorithm != "" {
 		a, err := algorithmNamed(c.Algorithm)
@@ -44,17 +45,17 @@ func (c *keysCmd) Run(s streams) error {
 		}
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, list)
+		return cli.PrintJSON(s.Out, list)
 	}
 	if len(list) == 0 {
 		return cli.Misusef("no key has %q in its name or meaning; %s", c.Pattern, config.Near(c.Pattern))
 	}
-	width := screen.Width(s.out)
+	width := screen.Width(s.Out)
 	var b strings.Builder
 	for _, r := range list {
 		b.WriteString(screen.Fit(fmt.Sprintf("%s  (%s; default %s)\n", r.Key, r.Values, r.Default), width) + screen.Wrapped(r.Help, "    ", width))
 	}
-	_, err := io.WriteString(s.out, b.String())
+	_, err := io.WriteString(s.Out, b.String())
 	return err
 }
 

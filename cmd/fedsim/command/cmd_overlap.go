@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
@@ -15,13 +16,13 @@ type overlapCmd struct {
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *overlapCmd) Run(ctx context.Context, s streams) error {
+func (c *overlapCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Top < 1 {
 		return cli.Misusef("--top %d: want at least 1", c.Top)
 	}
 	var runs [2]*recommend.Recommender
 	for i, dir := range []string{c.A, c.B} {
-		p := newProgress(s.err)
+		p := verb.NewProgress(s.Err)
 		r, err := recommend.OpenRun(ctx, dir, "", p.Loading("the data of "+dir))
 		p.Clear()
 		if err != nil {
@@ -34,7 +35,7 @@ func (c *overlapCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, o)
+		return cli.PrintJSON(s.Out, o)
 	}
-	return o.Print(s.out)
+	return o.Print(s.Out)
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type planCmd struct {
-	experimentFlags
+	verb.ExperimentFlags
 
 	Verbose   bool `help:"Print every release, message, chance and bound, and not one screen."`
 	Calibrate bool `help:"Say what the simulation takes on this machine, too: memory and, from training on some of the users for a few seconds, time. Of ideal sums over clients that are users."`
@@ -26,8 +27,8 @@ type planCmd struct {
 	Format string `enum:"table,json,yaml" default:"table" help:"table or json; yaml is the experiment file that gives this experiment, every default spelt out."`
 }
 
-func (c *planCmd) Run(ctx context.Context, s streams) error {
-	said, err := c.settings()
+func (c *planCmd) Run(ctx context.Context, s verb.Streams) error {
+	said, err := c.Settings()
 	if err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (c *planCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	how := planned{format: c.Format, calibrate: c.Calibrate, verbose: c.Verbose, sessions: c.Sessions, total: c.TotalEpsilon, shares: forecast.Shares(c.Shares)}
-	return c.plan(ctx, said, how, s)
+	return plan(ctx, &c.ExperimentFlags, said, how, s)
 }
 
 // planned says which form of a plan is printed.
@@ -49,10 +50,10 @@ type planned struct {
 }
 
 // plan prints what an experiment with these settings would do, rest on and cost. It trains nothing.
-func (f *experimentFlags) plan(ctx context.Context, said []config.Setting, how planned, s streams) error {
-	p := newProgress(s.err)
+func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, how planned, s verb.Streams) error {
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p, experiment.OpenPacked)
+	e, err := verb.Open(ctx, said, s, p, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (f *experimentFlags) plan(ctx context.Context, said []config.Setting, how p
 		said = append(said, config.Setting{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name})
 	}
 	if how.format == "yaml" {
-		_, err = s.out.Write(e.Config.YAML())
+		_, err = s.Out.Write(e.Config.YAML())
 		return err
 	}
 	x, err := forecast.New(e)
@@ -81,15 +82,33 @@ func (f *experimentFlags) plan(ctx context.Context, said []config.Setting, how p
 			x.Uncovered = append(x.Uncovered, "effort")
 		}
 	}
-	next := [][]string{f.call("run", said)}
+	next := [][]string{f.Call("run", said)}
 	switch {
 	case how.format == "json":
-		return cli.PrintJSON(s.out, x)
+		return cli.PrintJSON(s.Out, x)
 	case how.verbose:
-		err = x.Print(s.out)
+		err = x.Print(s.Out)
 	default:
-		err = x.PrintBrief(s.out)
-		next = append(next, f.call("plan", said, "--verbose"))
+		err = x.PrintBrief(s.Out)
+		next = append(next, f.Call("plan", said, "--verbose"))
 	}
-	return errors.Join(err, screen.Print(s.out, "", next...))
+	return errors.Join(err, screen.Print(s.Out, "", next...))
+}
+
+// checkBudgetOfSessions checks that sessions have one budget, of all of them together.
+func checkBudgetOfSessions(n int, total float64, said []config.Setting) error {
+	switch {
+	case n == 0 && total == 0:
+		return nil
+	case n == 0:
+		return cli.Misusef("--total-epsilon is the budget of several sessions; say how many with --sessions, or give one run's budget with --epsilon")
+	case total == 0:
+		return cli.Misusef("--sessions needs the budget of all sessions together: --total-epsilon 10")
+	}
+	for _, setting := range said {
+		if setting.Key == algorithm.Epsilon.Name {
+			return cli.Misusef("%s: with --sessions each session's epsilon follows from --total-epsilon; leave it out", setting.Origin)
+		}
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type plotCmd struct {
@@ -26,14 +27,14 @@ type plotCmd struct {
 	Title  bool     `negatable:"" default:"true" help:"Draw the title, which a paper has in its caption."`
 }
 
-func (c *plotCmd) Run(s streams) error {
+func (c *plotCmd) Run(s verb.Streams) error {
 	pic, err := c.picture()
 	if err != nil {
 		return err
 	}
-	runs, err := study.Load(s.warn, c.Dirs...)
+	runs, err := study.Load(s.Warn, c.Dirs...)
 	if err == nil {
-		runs, err = runs.Whole(s.warn)
+		runs, err = runs.Whole(s.Warn)
 	}
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func (c *plotCmd) Run(s streams) error {
 		_ = os.Remove(c.Out) // half of it
 		return err
 	}
-	fmt.Fprintf(s.err, "%s: %s\n", c.Out, figure.Title)
+	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, figure.Title)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type privacyCmd struct {
@@ -66,7 +67,7 @@ type privacyEpsilonCmd struct {
 	mechanismFlags
 }
 
-func (c *privacyEpsilonCmd) Run(s streams) error {
+func (c *privacyEpsilonCmd) Run(s verb.Streams) error {
 	e, need, err := c.event()
 	if err != nil {
 		return wrong(err)
@@ -90,9 +91,9 @@ func (c *privacyEpsilonCmd) Run(s streams) error {
 		epsilon, text = &r.Epsilon, dp.RoundUp(r.Epsilon, 6)
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, map[string]any{"epsilon": epsilon, "delta": c.Delta, "accountant": r.Accountant})
+		return cli.PrintJSON(s.Out, map[string]any{"epsilon": epsilon, "delta": c.Delta, "accountant": r.Accountant})
 	}
-	_, err = fmt.Fprintf(s.out, "epsilon %s at delta %v (accountant %s)\n", text, c.Delta, r.Accountant)
+	_, err = fmt.Fprintf(s.Out, "epsilon %s at delta %v (accountant %s)\n", text, c.Delta, r.Accountant)
 	return err
 }
 
@@ -115,7 +116,7 @@ type privacyNoiseCmd struct {
 	mechanismFlags
 }
 
-func (c *privacyNoiseCmd) Run(s streams) error {
+func (c *privacyNoiseCmd) Run(s verb.Streams) error {
 	e, need, err := c.event()
 	if err == nil {
 		err = errors.Join(need.errs...)
@@ -151,8 +152,8 @@ func (c *privacyNoiseCmd) Run(s streams) error {
 		return cannot(err)
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, map[string]any{name: noise, "epsilon": r.Epsilon, "delta": c.Delta, "accountant": r.Accountant})
+		return cli.PrintJSON(s.Out, map[string]any{name: noise, "epsilon": r.Epsilon, "delta": c.Delta, "accountant": r.Accountant})
 	}
-	_, err = fmt.Fprintf(s.out, "%s %s keeps epsilon %s at delta %v (accountant %s)\n", name, dp.RoundUp(noise, 6), dp.RoundUp(r.Epsilon, 6), c.Delta, r.Accountant)
+	_, err = fmt.Fprintf(s.Out, "%s %s keeps epsilon %s at delta %v (accountant %s)\n", name, dp.RoundUp(noise, 6), dp.RoundUp(r.Epsilon, 6), c.Delta, r.Accountant)
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
@@ -42,7 +43,7 @@ type finishedRun struct {
 }
 
 // open opens the run, or the model of a deployment: for a user, or for items alone.
-func (f *finishedRun) open(ctx context.Context, s streams, user string) (*recommend.Recommender, error) {
+func (f *finishedRun) open(ctx context.Context, s verb.Streams, user string) (*recommend.Recommender, error) {
 	if f.Top < 1 {
 		return nil, cli.Misusef("--top %d: want at least 1", f.Top)
 	}
@@ -53,25 +54,25 @@ func (f *finishedRun) open(ctx context.Context, s streams, user string) (*recomm
 }
 
 // openRelease opens a finished run for any ratings, and says if they are not the run's.
-func openRelease(ctx context.Context, s streams, dir, data string, form *formFlags) (*recommend.Recommender, error) {
+func openRelease(ctx context.Context, s verb.Streams, dir, data string, form *formFlags) (*recommend.Recommender, error) {
 	set, err := form.form(data)
 	if err != nil {
 		return nil, err
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	r, err := recommend.OpenRelease(ctx, dir, data, set, p.Loading("the data of "+dir))
 	p.Clear()
 	if err != nil {
 		return nil, namedWrongly(misread(err))
 	}
 	if r.Changed != "" {
-		fmt.Fprintf(s.err, "note: %s\n", r.Changed)
+		fmt.Fprintf(s.Err, "note: %s\n", r.Changed)
 	}
 	return r, nil
 }
 
 // forUsers opens the run, or the model of a deployment for the users that are asked for.
-func (c *recommendCmd) forUsers(ctx context.Context, s streams) (*recommend.Recommender, error) {
+func (c *recommendCmd) forUsers(ctx context.Context, s verb.Streams) (*recommend.Recommender, error) {
 	if c.User == "" && results.IsDeployed(c.Folder) && c.Top > 0 {
 		return c.deployedForAll(ctx, "")
 	}
@@ -156,7 +157,7 @@ func (c *recommendCmd) check() error {
 	return nil
 }
 
-func (c *recommendCmd) Run(ctx context.Context, s streams) error {
+func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -183,22 +184,22 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 		return namedWrongly(err)
 	}
 	if basis.Unknown > 0 {
-		fmt.Fprintf(s.err, "note: %d of the ratings of %s are of items that the run did not have, and are left out\n", basis.Unknown, c.User)
+		fmt.Fprintf(s.Err, "note: %d of the ratings of %s are of items that the run did not have, and are left out\n", basis.Unknown, c.User)
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, struct {
+		return cli.PrintJSON(s.Out, struct {
 			Run  string `json:"run"`
 			User string `json:"user"`
 			recommend.Basis
 			Items []recommend.Recommendation `json:"items"`
 		}{c.Folder, c.User, basis, list})
 	}
-	fmt.Fprintln(s.out, c.headline(r, basis))
+	fmt.Fprintln(s.Out, c.headline(r, basis))
 	if basis.By != recommend.ByPopularity && r.OrdersByMore() {
-		fmt.Fprintln(s.out, "in the order of score: popularity, taste and stars together (statistics.order-weight)")
+		fmt.Fprintln(s.Out, "in the order of score: popularity, taste and stars together (statistics.order-weight)")
 	}
-	fmt.Fprintln(s.out)
-	return r.PrintRecommendations(s.out, list)
+	fmt.Fprintln(s.Out)
+	return r.PrintRecommendations(s.Out, list)
 }
 
 // place names the data that were asked.
@@ -226,7 +227,7 @@ func (c *recommendCmd) headline(r *recommend.Recommender, b recommend.Basis) str
 }
 
 // allUsers writes the lists of all users.
-func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *recommend.Recommender) error {
+func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommend.Recommender) error {
 	format := c.To
 	if format == "" {
 		format = "csv"
@@ -237,13 +238,13 @@ func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *recommend.Rec
 		return err
 	}
 	var err error
-	switch f, ok := s.out.(*os.File); {
+	switch f, ok := s.Out.(*os.File); {
 	case c.Out != "":
 		err = results.WriteNew(c.Out, write)
 	case format == "parquet" && ok && term.IsTerminal(int(f.Fd())):
 		return cli.Misusef("--to parquet is not for a terminal; say --out FILE")
 	default:
-		err = write(s.out)
+		err = write(s.Out)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
@@ -252,10 +253,10 @@ func (c *recommendCmd) allUsers(ctx context.Context, s streams, r *recommend.Rec
 		return namedWrongly(err)
 	}
 	if left > 0 {
-		fmt.Fprintf(s.err, "note: %d users have rated no item of the run and get no list; the model does not say which items are liked most\n", left)
+		fmt.Fprintf(s.Err, "note: %d users have rated no item of the run and get no list; the model does not say which items are liked most\n", left)
 	}
 	if c.Out != "" {
-		fmt.Fprintf(s.err, "%s: the lists of %d users\n", c.Out, wrote)
+		fmt.Fprintf(s.Err, "%s: the lists of %d users\n", c.Out, wrote)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
-	"github.com/fedsim/fedsim/lab/attack"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // reportCmd is fedsim report: one page of finished runs and of attacks.
@@ -17,7 +17,7 @@ type reportCmd struct {
 	Title string   `default:"Private recommenders: a study" help:"Its title."`
 }
 
-func (c *reportCmd) Run(s streams) error {
+func (c *reportCmd) Run(s verb.Streams) error {
 	content, what, err := c.content(s)
 	if err != nil {
 		return err
@@ -30,34 +30,40 @@ func (c *reportCmd) Run(s streams) error {
 		_ = os.Remove(c.Out) // half of it
 		return err
 	}
-	fmt.Fprintf(s.err, "%s: %s\n", c.Out, what)
+	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, what)
 	return nil
 }
 
 // content reads the folders. It returns the page's content and a count of what is in it, for the user.
-func (c *reportCmd) content(s streams) (*page.Content, string, error) {
+func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
 	x := &page.Content{Title: c.Title}
-	var ofRuns []string // folders that do not hold attacks alone
-	var attacks []*attack.Report
-	for _, dir := range c.Dirs {
-		list, err := attack.Load(s.warn, dir)
+	var sections []verb.Section
+	known := make([]int, len(c.Dirs)) // how much of a section each folder has
+	for _, read := range verb.Sections {
+		section, err := read(s.Warn, c.Dirs)
 		if err != nil {
 			return nil, "", err
 		}
-		attacks = append(attacks, list...)
+		sections = append(sections, section)
+		for i, n := range section.Found {
+			known[i] += n
+		}
+	}
+	var ofRuns []string // folders that do not hold sections alone
+	for i, dir := range c.Dirs {
 		held, err := study.Holds(dir)
 		if err != nil {
 			return nil, "", err
 		}
-		if held || len(list) == 0 { // where there is neither, loading says so
+		if held || known[i] == 0 { // where there is neither, loading says so
 			ofRuns = append(ofRuns, dir)
 		}
 	}
 	what := ""
 	if len(ofRuns) > 0 {
-		runs, err := study.Load(s.warn, ofRuns...)
+		runs, err := study.Load(s.Warn, ofRuns...)
 		if err == nil {
-			runs, err = runs.Whole(s.warn)
+			runs, err = runs.Whole(s.Warn)
 		}
 		if err != nil {
 			return nil, "", err
@@ -65,12 +71,19 @@ func (c *reportCmd) content(s streams) (*page.Content, string, error) {
 		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
 		what = counted(len(runs), "run")
 	}
-	if len(attacks) > 0 {
-		x.Sections = []page.Section{attack.Section(attacks)}
+	for _, section := range sections {
+		n := 0
+		for _, found := range section.Found {
+			n += found
+		}
+		if n == 0 {
+			continue
+		}
+		x.Sections = append(x.Sections, section.Section)
 		if what != "" {
 			what += ", "
 		}
-		what += counted(len(attacks), "attack")
+		what += counted(n, section.Noun)
 	}
 	return x, what, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type resultsCmd struct {
@@ -18,17 +19,17 @@ type resultsCmd struct {
 	Metric  string   `placeholder:"NAME" help:"The metric of --against. Default: the RMSE, or Recall@20 of rankings."`
 }
 
-func (c *resultsCmd) Run(ctx context.Context, s streams) error {
+func (c *resultsCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Metric != "" && c.Against == "" {
 		return cli.Misusef("--metric %s: it names the metric of --against, which is not given; say --against KEY=VALUE", c.Metric)
 	}
-	runs, err := study.Load(s.warn, c.Dirs...)
+	runs, err := study.Load(s.Warn, c.Dirs...)
 	if err != nil {
 		return err
 	}
 	t := runs.Table()
 	for _, text := range c.With {
-		if err = t.With(ctx, text, s.warn); err != nil {
+		if err = t.With(ctx, text, s.Warn); err != nil {
 			return err
 		}
 	}
@@ -55,20 +56,20 @@ func (c *resultsCmd) Run(ctx context.Context, s streams) error {
 	}
 	switch c.Format {
 	case "csv":
-		return t.CSV(s.out)
+		return t.CSV(s.Out)
 	case "json":
-		return t.JSON(s.out)
+		return t.JSON(s.Out)
 	case "parquet":
-		return t.Parquet(s.out)
+		return t.Parquet(s.Out)
 	}
 	if c.Against == "" && c.Metrics == "" {
 		t = t.Shown()
 	}
-	return t.Print(s.out)
+	return t.Print(s.Out)
 }
 
 // paper prints the table as papers do: means over --over, which is the seed by default.
-func (c *resultsCmd) paper(s streams, t *study.Table) error {
+func (c *resultsCmd) paper(s verb.Streams, t *study.Table) error {
 	if c.Against != "" {
 		return cli.Misusef("--format %s prints means, and --against differences; use table, csv, json or parquet with --against", c.Format)
 	}
@@ -81,9 +82,9 @@ func (c *resultsCmd) paper(s streams, t *study.Table) error {
 	}
 	p := t.Means(over).Paper(t.Metrics)
 	if c.Format == "latex" {
-		return p.LaTeX(s.out)
+		return p.LaTeX(s.Out)
 	}
-	return p.Markdown(s.out)
+	return p.Markdown(s.Out)
 }
 
 func (c *resultsCmd) against(t *study.Table) (*study.Table, error) {

@@ -12,15 +12,17 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results"
 )
 
 // runCmd is fedsim run: the experiment, and what becomes of its results.
 type runCmd struct {
-	experimentFlags
+	verb.ExperimentFlags
 
 	From         string  `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
 	DryRun       bool    `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
@@ -35,14 +37,14 @@ type runCmd struct {
 	Format string `group:"Output:" enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
 }
 
-func (r *runCmd) Run(ctx context.Context, s streams) error {
+func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	if r.From != "" {
 		if r.File != "" {
 			return cli.Misusef("--from %s: an experiment file is given, too", r.From)
 		}
 		r.File = filepath.Join(r.From, "config.yaml")
 	}
-	said, err := r.settings()
+	said, err := r.Settings()
 	if err != nil {
 		return err
 	}
@@ -56,11 +58,11 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if r.DryRun {
-		return r.plan(ctx, said, planned{format: strings.TrimSuffix(r.Format, "l")}, s)
+		return plan(ctx, &r.ExperimentFlags, said, planned{format: strings.TrimSuffix(r.Format, "l")}, s)
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p, experiment.OpenPacked)
+	e, err := verb.Open(ctx, said, s, p, experiment.OpenPacked)
 	if err != nil {
 		return err
 	}
@@ -71,14 +73,34 @@ func (r *runCmd) Run(ctx context.Context, s streams) error {
 	}
 	var told results.Progress = p
 	if r.Format == "jsonl" {
-		told = events{s.out}
+		told = events{s.Out}
 	}
 	result, err := training.Keep(ctx, e, told, how)
 	if result == nil {
 		return err
 	}
 	p.Clear()
-	return errors.Join(err, r.print(s.out, result))
+	return errors.Join(err, r.print(s.Out, result))
+}
+
+// overTime is fedsim run --sessions.
+func (r *runCmd) overTime(ctx context.Context, said []config.Setting, s verb.Streams) error {
+	switch {
+	case r.Resume || r.DryRun || r.SavePredictions || r.From != "":
+		return cli.Misusef("--sessions studies several runs; leave out --resume, --dry-run, --save-predictions and --from. fedsim plan --sessions says what the sessions cost")
+	case r.Format == "jsonl":
+		return cli.Misusef("--sessions prints a table or json")
+	case r.Sessions < 2 || r.Sessions > 1000:
+		return cli.Misusef("--sessions %d: 2 to 1000 sessions can be studied", r.Sessions)
+	case r.Seeds < 1:
+		return cli.Misusef("--seeds %d: at least 1", r.Seeds)
+	case verb.OverTime == nil:
+		return cli.Misusef("--sessions: this program was built without the study of sessions; use fedsim itself")
+	}
+	if err := checkBudgetOfSessions(r.Sessions, r.TotalEpsilon, said); err != nil {
+		return err
+	}
+	return verb.OverTime(ctx, said, verb.Sessions{Sessions: r.Sessions, Total: r.TotalEpsilon, Shares: forecast.Shares(r.Shares), Seeds: r.Seeds, Format: r.Format}, s)
 }
 
 // stoppedRun are the settings and the checkpoint of the run that was stopped in the folder, where nothing

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -26,7 +27,7 @@ type serveCmd struct {
 // leaving limits the time for requests under way once the command is told to stop.
 const leaving = 5 * time.Second
 
-func (c *serveCmd) Run(ctx context.Context, s streams) error {
+func (c *serveCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Reload < 0 {
 		return cli.Misusef("--reload %s: it must not be below 0", c.Reload)
 	}
@@ -45,10 +46,10 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		handler = recommend.Local(handler)
 	} else {
-		fmt.Fprintf(s.err, "warning: %s is reached from other machines, and there is no password: each caller learns what users like\n", l.Addr())
+		fmt.Fprintf(s.Err, "warning: %s is reached from other machines, and there is no password: each caller learns what users like\n", l.Addr())
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	fmt.Fprintf(s.err, "serving %s at http://%s (/recommend?user=ID, or POST /recommend with ratings; /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
+	fmt.Fprintf(s.Err, "serving %s at http://%s (/recommend?user=ID, or POST /recommend with ratings; /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer func() { stop(); watch.Wait() }()
@@ -72,7 +73,7 @@ func (c *serveCmd) Run(ctx context.Context, s streams) error {
 }
 
 // open opens the model in a folder for all users.
-func (c *serveCmd) open(ctx context.Context, s streams, dir string) (*recommend.Recommender, error) {
+func (c *serveCmd) open(ctx context.Context, s verb.Streams, dir string) (*recommend.Recommender, error) {
 	if !results.IsDeployed(dir) {
 		return openRelease(ctx, s, dir, c.Data, &c.formFlags)
 	}
@@ -81,10 +82,10 @@ func (c *serveCmd) open(ctx context.Context, s streams, dir string) (*recommend.
 }
 
 // told says that a newer model answers, or why it does not.
-func (c *serveCmd) told(s streams, name string, err error) {
+func (c *serveCmd) told(s verb.Streams, name string, err error) {
 	if err != nil {
-		fmt.Fprintf(s.err, "warning: a newer model at %s cannot be opened, and the model before it answers: %v\n", c.Folder, err)
+		fmt.Fprintf(s.Err, "warning: a newer model at %s cannot be opened, and the model before it answers: %v\n", c.Folder, err)
 		return
 	}
-	fmt.Fprintf(s.err, "a newer model answers: %s\n", name)
+	fmt.Fprintf(s.Err, "a newer model answers: %s\n", name)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
@@ -17,7 +18,7 @@ type similarCmd struct {
 	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
 }
 
-func (c *similarCmd) Run(ctx context.Context, s streams) error {
+func (c *similarCmd) Run(ctx context.Context, s verb.Streams) error {
 	r, err := c.open(ctx, s, "")
 	if err != nil {
 		return err
@@ -27,15 +28,15 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 		return namedWrongly(err)
 	}
 	if r.Rank() == 1 {
-		fmt.Fprintln(s.err, "warning: embeddings of rank 1 can only point the same way or the opposite way, so they do not tell items apart; train with a larger --rank")
+		fmt.Fprintln(s.Err, "warning: embeddings of rank 1 can only point the same way or the opposite way, so they do not tell items apart; train with a larger --rank")
 	}
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, struct {
+		return cli.PrintJSON(s.Out, struct {
 			Run   string                `json:"run"`
 			Item  recommend.Item        `json:"item"`
 			Items []recommend.Neighbour `json:"items"`
 		}{c.Folder, item, list})
 	}
-	fmt.Fprintf(s.out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
-	return recommend.PrintNeighbours(s.out, list, recommend.Near(c.By))
+	fmt.Fprintf(s.Out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
+	return recommend.PrintNeighbours(s.Out, list, recommend.Near(c.By))
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 type sweepCmd struct {
 	File string `arg:"" optional:"" name:"sweep.yaml" help:"Experiment file in which keys may have lists of values; flags win over it."`
 
-	keyFlags
+	verb.KeyFlags
 
 	Seeds string   `placeholder:"LIST" help:"Seeds, such as 1..5: --seed by another name. Their runs share the split of the first, unless split.seed is set; auto gives each its own."`
 	Zip   []string `placeholder:"KEY,KEY" sep:"none" help:"Keys that take their values together instead of in all combinations; may be repeated."`
@@ -50,7 +51,7 @@ type sweepCmd struct {
 	Claim   string `default:"fedsim" help:"Persistent volume claim that is mounted at the folder of the sweep, for kubernetes."`
 }
 
-func (c *sweepCmd) Run(ctx context.Context, s streams) error {
+func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Format == "jsonl" && (c.Preset != "" || c.DryRun || c.On != "local") {
 		return cli.Misusef("--format jsonl is for runs on this machine; leave out --preset, --dry-run and --on")
 	}
@@ -62,7 +63,7 @@ func (c *sweepCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	if c.DryRun {
-		return listRuns(s.out, runs)
+		return listRuns(s.Out, runs)
 	}
 	out, err := filepath.Abs(c.Out)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *sweepCmd) Run(ctx context.Context, s streams) error {
 	if c.On != "local" {
 		return c.batch(ctx, s, out, runs)
 	}
-	f, err := s.prepare(c.Out, runs)
+	f, err := prepare(s, c.Out, runs)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (c *sweepCmd) runs(said []config.Setting, options sweep.Options) ([]sweep.R
 		}
 		said, options = append(said, inFile...), o.Join(options)
 	}
-	flags, err := c.settings()
+	flags, err := c.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func listRuns(w io.Writer, runs []sweep.Run) error {
 }
 
 // local runs them in processes of this machine.
-func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]sweep.Failure, error) {
+func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) ([]sweep.Failure, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -128,12 +129,12 @@ func (c *sweepCmd) local(ctx context.Context, s streams, f *sweep.Folder) ([]swe
 		jobs = cores
 	}
 	if c.Format == "jsonl" {
-		e := events{s.out}
+		e := events{s.Out}
 		e.Start("runs", len(f.Runs))
 		r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs), Progress: func(x sweep.Progress) { e.Step(x.Finished + x.Failed) }}
 		return r.Run(ctx, f)
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	p.Start("runs", len(f.Runs))
 	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs), Progress: func(x sweep.Progress) {
@@ -188,24 +189,24 @@ func printLine(w io.Writer, f *sweep.Folder, failures []sweep.Failure) error {
 }
 
 // conclude prints what came of it.
-func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure) error {
+func (c *sweepCmd) conclude(s verb.Streams, f *sweep.Folder, failures []sweep.Failure) error {
 	if c.Format == "jsonl" {
-		return errors.Join(printLine(s.out, f, failures), failed(f, failures))
+		return errors.Join(printLine(s.Out, f, failures), failed(f, failures))
 	}
 	if len(failures) < len(f.Runs) {
-		runs, err := study.Load(s.warn, folders(f)...)
+		runs, err := study.Load(s.Warn, folders(f)...)
 		if err != nil {
 			return err
 		}
 		t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
-		if err = t.Print(s.out); err != nil {
+		if err = t.Print(s.Out); err != nil {
 			return err
 		}
 		word := "runs"
 		if len(runs) == 1 {
 			word = "run"
 		}
-		err = screen.Print(s.out, fmt.Sprintf("\n%d %s in %s\n", len(runs), word, f.Path),
+		err = screen.Print(s.Out, fmt.Sprintf("\n%d %s in %s\n", len(runs), word, f.Path),
 			[]string{"fedsim", "results", f.Path}, []string{"fedsim", "report", f.Path}, []string{"fedsim", "plot", f.Path, "--out", "quality.svg"})
 		if err != nil {
 			return err
@@ -215,11 +216,11 @@ func (c *sweepCmd) conclude(s streams, f *sweep.Folder, failures []sweep.Failure
 }
 
 // prepare is [sweep.Prepare], which says what it found damaged.
-func (s streams) prepare(path string, runs []sweep.Run) (*sweep.Folder, error) {
+func prepare(s verb.Streams, path string, runs []sweep.Run) (*sweep.Folder, error) {
 	f, err := sweep.Prepare(path, runs)
 	if err == nil {
 		for _, damaged := range f.Damaged {
-			s.warn(damaged)
+			s.Warn(damaged)
 		}
 	}
 	return f, err
@@ -248,7 +249,7 @@ func failed(f *sweep.Folder, failures []sweep.Failure) error {
 }
 
 // batch hands the runs to a cluster.
-func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []sweep.Run) error {
+func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs []sweep.Run) error {
 	b := sweep.Batch{Folder: out, Program: "fedsim", CPUs: c.CPUs, MiB: c.Memory, Minutes: c.Minutes, Image: c.Image, Claim: c.Claim, Jobs: c.Jobs}
 	f, err := sweep.At(out, runs)
 	if err != nil {
@@ -277,10 +278,10 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 		return cli.Misusef("%w", err)
 	}
 	if c.Print {
-		_, err = io.WriteString(s.out, text)
+		_, err = io.WriteString(s.Out, text)
 		return err
 	}
-	if f, err = s.prepare(out, runs); err != nil {
+	if f, err = prepare(s, out, runs); err != nil {
 		return err
 	}
 	if err = f.List(); err != nil {
@@ -291,11 +292,11 @@ func (c *sweepCmd) batch(ctx context.Context, s streams, out string, runs []swee
 		return err
 	}
 	cmd := exec.CommandContext(ctx, submit[0], append(submit[1:], path)...)
-	cmd.Stdout, cmd.Stderr = s.out, s.err
+	cmd.Stdout, cmd.Stderr = s.Out, s.Err
 	if err = cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w; the file is %s, to be handed in by hand", submit[0], err, path)
 	}
-	fmt.Fprintf(s.out, "%d runs are handed in; when they have ended: fedsim results %s\n", b.Tasks, c.Out)
+	fmt.Fprintf(s.Out, "%d runs are handed in; when they have ended: fedsim results %s\n", b.Tasks, c.Out)
 	return nil
 }
 

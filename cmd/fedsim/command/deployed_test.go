@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
@@ -133,7 +134,7 @@ func TestWhatADeploymentsModelTells(t *testing.T) {
 func refusedWith(t *testing.T, args []string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), args, streams{out: &out, err: &errs}); code == 0 || out.Len() > 0 {
+	if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code == 0 || out.Len() > 0 {
 		t.Errorf("fedsim %s: exit %d, %s", strings.Join(args, " "), code, &out)
 	}
 	return errs.String()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // Rows of users follow from exact ratings, which no ε covers. An export has them only with --users,
@@ -46,7 +47,7 @@ func TestExportLeavesUsersOut(t *testing.T) {
 			if users {
 				args = append(args, "--users")
 			}
-			if code := run(t.Context(), args, streams{out: &out, err: &errs}); code != 0 {
+			if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code != 0 {
 				t.Fatalf("%s: exit %d: %s", algorithm, code, errs.String())
 			}
 			if !strings.Contains(out.String(), public) || strings.Contains(out.String(), "user_") != users {

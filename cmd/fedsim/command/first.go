@@ -39,28 +39,6 @@ To look things up:
 //go:embed examples.txt
 var examples string
 
-// groups holds, by the headings of a command's help, the names of the keys whose flags stand under them; the
-// others stand under Training.
-var groups = map[string][]string{
-	"Data:": {
-		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
-		"features", "feedback", "public-users", "public-ids", "public-binary",
-	},
-	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "colluders"},
-	"Dropouts:": {"dropout", "dropout-at", "tolerance", "sit-out", "leave", "away", "away-rounds"},
-	"Output:":   {"out", "name", "baselines", "workers"},
-}
-
-// group returns the heading of a command's help under which the flag of a key stands.
-func group(k *config.Key) string {
-	for heading, names := range groups {
-		if slices.Contains(names, k.Name) {
-			return heading
-		}
-	}
-	return "Training:"
-}
-
 var argumentOf = regexp.MustCompile(`unexpected argument (.+)`)
 
 // hint returns what to do about a call that cannot be parsed.

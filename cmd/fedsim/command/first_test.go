@@ -8,29 +8,8 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/verb"
 )
-
-// The help of run has the groups that the flags of a run fall into, and every name in a group is a key.
-func TestGroupsOfFlags(t *testing.T) {
-	for heading, names := range groups {
-		for _, name := range names {
-			if config.Find(name) == nil {
-				t.Errorf("%s there is no key %s", heading, name)
-			}
-		}
-	}
-	seen := make(map[string]bool)
-	for _, k := range config.Keys() {
-		if k.Flag {
-			seen[group(k)] = true
-		}
-	}
-	for _, want := range []string{"Data:", "Privacy:", "Training:", "Dropouts:", "Output:"} {
-		if !seen[want] {
-			t.Errorf("no flag stands under %s", want)
-		}
-	}
-}
 
 // Each algorithm and each key is explained, without an empty line of what there is. The command line is parsed for one of them.
 func TestExplainAll(t *testing.T) {
@@ -41,7 +20,7 @@ func TestExplainAll(t *testing.T) {
 	}
 	for _, name := range names {
 		var printed bytes.Buffer
-		if err := (&explainCmd{Name: name}).Run(streams{out: &printed, err: io.Discard}); err != nil {
+		if err := (&explainCmd{Name: name}).Run(verb.Streams{Out: &printed, Err: io.Discard}); err != nil {
 			t.Errorf("explain %s: %v", name, err)
 		}
 		out := printed.String()

@@ -24,6 +24,7 @@ import (
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -344,7 +345,7 @@ func goldenPublic(t *testing.T, words []string, effective map[string]string) []b
 	if _, err = parser.Parse(append([]string{"run"}, words...)); err != nil {
 		t.Fatal(err)
 	}
-	said, err := c.Run.settings()
+	said, err := c.Run.Settings()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +381,7 @@ func goldenPublic(t *testing.T, words []string, effective map[string]string) []b
 func called(t *testing.T, args []string) (stdout, stderr []byte) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), args, streams{out: &out, err: &errs}); code != 0 {
+	if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code != 0 {
 		t.Fatalf("fedsim %s: exit %d\n%s", strings.Join(args, " "), code, errs.Bytes())
 	}
 	return out.Bytes(), errs.Bytes()

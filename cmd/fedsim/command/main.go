@@ -6,13 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/verb"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -26,7 +30,6 @@ import (
 type commands struct {
 	Run       runCmd       `cmd:"" help:"Train and measure: one experiment, from a file and flags or from the defaults."`
 	Sweep     sweepCmd     `cmd:"" help:"Run many experiments: all combinations of lists of values, on this machine or a cluster."`
-	Tune      tuneCmd      `cmd:"" help:"Search settings by the validation part, and measure the best on the test once; --private pays for the search."`
 	Results   resultsCmd   `cmd:"" help:"Table of finished runs: settings, metrics, means and paired differences over seeds."`
 	Compare   compareCmd   `cmd:"" help:"Test whether one run, or a method outside fedsim, is better than another on the same test."`
 	Plot      plotCmd      `cmd:"" help:"Draw one picture of finished runs, as PDF, SVG or PNG."`
@@ -34,9 +37,7 @@ type commands struct {
 	Plan      planCmd      `cmd:"" help:"Say what an experiment would do, rest on and cost before anything runs: graph, bytes, noise, memory, privacy."`
 	Export    exportCmd    `cmd:"" help:"Write the embeddings of a finished run, with ids, in a format that other programs read."`
 	Serve     serveCmd     `cmd:"" help:"Answer requests for recommendations by the model of a finished run, over HTTP in JSON."`
-	Chaos     chaosCmd     `cmd:"" help:"Run schedules of faults against the secure sum, and check that every rule holds."`
-	Audit     auditCmd     `cmd:"" help:"Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound."`
-	Attack    attackCmd    `cmd:"" help:"Attack simulated runs: who was in them, what a user likes, what a client sent; how often it works at each epsilon."`
+	Added     kong.Plugins `embed:""`
 	Privacy   privacyCmd   `cmd:"" help:"Compute what noise costs, or what noise a budget needs."`
 	Data      dataCmd      `cmd:"" help:"List data sets, or describe one."`
 	Recommend recommendCmd `cmd:"" help:"List what a user might like and has not rated, by the model of a finished run."`
@@ -56,19 +57,17 @@ func newCommands(call ...string) commands {
 	ofRuns := []*config.Key{algorithm.Baselines.Key, algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key}
 	perRun := []*config.Key{algorithm.Workers.Key, algorithm.Out.Key, algorithm.RunName.Key} // the sweep sees to them
 	alone := len(call) > 0 && isCommand(call[0]) || len(call) == 1 && slices.Contains([]string{"-h", "--help", "--version"}, call[0])
-	flags := func(verb string, take func(*config.Key) bool) keyFlags {
-		if alone && verb != call[0] {
-			return keyFlags{}
+	flags := func(name string, take func(*config.Key) bool) verb.KeyFlags {
+		if alone && name != call[0] {
+			return verb.KeyFlags{}
 		}
-		return newKeyFlags(take)
+		return verb.NewKeyFlags(take)
 	}
 	return commands{
-		Sweep:  sweepCmd{keyFlags: flags("sweep", func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
-		Run:    runCmd{experimentFlags: experimentFlags{keyFlags: flags("run", func(*config.Key) bool { return true })}},
-		Tune:   tuneCmd{experimentFlags: experimentFlags{keyFlags: flags("tune", func(*config.Key) bool { return true })}},
-		Audit:  auditCmd{experimentFlags: experimentFlags{keyFlags: flags("audit", func(k *config.Key) bool { return !notAudited(k) })}},
-		Attack: attackCmd{experimentFlags: experimentFlags{keyFlags: flags("attack", func(k *config.Key) bool { return !notAttacked(k) })}},
-		Plan:   planCmd{experimentFlags: experimentFlags{keyFlags: flags("plan", func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
+		Added: verb.Tree(flags),
+		Sweep: sweepCmd{KeyFlags: flags("sweep", func(k *config.Key) bool { return !slices.Contains(perRun, k) })},
+		Run:   runCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags("run", func(*config.Key) bool { return true })}},
+		Plan:  planCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags("plan", func(k *config.Key) bool { return !slices.Contains(ofRuns, k) })}},
 	}
 }
 
@@ -80,17 +79,7 @@ func isCommand(word string) bool {
 			return true
 		}
 	}
-	return false
-}
-
-type streams struct {
-	out, err io.Writer
-	parsed   func() // called when the call is parsed; nil: not called
-}
-
-// warn tells the user about something that a command leaves out.
-func (s streams) warn(err error) {
-	fmt.Fprintf(s.err, "fedsim: warning: %v\n", err) //nolint:errcheck // it is only a warning
+	return slices.ContainsFunc(verb.Added(), func(v verb.Verb) bool { return v.Name == word })
 }
 
 // gcPercent is GOGC for simulations. All masked inputs of a federation are on their way at one
@@ -112,7 +101,7 @@ func collect(percent int) {
 func Main() {
 	collect(parsePercent)
 	cli.Main(func(ctx context.Context, args []string) int {
-		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr, parsed: func() { collect(gcPercent) }})
+		return runParsed(ctx, args, verb.Streams{Out: os.Stdout, Err: os.Stderr}, func() { collect(gcPercent) })
 	}, syscall.SIGHUP)
 }
 
@@ -136,14 +125,26 @@ var program = cli.Program{
 	},
 }
 
+// complete returns the program with the examples of the verbs that were added.
+func complete() cli.Program {
+	p := program
+	for _, v := range verb.Added() {
+		p.Examples += v.Examples
+	}
+	return p
+}
+
 // run is the command without the process around it.
-func run(ctx context.Context, args []string, s streams) (code int) {
-	c, p := newCommands(args...), program
+func run(ctx context.Context, args []string, s verb.Streams) int {
+	return runParsed(ctx, args, s, func() {})
+}
+
+// runParsed calls parsed after the call is parsed.
+func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
+	c, p := newCommands(args...), complete()
 	p.Bind = func() (any, error) {
-		if s.parsed != nil {
-			s.parsed()
-		}
+		parsed()
 		return s, nil
 	}
-	return p.Run(ctx, &c, args, s.out, s.err)
+	return p.Run(ctx, &c, args, s.Out, s.Err)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -27,7 +28,7 @@ func leave(t *testing.T, args ...string) string {
 	out := t.TempDir()
 	args = append([]string{"run", "--data", "synthetic:small", "--baselines", "quick", "--out", out, "--name", "x"}, args...)
 	var stderr bytes.Buffer
-	if code := run(t.Context(), args, streams{out: io.Discard, err: &stderr}); code != cli.Done {
+	if code := run(t.Context(), args, verb.Streams{Out: io.Discard, Err: &stderr}); code != cli.Done {
 		t.Fatalf("fedsim %v: exit %d: %s", args, code, &stderr)
 	}
 	return filepath.Join(out, "x")

@@ -7,13 +7,14 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli/clitest"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 var ofItself = clitest.Command{
-	Program: program,
+	Program: complete(),
 	Tree:    func() any { c := newCommands(); return &c },
 	Run: func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		return run(ctx, args, streams{out: stdout, err: stderr})
+		return run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
 	},
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -24,7 +25,7 @@ import (
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	if code := run(t.Context(), args, streams{out: &out, err: &stderr}); code != cli.Done {
+	if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &stderr}); code != cli.Done {
 		t.Fatalf("fedsim %v: exit %d: %s", args, code, &stderr)
 	}
 	return out.Bytes()
@@ -143,9 +144,9 @@ func TestDryRunIsPlan(t *testing.T) {
 	} {
 		var out, errs [2]bytes.Buffer
 		var codes [2]int
-		for i, verb := range [][]string{{"plan"}, {"run", "--dry-run"}} {
-			verb = append(verb, "--data", "synthetic:small")
-			codes[i] = run(t.Context(), append(verb, strings.Fields(args)...), streams{out: &out[i], err: &errs[i]})
+		for i, words := range [][]string{{"plan"}, {"run", "--dry-run"}} {
+			words = append(words, "--data", "synthetic:small")
+			codes[i] = run(t.Context(), append(words, strings.Fields(args)...), verb.Streams{Out: &out[i], Err: &errs[i]})
 		}
 		if codes[0] != codes[1] || out[0].String() != out[1].String() || errs[0].String() != errs[1].String() {
 			t.Errorf("%q: plan ends with %d and prints\n%s%s\nrun --dry-run ends with %d and prints\n%s%s", args, codes[0], &out[0], &errs[0], codes[1], &out[1], &errs[1])
@@ -162,7 +163,7 @@ func TestDryRunIsPlan(t *testing.T) {
 // TestPlanFlags checks that plan and run share the flags of experiments, and that only run has flags for results.
 func TestPlanFlags(t *testing.T) {
 	var help bytes.Buffer
-	run(t.Context(), []string{"plan", "--help"}, streams{out: &help, err: io.Discard})
+	run(t.Context(), []string{"plan", "--help"}, verb.Streams{Out: &help, Err: io.Discard})
 	var plan []string
 	for _, m := range flagLine.FindAllStringSubmatch(help.String(), -1) {
 		plan = append(plan, m[1])

@@ -12,27 +12,26 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/sweep"
-	"github.com/fedsim/fedsim/lab/presets"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // presets runs the studies of figures, and makes a page of them.
-func (c *sweepCmd) presets(ctx context.Context, s streams) error {
+func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 	if c.File != "" || c.On != "local" {
 		return cli.Misusef("--preset %s: it has a grid of its own, and runs on this machine; --dry-run lists its runs", c.Preset)
 	}
-	list := presets.All
-	if c.Preset != "all" {
-		p, err := presets.Find(c.Preset)
-		if err != nil {
-			return err
-		}
-		list = []presets.Preset{p}
+	if verb.Presets == nil {
+		return cli.Misusef("--preset %s: this program was built without the papers' studies; use fedsim itself", c.Preset)
+	}
+	list, err := verb.Presets(c.Preset)
+	if err != nil {
+		return err
 	}
 	grids := make([][]sweep.Run, len(list))
 	for i, p := range list { // before anything runs
-		said, err := p.Settings(c.Scale)
-		if err != nil {
-			return err
+		said, failed := p.Settings(c.Scale)
+		if failed != nil {
+			return failed
 		}
 		if grids[i], err = c.runs(said, p.Options); err != nil {
 			return fmt.Errorf("preset %s: %w", p.Name, err)
@@ -41,15 +40,15 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 	var parts []page.Part
 	for i, p := range list {
 		if c.DryRun {
-			fmt.Fprintf(s.out, "%s (%s)\n", p.Name, p.Source)
-			if err := listRuns(s.out, grids[i]); err != nil {
+			fmt.Fprintf(s.Out, "%s (%s)\n", p.Name, p.Source)
+			if err = listRuns(s.Out, grids[i]); err != nil {
 				return err
 			}
 			continue
 		}
-		part, err := c.preset(ctx, s, p, grids[i])
-		if err != nil {
-			return err
+		part, failed := c.preset(ctx, s, p, grids[i])
+		if failed != nil {
+			return failed
 		}
 		parts = append(parts, part)
 	}
@@ -58,25 +57,25 @@ func (c *sweepCmd) presets(ctx context.Context, s streams) error {
 	}
 	var b bytes.Buffer
 	title := "Figures of the papers, at the scale " + c.Scale
-	if len(list) == 1 && len(list[0].Claims) == 0 {
+	if len(list) == 1 && list[0].Benchmark {
 		title = "Benchmark " + list[0].Name
 	}
-	if err := page.Write(&b, page.Content{Title: title, Parts: parts}); err != nil {
+	if err = page.Write(&b, page.Content{Title: title, Parts: parts}); err != nil {
 		return err
 	}
 	out := filepath.Join(c.Out, "report.html")
-	if err := os.WriteFile(out, b.Bytes(), 0o666); err != nil {
+	if err = os.WriteFile(out, b.Bytes(), 0o666); err != nil {
 		_ = os.Remove(out) // half of it
 		return err
 	}
-	fmt.Fprintf(s.out, "%s\n", out)
+	fmt.Fprintf(s.Out, "%s\n", out)
 	return nil
 }
 
 // preset runs a preset, and prints a verdict on each of its claims.
-func (c *sweepCmd) preset(ctx context.Context, s streams, p presets.Preset, runs []sweep.Run) (page.Part, error) {
-	fmt.Fprintf(s.err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
-	f, err := s.prepare(filepath.Join(c.Out, p.Name), runs)
+func (c *sweepCmd) preset(ctx context.Context, s verb.Streams, p verb.Preset, runs []sweep.Run) (page.Part, error) {
+	fmt.Fprintf(s.Err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
+	f, err := prepare(s, filepath.Join(c.Out, p.Name), runs)
 	if err != nil {
 		return page.Part{}, err
 	}
@@ -87,7 +86,7 @@ func (c *sweepCmd) preset(ctx context.Context, s streams, p presets.Preset, runs
 	if err = failed(f, failures); err != nil {
 		return page.Part{}, err
 	}
-	done, err := study.Load(s.warn, folders(f)...)
+	done, err := study.Load(s.Warn, folders(f)...)
 	if err != nil {
 		return page.Part{}, err
 	}
@@ -100,6 +99,6 @@ func (c *sweepCmd) preset(ctx context.Context, s streams, p presets.Preset, runs
 	for _, x := range part.Claims {
 		fmt.Fprintf(&text, "  %-13s  %s  %s\n", x.Verdict, x.Text, x.Evidence)
 	}
-	_, err = s.out.Write([]byte(text.String()))
+	_, err = s.Out.Write([]byte(text.String()))
 	return part, err
 }

@@ -2,10 +2,8 @@ package command
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 
-	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -60,45 +58,3 @@ func (e events) Round(m results.Metrics, skipped error) error {
 }
 
 func (e events) write(v any) error { return json.NewEncoder(e.w).Encode(v) }
-
-// progress tells a person how far a run is.
-type progress struct {
-	*cli.Bar
-
-	w       io.Writer
-	trained bool // rounds were reported
-}
-
-func newProgress(w io.Writer) *progress { return &progress{Bar: cli.NewBar(w), w: w} }
-
-// Start prints that a phase begins. Rounds print a line each; phases after the rounds are
-// announced.
-func (p *progress) Start(label string, rounds int) {
-	p.Bar.Start(label, rounds)
-	if p.trained {
-		p.Announce()
-	}
-}
-
-// Resumed prints the round after which a run continues.
-func (p *progress) Resumed(after, rounds int) {
-	p.Clear()
-	text := fmt.Sprintf("continues after round %d of %d\n", after, rounds)
-	if after == 0 {
-		text = "no checkpoint of this run is there; it begins at round 1\n"
-	}
-	io.WriteString(p.w, text) //nolint:errcheck // it is only progress
-	p.From(after)
-}
-
-// Note prints a note.
-func (p *progress) Note(text string) {
-	p.Clear()
-	io.WriteString(p.w, text+"\n") //nolint:errcheck // likewise
-}
-
-// Round prints the results of a round.
-func (p *progress) Round(m results.Metrics, skipped error) error {
-	p.trained = true
-	return p.Line(m.Round, m.Note(skipped))
-}

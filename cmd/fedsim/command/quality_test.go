@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -20,7 +21,7 @@ func trained(t *testing.T, args ...string) results.Summary {
 	t.Helper()
 	var out, errs bytes.Buffer
 	args = append([]string{"run", "--format", "json", "--out", t.TempDir()}, args...)
-	if code := run(context.Background(), args, streams{out: &out, err: &errs}); code != cli.Done {
+	if code := run(context.Background(), args, verb.Streams{Out: &out, Err: &errs}); code != cli.Done {
 		t.Fatalf("fedsim %v: exit %d: %s", args, code, errs.String())
 	}
 	var s results.Summary

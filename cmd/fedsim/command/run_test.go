@@ -18,6 +18,7 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // interrupter cancels when it is written a text, as a person would on seeing it.
@@ -66,7 +67,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 				stderr.at = "\x00"
 			}
 			args := append([]string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "4", "--out", filepath.Join(dir, "deep", "runs")}, tt.args...)
-			if code := run(ctx, args, streams{out: &out, err: stderr}); code != cli.Interrupted {
+			if code := run(ctx, args, verb.Streams{Out: &out, Err: stderr}); code != cli.Interrupted {
 				t.Errorf("exit code %d, want %d; stderr:\n%s", code, cli.Interrupted, stderr)
 			}
 			kept := strings.Contains(stderr.String(), "interrupted; this command with --resume continues after round ") // on a slow machine a checkpoint is due
@@ -93,7 +94,7 @@ func TestInterruptKeepsWhatWasThere(t *testing.T) {
 		before := files(t, filepath.Dir(out))
 		ctx, cancel := context.WithCancel(t.Context())
 		args := []string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "3", "--out", out}
-		if code := run(ctx, args, streams{out: io.Discard, err: &interrupter{at: "lfl-sgdmf 1/3", cancel: cancel}}); code != cli.Interrupted {
+		if code := run(ctx, args, verb.Streams{Out: io.Discard, Err: &interrupter{at: "lfl-sgdmf 1/3", cancel: cancel}}); code != cli.Interrupted {
 			t.Errorf("exit code %d, want %d", code, cli.Interrupted)
 		}
 		if after := files(t, filepath.Dir(out)); !slices.Equal(after, before) {
@@ -117,7 +118,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 		return len(b), err
 	})
 	args := []string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "2", "--out", out, "--name", "x"}
-	if code := run(t.Context(), args, streams{out: io.Discard, err: watch}); code != cli.Done {
+	if code := run(t.Context(), args, verb.Streams{Out: io.Discard, Err: watch}); code != cli.Done {
 		t.Fatalf("exit code %d", code)
 	}
 	if len(seen) < 2 {
@@ -237,7 +238,7 @@ func TestRunFlagsBecomeSettings(t *testing.T) {
 	if _, err := parser.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	settings, err := c.Run.settings()
+	settings, err := c.Run.Settings()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ var flagLine = regexp.MustCompile(`(?m)^(?:  -\w, |      |  )--([a-z-]+)`)
 
 func runHelp() string {
 	var out bytes.Buffer
-	run(context.Background(), []string{"run", "--help"}, streams{out: &out, err: io.Discard})
+	run(context.Background(), []string{"run", "--help"}, verb.Streams{Out: &out, Err: io.Discard})
 	return out.String()
 }
 
@@ -326,7 +327,7 @@ func number(v any) any {
 func TestProgressWithoutTerminal(t *testing.T) {
 	var stderr bytes.Buffer
 	args := []string{"run", "--algorithm", "lfl-sgdmf", "--data", "synthetic:small", "--rounds", "1", "--out", t.TempDir()}
-	if code := run(t.Context(), args, streams{out: io.Discard, err: &stderr}); code != cli.Done {
+	if code := run(t.Context(), args, verb.Streams{Out: io.Discard, Err: &stderr}); code != cli.Done {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	if strings.ContainsAny(stderr.String(), "\r\x1b") {

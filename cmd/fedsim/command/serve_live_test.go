@@ -18,6 +18,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/results"
 	"github.com/fedsim/fedsim/results/recommend"
@@ -30,7 +31,7 @@ func serving(t *testing.T, said func(line string), args ...string) (url string, 
 	errs, w := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), streams{out: io.Discard, err: w})
+		ended <- run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...), verb.Streams{Out: io.Discard, Err: w})
 		w.Close() //nolint:errcheck // it cannot fail
 	}()
 	at := make(chan string, 1)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fedsim/fedsim"
 	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
@@ -47,7 +48,7 @@ func TestServe(t *testing.T) {
 		errs, w := io.Pipe()
 		ended := make(chan int, 1)
 		go func() {
-			ended <- run(ctx, []string{"serve", "--run", dir, "--listen", tt.listen}, streams{out: io.Discard, err: w})
+			ended <- run(ctx, []string{"serve", "--run", dir, "--listen", tt.listen}, verb.Streams{Out: io.Discard, Err: w})
 			w.Close() //nolint:errcheck // it cannot fail
 		}()
 		var port string

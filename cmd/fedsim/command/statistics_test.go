@@ -15,6 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // crowd is a file of 24 users' ratings of 25 items, and one of what kind these are.
@@ -46,7 +47,7 @@ func leftBehind(t *testing.T, args ...string) map[string]string {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
 	args = append([]string{"run", "--out", dir, "--name", "it", "--baselines", "quick"}, args...)
-	if code := run(context.Background(), args, streams{out: &out, err: &errs}); code != cli.Done {
+	if code := run(context.Background(), args, verb.Streams{Out: &out, Err: &errs}); code != cli.Done {
 		t.Fatalf("fedsim %v: exit %d: %s", args, code, errs.String())
 	}
 	files := make(map[string]string)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 // Summaries fit the screen at 60 and at 80 columns and say there what they say on a wide screen, and every command that they
@@ -60,7 +62,7 @@ func shownAt(t *testing.T, columns string, args ...string) string {
 	t.Helper()
 	t.Setenv("COLUMNS", columns)
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), args, streams{out: &out, err: &errs}); code != 0 {
+	if code := run(t.Context(), args, verb.Streams{Out: &out, Err: &errs}); code != 0 {
 		t.Fatalf("%v: exit code %d, %s", args, code, &errs)
 	}
 	return out.String()

@@ -11,11 +11,12 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/audit"
 )
 
 type auditCmd struct {
-	experimentFlags
+	verb.ExperimentFlags
 
 	Neighbours bool `help:"Compare instead two runs that differ in one unit, at the same noise: all that is seen but noised integers must be the same, byte for byte."`
 
@@ -34,8 +35,8 @@ func notAudited(k *config.Key) bool {
 	return slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
 }
 
-func (c *auditCmd) Run(ctx context.Context, s streams) error {
-	said, err := c.settings()
+func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
+	said, err := c.Settings()
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if err = cfg.Validate(); err != nil {
 		return cli.Misusef("%w", err)
 	}
-	bar := newProgress(s.err)
+	bar := verb.NewProgress(s.Err)
 	bar.Start("runs", 2*cfg.Runs)
 	cfg.Progress = func(done int) { bar.StepNote(done, "") }
 	report, err := audit.Run(ctx, e, cfg)
@@ -76,7 +77,7 @@ func (c *auditCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.print(s, report, c.call("audit", said, "--neighbours"), c.call("plan", said)), report.Err())
+	return errors.Join(c.print(s, report, c.Call("audit", said, "--neighbours"), c.Call("plan", said)), report.Err())
 }
 
 // search returns the law of the number of runs of an audited search; nil: runs are audited.
@@ -96,27 +97,27 @@ func (c *auditCmd) search() (*dp.Selection, error) {
 }
 
 // print prints a report and, for people, what to do next.
-func (c *auditCmd) print(s streams, report printer, next ...[]string) error {
-	if err := printAs(s.out, c.Format, report); err != nil || c.Format == "json" {
+func (c *auditCmd) print(s verb.Streams, report verb.Printer, next ...[]string) error {
+	if err := verb.PrintAs(s.Out, c.Format, report); err != nil || c.Format == "json" {
 		return err
 	}
-	return screen.Print(s.out, "", next...)
+	return screen.Print(s.Out, "", next...)
 }
 
 // neighbours compares two runs.
-func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s streams) error {
+func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s verb.Streams) error {
 	x, err := audit.Neighbours(ctx, said)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.print(s, x, c.call("audit", said), c.call("plan", said)), x.Err())
+	return errors.Join(c.print(s, x, c.Call("audit", said), c.Call("plan", said)), x.Err())
 }
 
 // canaries makes one run of full size.
-func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s streams) error {
-	p := newProgress(s.err)
+func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s verb.Streams) error {
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
-	e, err := open(ctx, said, s, p, experiment.Open)
+	e, err := verb.Open(ctx, said, s, p, experiment.Open)
 	if err != nil {
 		return err
 	}
@@ -125,5 +126,5 @@ func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s stream
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.print(s, r, c.call("run", said)), r.Err())
+	return errors.Join(c.print(s, r, c.Call("run", said)), r.Err())
 }

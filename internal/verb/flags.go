@@ -1,4 +1,4 @@
-package command
+package verb
 
 import (
 	"context"
@@ -17,25 +17,25 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
-	_ "github.com/fedsim/fedsim/internal/families" // what is built in
 	"github.com/fedsim/fedsim/results"
 )
 
-// experimentFlags say what is run: the flags that run and plan have in common. The keys'
+// ExperimentFlags say what is run: the flags that run and plan have in common. The keys'
 // own are made from their declarations.
-type experimentFlags struct {
+type ExperimentFlags struct {
 	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags; flags win over it."`
 
-	keyFlags
+	KeyFlags
 }
 
-type keyFlags struct {
+// KeyFlags are the flags of keys, and --set.
+type KeyFlags struct {
 	kong.Plugins // a flag for each key that has one
 
 	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 }
 
-func newKeyFlags(take func(*config.Key) bool) keyFlags {
+func NewKeyFlags(take func(*config.Key) bool) KeyFlags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
 		if k.Flag && take(k) {
@@ -45,11 +45,11 @@ func newKeyFlags(take func(*config.Key) bool) keyFlags {
 			}
 			fields = append(fields, reflect.StructField{
 				Name: fmt.Sprintf("Key%d", i), Type: kind,
-				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), group(k))),
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), Group(k))),
 			})
 		}
 	}
-	return keyFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+	return KeyFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
 }
 
 // choices are the values that a key can have, where they are a list.
@@ -80,8 +80,8 @@ func flagHelp(k *config.Key) string {
 	return help
 }
 
-// settings collects what was said: the file first, then flags, then --set.
-func (f *experimentFlags) settings() ([]config.Setting, error) {
+// Settings collects what was said: the file first, then flags, then --set.
+func (f *ExperimentFlags) Settings() ([]config.Setting, error) {
 	var list []config.Setting
 	if f.File != "" {
 		if holdsRatings(f.File) {
@@ -92,7 +92,7 @@ func (f *experimentFlags) settings() ([]config.Setting, error) {
 			return nil, err
 		}
 	}
-	said, err := f.keyFlags.settings()
+	said, err := f.KeyFlags.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func (f *experimentFlags) settings() ([]config.Setting, error) {
 	return append(list, said...), nil
 }
 
-// call returns the words of a call of another command with the same experiment file and flags.
-func (f *experimentFlags) call(verb string, said []config.Setting, more ...string) []string {
+// Call returns the words of a call of another command with the same experiment file and flags.
+func (f *ExperimentFlags) Call(verb string, said []config.Setting, more ...string) []string {
 	words := []string{"fedsim", verb}
 	if f.File != "" {
 		words = append(words, f.File)
@@ -140,8 +140,8 @@ func isList(s config.Setting) bool {
 	return k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed) && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, ".."))
 }
 
-// settings collects what was said by flags, then by --set.
-func (f *keyFlags) settings() ([]config.Setting, error) {
+// Settings collects what was said by flags, then by --set.
+func (f *KeyFlags) Settings() ([]config.Setting, error) {
 	var list []config.Setting
 	for _, plugin := range f.Plugins {
 		v := reflect.ValueOf(plugin).Elem()
@@ -163,17 +163,17 @@ func (f *keyFlags) settings() ([]config.Setting, error) {
 	return append(list, set...), err
 }
 
-// opener is experiment.Open or experiment.OpenPacked.
-type opener func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)
+// Opener is experiment.Open or experiment.OpenPacked.
+type Opener func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)
 
-// open resolves what was said, warns of what is odd in it, and loads the data.
-func open(ctx context.Context, said []config.Setting, s streams, p *progress, load opener) (*experiment.Experiment, error) {
+// Open resolves what was said, warns of what is odd in it, and loads the data.
+func Open(ctx context.Context, said []config.Setting, s Streams, p *Progress, load Opener) (*experiment.Experiment, error) {
 	c, err := config.Resolve(said)
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range algorithm.Warnings(c) {
-		fmt.Fprintf(s.err, "warning: %s\n", w)
+		fmt.Fprintf(s.Err, "warning: %s\n", w)
 	}
 	if algorithm.StartFrom.Is(c, "last") {
 		dir, failed := results.Newest(algorithm.Out.Of(c))
@@ -192,15 +192,37 @@ func open(ctx context.Context, said []config.Setting, s streams, p *progress, lo
 		return nil, err
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(s.err, "warning: %s\n", w)
+		fmt.Fprintf(s.Err, "warning: %s\n", w)
 	}
-	notify(e.Data.Notices, s)
+	Notify(e.Data.Notices, s)
 	return e, nil
 }
 
-// notify prints what reading the data dropped, assumed or merged.
-func notify(list []dataset.Notice, s streams) {
+// Notify prints what reading the data dropped, assumed or merged.
+func Notify(list []dataset.Notice, s Streams) {
 	for _, n := range list {
-		fmt.Fprintf(s.err, "warning: %s\n", n)
+		fmt.Fprintf(s.Err, "warning: %s\n", n)
 	}
+}
+
+// groups holds, by the headings of a command's help, the names of the keys whose flags stand under them; the
+// others stand under Training.
+var groups = map[string][]string{
+	"Data:": {
+		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
+		"features", "feedback", "public-users", "public-ids", "public-binary",
+	},
+	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "colluders"},
+	"Dropouts:": {"dropout", "dropout-at", "tolerance", "sit-out", "leave", "away", "away-rounds"},
+	"Output:":   {"out", "name", "baselines", "workers"},
+}
+
+// Group returns the heading of a command's help under which the flag of a key stands.
+func Group(k *config.Key) string {
+	for heading, names := range groups {
+		if slices.Contains(names, k.Name) {
+			return heading
+		}
+	}
+	return "Training:"
 }

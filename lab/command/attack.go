@@ -11,13 +11,14 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/attack"
 )
 
 type attackCmd struct {
 	Attack attack.Kind `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how."`
 
-	experimentFlags
+	verb.ExperimentFlags
 
 	Epsilon []string `placeholder:"E,..." help:"Budgets, each attacked by itself; inf for no noise. Default: that of the file, or 1,5,20,inf."`
 	Shadows int      `default:"32" placeholder:"N" help:"Runs that the attacker learns from; as many are held out to measure it. Default 32."`
@@ -36,8 +37,8 @@ var attackedBudgets = []string{"1", "5", "20", "inf"}
 // attackedData is a set on which many runs are quick.
 const attackedData = "synthetic:small"
 
-func (c *attackCmd) Run(ctx context.Context, s streams) error {
-	said, err := c.settings()
+func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
+	said, err := c.Settings()
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 	if err = cfg.Validate(); err != nil {
 		return cli.Misusef("%w", err)
 	}
-	bar := newProgress(s.err)
+	bar := verb.NewProgress(s.Err)
 	bar.Start("runs", 0)
 	started := false
 	cfg.Progress = func(done, total int) {
@@ -66,13 +67,13 @@ func (c *attackCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	err = printAs(s.out, c.Format, report)
+	err = verb.PrintAs(s.Out, c.Format, report)
 	if c.Keep == "" {
 		return err
 	}
 	path, failed := report.Write(c.Keep)
 	if failed == nil {
-		fmt.Fprintln(s.err, path)
+		fmt.Fprintln(s.Err, path)
 	}
 	return errors.Join(err, failed)
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/results"
 )
 
 type tuneCmd struct {
-	experimentFlags
+	verb.ExperimentFlags
 
 	Over     []string `placeholder:"KEY=VALUES" sep:"none" help:"A key to search over, with a range LOW..HIGH, a range log:LOW..HIGH that is drawn in its logarithm, or words A,B,C; may be repeated."`
 	Trials   int      `default:"20" help:"How many candidates to draw."`
@@ -31,8 +32,8 @@ type tuneCmd struct {
 	Format string `group:"Output:" enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *tuneCmd) Run(ctx context.Context, s streams) error {
-	said, err := c.settings()
+func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
+	said, err := c.Settings()
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	p := newProgress(s.err)
+	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	p.Start("candidates", 0)
 	search := tune.Search{
@@ -64,7 +65,7 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	e, err := open(ctx, out.Final, s, p, experiment.Open)
+	e, err := verb.Open(ctx, out.Final, s, p, experiment.Open)
 	if err != nil {
 		return err
 	}
@@ -74,9 +75,9 @@ func (c *tuneCmd) Run(ctx context.Context, s streams) error {
 	}
 	p.Clear()
 	if c.Format == "json" {
-		return cli.PrintJSON(s.out, tuned{out, r.PrimaryMetric(), r.Folder})
+		return cli.PrintJSON(s.Out, tuned{out, r.PrimaryMetric(), r.Folder})
 	}
-	return c.print(s.out, out, r.Summary, r.Folder)
+	return c.print(s.Out, out, r.Summary, r.Folder)
 }
 
 type tuned struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/chaos"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -22,7 +23,7 @@ type chaosCmd struct {
 	Format    string  `enum:"table,json" default:"table" help:"table or json."`
 }
 
-func (c *chaosCmd) Run(ctx context.Context, s streams) error {
+func (c *chaosCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Replay != nil {
 		return c.replay(s)
 	}
@@ -42,7 +43,7 @@ func (c *chaosCmd) Run(ctx context.Context, s streams) error {
 	if err := cfg.Validate(); err != nil {
 		return cli.Misusef("%w", err)
 	}
-	bar := newProgress(s.err)
+	bar := verb.NewProgress(s.Err)
 	bar.Start("schedules", cfg.Schedules)
 	cfg.Progress = func(done int) { bar.StepNote(done, "") }
 	report, err := chaos.Run(ctx, cfg)
@@ -50,22 +51,22 @@ func (c *chaosCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(printAs(s.out, c.Format, report), report.Err())
+	return errors.Join(verb.PrintAs(s.Out, c.Format, report), report.Err())
 }
 
 // replay tells what happens in one schedule, a line or an object for each thing.
-func (c *chaosCmd) replay(s streams) error {
+func (c *chaosCmd) replay(s verb.Streams) error {
 	if c.Schedules != nil || c.Seed != nil {
 		return cli.Misusef("--replay runs one schedule, by its own seed; leave out --schedules and --seed")
 	}
 	var failed error
-	objects := json.NewEncoder(s.out)
+	objects := json.NewEncoder(s.Out)
 	err := chaos.Replay(*c.Replay, chaos.Modes(c.Mode), func(at time.Duration, what string) {
 		var err error
 		if c.Format == "json" {
 			err = objects.Encode(map[string]any{"seconds": at.Seconds(), "what": what})
 		} else {
-			_, err = fmt.Fprintf(s.out, "%9.3f s  %s\n", at.Seconds(), what)
+			_, err = fmt.Fprintf(s.Out, "%9.3f s  %s\n", at.Seconds(), what)
 		}
 		if failed == nil {
 			failed = err

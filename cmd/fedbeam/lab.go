@@ -1,0 +1,3 @@
+package main
+
+import _ "github.com/fedsim/fedsim/lab" // the algorithms of the lab

@@ -1,0 +1,3 @@
+package command
+
+import _ "github.com/fedsim/fedsim/lab/command" // tests need every verb and algorithm that people have

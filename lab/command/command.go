@@ -1,0 +1,93 @@
+// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, chaos and tune, the studies of fedsim sweep
+// --preset and of fedsim run --sessions, and attacks in reports. A program imports it beside cmd/fedsim/command.
+package command
+
+import (
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/verb"
+	_ "github.com/fedsim/fedsim/lab" // the algorithms
+	"github.com/fedsim/fedsim/lab/attack"
+	"github.com/fedsim/fedsim/lab/presets"
+)
+
+func init() {
+	verb.Add(
+		verb.Verb{
+			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
+			Examples: `fedsim tune --algorithm ials --data ml-1m --over ials.ridge=log:0.001..0.1 --over rank=16..128 --set split.validation=0.1
+fedsim tune --algorithm lfl-sgdmf --over rounds=5..40 --search halton --set split.validation=0.1
+fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split.validation=0.1
+`,
+			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
+				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(*config.Key) bool { return true })}}
+			},
+		},
+		verb.Verb{
+			Name: "chaos", Help: "Run schedules of faults against the secure sum, and check that every rule holds.",
+			Examples: `fedsim chaos
+fedsim chaos --schedules 1000 --mode active
+fedsim chaos --replay 7
+`,
+			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(chaosCmd) },
+		},
+		verb.Verb{
+			Name: "audit", Help: "Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound.",
+			Examples: `fedsim audit
+fedsim audit --algorithm lfl-sgdmf --epsilon 1
+fedsim audit --algorithm lfl-sgdmf --epsilon 1 --neighbours
+`,
+			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
+				return &auditCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(k *config.Key) bool { return !notAudited(k) })}}
+			},
+		},
+		verb.Verb{
+			Name: "attack", Help: "Attack simulated runs: who was in them, what a user likes, what a client sent; how often it works at each epsilon.",
+			Examples: `fedsim attack membership-user
+fedsim attack membership-rating --epsilon 1,10,inf
+fedsim attack attribute --data ratings.csv --control
+`,
+			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
+				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(k *config.Key) bool { return !notAttacked(k) })}}
+			},
+		},
+	)
+	verb.OverTime = overTime
+	verb.Presets = studies
+	verb.Sections = append(verb.Sections, attacks)
+}
+
+// studies returns the study of a name, or every study of a paper's figure.
+func studies(name string) ([]verb.Preset, error) {
+	found := presets.All
+	if name != "all" {
+		p, err := presets.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		found = []presets.Preset{p}
+	}
+	var list []verb.Preset
+	for _, p := range found {
+		list = append(list, verb.Preset{
+			Name: p.Name, Source: p.Source, Title: p.Title, Benchmark: len(p.Claims) == 0, Options: p.Options, Settings: p.Settings, Part: p.Part,
+		})
+	}
+	return list, nil
+}
+
+// attacks makes the section of the attacks whose results are in folders.
+func attacks(warn func(error), dirs []string) (verb.Section, error) {
+	s := verb.Section{Noun: "attack"}
+	var all []*attack.Report
+	for _, dir := range dirs {
+		list, err := attack.Load(warn, dir)
+		if err != nil {
+			return s, err
+		}
+		all, s.Found = append(all, list...), append(s.Found, len(list))
+	}
+	if len(all) > 0 {
+		s.Section = attack.Section(all)
+	}
+	return s, nil
+}

@@ -1,0 +1,9 @@
+// Package lab registers the algorithms of the lab: baselines without privacy, regressions with private labels, and methods that the
+// papers of the families are compared with. The core does not know the lab, and importers are promised nothing about it. A program that
+// imports lab can run these algorithms; package lab/command adds the verbs of the lab to the command fedsim.
+package lab
+
+import (
+	_ "github.com/fedsim/fedsim/lab/baselines"
+	_ "github.com/fedsim/fedsim/lab/cond"
+)
