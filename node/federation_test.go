@@ -62,6 +62,7 @@ type federation struct {
 	watch       func(protocol.Event) // hears the aggregator's events; nil: not called
 	sessions    int                  // how often the aggregator has had a session begin, or found an ended session
 	hear        func(protocol.Event) // the server's
+	knows       func(session string) (bool, error)
 	registryLog store.Log
 	also        map[protocol.Role]session.Observer                     // hear what the aggregator and the server report, too
 	strategy    func(server.Durable) server.Durable                    // in place of the server's own; nil: none is
@@ -471,7 +472,7 @@ func (f *federation) serverConfig(m *admission.Membership) node.ServerConfig {
 	}
 	config := node.ServerConfig{Identity: f.identity(admission.ServerPlace), Membership: m, Registry: f.openRegistry(),
 		State: f.states(), Gather: f.gather, Terms: terms(e), Log: f.log.With().Str("role", "server").Logger(), Workers: 2, Observer: observer(f.hear)}
-	config.MayDecline = f.mayDecline
+	config.MayDecline, config.Knows = f.mayDecline, f.knows
 	config.Over(f.network.option()...)
 	if o := f.also[protocol.Server]; o != nil {
 		config.Observer = o

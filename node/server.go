@@ -258,7 +258,10 @@ func (s *Server) compare(latest *session.Latest) error {
 			err = &restored{fmt.Errorf("node: %w: this server has signed the session %s, which --state does not know. Clients were charged for it, and each total of ε here would be too small. "+
 				"Put the newest copy of the state back. If there is none, have the operator revoke this server and invite it again, with an empty --state", ErrRestored, name)}
 		}
-		return peer.Fatal(err)
+		if err != nil {
+			return peer.Fatal(err)
+		}
+		return nil
 	}
 	if s.begun || s.finished { // it has done so before, or the end is all that is left
 		return nil
