@@ -204,13 +204,18 @@ type Manifest struct {
 	// there if the run started from another run. StartDigest is of the record that it started from.
 	Sessions    []algorithm.PastSession `json:"sessions,omitempty"`
 	StartDigest string                  `json:"start_digest,omitempty"`
+	// StartAlike is of the run that it started from: settings and digests without the seed. TestDigest is of
+	// test ratings that a file has.
+	StartAlike string `json:"start_alike,omitempty"`
+	TestDigest string `json:"test_digest,omitempty"`
 }
 
 // ManifestOf describes an experiment.
 func ManifestOf(e *experiment.Experiment) Manifest {
 	v := version.Get()
 	m := Manifest{Version: v.Version, Revision: v.Source(), Platform: fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()),
-		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config)}
+		Data: e.Data.Name, DataDigest: e.Data.Digest, SplitDigest: e.Split.Digest, Seed: algorithm.Seed.Of(e.Config),
+		StartAlike: startAlike(e), TestDigest: testDigest(e)}
 	if e.About().Federated() {
 		m.Session = fmt.Sprintf("%x", e.Session())
 	}

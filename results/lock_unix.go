@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// locks reports whether processes of this system can lock files.
+const locks = true
+
 // lock locks a file or a folder until the file is closed or the process ends, however it ends. With
 // wait it blocks until the lock is free. On a file system without locks a caller that waits always
 // gets the lock, and a caller that does not wait never does. So no folder there counts as

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -68,8 +69,8 @@ func (f *Folder) manifest(e *experiment.Experiment) Manifest {
 	return m
 }
 
-// Newest returns the folder of the newest finished run in a folder from which a session can start.
-func Newest(dir string) (string, error) {
+// Newest returns the folder of the newest finished run in a folder from which a session can start, except the runs of some names.
+func Newest(dir string, except ...string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(globbed(dir), "*", lineage.File))
 	if err != nil {
 		return "", err
@@ -78,8 +79,8 @@ func Newest(dir string) (string, error) {
 	var at int64
 	for _, file := range files {
 		info, failed := os.Stat(file)
-		if failed != nil {
-			continue // removed meanwhile
+		if failed != nil || slices.Contains(except, filepath.Base(filepath.Dir(file))) {
+			continue // removed meanwhile, or not meant
 		}
 		if t := info.ModTime().UnixNano(); newest == "" || t > at || t == at && file > newest {
 			newest, at = file, t

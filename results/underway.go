@@ -1,6 +1,7 @@
 package results
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,6 +18,36 @@ var errHeld = errors.New("the lock is held")
 
 // hidden matches the hidden folder of a run under way: the run's name and a value of rand.Text.
 var hidden = regexp.MustCompile(`^\.(.+)-[A-Z2-7]{26}$`)
+
+// Alone waits until no other process holds the lock of a folder, and holds it until release is called or the process ends. It
+// makes the folder if there is none. waits is called if another process holds the lock. The error is the context's if that
+// ends first. On systems without locks Alone returns at once.
+func Alone(ctx context.Context, dir string, waits func()) (release func(), err error) {
+	if err = os.MkdirAll(dir, 0o777); err != nil || !locks {
+		return func() {}, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	free := func() { f.Close() } //nolint:errcheck // which frees the lock
+	if lock(f, false) == nil {
+		return free, nil
+	}
+	waits()
+	held := make(chan error, 1)
+	go func() { held <- lock(f, true) }()
+	select {
+	case err = <-held:
+		return free, err
+	case <-ctx.Done():
+		go func() { // the file stays open until lock has returned
+			<-held
+			free()
+		}()
+		return nil, ctx.Err()
+	}
+}
 
 // reserve makes the hidden folder and locks it. It removes a folder that a killed process left. It
 // fails if a living run has already reserved a name given by the user.

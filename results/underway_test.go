@@ -3,6 +3,8 @@
 package results
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,4 +33,24 @@ func TestNameOfARunUnderWay(t *testing.T) {
 	if err != nil || len(files) != 1 || files[0].Name() != ".twin-"+strings.Repeat("B", 26) {
 		t.Errorf("%v, %v", files, err)
 	}
+}
+
+// A second process waits until the first has let go, and its context ends the wait.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "sweep")
+	release, err := Alone(t.Context(), dir, func() { t.Error("the first waits") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err = Alone(ctx, dir, cancel); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end of the context", err)
+	}
+	waited := false
+	second, err := Alone(t.Context(), dir, func() { waited = true; release() })
+	if err != nil || !waited {
+		t.Fatalf("the second waited: %v, %v", waited, err)
+	}
+	second()
 }

@@ -83,8 +83,8 @@ func (runs Runs) colour(f *Figure) {
 	}
 }
 
-// groups returns groups of runs that differ only in the seed and the keys that are left out. label
-// distinguishes them.
+// groups returns the runs that belong together over seeds and the keys that are left out, in the order of their settings. label
+// names a group by the settings in which groups differ.
 func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs) string) {
 	without = append(without, algorithm.Seed.Key)
 	asked, _ := runs.Differing()
@@ -103,16 +103,7 @@ func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs)
 		}
 		return strings.Join(words, ", ")
 	}
-	at := make(map[string]int)
-	for _, r := range runs {
-		i, ok := at[id(r)]
-		if !ok {
-			i = len(groups)
-			at[id(r)] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], r)
-	}
+	groups = runs.together(without...)
 	slices.SortStableFunc(groups, func(a, b Runs) int {
 		for _, k := range keys {
 			if c := compareTexts(a[0].Setting(k), b[0].Setting(k)); c != 0 {
@@ -121,7 +112,15 @@ func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs)
 		}
 		return 0
 	})
-	return groups, func(g Runs) string { return id(g[0]) }
+	names, used := make(map[*Run]string), make(map[string]int)
+	for _, g := range groups {
+		name := id(g[0])
+		if used[name]++; used[name] > 1 { // of another start or version
+			name = fmt.Sprintf("%s (%d)", name, used[name])
+		}
+		names[g[0]] = name
+	}
+	return groups, func(g Runs) string { return names[g[0]] }
 }
 
 // groupsByCost returns groups over all ε if ε does not change the bytes of a client, and groups by

@@ -5,6 +5,7 @@ package study
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,22 +17,18 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/results"
 )
 
 // Run is a finished run.
 type Run struct {
+	results.FinishedRun
 	Name, Path string
-	Config     config.Config
-	Manifest   results.Manifest
 	// Values holds the numbers of summary.json. Names have dots between levels; indices of a list
 	// start at 0.
 	Values map[string]float64
-	// Privacy is the run's statement of privacy.
-	Privacy dp.Statement
 
-	said map[string]string // requested settings
+	shown map[*config.Key]string // names with digests, see [Runs.tell]
 }
 
 // Runs are finished runs in the order of their paths.
@@ -92,16 +89,17 @@ func (runs Runs) once(warn func(error)) (Runs, error) {
 		first[id] = r
 		kept = append(kept, r)
 	}
+	kept.tell()
 	return kept, nil
 }
 
 // identity is the text of all that the figures of a run follow from.
 func (r *Run) identity() string {
 	c := r.Config
-	for _, k := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key} {
+	for _, k := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key} {
 		c.Reset(k)
 	}
-	return fmt.Sprintf("%s\n%s\n%s\n%s", c.YAML(), r.Manifest.Data, r.Manifest.DataDigest, r.Manifest.SplitDigest)
+	return fmt.Sprintf("%s\n%s\n%s\n%s", r.Alike(), c.YAML(), r.Manifest.SplitDigest, r.Manifest.StartDigest)
 }
 
 // Holds reports whether a folder is a run or holds one, as [Load] would read it.
@@ -162,7 +160,7 @@ func read(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Name: filepath.Base(path), Path: path, Config: f.Config, Manifest: f.Manifest, Privacy: f.Summary.Privacy, said: f.Summary.Asked, Values: make(map[string]float64)}
+	r := &Run{FinishedRun: *f, Name: filepath.Base(path), Path: path, Values: make(map[string]float64), shown: make(map[*config.Key]string)}
 	b, err := os.ReadFile(filepath.Join(path, "summary.json"))
 	if err != nil {
 		return nil, err
@@ -245,11 +243,11 @@ func lines[T any](path string, each func(T)) error {
 	return scan.Err()
 }
 
-// Setting returns the value of a key. Epsilon is the requested value. Data have the name that the
-// run gave them, at any path.
+// Setting returns the value of a key, for people and for tables. Epsilon is the requested value. Data, tests and starts
+// have names, not paths.
 func (r *Run) Setting(k *config.Key) string {
-	if k == algorithm.Data.Key {
-		return r.Manifest.Data
+	if slices.Contains(told, k) {
+		return cmp.Or(r.shown[k], r.name(k))
 	}
 	return r.Config.Text(k)
 }
@@ -275,19 +273,11 @@ func (runs Runs) Differing() (asked, derived []*config.Key) {
 		}
 		switch {
 		case !slices.ContainsFunc(runs, func(r *Run) bool { return r.Setting(k) != runs[0].Setting(k) }):
-		case slices.ContainsFunc(runs, func(r *Run) bool { return r.asked(k) != runs[0].asked(k) }):
+		case slices.ContainsFunc(runs, func(r *Run) bool { return r.Asked(k) != runs[0].Asked(k) }):
 			asked = append(asked, k)
 		default:
 			derived = append(derived, k)
 		}
 	}
 	return asked, derived
-}
-
-// asked returns the requested value. Settings of each machine are not noted.
-func (r *Run) asked(k *config.Key) string {
-	if k == algorithm.Data.Key {
-		return r.Setting(k)
-	}
-	return r.said[k.Name]
 }

@@ -48,7 +48,10 @@ func (t *Table) With(ctx context.Context, text string, warn func(error)) error {
 	if o.Passed > 0 {
 		warn(fmt.Errorf("%s: %d rows name a user or an item that the runs do not have, and are passed over", file, o.Passed))
 	}
-	row := Row{Name: file, Values: values, Settings: make(map[string]string), runs: Runs{{Name: name, Path: file, Config: base.Config, Manifest: base.Manifest, Values: values}}}
+	run := &Run{Name: name, Path: file, Values: values}
+	run.Config, run.Manifest = base.Config, base.Manifest
+	run.Summary.Asked = map[string]string{algorithm.Name.Name: name, algorithm.Epsilon.Name: noSetting, algorithm.Seed.Name: base.Setting(algorithm.Seed.Key)}
+	row := Row{Name: file, Values: values, Settings: make(map[string]string), runs: Runs{run}}
 	for _, k := range t.columns() {
 		row.Settings[k.Name] = noSetting
 	}

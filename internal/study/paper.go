@@ -1,15 +1,11 @@
 package study
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/fedsim/fedsim/algorithm"
 )
 
 // Paper is a table as papers print it: means over runs that differ only in some keys, mostly seeds,
@@ -28,7 +24,7 @@ type Cell struct {
 	Text      string
 	Deviation string // "" for a number without one
 	Best      bool   // the best number of its column, among rows of the same ε
-	Close     bool   // not the best, but not distinguished from it
+	Close     bool   // not the best, and not told from it
 }
 
 // few is the number of seeds up to which a paper's table says that they are few.
@@ -61,24 +57,23 @@ func (t *Table) Paper(metrics []string) *Paper {
 		p.Rows = append(p.Rows, cells)
 		least, most = min(least, len(r.runs)), max(most, len(r.runs))
 	}
-	var tests []test
+	fewest, tests := math.MaxInt, 0
 	for i, m := range metrics {
-		tests = append(tests, t.mark(p, p.Texts+i, m)...)
-	}
-	values := make([]float64, len(tests))
-	for i, x := range tests {
-		values[i] = x.p
-	}
-	for i, adjusted := range holm(values) {
-		tests[i].cell.Close = adjusted >= 0.05
+		verdicts, n := t.verdicts(m)
+		for k, v := range verdicts {
+			p.Rows[k][p.Texts+i].Best, p.Rows[k][p.Texts+i].Close = v.best, v.open
+		}
+		if n > 0 {
+			fewest, tests = min(fewest, n), max(tests, n)
+		}
 	}
 	p.Title = strings.Join(same, " ")
-	p.Notes = notes(least, most, len(tests))
+	p.Notes = append(notes(least, most, fewest, tests), t.Notes...)
 	return p
 }
 
 // notes says what numbers and marks mean, for groups of least to most runs.
-func notes(least, most, tested int) []string {
+func notes(least, most, fewest, tests int) []string {
 	number := fmt.Sprintf("Mean ± standard deviation over %d runs.", most)
 	switch {
 	case most == 1:
@@ -87,8 +82,8 @@ func notes(least, most, tested int) []string {
 		number = fmt.Sprintf("Mean ± standard deviation over %d to %d runs.", least, most)
 	}
 	list := []string{number + " Bold: the best of its column among rows of equal ε."}
-	if tested > 0 {
-		list = append(list, fmt.Sprintf("†: not told from the best by Student's paired test over seeds at 5%%, with Holm's correction for the table's %d tests.", tested))
+	if tests > 0 {
+		list = append(list, "†: not told from the best by "+family(fewest, tests)+".")
 	}
 	if least <= few {
 		list = append(list, fmt.Sprintf("Some rows rest on %d or fewer seeds, which tell only large differences apart; five or more are better (--seeds 1..5).", few))
@@ -107,82 +102,6 @@ func (t *Table) settings() (same, differing []string) {
 		}
 	}
 	return same, differing
-}
-
-// test compares a cell with the best of its column.
-type test struct {
-	cell *Cell
-	p    float64
-}
-
-// mark marks the best cells of a column, among rows of equal ε, and returns Student's paired tests
-// of the others against them. A row without two seeds in common with the best is not tested, and a
-// row alone at its ε is not the best of anything.
-func (t *Table) mark(p *Paper, column int, metric string) (tests []test) {
-	better := betterOf(metric)
-	if better == neither {
-		return nil
-	}
-	byEpsilon := make(map[string][]int)
-	for i, r := range t.Rows {
-		if e := r.Settings[algorithm.Epsilon.Name]; !math.IsNaN(r.value(metric)) {
-			byEpsilon[e] = append(byEpsilon[e], i)
-		}
-	}
-	for _, e := range slices.Sorted(maps.Keys(byEpsilon)) {
-		rows := byEpsilon[e]
-		best := slices.MinFunc(rows, func(a, b int) int {
-			c := cmp.Compare(t.Rows[a].value(metric), t.Rows[b].value(metric))
-			if better == higher {
-				return -c
-			}
-			return c
-		})
-		for _, i := range rows {
-			cell := &p.Rows[i][column]
-			if i == best {
-				cell.Best = len(rows) > 1
-			} else if s := differences(t.Rows[i].runs, t.Rows[best].runs, metric); s.N > 1 {
-				tests = append(tests, test{cell, s.P()})
-			}
-		}
-	}
-	return tests
-}
-
-// differences describes the differences of a metric between runs of the same seed.
-func differences(a, b Runs, metric string) Sample {
-	bySeed := make(map[string]float64)
-	for _, r := range b {
-		if v, ok := r.Values[metric]; ok {
-			bySeed[r.Setting(algorithm.Seed.Key)] = v
-		}
-	}
-	var x []float64
-	for _, r := range a {
-		v, ok := r.Values[metric]
-		if w, paired := bySeed[r.Setting(algorithm.Seed.Key)]; ok && paired {
-			x = append(x, v-w)
-		}
-	}
-	return describe(x)
-}
-
-// holm adjusts p-values for their number, so that the probability of any false rejection stays
-// below the level (Holm 1979). The k-th smallest of m, counted from 0, is multiplied by m-k. It
-// becomes at least as large as the smaller ones, and at most 1.
-func holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
-	adjusted, before := make([]float64, len(p)), 0.
-	for k, i := range order {
-		before = max(before, min(1, p[i]*float64(len(p)-k)))
-		adjusted[i] = before
-	}
-	return adjusted
 }
 
 // LaTeX writes a tabular of the package booktabs.

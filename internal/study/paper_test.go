@@ -18,7 +18,7 @@ func runsOf(t *testing.T, lines ...string) *Table {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.runs = Runs{{Name: r.Name, Config: c, Values: r.Values}}
+		r.runs[0].Config = c
 	}
 	return table
 }

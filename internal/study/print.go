@@ -33,7 +33,14 @@ func (t *Table) Print(w io.Writer) error {
 	if len(same) > 0 {
 		text = screen.Fit(strings.Join(same, "  ")+"\n\n", width)
 	}
-	_, err := io.WriteString(w, text+screen.Table(rows, len(columns), width))
+	text += screen.Table(rows, len(columns), width)
+	for i, note := range t.Notes {
+		if i == 0 {
+			text += "\n"
+		}
+		text += screen.Fit(note+"\n", width)
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -44,6 +51,8 @@ func shown(name string, v float64) string {
 		return "-"
 	case name == "runs" || name == "pairs":
 		return strconv.Itoa(int(v))
+	case strings.HasSuffix(name, " sd") && math.Abs(v) < 1e6: // as many digits as its mean
+		return strconv.FormatFloat(v, 'f', 4, 64)
 	case v == math.Trunc(v) && math.Abs(v) < 1e12:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case math.Abs(v) < 1e-3 || math.Abs(v) >= 1e6:

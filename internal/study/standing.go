@@ -2,48 +2,177 @@ package study
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 )
 
-// Standing is a group of runs at one ε.
+// This file holds the one family of tests that tables of papers and pages use: in each metric, Student's paired test over
+// seeds of every row against the best row of equal ε, with Holm's correction for all tests of the metric.
+
+// verdict says how a row stands among rows of equal ε.
+type verdict struct {
+	best bool // the best of at least two
+	open bool // not the best, and not told from the best
+}
+
+// verdicts returns the verdict on each row, and the number of tests. A row without two seeds in common with the best is not
+// tested, and stays open. The table is of means, and metrics that judge nothing have no verdicts.
+func (t *Table) verdicts(metric string) (list []verdict, tests int) {
+	list = make([]verdict, len(t.Rows))
+	better := betterOf(metric)
+	if better == neither {
+		return list, 0
+	}
+	byEpsilon := make(map[string][]int)
+	for i, r := range t.Rows {
+		if e := r.Settings[algorithm.Epsilon.Name]; !math.IsNaN(r.value(metric)) {
+			byEpsilon[e] = append(byEpsilon[e], i)
+		}
+	}
+	var tested []int
+	var p []float64
+	for _, rows := range byEpsilon {
+		best := slices.MinFunc(rows, func(a, b int) int { return t.compare(metric, a, b) })
+		list[best].best = len(rows) > 1
+		for _, i := range rows {
+			if i == best {
+				continue
+			}
+			list[i].open = true
+			if s := differences(t.Rows[i].runs, t.Rows[best].runs, metric); s.N > 1 {
+				tested, p = append(tested, i), append(p, s.P())
+			}
+		}
+	}
+	for k, adjusted := range holm(p) {
+		list[tested[k]].open = adjusted >= 0.05
+	}
+	return list, len(p)
+}
+
+// compare orders two rows by a metric, the better first.
+func (t *Table) compare(metric string, a, b int) int {
+	c := cmp.Compare(t.Rows[a].value(metric), t.Rows[b].value(metric))
+	if betterOf(metric) == higher {
+		return -c
+	}
+	return c
+}
+
+// family says what tells rows apart, for so many tests of a metric.
+func family(least, most int) string {
+	many := fmt.Sprintf("%d tests", most)
+	switch {
+	case least < most:
+		many = fmt.Sprintf("%d to %d tests", least, most)
+	case most == 1:
+		many = "one test"
+	}
+	return fmt.Sprintf("Student's paired test over seeds at 5%%, with Holm's correction for the %s of a metric", many)
+}
+
+// differences describes the differences of a metric between runs of the same seed.
+func differences(a, b Runs, metric string) Sample {
+	bySeed := make(map[string]float64)
+	for _, r := range b {
+		if v, ok := r.Values[metric]; ok {
+			bySeed[r.Setting(algorithm.Seed.Key)] = v
+		}
+	}
+	var x []float64
+	for _, r := range a {
+		v, ok := r.Values[metric]
+		if w, paired := bySeed[r.Setting(algorithm.Seed.Key)]; ok && paired {
+			x = append(x, v-w)
+		}
+	}
+	return describe(x)
+}
+
+// holm adjusts p-values for their number, so that the probability of any false rejection stays
+// below the level (Holm 1979). The k-th smallest of m, counted from 0, is multiplied by m-k. It
+// becomes at least as large as the smaller ones, and at most 1.
+func holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	adjusted, before := make([]float64, len(p)), 0.
+	for k, i := range order {
+		before = max(before, min(1, p[i]*float64(len(p)-k)))
+		adjusted[i] = before
+	}
+	return adjusted
+}
+
+// Standing is a row of means among the rows of equal ε.
 type Standing struct {
 	Sample
 	Name string
-	// Behind reports whether the group is worse than the first by Student's test at 5%, on differences of seeds
-	// that both have. Without two common seeds it is false.
-	Behind bool
+	Open bool // not the best, and not told from the best
 }
 
-// Standing lists the groups of runs at an ε by their mean of the primary metric, the best first.
-func (runs Runs) Standing(e float64) (list []Standing) {
-	metric := runs[0].Primary()
-	groups, label := runs.groups(algorithm.Epsilon.Key)
-	members := make(map[string]Runs) // of each group, its runs at ε
-	for _, g := range groups {
-		var x []float64
-		var at Runs
-		for _, r := range g {
-			if v, ok := r.Values[metric]; ok && algorithm.Epsilon.Value(r.Config) == e {
-				x, at = append(x, v), append(at, r)
+// Standings lists the rows of each finite ε by their mean of the primary metric, the best first. The table is of means
+// over seeds. tests says what tells rows apart; "" without a test.
+func (t *Table) Standings() (epsilons []float64, rows [][]Standing, tests string) {
+	metric := t.primary
+	verdicts, n := t.verdicts(metric)
+	at := make(map[float64][]int)
+	for i, r := range t.Rows {
+		if e := algorithm.Epsilon.Value(r.runs[0].Config); !math.IsInf(e, 1) && e > 0 && !math.IsNaN(r.value(metric)) {
+			if at[e] == nil {
+				epsilons = append(epsilons, e)
 			}
-		}
-		if len(x) > 0 {
-			list = append(list, Standing{Name: label(g), Sample: describe(x)})
-			members[label(g)] = at
+			at[e] = append(at[e], i)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Standing) int {
-		if metric == "test_rmse" {
-			return cmp.Compare(a.Mean, b.Mean)
+	slices.Sort(epsilons)
+	_, differing := t.settings()
+	for _, e := range epsilons {
+		list := at[e]
+		slices.SortStableFunc(list, func(a, b int) int { return t.compare(metric, a, b) })
+		var of []Standing
+		for _, i := range list {
+			of = append(of, Standing{Sample: t.Rows[i].runs.sample(metric), Name: t.Rows[i].label(differing), Open: verdicts[i].open})
 		}
-		return cmp.Compare(b.Mean, a.Mean)
-	})
-	for i := range list {
-		p := differences(members[list[i].Name], members[list[0].Name], metric).P()
-		list[i].Behind = i > 0 && !math.IsNaN(p) && p < 0.05
+		rows = append(rows, of)
 	}
-	return list
+	if n > 0 {
+		tests = family(n, n)
+	}
+	return epsilons, rows, tests
+}
+
+// sample describes a number of runs.
+func (runs Runs) sample(metric string) Sample {
+	var x []float64
+	for _, r := range runs {
+		if v, ok := r.Values[metric]; ok {
+			x = append(x, v)
+		}
+	}
+	return describe(x)
+}
+
+// label names a row by settings, except ε.
+func (r Row) label(settings []string) string {
+	var words []string
+	for _, name := range settings {
+		switch name {
+		case algorithm.Epsilon.Name:
+		case algorithm.Name.Name:
+			words = append(words, r.Settings[name])
+		default:
+			words = append(words, name+" "+r.Settings[name])
+		}
+	}
+	if len(words) == 0 {
+		return r.Settings[algorithm.Name.Name]
+	}
+	return strings.Join(words, ", ")
 }

@@ -20,16 +20,6 @@ type Sample struct {
 	Mean, Deviation float64 // Deviation is the deviation of a single number (n-1), NaN for one number alone
 }
 
-func sampleOf(rows []Row, name string) Sample {
-	var x []float64
-	for _, r := range rows {
-		if v, ok := r.Values[name]; ok {
-			x = append(x, v)
-		}
-	}
-	return describe(x)
-}
-
 // describe returns the mean of numbers and their deviation.
 func describe(x []float64) Sample {
 	s := Sample{N: len(x), Mean: math.NaN(), Deviation: math.NaN()}
@@ -89,11 +79,11 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 		}
 		return len(want) > 0
 	}
-	rest := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { _, named := want[k.Name]; return named })
+	named := keysOf(want)
 	base := make(map[string]Row)
 	for _, r := range t.Rows {
 		if is(r) {
-			base[r.identity(rest)] = r
+			base[r.runs[0].Alike(named...)] = r
 		}
 	}
 	if len(base) == 0 {
@@ -101,13 +91,13 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 	}
 	d := &Table{primary: metric, Metrics: []string{metric + " difference", "sd", "margin", "p", "pairs"}}
 	d.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { return slices.Contains(over, k) })
-	for _, group := range t.groups(d.Keys) {
+	for _, group := range t.groups(over) {
 		if is(group[0]) {
 			continue
 		}
 		var x []float64
 		for _, r := range group {
-			if b, ok := base[r.identity(rest)]; ok && !math.IsNaN(r.value(metric)-b.value(metric)) {
+			if b, ok := base[r.runs[0].Alike(named...)]; ok && !math.IsNaN(r.value(metric)-b.value(metric)) {
 				x = append(x, r.value(metric)-b.value(metric))
 			}
 		}
@@ -117,7 +107,7 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 		}
 	}
 	if len(d.Rows) == 0 {
-		return nil, config.Errorf("--against %q: no other run has a partner among them with %s and the same %s", condition, metric, strings.Join(names(rest), ", "))
+		return nil, config.Errorf("--against %q: no other run has a partner among them with %s and the same data, split, start and settings", condition, metric)
 	}
 	return d, nil
 }
@@ -144,15 +134,11 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	if err = errors.Join(err, err2); err != nil {
 		return s, 0, err
 	}
-	rest := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
-		_, inA := a[k.Name]
-		_, inB := b[k.Name]
-		return inA || inB
-	})
+	named := append(keysOf(a), keysOf(b)...)
 	partners := make(map[string]float64)
 	for _, r := range t.Rows {
 		if baseline == "" && r.meets(b) {
-			partners[r.identity(rest)] = r.value(metric)
+			partners[r.runs[0].Alike(named...)] = r.value(metric)
 		}
 	}
 	bySeed := make(map[string][]float64)
@@ -160,7 +146,7 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 		if !r.meets(a) {
 			continue
 		}
-		other, ok := partners[r.identity(rest)]
+		other, ok := partners[r.runs[0].Alike(named...)]
 		if baseline != "" {
 			other, ok = r.value(baseline), true
 		}
@@ -175,6 +161,14 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 		x = append(x, describe(bySeed[seed]).Mean)
 	}
 	return describe(x), pairs, nil
+}
+
+// keysOf returns the keys of a condition.
+func keysOf(condition map[string]string) (keys []*config.Key) {
+	for name := range condition {
+		keys = append(keys, config.Find(name))
+	}
+	return keys
 }
 
 // conditionOf reads "KEY=VALUE KEY=VALUE"; "" is met by all.

@@ -23,7 +23,12 @@ func tableOf(lines ...string) *Table {
 		if err != nil {
 			panic(err)
 		}
-		t.Rows = append(t.Rows, Row{Name: l, Settings: map[string]string{"algorithm": f[0], "epsilon": f[1], "seed": f[2]}, Values: map[string]float64{"test_rmse": v}})
+		settings, r := map[string]string{"algorithm": f[0], "epsilon": f[1], "seed": f[2]}, &Run{Name: l, Values: map[string]float64{"test_rmse": v}}
+		r.Summary.Asked = settings
+		if err = r.Config.Set("seed", f[2]); err != nil {
+			panic(err)
+		}
+		t.Rows = append(t.Rows, Row{Name: l, Settings: settings, Values: r.Values, runs: Runs{r}})
 	}
 	return t
 }

@@ -17,6 +17,7 @@ type Table struct {
 	Derived []*config.Key // keys that differ because others do; only machines read them
 	Metrics []string      // names of numbers, in their order
 	Rows    []Row
+	Notes   []string // what rows have in common and what keeps them apart, in sentences
 	primary string
 }
 
@@ -37,7 +38,7 @@ var shownFirst = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@2
 // Table returns the table of the runs. It always has algorithm, data, epsilon (as requested), seed
 // and the keys in which runs differ.
 func (runs Runs) Table() *Table {
-	t := &Table{primary: runs[0].Primary()}
+	t := &Table{primary: runs[0].Primary(), Notes: runs.apart()}
 	t.Keys = []*config.Key{algorithm.Name.Key, algorithm.Data.Key, algorithm.Epsilon.Key, algorithm.Seed.Key}
 	asked, derived := runs.Differing()
 	for _, k := range asked {
@@ -131,16 +132,20 @@ func (t *Table) Over(names string) ([]*config.Key, error) {
 // number NAME, the standard deviation "NAME sd" of a single run (n-1), and the number of runs,
 // "runs". A group of one has no deviation.
 func (t *Table) Means(over []*config.Key) *Table {
-	m := &Table{primary: t.primary}
+	m := &Table{primary: t.primary, Notes: slices.Clone(t.Notes)}
 	m.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool { return slices.Contains(over, k) })
 	m.Metrics = []string{"runs"}
 	for _, name := range t.Metrics {
 		m.Metrics = append(m.Metrics, name, name+" sd")
 	}
-	for _, group := range t.groups(m.Keys) {
+	var groups []Runs
+	for _, group := range t.groups(over) {
 		row := Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{"runs": float64(len(group))}}
+		for _, r := range group {
+			row.runs = append(row.runs, r.runs...)
+		}
 		for _, name := range t.Metrics {
-			s := sampleOf(group, name)
+			s := row.runs.sample(name)
 			if s.N > 0 {
 				row.Values[name] = s.Mean
 			}
@@ -148,37 +153,36 @@ func (t *Table) Means(over []*config.Key) *Table {
 				row.Values[name+" sd"] = s.Deviation
 			}
 		}
-		for _, r := range group {
-			row.runs = append(row.runs, r.runs...)
+		groups = append(groups, row.runs)
+		if slices.ContainsFunc(m.Rows, func(r Row) bool {
+			return !slices.ContainsFunc(m.Keys, func(k *config.Key) bool { return r.Settings[k.Name] != row.Settings[k.Name] })
+		}) {
+			m.Notes = append(m.Notes, fmt.Sprintf("Rows look alike and are kept apart, such as that of %s: their starts or their versions of fedsim differ.", row.Name))
 		}
 		m.Rows = append(m.Rows, row)
+	}
+	if note := seedsNote(groups); note != "" && slices.Contains(over, algorithm.Seed.Key) {
+		m.Notes = append(m.Notes, note)
 	}
 	return m
 }
 
-// groups returns the rows with equal values of the keys, in the order of their first.
-func (t *Table) groups(keys []*config.Key) [][]Row {
-	var all [][]Row
-	at := make(map[string]int)
-	for _, r := range t.Rows {
-		id := r.identity(keys)
-		i, ok := at[id]
-		if !ok {
-			i = len(all)
-			at[id] = i
-			all = append(all, nil)
+// groups returns the rows whose runs belong together, in the order of their first.
+func (t *Table) groups(over []*config.Key) (all [][]Row) {
+	var runs Runs
+	of := make(map[*Run]Row, len(t.Rows))
+	for _, row := range t.Rows {
+		runs = append(runs, row.runs[0])
+		of[row.runs[0]] = row
+	}
+	for _, g := range runs.together(over...) {
+		rows := make([]Row, len(g))
+		for i, r := range g {
+			rows[i] = of[r]
 		}
-		all[i] = append(all[i], r)
+		all = append(all, rows)
 	}
 	return all
-}
-
-func (r Row) identity(keys []*config.Key) string {
-	var id strings.Builder
-	for _, k := range keys {
-		fmt.Fprintf(&id, "%q", r.Settings[k.Name])
-	}
-	return id.String()
 }
 
 // value returns a number of a row; NaN if the row lacks it.

@@ -102,6 +102,18 @@ func at(path string, runs []Run) (*Folder, Index, error) {
 	return f, index, nil
 }
 
+// Names returns the names of the runs that sweeps have in a folder, finished or not.
+func Names(path string) (names []string, err error) {
+	index, err := readIndex(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, e := range index.Runs {
+		names = append(names, e.Name)
+	}
+	return names, err
+}
+
 func readIndex(path string) (Index, error) {
 	var index Index
 	name := filepath.Join(path, "sweep.json")

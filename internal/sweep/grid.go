@@ -44,9 +44,13 @@ type Options struct {
 // Grid describes runs.
 type Grid struct {
 	Axes []Axis // in the order of the command line; the last changes fastest
+	// Last returns the folder that start-from=last stands for. It is called once, so that all runs start from the same
+	// release. Without it such runs are refused.
+	Last func() (string, error)
 	zip  [][]*config.Key
 	skip []condition
 	when []rule
+	last string // what Last returned
 }
 
 // condition holds where all its settings do.
@@ -374,6 +378,17 @@ func (g *Grid) run(said []config.Setting) (Run, error) {
 	c, err := config.Resolve(said)
 	if err != nil {
 		return Run{}, err
+	}
+	if algorithm.StartFrom.Is(c, "last") {
+		if g.last == "" && g.Last != nil {
+			if g.last, err = g.Last(); err != nil {
+				return Run{}, err
+			}
+		}
+		if g.last == "" {
+			return Run{}, errors.New("start-from: name the folder of a run, since the newest is another one after each run")
+		}
+		algorithm.StartFrom.Set(&c, g.last)
 	}
 	g.share(&c, said)
 	r := Run{Varied: make(map[string]string), Digest: digest(c), said: said}

@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,5 +183,25 @@ func TestFile(t *testing.T) {
 		"ssp-c 1 1 10", "ssp-c 1 2 10"}
 	if d := cmp.Diff(want, values(runs, "algorithm", "epsilon", "seed", "model.fit-steps")); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// All runs of a sweep start from one release: the newest run is looked up once. Without a look-up they are refused.
+func TestLastIsSettledOnce(t *testing.T) {
+	g, err := sweep.New(said("algorithm=lfl-sgdmf", "seed=1..3", "start-from=last"), sweep.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = g.Runs(); err == nil || !strings.Contains(err.Error(), "name the folder of a run") {
+		t.Errorf("%v", err)
+	}
+	asked := 0
+	g.Last = func() (string, error) { asked++; return fmt.Sprintf("/runs/%d", asked), nil }
+	runs, err := g.Runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(runs, "seed", "start-from"); !slices.Equal(got, []string{"1 /runs/1", "2 /runs/1", "3 /runs/1"}) {
+		t.Errorf("%q, after %d look-ups", got, asked)
 	}
 }

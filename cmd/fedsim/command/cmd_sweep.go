@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/verb"
+	"github.com/fedsim/fedsim/results"
 )
 
 type sweepCmd struct {
@@ -72,10 +73,11 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.On != "local" {
 		return c.batch(ctx, s, out, runs)
 	}
-	f, err := prepare(s, c.Out, runs)
+	f, release, err := prepare(ctx, s, c.Out, runs)
 	if err != nil {
 		return err
 	}
+	defer release()
 	failures, err := c.local(ctx, s, f)
 	if err != nil {
 		return err
@@ -104,7 +106,21 @@ func (c *sweepCmd) runs(said []config.Setting, options sweep.Options) ([]sweep.R
 	if err != nil {
 		return nil, err
 	}
+	g.Last = c.last
 	return g.Runs()
+}
+
+// last returns the newest run in the folder of the sweep that no sweep made, so that a sweep never starts from itself.
+func (c *sweepCmd) last() (string, error) {
+	own, err := sweep.Names(c.Out)
+	if err != nil {
+		return "", err
+	}
+	dir, err := results.Newest(c.Out, own...)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
 }
 
 func listRuns(w io.Writer, runs []sweep.Run) error {
@@ -215,15 +231,23 @@ func (c *sweepCmd) conclude(s verb.Streams, f *sweep.Folder, failures []sweep.Fa
 	return failed(f, failures)
 }
 
-// prepare is [sweep.Prepare], which says what it found damaged.
-func prepare(s verb.Streams, path string, runs []sweep.Run) (*sweep.Folder, error) {
-	f, err := sweep.Prepare(path, runs)
-	if err == nil {
-		for _, damaged := range f.Damaged {
-			s.Warn(damaged)
-		}
+// prepare is [sweep.Prepare], which says what it found damaged. It waits for another sweep of the folder, and release lets the next
+// sweep begin.
+func prepare(ctx context.Context, s verb.Streams, path string, runs []sweep.Run) (f *sweep.Folder, release func(), err error) {
+	release, err = results.Alone(ctx, path, func() {
+		fmt.Fprintf(s.Err, "note: another sweep is under way in %s; this sweep waits for its end\n", path)
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	return f, err
+	if f, err = sweep.Prepare(path, runs); err != nil {
+		release()
+		return nil, nil, err
+	}
+	for _, damaged := range f.Damaged {
+		s.Warn(damaged)
+	}
+	return f, release, nil
 }
 
 // folders returns the folders of the finished runs of a sweep.
@@ -281,9 +305,11 @@ func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs [
 		_, err = io.WriteString(s.Out, text)
 		return err
 	}
-	if f, err = prepare(s, out, runs); err != nil {
+	f, release, err := prepare(ctx, s, out, runs)
+	if err != nil {
 		return err
 	}
+	defer release()
 	if err = f.List(); err != nil {
 		return err
 	}

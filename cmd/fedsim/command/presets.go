@@ -75,10 +75,11 @@ func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 // preset runs a preset, and prints a verdict on each of its claims.
 func (c *sweepCmd) preset(ctx context.Context, s verb.Streams, p verb.Preset, runs []sweep.Run) (page.Part, error) {
 	fmt.Fprintf(s.Err, "%s: %s, %s\n", p.Name, p.Source, p.Title)
-	f, err := prepare(s, filepath.Join(c.Out, p.Name), runs)
+	f, release, err := prepare(ctx, s, filepath.Join(c.Out, p.Name), runs)
 	if err != nil {
 		return page.Part{}, err
 	}
+	defer release()
 	failures, err := c.local(ctx, s, f)
 	if err != nil {
 		return page.Part{}, err

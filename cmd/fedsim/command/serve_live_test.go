@@ -208,7 +208,7 @@ func organisation(t *testing.T) string {
 	for i, row := range [][]float64{{1, 2}, {2, 1}, {1.5, 1.5}} {
 		copy(users.Row(i), row)
 	}
-	for j, row := range [][]float64{{1, 1}, {2, 0}, {0, 1}, {1, 0.5}} {
+	for j, row := range [][]float64{{1, 1}, {2, 0.25}, {0, 1}, {1, 0.25}} {
 		copy(items.Row(j), row)
 	}
 	if err = errors.Join(results.WriteEmbeddings(dir, users), results.WriteEmbeddings(dir, items), os.WriteFile(filepath.Join(dir, results.PublicFile), text, 0o600)); err != nil {
@@ -226,9 +226,9 @@ func TestAnOrganisationRecommendsToItsUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]recommend.Recommendation{
-		"ann": {{Item: recommend.Item{ID: "b"}, Predicted: 2}, {Item: recommend.Item{ID: "c"}, Predicted: 2}, {Item: recommend.Item{ID: "d"}, Predicted: 2}},
-		"ben": {{Item: recommend.Item{ID: "a"}, Predicted: 3}, {Item: recommend.Item{ID: "d"}, Predicted: 2.5}, {Item: recommend.Item{ID: "c"}, Predicted: 1}},
-		"":    {{Item: recommend.Item{ID: "a"}, Predicted: 3}, {Item: recommend.Item{ID: "b"}, Predicted: 3}, {Item: recommend.Item{ID: "d"}, Predicted: 2.25}, {Item: recommend.Item{ID: "c"}, Predicted: 1.5}},
+		"ann": {{Item: recommend.Item{ID: "b"}, Predicted: 2.5}, {Item: recommend.Item{ID: "c"}, Predicted: 2}, {Item: recommend.Item{ID: "d"}, Predicted: 1.5}},
+		"ben": {{Item: recommend.Item{ID: "a"}, Predicted: 3}, {Item: recommend.Item{ID: "d"}, Predicted: 2.25}, {Item: recommend.Item{ID: "c"}, Predicted: 1}},
+		"":    {{Item: recommend.Item{ID: "b"}, Predicted: 3.375}, {Item: recommend.Item{ID: "a"}, Predicted: 3}, {Item: recommend.Item{ID: "d"}, Predicted: 1.875}, {Item: recommend.Item{ID: "c"}, Predicted: 1.5}},
 	}
 	equal := func(name string, text []byte, want []recommend.Recommendation) {
 		t.Helper()
@@ -262,7 +262,7 @@ func TestAnOrganisationRecommendsToItsUsers(t *testing.T) {
 		t.Errorf("similar: %s", text)
 	}
 	lists, _ := called(t, []string{"recommend", "--run", dir, "--data", data, "--all", "--top", "1"})
-	if got, want := string(lists), "user,rank,item,title,predicted,by\nann,1,b,,2,run\nben,1,a,,3,run\ncat,1,a,,3,run\n"; got != want {
+	if got, want := string(lists), "user,rank,item,title,score,predicted,by\nann,1,b,,2.5,2.5,run\nben,1,a,,3,3,run\ncat,1,b,,3.375,3.375,run\n"; got != want {
 		t.Errorf("all lists:\n%s\nwant\n%s", got, want)
 	}
 	if problem := refusedWith(t, []string{"recommend", "--run", dir, "--data", data, "--user", "stranger"}); !strings.Contains(problem, `user "stranger"`) {

@@ -203,11 +203,15 @@ func again(dirs []string) string {
 
 // summary describes the results of the runs, in sentences.
 func summary(runs study.Runs) []string {
-	f := runs.QualityByEpsilon()
 	var out []string
-	for _, e := range f.Places() {
-		out = append(out, leader(runs.Standing(e), e))
+	epsilons, rows, tests := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Standings()
+	for i, e := range epsilons {
+		out = append(out, leader(rows[i], e))
 	}
+	if tests != "" {
+		out = append(out, "What is told apart here is so by "+tests+".")
+	}
+	f := runs.QualityByEpsilon()
 	for _, s := range f.Series {
 		if !s.Level {
 			continue
@@ -228,7 +232,7 @@ func summary(runs study.Runs) []string {
 	return out
 }
 
-// leader says which group is the best at ε, and which others may be behind it by noise alone.
+// leader says which row is the best at ε, and which others no test tells from it.
 func leader(list []study.Standing, e float64) string {
 	best := list[0]
 	value := fmt.Sprintf("%.4f, of one seed", best.Mean)
@@ -237,7 +241,7 @@ func leader(list []study.Standing, e float64) string {
 	}
 	var open []string
 	for _, x := range list[1:] {
-		if !x.Behind {
+		if x.Open {
 			open = append(open, fmt.Sprintf("%s (%.4f)", x.Name, x.Mean))
 		}
 	}
@@ -245,7 +249,7 @@ func leader(list []study.Standing, e float64) string {
 	case len(list) == 1:
 		return fmt.Sprintf("At ε = %g, %s has %s.", e, best.Name, value)
 	case len(open) > 0:
-		return fmt.Sprintf("At ε = %g no best is established: %s has %s, which is not significantly better (95%%) than %s.", e, best.Name, value, strings.Join(open, ", "))
+		return fmt.Sprintf("At ε = %g no best is established: %s has %s, which is not told from %s.", e, best.Name, value, strings.Join(open, ", "))
 	default:
 		return fmt.Sprintf("At ε = %g the best is %s: %s.", e, best.Name, value)
 	}
@@ -262,6 +266,9 @@ func means(runs study.Runs) grid {
 		}
 		return same && k != algorithm.Name.Key
 	})
+	for _, note := range t.Notes {
+		g.Caption += ". " + strings.TrimSuffix(note, ".")
+	}
 	for _, k := range keys {
 		g.Head = append(g.Head, k.Name)
 	}
@@ -332,7 +339,7 @@ func statements(runs study.Runs) (list []statement) {
 			continue
 		}
 		seen[key] = true
-		list = append(list, statement{fmt.Sprintf("%s, ε = %s", r.Algorithm(), r.Setting(algorithm.Epsilon.Key)), r.Privacy.String(), r.Privacy.Words("")})
+		list = append(list, statement{fmt.Sprintf("%s, ε = %s", r.Algorithm(), r.Setting(algorithm.Epsilon.Key)), r.Summary.Privacy.String(), r.Summary.Privacy.Words("")})
 	}
 	return list
 }

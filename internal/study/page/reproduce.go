@@ -29,7 +29,7 @@ func reproduce(runs study.Runs) []string {
 	})
 	add("Algorithms", func(r *study.Run) string { return r.Algorithm() })
 	add("Budgets", func(r *study.Run) string {
-		p := r.Privacy
+		p := r.Summary.Privacy
 		return fmt.Sprintf("ε = %s, δ = %v, unit %s, relation %s", r.Config.Text(algorithm.Epsilon.Key), p.Delta, p.Unit, p.Relation)
 	})
 	lines = append(lines, fmt.Sprintf("Runs: %d, each with all settings in config.yaml of its folder. One version repeats a run to the bit on one processor architecture.", len(runs)))

@@ -1,0 +1,117 @@
+package study
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+)
+
+// pairOf makes two runs of seeds 1 and 2 that change makes other than usual.
+func pairOf(t *testing.T, change func(r *Run, seed string)) (runs Runs) {
+	t.Helper()
+	for _, seed := range []string{"1", "2"} {
+		r := runOf(t, "algorithm=ssp-c epsilon=3 seed="+seed, map[string]float64{"test_rmse": 0.9})
+		r.Path, r.shown = t.TempDir(), make(map[*config.Key]string)
+		r.Manifest.DataDigest, r.Manifest.SplitDigest = "d1", "s"+seed
+		if change != nil {
+			change(r, seed)
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// set changes a setting of a machine, which a summary does not note.
+func set(t *testing.T, r *Run, name, value string) {
+	t.Helper()
+	if err := r.Config.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every place that groups runs keeps unlike runs apart, and takes like runs together: the table of means, its verdicts, differences,
+// pairs, and figures. Two pairs of seeds make one row of two if they are alike, and two rows otherwise.
+func TestUnlikeRunsStayApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *Run, seed string)
+		apart  bool
+	}{
+		"other ratings under one name": {func(r *Run, _ string) { r.Manifest.DataDigest = "d2" }, true},
+		"another test file": {func(r *Run, _ string) {
+			set(t, r, "split.test-file", "b/test.csv")
+			r.Manifest.TestDigest = "t2"
+		}, true},
+		"another rule for duplicates": {func(r *Run, _ string) { set(t, r, "duplicates", "mean") }, true},
+		"other columns":               {func(r *Run, _ string) { set(t, r, "columns", "user=a,item=b,rating=c") }, true},
+		"another separator":           {func(r *Run, _ string) { set(t, r, "separator", ";") }, true},
+		"a warm start": {func(r *Run, seed string) {
+			r.Manifest.StartDigest, r.Manifest.StartAlike = "of seed "+seed, "first"
+			r.Manifest.Sessions = make([]algorithm.PastSession, 2)
+		}, true},
+		"another rank":    {func(r *Run, _ string) { r.Summary.Asked["rank"] = "7" }, true},
+		"another version": {func(r *Run, _ string) { r.Manifest.Revision = "of yesterday" }, true}, // and the same seeds
+		"other seeds, paths and threads": {func(r *Run, seed string) {
+			set(t, r, "seed", "1"+seed)
+			r.Summary.Asked["seed"] = "1" + seed
+			set(t, r, "data", "elsewhere/films.csv")
+			set(t, r, "out", "elsewhere")
+			set(t, r, "workers", "3")
+			r.Manifest.Revision = "of yesterday"
+		}, false},
+	} {
+		want := 1
+		if c.apart {
+			want = 2
+		}
+		runs := append(pairOf(t, nil), pairOf(t, c.change)...)
+		runs.tell()
+		table := runs.Table()
+		means := table.Means(seeds)
+		if len(means.Rows) != want {
+			t.Errorf("%s: %d rows of means, want %d", name, len(means.Rows), want)
+		}
+		if n := int(means.Rows[0].Values["runs"]); n != 4/want {
+			t.Errorf("%s: %d runs in a row, want %d", name, n, 4/want)
+		}
+		if f := runs.QualityByEpsilon(); len(f.Series) != want || want == 2 && f.Series[0].Name == f.Series[1].Name {
+			t.Errorf("%s: series %+v, want %d of different names", name, f.Series, want)
+		}
+		if _, rows, _ := means.Standings(); len(rows[0]) != want {
+			t.Errorf("%s: %d rows stand at ε = 3, want %d", name, len(rows[0]), want)
+		}
+		// Against the second pair with another ε there are no partners.
+		far := pairOf(t, func(r *Run, seed string) {
+			if c.change != nil {
+				c.change(r, seed)
+			}
+			r.Summary.Asked["epsilon"] = "5"
+			set(t, r, "epsilon", "5")
+		})
+		both := append(pairOf(t, nil), far...).Table()
+		if _, err := both.Against("epsilon=5", "test_rmse", seeds); c.apart && name != "another version" && err == nil {
+			t.Errorf("%s: runs that differ in more than ε are paired", name)
+		}
+		var b strings.Builder
+		if err := means.Print(&b); err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(b.String(), "ept apart") || len(means.Keys) > len(pairOf(t, nil).Table().Means(seeds).Keys)
+		if told != c.apart {
+			t.Errorf("%s: the table says that runs are kept apart: %v, want %v\n%s", name, told, c.apart, &b)
+		}
+	}
+}
+
+// Captions say whether ± is over splits.
+func TestCaptionsSayWhatIsOver(t *testing.T) {
+	own := pairOf(t, nil)
+	shared := pairOf(t, func(r *Run, _ string) { r.Manifest.SplitDigest = "s1" })
+	for want, runs := range map[string]Runs{"Each seed has a split of its own": own, "share one split": shared} {
+		p := runs.Table().Means(seeds).Paper([]string{"test_rmse"})
+		if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, want) {
+			t.Errorf("%q, want %q", notes, want)
+		}
+	}
+}
