@@ -28,7 +28,8 @@ func keysPage(all []string, has func(algorithm string, k *config.Key) bool) []by
 <!-- Made from the declarations of the keys by "go test . -run TestConfigurationPage -update". Do not edit. -->
 
 An experiment file is YAML with these keys. A dot stands between a section and the rest.
-A flag of the same name, where there is one, wins over the file. ` + "`--set key=value`" + ` sets any key.
+A key may have a flag of the same name; ` + "`--set key=value`" + ` sets any key. Two values for one key are an error that names both, wherever they come from.
+` + "`--from FILE`" + ` starts from the settings of a file, and flags replace them with a warning.
 ` + "`auto`" + ` lets fedsim choose; ` + "`fedsim plan --format yaml`" + ` prints every value that it chose.
 
 Scope says which parties a key concerns. *Agreed* keys are the same for all parties of a deployment.

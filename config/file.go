@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -33,30 +34,67 @@ func Join(settings []Setting) string {
 	return strings.Join(words, " ")
 }
 
-// Resolve applies settings to the defaults, later ones over earlier ones, and
-// checks the result. The error lists every problem, one a line, each with the
-// place that caused it.
+// Twice is the error of a key that has two values: it names both, and where each came from.
+func Twice(a, b Setting) error {
+	return keyed{a.Key, fmt.Errorf("%s is %q by %s and %q by %s; keep one of the two", a.Key, a.Value, a.Origin, b.Value, b.Origin)}
+}
+
+// Over puts settings over a base whose values they may replace, in the place of the replaced ones, or behind the base. It also
+// returns the pairs of settings that give a key two values: of the base, and the one that replaces it.
+func Over(base, settings []Setting) (all []Setting, replaced [][2]Setting) {
+	placed := make(map[string]bool)
+	place := func(key string) {
+		for _, s := range settings {
+			if s.Key == key && !placed[key] {
+				all = append(all, s)
+			}
+		}
+		placed[key] = true
+	}
+	for _, b := range base {
+		i := slices.IndexFunc(settings, func(s Setting) bool { return s.Key == b.Key })
+		if i < 0 {
+			all = append(all, b)
+			continue
+		}
+		if !alike(b, settings[i]) {
+			replaced = append(replaced, [2]Setting{b, settings[i]})
+		}
+		place(b.Key)
+	}
+	for _, s := range settings {
+		place(s.Key)
+	}
+	return all, replaced
+}
+
+// alike reports whether two settings of a key give it one value.
+func alike(a, b Setting) bool {
+	var c, d Config
+	return a.Value == b.Value || c.Set(a.Key, a.Value) == nil && d.Set(b.Key, b.Value) == nil && c.Equal(d)
+}
+
+// Resolve applies settings to the defaults and checks the result. Two values for one key are an error ([Twice]). The
+// error lists every problem, one a line, each with the place that caused it.
 func Resolve(settings []Setting) (Config, error) { return Config{}.With(settings) }
 
 // With is [Resolve] with c in place of the defaults.
 func (c Config) With(settings []Setting) (Config, error) {
-	origins := make(map[string]string)
+	said := make(map[string]Setting)
 	var errs []error
 	for _, s := range settings {
 		if err := c.Set(s.Key, s.Value); err != nil {
 			errs = append(errs, keyed{s.Key, fmt.Errorf("%s: %w", s.Origin, err)})
+		} else if before, again := said[s.Key]; again && !alike(before, s) {
+			errs = append(errs, Twice(before, s))
 		}
-		origins[s.Key] = s.Origin
+		said[s.Key] = s
 	}
 	if len(errs) > 0 {
 		return c, &Error{errors.Join(errs...)}
 	}
 	for _, p := range c.Problems() {
-		origin := origins[p.Key.Name]
-		if origin == "" {
-			origin = p.Key.Name
-		}
-		errs = append(errs, keyed{p.Key.Name, fmt.Errorf("%s: %s", origin, p.Reason)})
+		errs = append(errs, keyed{p.Key.Name, fmt.Errorf("%s: %s", cmp.Or(said[p.Key.Name].Origin, p.Key.Name), p.Reason)})
 	}
 	return c, Wrap(errors.Join(errs...))
 }

@@ -49,13 +49,16 @@ func ExampleResolve() {
 	c, err := config.Resolve([]config.Setting{
 		{Key: "epsilon", Value: "5", Origin: "my.yaml:1"},
 		{Key: "model.fit-steps", Value: "20", Origin: "my.yaml:3"},
-		{Key: "epsilon", Value: "inf", Origin: "--epsilon"}, // the later one wins
+		{Key: "epsilon", Value: "5.0", Origin: "--epsilon"}, // the same value
 	})
 	fmt.Println(text(c, "epsilon"), text(c, "model.fit-steps"), text(c, "rank"), err)
+	_, err = config.Resolve([]config.Setting{{Key: "epsilon", Value: "2", Origin: "--epsilon"}, {Key: "epsilon", Value: "1", Origin: "--set epsilon"}})
+	fmt.Println(err)
 	_, err = config.Resolve([]config.Setting{{Key: "dropout", Value: "1", Origin: "my.yaml:2"}, {Key: "rounds", Value: "0", Origin: "--rounds"}})
 	fmt.Println(err)
 	// Output:
-	// inf 20 auto <nil>
+	// 5 20 auto <nil>
+	// epsilon is "2" by --epsilon and "1" by --set epsilon; keep one of the two
 	// --rounds: 0 is not a whole number from 1 to 1000000
 	// my.yaml:2: 1 is outside; it must be at least 0 and below 1
 }
@@ -263,16 +266,27 @@ func TestYAMLRoundTripOfOddPaths(t *testing.T) {
 	}
 }
 
-// The order of settings decides, not their place; a problem names the setting that won.
-func TestResolveLaterWins(t *testing.T) {
-	c, err := config.Resolve([]config.Setting{{Key: "epsilon", Value: "1", Origin: "f:1"}, {Key: "epsilon", Value: "2", Origin: "--epsilon"}, {Key: "epsilon", Value: "3", Origin: "--set epsilon"}})
-	if err != nil || algorithm.Epsilon.Of(c) != config.Fixed(3) {
+// Two settings of one key are an error with both values and both places, in whatever order; the same value twice is none.
+func TestResolveTwoValues(t *testing.T) {
+	same := []config.Setting{{Key: "epsilon", Value: "2", Origin: "f:1"}, {Key: "epsilon", Value: "2.0", Origin: "--epsilon"}, {Key: "epsilon", Value: "2", Origin: "--set epsilon"}}
+	if c, err := config.Resolve(same); err != nil || algorithm.Epsilon.Of(c) != config.Fixed(2) {
 		t.Errorf("epsilon %v, %v", text(c, "epsilon"), err)
 	}
-	if _, err = config.Resolve([]config.Setting{{Key: "epsilon", Value: "0", Origin: "f:1"}, {Key: "epsilon", Value: "2", Origin: "--epsilon"}}); err != nil {
-		t.Errorf("a value that lost was held against it: %v", err)
+	for _, values := range [][2]string{{"1", "2"}, {"2", "1"}, {"0", "2"}, {"auto", "2"}} {
+		_, err := config.Resolve([]config.Setting{{Key: "rounds", Value: values[0], Origin: "f:1"}, {Key: "rounds", Value: values[1], Origin: "--rounds"}})
+		if want := fmt.Sprintf("rounds is %q by f:1 and %q by --rounds", values[0], values[1]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if got := config.KeysOf(err); !slices.Equal(got, []string{"rounds"}) {
+			t.Errorf("the error is about the keys %q", got)
+		}
 	}
-	_, err = config.Resolve([]config.Setting{{Key: "epsilon", Value: "1", Origin: "f:1"}, {Key: "epsilon", Value: "0", Origin: "--epsilon"}})
+	base := []config.Setting{{Key: "rounds", Value: "1", Origin: "f:1"}, {Key: "epsilon", Value: "2", Origin: "f:2"}}
+	all, replaced := config.Over(base, []config.Setting{{Key: "rank", Value: "3", Origin: "--rank"}, {Key: "epsilon", Value: "2.0", Origin: "--epsilon"}, {Key: "rounds", Value: "4", Origin: "--rounds"}})
+	if got := config.Join(all); got != "rounds=4 epsilon=2.0 rank=3" || len(replaced) != 1 || replaced[0][0] != base[0] || replaced[0][1].Origin != "--rounds" {
+		t.Errorf("over the base: %s, replaced %v", got, replaced)
+	}
+	_, err := config.Resolve([]config.Setting{{Key: "epsilon", Value: "0", Origin: "--epsilon"}})
 	if err == nil || !strings.HasPrefix(err.Error(), "--epsilon: 0 is not a privacy budget") {
 		t.Errorf("error %v, want it to name --epsilon", err)
 	}

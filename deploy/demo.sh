@@ -63,8 +63,9 @@ for k in $(seq 0 19); do
 done
 # Two sessions, one after the other: what they cost adds up in each client's ledger, which
 # --max-epsilon bounds (default 10).
+grep -v -e '^epsilon:' -e '^rounds:' deploy/demo/experiment.yaml >"$dir/experiment.yaml"
 session() {
-	if ! fednode server deploy/demo/experiment.yaml --set "rounds=$1" --set epsilon=5 --invitation "$dir/invitations/server.json" --state "$dir/server" \
+	if ! fednode server "$dir/experiment.yaml" --set "rounds=$1" --set epsilon=5 --invitation "$dir/invitations/server.json" --state "$dir/server" \
 		>"$dir/summary.txt" 2>"$dir/server.log"; then
 		cat "$dir/server.log" "$dir/aggregator.log" >&2
 		exit 1

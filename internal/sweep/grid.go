@@ -71,8 +71,8 @@ type Run struct {
 	said   []config.Setting
 }
 
-// New makes a grid of settings: several settings of one key are its values. Settings of a later
-// file or flag replace the earlier ones.
+// New makes a grid of settings: several settings of one key in one place are its values. Values from two places, such as a
+// file and a flag, are an error if they differ.
 func New(said []config.Setting, o Options) (*Grid, error) {
 	g := new(Grid)
 	var errs []error
@@ -93,8 +93,8 @@ func New(said []config.Setting, o Options) (*Grid, error) {
 			g.Axes = append(g.Axes, Axis{Key: k, Values: values, origin: s.Origin})
 		case i > 0 && source(said[i-1]) == source(s) && said[i-1].Key == s.Key:
 			g.Axes[at].Values = append(g.Axes[at].Values, values...) // a list's next element
-		default:
-			g.Axes[at] = Axis{Key: k, Values: values, origin: s.Origin}
+		case !slices.Equal(g.Axes[at].Values, values):
+			errs = append(errs, config.Twice(config.Setting{Key: k.Name, Value: strings.Join(g.Axes[at].Values, ","), Origin: g.Axes[at].origin}, s))
 		}
 	}
 	errs = append(errs, g.options(o)...)

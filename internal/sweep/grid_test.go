@@ -78,8 +78,7 @@ func TestCombinations(t *testing.T) {
 		"splits that are said":  {said: []string{"seed=4,9", "split.seed=1..2"}, keys: []string{"seed", "split.seed"}, want: []string{"4 1", "4 2", "9 1", "9 2"}},
 		"a split by a rule": {options: sweep.Options{When: []string{"seed=9: split.seed=auto"}}, said: []string{"seed=4,9"}, keys: []string{"seed", "split.seed"},
 			want: []string{"4 4", "9 auto"}},
-		"a split without draws":            {said: []string{"seed=4,9", "split.by=time"}, keys: []string{"seed", "split.seed"}, want: []string{"4 auto", "9 auto"}},
-		"a flag takes the place of a file": {said: []string{"epsilon=1,5", "seed=1", "epsilon=20"}, keys: []string{"epsilon"}, want: []string{"20"}},
+		"a split without draws": {said: []string{"seed=4,9", "split.by=time"}, keys: []string{"seed", "split.seed"}, want: []string{"4 auto", "9 auto"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(c.want, values(runsOf(t, c.options, c.said...), c.keys...)); d != "" {
@@ -138,6 +137,7 @@ func TestGridsThatCannotBe(t *testing.T) {
 	}{
 		"unknown key":       {said: []string{"epsilom=1"}, want: `--epsilom: unknown key "epsilom"; keys with similar names: epsilon`},
 		"twice":             {said: []string{"epsilon=1,5,1"}, want: "--epsilon: epsilon has the value 1 twice"},
+		"two values":        {said: []string{"epsilon=1,5", "seed=1", "epsilon=20"}, want: `epsilon is "1,5" by --epsilon and "20" by --epsilon; keep one of the two`},
 		"backwards":         {said: []string{"seed=5..1"}, want: `"5..1" is not a range FROM..TO`},
 		"uneven pairs":      {options: sweep.Options{Zip: []string{"rounds,rank"}}, said: []string{"rounds=1,2", "rank=1,2,3"}, want: "rounds has 2 values and rank has 3"},
 		"pair without list": {options: sweep.Options{Zip: []string{"rounds,rank"}}, said: []string{"rounds=1,2"}, want: "rank has no values"},

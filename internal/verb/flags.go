@@ -1,8 +1,10 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,7 +25,8 @@ import (
 // ExperimentFlags say what is run: the flags that run and plan have in common. The keys'
 // own are made from their declarations.
 type ExperimentFlags struct {
-	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags; flags win over it."`
+	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags. A flag with another value is an error; see --from."`
+	From string `placeholder:"DIR|FILE" help:"Start from the settings of the finished run in this folder, or of an experiment file. Flags replace them, and a warning names each replaced value. fedsim run checks that the data are those of the run."`
 
 	KeyFlags
 }
@@ -80,18 +83,8 @@ func flagHelp(k *config.Key) string {
 	return help
 }
 
-// Settings collects what was said: the file first, then flags, then --set.
-func (f *ExperimentFlags) Settings() ([]config.Setting, error) {
-	var list []config.Setting
-	if f.File != "" {
-		if holdsRatings(f.File) {
-			return nil, cli.Misusef("%s holds ratings and no settings: fedsim run --data %[1]s", f.File)
-		}
-		var err error
-		if list, err = config.ReadFile(f.File); err != nil {
-			return nil, err
-		}
-	}
+// Settings collects what was said by the file, the flags and --set. Flags replace settings of --from, and no others.
+func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 	said, err := f.KeyFlags.Settings()
 	if err != nil {
 		return nil, err
@@ -101,14 +94,48 @@ func (f *ExperimentFlags) Settings() ([]config.Setting, error) {
 			return nil, cli.Misusef("%s: this command takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
 		}
 	}
-	return append(list, said...), nil
+	file := cmp.Or(f.File, f.From)
+	if i, failed := os.Stat(file); f.File == "" && f.From != "" && (failed != nil || i.IsDir()) {
+		file = filepath.Join(f.From, "config.yaml")
+	}
+	switch {
+	case file == "":
+		return said, nil
+	case f.File != "" && f.From != "":
+		return nil, cli.Misusef("--from %s: an experiment file is given, too", f.From)
+	case holdsRatings(file):
+		return nil, cli.Misusef("%s holds ratings and no settings: fedsim run --data %[1]s", file)
+	}
+	base, err := config.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	all, replaced := config.Over(base, said)
+	for _, pair := range replaced {
+		if f.File != "" {
+			return nil, cli.Misusef("%w; to start from the settings of the file and replace some: --from %s", config.Twice(pair[0], pair[1]), f.File)
+		}
+		WarnReplaced(warn, pair)
+	}
+	return all, nil
+}
+
+// WarnReplaced says which value of a base another value replaces, if results may depend on it.
+func WarnReplaced(w io.Writer, pair [2]config.Setting) {
+	if slices.Contains([]*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key}, config.Find(pair[0].Key)) {
+		return
+	}
+	fmt.Fprintf(w, "warning: %s %s replaces %s %s of %s\n", pair[1].Origin, pair[1].Value, pair[0].Key, pair[0].Value, pair[0].Origin)
 }
 
 // Call returns the words of a call of another command with the same experiment file and flags.
 func (f *ExperimentFlags) Call(verb string, said []config.Setting, more ...string) []string {
 	words := []string{"fedsim", verb}
-	if f.File != "" {
+	switch {
+	case f.File != "":
 		words = append(words, f.File)
+	case f.From != "":
+		words = append(words, "--from", f.From)
 	}
 	for _, s := range said {
 		switch k := config.Find(s.Key); {

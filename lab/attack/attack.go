@@ -204,8 +204,9 @@ const samplers = 64
 // they are read.
 func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon, set *dataset.Set) (*attacker, error) {
 	// By default every client is in every round, so that the attacker sees each target in each round.
-	first := []config.Setting{{Key: algorithm.Dropout.Name, Value: "0", Origin: "the attack"}}
-	cfg, err := config.Resolve(append(slices.Concat(first, said), config.Setting{Key: algorithm.Epsilon.Name, Value: e.String(), Origin: "--epsilon"}))
+	said, _ = config.Over([]config.Setting{{Key: algorithm.Dropout.Name, Value: "0", Origin: "the attack"}}, said)
+	said, _ = config.Over(said, []config.Setting{{Key: algorithm.Epsilon.Name, Value: e.String(), Origin: "--epsilon"}})
+	cfg, err := config.Resolve(said)
 	if err != nil {
 		return nil, err
 	}

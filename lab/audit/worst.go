@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -31,12 +30,9 @@ const (
 // Open opens an experiment as it is audited: on a small federation whose clients draw their own
 // noise, without the cryptography, which changes no sum.
 func Open(said []config.Setting) (*experiment.Experiment, error) {
-	var first []config.Setting
-	if k := algorithm.Parties.Key; !slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == k.Name }) {
-		// Its default is for more items than there are.
-		first = []config.Setting{{Key: k.Name, Value: strconv.Itoa(Parties), Origin: "the audit"}}
-	}
-	c, err := config.Resolve(slices.Concat(first, said))
+	// The default number of parties is for more items than there are.
+	said, _ = config.Over([]config.Setting{{Key: algorithm.Parties.Name, Value: strconv.Itoa(Parties), Origin: "the audit"}}, said)
+	c, err := config.Resolve(said)
 	if err != nil {
 		return nil, err
 	}

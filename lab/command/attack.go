@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -38,13 +38,11 @@ var attackedBudgets = []string{"1", "5", "20", "inf"}
 const attackedData = "synthetic:small"
 
 func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
-	said, err := c.Settings()
+	said, err := c.Settings(s.Err)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(said, func(s config.Setting) bool { return s.Key == algorithm.Data.Name }) {
-		said = append([]config.Setting{{Key: algorithm.Data.Name, Value: attackedData, Origin: "the attack"}}, said...)
-	}
+	said, _ = config.Over([]config.Setting{{Key: algorithm.Data.Name, Value: attackedData, Origin: "the attack"}}, said)
 	cfg := attack.Config{Kind: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control}
 	if cfg.Epsilons, err = c.budgets(said); err != nil {
 		return err
@@ -81,13 +79,17 @@ func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
 // budgets returns the values of ε from the flag, else from the file or --set, else the default list.
 func (c *attackCmd) budgets(said []config.Setting) ([]attack.Epsilon, error) {
 	words := c.Epsilon
+	for _, s := range said {
+		switch {
+		case s.Key != algorithm.Epsilon.Name:
+		case len(c.Epsilon) > 0:
+			return nil, config.Wrap(config.Twice(config.Setting{Key: s.Key, Value: strings.Join(c.Epsilon, ","), Origin: "--epsilon"}, s))
+		default:
+			words = []string{s.Value}
+		}
+	}
 	if len(words) == 0 {
 		words = attackedBudgets
-		for _, s := range said {
-			if s.Key == algorithm.Epsilon.Name {
-				words = []string{s.Value}
-			}
-		}
 	}
 	var list []attack.Epsilon
 	for _, w := range words {

@@ -36,7 +36,7 @@ func notAudited(k *config.Key) bool {
 }
 
 func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
-	said, err := c.Settings()
+	said, err := c.Settings(s.Err)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type tuneCmd struct {
 }
 
 func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
-	said, err := c.Settings()
+	said, err := c.Settings(s.Err)
 	if err != nil {
 		return err
 	}

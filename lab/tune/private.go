@@ -68,7 +68,7 @@ func (s Search) privately(ctx context.Context, candidates [][]config.Setting, ou
 
 // Cost returns what the search costs, without making it.
 func (s Search) Cost(ctx context.Context) (*Cost, error) {
-	c, err := config.Resolve(s.Settings)
+	c, err := s.resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,8 @@ func (s Search) Cost(ctx context.Context) (*Cost, error) {
 
 // with returns settings with an ε of one run.
 func with(settings []config.Setting, epsilon float64) []config.Setting {
-	return append(slices.Clip(settings), config.Setting{Key: algorithm.Epsilon.Name, Value: strconv.FormatFloat(epsilon, 'g', -1, 64)})
+	all, _ := config.Over(settings, []config.Setting{{Key: algorithm.Epsilon.Name, Value: strconv.FormatFloat(epsilon, 'g', -1, 64)}})
+	return all
 }
 
 func (s Search) cost(ctx context.Context, candidates [][]config.Setting) (*Cost, error) {

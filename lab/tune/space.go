@@ -19,6 +19,7 @@ import (
 // dimension is a key that is searched over: a range, or words.
 type dimension struct {
 	key       *config.Key
+	text      string // its values, as they were given
 	low, high float64
 	log       bool // draws are uniform in the logarithm
 	words     []string
@@ -50,7 +51,7 @@ func ParseSpace(texts []string) (Space, error) {
 
 func parseDimension(text string) (dimension, error) {
 	name, values, _ := strings.Cut(text, "=")
-	d := dimension{key: config.Find(name)}
+	d := dimension{key: config.Find(name), text: values}
 	if d.key == nil {
 		return d, config.Errorf("--over %s: unknown key %q; %s", text, name, config.Near(name))
 	}

@@ -51,7 +51,7 @@ type SearchResult struct {
 
 // Run searches. It never measures on the test.
 func (s Search) Run(ctx context.Context) (*SearchResult, error) {
-	c, err := config.Resolve(s.Settings)
+	c, err := s.resolve()
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +72,18 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 		return out, nil
 	}
 	return out, s.privately(ctx, candidates, out)
+}
+
+// resolve checks the settings that all candidates have. A key that is searched over has no value besides.
+func (s Search) resolve() (config.Config, error) {
+	for _, d := range s.Space {
+		for _, x := range s.Settings {
+			if x.Key == d.key.Name {
+				return config.Config{}, config.Wrap(config.Twice(x, config.Setting{Key: x.Key, Value: d.text, Origin: "--over"}))
+			}
+		}
+	}
+	return config.Resolve(s.Settings)
 }
 
 // try runs a candidate and keeps it if it is the best.
@@ -115,11 +127,12 @@ func better(metric string, a, b float64) bool {
 
 // of returns the settings of a run. All runs have the split of the first; each private run has noise of its own.
 func (s Search) of(candidate []config.Setting, number int) []config.Setting {
-	c, _ := config.Resolve(s.Settings) // Run has checked them
-	list := slices.Concat(s.Settings, candidate)
+	c, _ := config.Resolve(s.Settings)            // Run has checked them
+	list, _ := config.Over(s.Settings, candidate) // of ε alone, which [Search.solve] refuses
 	if s.Private {
-		list = append(list, config.Setting{Key: algorithm.SplitSeed.Name, Value: fmt.Sprint(algorithm.SplitSeedOf(c))},
-			config.Setting{Key: algorithm.Seed.Name, Value: fmt.Sprint(algorithm.Seed.Of(c) + uint64(number))})
+		list, _ = config.Over(list, []config.Setting{
+			{Key: algorithm.SplitSeed.Name, Value: fmt.Sprint(algorithm.SplitSeedOf(c))}, {Key: algorithm.Seed.Name, Value: fmt.Sprint(algorithm.Seed.Of(c) + uint64(number))},
+		})
 	}
 	return list
 }

@@ -28,7 +28,7 @@ type planCmd struct {
 }
 
 func (c *planCmd) Run(ctx context.Context, s verb.Streams) error {
-	said, err := c.Settings()
+	said, err := c.Settings(s.Err)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, h
 		if e, sessions, err = forecast.Sessions(e, how.sessions, how.total, how.shares); err != nil {
 			return err
 		}
-		said = append(said, config.Setting{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name})
+		said, _ = config.Over(said, []config.Setting{{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name}})
 	}
 	if how.format == "yaml" {
 		_, err = s.Out.Write(e.Config.YAML())

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 
@@ -24,7 +24,6 @@ import (
 type runCmd struct {
 	verb.ExperimentFlags
 
-	From         string  `placeholder:"DIR" help:"Repeat the finished run in this folder: its configuration, on the same data, which is checked. Flags win over it."`
 	DryRun       bool    `group:"Output:" help:"Say what would be run and what it would cost, as fedsim plan does, and stop."`
 	Resume       bool    `group:"Output:" help:"Go on after the last round that was written down of a run with the same settings that was stopped, to the same bits. Where there is none, begin at the start. With no settings but --out: the run that was stopped there."`
 	Sessions     int     `group:"Over time:" placeholder:"N" help:"Study N sessions on data with times: each trains on the ratings by then, and is tested on the next period. Compares learning on with training anew at the same --total-epsilon, and with one session."`
@@ -38,13 +37,7 @@ type runCmd struct {
 }
 
 func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
-	if r.From != "" {
-		if r.File != "" {
-			return cli.Misusef("--from %s: an experiment file is given, too", r.From)
-		}
-		r.File = filepath.Join(r.From, "config.yaml")
-	}
-	said, err := r.Settings()
+	said, err := r.Settings(s.Err)
 	if err != nil {
 		return err
 	}
@@ -52,7 +45,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 		return r.overTime(ctx, said, s)
 	}
 	how := training.KeepOptions{Predictions: r.SavePredictions, Resume: r.Resume}
-	if r.Resume && r.File == "" {
+	if r.Resume && r.File == "" && r.From == "" {
 		if said, how.Checkpoint, err = stoppedRun(said); err != nil {
 			return err
 		}
@@ -66,7 +59,7 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	if r.From != "" {
+	if i, failed := os.Stat(r.From); failed == nil && i.IsDir() {
 		if err = results.SameData(r.From, e); err != nil {
 			return err
 		}

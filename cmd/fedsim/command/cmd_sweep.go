@@ -26,7 +26,7 @@ import (
 )
 
 type sweepCmd struct {
-	File string `arg:"" optional:"" name:"sweep.yaml" help:"Experiment file in which keys may have lists of values; flags win over it."`
+	File string `arg:"" optional:"" name:"sweep.yaml" help:"Experiment file in which keys may have lists of values. A flag with other values is an error."`
 
 	verb.KeyFlags
 
@@ -59,7 +59,7 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Preset != "" {
 		return c.presets(ctx, s)
 	}
-	runs, err := c.runs(nil, sweep.Options{})
+	runs, err := c.runs(nil, sweep.Options{}, s.Err)
 	if err != nil {
 		return err
 	}
@@ -85,15 +85,16 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 	return c.conclude(s, f, failures)
 }
 
-// runs returns the runs of a preset, the file and the flags.
-func (c *sweepCmd) runs(said []config.Setting, options sweep.Options) ([]sweep.Run, error) {
+// runs returns the runs of a preset, whose settings flags replace, or of the file, with the flags.
+func (c *sweepCmd) runs(preset []config.Setting, options sweep.Options, warn io.Writer) ([]sweep.Run, error) {
+	var said []config.Setting
 	options = options.Join(sweep.Options{Zip: c.Zip, Skip: c.Skip, When: c.When})
 	if c.File != "" {
 		inFile, o, err := sweep.ReadFile(c.File)
 		if err != nil {
 			return nil, err
 		}
-		said, options = append(said, inFile...), o.Join(options)
+		said, options = inFile, o.Join(options)
 	}
 	flags, err := c.Settings()
 	if err != nil {
@@ -102,7 +103,11 @@ func (c *sweepCmd) runs(said []config.Setting, options sweep.Options) ([]sweep.R
 	if c.Seeds != "" {
 		flags = append(flags, config.Setting{Key: algorithm.Seed.Name, Value: c.Seeds, Origin: "--seeds"})
 	}
-	g, err := sweep.New(append(said, flags...), options)
+	all, replaced := config.Over(preset, append(said, flags...))
+	for _, pair := range replaced {
+		verb.WarnReplaced(warn, pair)
+	}
+	g, err := sweep.New(all, options)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -345,7 +346,7 @@ func goldenPublic(t *testing.T, words []string, effective map[string]string) []b
 	if _, err = parser.Parse(append([]string{"run"}, words...)); err != nil {
 		t.Fatal(err)
 	}
-	said, err := c.Run.Settings()
+	said, err := c.Run.Settings(io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

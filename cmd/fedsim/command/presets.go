@@ -33,7 +33,7 @@ func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 		if failed != nil {
 			return failed
 		}
-		if grids[i], err = c.runs(said, p.Options); err != nil {
+		if grids[i], err = c.runs(said, p.Options, s.Err); err != nil {
 			return fmt.Errorf("preset %s: %w", p.Name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,7 +171,7 @@ func TestSweepThatIsKilledInARun(t *testing.T) {
 	if _, err := parser.Parse(described); err != nil {
 		t.Fatal(err)
 	}
-	runs, err := c.Sweep.runs(nil, sweep.Options{})
+	runs, err := c.Sweep.runs(nil, sweep.Options{}, io.Discard)
 	if err != nil || len(runs) != 2 {
 		t.Fatal(len(runs), err)
 	}

@@ -238,7 +238,7 @@ func TestRunFlagsBecomeSettings(t *testing.T) {
 	if _, err := parser.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	settings, err := c.Run.Settings()
+	settings, err := c.Run.Settings(io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
