@@ -20,7 +20,7 @@ type family struct {
 func (f *family) About() *algorithm.About { return &f.about }
 
 func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
-	p, err := paramsOf(s)
+	p, err := ParamsOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -30,12 +30,6 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	case algorithm.UserParties:
 		return openHorizontal(s, p, f.gradients)
 	case algorithm.Nobody:
-		switch {
-		case f.about.Noise == algorithm.ObjectiveNoise:
-			return openObjective(s, p)
-		case f.about.Noise == algorithm.ResponseNoise:
-			return openResponse(s, p)
-		}
 		return openCentral(s, p), nil
 	default:
 		return openUsers(s, p)
@@ -62,12 +56,10 @@ func init() {
 		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
 		{about: horizontal("hfl-synsgd", "hfl-sgdmf that averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
 		{about: sampled(vertical("dp-sgld", "samples factorizations by noisy Langevin steps, by default in one place: the baseline of vfl-sgdmf", "FMF, Figure 5; Liu, Wang, Smola 2015")), langevin: true},
-		{about: perturbed()},
-		{about: responding()},
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
 		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
-		{about: central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: a reference for the others", "")},
+		{about: stepping(Central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: a reference for the others", ""))},
 	} {
 		if f.gradients { // one step a round
 			f.about.Rounds = constant(1000)
@@ -132,26 +124,17 @@ func horizontal(name, help, paper string) algorithm.About {
 	}
 }
 
-// perturbed returns objective perturbation.
-func perturbed() algorithm.About {
-	a := central("objective-perturbation", "fits items to ratings and to noise that is drawn once, in one place: what VFL-SGDMF is compared with", "FMF, Figure 5; Hua, Xia, Zhong 2015")
-	a.Private, a.Noise, a.Keys, a.Rank = true, algorithm.ObjectiveNoise, objectiveKeys, constant(1)
-	a.Units, a.Relation, a.OtherUnit = []dp.Unit{dp.Rating, dp.User}, dp.AddRemove, ""
+// stepping returns an algorithm that takes steps for single ratings.
+func stepping(a algorithm.About) algorithm.About {
+	a.Keys = append(a.Keys, LearningRate.Key, epochs.Key)
 	return a
 }
 
-// responding returns Private-GD-DR.
-func responding() algorithm.About {
-	a := central("gd-dr", "matrix factorization from randomized signs of users, simulated in one place: what LFL-SGDMF is compared with", "FMF, Figure 10; Shin, Kim, Shin, Xiao 2018")
-	a.Private, a.Noise, a.Keys, a.Rank, a.Rounds = true, algorithm.ResponseNoise, responseKeys, constant(1), constant(10)
-	a.OtherUnit = "a message of gd-dr hides all ratings of the user who sends it: privacy is stated per user"
-	return a
-}
-
-func central(name, help, paper string) algorithm.About {
+// Central describes an algorithm with all ratings in one place, without noise and with the keys of a start and of users' fits.
+func Central(name, help, paper string) algorithm.About {
 	return algorithm.About{
 		Name: name, Help: help, Paper: paper, Clients: algorithm.Nobody, Units: []dp.Unit{dp.User}, OtherUnit: name + " protects nothing",
 		Relation: dp.ZeroOut,
-		Keys:     slices.Clone(centralKeys), Rounds: constant(0), Rank: constant(20), // FMF paper, section 4.3
+		Keys:     slices.Concat(startKeys, fitKeys), Rounds: constant(0), Rank: constant(20), // FMF paper, section 4.3
 	}
 }

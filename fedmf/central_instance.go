@@ -21,7 +21,7 @@ type centralInstance struct {
 }
 
 func openCentral(s *algorithm.Setup, p kernel.Params) *centralInstance {
-	learningRate.Set(&s.Config, learningRate.Or(s.Config, centralLearningRate))
+	LearningRate.Set(&s.Config, LearningRate.Or(s.Config, centralLearningRate))
 	return &centralInstance{setup: s, params: p}
 }
 
@@ -29,7 +29,7 @@ func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
 func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	p := kernel.CentralParams{
-		Params: x.params, Epochs: x.Epochs(), LearningRate: learningRate.Value(x.setup.Config), Done: from.Done,
+		Params: x.params, Epochs: x.Epochs(), LearningRate: LearningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
 			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.Users.Encode(), f.Items.Encode()) }})
 		},
@@ -64,5 +64,5 @@ func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 const alone = 10
 
 func (x *centralInstance) Baselines() []algorithm.Baseline {
-	return append(startBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
+	return append(StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
 }

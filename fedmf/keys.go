@@ -13,11 +13,11 @@ import (
 
 // The keys of matrix factorization.
 var (
-	contribution, partition, clipping, train, pretrain                                                                            config.TextKey
-	clipNorm, localSteps, itemSteps, samplingRate, clipRatings                                                                    config.NumberKey
-	learningRate, userRate, itemRate, density, fineTune, fineTuneRate                                                             config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior, itemRidge, dimensions                                 config.NumberKey
-	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, centralKeys, langevinKeys, objectiveKeys, responseKeys []*config.Key
+	contribution, partition, clipping, train, pretrain                                  config.TextKey
+	clipNorm, localSteps, itemSteps, samplingRate, ClipRatings                          config.NumberKey
+	LearningRate, userRate, itemRate, density, fineTune, fineTuneRate                   config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior              config.NumberKey
+	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, langevinKeys []*config.Key
 )
 
 // The words of train.
@@ -48,18 +48,15 @@ func declareKeys() {
 	startKeys = []*config.Key{algorithm.Rank.Key, startMean.Key, startSpread.Key}
 	fitKeys = []*config.Key{fitSteps.Key, fitRidge.Key}
 	userKeys = slices.Concat(algorithm.Federated(), startKeys, fitKeys,
-		[]*config.Key{algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, algorithm.StartFrom.Key, contribution.Key, clipNorm.Key, learningRate.Key})
+		[]*config.Key{algorithm.CohortSize.Key, algorithm.CohortOver.Key, algorithm.Rounds.Key, algorithm.NoiseDraw.Key, algorithm.StartFrom.Key, contribution.Key, clipNorm.Key, LearningRate.Key})
 	partyKeys = slices.Concat(algorithm.Federated(), startKeys,
-		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, clipRatings.Key, clipping.Key, clipNorm.Key,
+		[]*config.Key{algorithm.Rounds.Key, algorithm.Parties.Key, localSteps.Key, samplingRate.Key, ClipRatings.Key, clipping.Key, clipNorm.Key,
 			userRate.Key, itemRate.Key, density.Key})
 	verticalKeys = slices.Concat(partyKeys, []*config.Key{partition.Key, itemSteps.Key, algorithm.StartFrom.Key})
 	langevinKeys = append(slices.DeleteFunc(slices.Clone(verticalKeys), func(k *config.Key) bool {
 		return k == clipping.Key || k == clipNorm.Key || k == algorithm.StartFrom.Key
 	}), prior.Key)
 	horizontalKeys = slices.Concat(partyKeys, fitKeys, []*config.Key{algorithm.StartFrom.Key, train.Key, pretrain.Key, fineTune.Key, fineTuneRate.Key, localPasses.Key})
-	objectiveKeys = slices.Concat(startKeys, fitKeys, []*config.Key{clipRatings.Key, itemRidge.Key})
-	responseKeys = slices.Concat(startKeys, fitKeys, []*config.Key{algorithm.Rounds.Key, learningRate.Key, dimensions.Key})
-	centralKeys = slices.Concat(startKeys, fitKeys, []*config.Key{learningRate.Key, epochs.Key})
 }
 
 func declareUserKeys() {
@@ -109,7 +106,7 @@ func declarePartyKeys() {
 		Name: "sampling-rate", Kind: config.Real, Default: "0.05", Range: config.Above(0, 1), Flag: true, Placeholder: "Q",
 		Help: "Chance of a unit to be in the sample of a step.",
 	})
-	clipRatings = config.DeclareNumber(config.Key{
+	ClipRatings = config.DeclareNumber(config.Key{
 		Name: "clip-ratings", Kind: config.Whole, Default: "auto", Auto: "10, 5 or 2, by the number of parties; 0, which trims nothing, with unit rating and where gradients are clipped", Range: config.Between(0, 1e6),
 		Flag: true, Placeholder: "N", Help: "Most ratings of a user that a party trains on, with unit user.",
 		When:         func(c config.Config) bool { return algorithm.UnitOf(c) == dp.User },
@@ -160,9 +157,9 @@ func byEmbeddings(c config.Config) bool {
 }
 
 func checkClipRatings(c config.Config) string {
-	unit, theta := algorithm.UnitOf(c), clipRatings.Chosen(c)
+	unit, theta := algorithm.UnitOf(c), ClipRatings.Chosen(c)
 	switch {
-	case !algorithm.Of(c).About().Has(clipRatings.Key):
+	case !algorithm.Of(c).About().Has(ClipRatings.Key):
 		return ""
 	case unit == dp.User && theta < 1 && byEmbeddings(c):
 		return "with unit user and clipping embedding a party must trim each user, to at least 1 rating"
@@ -185,7 +182,7 @@ func declareModelKeys() {
 		k.When = pretrains
 		return k
 	}
-	learningRate = real("learning-rate", "auto", byNoise, config.Positive(), "Step of the server, or of sgd-mf for one rating.")
+	LearningRate = real("learning-rate", "auto", byNoise, config.Positive(), "Step of the server, or of sgd-mf for one rating.")
 	userRate = real("user-rate", "auto", byNoise, config.Positive(), "Step of parties on the embeddings of users.")
 	itemRate = real("item-rate", "auto", byNoise, config.Positive(), "Step of parties on the embeddings of items.")
 	density = config.DeclareNumber(config.Key{
@@ -215,12 +212,6 @@ func declareModelKeys() {
 	prior = config.DeclareNumber(config.Key{
 		Name: "model.prior", Kind: config.Real, Default: "1", Range: config.AtLeast(0),
 		Help: "Precision of the Gaussian prior of embeddings in dp-sgld; a rating's error there has the precision 2.",
-	})
-	itemRidge = real("item-ridge", "auto", "such that the curvature of the objective takes a 20th of epsilon; 1 without noise", config.Positive(),
-		"Weight of the start of an item's embedding in objective-perturbation, in ratings. A smaller weight costs more of epsilon.")
-	dimensions = config.DeclareNumber(config.Key{
-		Name: "model.dimensions", Kind: config.Whole, Default: "auto", Auto: "a tenth of the items", Range: config.AtLeast(1),
-		Help: "Rows that users of gd-dr project their gradients to, at most the items.",
 	})
 	fineTune = whole("fine-tune", "5", 0, "Passes over its own ratings with which an HFL party fine-tunes: 5 are best for parties of 15 to 600 users, more overfit.")
 	fineTuneRate = real("fine-tune-rate", "0.01", "", config.Positive(), "Step of an HFL party's fine-tuning for one rating.")

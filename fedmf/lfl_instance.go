@@ -30,8 +30,8 @@ func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 	if err := s.CalibrateSplit(nil); err != nil {
 		return nil, err
 	}
-	if !learningRate.Of(c).Given {
-		learningRate.Set(&s.Config, chooseRate(s, p))
+	if !LearningRate.Of(c).Given {
+		LearningRate.Set(&s.Config, chooseRate(s, p))
 	}
 	return &usersInstance{setup: s, params: p}, nil
 }
@@ -39,7 +39,7 @@ func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	s := x.setup
 	return kernel.NewLFL(kernel.LFLParams{
-		Params: x.params, Rounds: s.Schedule.Rounds(), LearningRate: learningRate.Value(s.Config),
+		Params: x.params, Rounds: s.Schedule.Rounds(), LearningRate: LearningRate.Value(s.Config),
 		Session: session, Cohort: s.Cohort, Release: *s.Schedule.First(),
 	})
 }
@@ -81,11 +81,11 @@ func sharedMatrix(shared []byte, name string, ids []string, p kernel.Params) ([]
 }
 
 func (x *usersInstance) Baselines() []algorithm.Baseline {
-	return append(startBaselines(x.setup, x.params, x.setup.Schedule.Rounds()), withoutNoise(x.setup))
+	return append(StartBaselines(x.setup, x.params, x.setup.Schedule.Rounds()), withoutNoise(x.setup))
 }
 
-// startBaselines returns the baselines of users without cooperation.
-func startBaselines(s *algorithm.Setup, p kernel.Params, steps int) []algorithm.Baseline {
+// StartBaselines returns the baselines of users without cooperation.
+func StartBaselines(s *algorithm.Setup, p kernel.Params, steps int) []algorithm.Baseline {
 	return []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
 			return kernel.FitUsers(p, s.Train, p.StartItems(), run), nil
@@ -100,7 +100,7 @@ func startBaselines(s *algorithm.Setup, p kernel.Params, steps int) []algorithm.
 // at the learning rate that suits no noise.
 func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 	return algorithm.NonPrivate(s, func(c *config.Config) {
-		for _, k := range []config.NumberKey{learningRate, userRate, itemRate} {
+		for _, k := range []config.NumberKey{LearningRate, userRate, itemRate} {
 			k.SetAuto(c)
 		}
 	})
@@ -164,35 +164,28 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	if err != nil {
 		return nil, err
 	}
-	users, err := f.users(c, set, files, items)
+	users, err := files.Matrix("user_embeddings", set.Users, rank)
 	if err != nil {
 		return nil, err
 	}
-	of := func(int) *model.Matrix { return items }
-	if f.about.Clients == algorithm.UserParties {
-		if of, err = partyItems(c, set, files, rank); err != nil {
-			return nil, err
-		}
+	if f.about.Clients != algorithm.UserParties {
+		return Saved(items, users, func(int) *model.Matrix { return items }), nil
 	}
+	of, err := partyItems(c, set, files, rank)
+	if err != nil {
+		return nil, err
+	}
+	return Saved(items, users, of), nil
+}
+
+// Saved returns a model of embeddings. The function of returns the items' embeddings for a user.
+func Saved(items, users *model.Matrix, of func(user int) *model.Matrix) *algorithm.Saved {
 	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) {
 		u, v := users.Row(user), of(user)
 		for j := range out {
 			out[j] = model.Dot(u, v.Row(j))
 		}
-	}}, nil
-}
-
-// users returns the embeddings of users: as they were written, or fitted again if the run wrote
-// none.
-func (f *family) users(c config.Config, set *dataset.Set, files algorithm.Files, items *model.Matrix) (*model.Matrix, error) {
-	if f.about.Noise != algorithm.ObjectiveNoise {
-		return files.Matrix("user_embeddings", set.Users, items.Cols())
-	}
-	p, err := paramsOf(&algorithm.Setup{Config: c, Data: set})
-	if err != nil {
-		return nil, err
-	}
-	return kernel.FitUsers(p, files.Train(), items, protocol.Workers(1)).Users, nil
+	}}
 }
 
 // partyItems returns the item embeddings of each user's own party.

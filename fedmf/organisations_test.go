@@ -56,7 +56,7 @@ func TestOpenChoosesForOrganisations(t *testing.T) {
 				got, want float64 // 0 without effect
 			}{
 				{"rounds", algorithm.Rounds.Value(c), tt.rounds}, {"local-steps", localSteps.Value(c), tt.localSteps}, {"parties", algorithm.Parties.Value(c), tt.parties},
-				{"clip-ratings", clipRatings.Value(c), tt.theta}, {"epsilon", algorithm.Epsilon.Value(c), tt.epsilon}, {"delta", algorithm.Delta.Value(c), tt.delta},
+				{"clip-ratings", ClipRatings.Value(c), tt.theta}, {"epsilon", algorithm.Epsilon.Value(c), tt.epsilon}, {"delta", algorithm.Delta.Value(c), tt.delta},
 				{"dropout", algorithm.Dropout.Value(c), 0}, {"colluders", algorithm.Colluders.Value(c), tt.colluders},
 			} {
 				if n.got != n.want {

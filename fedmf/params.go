@@ -7,7 +7,8 @@ import (
 	"github.com/fedsim/fedsim/fedmf/kernel"
 )
 
-func paramsOf(s *algorithm.Setup) (kernel.Params, error) {
+// ParamsOf returns the settings of a factorization, with its start.
+func ParamsOf(s *algorithm.Setup) (kernel.Params, error) {
 	c := s.Config
 	p := kernel.Params{
 		Items: s.Data.Items, Rank: algorithm.Rank.Int(c), MaxRating: s.Top(), Seed: algorithm.Seed.Of(c),
@@ -26,7 +27,7 @@ func partyParamsOf(s *algorithm.Setup, p kernel.Params, clients algorithm.Client
 	out := kernel.PartyParams{
 		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: kernel.Clipping(clipping.Of(c)),
 		Rounds: algorithm.Rounds.Int(c), LocalSteps: localSteps.Int(c),
-		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: clipRatings.Int(c),
+		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: ClipRatings.Int(c),
 		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
 	}
 	if clients == algorithm.ItemParties {

@@ -6,4 +6,5 @@ package lab
 import (
 	_ "github.com/fedsim/fedsim/lab/baselines"
 	_ "github.com/fedsim/fedsim/lab/cond"
+	_ "github.com/fedsim/fedsim/lab/fmf"
 )

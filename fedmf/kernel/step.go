@@ -77,6 +77,19 @@ func (t *table) row(i int) model.Ratings {
 	return model.Ratings{Items: t.items[t.start[i]:t.start[i+1]], Values: t.value[t.start[i]:t.start[i+1]]}
 }
 
+// Trim keeps at most theta ratings of each row, each as likely.
+func Trim(rows []model.Ratings, theta int, random io.Reader) ([]model.Ratings, error) {
+	t, err := newTable(rows).trim(theta, random)
+	if err != nil {
+		return nil, err
+	}
+	kept := make([]model.Ratings, len(rows))
+	for i := range kept {
+		kept[i] = t.row(i)
+	}
+	return kept, nil
+}
+
 // trim keeps at most theta ratings of each row, each as likely (random
 // trimming, FMF paper, section 4.1.1).
 func (t *table) trim(theta int, random io.Reader) (*table, error) {

@@ -33,7 +33,8 @@ func (g graph) listed() []string {
 	return list
 }
 
-// spelt returns rules that name each family where a rule has [families], and a rule that keeps each family from the others.
+// spelt returns rules that name each family where a rule has [families], and a rule that keeps each family from the others. A
+// family of the lab may rest on a family of the core, with which it is compared.
 func (g graph) spelt(rules []rule) []rule {
 	all := g.listed()
 	spell := func(patterns []string) (list []string) {
@@ -52,7 +53,9 @@ func (g graph) spelt(rules []rule) []rule {
 		list = append(list, r)
 	}
 	for _, family := range all {
-		others := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == family })
+		others := slices.DeleteFunc(slices.Clone(all), func(p string) bool {
+			return p == family || strings.HasPrefix(family, "lab/") && !strings.HasPrefix(p, "lab/")
+		})
 		list = append(list, rule{name: "a family knows no other: " + family, from: []string{family}, forbid: others, why: "what two families need belongs to a room of its own"})
 	}
 	return list
@@ -402,12 +405,14 @@ func TestWrongRulesAreReported(t *testing.T) {
 
 // The expected rules are written by hand.
 func TestFamiliesAreReadFromTheirList(t *testing.T) {
-	g := graph{module + "/internal/families": {module + "/x"}, module + "/lab": {module + "/y"}}
+	g := graph{module + "/internal/families": {module + "/x", module + "/y"}, module + "/lab": {module + "/lab/v", module + "/lab/w"}}
 	got := g.spelt([]rule{{name: "r", from: []string{"a", families}, forbid: []string{families, "b"}}})
 	want := [][2][]string{
-		{{"a", "x/...", "y/..."}, {"x/...", "y/...", "b"}},
-		{{"x/..."}, {"y/..."}},
-		{{"y/..."}, {"x/..."}},
+		{{"a", "x/...", "y/...", "lab/v/...", "lab/w/..."}, {"x/...", "y/...", "lab/v/...", "lab/w/...", "b"}},
+		{{"x/..."}, {"y/...", "lab/v/...", "lab/w/..."}},
+		{{"y/..."}, {"x/...", "lab/v/...", "lab/w/..."}},
+		{{"lab/v/..."}, {"lab/w/..."}},
+		{{"lab/w/..."}, {"lab/v/..."}},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d rules, want %d", len(got), len(want))

@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // ObjectiveParams holds the settings of Objective.
 type ObjectiveParams struct {
-	Params
+	kernel.Params
 	Unit        dp.Unit
 	ClipRatings int     // θ, the most ratings of a user that are trained on; with Unit user. 0: all, with Unit rating and without noise
 	Ridge       float64 // weight of the start of V, in ratings, positive
@@ -124,17 +125,17 @@ func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, ran
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if err := CheckRatings(rows, p.Items, p.MaxRating); err != nil {
+	if err := kernel.CheckRatings(rows, p.Items, p.MaxRating); err != nil {
 		return nil, err
 	}
-	ratings, err := newTable(rows), error(nil)
 	start := p.StartItems()
 	users := p.StartUsers(len(rows))
 	if p.Unit == dp.User {
 		run.Each(len(rows), func(i int) { copy(users.Row(i), p.User(rows[i], start)) })
 	}
 	if p.ClipRatings > 0 {
-		if ratings, err = ratings.trim(p.ClipRatings, random); err != nil {
+		var err error
+		if rows, err = kernel.Trim(rows, p.ClipRatings, random); err != nil {
 			return nil, err
 		}
 	}
@@ -143,8 +144,8 @@ func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, ran
 	for j := range all {
 		all[j] = p.anchored(start.Row(j))
 	}
-	for i := range ratings.rows() {
-		r, u := ratings.row(i), users.Row(i)
+	for i, r := range rows {
+		u := users.Row(i)
 		for k, j := range r.Items {
 			all[j].add(u, float64(r.Values[k]))
 		}
@@ -162,11 +163,14 @@ func Objective(ctx context.Context, rows []model.Ratings, p ObjectiveParams, ran
 	v := model.NewMatrix(p.Items, d)
 	run.Each(p.Items, func(j int) {
 		for c, x := range all[j].feasible(p.MaxRating) {
-			v.Row(j)[c] = math.Floor(x*averageScale) / averageScale
+			v.Row(j)[c] = math.Floor(x*grid) / grid
 		}
 	})
 	return v, ctx.Err()
 }
+
+// grid is the fixed point of a row, as of averages of parties (package kernel).
+const grid = 1 << 24
 
 // anchored returns λ‖v - v⁰‖², except for a constant.
 func (p ObjectiveParams) anchored(start []float64) quadratic {
@@ -206,7 +210,7 @@ func (p ObjectiveParams) draw(eta []float64, bits *noise.Bits) error {
 		err = normal.Add(eta, bits)
 	}
 	if err != nil {
-		return fmt.Errorf("fedmf: drawing noise: %w", err)
+		return fmt.Errorf("fmf: drawing noise: %w", err)
 	}
 	norm := math.Sqrt(model.Dot(eta, eta))
 	for c := range eta {

@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 import (
 	"errors"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // ResponseParams holds the settings of Response.
 type ResponseParams struct {
-	Params
+	kernel.Params
 	Rounds       int     // T
 	Dimensions   int     // k, the rows of a projected gradient of V
 	Epsilon      float64 // ε₀ of one message; +Inf: signs are drawn all the same, by the value alone
@@ -115,9 +116,9 @@ func (r *Response) Round(round int, users [][]float64, rows []model.Ratings, ran
 		}
 	}
 	if err := bits.Err(); err != nil {
-		return fmt.Errorf("fedmf: drawing responses: %w", err)
+		return fmt.Errorf("fmf: drawing responses: %w", err)
 	}
-	gamma := Schedule(p.LearningRate, round, p.Rounds) * float64(p.Items) / math.Sqrt(float64(p.Dimensions))
+	gamma := kernel.Schedule(p.LearningRate, round, p.Rounds) * float64(p.Items) / math.Sqrt(float64(p.Dimensions))
 	run.Each(p.Items, func(j int) {
 		row := r.items.Row(j)
 		for a := range p.Dimensions {
@@ -129,7 +130,7 @@ func (r *Response) Round(round int, users [][]float64, rows []model.Ratings, ran
 				row[c] += by * mean[a*p.Rank+c]
 			}
 		}
-		Project(row, p.MaxRating)
+		kernel.Project(row, p.MaxRating)
 	})
 	return nil
 }

@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 import (
 	"math"
@@ -9,13 +9,14 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 func objectiveParams(unit dp.Unit, items, rank int) ObjectiveParams {
 	p := ObjectiveParams{
-		Params: Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Fit: Fit{Steps: 50, Ridge: 1}},
+		Params: kernel.Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Fit: kernel.Fit{Steps: 50, Ridge: 1}},
 		Unit:   unit, Ridge: 2, Epsilon: 8,
 	}
 	if unit == dp.User {
@@ -61,7 +62,7 @@ func TestFeasibleMinimiser(t *testing.T) {
 			for i := range want {
 				want[i] -= grad[i] / trace
 			}
-			Project(want, r)
+			kernel.Project(want, r)
 		}
 		got := q.feasible(r)
 		for i, x := range got {
@@ -100,7 +101,7 @@ func TestObjectiveSensitivity(t *testing.T) {
 				if trial == 0 {
 					u = []float64{100, 0}
 				}
-				Project(u, p.MaxRating)
+				kernel.Project(u, p.MaxRating)
 			}
 			moved := 0.
 			for range int(p.count()) {
@@ -108,7 +109,7 @@ func TestObjectiveSensitivity(t *testing.T) {
 				if trial == 0 {
 					v, x = []float64{0, 0}, 5
 				}
-				Project(v, p.MaxRating)
+				kernel.Project(v, p.MaxRating)
 				q := quadratic{make([]float64, 4), make([]float64, 2)}
 				q.add(u, x)
 				g := []float64{2 * (model.Dot(q.a[:2], v) - q.b[0]), 2 * (model.Dot(q.a[2:], v) - q.b[1])}
@@ -198,8 +199,8 @@ func determinant(q quadratic, w []float64, r float64) float64 {
 		up, down := []float64{w[0], w[1]}, []float64{w[0], w[1]}
 		up[c] += h
 		down[c] -= h
-		Project(up, r)
-		Project(down, r)
+		kernel.Project(up, r)
+		kernel.Project(down, r)
 		for i := range 2 {
 			d[2*i+c] = (up[i] - down[i]) / (2 * h)
 		}

@@ -1,4 +1,4 @@
-package fedmf
+package fmf
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -19,15 +20,18 @@ import (
 // 0.004.
 const curvatureShare = 0.05
 
+// alone is the number of steps of a user who trains alone: as many as in LFL.
+const alone = 10
+
 // objectiveInstance is objective perturbation with all ratings in one place.
 type objectiveInstance struct {
 	algorithm.OnePlace
 	setup  *algorithm.Setup
-	params kernel.ObjectiveParams
+	params ObjectiveParams
 }
 
-func openObjective(s *algorithm.Setup, p kernel.Params) (*objectiveInstance, error) {
-	o := kernel.ObjectiveParams{Params: p, Unit: algorithm.UnitOf(s.Config), ClipRatings: clipRatings.Int(s.Config), Epsilon: algorithm.Epsilon.Value(s.Config)}
+func openObjective(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error) {
+	o := ObjectiveParams{Params: p, Unit: algorithm.UnitOf(s.Config), ClipRatings: fedmf.ClipRatings.Int(s.Config), Epsilon: algorithm.Epsilon.Value(s.Config)}
 	still := 1.
 	if s.Private() {
 		still = o.RidgeFor(curvatureShare)
@@ -49,7 +53,7 @@ func (x *objectiveInstance) Epochs() int { return 1 }
 // Train returns V, which the statement of privacy is about. Users are fitted to it afterwards, each
 // to its own ratings and without noise, so their embeddings are left out.
 func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	random, err := kernel.NoiseOf(src)
+	random, err := NoiseOf(src)
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +66,12 @@ func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ al
 }
 
 // factors returns V and the users fitted to it.
-func (x *objectiveInstance) factors(ctx context.Context, p kernel.ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Factors, error) {
+func (x *objectiveInstance) factors(ctx context.Context, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Factors, error) {
 	rows := make([]model.Ratings, x.setup.Data.Users)
 	for u := range rows {
 		rows[u] = x.setup.Row(u)
 	}
-	items, err := kernel.Objective(ctx, rows, p, random, run)
+	items, err := Objective(ctx, rows, p, random, run)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func (x *objectiveInstance) Baselines() []algorithm.Baseline {
 			return x.factors(context.Background(), p, nil, run)
 		}
 	}
-	return append(startBaselines(x.setup, x.params.Params, alone), still)
+	return append(fedmf.StartBaselines(x.setup, x.params.Params, alone), still)
 }
 
 func (x *objectiveInstance) Words() algorithm.Words {

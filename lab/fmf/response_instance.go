@@ -1,4 +1,4 @@
-package fedmf
+package fmf
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -18,13 +19,13 @@ import (
 type responseInstance struct {
 	algorithm.OnePlace
 	setup  *algorithm.Setup
-	params kernel.ResponseParams
+	params ResponseParams
 }
 
-func openResponse(s *algorithm.Setup, p kernel.Params) (*responseInstance, error) {
+func openResponse(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error) {
 	c, users := s.Config, s.Data.Users
 	dimensions.Set(&s.Config, dimensions.Or(c, math.Ceil(float64(p.Items)/10)))
-	r := kernel.ResponseParams{Params: p, Rounds: algorithm.Rounds.Int(c), Dimensions: dimensions.Int(s.Config), Epsilon: math.Inf(1)}
+	r := ResponseParams{Params: p, Rounds: algorithm.Rounds.Int(c), Dimensions: dimensions.Int(s.Config), Epsilon: math.Inf(1)}
 	if s.Private() {
 		delta := algorithm.Delta.Value(c)
 		if err := dp.CheckDelta(delta, users); err != nil {
@@ -41,8 +42,8 @@ func openResponse(s *algorithm.Setup, p kernel.Params) (*responseInstance, error
 		}
 		s.Privacy.Proved, s.Privacy.Local = dp.Result{Epsilon: spent, Accountant: dp.Shuffling}, local.Total()
 	}
-	learningRate.Set(&s.Config, learningRate.Or(s.Config, responseRate(r, users)))
-	r.LearningRate = learningRate.Value(s.Config)
+	fedmf.LearningRate.Set(&s.Config, fedmf.LearningRate.Or(s.Config, responseRate(r, users)))
+	r.LearningRate = fedmf.LearningRate.Value(s.Config)
 	if err := r.Validate(); err != nil {
 		return nil, config.Wrap(err)
 	}
@@ -52,7 +53,7 @@ func openResponse(s *algorithm.Setup, p kernel.Params) (*responseInstance, error
 // responseRate returns η if none is given: the noise of all rounds together moves a prediction by a
 // tenth of a star of five. On synthetic:small at ε = 5 a fiftieth to four tenths end within 0.005,
 // and nine tenths 0.04 worse.
-func responseRate(p kernel.ResponseParams, users int) float64 {
+func responseRate(p ResponseParams, users int) float64 {
 	const stars = 0.1
 	sway := float64(p.Items) * p.Deviation(users) * math.Sqrt(float64(p.Rounds)*p.StartMean)
 	return stars * p.MaxRating / 5 / sway
@@ -61,14 +62,14 @@ func responseRate(p kernel.ResponseParams, users int) float64 {
 func (x *responseInstance) Epochs() int { return x.params.Rounds }
 
 func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	r, err := kernel.NewResponse(x.params)
+	r, err := NewResponse(x.params)
 	if err != nil {
 		return nil, err
 	}
 	if from.Done > 0 {
 		b, err := model.NewBroadcast(from.State, x.params.Items, x.params.Rank)
 		if err != nil {
-			return nil, fmt.Errorf("fedmf: a state of other items: %w", err)
+			return nil, fmt.Errorf("fmf: a state of other items: %w", err)
 		}
 		copy(r.Items().Data(), b.Matrix().Data())
 	}
@@ -95,12 +96,12 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 }
 
 // fitted returns users fitted to V: stage 3.
-func (x *responseInstance) fitted(r *kernel.Response, run protocol.Runner) *model.Factors {
+func (x *responseInstance) fitted(r *Response, run protocol.Runner) *model.Factors {
 	return kernel.FitUsers(x.params.Params, x.setup.Train, r.Items().Clone(), run)
 }
 
 func (x *responseInstance) Baselines() []algorithm.Baseline {
-	return startBaselines(x.setup, x.params.Params, x.params.Rounds)
+	return fedmf.StartBaselines(x.setup, x.params.Params, x.params.Rounds)
 }
 
 func (x *responseInstance) Words() algorithm.Words {

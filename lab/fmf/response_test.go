@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 import (
 	"math"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 func responseParams(items int) ResponseParams {
 	return ResponseParams{
-		Params: Params{Items: items, Rank: 2, MaxRating: 5, StartMean: 3.5, Spread: 0.1, Seed: 3, Fit: Fit{Steps: 50, Ridge: 1}},
+		Params: kernel.Params{Items: items, Rank: 2, MaxRating: 5, StartMean: 3.5, Spread: 0.1, Seed: 3, Fit: kernel.Fit{Steps: 50, Ridge: 1}},
 		Rounds: 10, Dimensions: 3, Epsilon: 0.8, LearningRate: 1e-4,
 	}
 }
