@@ -141,11 +141,27 @@ func tried(name string, more ...config.Setting) map[string]string {
 	return settings
 }
 
+// earlier returns the folder of a run of an algorithm.
+func earlier(t *testing.T, data, name string) string {
+	t.Helper()
+	o := fedsim.Options{Settings: tried(name), Keep: true}
+	o.Settings["data"], o.Settings["out"] = data, t.TempDir()
+	r, err := fedsim.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Folder
+}
+
 // changes reports whether a key with another value leaves something else, in the first configurations where it has an effect by its declaration.
 func changes(t *testing.T, data string, of *trial, k *config.Key) bool {
 	t.Helper()
 	contexts := 0
-	for _, given := range slices.Concat([][]config.Setting{together[k.Name]}, of.switches) {
+	first := together[k.Name]
+	if k.Name == "statistics.start-decay" { // weighs the sums of an earlier session
+		first = []config.Setting{{Key: "start-from", Value: earlier(t, data, of.name)}}
+	}
+	for _, given := range slices.Concat([][]config.Setting{first}, of.switches) {
 		if slices.ContainsFunc(given, func(s config.Setting) bool { return s.Key == k.Name }) {
 			continue
 		}
