@@ -105,11 +105,15 @@ func (p *program) stop() {
 	p.kill()
 }
 
+// stopping is the time that a program has to end when its input does.
+const stopping = 300 * time.Millisecond
+
 // kill ends the process, and what waits for it. A process that the program started may hold the pipes.
 func (p *program) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended meanwhile
-	_ = p.in.Close()
+	_ = p.in.Close() // a program of the Python package ends, with all processes that it started
 	_ = p.pipe.Close()
+	time.Sleep(stopping)
+	_ = p.cmd.Process.Kill() // it may have ended meanwhile
 }
 
 // watched moves bytes, and takes a pause of more than the limit for a program that hangs.

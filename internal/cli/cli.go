@@ -69,6 +69,7 @@ func Main(run func(ctx context.Context, args []string) int, more ...os.Signal) {
 	// A reader that closed its pipe gives an error of writing, which ends the command as other errors do: it cleans up.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	ctx = withCaller(ctx)
 	code := orInterrupted(ctx, os.Stderr, func() int { return run(ctx, os.Args[1:]) })
 	stop()
 	os.Exit(code)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/fedsim/fedsim/internal/cli"
 )
 
 // Runner runs the open runs of a sweep in processes of this machine.
@@ -102,7 +104,9 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience
-	err = cmd.Run()
+	if _, err = cli.Tie(cmd); err == nil {
+		err = cmd.Run()
+	}
 	if err == nil && !f.Finished(run) {
 		err = errors.New("it ended without a result")
 	}

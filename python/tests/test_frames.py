@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import datetime
+import math
+import pickle
+import uuid
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +15,9 @@ from conftest import QUICK
 
 import fedsim
 from fedsim import recbole
-from fedsim._command import setting_flags
+from fedsim._command import join_settings
 from fedsim._frames import columns_of
+from fedsim._ids import id_text, id_texts
 from fedsim.estimator import Recommender
 
 
@@ -18,28 +25,146 @@ from fedsim.estimator import Recommender
                                    ("user_id:token", "item_id:token", "rating:float")])
 def test_names_of_columns(names: tuple) -> None:
     frame = pd.DataFrame([[1, "a", 2.5], [2, "b", 3.0]], columns=list(names))
-    assert columns_of(frame) == {"user": [1, 2], "item": ["a", "b"], "rating": [2.5, 3.0]}
+    assert columns_of(frame) == {"user": ["1", "2"], "item": ["a", "b"], "rating": [2.5, 3.0]}
 
 
 def test_other_names_and_clicks() -> None:
     frame = pd.DataFrame({"visitor": [1.0, 2.0], "sku": ["x", "y"], "when": pd.to_datetime(["2024-01-01", "2024-01-02"])})
     got = columns_of(frame, {"user": "visitor", "item": "sku", "timestamp": "when"})
-    assert got == {"user": [1, 2], "item": ["x", "y"], "timestamp": [1704067200, 1704153600]}
+    assert got == {"user": ["1", "2"], "item": ["x", "y"], "timestamp": [1704067200, 1704153600]}
 
 
 @pytest.mark.parametrize("bad, says", [
     ({"user": [1], "rating": [2]}, "no column item"), ({"user": [1], "item": [1, 2]}, "differ in length"),
     ({"user": [1, 2], "item": ["a", None]}, "row 1: the item is missing"), ({"user": [1.0, float("nan")], "item": [1, 2]}, "row 1: the user"),
-    ({"user": [1], "user_id": [1], "item": [2]}, "may each be the column user"), ({"user": [[1, 2]], "item": [1]}, "2 dimensions"),
+    ({"user": [1], "user_id": [1], "item": [2]}, "may each be the column user"), ({"user": [[1, 2]], "item": [1]}, "row 0: the user is a list"), ({"user": np.ones((1, 2)), "item": [1]}, "2 dimensions"),
+    ({"user": [1], "item": [2], "rating": ["good"]}, "row 0: the rating is 'good'"), ([{"user": 1, "item": 2}, {"user": 3}], "row 1: the item is missing"),
+    (np.ones((3, 9)), "shape"), ([(1, 2), (1,)], "rows must be"), (7, "a int is no table"),
 ])
-def test_ratings_that_cannot_be_used(bad: dict, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_ratings_that_cannot_be_used(bad: object, says: str) -> None:
+    with pytest.raises(fedsim.UsageError, match=says):
         columns_of(bad)
 
 
 def test_settings() -> None:
-    got = setting_flags({"eval__top_k": [5, 10], "clip_norm": np.float64(2.5), "no_header": True, "rank": None, "split.seed": np.int64(3), "epsilon": float("inf")})
-    assert got == ["--set", "eval.top-k=5,10", "--set", "clip-norm=2.5", "--set", "no-header=yes", "--set", "split.seed=3", "--set", "epsilon=inf"]
+    got = join_settings({"eval__top_k": [5, 10], "split": {"seed": np.int64(3)}}, {"clip_norm": np.float64(2.5), "no_header": True, "rank": None, "epsilon": float("inf")})
+    assert got == {"clip-norm": "2.5", "no-header": "yes", "epsilon": "inf", "eval.top-k": "5,10", "split.seed": "3"}
+    assert join_settings({"epsilon": 1.0}, {"epsilon": 1}) == {"epsilon": "1"}
+    with pytest.raises(fedsim.UsageError, match=r"clip-norm has two values: clip_norm=2 and settings\['clip_norm'\]=3") as e:
+        join_settings({"clip_norm": 3}, {"clip_norm": 2})
+    assert e.value.key == "clip-norm"
+
+
+# Each form of the same three ratings, written by hand.
+FORMS = [
+    {"user": [7, 7, 8], "item": [1, 2, 1], "rating": [5, 3, 4]},
+    [{"user": 7, "item": 1, "rating": 5}, {"item": 2, "user": 7, "rating": 3}, {"user": 8, "item": 1, "rating": 4}],
+    [(7, 1, 5), (7, 2, 3), (8, 1, 4)],
+    np.array([[7, 1, 5], [7, 2, 3], [8, 1, 4]]),
+    np.array([[7, 1, 5], [7, 2, 3], [8, 1, 4]], float),
+    np.array([(7, 1, 5), (7, 2, 3), (8, 1, 4)], [("user", int), ("item", int), ("rating", float)]),
+    pd.DataFrame({"userId": [7.0, 7.0, 8.0], "movieId": [" 1", "2 ", "1"], "rating": [5, 3, 4]}),
+    pd.DataFrame({"\ufeffuser_id": pd.array([7, 7, 8], "Int64"), "item_id": pd.Categorical([1, 2, 1]), "rating": ["5", "3", "4"]}),
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_ratings(form: object) -> None:
+    got = columns_of(form)
+    assert got["user"] == ["7", "7", "8"] and got["item"] == ["1", "2", "1"] and [float(x) for x in got["rating"]] == [5, 3, 4]
+
+
+def test_sparse_matrix() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    m = sparse.csr_matrix(([5, 3, 4], ([7, 7, 8], [1, 2, 1])))
+    assert columns_of(m) == {"user": ["7", "7", "8"], "item": ["1", "2", "1"], "rating": [5, 3, 4]}
+
+
+def test_polars() -> None:
+    polars = pytest.importorskip("polars")
+    assert columns_of(polars.DataFrame(FORMS[0]))["user"] == ["7", "7", "8"]
+
+
+@pytest.mark.parametrize("x, want", [
+    ("ann", "ann"), (" ann ", "ann"), ("\ufeffann", "ann"), (7, "7"), (7.0, "7"), (np.float32(7), "7"), (np.int8(-7), "-7"), (2**70, str(2**70)),
+    (2.0**52, str(2**52)), (uuid.UUID(int=5), "00000000-0000-0000-0000-000000000005"), ("7.0", "7"), ("007.0", "007.0"), ("7.5", "7.5"), ("5e3", "5e3"), ("-0.0", "0"),
+])
+def test_ids(x: object, want: str) -> None:
+    assert id_text(x) == want and id_texts([x], "user") == [want]
+
+
+@pytest.mark.parametrize("x", [
+    None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), "", " ", "NA", "nan", "NaN", "None", "null", "\\N", "1.8446744073709552e+19", "9007199254740992.0", 7.5, 2.0**53, np.float32(2**24), float("inf"), True, [1],
+])
+def test_no_ids(x: object) -> None:
+    with pytest.raises(fedsim.UsageError, match="row 1: the user is"):
+        id_texts(["ann", x], "user")
+
+
+def test_large_ids_beside_a_missing_one() -> None:
+    ids = [2**63 + k for k in range(40)]
+    assert id_texts(ids, "user") == [str(x) for x in ids]
+    with pytest.raises(fedsim.UsageError, match="row 0: the user is .*Int64"):  # pandas made floats of them
+        columns_of(pd.DataFrame({"user": pd.Series([*ids, None], dtype=float), "item": 1}))
+
+
+@pytest.mark.parametrize("values, want", [
+    (pd.to_datetime(["2024-01-01"]), 1704067200), (pd.Series(pd.to_datetime(["2024-01-01 02:00"])).dt.tz_localize("Europe/Berlin"), 1704070800),
+    ([datetime.date(2024, 1, 1)], 1704067200), ([datetime.datetime(2024, 1, 1)], 1704067200), ([1704067200.0], 1704067200), (["2024-01-01 "], "2024-01-01"),
+])
+def test_times(values: object, want: object) -> None:
+    assert columns_of({"user": [1], "item": [1], "timestamp": values})["timestamp"] == [want]
+
+
+@pytest.mark.parametrize("bad", [pd.to_datetime(["NaT"]), [None], ["null"], [float("nan")], [pd.NaT]])
+def test_missing_times(bad: object) -> None:
+    with pytest.raises(fedsim.UsageError, match="row 0: the timestamp is missing"):
+        columns_of({"user": [1], "item": [1], "timestamp": bad})
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint16", "float64", "Int64", "category", "str"])
+def test_ids_come_back_in_the_type_of_the_frame(kind: str, tmp_path) -> None:
+    frame = pd.DataFrame([(u, (u * 7 + k * 5) % 31, 1 + (u * 3 + k * 2) % 5) for u in range(60) for k in range(8)], columns=["user", "item", "rating"])
+    frame = frame.astype({"user": kind, "item": kind})
+    r = fedsim.run(frame, "private-item-bias", 50, out=tmp_path, save_predictions=True, **QUICK)
+    lists = r.model.recommend_all(3)
+    assert lists["item"].isin(frame["item"]).all() and lists["user"].isin(frame["user"]).all() and len(lists) == 180
+    for t in (r.predictions, r.split):
+        assert len(t.merge(frame.astype({"user": lists["user"].dtype, "item": lists["item"].dtype}), on=["user", "item"])) == len(t) > 0
+    again = fedsim.load(r.folder)
+    assert list(again.model.item_embeddings().index[:3]) == list(frame["item"].drop_duplicates().sort_values(key=lambda x: x.astype(int))[:3])
+    assert list(again.model.recommend(frame["user"][9], 2)["item"]) == list(lists[lists["user"] == frame["user"][9]]["item"][:2])
+
+
+def test_items_give_titles_and_features(ratings: dict, tmp_path) -> None:
+    items = pd.DataFrame({"item": [f"i{j}" for j in range(40)], "title": [f"Film {j}" for j in range(40)], "genres": [["even", "all"] if j % 2 == 0 else ["odd"] for j in range(40)],
+                          "year": [1990.0 + j for j in range(40)], "embedding": [np.array([j % 2 - 0.5, 0.1 * j]) for j in range(40)], "price": [j + 0.5 for j in range(40)]})
+    r = fedsim.run(ratings, "ssp-c", 200, items=items, out=tmp_path, **QUICK)
+    assert r.settings["features"].split(",")[:2] == ["genres", "year"] and "numbers.csv" in (r.folder / "config.yaml").read_text()
+    one = r.model.recommend("u3", 1)
+    assert one["title"][0] == f"Film {one['item'][0][1:]}" and int(one["year"][0]) == 1990 + int(one["item"][0][1:])
+    # By hand: the numbers of price have the deviation of 0 to 39, √(40² − 1)/√12, and the mean 19.5.
+    numbers = pd.read_csv(next((tmp_path / "ratings").glob("*/numbers.csv")))
+    price = numbers[(numbers.category == "price") & (numbers.item_id == "i0")]
+    assert list(price.value) == ["0-"] and price.weight.iloc[0] == pytest.approx(19.5 / np.sqrt(1599 / 12), abs=1e-5)
+    named = fedsim.run(ratings, "ssp-c", 200, items=items, features="genres", out=tmp_path, **QUICK)
+    assert named.settings["features"] == "genres"
+    with pytest.raises(fedsim.UsageError, match="none of the rated items"):
+        fedsim.run(ratings, items=[{"item": "x", "title": "X"}], out=tmp_path)
+    with pytest.raises(fedsim.UsageError, match="row 1: item 'x' is described twice"):
+        fedsim.run(ratings, items=[{"item": "x", "title": "X"}, {"item": " x"}], out=tmp_path)
+
+
+def test_errors_speak_of_rows_and_keywords(ratings: dict, tmp_path) -> None:
+    frame = pd.DataFrame(ratings).astype({"rating": float})
+    frame.loc[17, "rating"] = 9
+    with pytest.raises(fedsim.FedsimError, match="row 17 of the ratings: .*9") as e:
+        fedsim.run(frame, "private-item-bias", 5, out=tmp_path, **QUICK)
+    assert ".csv" not in str(e.value) and "--" not in str(e.value)
+    twice = pd.concat([pd.DataFrame(ratings), pd.DataFrame(ratings)[:1]])
+    with pytest.raises(fedsim.FedsimError, match="row 1800 of the ratings: .*in row 0 already.*duplicates") as e:
+        fedsim.run(twice, "private-item-bias", 5, out=tmp_path, **QUICK)
+    assert "--" not in str(e.value)
 
 
 def test_recbole_there_and_back(result: fedsim.Result, ratings: dict, tmp_path) -> None:
@@ -67,13 +192,38 @@ def test_estimator(ratings: dict) -> None:
     assert fitted.predict(X).shape == y.shape
     want = 1 - np.sum((y - fitted.predict(X)) ** 2) / np.sum((y - y.mean()) ** 2)
     assert fitted.score(X, y) == pytest.approx(want) and want > 0.3
-    assert fitted.predict([["nobody", "i1"]]) == [3.0]
+    assert fitted.set_params(epsilon=3).epsilon == 3 and fitted.get_params()["epsilon"] == 3
     assert Recommender(**fitted.get_params()).get_params() == fitted.get_params()
-    assert fitted.set_params(epsilon=3).epsilon == 3
     with pytest.raises(ValueError, match="not fitted"):
         Recommender().predict(X)
     with pytest.raises(ValueError, match="y is missing"):
         Recommender().fit(X)
+
+
+def test_estimator_trains_on_all_and_falls_back_on_biases(ratings: dict) -> None:
+    X, y = np.array([ratings["user"], ratings["item"]]).T, np.array(ratings["rating"], float)
+    fitted = Recommender(epsilon=math.inf).fit(X, y)
+    assert len(fitted.result_.split) == 1 and (fitted.result_.split["user"][0], fitted.result_.split["item"][0]) not in set(map(tuple, X))
+    # By hand: a user's deviation from what the model says to everybody, shrunk by five ratings; the mean item of that for a new one.
+    popular = {j: x for j, x in zip(sorted(set(X[:, 1])), fitted.result_.model.predict([None] * 40, sorted(set(X[:, 1]))))}
+    mine = X[:, 0] == "u3"
+    level = sum(y[mine] - [popular[j] for j in X[mine, 1]]) / (mine.sum() + 5)
+    got = fitted.predict([["u3", "of tomorrow"], ["nobody", "i1"], ["nobody", "of tomorrow"]])
+    mean = np.mean(list(popular.values()))
+    assert np.allclose(got, [mean + level, popular["i1"], mean])
+    for other in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        assert np.array_equal(other.predict(X[:5]), fitted.predict(X[:5]))
+        assert other.result_.folder != fitted.result_.folder
+    with pytest.raises(fedsim.UsageError, match=r"epsilon has two values: epsilon=2 and settings\['epsilon'\]=1"):
+        Recommender(epsilon=2, settings={"epsilon": 1}).fit(X, y)
+    with pytest.raises(fedsim.FedsimError, match="not fitted"):
+        Recommender().predict(X)
+
+
+def test_estimator_in_a_search(ratings: dict) -> None:
+    search = pytest.importorskip("sklearn.model_selection").GridSearchCV(Recommender("private-item-bias", rating_min=1, rating_max=5), {"epsilon": [0.01, 1000]}, cv=2, scoring="neg_root_mean_squared_error")
+    X, y = pd.DataFrame({"user": ratings["user"], "item": ratings["item"]}), np.array(ratings["rating"], float)
+    assert search.fit(X, y).best_params_ == {"epsilon": 1000}
 
 
 def test_without_pandas(result: fedsim.Result, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 		list, _, err := r.Answer(user, n)
 		return list, err
 	}
-	u := slices.Index(r.Data.UserIDs, user)
+	u := placeOf(r.Data.UserIDs, user)
 	if u < 0 {
 		// Handler sends this text to other people, so it must name no user of the run.
 		return nil, fmt.Errorf("%w: user %q", ErrNotThere, user)
@@ -66,7 +66,7 @@ func (r *Recommender) Recommend(user string, n int) ([]Recommendation, error) {
 
 // PredictPairs returns the prediction for each pair of a user and an item, in the unit of [Recommendation]. nil
 // stands for a user or an item that the run does not have, and for an item of which the model knows nothing. Users are as
-// the run left them.
+// the run left them. The user "" has rated nothing, and gets the released popularity.
 func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 	if r.own != nil || r.saved.Score == nil {
 		return nil, fmt.Errorf("%w: pairs are predicted for users as the run left them, on the run's own data", ErrNotOwn)
@@ -75,12 +75,16 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 	item := indexOf(r.Data.ItemIDs)
 	scores := make([]float64, r.Data.Items)
 	for user, pairs := range grouped(users) {
-		u := slices.Index(r.Data.UserIDs, user)
-		if u < 0 {
+		u := placeOf(r.Data.UserIDs, user)
+		switch {
+		case user == "" && r.saved.Popularity != nil:
+			copy(scores, r.saved.Popularity)
+		case u < 0:
 			continue
-		}
-		if err := r.score(u, scores); err != nil {
-			return nil, err
+		default:
+			if err := r.score(u, scores); err != nil {
+				return nil, err
+			}
 		}
 		for _, k := range pairs {
 			if j, ok := item[items[k]]; ok && !math.IsNaN(scores[j]) {
@@ -90,6 +94,18 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 		}
 	}
 	return list, nil
+}
+
+// placeOf returns the place of the id that a text asks for; -1 if the list has none.
+func placeOf(ids []string, text string) int {
+	if at := slices.Index(ids, text); at >= 0 { // a run of an earlier version may have 7.0
+		return at
+	}
+	id, err := dataset.ParseID(text)
+	if err != nil {
+		return -1
+	}
+	return slices.Index(ids, id)
 }
 
 // score writes a user's scores of all items.
@@ -216,10 +232,10 @@ func findItem(s *dataset.Set, text string) (int, error) {
 		return found
 	}
 	titled := len(s.Titles) == s.Items
-	lower := strings.ToLower(text)
+	lower, place := strings.ToLower(text), placeOf(s.ItemIDs, text)
 	for _, match := range []func(j int) bool{
 		func(j int) bool { return titled && s.Titles[j] == text },
-		func(j int) bool { return s.ItemIDs[j] == text },
+		func(j int) bool { return j == place },
 		func(j int) bool { return titled && strings.Contains(strings.ToLower(s.Titles[j]), lower) },
 	} {
 		found := matching(match)

@@ -305,12 +305,12 @@ func (r *Recommender) Answer(user string, n int) ([]Recommendation, Basis, error
 			err = fmt.Errorf("%w; %w", err, r.release.why())
 		}
 		b := Basis{By: ByRun}
-		if u := slices.Index(r.Data.UserIDs, user); u >= 0 && err == nil {
+		if u := placeOf(r.Data.UserIDs, user); u >= 0 && err == nil {
 			r.train.Lend(u, func(items []int32, _ []float32) { b.Ratings = len(items) })
 		}
 		return list, b, err
 	}
-	u := slices.Index(r.own.UserIDs, user)
+	u := placeOf(r.own.UserIDs, user)
 	if u < 0 {
 		return nil, Basis{}, fmt.Errorf("%w: user %q", ErrNotThere, user)
 	}
@@ -336,8 +336,8 @@ func (r *release) answer(user string, own dataset.Ratings, unknown, n int) ([]Re
 
 // Given is a rating that a user gives.
 type Given struct {
-	Item   string   `json:"item"`   // its id
-	Rating *float64 `json:"rating"` // on the scale of the data; nil for a click
+	Item   dataset.ID `json:"item"`
+	Rating *float64   `json:"rating"` // on the scale of the data; nil for a click
 }
 
 // ErrGiven is wrapped by the error for given ratings that cannot be used.
@@ -383,7 +383,7 @@ func (r *Recommender) released() (*release, error) {
 func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err error) {
 	low, high := r.items.Min-r.items.Shift, r.items.Max-r.items.Shift
 	all := make([]read.Rating, 0, len(list))
-	seen := make(map[string]bool, len(list))
+	seen := make(map[dataset.ID]bool, len(list))
 	for k, x := range list {
 		value := high // a click
 		if x.Rating != nil {
@@ -403,7 +403,7 @@ func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err err
 			return own, 0, err
 		}
 		seen[x.Item] = true
-		all = append(all, read.Rating{User: "user", Item: x.Item, Value: value})
+		all = append(all, read.Rating{User: "user", Item: string(x.Item), Value: value})
 	}
 	if len(all) == 0 {
 		return dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}, 0, nil

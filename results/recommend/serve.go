@@ -1,6 +1,8 @@
 package recommend
 
 import (
+	"cmp"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/loopback"
 )
 
@@ -27,12 +30,13 @@ const mostSent = 1 << 20
 //	GET /health                       {"status": "ok", "algorithm", "data", "users", "items", "session"}
 //
 // The body of a POST is {"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}, ...]}; user and top may be
-// left out. The user is fitted to the released items, and nothing of the ratings is kept. "by" says
-// what a list rests on: see [Source]. A user without ratings gets the popular items if the model says
-// which these are, and so does a user that the run does not know.
+// left out. The user is fitted to the released items, and nothing of the ratings is kept. Without ratings a user
+// of the run is answered as by GET. "by" says what a list rests on: see [Source]. A user without ratings gets the
+// popular items if the model says which these are, and so does a user that the run does not know. An ID is a text or a
+// whole number; see [dataset.ParseID].
 //
-// The body of a POST /predict is {"user": [ID, ...], "item": [ID, ...]}, of one length. null answers a pair that the model
-// cannot predict.
+// The body of a POST /predict is {"user": [ID, ...], "item": [ID, ...]}, of one length. The user null has rated nothing.
+// null answers a pair that the model cannot predict.
 //
 // An error is {"error": TEXT}. The status is 400 for a wrong request, 404 for a user or an item that is not in
 // the run, and 409 for a title that may name several items. It is 413 for a long body, and 422 for a request that
@@ -49,10 +53,7 @@ func Handler(r *Recommender) http.Handler {
 			answer(w, http.StatusBadRequest, problem{err.Error()})
 			return
 		}
-		list, basis, err := r.Answer(user, n)
-		if popular, failed := r.Popular(n); errors.Is(err, ErrNotThere) && failed == nil {
-			list, basis, err = popular, Basis{By: ByPopularity}, nil
-		}
+		list, basis, err := r.ask(user, nil, n)
 		recommended(w, user, list, basis, err)
 	})
 	mux.HandleFunc("POST /recommend", func(w http.ResponseWriter, q *http.Request) {
@@ -61,13 +62,13 @@ func Handler(r *Recommender) http.Handler {
 			answer(w, code, problem{err.Error()})
 			return
 		}
-		list, basis, err := r.AnswerTo(x.User, x.Ratings, x.Top)
-		recommended(w, x.User, list, basis, err)
+		list, basis, err := r.ask(string(x.User), x.Ratings, x.Top)
+		recommended(w, string(x.User), list, basis, err)
 	})
 	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, q *http.Request) {
 		var x struct {
-			User []string `json:"user"`
-			Item []string `json:"item"`
+			User []*dataset.ID `json:"user"`
+			Item []*dataset.ID `json:"item"`
 		}
 		code, err := body(w, q, &x, `{"user": [ID], "item": [ID]}`)
 		if err == nil && len(x.User) != len(x.Item) {
@@ -77,7 +78,7 @@ func Handler(r *Recommender) http.Handler {
 			answer(w, code, problem{err.Error()})
 			return
 		}
-		list, err := r.PredictPairs(x.User, x.Item)
+		list, err := r.PredictPairs(texts(x.User), texts(x.Item))
 		if err != nil {
 			refuse(w, err)
 			return
@@ -127,12 +128,49 @@ func Handler(r *Recommender) http.Handler {
 	return mux
 }
 
+// WithToken answers requests whose header Authorization is "Bearer TOKEN", and others with 401.
+func WithToken(h http.Handler, token string) http.Handler {
+	want := []byte("Bearer " + token)
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(q.Header.Get("Authorization")), want) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer(w, http.StatusUnauthorized, problem{"the token of this server is missing: send the header Authorization: Bearer TOKEN"})
+			return
+		}
+		h.ServeHTTP(w, q)
+	})
+}
+
 // Local answers requests that address this machine by one of its own names, and refuses others with
 // 403.
 func Local(h http.Handler) http.Handler {
 	return loopback.Handler(h, func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusForbidden, problem{fmt.Sprintf("%q is not a name of this machine alone; ask at 127.0.0.1 or localhost", q.Host)})
 	})
+}
+
+// ask recommends to a user by given ratings or, without any, as the run knows the user. A user that the run does not know
+// gets the popular items.
+func (r *Recommender) ask(user string, given []Given, n int) ([]Recommendation, Basis, error) {
+	if user == "" || len(given) > 0 {
+		return r.AnswerTo(user, given, n)
+	}
+	list, basis, err := r.Answer(user, n)
+	if popular, failed := r.Popular(n); errors.Is(err, ErrNotThere) && failed == nil {
+		return popular, Basis{By: ByPopularity}, nil
+	}
+	return list, basis, err
+}
+
+// texts returns ids as texts; "" for null.
+func texts(ids []*dataset.ID) []string {
+	list := make([]string, len(ids))
+	for k, id := range ids {
+		if id != nil {
+			list[k] = string(*id)
+		}
+	}
+	return list
 }
 
 // problem is the answer to a request that failed.
@@ -142,9 +180,9 @@ type problem struct {
 
 // request is the body of a POST.
 type request struct {
-	User    string  `json:"user"`
-	Top     int     `json:"top"`
-	Ratings []Given `json:"ratings"`
+	User    dataset.ID `json:"user"`
+	Top     int        `json:"top"`
+	Ratings []Given    `json:"ratings"`
 }
 
 // sent reads the body of a POST. An error comes with the status of the answer.
@@ -168,9 +206,12 @@ func body(w http.ResponseWriter, q *http.Request, to any, form string) (code int
 		}
 	}
 	var long *http.MaxBytesError
+	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &long):
 		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", mostSent)
+	case errors.As(err, &kind):
+		return http.StatusBadRequest, fmt.Errorf("the body must be %s: %s may not be a JSON %s", form, cmp.Or(kind.Field, "it"), kind.Value)
 	case err != nil:
 		return http.StatusBadRequest, fmt.Errorf("the body must be %s: %w", form, err)
 	}

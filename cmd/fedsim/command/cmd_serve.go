@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -21,8 +22,11 @@ type serveCmd struct {
 	Items  string `placeholder:"DIR" help:"Of a deployment: folder with a list of items that has titles. Default: those beside the ratings, if any."`
 	formFlags
 	Reload time.Duration `default:"5s" placeholder:"TIME" help:"How often it looks for a newer model behind the name, and for newer ratings with it; 0 is never. Default 5s."`
-	Listen string        `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which this machine alone reaches; port 0 takes a free one."`
+	Listen string        `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address and port. Default 127.0.0.1:8080, which every account of this machine reaches; port 0 takes a free one. If the variable FEDSIM_TOKEN is set, callers send its value: Authorization: Bearer TOKEN."`
 }
+
+// tokenVariable is the environment variable with the token that callers need. Other accounts of this machine cannot read it.
+const tokenVariable = "FEDSIM_TOKEN"
 
 // leaving limits the time for requests under way once the command is told to stop.
 const leaving = 5 * time.Second
@@ -43,10 +47,14 @@ func (c *serveCmd) Run(ctx context.Context, s verb.Streams) error {
 		return cli.Misusef("--listen %s: %w", c.Listen, err)
 	}
 	handler := http.Handler(r)
+	token := os.Getenv(tokenVariable)
+	if token != "" {
+		handler = recommend.WithToken(handler, token)
+	}
 	if a, ok := l.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		handler = recommend.Local(handler)
-	} else {
-		fmt.Fprintf(s.Err, "warning: %s is reached from other machines, and there is no password: each caller learns what users like\n", l.Addr())
+	} else if token == "" {
+		fmt.Fprintf(s.Err, "warning: %s is reached from other machines, and there is no password: each caller learns what users like. With the variable "+tokenVariable+" callers need its value\n", l.Addr())
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	fmt.Fprintf(s.Err, "serving %s at http://%s (/recommend?user=ID, or POST /recommend with ratings; /similar?item=TITLE, /health); Ctrl-C ends it\n", c.Folder, l.Addr())

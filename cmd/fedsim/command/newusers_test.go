@@ -87,7 +87,7 @@ func givenOf(set *dataset.Set, part dataset.Ratings, user int) (given []recommen
 	items, values := part.ByUser().Row(user)
 	for k, j := range items {
 		v := float64(values[k])
-		given = append(given, recommend.Given{Item: set.ItemIDs[j], Rating: &v})
+		given = append(given, recommend.Given{Item: dataset.ID(set.ItemIDs[j]), Rating: &v})
 	}
 	return given
 }
@@ -161,7 +161,7 @@ func changed(t *testing.T, dir, path string, set *dataset.Set, fits bool) {
 		t.Errorf("a user of the run: %+v, %v; want %+v", basis, err, want)
 	}
 	for _, x := range list {
-		if slices.ContainsFunc(givenOf(set, set.Ratings, 0), func(g recommend.Given) bool { return g.Item == x.ID }) {
+		if slices.ContainsFunc(givenOf(set, set.Ratings, 0), func(g recommend.Given) bool { return string(g.Item) == x.ID }) {
 			t.Errorf("%s is rated, and recommended", x.ID)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,6 +150,43 @@ func TestHandler(t *testing.T) {
 	predicted := post(t, h, "/predict", map[string][]string{"user": {user, "nobody", user, user}, "item": {list[1].ID, list[1].ID, "nothing", list[0].ID}}, http.StatusOK)
 	if diff := cmp.Diff([]any{list[1].Predicted, nil, nil, list[0].Predicted}, predicted["predicted"]); diff != "" {
 		t.Errorf("pairs (-want +got):\n%s", diff)
+	}
+	number, err := strconv.Atoi(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// JSON has numbers too, and null is a user without ratings.
+	numbers := post(t, h, "/predict", map[string][]any{"user": {number, float64(number), " " + user + ".0"}, "item": {list[1].ID, list[1].ID, " " + list[0].ID}}, http.StatusOK)
+	if diff := cmp.Diff([]any{list[1].Predicted, list[1].Predicted, list[0].Predicted}, numbers["predicted"]); diff != "" {
+		t.Errorf("pairs of numbers (-want +got):\n%s", diff)
+	}
+	liked, err := r.Popular(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := post(t, h, "/predict", map[string][]any{"user": {nil}, "item": {liked[0].ID}}, http.StatusOK)["predicted"]; !reflect.DeepEqual(got, []any{liked[0].Predicted}) {
+		t.Errorf("a user without ratings: %v, want %v", got, liked[0].Predicted)
+	}
+	// A user of the run gets one list by GET and by POST.
+	byGet := get("GET", "/recommend?top=4&user="+user, http.StatusOK)
+	for _, id := range []any{user, number, user + ".0"} {
+		byPost := post(t, h, "/recommend", map[string]any{"user": id, "top": 4}, http.StatusOK)
+		if byPost["by"] != "run" || !reflect.DeepEqual(byPost["items"], byGet["items"]) {
+			t.Errorf("POST of user %v: %v, want %v", id, byPost, byGet)
+		}
+	}
+	for _, bad := range []any{1.5, true, []int{1}} {
+		if got := post(t, h, "/recommend", map[string]any{"user": bad}, http.StatusBadRequest)["error"].(string); strings.Contains(got, "Go struct") || !strings.Contains(got, "an id") {
+			t.Errorf("user %v: %s", bad, got)
+		}
+	}
+	guarded := recommend.WithToken(h, "secret")
+	for header, code := range map[string]int{"": http.StatusUnauthorized, "Bearer other": http.StatusUnauthorized, "secret": http.StatusUnauthorized, "Bearer secret": http.StatusOK} {
+		w, q := httptest.NewRecorder(), httptest.NewRequest("GET", "/health", nil)
+		q.Header.Set("Authorization", header)
+		if guarded.ServeHTTP(w, q); w.Code != code {
+			t.Errorf("with the header %q: %d, want %d", header, w.Code, code)
+		}
 	}
 	for _, bad := range []any{map[string][]string{"user": {user}}, map[string]int{"user": 3}, "text"} {
 		if body := post(t, h, "/predict", bad, http.StatusBadRequest); body["error"] == "" {

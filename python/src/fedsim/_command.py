@@ -13,9 +13,9 @@ import threading
 import warnings
 from importlib import resources
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple, Union
 
-from ._errors import CommandNotFoundError, FedsimError, FedsimWarning, error_of
+from ._errors import CommandNotFoundError, FedsimError, FedsimWarning, RunNotFoundError, UsageError, error_of, keyword, spelled
 
 logger = logging.getLogger("fedsim")
 
@@ -23,6 +23,9 @@ Event = Dict[str, Any]
 PathLike = Union[str, "os.PathLike[str]"]
 
 _NAME = "fedsim.exe" if os.name == "nt" else "fedsim"
+_EXACT = 2.0**53
+_BEGIN = os.getcwd()  # a program may change its folder later
+serving: List[str] = []  # the file whose algorithm this process computes, if it does
 
 
 def command_path() -> str:
@@ -40,7 +43,10 @@ def command_path() -> str:
     """
     said = os.environ.get("FEDSIM")
     if said:
-        return said
+        path = os.path.join(_BEGIN, said) if os.path.dirname(said) else shutil.which(said) or said
+        if not os.path.isfile(path):
+            raise CommandNotFoundError(f"the variable FEDSIM is {said!r}, and there is no such file")
+        return path
     inside = str(resources.files("fedsim").joinpath("bin", _NAME))
     if os.path.isfile(inside):
         return inside
@@ -84,65 +90,151 @@ def setting_value(value: Any) -> str:
     if hasattr(value, "tolist"):  # of NumPy
         value = value.tolist()
         return setting_value(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:  # so that 1 and 1.0 are one value
+        return str(int(value))
     return str(value)
 
 
-def setting_flags(values: Mapping[str, Any]) -> List[str]:
-    """Return the flags that give settings. None stands for the default."""
+def join_settings(settings: Optional[Mapping[str, Any]], *keywords: Mapping[str, Any]) -> Dict[str, str]:
+    """Join all ways in which a call of Python gives settings. None stands for the default.
+
+    Parameters
+    ----------
+    settings : mapping, optional
+        Keys of an experiment file. Mappings in it stand for the levels of such a file.
+    *keywords : mapping
+        The arguments of a function.
+
+    Returns
+    -------
+    dict of str to str
+        The text of each key.
+
+    Raises
+    ------
+    UsageError
+        If a key has two values; the message names both.
+    """
+    out: Dict[str, str] = {}
+    origin: Dict[str, str] = {}
+
+    def add(name: str, value: Any, said: str) -> None:
+        if value is None:
+            return
+        key, text = setting_name(name), setting_value(value)
+        if out.setdefault(key, text) != text:
+            raise UsageError(f"{key} has two values: {origin[key]} and {said}; give one", 2, [key])
+        origin.setdefault(key, said)
+
+    def levels(prefix: str, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                levels(f"{prefix}{name}.", value)
+            else:
+                add(prefix + name, value, f"settings[{prefix + name!r}]={value!r}")
+
+    for given in keywords:
+        for name, value in given.items():
+            add(name, value, f"{keyword(name)}={value!r}")
+    levels("", settings or {})
+    return out
+
+
+def setting_flags(values: Mapping[str, str]) -> List[str]:
+    """Return the flags that give settings."""
     flags: List[str] = []
-    for name, value in values.items():
-        if value is not None:
-            flags += ["--set", f"{setting_name(name)}={setting_value(value)}"]
+    for key, text in values.items():
+        flags += ["--set", f"{key}={text}"]
     return flags
 
 
-def call(args: Iterable[str], *, env: Optional[Mapping[str, str]] = None) -> str:
-    """Run the command to its end and return what it printed."""
-    done = subprocess.run(
-        [command_path(), *args], capture_output=True, text=True, encoding="utf-8", stdin=subprocess.DEVNULL, env=environment(env)
-    )
+def start(args: Iterable[str], env: Optional[Mapping[str, str]] = None, **more: Any) -> "Tuple[subprocess.Popen[str], int]":
+    """Start the command, and return it with a descriptor. The command ends when the descriptor is closed.
+
+    The system closes it however this process ends, so that no command outlives its caller.
+    """
+    if serving:
+        raise FedsimError(
+            f"fedsim was called while {serving[0]} was imported for its algorithm, by the process that computes it: the call would repeat "
+            'itself for ever. Put the call of fedsim under `if __name__ == "__main__":`'
+        )
+    path = command_path()
+    ours, theirs = os.pipe()
     try:
-        _told(done.stderr.splitlines(), done.returncode)
+        p = subprocess.Popen(
+            [path, *args], stdin=ours, stderr=subprocess.PIPE, text=True, encoding="utf-8", env={**environment(env), "FEDSIM_TIED": "stdin"}, **more
+        )
+    except OSError as e:
+        os.close(theirs)
+        raise CommandNotFoundError(f"{path} cannot be run: {e}") from e
+    finally:
+        os.close(ours)
+    return p, theirs
+
+
+def call(args: Iterable[str], *, env: Optional[Mapping[str, str]] = None, files: Optional[Dict[str, str]] = None) -> str:
+    """Run the command to its end and return what it printed. `files` has Python's names of files, for messages."""
+    p, tie = start(args, env, stdout=subprocess.PIPE)
+    try:
+        with _until_the_end(p):
+            printed, said = p.communicate()
+    finally:
+        os.close(tie)
+    try:
+        _told(said.splitlines(), p.returncode, files)
     except FedsimError as e:
-        e.printed = done.stdout
+        e.printed = printed
         raise
-    return done.stdout
+    return printed
 
 
-def call_json(args: Iterable[str], *, env: Optional[Mapping[str, str]] = None) -> Any:
+def call_json(args: Iterable[str], *, env: Optional[Mapping[str, str]] = None, files: Optional[Dict[str, str]] = None) -> Any:
     """Run the command with ``--format json`` and return what it printed."""
-    return json.loads(call([*args, "--format", "json"], env=env))
+    return json.loads(call([*args, "--format", "json"], env=env, files=files))
 
 
-def events(args: Iterable[str], told: Callable[[Event], None], *, env: Optional[Mapping[str, str]] = None) -> Event:
+def events(
+    args: Iterable[str], told: Callable[[Event], None], *, env: Optional[Mapping[str, str]] = None, files: Optional[Dict[str, str]] = None
+) -> Event:
     """Run the command with ``--format jsonl``, tell each event, and return the last one."""
-    p = subprocess.Popen(
-        [command_path(), *args, "--format", "jsonl"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, encoding="utf-8", env=environment(env),
-    )
+    p, tie = start([*args, "--format", "jsonl"], env, stdout=subprocess.PIPE)
     assert p.stdout is not None and p.stderr is not None
     said: List[str] = []
     reader = threading.Thread(target=lambda: said.extend(p.stderr or ()), daemon=True)
     reader.start()
     last: Event = {}
     try:
-        for line in _lines(p.stdout):
-            last = json.loads(line)
-            told(last)
-        code = p.wait()
-    except BaseException:  # such as KeyboardInterrupt: the command cleans up
-        p.terminate() if os.name == "nt" else p.send_signal(signal.SIGINT)
-        try:
-            p.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            p.kill()
-        raise
+        with _until_the_end(p):
+            for line in _lines(p.stdout):
+                last = json.loads(line)
+                told(last)
+            code = p.wait()
     finally:
+        os.close(tie)
         p.stdout.close()
         reader.join(timeout=5)
         p.stderr.close()
-    _told([line.rstrip("\n") for line in said], code)
+    _told([line.rstrip("\n") for line in said], code, files)
     return last
+
+
+class _until_the_end:
+    """Interrupts a command if its caller does not wait for its end, such as after KeyboardInterrupt. The command cleans up."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None or self.process.poll() is not None:
+            return
+        self.process.terminate() if os.name == "nt" else self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
 
 def environment(more: Optional[Mapping[str, str]]) -> Dict[str, str]:
@@ -156,12 +248,12 @@ def _lines(stream: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-def _told(lines: List[str], code: int) -> None:
+def _told(lines: List[str], code: int, files: Optional[Dict[str, str]] = None) -> None:
     """Warn of what the command warned of, and raise its error."""
     kept: List[str] = []
     for line in lines:
         if line.startswith("warning: ") or line.startswith("fedsim: warning: "):
-            warnings.warn(line.split("warning: ", 1)[1], FedsimWarning, stacklevel=4)
+            warn(spelled(line.split("warning: ", 1)[1], files))
         elif line.startswith("{") and code != 0:
             kept = [line]
         elif line:
@@ -175,18 +267,27 @@ def _told(lines: List[str], code: int) -> None:
             answer = json.loads(line)
         except ValueError:
             continue
-        raise error_of(answer)
+        raise error_of(answer, files)
     text = "\n".join(kept) or f"it ended with code {code} and said nothing"
-    raise error_of({"error": text[len("fedsim: "):] if text.startswith("fedsim: ") else text, "exit": code})
+    raise error_of({"error": text[len("fedsim: "):] if text.startswith("fedsim: ") else text, "exit": code}, files)
+
+
+def warn(text: str) -> None:
+    """Warn at the line of the caller that is outside this package."""
+    frame, level = sys._getframe(1), 2
+    package = os.path.dirname(__file__)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, FedsimWarning, stacklevel=level)
 
 
 def folder_of(run: Any) -> Path:
-    """Return the folder of a run: of a result, a model or a path."""
+    """Return the folder of a run, of a result, a model or a path. It stays right if the program changes its folder."""
     folder = getattr(run, "folder", run)
-    path = Path(os.fspath(folder))
+    path = Path(os.path.abspath(os.fspath(folder)))
     if not path.is_dir():
-        raise FileNotFoundError(f"{path} is not the folder of a run")
+        raise RunNotFoundError(f"{folder} is not the folder of a run")
     return path
 
 
-__all__ = ["FedsimError", "call", "call_json", "command_path", "environment", "events", "folder_of", "main", "setting_flags"]
+__all__ = ["FedsimError", "call", "call_json", "command_path", "environment", "events", "folder_of", "join_settings", "main", "setting_flags", "start", "warn"]

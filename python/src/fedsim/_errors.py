@@ -1,11 +1,11 @@
-"""Errors and warnings of the command, as Python raises them."""
+"""Errors and warnings of the command, as Python raises them. All errors are a :class:`FedsimError`."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Dict, Optional, Sequence, Tuple
 
-__all__ = ["AuditError", "CommandNotFoundError", "FedsimError", "FedsimWarning", "UsageError"]
+__all__ = ["AuditError", "CommandNotFoundError", "FedsimError", "FedsimWarning", "NotFittedError", "RunNotFoundError", "UsageError"]
 
 
 class FedsimWarning(UserWarning):
@@ -49,6 +49,9 @@ class FedsimError(RuntimeError):
 class UsageError(FedsimError, ValueError):
     """The request cannot be met; the message says which bound fails and what would meet it."""
 
+    def __init__(self, message: str, exit_code: int = 2, keys: Sequence[str] = ()) -> None:
+        super().__init__(message, exit_code, keys)
+
 
 class AuditError(FedsimError):
     """An audit refuted what is stated.
@@ -64,12 +67,48 @@ class AuditError(FedsimError):
         self.report = report
 
 
-class CommandNotFoundError(FedsimError):
+class CommandNotFoundError(FedsimError, FileNotFoundError):
     """No command ``fedsim`` is in the package, in the variable FEDSIM or on the path."""
 
 
-def error_of(answer: Dict[str, Any]) -> FedsimError:
-    """Return the exception of an error that the command printed as JSON."""
-    message = re.sub(r"(?m)^--(set )?(?=[a-z])", "", str(answer["error"]))
+class RunNotFoundError(FedsimError, FileNotFoundError):
+    """A folder is not there, or holds no finished run."""
+
+
+_fitted: Tuple[Any, ...] = (UsageError, AttributeError)
+try:  # so that programs which catch scikit-learn's error catch this one
+    from sklearn.exceptions import NotFittedError as _NotFitted
+
+    _fitted = (UsageError, _NotFitted)
+except ImportError:
+    pass
+
+NotFittedError: Any = type("NotFittedError", _fitted, {"__doc__": "An estimator was asked before it was fitted.", "__module__": __name__})
+
+
+def error_of(answer: Dict[str, Any], files: Optional[Dict[str, str]] = None) -> FedsimError:
+    """Return the exception of an error that the command printed as JSON. `files` has Python's names of files."""
     code, keys = int(answer.get("exit", 1)), answer.get("keys", [])
-    return (UsageError if code == 2 else FedsimError)(message, code, keys)
+    return (UsageError if code == 2 else FedsimError)(spelled(str(answer["error"]), files, keys), code, keys)
+
+
+def spelled(text: str, files: Optional[Dict[str, str]] = None, keys: Sequence[str] = ()) -> str:
+    """Return a message of the command in the words of Python: keywords for flags, and rows of a frame for lines of its file."""
+    for path, name in (files or {}).items():
+        base = re.escape(path.rsplit("/", 1)[-1])
+        row = re.compile(rf"(?:\S*/)?{base}(?:/[\w-]+\.csv)?:(\d+)")
+        if re.search(base, text):
+            text = re.sub(r"\bon line (\d+)", lambda m: f"in row {int(m[1]) - 2}", text)
+        text = row.sub(lambda m, name=name: f"row {int(m[1]) - 2} of {name}", text)
+        text = re.sub(rf"(?:\S*/)?{base}(?:/[\w-]+\.csv)?", name, text)
+    text = re.sub(r"(?m)--set ([a-z][a-z0-9.-]*)(?==)", lambda m: keyword(m[1]), text)
+    text = re.sub(r"(?<![\w-])--(?:set )?([a-z][a-z0-9.-]*[a-z0-9])", lambda m: keyword(m[1]), text)
+    for key in keys:
+        if "." in key or "-" in key:
+            text = re.sub(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", keyword(key), text)
+    return text
+
+
+def keyword(key: str) -> str:
+    """Return the keyword of a key: ``eval__top_k`` for ``eval.top-k``."""
+    return key.replace(".", "__").replace("-", "_")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import hashlib
 import os
+import re
+import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+
+from ._errors import UsageError
+from ._ids import Kinds, id_texts, kind_of, missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,104 +55,295 @@ def records(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     return table({name: [row.get(name) for row in listed] for name in names})
 
 
-def read_table(lines: Iterable[str], numbers: Sequence[str] = ()) -> "pd.DataFrame":
-    """Return the table of a CSV file with a header. Ids stay texts."""
+def read_table(lines: Iterable[str], numbers: Sequence[str] = (), kinds: Optional[Kinds] = None) -> "pd.DataFrame":
+    """Return the table of a CSV file with a header. Ids have their types, and are texts without them."""
     reader = csv.reader(lines)
     names = next(reader)
-    columns: List[List[Any]] = [[] for _ in names]
+    columns: List[Any] = [[] for _ in names]
     for row in reader:
         for column, text in zip(columns, row):
             column.append(text)
     for k, name in enumerate(names):
         if name in numbers:
             columns[k] = [float(x) if x else float("nan") for x in columns[k]]
+        elif kinds is not None and name in kinds.kinds:
+            columns[k] = kinds.typed(name, columns[k])
     return table(dict(zip(names, columns)))
 
 
-def columns_of(ratings: Any, columns: Optional[Mapping[str, str]] = None) -> Dict[str, List[Any]]:
-    """Return users, items and, if there, ratings and timestamps.
+def columns_in(data: Any, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, Any]:
+    """Return the columns of anything that is a table: name to values.
 
     Parameters
     ----------
-    ratings : DataFrame or mapping of arrays
-        With the columns user and item, by any name in :data:`ALIASES`.
+    data : object
+        A data frame of pandas or polars, a table of Arrow, a mapping of columns, a list of dicts or of tuples, an array of
+        two dimensions, a structured array, or a sparse matrix of SciPy with a row for each user.
+    roles : sequence of str
+        What the columns of tuples and of arrays are, in order.
+    """
+    if hasattr(data, "tocoo"):
+        coo = data.tocoo()
+        return {"user": np.asarray(coo.row), "item": np.asarray(coo.col), "rating": np.asarray(coo.data)}
+    if isinstance(data, Mapping):
+        return {str(name): values for name, values in data.items()}
+    if hasattr(data, "column_names") and hasattr(data, "to_pydict"):  # of Arrow
+        return dict(data.to_pydict())
+    if hasattr(data, "columns"):
+        return {str(name): data[name] for name in data.columns}
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        return {name: data[name] for name in data.dtype.names}
+    if isinstance(data, np.ndarray):
+        if data.ndim != 2 or not 2 <= data.shape[1] <= len(roles):
+            raise UsageError(f"an array of shape {data.shape}; (n, 2) to (n, {len(roles)}) is needed, with the columns {', '.join(roles)}")
+        return {role: data[:, k] for k, role in enumerate(roles[: data.shape[1]])}
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
+        rows = list(data)
+        if not rows:
+            raise UsageError("there are no rows")
+        if all(isinstance(row, Mapping) for row in rows):
+            names = dict.fromkeys(str(name) for row in rows for name in row)
+            return {name: [row.get(name) for row in rows] for name in names}
+        lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in rows}
+        if len(lengths) == 1 and 2 <= min(lengths) <= len(roles):
+            named = getattr(rows[0], "_fields", roles)  # of a namedtuple
+            return {str(named[k]): [row[k] for row in rows] for k in range(min(lengths))}
+        raise UsageError(f"rows must be dicts, or tuples of {', '.join(roles)} with 2 to {len(roles)} values each")
+    raise UsageError(f"a {type(data).__name__} is no table: give a data frame, a mapping of columns, a list of dicts or tuples, an array or a sparse matrix")
+
+
+def _chosen(data: Any, columns: Optional[Mapping[str, str]], roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, Any]:
+    """Return the columns user, item and, if there, rating and timestamp, as they are."""
+    there = columns_in(data, roles)
+    said = dict(columns or {})
+    unknown = set(said) - set(ALIASES)
+    if unknown:
+        raise UsageError(f"columns: {sorted(unknown)} are no columns of ratings; there are {', '.join(ALIASES)}")
+    out: Dict[str, Any] = {}
+    for role, aliases in ALIASES.items():
+        if role in said:
+            if str(said[role]) not in there:
+                raise UsageError(f"there is no column {said[role]!r}; there are {', '.join(there)}")
+            found = [str(said[role])]
+        else:
+            found = [name for name in there if name.strip().strip('\ufeff"').lower() in aliases and name not in said.values()]
+        if len(found) > 1:
+            raise UsageError(f"{' and '.join(found)} may each be the column {role}; say columns={{{role!r}: NAME}}")
+        if found:
+            out[role] = there[found[0]]
+    for role in ("user", "item"):
+        if role not in out:
+            raise UsageError(f"there is no column {role}, only {', '.join(there)}; say columns={{{role!r}: NAME}}")
+    for role, values in out.items():
+        shape = np.shape(values) if isinstance(values, np.ndarray) else ()
+        if len(shape) > 1:
+            raise UsageError(f"the column {role} has {len(shape)} dimensions; 1 is needed")
+    if len({len(values) for values in out.values()}) != 1:
+        raise UsageError("the columns differ in length: " + ", ".join(f"{role} has {len(values)}" for role, values in out.items()))
+    return out
+
+
+def columns_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, List[Any]]:
+    """Return users and items as texts and, if there, ratings and timestamps.
+
+    Parameters
+    ----------
+    ratings : object
+        What :func:`columns_in` takes, with the columns user and item by any name in :data:`ALIASES`.
     columns : mapping, optional
         Other names, such as ``{"user": "visitor", "item": "sku"}``.
+    roles : sequence of str
+        What the columns of tuples and of arrays are.
 
     Returns
     -------
     dict of str to list
     """
-    there = [str(name) for name in (ratings.columns if hasattr(ratings, "columns") else ratings)]
-    said = dict(columns or {})
-    unknown = set(said) - set(ALIASES)
-    if unknown:
-        raise ValueError(f"columns: {sorted(unknown)} are no columns of ratings; there are {', '.join(ALIASES)}")
-    out: Dict[str, List[Any]] = {}
-    for role, aliases in ALIASES.items():
-        if role in said:
-            if said[role] not in there:
-                raise ValueError(f"there is no column {said[role]!r}; there are {', '.join(there)}")
-            found = [said[role]]
-        else:
-            found = [name for name in there if name.lower() in aliases and name not in said.values()]
-        if len(found) > 1:
-            raise ValueError(f"{' and '.join(found)} may each be the column {role}; say columns={{{role!r}: NAME}}")
-        if found:
-            out[role] = _listed(role, ratings[found[0]])
-    for role in ("user", "item"):
-        if role not in out:
-            raise ValueError(f"there is no column {role}, only {', '.join(there)}; say columns={{{role!r}: NAME}}")
-    if len({len(values) for values in out.values()}) != 1:
-        raise ValueError("the columns differ in length: " + ", ".join(f"{role} has {len(values)}" for role, values in out.items()))
+    readers: Dict[str, Callable[[Any], List[Any]]] = {
+        "user": lambda x: id_texts(x, "user"), "item": lambda x: id_texts(x, "item"), "rating": _numbers, "timestamp": _times,
+    }
+    return {role: readers[role](values) for role, values in _chosen(ratings, columns, roles).items()}
+
+
+def kinds_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: Sequence[str] = tuple(ALIASES)) -> Kinds:
+    """Return the types of the ids of ratings; texts for a file."""
+    if ratings is None or isinstance(ratings, (str, os.PathLike)):
+        return Kinds()
+    found = _chosen(ratings, columns, roles)
+    return Kinds(kind_of(found["user"]), kind_of(found["item"]))
+
+
+def _numbers(values: Any) -> List[Any]:
+    out = []
+    for k, x in enumerate(np.asarray(values).tolist() if hasattr(values, "dtype") else list(values)):
+        if missing(x):
+            raise UsageError(f"row {k}: the rating is missing: it is {x!r}")
+        try:
+            number = float(x)
+        except (TypeError, ValueError):
+            raise UsageError(f"row {k}: the rating is {x!r}, which is no number") from None
+        if not np.isfinite(number):
+            raise UsageError(f"row {k}: the rating is {number}")
+        out.append(x if isinstance(x, int) and not isinstance(x, bool) else number)
     return out
 
 
-def _listed(role: str, values: Any) -> List[Any]:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"the column {role} has {array.ndim} dimensions; 1 is needed")
-    if array.dtype.kind == "M":
-        array = array.astype("datetime64[s]").astype(np.int64)
-    if array.dtype.kind == "f":
-        bad = np.flatnonzero(~np.isfinite(array))
-        if len(bad):
-            raise ValueError(f"row {bad[0]}: the {role} is {array[bad[0]]}")
-        if role in ("user", "item", "timestamp") and np.all(array == np.floor(array)):
-            array = array.astype(np.int64)
-    listed: List[Any] = array.tolist()
-    if array.dtype.kind == "O":
-        for k, x in enumerate(listed):
-            if x is None or x != x:
-                raise ValueError(f"row {k}: the {role} is missing")
-    return listed
+def _times(values: Any) -> List[Any]:
+    """Return times as seconds since 1970; texts stay, for the command to read."""
+    dtype = getattr(values, "dtype", None)
+    if dtype is not None and str(dtype).lower().startswith("datetime"):
+        array = np.asarray(values.dt.tz_convert("UTC").dt.tz_localize(None) if getattr(dtype, "tz", None) else values)
+        if array.dtype.kind == "M":
+            bad = np.flatnonzero(np.isnat(array))
+            if len(bad):
+                raise UsageError(f"row {bad[0]}: the timestamp is missing: it is NaT; drop the row, or leave the column out")
+            seconds: List[Any] = array.astype("datetime64[s]").astype(np.int64).tolist()
+            return seconds
+    return [_time(k, x) for k, x in enumerate(values.tolist() if isinstance(values, np.ndarray) else list(values))]
 
 
-def data_file(ratings: Any, out: "PathLike", columns: Optional[Mapping[str, str]] = None) -> str:
-    """Return the file or the name that the command reads ratings from.
+def _time(k: int, x: Any) -> Any:
+    if missing(x):
+        raise UsageError(f"row {k}: the timestamp is missing: it is {x!r}; drop the row, or leave the column out")
+    if isinstance(x, datetime.date):
+        if not isinstance(x, datetime.datetime):
+            x = datetime.datetime(x.year, x.month, x.day)
+        return int((x if x.tzinfo else x.replace(tzinfo=datetime.timezone.utc)).timestamp())
+    if isinstance(x, np.datetime64):
+        return int(x.astype("datetime64[s]").astype(np.int64))
+    if isinstance(x, (float, np.floating)):
+        if not np.isfinite(x):
+            raise UsageError(f"row {k}: the timestamp is {x}")
+        return int(x) if x == np.floor(x) else float(x)
+    return x.strip() if isinstance(x, str) else x
 
-    A path and the name of a data set stay as they are. Other ratings become a file in the folder ``ratings`` of `out`,
-    named by the digest of its contents, which only the owner may read: the model's questions read it again.
+
+def data_file(
+    ratings: Any, out: "PathLike", columns: Optional[Mapping[str, str]] = None, items: Any = None, roles: Sequence[str] = tuple(ALIASES)
+) -> "Tuple[str, List[str]]":
+    """Return the file, the folder or the name that the command reads ratings from, and the features of its items.
+
+    A path and the name of a data set stay as they are, as a whole path if it is there. Other ratings become a file in the folder
+    ``ratings`` of `out`, named by the digest of its contents, which only the owner may read: the model's questions read it
+    again. With `items` they become a folder of ratings and items.
     """
     if isinstance(ratings, (str, os.PathLike)):
-        return os.fspath(ratings)
-    found = columns_of(ratings, columns)
-    folder = Path(out) / "ratings"
-    folder.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        if items is not None:
+            raise UsageError("items describes the items of a frame; beside ratings in a file put a file items.csv")
+        path = os.fspath(ratings)
+        return (os.path.abspath(path) if os.path.exists(path) else path), []
+    found = columns_of(ratings, columns, roles)
+    kept = Path(os.path.abspath(out)) / "ratings"
+    kept.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=kept, suffix=".part"))
     try:
-        with open(handle, "w", newline="", encoding="utf-8") as f:
-            w = csv.writer(f, lineterminator="\n")
-            w.writerow(found)
-            w.writerows(zip(*found.values()))
-        with open(name, "rb") as b:
-            digest = hashlib.sha256()
-            for block in iter(lambda: b.read(1 << 20), b""):
-                digest.update(block)
-        path = folder / f"ratings-{digest.hexdigest()[:12]}.csv"
-        os.replace(name, path)
-    except BaseException:
-        if os.path.exists(name):
-            os.unlink(name)
-        raise
-    return str(path)
+        digest = hashlib.sha256()
+        parts = [_write(work / "ratings.csv", list(found), zip(*found.values()), digest)]
+        features: List[str] = []
+        if items is not None:
+            features = _write_items(items, set(found["item"]), work, digest, parts)
+        attrs = getattr(ratings, "attrs", None)
+        called = re.sub(r"[^\w.-]+", "-", str(attrs["name"])) if isinstance(attrs, dict) and attrs.get("name") else "ratings"
+        name = f"{called}-{digest.hexdigest()[:12]}"
+        if items is None:
+            path = str(kept / f"{name}.csv")
+            os.replace(parts[0], path)
+            return path, []
+        folder = kept / name
+        folder.mkdir(exist_ok=True)
+        for part in parts:
+            os.replace(part, folder / part.name)
+        return str(folder), [str(folder / f) if "." in f else f for f in features]  # names of columns have no dot
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]], digest: Any) -> Path:
+    """Write a CSV file for its owner alone, and add its bytes to a digest."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", newline="", encoding="utf-8") as f:
+        w = csv.writer(f, lineterminator="\n")
+        w.writerow(names)
+        w.writerows(rows)
+    with open(path, "rb") as b:
+        for block in iter(lambda: b.read(1 << 20), b""):
+            digest.update(block)
+    return path
+
+
+def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: List[Path]) -> List[str]:
+    """Write what is known of items: titles, genres, years and words to ``items.csv``, and numbers to ``numbers.csv``.
+
+    Returns the features that these describe.
+    """
+    there = columns_in(items, ("item", "title", "genres", "year"))
+    ids = [name for name in there if name.strip().lower() in ALIASES["item"] + ("id",)]
+    if not ids:
+        index = getattr(items, "index", None)
+        if index is None or callable(index) or isinstance(items, Mapping):
+            raise UsageError(f"items: there is no column item, only {', '.join(there)}")
+        there, ids = {"item": index, **there}, ["item"]
+    texts = id_texts(there.pop(ids[0]), "item of items")
+    if len(set(texts)) != len(texts):
+        twice = next(k for k, x in enumerate(texts) if x in texts[:k])
+        raise UsageError(f"items: row {twice}: item {texts[twice]!r} is described twice")
+    columns, numbers, features = {}, {}, []
+    for name, values in there.items():
+        listed = np.asarray(values).tolist() if isinstance(values, np.ndarray) else list(values)
+        if len(listed) != len(texts):
+            raise UsageError(f"items: the column {name} has {len(listed)} rows, and {ids[0]} has {len(texts)}")
+        known = [x for x in listed if isinstance(x, (list, tuple, np.ndarray)) or not missing(x)]
+        low = name.lower()
+        name = low if low in ("title", "genres", "year") else re.sub(r"[^\w-]+", "-", name)
+        if name not in ("title", "genres", "year") and known and (all(map(_is_vector, known)) or _are_measures(known)):
+            numbers[name] = listed
+            continue
+        columns[name] = [_word(x, name == "year") for x in listed]
+        if name != "title" and known:
+            features.append(name)
+    rows = zip(texts, *columns.values())
+    parts.append(_write(work / "items.csv", ["item", *columns], rows, digest))
+    if numbers:
+        lines = [line for name, listed in numbers.items() for line in _weights(name, texts, listed)]
+        parts.append(_write(work / "numbers.csv", ["item_id", "category", "value", "weight"], lines, digest))
+        features.append("numbers.csv")
+    if not rated & set(texts):
+        raise UsageError(f"items describes none of the rated items; its ids are such as {texts[:3]}, and the ratings have {sorted(rated)[:3]}")
+    return features
+
+
+def _is_vector(x: Any) -> bool:
+    return isinstance(x, (list, tuple, np.ndarray)) and len(x) > 0 and all(isinstance(v, (int, float, np.number)) for v in x)
+
+
+def _are_measures(values: Sequence[Any]) -> bool:
+    """Report whether all values are floats, and not all of them whole numbers, which are rather names."""
+    return all(isinstance(x, (float, np.floating)) for x in values) and any(x != np.floor(x) for x in values)
+
+
+def _word(x: Any, whole: bool) -> str:
+    """Return a cell of ``items.csv``: lists have | between their elements."""
+    if isinstance(x, (list, tuple, set, np.ndarray)):
+        return "|".join(str(v).replace("|", "/") for v in x)
+    if missing(x):
+        return ""
+    if isinstance(x, datetime.date):
+        return str(x.year)
+    return str(int(x)) if isinstance(x, (float, np.floating)) and x == int(x) else str(x)
+
+
+def _weights(name: str, ids: Sequence[str], values: Sequence[Any]) -> "Iterable[Tuple[str, str, str, float]]":
+    """Return numbers as weights, which must be positive: a number below its mean has a name of its own. The scale is the deviation."""
+    rows = [[float("nan")] if not isinstance(x, (list, tuple, np.ndarray)) and missing(x) else np.atleast_1d(np.asarray(x, float)).tolist() for x in values]
+    width = max(map(len, rows))
+    for k, row in enumerate(rows):
+        if len(row) not in (1, width) or len(row) == 1 < width and row[0] == row[0]:
+            raise UsageError(f"items: row {k}: {name} has {len(row)} numbers, and other rows have {width}")
+    array = np.array([row if len(row) == width else [float("nan")] * width for row in rows])
+    if np.isinf(array).any():
+        raise UsageError(f"items: {name} has an infinite number")
+    spread = np.nanstd(array)
+    scaled = (array - np.nanmean(array, axis=0)) / (spread if spread > 0 else 1)
+    for item, row in zip(ids, scaled.tolist()):
+        for k, x in enumerate(row):
+            if abs(x) > 1e-6:
+                yield item, name, f"{k}{'+' if x > 0 else '-'}", round(abs(x), 6)

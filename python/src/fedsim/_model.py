@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import secrets
 import subprocess
 import threading
 import urllib.error
@@ -16,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 
 import numpy as np
 
-from ._command import PathLike, call, command_path, environment, folder_of
+from ._command import PathLike, call, folder_of, start, warn
 from ._errors import FedsimError, UsageError, error_of
 from ._frames import columns_of, pandas, read_table, table
+from ._html import description
+from ._ids import Kinds, id_text, id_texts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,8 +34,9 @@ _AT_ONCE = 4_000  # pairs of one request
 class Model:
     """The model of a finished run, which ``fedsim serve`` answers for.
 
-    The server starts with the first question, reads the data once, listens on this machine alone, and ends with
-    :meth:`close`, with the ``with`` block or with the object.
+    The server starts with the first question, reads the data once, answers this process alone, and ends with
+    :meth:`close`, with the ``with`` block, with the object or with the process, however that ends. A model may be asked by
+    several threads. A copy, such as of pickle, has a server of its own.
 
     Parameters
     ----------
@@ -51,8 +56,21 @@ class Model:
     def __init__(self, folder: PathLike, data: Optional[PathLike] = None, env: Optional[Mapping[str, str]] = None) -> None:
         self.folder: Path = folder_of(folder)
         self.env = env
-        self.data = data
+        self.data = os.path.abspath(data) if data is not None and os.path.exists(data) else data
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kinds = Kinds.of(self.folder)
+        self._lock = threading.Lock()
         self._server: Optional[_Server] = None
+        self._unknown = False  # whether a list of popular items was remarked on
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"folder": self.folder, "env": self.env, "data": self.data}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
 
     @classmethod
     def load(cls, folder: PathLike, data: Optional[PathLike] = None, env: Optional[Mapping[str, str]] = None) -> "Model":
@@ -87,9 +105,14 @@ class Model:
         -------
         DataFrame
             With the columns item, score, predicted and, if the data have them, title, genres and year; the best first. The score
-            orders the list, and predicted has the stars, which need not descend.
+            orders the list, and predicted has the stars, which need not descend. A user whom the run does not know gets the
+            popular items, and the first such list gives a warning.
         """
-        return _items(self._ask("/recommend", user=user, top=n))
+        answer = self._ask("/recommend", user=id_text(user, "user"), top=n)
+        if answer.get("by") == "popularity" and not self._unknown:
+            self._unknown = True
+            warn(f"user {user!r} is not in the run {self.folder.name}: the list has the items that are liked most. recommend_to fits a user by ratings")
+        return self._items(answer)
 
     def recommend_to(self, ratings: Any, n: int = 10, user: str = "") -> "pd.DataFrame":
         """List items for a user whom the run need not know, by the user's ratings.
@@ -111,10 +134,10 @@ class Model:
             As of :meth:`recommend`.
         """
         if isinstance(ratings, Mapping):
-            given: List[Dict[str, Any]] = [{"item": str(item), "rating": float(x)} for item, x in ratings.items()]
+            given: List[Dict[str, Any]] = [{"item": id_text(item, "item"), "rating": float(x)} for item, x in ratings.items()]
         else:
-            given = [{"item": str(item)} for item in ratings]
-        return _items(self._ask("/recommend", {"user": user, "top": n, "ratings": given}))
+            given = [{"item": id_text(item, "item")} for item in ratings]
+        return self._items(self._ask("/recommend", {**({"user": str(user)} if user else {}), "top": n, "ratings": given}))
 
     def recommend_all(self, n: int = 10) -> "pd.DataFrame":
         """List items for every user of the data.
@@ -131,7 +154,7 @@ class Model:
             descends with the rank.
         """
         args = ["recommend", "--run", str(self.folder), "--all", "--top", str(n), "--to", "csv", *self._data()]
-        lists = read_table(io.StringIO(call(args, env=self.env)), numbers=("score", "predicted", "rank"))
+        lists = read_table(io.StringIO(call(args, env=self.env)), numbers=("score", "predicted", "rank"), kinds=self._kinds)
         return table({"user": lists["user"], "item": lists["item"], "score": lists["score"], "rank": np.asarray(lists["rank"], dtype=np.int64), "predicted": lists["predicted"]})
 
     def similar(self, item: Any, n: int = 10, by: str = "cosine") -> "pd.DataFrame":
@@ -150,7 +173,7 @@ class Model:
         -------
         DataFrame
         """
-        return _items(self._ask("/similar", item=item, top=n, by=by))
+        return self._items(self._ask("/similar", item=id_text(item, "item"), top=n, by=by))
 
     def predict(self, users: Any, items: Optional[Any] = None) -> "npt.NDArray[np.float64]":
         """Predict ratings of pairs, of no particular time: a correction by timestamps is left out.
@@ -158,7 +181,7 @@ class Model:
         Parameters
         ----------
         users : sequence of ids, or DataFrame
-            The users; or a frame with the columns user and item.
+            The users; or a frame with the columns user and item. None is a user who has rated nothing.
         items : sequence of ids, optional
             The items, one for each user.
 
@@ -170,11 +193,15 @@ class Model:
         if items is None:
             found = columns_of(users)
             users, items = found["user"], found["item"]
-        left, right = [str(u) for u in _plain(users)], [str(j) for j in _plain(items)]
+        nobody = [k for k, u in enumerate(users) if u is None]
+        left: List[Optional[str]] = list(id_texts(["?" if u is None else u for u in users] if nobody else users, "user"))
+        for k in nobody:
+            left[k] = None
+        right = id_texts(items, "item")
         if len(left) != len(right):
             raise ValueError(f"{len(left)} users and {len(right)} items; a pair needs one of each")
         out = np.full(len(left), np.nan)
-        order = sorted(range(len(left)), key=left.__getitem__)  # a user's pairs together: one prediction of the model serves them
+        order = sorted(range(len(left)), key=lambda k: left[k] or "")  # a user's pairs together: one prediction of the model serves them
         for k in range(0, len(order), _AT_ONCE):
             part = order[k : k + _AT_ONCE]
             got = self._ask("/predict", {"user": [left[i] for i in part], "item": [right[i] for i in part]})["predicted"]
@@ -221,8 +248,12 @@ class Model:
         ids = json.loads((self.folder / f"{name}.ids.json").read_text(encoding="utf-8"))
         pd = pandas()
         if pd is None:
-            return {"id": np.asarray(ids), "embedding": values}
-        return pd.DataFrame(values, index=pd.Index(ids, name="id"))
+            return {"id": np.asarray(self._rows(name, ids)), "embedding": values}
+        return pd.DataFrame(values, index=pd.Index(self._rows(name, ids), name="id"))
+
+    def _rows(self, name: str, ids: List[str]) -> Any:
+        role = name.split("_")[0]
+        return self._kinds.typed(role, ids) if role in self._kinds.kinds else ids
 
     def export(self, to: str, out: PathLike, users: bool = False) -> Path:
         """Write the embeddings for other programs.
@@ -246,9 +277,10 @@ class Model:
 
     def close(self) -> None:
         """End the server, if one runs."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        with self._lock:
+            if self._server is not None:
+                self._server.close()
+                self._server = None
 
     def __enter__(self) -> "Model":
         return self
@@ -259,24 +291,55 @@ class Model:
     def __repr__(self) -> str:
         return f"fedsim.Model({str(self.folder)!r})"
 
+    def _repr_html_(self) -> str:
+        return description("Model", {"folder": self.folder, "server": "none yet" if self._server is None else self._server.url})
+
+    def _items(self, answer: Dict[str, Any]) -> "pd.DataFrame":
+        rows = [{"item" if name == "id" else name: x for name, x in row.items()} for row in answer["items"]]
+        order: Tuple[str, ...] = ("item", "score", "predicted", "cosine", "inner", "title", "genres", "year")
+        names = [name for name in order if any(name in row for row in rows)] or ["item"]
+        columns: Dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
+        columns["item"] = self._kinds.typed("item", columns["item"])
+        return table(columns)
+
     def _data(self) -> List[str]:
-        return [] if self.data is None else ["--data", str(self.data)]
+        if self.data is not None:
+            return ["--data", str(self.data)]
+        said = re.search(r'(?m)^data: "?(.*?)"?$', (self.folder / "config.yaml").read_text(encoding="utf-8")) if (self.folder / "config.yaml").exists() else None
+        moved = self.folder.parent / "ratings" / os.path.basename(said[1]) if said and said[1] else None
+        if moved is not None and not os.path.exists(said[1]) and moved.exists():  # type: ignore[index]
+            return ["--data", str(moved)]
+        return []
 
     def _ask(self, path: str, body: Optional[Dict[str, Any]] = None, **query: Any) -> Dict[str, Any]:
-        if self._server is None:
-            self._server = _Server(["serve", "--run", str(self.folder), "--listen", "127.0.0.1:0", *self._data()], self.env)
-        return self._server.ask(path, body, **query)
+        with self._lock:
+            server = self._server
+            if server is None or not server.lives():
+                self._server = server = _Server(["serve", "--run", str(self.folder), "--listen", "127.0.0.1:0", *self._data()], self.env)
+            _models.add(self)
+        return server.ask(path, body, **query)
+
+
+_models: "weakref.WeakSet[Model]" = weakref.WeakSet()  # with servers
+
+
+def _forked() -> None:
+    """Give each model of a forked process a server of its own: the other one ends with the parent."""
+    for model in list(_models):
+        model._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class _Server:
-    """A ``fedsim serve`` of this process."""
+    """A ``fedsim serve`` that answers this process alone: other accounts of the machine do not have its token."""
 
     def __init__(self, args: Sequence[str], env: Optional[Mapping[str, str]]) -> None:
-        self.process = subprocess.Popen(
-            [command_path(), *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8",
-            env=environment(env),
-        )
-        self._finalizer = weakref.finalize(self, _end, self.process)
+        self.token = secrets.token_urlsafe(32)
+        self.process, tie = start(args, {**(env or {}), "FEDSIM_TOKEN": self.token}, stdout=subprocess.DEVNULL, start_new_session=True)
+        self._finalizer = weakref.finalize(self, _end, self.process, tie, os.getpid())
         said: List[str] = []
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -288,41 +351,39 @@ class _Server:
         else:
             code = self.process.wait()
             text = "".join(said).strip()
+            self.close()
             raise error_of({"error": text[len("fedsim: "):] if text.startswith("fedsim: ") else text, "exit": code})
         threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def lives(self) -> bool:
+        return self.process.poll() is None
 
     def ask(self, path: str, body: Optional[Dict[str, Any]], **query: Any) -> Dict[str, Any]:
         url = self.url + path + ("?" + urllib.parse.urlencode(query) if query else "")
         data = None if body is None else json.dumps(body).encode()
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
         try:
-            with opener.open(urllib.request.Request(url, data), timeout=300) as answer:
+            with opener.open(urllib.request.Request(url, data, {"Authorization": f"Bearer {self.token}"}), timeout=300) as answer:
                 got: Dict[str, Any] = json.load(answer)
                 return got
         except urllib.error.HTTPError as e:
             with e:
                 raise UsageError(json.load(e)["error"], 2) from None
+        except OSError as e:
+            raise FedsimError(f"the server of the model does not answer: {e}") from e
 
     def close(self) -> None:
         self._finalizer()
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
-    process.terminate()
+def _end(process: "subprocess.Popen[str]", tie: int, owner: int) -> None:
+    """End a server. A forked process leaves its parent's alone."""
+    os.close(tie)
+    if os.getpid() != owner:
+        return
     try:
+        process.terminate()
         process.wait(timeout=10)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _plain(values: Any) -> List[Any]:
-    listed: List[Any] = np.asarray(values).tolist() if not isinstance(values, (list, tuple)) else list(values)
-    return listed
-
-
-def _items(answer: Dict[str, Any]) -> "pd.DataFrame":
-    rows = [{"item" if name == "id" else name: x for name, x in row.items()} for row in answer["items"]]
-    order: Tuple[str, ...] = ("item", "score", "predicted", "cosine", "inner", "title", "genres", "year")
-    names = [name for name in order if any(name in row for row in rows)] or ["item"]
-    return table({name: [row.get(name) for row in rows] for name in names})

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Callable, Dict, Union
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, Mapping, Sequence, Union
 
 Event = Dict[str, Any]
-Progress = Union[None, bool, Callable[[Event], None]]
+Callback = Callable[[Event], None]
+Progress = Union[None, bool, Callback]
+
+
+@contextmanager
+def telling(progress: Progress, callbacks: Sequence[Callback], settings: Mapping[str, str]) -> Iterator[Callback]:
+    """Tell progress and callbacks each event, settings before the first. A callback with ``close`` is closed at the end."""
+    tell = teller(progress)
+
+    def all(event: Event) -> None:
+        for told in (tell, *callbacks):
+            told(event)
+
+    for told in callbacks:
+        told({"event": "settings", "settings": dict(settings)})
+    try:
+        yield all
+    finally:
+        for told in callbacks:
+            getattr(told, "close", _nothing)()
+
+
+def _nothing() -> None:
+    """Close nothing."""
 
 
 def teller(progress: Progress) -> Callable[[Event], None]:

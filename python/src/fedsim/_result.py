@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 import numpy as np
 
 from ._command import PathLike, folder_of
-from ._errors import FedsimError
-from ._frames import columns_of, read_table, records, table
+from ._errors import FedsimError, RunNotFoundError
+from ._frames import columns_of, kinds_of, read_table, records, table
+from ._html import description
+from ._ids import Kinds
 from ._model import Model
 
 if TYPE_CHECKING:
@@ -42,8 +44,9 @@ class Result:
         self.folder: Path = folder_of(folder)
         path = self.folder / "summary.json"
         if not path.exists():
-            raise FileNotFoundError(f"{self.folder} is not the folder of a finished run: it has no summary.json")
+            raise RunNotFoundError(f"{self.folder} is not the folder of a finished run: it has no summary.json")
         self.summary: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        self._kinds = Kinds.of(self.folder)
 
     @property
     def metrics(self) -> Dict[str, float]:
@@ -104,7 +107,7 @@ class Result:
     def split(self) -> "pd.DataFrame":
         """DataFrame : Which ratings were not for training: user, item and part (test or validation)."""
         with open(self.folder / "split.csv", newline="", encoding="utf-8") as f:
-            return read_table(f)
+            return read_table(f, kinds=self._kinds)
 
     @cached_property
     def predictions(self) -> "pd.DataFrame":
@@ -113,17 +116,30 @@ class Result:
         if not path.exists():
             raise FedsimError(f"{self.folder} has no predictions; run with save_predictions=True")
         with open(path, newline="", encoding="utf-8") as f:
-            return read_table(f, numbers=("rating", "predicted"))
+            return read_table(f, numbers=("rating", "predicted"), kinds=self._kinds)
 
     @cached_property
     def model(self) -> Model:
         """Model : The run's model."""
         return Model(self.folder, env=self._env)
 
+    def _repr_html_(self) -> str:
+        rows: Dict[str, Any] = {"algorithm": self.name, "data": self.summary.get("data"), "ε": f"{self.epsilon:.4g}"}
+        if self.privacy:
+            rows["statement"] = ", ".join(f"{k}={self.privacy[k]}" for k in ("delta", "unit", "relation", "accountant") if k in self.privacy)
+        rows.update({name: f"{x:.4f}" for name, x in self.metrics.items() if name == "test_rmse" or name.endswith("@10")})
+        rows.update({f"baseline {name}": f"{x:.4f}" for name, x in self.baselines.items()})
+        return description("Result", {**rows, "folder": self.folder})
+
+    @property
+    def name(self) -> str:
+        """str : The algorithm; of an algorithm of one's own its class and parameters."""
+        return str(self.settings.get("external.name") or self.summary.get("algorithm"))
+
     def __repr__(self) -> str:
         quality = next(((name, x) for name, x in self.metrics.items()), None)
         said = f", {quality[0]}={quality[1]:.4f}" if quality else ""
-        return f"<fedsim.Result {self.summary.get('algorithm')} on {self.summary.get('data')}: epsilon={self.epsilon:.4g}{said}, {self.folder}>"
+        return f"<fedsim.Result {self.name} on {self.summary.get('data')}: epsilon={self.epsilon:.4g}{said}, {self.folder}>"
 
 
 def load(folder: PathLike) -> Result:
@@ -161,8 +177,9 @@ def split_ratings(result: Result, ratings: Any, columns: Optional[Mapping[str, s
     found = columns_of(ratings, columns)
     with open(result.folder / "split.csv", newline="", encoding="utf-8") as f:
         part = {(row["user"], row["item"]): row["part"] for row in csv.DictReader(f)}
-    of = np.array([part.get((str(u), str(j)), "train") for u, j in zip(found["user"], found["item"])], dtype=object)
-    return {
-        name: table({role: [x for x, p in zip(values, of) if p == name] for role, values in found.items()})
-        for name in ("train", "validation", "test")
-    }
+    of = np.array([part.get(pair, "train") for pair in zip(found["user"], found["item"])], dtype=object)
+    kinds, out = kinds_of(ratings, columns), {}
+    for name in ("train", "validation", "test"):
+        rows = {role: [x for x, p in zip(values, of) if p == name] for role, values in found.items()}
+        out[name] = table({role: kinds.typed(role, values) if role in kinds.kinds else values for role, values in rows.items()})
+    return out

@@ -9,10 +9,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._command import PathLike, call, call_json, events, folder_of, setting_flags
-from ._errors import AuditError, FedsimError
-from ._frames import columns_of, data_file, records
-from ._progress import Progress, teller
+from ._command import PathLike, call, call_json, events, folder_of, join_settings, setting_flags
+from ._errors import AuditError, FedsimError, UsageError
+from ._frames import columns_in, columns_of, data_file, kinds_of, records
+from ._html import description
+from ._ids import Kinds
+from ._progress import Callback, Progress, teller, telling
 from ._result import Result
 from .own import Algorithm, command_of
 
@@ -20,27 +22,55 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _settings(settings: Optional[Mapping[str, Any]], more: Mapping[str, Any]) -> List[str]:
-    return setting_flags({**(settings or {}), **more})
+class _Call:
+    """A call of the command on ratings: the one place where Python's ways to give a setting meet."""
 
+    def __init__(
+        self, ratings: Any, algorithm: Any, out: Optional[PathLike], items: Any, columns: Optional[Mapping[str, str]],
+        settings: Optional[Mapping[str, Any]], arguments: Mapping[str, Any], more: Mapping[str, Any],
+    ) -> None:
+        settings = dict(settings or {})
+        if isinstance(settings.get("algorithm"), Algorithm) and algorithm is None:
+            algorithm = settings.pop("algorithm")
+        self.own = algorithm if isinstance(algorithm, Algorithm) else None
+        said = {"algorithm": "external", "external.name": repr(algorithm)} if self.own else {"algorithm": algorithm}
+        if ratings is not None and "data" in settings:
+            raise UsageError(f"data has two values: the ratings of this call and settings['data']={settings['data']!r}; give one", 2, ["data"])
+        self.keys = join_settings(settings, said, {**arguments, "out": None if out is None else os.fspath(out)}, more)
+        self.env: Dict[str, str] = {}
+        if self.own is not None:
+            self.keys.setdefault("rounds", str(self.own.rounds))
+            self.env = command_of(self.own)
+        self._ratings, self._columns, self._items = ratings, columns, items
+        self.kinds = Kinds()
+        self.files: Dict[str, str] = {}  # Python's names of files
 
-def _own(algorithm: Any, more: Mapping[str, Any]) -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the settings of an algorithm, and the environment of one of the caller's own."""
-    if not isinstance(algorithm, Algorithm):
-        return {"algorithm": algorithm}, {}
-    said: Dict[str, Any] = {"algorithm": "external", "external.name": repr(algorithm)}
-    if "rounds" not in more:
-        said["rounds"] = algorithm.rounds
-    return said, command_of(algorithm)
+    def out(self, default: str) -> str:
+        """Take the folder of runs, which stays right if the program changes its folder."""
+        return os.path.abspath(self.keys.pop("out", default))
 
+    def flags(self, folder: PathLike) -> List[str]:
+        """Return the flags of data and settings. Ratings that are no file are kept in a folder."""
+        flags: List[str] = []
+        if self._ratings is not None:
+            path, features = data_file(self._ratings, folder, self._columns, self._items)
+            flags += ["--data", path]
+            if isinstance(self._ratings, (str, os.PathLike)):
+                if self._columns:
+                    flags += ["--columns", ",".join(f"{role}={name}" for role, name in self._columns.items())]
+            else:
+                self.kinds = kinds_of(self._ratings, self._columns)
+                self.files[path] = "the ratings"
+            if features and "features" not in self.keys and "features" in (explain(self.keys.get("algorithm", "ssp-c")).get("keys") or ()):
+                self.keys["features"] = ",".join(features)
+        elif self._items is not None:
+            raise UsageError("items describes the items of ratings, and there are no ratings")
+        return flags + setting_flags(self.keys)
 
-def _data(ratings: Any, out: PathLike, columns: Optional[Mapping[str, str]]) -> List[str]:
-    if ratings is None:
-        return []
-    flags = ["--data", data_file(ratings, out, columns)]
-    if columns and isinstance(ratings, (str, os.PathLike)):
-        flags += ["--columns", ",".join(f"{role}={name}" for role, name in columns.items())]
-    return flags
+    def result(self, folder: PathLike) -> Result:
+        """Return a finished run."""
+        self.kinds.keep(Path(folder))
+        return Result(folder, self.env)
 
 
 def run(
@@ -48,12 +78,14 @@ def run(
     algorithm: Union[None, str, Algorithm] = None,
     epsilon: Optional[float] = None,
     *,
-    out: PathLike = "runs",
+    items: Any = None,
+    out: Optional[PathLike] = None,
     name: Optional[str] = None,
     columns: Optional[Mapping[str, str]] = None,
     save_predictions: bool = False,
     resume: bool = False,
     progress: Progress = None,
+    callbacks: Sequence[Callback] = (),
     settings: Optional[Mapping[str, Any]] = None,
     **more: Any,
 ) -> Result:
@@ -61,17 +93,21 @@ def run(
 
     Parameters
     ----------
-    ratings : DataFrame, mapping of arrays, path or str, optional
+    ratings : DataFrame, mapping, list, array, sparse matrix, path or str, optional
         Ratings with the columns user, item and perhaps rating and timestamp, by the names of fedsim, LensKit, MovieLens
-        or RecBole; or what ``--data`` takes: a file, a folder or the name of a data set. Without a column of ratings
-        every row is a click. Default: generated ratings of MovieLens 1M's shape.
+        or RecBole: a frame of pandas or polars, a mapping of columns, a list of dicts. Tuples and arrays have the columns
+        in this order, and a sparse matrix has a row for each user. Or what ``--data`` takes: a file, a folder or the name
+        of a data set. Without a column of ratings every row is a click. Default: generated ratings of MovieLens 1M's shape.
     algorithm : str or Algorithm, optional
         How to train. Default: ``ssp-c``. :func:`fedsim.explain` says what each does. An instance of a subclass of
         :class:`fedsim.own.Algorithm` is an algorithm of your own.
     epsilon : float, optional
         The privacy budget; infinity for no noise. Default: 10.
-    out : path
-        The folder of runs. Ratings that are no file are kept in its folder ``ratings``.
+    items : DataFrame, mapping or list, optional
+        What is public of the items: the column item, and perhaps title, genres (a list, or a text with | between), year,
+        vectors of numbers, and other columns. The model uses all but titles as features, unless ``features`` says which.
+    out : path, optional
+        The folder of runs. Ratings that are no file are kept in its folder ``ratings``. Default: runs.
     name : str, optional
         The folder of this run in there. Default: made of algorithm, data, epsilon and seed.
     columns : mapping, optional
@@ -82,10 +118,13 @@ def run(
         Whether to go on after the last round of the same run that was stopped.
     progress : bool or callable, optional
         Whether to show a bar on stderr, or what to call with each event. Default: on a terminal and in a notebook.
+    callbacks : sequence of callables
+        Each is called with every event, such as of :mod:`fedsim.tracking` for MLflow, TensorBoard and Weights & Biases.
     settings : mapping, optional
-        Any keys of an experiment file, such as ``{"split.seed": 3}``.
+        Any keys of an experiment file, such as ``{"split.seed": 3}`` or ``{"split": {"seed": 3}}``.
     **more
-        Keys as keywords: ``clip_norm=2`` is the key ``clip-norm``, ``eval__top_k=[5, 10]`` is ``eval.top-k``.
+        Keys as keywords: ``clip_norm=2`` is the key ``clip-norm``, ``eval__top_k=[5, 10]`` is ``eval.top-k``. Two values
+        for one key are an error.
 
     Returns
     -------
@@ -104,17 +143,16 @@ def run(
     >>> result = fedsim.run(ratings, algorithm="ssp-c", epsilon=5)  # doctest: +SKIP
     >>> result.metrics["test_rmse"]  # doctest: +SKIP
     """
-    args = ["run", *_data(ratings, out, columns), "--out", str(out)]
-    said, env = _own(algorithm, {**(settings or {}), **more})
-    args += _settings(settings, {**said, **more, "epsilon": epsilon})
-    if name is not None:
-        args += ["--name", name]
+    c = _Call(ratings, algorithm, out, items, columns, settings, {"epsilon": epsilon, "name": name}, more)
+    folder = c.out("runs")
+    args = ["run", "--out", folder, *c.flags(folder)]
     if save_predictions:
         args.append("--save-predictions")
     if resume:
         args.append("--resume")
-    last = events(args, teller(progress), env=env)
-    return Result(last["results"], env)
+    with telling(progress, callbacks, c.keys) as tell:
+        last = events(args, tell, env=c.env, files=c.files)
+    return c.result(last["results"])
 
 
 class Sweep:
@@ -129,7 +167,7 @@ class Sweep:
     """
 
     def __init__(self, folder: PathLike, results: Sequence[Result]) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(os.path.abspath(folder))
         self.results: List[Result] = list(results)
 
     @property
@@ -172,6 +210,10 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.results)
 
+    def _repr_html_(self) -> str:
+        rows = {r.folder.name: f"{r.name}, ε = {r.epsilon:.4g}" + (f", test RMSE {r.metrics['test_rmse']:.4f}" if "test_rmse" in r.metrics else "") for r in self.results}
+        return description(f"Sweep of {len(self)} runs", rows)
+
     def __repr__(self) -> str:
         return f"<fedsim.Sweep of {len(self)} runs, {self.folder}>"
 
@@ -182,7 +224,8 @@ def sweep(
     epsilon: Any = None,
     *,
     seeds: Any = None,
-    out: PathLike = "runs/sweep",
+    items: Any = None,
+    out: Optional[PathLike] = None,
     columns: Optional[Mapping[str, str]] = None,
     jobs: Optional[int] = None,
     progress: Progress = None,
@@ -193,7 +236,7 @@ def sweep(
 
     Parameters
     ----------
-    ratings, columns, progress, settings, **more
+    ratings, items, columns, progress, settings, **more
         As of :func:`fedsim.run`, and a setting may be a list of values.
     algorithm : str, Algorithm or list of them, optional
         Algorithms. The runs of each algorithm of one's own are in a folder of their own within `out`.
@@ -201,8 +244,8 @@ def sweep(
         Privacy budgets.
     seeds : str or list of int, optional
         Seeds, such as ``"1..5"``. Their runs share the split of the first.
-    out : path
-        The folder of the sweep.
+    out : path, optional
+        The folder of the sweep. Default: runs/sweep.
     jobs : int, optional
         Runs at a time. Default: one for each core.
 
@@ -215,22 +258,34 @@ def sweep(
     FedsimError
         If a run failed. The others are finished, and the same call tries the failed ones again.
     """
-    args = ["sweep", *_data(ratings, out, columns)]
-    if seeds is not None:
-        args += ["--seeds", seeds if isinstance(seeds, str) else ",".join(str(s) for s in seeds)]
-    if jobs is not None:
-        args += ["--jobs", str(jobs)]
     results: List[Result] = []
-    for k, one in enumerate(_groups(algorithm)):
-        said, env = _own(one, more)
-        folder = Path(out) / f"{type(one).__name__}-{k}" if env else Path(out)
-        flags = ["--out", str(folder), *_settings(settings, {**more, **said, "epsilon": epsilon})]
-        results += [Result(r["results"], env) for r in events([*args, *flags], teller(progress), env=env)["runs"]]
-    return Sweep(out, results)
+    groups, folder = _groups(algorithm, settings), ""
+    for k, one in enumerate(groups):
+        said = dict(settings or {})
+        if algorithm is None:
+            said.pop("algorithm", None)  # which is one
+        c = _Call(ratings, one, out, items, columns, said, {"epsilon": epsilon, "seeds": seeds}, more)
+        if "seeds" in c.keys and "seed" in c.keys:
+            raise UsageError(f"seeds={seeds!r} and seed={c.keys['seed']} are two values for one setting; give one", 2, ["seed"])
+        folder = c.out("runs/sweep")
+        given = c.keys.pop("seeds", None)
+        flags = ["--seeds", given] if given is not None else []
+        flags += ["--jobs", str(jobs)] if jobs is not None else []
+        part = os.path.join(folder, f"{_plain_name(c.own)}-{k}") if c.own is not None else folder
+        last = events(["sweep", "--out", part, *c.flags(folder if c.own is None else part), *flags], teller(progress), env=c.env, files=c.files)
+        results += [c.result(r["results"]) for r in last["runs"]]
+    return Sweep(folder, results)
 
 
-def _groups(algorithm: Any) -> List[Any]:
+def _plain_name(algorithm: Algorithm) -> str:
+    """Return an algorithm's class and parameters as the name of a folder."""
+    return "-".join([type(algorithm).__name__, *(f"{k}{v}" for k, v in algorithm.params.items() if isinstance(v, (int, float, str)) and len(str(v)) < 12)]).replace(os.sep, "-")
+
+
+def _groups(algorithm: Any, settings: Optional[Mapping[str, Any]]) -> List[Any]:
     """Return the algorithms that one command can sweep: the names together, and each algorithm of the caller's own."""
+    if algorithm is None:
+        algorithm = (settings or {}).get("algorithm")
     listed = list(algorithm) if isinstance(algorithm, (list, tuple)) else [algorithm]
     own = [a for a in listed if isinstance(a, Algorithm)]
     named = [a for a in listed if not isinstance(a, Algorithm)]
@@ -279,7 +334,7 @@ def compare(a: Any, b: Any, metric: Optional[str] = None, *, resamples: Optional
     more = ["--metric", metric] if metric else []
     more += ["--resamples", str(resamples)] if resamples is not None else []
     more += ["--seed", str(seed)] if seed is not None else []
-    if hasattr(b, "columns") or isinstance(b, Mapping):
+    if not isinstance(b, (str, os.PathLike)) and not hasattr(b, "folder"):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "outside.csv"
             _write_predictions(b, path)
@@ -290,16 +345,27 @@ def compare(a: Any, b: Any, metric: Optional[str] = None, *, resamples: Optional
 
 def _write_predictions(frame: Any, path: Path) -> None:
     """Write the predictions of a method outside fedsim."""
-    names = [str(name) for name in (frame.columns if hasattr(frame, "columns") else frame)]
-    found: Dict[str, List[Any]] = {role: values for role, values in columns_of({n: frame[n] for n in names}).items() if role in ("user", "item")}
-    numbers = [name for name in ("predicted", "prediction", "score", "rank") if name in names]
+    there = columns_in(frame)
+    found: Dict[str, List[Any]] = {role: values for role, values in columns_of({n: x for n, x in there.items() if n != "rating"}).items() if role in ("user", "item")}
+    numbers = [name for name in ("predicted", "prediction", "score", "rank") if name in there]
     if not numbers:
-        raise ValueError(f"there is no column predicted, score or rank, only {', '.join(names)}")
-    found.update({name: list(frame[name]) for name in numbers})
+        raise UsageError(f"there is no column predicted, score or rank, only {', '.join(there)}")
+    found.update({name: list(there[name]) for name in numbers})
     with open(path, "w", newline="", encoding="utf-8") as f:
         w = csv.writer(f, lineterminator="\n")
         w.writerow(found)
         w.writerows(zip(*found.values()))
+
+
+class Plan(Dict[str, Any]):
+    """What an experiment would do, as ``fedsim plan --format json`` prints it."""
+
+    def _repr_html_(self) -> str:
+        privacy, cohort = self.get("privacy") or {}, self.get("cohort") or {}
+        rows = {"algorithm": self.get("algorithm"), **{f"cohort, {k}": x for k, x in cohort.items() if isinstance(x, (int, float, str))},
+                **{f"privacy, {k}": x for k, x in privacy.items() if isinstance(x, (int, float, str))},
+                "releases": ", ".join(str(r.get("name")) for r in self.get("releases") or ())}
+        return description("Plan", rows)
 
 
 def plan(
@@ -307,26 +373,27 @@ def plan(
     algorithm: Union[None, str, Algorithm] = None,
     epsilon: Optional[float] = None,
     *,
+    items: Any = None,
     columns: Optional[Mapping[str, str]] = None,
     settings: Optional[Mapping[str, Any]] = None,
     **more: Any,
-) -> Dict[str, Any]:
+) -> Plan:
     """Say what an experiment would do, rest on and cost before anything runs.
 
     Parameters
     ----------
-    ratings, algorithm, epsilon, columns, settings, **more
+    ratings, algorithm, epsilon, items, columns, settings, **more
         As of :func:`fedsim.run`.
 
     Returns
     -------
-    dict
+    Plan
+        A dict:
         The cohort, each release with its bounds and noise, bytes, memory and the statement of privacy.
     """
     with tempfile.TemporaryDirectory() as folder:
-        args = ["plan", *_data(ratings, folder, columns)]
-        said, env = _own(algorithm, {**(settings or {}), **more})
-        return dict(call_json([*args, *_settings(settings, {**said, **more, "epsilon": epsilon})], env=env))
+        c = _Call(ratings, algorithm, None, items, columns, settings, {"epsilon": epsilon}, more)
+        return Plan(call_json(["plan", *c.flags(folder)], env=c.env, files=c.files))
 
 
 def audit(
@@ -370,15 +437,15 @@ def audit(
         If the audit refutes what is stated; its ``report`` is what is returned otherwise.
     """
     with tempfile.TemporaryDirectory() as folder:
-        said, env = _own(algorithm, {**(settings or {}), **more})
-        args = ["audit", *_data(ratings, folder, columns), *_settings(settings, {**said, **more, "epsilon": epsilon})]
+        c = _Call(ratings, algorithm, None, None, columns, settings, {"epsilon": epsilon}, more)
+        args = ["audit", *c.flags(folder)]
         for flag, value in (("--runs", runs), ("--canaries", canaries), ("--claim", claim)):
             if value is not None:
                 args += [flag, str(value)]
         if neighbours:
             args.append("--neighbours")
         try:
-            return dict(call_json(args, env=env))
+            return dict(call_json(args, env=c.env, files=c.files))
         except FedsimError as e:
             if e.printed.startswith("{"):
                 raise AuditError(str(e), json.loads(e.printed)) from None

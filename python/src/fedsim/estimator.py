@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import inspect
+import io
+import os
+import tarfile
 import tempfile
 import warnings
-from typing import Any, Dict, List, Mapping, Optional
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ._command import PathLike
-from ._frames import columns_of
+from ._errors import NotFittedError, UsageError
+from ._frames import columns_in, columns_of, kinds_of
+from ._result import Result
 from ._run import run
 
 __all__ = ["Recommender"]
@@ -56,7 +64,7 @@ class _Parameters:
         there = self.get_params()
         for name, value in params.items():
             if name not in there:
-                raise ValueError(f"there is no parameter {name!r}; there are {', '.join(there)}")
+                raise UsageError(f"there is no parameter {name!r}; there are {', '.join(there)}")
             setattr(self, name, value)
         return self
 
@@ -83,25 +91,31 @@ class _Parameters:
 _Estimator: Any = type("_Estimator", tuple(_bases) or (_Parameters,), {})
 
 
+_DAMPING = 5.0  # ratings: how much the mean of the items weighs in the level of a user, as in LensKit
+
+
 class Recommender(_Estimator):  # type: ignore[misc]
     """A private recommender with ``fit`` and ``predict``.
 
     Parameters
     ----------
-    algorithm : str
-        How to train.
-    epsilon : float
-        The privacy budget of all ratings of a user.
-    rating_min, rating_max : float
-        The scale of the ratings, which must be public.
-    seed : int
-        Everything random follows from it.
+    algorithm : str or Algorithm, optional
+        How to train. Default: ``ssp-c``.
+    epsilon : float, optional
+        The privacy budget of all ratings of a user. Default: 10.
+    rating_min, rating_max : float, optional
+        The scale of the ratings, which must be public. Default: 1 to 5.
+    seed : int, optional
+        Everything random follows from it. Default: 1.
     test : float
-        The share of the ratings that `fit` does not train on: the command measures quality on it.
+        The share of the ratings that `fit` does not train on, and that ``result_.metrics`` are measured on. By default `fit` trains
+        on all ratings; then ``result_.metrics`` have no meaning, and :meth:`score` measures.
     settings : mapping, optional
-        Any other keys, as of :func:`fedsim.run`.
+        Any other keys, as of :func:`fedsim.run`. A key that another parameter gives differently is an error.
     out : path, optional
-        Where the run is kept. Default: a folder that lasts as long as the estimator.
+        Where the run is kept. Default: a folder that lasts as long as the estimator, and is copied with it.
+    items : DataFrame, mapping or list, optional
+        What is public of the items, as of :func:`fedsim.run`.
 
     Attributes
     ----------
@@ -114,8 +128,8 @@ class Recommender(_Estimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, algorithm: str = "ssp-c", epsilon: float = 10.0, rating_min: float = 1.0, rating_max: float = 5.0, seed: int = 1,
-        test: float = 0.01, settings: Optional[Mapping[str, Any]] = None, out: Optional[PathLike] = None,
+        self, algorithm: Any = None, epsilon: Optional[float] = None, rating_min: Optional[float] = None, rating_max: Optional[float] = None,
+        seed: Optional[int] = None, test: float = 0.0, settings: Optional[Mapping[str, Any]] = None, out: Optional[PathLike] = None, items: Any = None,
     ) -> None:
         self.algorithm = algorithm
         self.epsilon = epsilon
@@ -125,13 +139,14 @@ class Recommender(_Estimator):  # type: ignore[misc]
         self.test = test
         self.settings = settings
         self.out = out
+        self.items = items
 
     def fit(self, X: Any, y: Any = None) -> "Recommender":
         """Train.
 
         Parameters
         ----------
-        X : array of shape (n, 2) or (n, 3), or DataFrame
+        X : array of shape (n, 2) or (n, 3), DataFrame, list of pairs or sparse matrix
             Users and items, and perhaps timestamps.
         y : array of shape (n,), optional
             Ratings. Default: the column rating of `X`.
@@ -140,39 +155,69 @@ class Recommender(_Estimator):  # type: ignore[misc]
         -------
         self
         """
-        ratings = _pairs(X)
+        there = dict(columns_in(X, _ROLES))
         if y is not None:
-            ratings["rating"] = np.asarray(y).tolist()
+            there = {name: values for name, values in there.items() if name != "rating"}
+            there["rating"] = np.asarray(y)
+        ratings = columns_of(there)
         if "rating" not in ratings:
-            raise ValueError("y is missing: ratings are needed, as y or as the column rating of X")
+            raise UsageError("y is missing: ratings are needed, as y or as the column rating of X")
         out = self.out
         if out is None:
             self._folder = tempfile.TemporaryDirectory(prefix="fedsim-")
             out = self._folder.name
-        said = {"rating-min": self.rating_min, "rating-max": self.rating_max, "seed": self.seed, "split.test": self.test, "baselines": "quick"}
+        given = dict(self.settings or {})
+        low, high = _scale(self.rating_min, given, "rating-min", 1.0), _scale(self.rating_max, given, "rating-max", 5.0)
+        said: Dict[str, Any] = {"rating_min": low, "rating_max": high, "seed": self.seed, "baselines": None if "baselines" in given else "quick"}
+        kinds = kinds_of(there)
+        columns = {role: kinds.typed(role, values) if role in kinds.kinds else values for role, values in ratings.items()}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="baselines has no effect")  # some algorithms have none
-            self.result_ = run(ratings, self.algorithm, self.epsilon, out=out, settings={**said, **(self.settings or {})}, progress=False)
+            if self.test:
+                said["split__test"] = self.test
+            elif not any("test" in str(key) for key in given):
+                columns, said["split__test_file"] = _all_but_none(columns, ratings, (low + high) / 2, Path(os.path.abspath(out)))
+            self.result_ = run(
+                columns, self.algorithm, self.epsilon, items=self.items, out=out, settings=given, progress=False, **said
+            )
+        self._levels(ratings, low, high)
         return self
+
+    def _levels(self, ratings: Mapping[str, List[Any]], low: float, high: float) -> None:
+        """Keep what predicts a pair that the model does not know: the scale, and each user's deviation from what the model says of the items to everybody."""
+        model, self._scale_ = self.result_.model, (low, high)
+        items = sorted(set(ratings["item"]))
+        self._popular: Dict[str, float] = {}
+        known = model.predict([None] * len(items), items)
+        self._popular = {item: float(x) for item, x in zip(items, known) if x == x}
+        self._middle = float(np.mean(list(self._popular.values()))) if self._popular else (low + high) / 2
+        sums: Dict[str, Tuple[float, int]] = {}
+        for user, item, rating in zip(ratings["user"], ratings["item"], ratings["rating"]):
+            d, n = sums.get(user, (0.0, 0))
+            sums[user] = (d + float(rating) - self._popular.get(item, self._middle), n + 1)
+        self._deviation = {user: d / (n + _DAMPING) for user, (d, n) in sums.items()}
 
     def predict(self, X: Any) -> Any:
         """Predict ratings.
 
         Parameters
         ----------
-        X : array of shape (n, 2), or DataFrame
+        X : array of shape (n, 2), DataFrame or list of pairs
             Users and items.
 
         Returns
         -------
         ndarray of float
-            The middle of the scale for a user or an item that was not in the training.
+            For an item that was not in the training the mean item, and the user's own deviation from what the model says to
+            a user without ratings. For a user who was not in the training what the model says to a user without ratings.
         """
-        if not hasattr(self, "result_"):
-            raise ValueError("this Recommender is not fitted yet; call fit first")
-        pairs = _pairs(X)
+        self._check_fitted()
+        pairs = columns_of({name: values for name, values in columns_in(X, _ROLES).items() if name != "rating"})
         predicted = self.result_.model.predict(pairs["user"], pairs["item"])
-        return np.where(np.isnan(predicted), (self.rating_min + self.rating_max) / 2, predicted)
+        for k in np.flatnonzero(np.isnan(predicted)):
+            user, item = pairs["user"][k], pairs["item"][k]
+            predicted[k] = np.clip(self._popular.get(item, self._middle) + self._deviation.get(user, 0.0), *self._scale_)
+        return predicted
 
     def recommend(self, user: Any, n: int = 10) -> Any:
         """List items that a user might like and has not rated.
@@ -188,16 +233,65 @@ class Recommender(_Estimator):  # type: ignore[misc]
         -------
         DataFrame
         """
-        if not hasattr(self, "result_"):
-            raise ValueError("this Recommender is not fitted yet; call fit first")
+        self._check_fitted()
         return self.result_.model.recommend(user, n)
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "result_"):
+            raise NotFittedError("this Recommender is not fitted yet; call fit first")
 
-def _pairs(X: Any) -> Dict[str, List[Any]]:
-    """Return the columns of pairs."""
-    if hasattr(X, "columns") or isinstance(X, Mapping):
-        return columns_of(X)
-    array = np.asarray(X)
-    if array.ndim != 2 or array.shape[1] not in (2, 3):
-        raise ValueError(f"X has the shape {array.shape}; (n, 2) is needed for users and items, or (n, 3) with timestamps")
-    return columns_of({name: array[:, k] for k, name in enumerate(("user", "item", "timestamp")[: array.shape[1]])})
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "result_")
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = dict(self.__dict__)
+        folder = state.pop("_folder", None)
+        if folder is not None:
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as t:
+                t.add(folder.name, ".")
+            state["_packed"] = (packed.getvalue(), self.result_.folder.name, self.result_._env)
+            state.pop("result_", None)
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        packed = state.pop("_packed", None)
+        self.__dict__.update(state)
+        if packed is not None:
+            self._folder = tempfile.TemporaryDirectory(prefix="fedsim-")
+            with tarfile.open(fileobj=io.BytesIO(packed[0])) as t:
+                t.extractall(self._folder.name)
+            self.result_ = Result(Path(self._folder.name) / packed[1], packed[2])
+
+
+_ROLES = ("user", "item", "timestamp")
+
+
+def _scale(own: Optional[float], given: Mapping[str, Any], key: str, usual: float) -> Any:
+    """Return an end of the scale: of the parameter, or else of the settings."""
+    if own is not None:
+        return own
+    for name in (key, key.replace("-", "_")):
+        if given.get(name) is not None:
+            return float(given[name])
+    return usual
+
+
+def _all_but_none(columns: Mapping[str, Any], ratings: Mapping[str, List[Any]], middle: float, out: Path) -> "Tuple[Dict[str, Any], str]":
+    """Return ratings to train on and a test file, which the command needs: a pair that was not rated, or else the last rating."""
+    rated, train = set(zip(ratings["user"], ratings["item"])), dict(columns)
+    users, items = list(dict.fromkeys(ratings["user"])), list(dict.fromkeys(ratings["item"]))
+    free = next(((u, j) for u in users for j in items if (u, j) not in rated), None)
+    row = {"user": free[0], "item": free[1], "rating": middle} if free else {role: values[-1] for role, values in ratings.items()}
+    if free is None:
+        train = {role: values[:-1] for role, values in columns.items()}
+    elif "timestamp" in ratings:
+        row["timestamp"] = ratings["timestamp"][-1]
+    folder = out / "ratings"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(repr(sorted(row.items())).encode()).hexdigest()
+    path = folder / f"unmeasured-{digest[:12]}.csv"
+    with open(path, "w", newline="", encoding="utf-8") as f:
+        w = csv.writer(f, lineterminator="\n")
+        w.writerows([list(row), list(row.values())])
+    return train, str(path)

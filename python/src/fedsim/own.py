@@ -8,13 +8,18 @@ clients, and accounts for every release. ``docs/external.md`` describes the prot
 from __future__ import annotations
 
 import ast
+import atexit
 import functools
 import inspect
 import io
 import json
 import os
 import runpy
+import select
+import signal
 import sys
+import threading
+import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +27,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Mapping, 
 
 import numpy as np
 from numpy.lib import format as _format
+
+from ._command import serving
+from ._errors import UsageError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -219,7 +227,7 @@ def command_of(algorithm: Algorithm) -> Dict[str, str]:
     except (OSError, TypeError):
         file = ""
     if not os.path.isfile(file) or "<locals>" in cls.__qualname__:
-        raise ValueError(
+        raise UsageError(
             f"{cls.__qualname__} must stand in a file, since a process of its own runs it: in a notebook begin its cell with "
             "`%%writefile mine.py`, and import it from there"
         )
@@ -257,6 +265,36 @@ def serve(algorithm: Algorithm, requests: BinaryIO, replies: BinaryIO) -> None:
         except Exception as e:
             reply, out = {"type": "error", "error": _said(e)}, {}
         _write(replies, reply, out)
+
+
+_GRACE = 0.1  # seconds for a process to end by itself
+
+
+def _end_with(pipe: int) -> None:
+    """End this process and the processes that it started when the writer of a pipe ends, even if it still computes.
+
+    Without ``poll``, as on Windows, the process ends after the request that it computes.
+    """
+    if not hasattr(select, "poll"):
+        return
+    parent, hang_up = os.getppid(), select.poll()
+    hang_up.register(pipe, 0)
+
+    def watch() -> None:
+        while not hang_up.poll(500) and os.getppid() == parent:
+            pass
+        time.sleep(_GRACE)
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _end_others() -> None:
+    """End the processes that an algorithm started and left."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
 
 
 def _answer(a: Algorithm, head: Mapping[str, Any], arrays: Mapping[str, Any], model: Any) -> "Tuple[Dict[str, Any], Dict[str, Any]]":
@@ -354,7 +392,8 @@ def _dense(part: Any, length: int) -> Any:
 
 def _said(e: Exception) -> str:
     """Return an exception with the line of the algorithm where it arose."""
-    frames = [f for f in traceback.extract_tb(e.__traceback__) if f.filename != __file__]
+    package = os.path.dirname(__file__)
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if os.path.dirname(f.filename) != package and not f.filename.startswith("<frozen")]
     at = f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return f"{type(e).__name__}: {e}{at}"
 
@@ -446,8 +485,23 @@ def main(args: Optional[List[str]] = None) -> None:
     for pipe in (0, replies.fileno()):
         _widen(pipe)
     _keep_memory()
+    if hasattr(os, "setpgid"):
+        if os.getpgrp() != os.getpid() and os.getsid(0) != os.getpid():
+            os.setpgid(0, 0)
+        if os.getpgrp() == os.getpid():
+            atexit.register(_end_others)
+    _end_with(0)
+    requests = sys.stdin.buffer
+    serving.append(os.path.basename(args[0]))
     sys.path.insert(0, os.path.dirname(os.path.abspath(args[0])))
-    found: Any = runpy.run_path(args[0], run_name="fedsim_own")
-    for name in args[1].split("."):
-        found = found[name] if isinstance(found, dict) else getattr(found, name)
-    serve(found(**json.loads(args[2] if len(args) == 3 else "{}")), sys.stdin.buffer, replies)
+    try:
+        found: Any = runpy.run_path(args[0], run_name="fedsim_own")
+        for name in args[1].split("."):
+            found = found[name] if isinstance(found, dict) else getattr(found, name)
+        algorithm = found(**json.loads(args[2] if len(args) == 3 else "{}"))
+    except Exception as e:
+        if _read(requests) is None:
+            return
+        _write(replies, {"type": "error", "error": _said(e)}, {})
+        sys.exit(1)
+    serve(algorithm, requests, replies)
