@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/peer"
@@ -289,10 +291,11 @@ func (m *machines) startServerWith(more ...string) *process {
 	m.t.Helper()
 	args := []string{"server", m.path("experiment.yaml"), "--items", demo + "/items", "--invitation", m.invitation(admission.ServerPlace),
 		"--state", m.state(admission.ServerPlace), "--format", "json"}
-	for _, s := range append([]string{"deployment.gather-s=60", "deployment.stage-timeout-s=6"}, m.settings...) {
-		args = append(args, "--set", s)
+	usual := "algorithm=fmf-lfl contribution=all-ratings tolerance=0.25 deployment.gather-s=60 deployment.stage-timeout-s=6 "
+	for _, s := range opened.Settings(usual + strings.Join(m.settings, " ")) {
+		args = append(args, "--set", s.Key+"="+s.Value)
 	}
-	m.must(os.WriteFile(m.path("experiment.yaml"), []byte("algorithm: fmf-lfl\ncontribution: all-ratings\ndata: .\ntolerance: 0.25\n"), 0o600))
+	m.must(os.WriteFile(m.path("experiment.yaml"), []byte("data: .\n"), 0o600))
 	return m.start(append(args, more...)...)
 }
 

@@ -20,12 +20,12 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
-// Settings reads KEY=VALUE pairs with spaces between.
+// Settings reads KEY=VALUE pairs with spaces between. A later pair of a key replaces an earlier one.
 func Settings(text string) []config.Setting {
 	var list []config.Setting
 	for pair := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(pair, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: "place of " + key})
+		list, _ = config.Over(list, []config.Setting{{Key: key, Value: value, Origin: "place of " + key}})
 	}
 	return list
 }

@@ -10,16 +10,12 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	openedtest "github.com/fedsim/fedsim/internal/opened"
 )
 
 func resolved(t *testing.T, settings string) config.Config {
 	t.Helper()
-	var said []config.Setting
-	for s := range strings.FieldsSeq(settings) {
-		key, value, _ := strings.Cut(s, "=")
-		said = append(said, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	c, err := config.Resolve(said)
+	c, err := config.Resolve(openedtest.Settings(settings))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,8 @@ func TestCheckOfStates(t *testing.T) {
 	for state, place := range map[string]string{"alone": "client 19", "together": "19 clients", "server": "server", "aggregator": "aggregator"} {
 		c := checks(t, cli.Done, m.path(state), more[state]...)
 		for _, f := range c.Findings {
-			if f.Is != check.Fine {
+			asksLater := state == "server" && f.File == "public.json" && f.Is == check.Note // the aggregator knows whether the state is the newest
+			if f.Is != check.Fine && !asksLater {
 				t.Errorf("%s: %+v", state, f)
 			}
 		}

@@ -52,7 +52,7 @@ func TestBudgetIsUsedUp(t *testing.T) {
 	server.until("waiting for clients")
 	server.signal(syscall.SIGKILL)
 	server.wait()
-	_, stderr = f.run(cli.Misuse, "server", f.path("experiment.yaml"), "--items", demo+"/items", "--state", f.path("server"), "--set", "rounds=3")
+	_, stderr = f.run(cli.Misuse, f.serve(f.path("experiment.yaml"), "rounds=3")...)
 	if !strings.Contains(stderr, "--abandon") {
 		t.Errorf("another experiment before the end: %s", stderr)
 	}

@@ -35,11 +35,7 @@ func TestFederationGrowsByCommands(t *testing.T) {
 	clients := func(users string) *process {
 		return f.start("client", "--data", demo+"/ratings.csv", "--users", users, "--invitations", f.path("invitations"), "--state", f.path("together"))
 	}
-	server := func(more ...string) *process {
-		return f.start(append([]string{"server", f.path("experiment.yaml"), "--items", demo + "/items", "--invitation", f.path("invitations/server.json"),
-			"--state", f.path("server"), "--format", "json"}, more...)...)
-	}
-	first, four := server("--spare", "2"), clients("0..3")
+	first, four := f.start(append(f.serve(f.path("experiment.yaml")), "--format", "json", "--spare", "2")...), clients("0..3")
 	f.ends(first, four)
 	if s := first.summary(); s.Clients != 6 || s.Lost != 2 || s.SkippedRounds != 0 {
 		t.Errorf("the first session: %+v", s)
@@ -49,11 +45,11 @@ func TestFederationGrowsByCommands(t *testing.T) {
 	aggregator.signal(syscall.SIGHUP)
 	aggregator.until("the federation has another epoch")
 	seven := []*process{clients("0..4"), f.start("client", "--data", demo+"/ratings.csv", "--users", "6..7", "--invitations", f.path("invitations"), "--state", f.path("new"))}
-	early := server("--set", "rounds=1")
+	early := f.server("rounds=1")
 	if code := early.wait(); code != 1 || !strings.Contains(early.log.String(), "it has 8 places of clients, and the session is for 6. Start this server again") {
 		t.Fatalf("a server that does not know of the epoch: exit code %d\n%s", code, early.log.String())
 	}
-	second := server("--set", "rounds=1")
+	second := f.server("rounds=1")
 	f.ends(append(seven, second)...)
 	if s := second.summary(); s.Clients != 8 || s.Lost != 1 || s.SkippedRounds != 0 || !strings.Contains(second.log.String(), "tolerance is 0.125 in place of 0") {
 		t.Errorf("the second session: %+v\n%s", s, second.log.String())

@@ -42,9 +42,9 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", written(t, "r.csv", "user;item;rating\n1;1;3\n"), "--separator", "semicolon"}},
 		{cli.Failed, "no header", []string{"--data", written(t, "r.csv", "1,1,3\n")}},
 		{cli.Failed, "no such file", []string{"--data", filepath.Join(t.TempDir(), "none.csv")}},
-		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", " 1\n 2\n"), "--invitations", "none"}},
+		{cli.Failed, "none/client-0.json", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", " 1\n 2\n"), "--invitations", "none"}}, // ids of the data, as run reads them
 		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", "01\n02\n"), "--invitations", "none"}},
-		{cli.Misuse, "the data have \"1\"", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", "1.0\n2.0\n"), "--invitations", "none"}},
+		{cli.Failed, "none/client-0.json", []string{"--data", good, "--users", "0..1", "--ids", written(t, "ids", "1.0\n2.0\n"), "--invitations", "none"}}, // ids of the data, as run reads them
 		{cli.Misuse, "--empty", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none"}},
 		{cli.Failed, "none", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none", "--empty"}},
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "1"}},

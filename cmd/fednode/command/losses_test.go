@@ -74,7 +74,7 @@ func TestLosses(t *testing.T) {
 	m.run(cli.Done, append(invite, "--place", "client 19", "--place", "server", "--aggregator-key", valueOf(lead, "--key", m), "--address", valueOf(lead, "--listen", m))...)
 	m.start(append(lead, "--revocations", m.path("invitations/revocations.json"))...)
 	fresh := m.start("client", "--data", demo+"/ratings.csv", "--user", "20", "--state", m.path("new"), "--invitation", m.path("invitations/client-19.json"))
-	ends(m.start(append(serve, "--set", "rounds=1")...), fresh, clients())
+	ends(m.start(m.serve(demo+"/experiment.yaml", "rounds=1", "deployment.stage-timeout-s=6")...), fresh, clients())
 	if out, _ := m.run(cli.Done, "status", "--state", m.path("new")); strings.Count(out, "consented to") != 1 || !strings.Contains(out, "in 1 of 1 rounds") {
 		t.Errorf("the new ledger: %s", out)
 	}

@@ -29,12 +29,7 @@ func (f *follow) aggregator() *process {
 }
 
 func (f *follow) server(settings ...string) *process {
-	args := []string{"server", f.path("experiment.yaml"), "--items", demo + "/items", "--invitation", f.path("invitations/server.json"),
-		"--state", f.path("server"), "--format", "json"}
-	for _, s := range settings {
-		args = append(args, "--set", s)
-	}
-	return f.start(args...)
+	return f.start(append(f.serve(f.path("experiment.yaml"), settings...), "--format", "json")...)
 }
 
 func (f *follow) together(more ...string) *process {
@@ -131,7 +126,7 @@ func TestSessionsOfProcesses(t *testing.T) {
 	if first.Session == second.Session || second.Session == third.Session {
 		t.Error("two sessions have one name")
 	}
-	_, stderr := f.run(cli.Misuse, "server", f.path("experiment.yaml"), "--items", demo+"/items", "--state", f.path("server"), "--set", "rounds=3", "--set", "rank=2")
+	_, stderr := f.run(cli.Misuse, f.serve(f.path("experiment.yaml"), "rounds=3", "rank=2")...)
 	if !strings.Contains(stderr, "--again session") {
 		t.Errorf("the experiment of the last session once more: %s", stderr)
 	}

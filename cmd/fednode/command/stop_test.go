@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -75,10 +76,39 @@ func (m *machine) twenty(rounds int) (lead, serve, alone []string) {
 		"--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
 	lead = []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
 		"--tickets", m.path("invitations/tickets.json"), "--invitation", m.path("invitations/aggregator.json"), "--listen", address, "--ops", ""}
-	serve = []string{"server", demo + "/experiment.yaml", "--items", demo + "/items", "--invitation", m.path("invitations/server.json"),
-		"--state", m.path("server"), "--set", "rounds=" + itoa(rounds), "--set", "deployment.stage-timeout-s=6"}
+	serve = m.serve(demo+"/experiment.yaml", "rounds="+itoa(rounds), "deployment.stage-timeout-s=6")
 	alone = []string{"client", "--data", demo + "/ratings.csv", "--user", "20", "--state", m.path("alone"), "--invitation", m.path("invitations/client-19.json")}
 	return lead, serve, alone
+}
+
+// serve gives the command line of the server of an experiment file, with some of its settings
+// (KEY=VALUE) changed in a copy of the file: no flag may give a key of the file another value.
+func (m *machine) serve(file string, settings ...string) []string {
+	m.t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var more []string
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		line := regexp.MustCompile(`(?m)^(\s*` + regexp.QuoteMeta(key[strings.LastIndex(key, ".")+1:]) + `: ).*`)
+		if !line.Match(text) {
+			more = append(more, "--set", s)
+		}
+		text = line.ReplaceAll(text, []byte("${1}"+value))
+	}
+	changed, err := os.CreateTemp(m.path("."), "experiment-*.yaml")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := changed.Write(text); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := changed.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+	return append([]string{"server", changed.Name(), "--items", demo + "/items", "--invitation", m.path("invitations/server.json"), "--state", m.path("server")}, more...)
 }
 
 // stopAndStart has a process end with a code when it is told to, and starts it once more.
