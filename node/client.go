@@ -77,8 +77,8 @@ type Job struct {
 	Refusal error
 	// Consented, if set, keeps what the owner has consented to. It is called once the ledger has accepted the session.
 	Consented func() error
-	// Train makes the trainer from the party's data. An error ends the client: its operator must
-	// resolve it.
+	// Train makes the trainer from the party's data. With an error the client declines the session and waits for the next:
+	// its operator must resolve it.
 	Train func(context.Context) (client.Trainer, error)
 	// Worst, if set, makes a trainer of a made-up record as large as the experiment allows. The
 	// client's answers leave as late as that would take, whatever its own record: see pace.
@@ -275,10 +275,10 @@ func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, 
 			c.cfg.Log.Info().AnErr("since", refusal.Err).Msg("waiting for the next session")
 		case declines:
 			answer = &session.Message{Decline: refusal.Kind}
-			c.cfg.Log.Error().Err(refusal.Err).Str("told", string(refusal.Kind)).
+			c.cfg.Log.Error().Err(refusal.Err).Str("told", string(refusal.Kind.Known())).
 				Msg("this client declines the session, and waits for the next; others are told the kind of reason alone")
 			c.declined(refusal.Err)
-			c.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: c.party(), Err: errors.New(string(refusal.Kind))})
+			c.cfg.Observer.Event(protocol.Event{Kind: protocol.SessionDeclined, Party: c.party(), Err: errors.New(string(refusal.Kind.Known()))})
 		case errors.Is(err, errPast):
 			c.cfg.Log.Info().Str("since", err.Error()).Msg("waiting for the next session")
 			c.declined(nil)
@@ -362,6 +362,9 @@ func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, e
 		return nil, err
 	}
 	trainer, err := c.trainer(ctx, before, d, job)
+	if _, declines := errors.AsType[*session.DeclineError](err); declines {
+		return nil, err
+	}
 	if err == nil && job.Consented != nil && !s.Ended { // what has ended asks for nothing any more
 		err = job.Consented()
 	}
@@ -385,6 +388,9 @@ func (c *Client) trainer(ctx context.Context, before *participation, d *session.
 		return before.trainer, nil
 	}
 	trainer, err := job.Train(ctx)
+	if err != nil && ctx.Err() == nil { // its data may be there for the next session
+		return nil, &session.DeclineError{Kind: session.DeclineWaits, Err: err}
+	}
 	if durable, ok := trainer.(client.Durable); ok && err == nil {
 		err = c.restore(durable, d)
 	}

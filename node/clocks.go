@@ -35,7 +35,7 @@ func (c *clocks) check(now time.Time) error {
 	if d < 0 {
 		way = "behind"
 	}
-	return &session.DeclineError{Kind: session.DeclineUnable, Err: fmt.Errorf("node: the clock of this machine, %s, is %s %s the aggregator's. A --ceiling counts by the dates of charges. "+
+	return &session.DeclineError{Kind: session.DeclineWaits, Err: fmt.Errorf("node: the clock of this machine, %s, is %s %s the aggregator's. A --ceiling counts by the dates of charges. "+
 		"Set the clock, or have the aggregator's set, and start the client again", now.UTC().Format(time.RFC3339), d.Abs().Round(time.Minute), way)}
 }
 

@@ -3,12 +3,19 @@ package node_test
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
@@ -148,4 +155,61 @@ func TestLedgersDeclineByKind(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client's file is missing when a session begins. Its process declines the session, says why to its owner, and is in the next
+// one, when the file is there. Others learn the kind of reason alone.
+func TestMissingDataAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const who = protocol.ClientID(3)
+		all := ratings(t, 8, 12)
+		f := newVirtualFederation(t, noisy+quick+"data="+all)
+		f.limit = &dp.Budget{Epsilon: 100, Delta: f.simulated.Privacy.Budget.Delta, Accountant: f.simulated.Privacy.Budget.Accountant}
+		f.gather = 3 * time.Second
+		file := filepath.Join(t.TempDir(), "ratings.csv")
+		f.own = map[protocol.ClientID]string{who: file}
+		var mu sync.Mutex
+		var why []error
+		f.declined = func(_ protocol.ClientID, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				why = append(why, err)
+			}
+		}
+		m := f.join(admission.ServerPlace)
+		clients := f.joinAll()
+		stays := f.start(clients[who])
+		lead := func(clients ...*node.Client) {
+			t.Helper()
+			wait := f.start(clients...)
+			if _, err := f.server(m).Run(f.ctx); err != nil {
+				t.Fatal(err)
+			}
+			wait()
+		}
+		lead(slices.Delete(clients, int(who), int(who)+1)...)
+		if len(why) == 0 || !errors.Is(why[0], fs.ErrNotExist) || f.ledgers[who].Charges() != 0 {
+			t.Errorf("without the file: the owner is told %v, and %d rounds were charged", why, f.ledgers[who].Charges())
+		}
+		text, err := os.ReadFile(all)
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.next(1, noisy+quick)
+		var rest []*node.Client
+		for id := range protocol.ClientID(8) {
+			if id != who {
+				rest = append(rest, f.client(id, f.memberships[admission.ClientPlace(id)]))
+			}
+		}
+		lead(rest...)
+		stays()
+		if f.ledgers[who].Charges() != 1 {
+			t.Errorf("with the file: %d rounds were charged", f.ledgers[who].Charges())
+		}
+	})
 }

@@ -296,23 +296,24 @@ func (a *Aggregator) showing() *hubSession {
 }
 
 // show has a client look a session over, and says whether it takes part; else it waits
-// for the next one.
-func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
+// for the next one, unless it ends. The process of such a client cannot continue: it waits for the end of its stream, which
+// tells it that the aggregator has heard so.
+func (a *Aggregator) show(c *conn, s *hubSession) (takes, ends bool, err error) {
 	now, err := a.describe(s, c)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	peer.Within(c.stream, peer.RegisterTimeout)
 	if _, err = c.stream.Write(now); err != nil {
-		return false, err
+		return false, false, err
 	}
 	_ = c.stream.SetReadDeadline(time.Now().Add(peer.RegisterTimeout + s.terms.StageTimeout)) // to look it over
 	m, err := session.Hear(c.stream, session.NoticeSize)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	if m.Ready == nil && m.Wait == nil && m.Decline == "" {
-		return false, session.ErrNotice
+		return false, false, session.ErrNotice
 	}
 	a.mu.Lock()
 	if a.session == s && a.conns[c.place] == c && m.Wait == nil {
@@ -322,7 +323,7 @@ func (a *Aggregator) show(c *conn, s *hubSession) (takes bool, err error) {
 		c.begun = m.Ready.Begun
 	}
 	a.mu.Unlock()
-	return m.Ready != nil, nil
+	return m.Ready != nil, m.Decline == session.DeclineUnable, nil
 }
 
 // waits has a client that was shown a session wait for the next session. It is false if there is
@@ -339,14 +340,6 @@ func (a *Aggregator) waits(c *conn, s *hubSession) bool {
 	return true
 }
 
-// ends reports whether a client has declined a session because its process cannot continue. Such a
-// client waits for the end of its stream: the end tells it that the aggregator has heard so.
-func (a *Aggregator) ends(c *conn, s *hubSession) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return s.declined[c.place.Client] == session.DeclineUnable
-}
-
 // serveClient has a client check the session once there is a session that it takes part in, and
 // carries its messages.
 func (a *Aggregator) serveClient(c *conn) error {
@@ -361,15 +354,16 @@ func (a *Aggregator) serveClient(c *conn) error {
 				return nil
 			}
 		}
+		var ends bool
 		var err error
-		if takes, err = a.show(c, s); err != nil {
+		if takes, ends, err = a.show(c, s); err != nil {
 			return err
 		}
 		if !takes {
 			if !a.waits(c, s) {
 				return nil
 			}
-			if a.ends(c, s) {
+			if ends {
 				return peer.ErrEnd
 			}
 			s = nil

@@ -25,6 +25,9 @@ const (
 	DeclineUnit Decline = "unit"
 	// DeclineUnable: the client's process cannot take part, and has told its owner why.
 	DeclineUnable Decline = "unable"
+	// DeclineWaits: DeclineUnable of a process that stays for the next session, such as without its data. Others than the
+	// aggregator learn DeclineUnable.
+	DeclineWaits Decline = "unable, waits"
 )
 
 // Budgets are values of ε, in falling order. A client whose owner allows it names the largest that it

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -198,6 +199,10 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *cons
 		return false, nil // it can be read once
 	}
 	h, err := c.hold(ctx, specs, given, log)
+	if err != nil && !c.Check && c.Sessions == 0 && enrolled(specs) {
+		log.Error().Err(err).Str("data", c.Data).Msg("the data cannot be used now; they are read again when a session begins, and a session without them is declined")
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -208,6 +213,14 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *cons
 		return false, err
 	}
 	return false, h.begin(len(specs), c.Empty, log)
+}
+
+// enrolled reports whether all clients of a process have enrolled.
+func enrolled(specs []clientSpec) bool {
+	return !slices.ContainsFunc(specs, func(at clientSpec) bool {
+		_, err := os.Stat(filepath.Join(at.state, party.MembershipFile))
+		return err != nil
+	})
 }
 
 // allUsers are the ids of all users, client by client.
