@@ -2,9 +2,14 @@ package sweep
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 )
 
 // Batch describes the tasks for a cluster. Every task runs one experiment file with fedsim; the
@@ -90,6 +95,33 @@ func (b Batch) fill(t *template.Template) (string, error) {
 	var text strings.Builder
 	err := t.Execute(&text, b)
 	return text.String(), err
+}
+
+// Unseen returns the files and folders of this machine that settings name and that no pod sees, in order: the pods have the
+// folder of the sweep alone, and work in it.
+func (f *Folder) Unseen() []string {
+	var list []string
+	for _, k := range config.Keys() {
+		if k.Kind != config.Text || k.Name == algorithm.Out.Name || k.Name == algorithm.RunName.Name {
+			continue
+		}
+		for _, r := range f.Runs {
+			value := r.Config.Text(k)
+			if _, err := os.Stat(value); value == "" || err != nil || slices.Contains(list, value) {
+				continue
+			}
+			there := value
+			if !filepath.IsAbs(value) {
+				there = filepath.Join(f.Path, value)
+			}
+			inside, err := filepath.Rel(f.Path, there)
+			_, missing := os.Stat(there)
+			if err != nil || missing != nil || !filepath.IsLocal(inside) {
+				list = append(list, value)
+			}
+		}
+	}
+	return list
 }
 
 // List writes open.txt, the list of unfinished runs. Tasks find their runs in it.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -316,6 +317,26 @@ func TestFoldersThatAShellWouldRead(t *testing.T) {
 	for _, folder := range []string{"/data/it's", "/data/$(id)", "/data/a`b`", "/data/\nx"} {
 		if _, err := (sweep.Batch{Folder: folder}).Slurm(); err == nil {
 			t.Errorf("%q passes", folder)
+		}
+	}
+}
+
+// Pods see the folder of the sweep alone. A file beside the folder and a file of the working directory are out of their sight.
+func TestUnseenFiles(t *testing.T) {
+	outside, folder := filepath.Join(t.TempDir(), "ratings.csv"), t.TempDir()
+	inside := filepath.Join(folder, "ratings.csv")
+	for _, path := range []string{outside, inside} {
+		if err := os.WriteFile(path, []byte("user,item,rating\n1,1,5\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for data, unseen := range map[string][]string{outside: {outside}, inside: nil, "run_test.go": {"run_test.go"}, "synthetic:small": nil, "ratings.csv": nil} {
+		f, err := sweep.At(folder, runsOf(t, sweep.Options{}, "data="+data, "epsilon=1", "epsilon=2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Unseen(); !slices.Equal(got, unseen) {
+			t.Errorf("of data=%s no pod sees %q, want %q", data, got, unseen)
 		}
 	}
 }
