@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/model"
@@ -60,6 +61,9 @@ func NewFolder(e *experiment.Experiment) (*Folder, error) {
 	}
 	for dir := filepath.Clean(out); !exists(dir); dir = filepath.Dir(dir) {
 		f.made = dir
+	}
+	if err := atomicfile.RoomForModel(out, e.Schedule.Model()); err != nil {
+		return nil, err
 	}
 	if err := f.create(); err != nil {
 		f.Discard()

@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node"
@@ -158,6 +159,9 @@ func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
 
 // party makes a client's party from the data at hand.
 func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
+	if err := atomicfile.RoomForModel(at.state, e.Schedule.Model()); err != nil {
+		return nil, err
+	}
 	set, holding, err := d.ratings(ctx, e, at, log)
 	if err != nil {
 		return nil, err

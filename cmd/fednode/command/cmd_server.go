@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -210,6 +211,11 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start 
 	}
 	if err = c.checkOut(next.Public); err != nil {
 		return nil, nil, err
+	}
+	for _, dir := range []string{c.State, c.Out} {
+		if err = atomicfile.RoomForModel(dir, e.Schedule.Model()); err != nil && dir != "" {
+			return nil, nil, err
+		}
 	}
 	if err = next.Begin(e.Start); err != nil {
 		return nil, nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/results"
@@ -49,7 +50,7 @@ func (x *Report) folder() {
 	} else if open == 0 {
 		x.fine(".", "no other user can write to the files")
 	}
-	switch free, known := freeRoom(x.dir); {
+	switch free, known := atomicfile.Free(x.dir); {
 	case !known:
 		x.add(Note, ".", "this system does not say how much room is left on the disk", "")
 	case free < leastRoom+2*uint64(largest): // a new model stands beside the last

@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package check
+package atomicfile
 
 import "golang.org/x/sys/unix"
 
-// freeRoom returns the bytes that are left on the disk of a folder, for users other than root.
-func freeRoom(dir string) (free uint64, known bool) {
+// Free returns the bytes that are left on the disk of a folder, for users other than root.
+func Free(dir string) (bytes uint64, known bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {
 		return 0, false
