@@ -23,7 +23,7 @@ type heldPlan struct {
 // client that has answered the present stage takes part.
 func (a *Aggregator) refusal(now time.Time, c protocol.ClientID, m *protocol.Refusal) protocol.Effects {
 	switch r := a.round; {
-	case a.refusals[c] && m.Round == a.last:
+	case a.refusals[c] && (m.Round == a.last || a.held != nil && m.Round == a.held.plan.Round):
 		return protocol.Effects{}
 	case int64(c) < int64(a.cfg.Clients) && a.held != nil && a.held.plan.Round == m.Round:
 	case int64(c) < int64(a.cfg.Clients) && r != nil && r.setup.Round == m.Round && r.stage < protocol.StageMaskedInput && r.awaited[c] == r.stage && !r.verifying[c]:

@@ -204,6 +204,13 @@ func TestRefusals(t *testing.T) {
 			9 refusal 1         -> message-ignored
 			1 refusal 1         -> wake 1m0s, plan-refused
 			2 refusal 1         -> abort 1: round 1: 2 clients left after the stage advertise, 3 required, plan-refused, round-aborted`,
+		"a refusal of a round that has not begun counts once": `
+			disconnected 1 2    ->
+			disconnected 2 3    ->
+			disconnected 3 4    ->
+			open 1              -> held 1 (2 of 3), wake 1m0s, round-held
+			0 refusal 1         -> wake 1m0s, plan-refused
+			0 refusal 1         ->`,
 		"they are not awaited": `
 			open 1              -> announce(1) 0,1,2,3,4, wake 10s, round-opened
 			0 advertise 1       ->

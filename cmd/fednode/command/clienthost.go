@@ -115,7 +115,7 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 		told := leftOut{log: log}
 		var err error
 		if set, err = experiment.OpenOwn(ctx, e, d.data, told.record); err != nil {
-			return nil, at.holding, err
+			return nil, at.holding, withoutContent(err)
 		}
 		told.end()
 		for _, n := range set.Notices {

@@ -199,6 +199,9 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *cons
 		return false, nil // it can be read once
 	}
 	h, err := c.hold(ctx, specs, given, log)
+	if !c.Check { // whose output is for the owner alone
+		err = withoutContent(err)
+	}
 	if err != nil && !c.Check && c.Sessions == 0 && enrolled(specs) {
 		log.Error().Err(err).Str("data", c.Data).Msg("the data cannot be used now; they are read again when a session begins, and a session without them is declined")
 		return false, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 )
@@ -214,5 +216,33 @@ func TestIDsAreReadAgain(t *testing.T) {
 	}
 	if _, err := again("9\n1\n2\n"); !errors.Is(err, errOther) {
 		t.Errorf("a client became that of another user, whose epsilon its ledger did not count: %v", err)
+	}
+}
+
+// What a client logs of a file and the error with which it ends or declines hold no rating of it, only the line
+// (SECURITY.md, 11). --check shows its owner the value.
+func TestLogsHoldNoRating(t *testing.T) {
+	t.Parallel()
+	e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ row, says string }{
+		"off the scale": {"7,4,73.625", ":5"},
+		"no number":     {"7,4,73.625stars", ":5"},
+		"no row":        {`7,"4,73.625`, ""},
+	} {
+		var text bytes.Buffer
+		log := zerolog.New(&text)
+		d := &clientHost{data: written(t, "ratings.csv", "userId,movieId,rating\n7,1,4\n7,2,4\n7,3,3\n"+c.row+"\n")}
+		_, err := d.party(t.Context(), e, clientSpec{holding: algorithm.PartyData{User: "7"}}, &log)
+		all := strings.ReplaceAll(text.String(), `"line":5`, ":5") + fmt.Sprint(err)
+		if strings.Contains(all, "73.625") || !strings.Contains(all, c.says) {
+			t.Errorf("%s: %s", name, all)
+		}
+	}
+	f := &dataset.FileError{File: "r.csv", Line: 5, Err: errors.New(`the rating 4.5 of "ann \"x\"" is 1e-3 above 4`)}
+	if got := withoutContent(fmt.Errorf("in a folder: %w", f)).Error(); got != "r.csv:5: the rating … of … is … above …" {
+		t.Errorf("an error without content is %q", got)
 	}
 }

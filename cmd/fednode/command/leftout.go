@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/rs/zerolog"
 
@@ -25,8 +26,26 @@ func (l *leftOut) record(err *dataset.FileError) {
 		l.off++
 	}
 	if l.count++; l.count <= mostLeftOut {
-		l.log.Warn().Str("file", err.File).Int("line", err.Line).AnErr("reason", err.Err).Msg("a record is left out")
+		l.log.Warn().Str("file", err.File).Int("line", err.Line).AnErr("reason", contentless{err.Err}).Msg("a record is left out")
 	}
+}
+
+// content matches what an error about a record may quote of it: texts in quotation marks, and numbers.
+var content = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[-+]?\d[\w.+-]*`)
+
+// contentless is an error about a record without the record's content. A log holds no rating, and its reader has the line.
+type contentless struct{ error }
+
+func (e contentless) Error() string { return content.ReplaceAllString(e.error.Error(), "…") }
+
+func (e contentless) Unwrap() error { return e.error }
+
+// withoutContent returns the error of a data file without what the file says there.
+func withoutContent(err error) error {
+	if f, ok := errors.AsType[*dataset.FileError](err); ok {
+		return &dataset.FileError{File: f.File, Line: f.Line, Err: contentless{f.Err}}
+	}
+	return err
 }
 
 func (l *leftOut) end() {
