@@ -83,6 +83,9 @@ type Job struct {
 	// Worst, if set, makes a trainer of a made-up record as large as the experiment allows. The
 	// client's answers leave as late as that would take, whatever its own record: see pace.
 	Worst func(context.Context) (client.Trainer, error)
+	// DropsLate has the client send zeros with noise in place of a contribution that takes longer than its fixed time: a
+	// program of the owner's computes it, and keeps nothing between rounds.
+	DropsLate bool
 	// Keep, if set, leaves on disk what the party has from the session, durably, once the
 	// trainer has the final model. The session is marked as finished after that.
 	Keep func() error

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"math/bits"
 	"sync"
 	"time"
@@ -35,7 +36,8 @@ type phaseOf struct {
 // phase: four times the time that the device takes for a made-up record as large as the experiment
 // allows, in every batch. It is rounded up to a power of two of milliseconds. A computation that
 // takes longer all the same, since the device does something else, leaves at a multiple of the
-// time. Later answers of a round need no hold: they are computed from values that are dense by
+// time. How long a program of the owner's takes may depend on the ratings in any way: its answer is dropped
+// once three quarters of the time are over, and zeros with noise leave at the time. Later answers of a round need no hold: they are computed from values that are dense by
 // then, so that they take as long for every record.
 type pace struct {
 	*Pacing
@@ -46,6 +48,7 @@ type pace struct {
 	ctx   context.Context
 	now   func() time.Time
 	limit time.Duration // of a stage: no party waits longer
+	drops bool          // answers of a program of the owner's that are late
 	log   *zerolog.Logger
 
 	// Of the latest work, for the goroutine that does it.
@@ -56,6 +59,8 @@ type pace struct {
 const (
 	paceFactor = 4
 	leastPace  = 8 * time.Millisecond
+	// programPace is the least time with a program of the owner's: other work of the device may hold up a process for long.
+	programPace = 1024 * time.Millisecond
 )
 
 // final is the phase of what a client does with the final model.
@@ -65,6 +70,13 @@ const final = "final model"
 type pacedTrainer struct {
 	client.Trainer
 	pace *pace
+	late chan computed // a computation whose answer was dropped, until it ends; nil if there is none
+}
+
+// computed is the result of a contribution.
+type computed struct {
+	vectors []protocol.Vector
+	err     error
 }
 
 // Contribute times the contribution with all that the client does with it before it answers, for the largest record.
@@ -72,8 +84,47 @@ func (t *pacedTrainer) Contribute(p *protocol.Plan, src entropy.Source, run prot
 	t.pace.timed(p.Phase, func(largest client.Trainer) error {
 		_, failed := client.DenseInputs(largest, p, src, run)
 		return failed
-	}, func() { v, err = t.Trainer.Contribute(p, src, run) })
+	}, func() {
+		if t.pace.drops {
+			v, err = t.inTime(p, src, run)
+		} else {
+			v, err = t.Trainer.Contribute(p, src, run)
+		}
+	})
 	return v, err
+}
+
+// inTime returns the contribution, or an error if it is late or an earlier one still is. Such a trainer keeps nothing between rounds.
+func (t *pacedTrainer) inTime(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
+	t.pace.mu.Lock()
+	limit := t.pace.offsets[phaseOf{t.pace.experiment, p.Phase}] * 3 / 4
+	t.pace.mu.Unlock()
+	if limit == 0 { // no made-up record could be timed
+		return t.Trainer.Contribute(p, src, run)
+	}
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	late := fmt.Errorf("round %d: the program did not answer within %v of the announcement, so zeros and noise are sent in place of its vector: when a client answers must not depend on its ratings", p.Round, limit)
+	if t.late != nil {
+		select {
+		case <-t.late:
+			t.late = nil
+		case <-over.C:
+			return nil, late
+		}
+	}
+	now := make(chan computed, 1)
+	go func() {
+		v, err := t.Trainer.Contribute(p, src, run)
+		now <- computed{v, err}
+	}()
+	select {
+	case x := <-now:
+		return x.vectors, x.err
+	case <-over.C:
+		t.late = now
+		return nil, late
+	}
 }
 
 // Finish times the work with the final model. The client leaves after it.
@@ -123,7 +174,11 @@ func (c *pace) took(phase string, d time.Duration) {
 
 // set fixes the time of a phase. The caller holds mu.
 func (c *pace) set(phase string, measured time.Duration) {
-	offset := max(roundUp(paceFactor*measured), leastPace)
+	least := leastPace
+	if c.drops {
+		least = programPace
+	}
+	offset := max(roundUp(paceFactor*measured), least)
 	if c.offsets == nil {
 		c.offsets = make(map[phaseOf]time.Duration)
 	}

@@ -283,6 +283,7 @@ func (d *clientHost) job(public []byte, train func(context.Context, *experiment.
 			return e.LargestParty(func(p *protocol.Plan) error { return agreement.CheckPlan(e, p) })
 		}
 	}
+	_, job.DropsLate = e.Instance().(algorithm.Stopper)
 	if e.Private() {
 		job.Budget, job.Limit = &e.Privacy.Budget, d.consent.limit(e.Privacy.Budget)
 		job.Ceilings = d.consent.within(e.Privacy.Budget)
