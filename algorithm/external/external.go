@@ -177,7 +177,7 @@ func (x *instance) take() (*program, error) {
 	return p, err
 }
 
-// Stop ends the programs at once. What waits for them fails with context.Canceled.
+// Stop ends the programs at once. A call that waits for them fails with context.Canceled.
 func (x *instance) Stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -112,7 +112,7 @@ func TestDistanceHasItsLevelAndPower(t *testing.T) {
 // ratio has, has the variance of a mixture: E m + var(±m/2).
 func TestDistanceOfPairsThatAreNotNormalHasItsLevel(t *testing.T) {
 	t.Parallel()
-	const trials, n = 400, DefaultRuns
+	const trials, n = 400, 4000
 	r := rand.New(rand.NewPCG(5, 6))
 	for name, c := range map[string]struct {
 		mu   float64

@@ -9,6 +9,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -46,7 +47,8 @@ type Compared struct {
 var kinds = []string{"settings", "plans and charges", "file names", "messages and sizes", "log lines", "rounds and their times", "models"}
 
 // Neighbours runs an experiment twice, the second time with one unit emptied. The unit is user 0, or the first
-// rating that is trained on; an example gets another label instead. The noise is the same, and the server of the
+// rating that is trained on; an example gets another label instead. Every contribution must be within the bounds of its
+// release, and the unit's two contributions no further apart than its sensitivity. The noise is the same, and the server of the
 // second run is handed the noised sums of the first. So the runs can differ only in things that the noise does not
 // cover. All of these must be the same, byte for byte: settings, plans, charges, names of files, log lines of
 // parties, the model, and every message with its size and time on the virtual clock. In messages, the noised
@@ -71,15 +73,26 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 	if err != nil {
 		return nil, err
 	}
+	c := &NeighbourComparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Differences: []string{}}
 	first, err := watch(ctx, full, own, nil)
+	if c.beyond(first) { // and the client that refused it ended the run
+		return c, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	second, err := watch(ctx, empty, own, first.sums)
+	if c.beyond(second) {
+		return c, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	c := &NeighbourComparison{Algorithm: full.About().Name, Unit: algorithm.UnitOf(full.Config), Differences: []string{}}
+	far, err := apart(first.own, second.own, wholeClient(full))
+	if err != nil {
+		return nil, err
+	}
+	c.add(contributed, far)
 	for _, kind := range kinds {
 		a, b := first.seen[kind], second.seen[kind]
 		c.Compared = append(c.Compared, Compared{kind, len(a)})
@@ -88,6 +101,29 @@ func Neighbours(ctx context.Context, said []config.Setting) (*NeighbourCompariso
 		}
 	}
 	return c, nil
+}
+
+// contributed is a kind of what is compared, beside kinds.
+const contributed = "contributions with their bounds"
+
+// add adds the first of differences of a kind.
+func (c *NeighbourComparison) add(kind string, differences []string) {
+	if len(differences) > 0 {
+		c.Differences = append(c.Differences, kind+": "+differences[0])
+	}
+}
+
+// beyond notes the contributions of a run, and reports whether some were beyond their bounds.
+func (c *NeighbourComparison) beyond(w *witness) bool {
+	if w == nil {
+		return false
+	}
+	if c.Compared == nil {
+		c.Compared = []Compared{{contributed, 0}}
+	}
+	c.Compared[0].Count += w.contributions
+	c.add(contributed, w.beyond)
+	return len(w.beyond) > 0
 }
 
 // emptied returns the data with one unit emptied. The set of users, and the training ratings of other users, stay.
@@ -176,15 +212,20 @@ type witness struct {
 	owners map[protocol.ClientID]bool // their noised integers may differ
 	sums   []protocol.Sums            // released in each round that released any
 	unseen error                      // why the content of a message could not be noted; nil: all was
+
+	mu            sync.Mutex // of the contributions
+	contributions int
+	beyond        []string // contributions that are beyond a bound
+	own           map[weighed]sentVector
 }
 
 func (w *witness) note(kind, format string, args ...any) {
 	w.seen[kind] = append(w.seen[kind], fmt.Sprintf(format, args...))
 }
 
-// watch runs an experiment. Where sums are given, its server absorbs these.
+// watch runs an experiment. Where sums are given, its server absorbs these. With an error it returns what was seen before.
 func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.ClientID]bool, sums []protocol.Sums) (*witness, error) {
-	w := &witness{seen: make(map[string][]string), owners: owners}
+	w := &witness{seen: make(map[string][]string), owners: owners, own: make(map[weighed]sentVector)}
 	if err := w.opened(e); err != nil {
 		return nil, err
 	}
@@ -194,6 +235,9 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 	}
 	strategy := f.Strategy.(server.Durable) // as every experiment's is
 	f.Strategy = &absorbing{Durable: strategy, witness: w, replay: sums}
+	for id, t := range f.Trainers {
+		f.Trainers[id] = &weigher{t, protocol.ClientID(id), w}
+	}
 	cfg := training.Simulation(e, f, func(it sim.Round, model []byte) error {
 		w.note("rounds and their times", "%+v", it)
 		w.note("models", "%x", model)
@@ -205,7 +249,7 @@ func watch(ctx context.Context, e *experiment.Experiment, owners map[protocol.Cl
 	}
 	out, err := sim.Run(ctx, cfg)
 	if err = errors.Join(err, w.unseen); err != nil {
-		return nil, err
+		return w, err
 	}
 	w.note("rounds and their times", "%s, %v up, %v down, charged %v", out.Clock, out.Up, out.Down, out.Charged)
 	w.note("models", "%x", out.Model)
@@ -301,7 +345,7 @@ type DifferError struct{ Comparison *NeighbourComparison }
 
 // Error says what does.
 func (e *DifferError) Error() string {
-	return fmt.Sprintf("runs that differ in one %s differ in more than noised integers: %d of %d kinds of what is seen",
+	return fmt.Sprintf("runs that differ in one %s differ in more than noised integers, or contribute more than their bounds: %d of %d kinds of what is seen",
 		e.Comparison.Unit, len(e.Comparison.Differences), len(e.Comparison.Compared))
 }
 

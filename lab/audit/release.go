@@ -28,20 +28,22 @@ type auditor struct {
 	cfg      Config
 	plans    []*protocol.Plan      // of all attempts that ask the unit's client
 	clients  [][]protocol.ClientID // of each plan, the honest clients, the unit's first
-	shifts   [][][]int64           // of each plan and release, what the unit adds
 	samplers []*client.Samplers    // of each plan; the plans of a step share one
-	target   target
-	noise    string
-	released int     // vectors in a run
-	sampled  bool    // the unit is in a sample, or not
-	counted  bool    // attacks on the runs are measured by counts alone, since samples have no normal curve
-	search   *search // whose best run is seen; nil: every run is seen
+	// Of each plan and release, what the unit's client sends while its record is empty, and how far the full record moves that.
+	base, shifts [][][]int64
+	targets      [worlds][]target // of each plan
+	noise        string
+	released     int     // vectors in a run
+	sampled      bool    // the unit is in a sample, or not
+	counted      bool    // attacks on the runs are measured by counts alone, since samples have no normal curve
+	search       *search // whose best run is seen; nil: every run is seen
+	measured     measured
 }
 
-func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
+func newAuditor(ctx context.Context, e *experiment.Experiment, c Config) (*auditor, error) {
 	n := e.Schedule.Noise()
 	a := &auditor{
-		e: e, cfg: c, target: target{map[string]protocol.Vector{}}, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise,
+		e: e, cfg: c, noise: n.Kind.String(), sampled: n.Kind == protocol.PartyNoise,
 		counted: slices.ContainsFunc(e.Privacy.Run, func(ev dp.Event) bool { return ev.Mechanism.Sampled() }),
 	}
 	if a.sampled {
@@ -53,6 +55,10 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 	step := e.Schedule.At(1)
 	samplers := new(client.Samplers)
 	unit := mostTurns(e)
+	real, err := emptiedVectors(ctx, e, unit)
+	if err != nil {
+		return nil, err
+	}
 	for t := range e.Schedule.Rounds() {
 		if !e.Plan(uint64(t) + 1).Setup().Chooses(unit) {
 			continue
@@ -63,21 +69,42 @@ func newAuditor(e *experiment.Experiment, c Config) (*auditor, error) {
 		a.samplers = append(a.samplers, samplers)
 		p := *e.Plan(uint64(t) + 1)
 		p.Releases = append([]protocol.Release(nil), p.Releases...)
-		shifts := make([][]int64, len(p.Releases))
+		base, shifts := make([][]int64, len(p.Releases)), make([][]int64, len(p.Releases))
+		empty, full := target{map[string]protocol.Vector{}}, target{map[string]protocol.Vector{}}
 		for i, r := range p.Releases {
-			x := worst(r)
-			q, err := client.Quantize(x, r)
+			if sent := real[p.Round]; sent != nil {
+				empty.vectors[r.Name] = sent[i]
+			}
+			full.vectors[r.Name] = worstAgainst(empty.vectors[r.Name], r)
+			if base[i], err = integers(empty.vectors[r.Name], r); err == nil {
+				shifts[i], err = integers(full.vectors[r.Name], r)
+			}
 			if err != nil {
 				return nil, err
 			}
-			shifts[i] = make([]int64, r.Len)
-			q.AddTo(shifts[i])
-			a.target.vectors[r.Name] = x
+			for j, x := range base[i] {
+				shifts[i][j] -= x
+			}
 			a.released++
 		}
-		a.plans, a.shifts, a.clients = append(a.plans, &p), append(a.shifts, shifts), append(a.clients, honest(&p, unit))
+		a.plans, a.base, a.shifts, a.clients = append(a.plans, &p), append(a.base, base), append(a.shifts, shifts), append(a.clients, honest(&p, unit))
+		a.targets[0], a.targets[1] = append(a.targets[0], empty), append(a.targets[1], full)
 	}
 	return a, nil
+}
+
+// integers returns a vector as a client sends it without noise.
+func integers(v protocol.Vector, r protocol.Release) ([]int64, error) {
+	if v.Value == nil {
+		return make([]int64, r.Len), nil
+	}
+	q, err := client.Quantize(v, r)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, r.Len)
+	q.AddTo(out)
+	return out, nil
 }
 
 // mostTurns is the first of the clients that are asked most often.
@@ -116,10 +143,13 @@ func (a *auditor) views(ctx context.Context) (*[worlds][]view, error) {
 			pair, errs[from+i] = a.seen(from + i)
 			all[0][from+i], all[1][from+i] = pair[0], pair[1]
 		})
-		for _, err := range errs[from : from+n] {
+		for i, err := range errs[from : from+n] {
 			if err != nil { // the others are of the same kind
 				return nil, err
 			}
+			pair := [worlds]view{all[0][from+i], all[1][from+i]}
+			a.measured.add(&pair)
+			all[0][from+i], all[1][from+i] = pair[0], pair[1]
 		}
 		if a.cfg.Progress != nil {
 			a.cfg.Progress(worlds * (from + n))
@@ -136,23 +166,21 @@ func (a *auditor) seen(number int) (pair [worlds]view, err error) {
 	return a.run(strconv.Itoa(number))
 }
 
-// run makes all releases of one run in both worlds and returns the attacker's view of each. Where distances measure them, both worlds draw
-// the same noise and lose the same clients. This changes the law of neither world, and [separated] needs far fewer pairs than
-// independent runs. Counts gain nothing by pairs.
+// run makes all releases of one run in both worlds and returns the attacker's view of each. Both worlds draw the same noise and lose
+// the same clients, which changes the law of neither world: [separated] and [measured] then need far fewer pairs than independent runs. The
+// runs of a search on samples are compared by counts alone, and are independent.
 func (a *auditor) run(number string) (pair [worlds]view, err error) {
-	seeded := func(name string) func(string) entropy.Source {
-		return func(party string) entropy.Source { return simulated.New(a.cfg.Seed, name+party) }
-	}
-	if !a.counted {
-		err = a.release(number, []int{0, 1}, seeded("audit/"+number+"/"), &pair)
-		return pair, err
+	sources := func(party string) entropy.Source { return simulated.New(a.cfg.Seed, "audit/"+number+"/"+party) }
+	if !a.sampled && !(a.counted && a.search != nil) {
+		return pair, a.release(number, []int{0, 1}, sources, &pair)
 	}
 	for w := range pair {
-		sources := seeded(fmt.Sprintf("audit/%d/%s/", w, number))
 		if a.sampled {
 			pair[w], err = a.steps(w, sources)
 		} else {
-			err = a.release(number, []int{w}, sources, &pair)
+			err = a.release(number, []int{w}, func(party string) entropy.Source {
+				return simulated.New(a.cfg.Seed, fmt.Sprintf("audit/%d/%s/%s", w, number, party))
+			}, &pair)
 		}
 		if err != nil {
 			return pair, err
@@ -189,9 +217,13 @@ type party struct {
 
 func (a *auditor) newParty(i, attempt, world int, src entropy.Source) *party {
 	t := target{}
-	if i == 0 && world == 1 {
-		t = a.target
+	if i == 0 {
+		t = a.targets[world][attempt]
 	}
+	return a.party(i, attempt, t, src)
+}
+
+func (a *auditor) party(i, attempt int, t target, src entropy.Source) *party {
 	id := a.clients[attempt][i]
 	return &party{id: id, role: client.New(client.Config{
 		ID: id, Session: a.plans[attempt].Session, Trainer: t, Entropy: src, Noise: a.samplers[attempt],
@@ -241,22 +273,28 @@ func (p *party) removal(plan *protocol.Plan, survivors int) ([]protocol.Integers
 	return m.(*protocol.Unmask).Removals, nil
 }
 
-// attempt makes the releases of a plan in some worlds and adds them to their views.
-func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, pair *[worlds]view) error {
+// told returns a plan as clients are told of it.
+func (a *auditor) told(t int) *protocol.Plan {
 	p := *a.plans[t]
+	p.Releases = append([]protocol.Release(nil), p.Releases...)
 	if a.cfg.mutant.plan != nil {
-		p.Releases = append([]protocol.Release(nil), p.Releases...)
 		a.cfg.mutant.plan(&p)
 	}
+	return &p
+}
+
+// attempt makes the releases of a plan in some worlds and adds them to their views.
+func (a *auditor) attempt(t int, in []int, lost []loss, noise []entropy.Source, pair *[worlds]view) error {
+	p := a.told(t)
 	seen := make([]*adversaryView, len(in))
 	for k, w := range in {
-		seen[k] = newAdversaryView(a.plans[t], a.shifts[t], lost)
-		if err := a.hear(a.newParty(0, t, w, noise[0]), &p, lost[0], true, seen[k]); err != nil {
+		seen[k] = newAdversaryView(a.plans[t], a.base[t], a.shifts[t], lost)
+		if err := a.hear(a.newParty(0, t, w, noise[0]), p, lost[0], true, seen[k]); err != nil {
 			return err
 		}
 	}
 	for i := 1; i < len(noise); i++ {
-		if err := a.hear(a.newParty(i, t, 0, noise[i]), &p, lost[i], false, seen...); err != nil {
+		if err := a.hear(a.newParty(i, t, 0, noise[i]), p, lost[i], false, seen...); err != nil {
 			return err
 		}
 	}

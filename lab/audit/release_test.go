@@ -15,7 +15,7 @@ func TestWorldsOfARunDifferInTheUnitAlone(t *testing.T) {
 		"epsilon=5 rounds=4 cohort.size=4",
 	} {
 		e := open(t, "algorithm=lfl-sgdmf rounds=2 "+settings)
-		a, err := newAuditor(e, Config{Runs: 8, Seed: 1, Workers: 1})
+		a, err := newAuditor(t.Context(), e, Config{Runs: 8, Seed: 1, Workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,9 @@ type Report struct {
 	// MeanRuns is the mean number of runs of a private search; Runs counts searches then. 0 of runs.
 	MeanRuns float64 `json:"mean_runs,omitempty"`
 	Seed     uint64  `json:"seed"`
+	// Offered counts vectors beyond the bounds of releases that the client was given. Accepted lists those it did not refuse.
+	Offered  int      `json:"offered"`
+	Accepted []string `json:"accepted,omitempty"`
 
 	Claim   AuditedEpsilon `json:"claim"`
 	Claimed float64        `json:"claimed_epsilon"`
@@ -40,6 +43,8 @@ type Report struct {
 	Bound    float64 `json:"bound"`
 	Point    float64 `json:"point"`
 	Distance float64 `json:"distance"`
+	// Pairs counts the pairs of steps or releases that gave the bound; 0 of another attack.
+	Pairs int `json:"pairs,omitempty"`
 	// Event is the lower bound at 95% by one event, which assumes nothing of the mechanism.
 	Event float64 `json:"event_bound"`
 	// FalsePositives and TruePositives count the held-out empty and full runs that the threshold calls full. The threshold was
@@ -66,6 +71,16 @@ func (r *Report) attackNormal(views *[worlds][]view) {
 		r.Attack, r.Bound, r.Point = likelihoodRatio.name, bound, gaussian(d.estimate, r.Delta)
 	}
 }
+
+// measure takes the bound by the noise and the shift of steps, if it is better. It shares the tail with the attack by counts.
+func (r *Report) measure(m *measured, events []dp.Event) {
+	if bound, point := m.epsilon(events, r.Delta, tail-learntTail); bound >= r.Bound {
+		r.Attack, r.Bound, r.Point, r.Pairs = byPairs, bound, point, m.count
+	}
+}
+
+// byPairs names the measure of pairs.
+const byPairs = "noise and the unit's part measured in pairs of steps"
 
 // attack chooses one of the statistics and a threshold on the first half of the runs, and measures them on the second half.
 func (r *Report) attack(views *[worlds][]view, list []statistic, p price, wrong float64) {
@@ -94,8 +109,8 @@ func (r *Report) attack(views *[worlds][]view, list []statistic, p price, wrong 
 	r.Event = unseen.measure(oneEvent, event(r.Delta), tail).Epsilon
 }
 
-// Holds reports whether the bound stays below the claim.
-func (r *Report) Holds() bool { return r.Bound < r.Claimed }
+// Holds reports whether the bound stays below the claim, and the client refused every vector beyond its bounds.
+func (r *Report) Holds() bool { return r.Bound < r.Claimed && len(r.Accepted) == 0 }
 
 // CaughtError is returned for a claim that the audit disproves.
 type CaughtError struct{ Report *Report }
@@ -103,6 +118,9 @@ type CaughtError struct{ Report *Report }
 // Error says by how much.
 func (e *CaughtError) Error() string {
 	r := e.Report
+	if len(r.Accepted) > 0 {
+		return fmt.Sprintf("the %s epsilon of %s does not hold: %s", r.Claim, number(r.Claimed), strings.Join(r.Accepted, "; "))
+	}
 	return fmt.Sprintf("the %s epsilon of %s does not hold: at least %.4g at delta %s, with 95%% confidence", r.Claim, number(r.Claimed), r.Bound, dp.RoundUp(r.Delta, 3))
 }
 
@@ -114,7 +132,7 @@ func (r *Report) Err() error {
 	return &CaughtError{r}
 }
 
-// Print writes three lines: what was tried, the bound and the claim.
+// Print writes what was tried, the bound, what the client refused, and the claim.
 func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	what := "releases"
@@ -129,10 +147,16 @@ func (r *Report) Print(w io.Writer) error {
 		r.Algorithm, r.Noise, r.Clients, r.Colluders, r.Dropout, r.Items, units.Grouped(int64(r.Runs)), runs, r.Unit, units.Grouped(int64(r.Releases)), what, r.Attack)
 	fmt.Fprintf(&b, "bound: epsilon >= %.4g at delta %s with 95%% confidence (estimate %.4g; by one event, without a curve, %.4g): ",
 		r.Bound, dp.RoundUp(r.Delta, 3), r.Point, r.Event)
-	if r.Distance != 0 && r.Attack == likelihoodRatio.name {
+	switch {
+	case r.Attack == byPairs:
+		fmt.Fprintf(&b, "%s pairs were measured\n", units.Grouped(int64(r.Pairs)))
+	case r.Distance != 0 && r.Attack == likelihoodRatio.name:
 		fmt.Fprintf(&b, "means of empty and full runs are %.4g deviations apart\n", r.Distance)
-	} else {
+	default:
 		fmt.Fprintf(&b, "%d of %d empty and %d of %d full called full\n", r.FalsePositives, r.HeldOut, r.TruePositives, r.HeldOut)
+	}
+	if r.Offered > 0 {
+		fmt.Fprintf(&b, "offered: %d vectors at 1.01, 1.4 and 10 times the bounds of releases; the client refused %d\n", r.Offered, r.Offered-len(r.Accepted))
 	}
 	verdict := "the bound stays below it"
 	if !r.Holds() {

@@ -32,6 +32,7 @@ func (a *auditor) steps(world int, sources func(party string) entropy.Source) (v
 				}
 				v.likelihood += sampledRatio(x, n.Multiplier, n.SamplingRate)
 				v.feature[inputs] += x
+				v.pulls = append(v.pulls, pull{x, n.Multiplier, n.SamplingRate})
 			}
 		}
 	}

@@ -21,12 +21,14 @@ const (
 type view struct {
 	likelihood float64
 	feature    [features]float64
+	pulls      []pull // until the pair is measured
 }
 
 // adversaryView is the view of server and aggregator of one attempt. For each release it holds the sum of the
 // masked inputs of honest clients, and the noise that was taken back.
 type adversaryView struct {
 	plan      *protocol.Plan
+	base      [][]int64 // what the unit's client sends while its record is empty
 	shifts    [][]int64
 	survivors int // with the colluding clients
 	silent    int // honest survivors that took no noise back
@@ -34,8 +36,8 @@ type adversaryView struct {
 	sums      [features][][]int64
 }
 
-func newAdversaryView(p *protocol.Plan, shifts [][]int64, lost []loss) *adversaryView {
-	s := &adversaryView{plan: p, shifts: shifts, survivors: p.Cohort.Colluding()}
+func newAdversaryView(p *protocol.Plan, base, shifts [][]int64, lost []loss) *adversaryView {
+	s := &adversaryView{plan: p, base: base, shifts: shifts, survivors: p.Cohort.Colluding()}
 	for _, l := range lost {
 		switch l {
 		case never:
@@ -77,9 +79,11 @@ func (s *adversaryView) add(k int, vectors []protocol.Integers) {
 // note adds the attempt to the view of a run. Releases of a sample are there together or not at all.
 func (s *adversaryView) note(v *view) {
 	var together, rate float64
+	drawn := false
 	defer func() { v.likelihood += math.Log1p(rate * math.Expm1(together)) }()
 	for i, r := range s.plan.Releases {
 		variance := r.Noise.Variance
+		var along, length float64
 		told := &v.likelihood
 		if q := sampled(r); q < 1 {
 			told, rate = &together, q
@@ -91,12 +95,18 @@ func (s *adversaryView) note(v *view) {
 			for k := range s.sums {
 				v.feature[k] += float64(d) * float64(s.sums[k][i][j]) / variance
 			}
-			released := s.sums[inputs][i][j] + s.sums[own][i][j] + s.sums[others][i][j]
+			input := s.sums[inputs][i][j] - s.base[i][j]
+			released := input + s.sums[own][i][j] + s.sums[others][i][j]
+			along, length = along+float64(d)*float64(released), length+float64(d)*float64(d)
 			*told += ratio(released, d, s.left(r))
 			if r.Noise.Kind == protocol.TwoRound {
 				first := float64(s.silent+s.answered) * s.plan.Cohort.ShareVariance(variance)
-				v.likelihood += ratio(s.sums[inputs][i][j], d, first)
+				v.likelihood += ratio(input, d, first)
 			}
+		}
+		if rate > 0 && told == &together && length > 0 && !drawn { // the releases of a plan share a draw
+			drawn = true
+			v.pulls = append(v.pulls, pull{along / length, math.Sqrt(s.left(r) / length), rate})
 		}
 	}
 }

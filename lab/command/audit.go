@@ -18,11 +18,11 @@ import (
 type auditCmd struct {
 	verb.ExperimentFlags
 
-	Neighbours bool `help:"Compare instead two runs that differ in one unit, at the same noise: all that is seen but noised integers must be the same, byte for byte."`
+	Neighbours bool `help:"Compare instead two runs that differ in one unit, at the same noise: all that is seen but noised integers must be the same, byte for byte. Contributions must keep to their bounds."`
 
 	Canaries *int `placeholder:"M" help:"Make instead one run on --data in which M users or ratings are left out by coins each, and guess which, from the model and from the sums."`
 
-	Runs     *int     `placeholder:"N" help:"Runs with the unit there, and as many with it empty. Default 4000."`
+	Runs     *int     `placeholder:"N" help:"Runs with the unit there, and as many with it empty. Default 4000, or 1000 if parties noise their own training."`
 	MeanRuns *float64 `placeholder:"N" help:"Audit the ε of a private search, fedsim tune --private, with this mean number of runs. All its runs have the settings given here, and of each search only the best run is seen."`
 	Eta      *float64 `placeholder:"ETA" help:"Law of the number of runs with --mean-runs, as of fedsim tune. Default 0."`
 
@@ -56,7 +56,7 @@ func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	cfg := audit.Config{Runs: audit.DefaultRuns, Claim: audit.Stated, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
+	cfg := audit.Config{Runs: audit.DefaultRuns(e), Claim: audit.Stated, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
 	if c.Runs != nil {
 		cfg.Runs = *c.Runs
 	}
