@@ -38,7 +38,7 @@ var slurmScript = template.Must(template.New("").Parse(`#!/bin/bash
 set -eu
 run=$(sed -n "${SLURM_ARRAY_TASK_ID}p" '{{.Folder}}/open.txt')
 if [ -e '{{.Folder}}'/"$run"/summary.json ]; then exit 0; fi
-exec {{.Program}} run '{{.Folder}}'/experiments/"$run".yaml --resume --workers {{.CPUs}}
+exec {{.Program}} run --from '{{.Folder}}'/experiments/"$run".yaml --resume --workers {{.CPUs}}
 `))
 
 // kubernetesJob is an Indexed Job: each pod finds its run in the list, by its index.
@@ -65,7 +65,7 @@ spec:
             - |
               run=$(sed -n "$((JOB_COMPLETION_INDEX + 1))p" '{{.Folder}}/open.txt')
               if [ -e '{{.Folder}}'/"$run"/summary.json ]; then exit 0; fi
-              exec {{.Program}} run '{{.Folder}}'/experiments/"$run".yaml --resume --workers {{.CPUs}}
+              exec {{.Program}} run --from '{{.Folder}}'/experiments/"$run".yaml --resume --workers {{.CPUs}}
           resources:
             requests: {cpu: "{{.CPUs}}", memory: {{.MiB}}Mi}
             limits: {memory: {{.MiB}}Mi}

@@ -100,7 +100,7 @@ func (r Runner) one(ctx context.Context, f *Folder, run Run) error {
 		log.Close()                       //nolint:errcheck // likewise
 		os.Rename(log.Name(), f.log(run)) //nolint:errcheck // likewise
 	}()
-	cmd := exec.CommandContext(ctx, r.Program, "run", f.experiment(run), "--resume", "--workers", strconv.Itoa(r.Workers))
+	cmd := exec.CommandContext(ctx, r.Program, "run", "--from", f.experiment(run), "--resume", "--workers", strconv.Itoa(r.Workers))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience

@@ -23,7 +23,7 @@ import (
 func stub(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "stub")
-	text := "#!/bin/sh\nname=$(sed -n 's/^name: //p' \"$2\")\nout=$(sed -n 's/^out: //p' \"$2\" | tr -d '\"')\n" + script
+	text := "#!/bin/sh\nname=$(sed -n 's/^name: //p' \"$3\")\nout=$(sed -n 's/^out: //p' \"$3\" | tr -d '\"')\n" + script
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
