@@ -242,7 +242,7 @@ func TestNoticesOfRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"user,item,rating\na,b,3\nc,d\nc,d,4\n":           "1 row cannot be used and is left out (the first: 2 fields, want 3 as in the header); line 3",
+		"user,item,rating\na,b,3\nc,d\nc,d,4\n":           "1 row cannot be used and is left out (the first: 2 fields, want 3 as in the header, with commas between); line 3",
 		"user,item,rating\na,b,3\nc,d,8\nc,e,4\n":         "1 row has a value that means not rated and is left out",
 		"user,item,liked,note\na,b,true,x\nc,d,false,y\n": "every row counts as a click, whatever it has in liked; if that is a rating, name it with --columns rating=liked",
 		"user_id,anime_id,rating\na,b,3\nc,d,-1\n":        "1 row has a value that means not rated and is left out, as Anime Recommendations has it",

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +19,15 @@ func TestIDsHaveOneRule(t *testing.T) {
 		file string
 		o    Options
 	}{
-		"CSV":          {ownFile(t, "a.csv", "user,item\n7,1\n 7.0 ,2\n\ufeff7,3\n8,1\n"), Options{}},
-		"quoted":       {ownFile(t, "a.csv", "user,item\n\" 7\",1\n\"7.0\",2\n\"\ufeff7\",3\n8,1\n"), Options{}},
-		"joined files": {ownFile(t, "a.csv", "\ufeffuser,item\n7,1\n7,2\n\ufeff7,3\n8,1\n"), Options{}},
-		"JSON":         {ownFile(t, "a.jsonl", "{\"user\":7,\"item\":1}\n{\"user\":7.0,\"item\":2}\n{\"user\":\" 7\",\"item\":3.0}\n{\"user\":\"8.0\",\"item\":1e0}\n"), Options{}},
-		"Parquet":      {parquetFile(t, []floats{{new(7.), 1}, {new(7.), 2}, {new(7.), 3}, {new(8.), 1}}), Options{}},
-		"a test file":  {ownFile(t, "a.csv", "user,item\n7,1\n7,2\n"), Options{Test: ownFile(t, "b.csv", "user,item\n7.0,3\n8.0,1\n")}},
-		"bad rows":     {ownFile(t, "a.csv", "user,item\n7,1\nNA,2\n7,2\n7,None\n<NA>,2\n\\N,1\nnull,1\nnan,1\n7,NaT\n7,3\n8,1\n1.8446744073709552e+19,1\n"), Options{BadRows: BadRowsSkip}},
-		"bad JSON":     {ownFile(t, "a.jsonl", "{\"user\":7,\"item\":1}\n{\"user\":7.5,\"item\":1}\n{\"user\":null,\"item\":1}\n{\"user\":true,\"item\":1}\n{\"user\":\"NaN\",\"item\":1}\n{\"user\":7,\"item\":2}\n{\"user\":7,\"item\":3}\n{\"user\":8,\"item\":1}\n"), Options{BadRows: BadRowsSkip}},
+		"CSV":             {ownFile(t, "a.csv", "user,item\n7,1\n 7.0 ,2\n\ufeff7,3\n8,1\n"), Options{}},
+		"quoted":          {ownFile(t, "a.csv", "user,item\n\" 7\",1\n\"7.0\",2\n\"\ufeff7\",3\n8,1\n"), Options{}},
+		"joined files":    {ownFile(t, "a.csv", "\ufeffuser,item\n7,1\n7,2\n\ufeff7,3\n8,1\n"), Options{}},
+		"JSON":            {ownFile(t, "a.jsonl", "{\"user\":7,\"item\":1}\n{\"user\":7.0,\"item\":2}\n{\"user\":\" 7\",\"item\":3.0}\n{\"user\":\"8.0\",\"item\":1e0}\n"), Options{}},
+		"Parquet":         {parquetFile(t, []floats{{new(7.), 1}, {new(7.), 2}, {new(7.), 3}, {new(8.), 1}}), Options{}},
+		"a test file":     {ownFile(t, "a.csv", "user,item\n7,1\n7,2\n"), Options{Test: ownFile(t, "b.csv", "user,item\n7.0,3\n8.0,1\n")}},
+		"bad rows":        {ownFile(t, "a.csv", "user,item\n7,1\nNA,2\n7,2\n7,None\n<NA>,2\n\\N,1\nnull,1\nnan,1\n7,NaT\n7,3\n8,1\n1.8446744073709552e+19,1\n"), Options{BadRows: BadRowsSkip}},
+		"bad JSON":        {ownFile(t, "a.jsonl", "{\"user\":7,\"item\":1}\n{\"user\":7.5,\"item\":1}\n{\"user\":null,\"item\":1}\n{\"user\":true,\"item\":1}\n{\"user\":\"NaN\",\"item\":1}\n{\"user\":7,\"item\":2}\n{\"user\":7,\"item\":3}\n{\"user\":8,\"item\":1}\n"), Options{BadRows: BadRowsSkip}},
+		"Parquet's nulls": {parquetFile(t, []floats{{new(7.), 1}, {nil, 2}, {new(math.NaN()), 3}, {new(7.), 2}, {new(7.5), 2}, {new(float64(1 << 53)), 2}, {new(7.), 3}, {new(8.), 1}, {new(8.), float32(math.NaN())}, {new(8.), 1 << 24}}), Options{BadRows: BadRowsSkip}},
 	} {
 		c.o.Duplicates = DuplicatesLast
 		set := open(t, c.file, c.o)

@@ -37,19 +37,19 @@ func TestNotices(t *testing.T) {
 		o    Options
 		want []dataset.Notice // with the beginning of the text
 	}{
-		"nothing":             {head + "1,1,1,5\n1,2,5,6\n", scale, nil},
-		"a time":              {head + "1,1,1,5\n1,2,5,\n1,3,4,soon\n", scale, []dataset.Notice{{Kind: dataset.NoticeTimes, Text: "2 ratings have no timestamp", Count: 2, Lines: []int{3, 4}}}},
+		"nothing":             {head + "1,1,1,1000000005\n1,2,5,1000000006\n", scale, nil},
+		"a time":              {head + "1,1,1,1000000005\n1,2,5,\n1,3,4,soon\n", scale, []dataset.Notice{{Kind: dataset.NoticeTimes, Text: "2 ratings have no timestamp", Count: 2, Lines: []int{3, 4}}}},
 		"all times":           {head + "1,1,1,\n1,2,5,\n", scale, []dataset.Notice{{Kind: dataset.NoticeTimes, Text: "2 ratings, all of the file", Count: 2, Lines: []int{2, 3}}}},
 		"no times are wanted": {head + "1,1,1,\n1,2,5,\n", with(func(o *Options) { o.MaybeTimes = false }), nil},
 		"month assumed":       {head + "1,1,1,3/4/2024\n1,2,5,5/6/2024\n", scale, []dataset.Notice{{Kind: dataset.NoticeTimes, Text: "2 dates with slashes", Count: 2, Lines: []int{2, 3}}}},
-		"a scale":             {head + "1,1,1,5\n1,2,5,6\n", with(func(o *Options) { o.Min, o.Max = nil, nil }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the file states no rating scale: 0 to 5 is assumed", Detail: "the ratings lie between 1 and 5"}}},
-		"a bottom":            {head + "1,1,1,5\n1,2,5,6\n", with(func(o *Options) { o.Min = nil }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the file states no bottom of the rating scale: 0 is assumed", Detail: "the ratings lie between 1 and 5"}}},
-		"a wide scale":        {head + "1,1,1,5\n1,2,5,6\n", with(func(o *Options) { o.Max = new(9.5) }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the ratings use 47% of the rating scale 1 to 9.5", Detail: "the ratings lie between 1 and 5"}}},
+		"a scale":             {head + "1,1,1,1000000005\n1,2,5,1000000006\n", with(func(o *Options) { o.Min, o.Max = nil, nil }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the file states no rating scale: 0 to 5 is assumed", Detail: "the ratings lie between 1 and 5"}}},
+		"a bottom":            {head + "1,1,1,1000000005\n1,2,5,1000000006\n", with(func(o *Options) { o.Min = nil }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the file states no bottom of the rating scale: 0 is assumed", Detail: "the ratings lie between 1 and 5"}}},
+		"a wide scale":        {head + "1,1,1,1000000005\n1,2,5,1000000006\n", with(func(o *Options) { o.Max = new(9.5) }), []dataset.Notice{{Kind: dataset.NoticeScale, Text: "the ratings use 47% of the rating scale 1 to 9.5", Detail: "the ratings lie between 1 and 5"}}},
 		"MovieLens":           {"userId,movieId,rating\n1,1,1\n1,2,5\n", Options{}, nil},
-		"spaces":              {head + "\" 1\",1,1,5\n1,\"2 \",5,6\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "2 ratings have an id with spaces", Count: 2, Lines: []int{2, 3}}}},
-		"zeros":               {head + "1,7,1,5\n01,7,5,6\n001,7,4,6\n10,7,3,3\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "2 pairs of users", Count: 2, Detail: `"1" and "01"`}}},
-		"zeros of items":      {head + "1,02,1,5\n1,002,5,6\n1,2.05,3,6\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "1 pairs of items", Count: 1, Detail: `"02" and "002"`}}},
-		"last":                {head + "1,1,1,5\n1,2,5,6\n1,1,2,7\n", with(func(o *Options) { o.Duplicates = DuplicatesLast }), []dataset.Notice{{Kind: dataset.NoticeDuplicates, Text: "1 ratings are of a user and item", Count: 1}}},
+		"spaces":              {head + "\" 1\",1,1,1000000005\n1,\"2 \",5,1000000006\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "2 ratings have an id with spaces", Count: 2, Lines: []int{2, 3}}}},
+		"zeros":               {head + "1,7,1,1000000005\n01,7,5,1000000006\n001,7,4,1000000006\n10,7,3,1000000003\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "2 pairs of users", Count: 2, Detail: `"1" and "01"`}}},
+		"zeros of items":      {head + "1,02,1,1000000005\n1,002,5,1000000006\n1,2.05,3,1000000006\n", scale, []dataset.Notice{{Kind: dataset.NoticeIDs, Text: "1 pairs of items", Count: 1, Detail: `"02" and "002"`}}},
+		"last":                {head + "1,1,1,1000000005\n1,2,5,1000000006\n1,1,2,1000000007\n", with(func(o *Options) { o.Duplicates = DuplicatesLast }), []dataset.Notice{{Kind: dataset.NoticeDuplicates, Text: "1 ratings are of a user and item", Count: 1}}},
 	} {
 		set := open(t, ownFile(t, "r.csv", c.text), c.o)
 		for i := range min(len(set.Notices), len(c.want)) {

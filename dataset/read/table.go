@@ -32,6 +32,7 @@ type table struct {
 	skipped      func(*dataset.FileError)
 	unrated      []float64 // values that say that an item was not rated
 	comma        bool      // ratings have a decimal comma
+	truths       bool      // ratings are truths
 	dayFirst     bool      // [Form.DayFirst]
 	bad          badRows
 	left         records.Tally // rows that are not rated
@@ -88,7 +89,7 @@ func (t *table) readPart(ctx context.Context, s *files.Source, name string, o Op
 	if t.times == nil {
 		rows.Cols.Time = -1
 	}
-	t.comma = rows.Comma
+	t.comma, t.truths = rows.Comma, rows.Truths
 	t.parts = append(t.parts, part{t.ratings.Len(), in.Path})
 	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
 }
@@ -118,7 +119,7 @@ func openTable(ctx context.Context, in files.Input, o Options) (*table, records.
 	}
 	t := &table{
 		format: rows.Format, file: in.Path, clicks: rows.Cols.Rating < 0, duplicates: o.Duplicates, skipped: o.Skipped, found: rows.Found,
-		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
+		unrated: slices.Concat(o.Unrated, rows.Format.Unrated), comma: rows.Comma, truths: rows.Truths, dayFirst: o.Form.DayFirst, bad: badRows{skip: o.BadRows == BadRowsSkip},
 	}
 	t.notifyEncoding()
 	t.notifyUnread(rows.Unread)
@@ -210,7 +211,7 @@ func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
 	}
-	t.test, t.testFile, t.times, t.comma = t.ratings.Len(), in.Path, nil, rows.Comma
+	t.test, t.testFile, t.times, t.comma, t.truths = t.ratings.Len(), in.Path, nil, rows.Comma, rows.Truths
 	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
@@ -258,9 +259,13 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 				field = point
 			}
 		}
+		truth, is := records.ParseTruth(field)
 		var err error
-		if value, err = records.ParseRating(field); err != nil {
+		if value, err = records.ParseRating(field); err != nil && (!is || !t.truths) {
 			return fmt.Errorf("%w; want a number from %v to %v", err, t.min, t.max)
+		}
+		if err != nil {
+			value = truth
 		}
 		if slices.Contains(t.unrated, value) {
 			t.left.Add(line)
@@ -270,8 +275,12 @@ func (t *table) append(record [][]byte, cols records.Columns, line int) error {
 			t.zeros++
 		}
 		if value < t.min || value > t.max {
-			return records.OffScale("rating %s is outside the range %v to %v; correct it, or set the scale by --rating-min and --rating-max",
-				idtext.Quote(record[cols.Rating]), t.min, t.max)
+			mend := ""
+			if value == 0 || value == -1 || value == 99 {
+				mend = fmt.Sprintf("; if it means that an item was not rated, leave such rows out with --unrated %v", value)
+			}
+			return records.OffScale("rating %s is outside the range %v to %v; correct it, or set the scale by --rating-min and --rating-max%s",
+				idtext.Quote(record[cols.Rating]), t.min, t.max, mend)
 		}
 	}
 	var at, dayFirst float64

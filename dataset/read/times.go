@@ -74,6 +74,25 @@ func (t *table) toSeconds() {
 	}
 }
 
+// notifyEpoch says that times lie in January 1970, as numbers do that count days, years or places in a list, or zeros for missing times.
+func (t *table) notifyEpoch() {
+	const february = 31 * 86_400
+	early, late := 0, 0
+	for _, at := range t.times {
+		switch {
+		case at >= 0 && at < february:
+			early++
+		case !math.IsNaN(at):
+			late++
+		}
+	}
+	text := "times, all of the file, become times of January 1970; if they count days or years, write them as dates or in seconds: drift counts in days"
+	if late > 0 {
+		text = "times become times of January 1970, and the others do not; if a 0 stands for a missing time, leave the field empty"
+	}
+	t.notify(dataset.NoticeTimes, records.Tally{Count: early}, text)
+}
+
 // tableTimes are the timestamps of a table that need more than a column.
 type tableTimes struct {
 	missing records.Tally // ratings whose time cannot be read, and need not be
@@ -139,6 +158,7 @@ func (t *table) settleTimes() error {
 		t.notify(dataset.NoticeTimes, o.openAt, "dates with slashes may have the day first or the month; the month is assumed first: say --day-first if the day is, or write dates as 2024-05-31")
 	}
 	t.toSeconds()
+	t.notifyEpoch()
 	if o.missing.Count == len(t.times) {
 		t.times = nil
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -100,7 +101,7 @@ func orInterrupted(ctx context.Context, stderr io.Writer, run func() int) int {
 func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 	parser, err := kong.New(tree, append([]kong.Option{
 		kong.Name(p.Name), kong.Description(p.Description), kong.Bind(p),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.KindMapper(reflect.String, kong.MapperFunc(asWritten)),
 	}, more...)...)
 	if err != nil {
 		return nil, err
@@ -111,6 +112,16 @@ func (p Program) Parser(tree any, more ...kong.Option) (*kong.Kong, error) {
 		}
 	}
 	return parser, nil
+}
+
+// asWritten takes a text byte for byte. Kong passes texts through JSON, which replaces bytes that are not UTF-8, as in the
+// name of a file.
+func asWritten(ctx *kong.DecodeContext, target reflect.Value) error {
+	token, err := ctx.Scan.PopValue("string")
+	if err == nil {
+		target.SetString(token.String())
+	}
+	return err
 }
 
 // ExamplesOf returns the examples of a command, such as "fedsim data get".

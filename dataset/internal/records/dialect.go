@@ -116,7 +116,7 @@ func isComment(line []byte) bool {
 // candidate is a separator and how well it fits the lines.
 type candidate struct {
 	Dialect
-	fields int     // of most lines
+	fields int     // of most lines, or of a first line that names known columns
 	share  float64 // of the lines that have so many
 	clean  float64 // share of fields that hold no other separator
 	header bool    // the first line names known columns
@@ -210,14 +210,14 @@ func escapes(line []byte, sep string) bool {
 func rate(d Dialect, lines [][]byte, columns Names) candidate {
 	c := candidate{Dialect: d}
 	counts := map[int]int{}
-	clean, all := 0, 0
+	clean, all, named := 0, 0, 0
 	s := Scanner{Dialect: d}
 	for i, line := range lines {
 		fields := s.cut(slices.Clone(line))
 		counts[len(fields)]++
 		if i == 0 {
 			_, _, err := parseHeader(fields, columns)
-			c.header = err == nil && columns.positions() == 0
+			c.header, named = err == nil && columns.positions() == 0, len(fields)
 		}
 		for _, field := range fields {
 			all++
@@ -227,6 +227,9 @@ func rate(d Dialect, lines [][]byte, columns Names) candidate {
 		}
 	}
 	for n, lines := range counts {
+		if c.header {
+			n, lines = named, counts[named]
+		}
 		if lines > counts[c.fields] || lines == counts[c.fields] && n > c.fields {
 			c.fields = n
 		}
@@ -234,7 +237,16 @@ func rate(d Dialect, lines [][]byte, columns Names) candidate {
 	if len(lines) > 0 {
 		c.share, c.clean = float64(counts[c.fields])/float64(len(lines)), float64(clean)/float64(all)
 	}
+	if d.blanks && tabbed(lines) {
+		c.clean = 0
+	}
 	return c
+}
+
+// tabbed reports whether all lines have as many tabs, and some: spaces between are then text.
+func tabbed(lines [][]byte) bool {
+	tab := []byte{'\t'}
+	return len(lines) > 0 && bytes.Contains(lines[0], tab) && !slices.ContainsFunc(lines, func(line []byte) bool { return bytes.Count(line, tab) != bytes.Count(lines[0], tab) })
 }
 
 // isClean reports whether a field holds no separator but the dialect's, or is a number with a decimal comma.

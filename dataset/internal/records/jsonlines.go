@@ -99,6 +99,15 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	}
 	out.noteColumns(header, dataset.Certain)
 	out.noteFormat()
+	var sample [][][]byte
+	for _, line := range j.ahead {
+		record := make([][]byte, len(header))
+		for i, name := range header {
+			record[i] = bytes.Trim(line.object[string(name)], `"`)
+		}
+		sample = append(sample, record)
+	}
+	out.noteValues(header, sample)
 	out.Cols = j.choose(header, cols)
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
@@ -20,6 +21,8 @@ func ParseRating(b []byte) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(string(b), 64)
 	switch {
+	case idtext.IsMissing(b):
+		return 0, fmt.Errorf("rating is missing: %s stands for no value", idtext.Quote(b))
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return 0, fmt.Errorf("rating %s is not finite", idtext.Quote(b))
 	case err != nil:
@@ -29,6 +32,18 @@ func ParseRating(b []byte) (float64, error) {
 		return 0, nil // -0 too, so that equal ratings have equal digests
 	}
 	return v, nil
+}
+
+// truths lists the words for 1 and for 0 of programs and databases, in lower case.
+var truths = map[string]float64{"true": 1, "false": 0, "t": 1, "f": 0, "yes": 1, "no": 0, "y": 1, "n": 0}
+
+// ParseTruth returns 1 for a word such as true, and 0 for one such as false.
+func ParseTruth(b []byte) (v float64, is bool) {
+	if len(b) > len("false") {
+		return 0, false
+	}
+	v, is = truths[strings.ToLower(string(b))]
+	return v, is
 }
 
 // parseShortDecimal parses digits with at most one point among or after them, 16 bytes at most, the

@@ -218,7 +218,9 @@ func hasHeader(first [][]byte, b beginning, d Dialect, cols Columns) bool {
 		return false
 	}
 	if cols.Rating >= 0 {
-		return !isNumber(first[cols.Rating]) && isNumber(next[cols.Rating])
+		_, truth := ParseTruth(first[cols.Rating])
+		_, below := ParseTruth(next[cols.Rating])
+		return !isNumber(first[cols.Rating]) && (isNumber(next[cols.Rating]) || below && !truth)
 	}
 	for k := range first {
 		if isTime(first[k]) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/pack"
 )
 
@@ -38,6 +39,7 @@ type RatingRows struct {
 
 	Size   int64    // bytes of the rows, 0 where that is unknown
 	Comma  bool     // ratings have a decimal comma
+	Truths bool     // ratings are truths, worth 1 and 0
 	Unread []string // of a file of clicks, other columns that hold numbers or truths
 	Found  []dataset.Finding
 }
@@ -140,46 +142,57 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if err = out.recognize(first, s.Dialect, b, in, o); err != nil {
 		return out, err
 	}
-	if out.First == nil && out.Cols.Rating < 0 && out.Format.Name == "" {
-		out.Unread = valued(first, b, s.Dialect, out.Cols)
+	var sample [][][]byte
+	for _, line := range b.lines {
+		fields := (&Scanner{Dialect: s.Dialect}).cut(bytes.Clone(line))
+		sample = append(sample, fields)
+	}
+	if out.First == nil {
+		out.noteValues(first, sample[min(1, len(sample)):])
+	} else {
+		out.noteValues(nil, sample)
+	}
+	if out.Cols.Want != "" && out.Cols.Want[0] != '(' {
+		out.Cols.Want += ", with " + nameOf(s.sep) + " between"
 	}
 	s.wanted, s.known = out.Cols, true
-	out.Comma = hasDecimalCommas(b.lines, s.Dialect, out.Cols)
-	if out.Comma {
-		out.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
-	}
 	return out, nil
 }
 
-// valued returns the columns besides user, item and timestamp that hold a number or a truth in the first record below a header.
-func valued(header [][]byte, b beginning, d Dialect, cols Columns) (names []string) {
-	if len(b.lines) < 2 {
-		return nil
+// noteValues learns from the first records below a header how ratings are written, and which columns hold values that are
+// not read where there is no rating.
+func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
+	truths, others := 0, 0
+	for _, record := range sample {
+		if r.Cols.Rating < 0 || r.Cols.Rating >= len(record) || idtext.IsMissing(record[r.Cols.Rating]) {
+			continue
+		}
+		field := record[r.Cols.Rating]
+		_, comma := DecimalComma(field)
+		r.Comma = r.Comma || comma
+		if _, is := ParseTruth(field); is {
+			truths++
+		} else {
+			others++
+		}
 	}
-	s := Scanner{Dialect: d}
-	record := s.cut(bytes.Clone(b.lines[1]))
+	if r.Comma {
+		r.note("decimal sign", "comma", dataset.Certain, "ratings such as 3,5")
+	}
+	if r.Truths = truths > 0 && others == 0; r.Truths {
+		r.note("ratings", "truths", dataset.Certain, "true is 1 and false is 0")
+		if r.Format.Scaleless {
+			r.Format.Min, r.Format.Max, r.Format.Scaleless = 0, 1, false
+		}
+	}
+	if r.Cols.Rating >= 0 || r.Format.Name != "" || len(sample) == 0 {
+		return
+	}
 	for i, name := range header {
-		if i >= len(record) || len(name) == 0 || i == cols.User || i == cols.Item || i == cols.Time {
-			continue
-		}
-		if v := record[i]; isNumber(v) || bytes.EqualFold(v, []byte("true")) || bytes.EqualFold(v, []byte("false")) {
-			names = append(names, string(name))
-		}
-	}
-	return names
-}
-
-// hasDecimalCommas reports whether some rating of the lines has a decimal comma.
-func hasDecimalCommas(lines [][]byte, d Dialect, cols Columns) bool {
-	s := Scanner{Dialect: d}
-	for _, line := range lines {
-		fields := s.cut(bytes.Clone(line))
-		if cols.Rating < 0 || cols.Rating >= len(fields) {
-			continue
-		}
-		if _, is := DecimalComma(fields[cols.Rating]); is {
-			return true
+		if i < len(sample[0]) && len(name) > 0 && i != r.Cols.User && i != r.Cols.Item && i != r.Cols.Time {
+			if _, truth := ParseTruth(sample[0][i]); truth || isNumber(sample[0][i]) {
+				r.Unread = append(r.Unread, string(name))
+			}
 		}
 	}
-	return false
 }
