@@ -357,6 +357,10 @@ type Files interface {
 	Features() *dataset.ItemFeatures
 }
 
+// ItemCounts names the matrix of how often items are rated, one number in a row, by counts that a run released. Lists
+// are in the order of these counts and more.
+const ItemCounts = "item_counts"
+
 // Saved is a model that was read.
 type Saved struct {
 	Items *model.Matrix // an embedding a row, for likeness

@@ -32,6 +32,7 @@ type ListQuality struct {
 	OfUsers  int      // users with a relevant item in the test part
 	Relevant *float64 // fewest stars of a relevant item; nil with implicit feedback
 	At       []ListMetrics
+	ByUser   *ByUser // metrics of one user's list, as in recall@10; nil if it was read from a file
 }
 
 // ListMetrics holds the metrics of lists of K items. Unless stated otherwise they are means over
@@ -129,14 +130,17 @@ func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *List
 	if len(users) == 0 {
 		return nil
 	}
-	out := &ListQuality{Users: len(users)}
+	out := &ListQuality{Users: len(users), ByUser: &ByUser{values: make(map[string][]float64)}}
+	for _, u := range users {
+		out.ByUser.users = append(out.ByUser.users, u.user)
+	}
 	if t.Held == nil {
 		out.Relevant, out.OfUsers = &q.Relevant, of
 	}
 	known := newFame(t.train, len(t.Buckets.of))
 	for _, k := range q.Cutoffs {
 		m := ListMetrics{K: k}
-		m.accuracy(users)
+		m.accuracy(users, out.ByUser)
 		m.diversity(users, known)
 		out.At = append(out.At, m)
 	}
@@ -239,12 +243,14 @@ func (t *Test) list(users []listed, score func(user int, out []float64), most in
 	})
 }
 
-// accuracy sets the metrics that depend on the users' relevant items.
-func (m *ListMetrics) accuracy(users []listed) {
+// accuracy sets the metrics that depend on the users' relevant items, and notes each user's.
+func (m *ListMetrics) accuracy(users []listed, each *ByUser) {
 	for _, u := range users {
 		one := accuracyOf(u.wanted, u.list, m.K)
 		for i, of := range one.judging() {
 			*m.judging()[i].value += *of.value
+			name := fmt.Sprintf("%s@%d", of.name, m.K)
+			each.values[name] = append(each.values[name], *of.value)
 		}
 	}
 	for _, of := range m.judging() {

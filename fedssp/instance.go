@@ -214,13 +214,10 @@ func (x *instance) matrices(m *kernel.Model) []model.Named {
 		list = append(list, model.Named{Name: "item_bias", Matrix: bias})
 	}
 	if counts := m.CountsOf(x.params.Items); counts != nil && x.params.Orders() {
-		list = append(list, model.Named{Name: itemCounts, Matrix: column(counts)})
+		list = append(list, model.Named{Name: algorithm.ItemCounts, Matrix: column(counts)})
 	}
 	return list
 }
-
-// itemCounts names the matrix of how often items are rated. Lists go by it.
-const itemCounts = "item_counts"
 
 // column returns a vector as a matrix with one number in each row.
 func column(x []float64) *model.Matrix {

@@ -64,10 +64,10 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 func (m *saved) order(out *algorithm.Saved, c config.Config, set *dataset.Set, files algorithm.Files) error {
 	s := settings.Of(c)
 	weight := s.OrderWeight()
-	if weight == 0 || !files.Has(itemCounts) {
+	if weight == 0 || !files.Has(algorithm.ItemCounts) {
 		return nil
 	}
-	counts, err := files.Matrix(itemCounts, set.Items, 1)
+	counts, err := files.Matrix(algorithm.ItemCounts, set.Items, 1)
 	if err != nil {
 		return err
 	}

@@ -22,33 +22,37 @@ import (
 
 // Summary is summary.json: the results of a run.
 type Summary struct {
-	Algorithm          string               `json:"algorithm"`
-	Data               string               `json:"data"`
-	Notices            []dataset.Notice     `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
-	Secagg             string               `json:"secagg"`
-	Noise              string               `json:"noise"`
-	Rounds             int                  `json:"rounds"`
-	SkippedRounds      int                  `json:"skipped_rounds"`
-	Lost               []string             `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
-	DroppedPerRound    float64              `json:"dropped_per_round"`
-	*RatingSummary                          // with explicit feedback
-	*RankingMetrics                         // with implicit feedback
-	Ranking            *RankingSummary      `json:"ranking,omitempty"`     // lists of recommendations
-	Sampled            *eval.SampledQuality `json:"sampled,omitempty"`     // rankings among sampled items, if asked for
-	SharedRMSE         *float64             `json:"shared_rmse,omitempty"` // before parties fine-tune, if they do
-	Mean               *float64             `json:"mean,omitempty"`        // the mean under the predictions, if there is one
-	Baselines          Baselines            `json:"baselines"`
-	Privacy            dp.Statement         `json:"privacy"`
-	AllSessions        *AllSessions         `json:"all_sessions,omitempty"` // of a session that started from an earlier one
-	BytesUpPerClient   map[string]int64     `json:"bytes_up_per_client"`
-	BytesDownPerClient map[string]int64     `json:"bytes_down_per_client"`
-	Seconds            map[string]float64   `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
-	PeakMemory         uint64               `json:"peak_memory_bytes"`
-	Clipped            *algorithm.Clipped   `json:"clipping,omitempty"`        // of an algorithm whose vectors are clipped to their bounds
-	Settings           map[string]string    `json:"settings"`                  // keys that have an effect, except paths
-	Asked              map[string]string    `json:"asked"`                     // settings that the user gave, and that no rule chose
-	ValidationRMSE     *float64             `json:"validation_rmse,omitempty"` // if there is a validation part
-	ValidationRecall   *float64             `json:"validation_recall@20,omitempty"`
+	Algorithm       string               `json:"algorithm"`
+	Data            string               `json:"data"`
+	Notices         []dataset.Notice     `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
+	Secagg          string               `json:"secagg"`
+	Noise           string               `json:"noise"`
+	Rounds          int                  `json:"rounds"`
+	SkippedRounds   int                  `json:"skipped_rounds"`
+	Lost            []string             `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
+	DroppedPerRound float64              `json:"dropped_per_round"`
+	*RatingSummary                       // with explicit feedback
+	*RankingMetrics                      // with implicit feedback
+	Ranking         *RankingSummary      `json:"ranking,omitempty"` // lists of recommendations
+	Sampled         *eval.SampledQuality `json:"sampled,omitempty"` // rankings among sampled items, if asked for
+	// Popularity holds the metrics of lists that have the most rated items for all users, by ExactCounts and by
+	// ReleasedCounts, if the run released any.
+	Popularity         map[string]map[string]float64 `json:"popularity,omitempty"`
+	Spread             *eval.Spread                  `json:"users,omitempty"`       // how metrics differ between users
+	SharedRMSE         *float64                      `json:"shared_rmse,omitempty"` // before parties fine-tune, if they do
+	Mean               *float64                      `json:"mean,omitempty"`        // the mean under the predictions, if there is one
+	Baselines          Baselines                     `json:"baselines"`
+	Privacy            dp.Statement                  `json:"privacy"`
+	AllSessions        *AllSessions                  `json:"all_sessions,omitempty"` // of a session that started from an earlier one
+	BytesUpPerClient   map[string]int64              `json:"bytes_up_per_client"`
+	BytesDownPerClient map[string]int64              `json:"bytes_down_per_client"`
+	Seconds            map[string]float64            `json:"seconds"` // by phase on the wall clock; virtual is the time of the simulated federation
+	PeakMemory         uint64                        `json:"peak_memory_bytes"`
+	Clipped            *algorithm.Clipped            `json:"clipping,omitempty"`        // of an algorithm whose vectors are clipped to their bounds
+	Settings           map[string]string             `json:"settings"`                  // keys that have an effect, except paths
+	Asked              map[string]string             `json:"asked"`                     // settings that the user gave, and that no rule chose
+	ValidationRMSE     *float64                      `json:"validation_rmse,omitempty"` // if there is a validation part
+	ValidationRecall   *float64                      `json:"validation_recall@20,omitempty"`
 }
 
 // RatingSummary is the part of Summary about ratings.
@@ -153,6 +157,25 @@ func (s *Summary) SetLists(q *eval.ListQuality) {
 		s.Ranking = &RankingSummary{Lists: q}
 	default:
 		s.Ranking.Lists = q
+	}
+}
+
+// Names of counts in Popularity.
+const (
+	ExactCounts    = "exact"    // of the training ratings, not private
+	ReleasedCounts = "released" // by the run, for its budget
+)
+
+// SetPopularity notes the quality of lists by popularity.
+func (s *Summary) SetPopularity(counts string, q *eval.ListQuality) {
+	if s.Popularity == nil {
+		s.Popularity = make(map[string]map[string]float64)
+	}
+	s.Popularity[counts] = make(map[string]float64)
+	for _, x := range q.Named() {
+		if strings.Contains(x.Name, "@") {
+			s.Popularity[counts][x.Name] = x.Value
+		}
 	}
 }
 
@@ -406,9 +429,35 @@ func (p *printer) lists() {
 	p.line("\nlists       top %d of the items that a user has not rated; %s", m.K, who)
 	p.line("            recall %.4f, precision %.4f, NDCG %.4f, MAP %.4f, MRR %.4f, hit rate %.4f", m.Recall, m.Precision, m.NDCG, m.MAP, m.MRR, m.Hit)
 	p.line("            coverage %.1f%% of the items, novelty %.2f bits, mean popularity %.1f ratings", 100*m.ItemCoverage, m.Novelty, m.AveragePopularity)
+	p.popularity(at("ndcg", m.K), m.NDCG)
 	if x := p.s.Sampled; x != nil {
 		p.line("            among %d sampled items (for papers that sample): hit rate %.4f, NDCG %.4f", x.Negatives, x.Values[at("sampled_hit", m.K)], x.Values[at("sampled_ndcg", m.K)])
 		p.line("            corrected for sampling: hit rate %.4f, NDCG %.4f", x.Values[at("corrected_hit", m.K)], x.Values[at("corrected_ndcg", m.K)])
+	}
+}
+
+// few is how much better than popularity lists are that are hardly better.
+const few = 0.02
+
+// popularity compares a metric of the lists with lists by popularity, and says how it differs between users.
+func (p *printer) popularity(metric string, own float64) {
+	if exact := p.s.Popularity[ExactCounts][metric]; exact > 0 {
+		said := fmt.Sprintf("popularity  NDCG %.4f by exact counts", exact)
+		if released, ok := p.s.Popularity[ReleasedCounts]; ok {
+			said += fmt.Sprintf(", %.4f by the run's counts", released[metric])
+		}
+		if own <= (1+few)*exact {
+			said += ": it would do as well"
+		}
+		p.line("%s", said)
+	}
+	if s := p.s.Spread; s != nil {
+		worst, name, side, q := s.Quantiles["rmse"].P95, "RMSE", "below", s.Quantiles["rmse"]
+		if p.s.RankingMetrics != nil {
+			q = s.Quantiles[metric]
+			worst, name, side = q.P95, "NDCG", "above"
+		}
+		p.line("users       half have an %s %s %.4f, and 5%% above %.4f", name, side, q.P50, worst)
 	}
 }
 

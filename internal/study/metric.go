@@ -32,7 +32,7 @@ func (t *Table) Metric(name string) (string, error) {
 	case 1:
 		return ends[0], nil
 	case 0:
-		nearest := typo.Nearest(typed, t.Metrics, lastPart)
+		nearest := typo.Nearest(typed, slices.DeleteFunc(slices.Clone(t.Metrics), describes), lastPart)
 		return "", fmt.Errorf("no run has a metric %q; the most similar are %s; --format json prints all", name, strings.Join(nearest[:min(3, len(nearest))], ", "))
 	}
 	return "", fmt.Errorf("several metrics end in %q: %s; give one of them", name, strings.Join(ends, ", "))
@@ -69,9 +69,14 @@ const (
 	higher
 )
 
+// describes reports whether a number is of something else than the run's whole test.
+func describes(metric string) bool {
+	return slices.ContainsFunc([]string{"baselines.", "test_slices.", "popularity.", "users."}, func(of string) bool { return strings.HasPrefix(metric, of) })
+}
+
 // betterOf returns how numbers of a metric compare.
 func betterOf(metric string) betterIf {
-	if strings.HasPrefix(metric, "baselines.") || strings.HasPrefix(metric, "test_slices.") {
+	if describes(metric) {
 		return neither
 	}
 	base, _, _ := strings.Cut(lastPart(metric), "@")
@@ -99,7 +104,7 @@ func labelOf(name string) string {
 	if !ok {
 		return name
 	}
-	if strings.HasPrefix(name, "baselines.") || strings.HasPrefix(name, "test_slices.") {
+	if describes(name) {
 		return name
 	}
 	if at {

@@ -5,19 +5,32 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 )
 
-// levels holds the baselines that are drawn beside runs and depend on no noise.
-var levels = map[string]string{"item_bias": "biases, not private", "non_private": "without noise"}
+// withoutNoise is the baseline that may follow ε: rank and rounds, and so the model without noise, may.
+const withoutNoise = "baselines.non_private"
+
+// levelsOf returns the names of what is drawn beside a metric, by the names of its numbers.
+func (runs Runs) levelsOf(metric string) map[string]string {
+	levels := make(map[string]string)
+	if metric == runs[0].Primary() {
+		levels["baselines.item_bias"], levels[withoutNoise] = "biases, not private", "without noise"
+	}
+	if name := metric[strings.LastIndexByte(metric, '.')+1:]; betterOf(metric) == higher {
+		levels["popularity.exact."+name], levels["popularity.released."+name] = "popularity by exact counts, not private", "popularity by released counts"
+	}
+	return levels
+}
 
 // QualityByEpsilon returns [Runs.MetricByEpsilon] of the metric that compares the runs.
 func (runs Runs) QualityByEpsilon() Figure { return runs.MetricByEpsilon(runs[0].Primary()) }
 
 // MetricByEpsilon returns a metric, by its full name, against the requested ε. It leaves out runs
-// without noise; the baseline without noise shows their quality. Baselines have the metric that
-// compares the runs, and no other.
+// without noise; the baseline without noise shows their quality. Most baselines have the metric that
+// compares the runs, and no other. Lists have popularity beside them in every metric.
 func (runs Runs) MetricByEpsilon(metric string) Figure {
 	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(metric), Log: true,
 		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
@@ -43,33 +56,30 @@ func (runs Runs) MetricByEpsilon(metric string) Figure {
 		ends = [2]float64{ends[0] / 2, ends[1] * 2}
 	}
 	slices.SortStableFunc(f.Series, func(a, b Series) int { return cmp.Compare(b.Y[0], a.Y[0]) })
-	if metric == runs[0].Primary() {
-		f.Series = append(f.Series, baselines(groups, label, ends)...)
-	}
+	f.Series = append(f.Series, baselines(groups, label, ends, runs.levelsOf(metric))...)
 	runs.colour(&f)
 	return f
 }
 
 // baselines draws one horizontal line between two ends for a baseline that runs of one seed have in
-// common, and otherwise a line by ε for each group. The baseline without noise always has a line by
-// ε: rank and rounds, and so the model without noise, may follow ε.
-func baselines(groups []Runs, label func(Runs) string, ends [2]float64) (list []Series) {
+// common, and otherwise a line by ε for each group. The baseline without noise always has a line by ε.
+func baselines(groups []Runs, label func(Runs) string, ends [2]float64, levels map[string]string) (list []Series) {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		all := slices.Concat(groups...)
 		var values []float64
 		for _, r := range all {
-			if v, ok := r.Values["baselines."+name]; ok {
+			if v, ok := r.Values[name]; ok {
 				values = append(values, v)
 			}
 		}
 		switch {
 		case len(values) == 0:
-		case name != "non_private" && all.common("baselines."+name):
+		case name != withoutNoise && all.common(name):
 			m := describe(values).Mean
 			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{m, m}, Level: true, Runs: len(values)})
 		default:
 			for _, g := range groups {
-				if s := g.byEpsilon(label(g)+" "+levels[name], "baselines."+name); len(s.X) > 0 {
+				if s := g.byEpsilon(label(g)+" "+levels[name], name); len(s.X) > 0 {
 					list = append(list, s.level(ends))
 				}
 			}

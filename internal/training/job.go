@@ -90,11 +90,10 @@ func (j *job) train(ctx context.Context) error {
 		r.SetValidation(*q)
 	}
 	j.clock.lap("train")
-	lists, err := j.e.MeasureLists(r.Model, run)
+	err := j.lists(j.e, r.Model)
 	if err != nil {
 		return err
 	}
-	r.SetLists(lists)
 	if r.Sampled, err = j.e.MeasureSampled(r.Model, run); err != nil {
 		return err
 	}
@@ -119,14 +118,44 @@ func (j *job) measureOn() error {
 	}
 	j.result.SetQuality(j.on.Test.Measure(m, run), j.on.Test.Slices(m, run))
 	j.clock.lap("train")
-	lists, err := j.on.MeasureLists(m, run)
-	if err != nil {
+	if err = j.lists(j.on, m); err != nil {
 		return err
 	}
-	j.result.SetLists(lists)
 	j.result.PeakMemory = results.PeakMemory()
 	j.clock.lap("lists")
 	return model.Failed(m)
+}
+
+// lists measures lists, popularity in their place, and how metrics differ between users.
+func (j *job) lists(e *experiment.Experiment, m *model.Trained) error {
+	if e.Data.Profile != nil { // a regression has one item
+		return nil
+	}
+	run := j.e.Workers()
+	q, err := e.MeasureLists(m, run)
+	if err != nil {
+		return err
+	}
+	j.result.SetLists(q)
+	errs := e.Test.ErrorsByUser(m, run)
+	if q == nil {
+		j.result.Spread = e.Test.Spread(errs)
+		return nil
+	}
+	j.result.Spread = e.Test.Spread(errs, q.ByUser)
+	popular := map[string]eval.Popular{results.ExactCounts: eval.Popularity(e.Ratings)}
+	for _, x := range m.Matrices {
+		if x.Name == algorithm.ItemCounts {
+			popular[results.ReleasedCounts] = x.Data()
+		}
+	}
+	for name, p := range popular {
+		if q, err = e.MeasureLists(p, run); err != nil {
+			return err
+		}
+		j.result.SetPopularity(name, q)
+	}
+	return nil
 }
 
 // interim measures the shared model between two rounds.

@@ -75,6 +75,28 @@ func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, e
 	return item, list, nil
 }
 
+// sameCosine is the least cosine that tells two items apart by nothing: printed, it is 1.000.
+const sameCosine = 0.9995
+
+// Doubt says that a list of similar items is no better than another, because more items than it has are as near as
+// can be; "" if the list means something.
+func (r *Recommender) Doubt(list []Neighbour, by Near) string {
+	if by != Cosine || len(list) == 0 || list[len(list)-1].Nearness() < sameCosine {
+		return ""
+	}
+	of := r.saved.Items.Row(slices.Index(r.Data.ItemIDs, list[0].ID)) // as near as the item that was asked for
+	n := 0
+	for j := range r.Data.Items {
+		if w := r.saved.Items.Row(j); norm(w) > 0 && model.Dot(of, w) >= sameCosine*norm(of)*norm(w) {
+			n++
+		}
+	}
+	if n -= 1; n <= len(list) { // without the item itself
+		return ""
+	}
+	return fmt.Sprintf("%d items have the same direction (cosine 1.000), so that this list knows nothing of what is similar; train with a larger rank or epsilon, or with features of items", n)
+}
+
 // nearest sets scores to the nearness of all items to one item, and returns the n nearest others.
 // It leaves out items without a direction.
 func (r *Recommender) nearest(of, n int, by Near, scores []float64) []int32 {
@@ -132,19 +154,20 @@ func PrintNeighbours(w io.Writer, list []Neighbour, by Near) error {
 // WriteSimilar writes the n nearest items of every item as a feature of it: a CSV with the columns
 // item_id, category, value and weight, which the setting features reads. It leaves out items with a
 // nearness of 0 or less; with binary every weight is 1. It returns the number of items with at
-// least one neighbour.
-func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (items int, err error) {
-	lines := make([]string, r.Data.Items)
+// least one neighbour. doubtful counts the items of which more items than n have the same direction.
+func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (items, doubtful int, err error) {
+	lines, open := make([]string, r.Data.Items), make([]bool, r.Data.Items)
 	protocol.Workers(runtime.GOMAXPROCS(0)).Each(len(lines), func(j int) {
 		if norm(r.saved.Items.Row(j)) == 0 {
 			return
 		}
 		var b strings.Builder
 		scores := make([]float64, r.Data.Items)
-		for _, k := range r.nearest(j, n, by, scores) {
+		for place, k := range r.nearest(j, n+1, by, scores) {
 			x := scores[k]
-			if x < leastNearness {
-				break // the others are no nearer
+			if place == n || x < leastNearness { // the others are no nearer
+				open[j] = by == Cosine && x >= sameCosine
+				break
 			}
 			if binary {
 				x = 1
@@ -153,18 +176,19 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 		}
 		lines[j] = b.String()
 	})
-	if _, err = io.WriteString(w, "item_id,category,value,weight\n"); err != nil {
-		return 0, err
-	}
-	for _, text := range lines {
+	_, err = io.WriteString(w, "item_id,category,value,weight\n")
+	for j, text := range lines {
 		if text != "" {
 			items++
 		}
-		if _, err = io.WriteString(w, text); err != nil {
-			return 0, err
+		if open[j] {
+			doubtful++
+		}
+		if err == nil {
+			_, err = io.WriteString(w, text)
 		}
 	}
-	return items, nil
+	return items, doubtful, err
 }
 
 // leastNearness is the least weight that files of features accept.

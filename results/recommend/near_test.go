@@ -3,11 +3,13 @@ package recommend
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/model"
 )
 
 // rated returns the recommender of made with ratings: item a has three, c two, b one.
@@ -58,7 +60,7 @@ func TestWriteSimilarByHand(t *testing.T) {
 		{5, true, head + "a,similar,c,1\nb,similar,c,1\nc,similar,a,1\nc,similar,b,1\n"},
 	} {
 		var got bytes.Buffer
-		items, err := rated().WriteSimilar(&got, c.n, Inner, c.binary)
+		items, _, err := rated().WriteSimilar(&got, c.n, Inner, c.binary)
 		if d := cmp.Diff(c.want, got.String()); err != nil || items != 3 || d != "" {
 			t.Errorf("%d nearest: %d items, %v:\n%s", c.n, items, err, d)
 		}
@@ -88,5 +90,28 @@ func TestOverlapByHand(t *testing.T) {
 	b.Data.ItemIDs = []string{"a"}
 	if _, err = OverlapOf(a, b, 1, Inner); !errors.Is(err, ErrOtherItems) {
 		t.Error(err)
+	}
+}
+
+// Of six items five point the same way: any two of the four others are as near to the first, and a list of all four is right. Items
+// in five directions are told apart.
+func TestSimilarKnowsNothing(t *testing.T) {
+	r := made()
+	r.Data.ItemIDs, r.Data.Items, r.Data.Titles = []string{"a", "b", "c", "d", "e", "f"}, 6, nil
+	r.saved.Items = model.NewMatrix(6, 2)
+	copy(r.saved.Items.Data(), []float64{1, 1, 2, 2.001, 3, 3, 4, 4, 5, 5, 1, -1})
+	for n, want := range map[int]bool{2: true, 3: true, 4: false, 5: false} {
+		_, list, err := r.Similar("a", n, Cosine)
+		if doubt := r.Doubt(list, Cosine); err != nil || (doubt != "") != want || want && !strings.HasPrefix(doubt, "4 items") {
+			t.Errorf("%d items: %q, %v", n, doubt, err)
+		}
+	}
+	var b strings.Builder
+	if items, doubtful, err := r.WriteSimilar(&b, 2, Cosine, false); err != nil || items != 5 || doubtful != 5 {
+		t.Errorf("%d of %d items are doubtful, %v; want 5 of 5", doubtful, items, err)
+	}
+	r = made()
+	if _, list, err := r.Similar("a", 1, Cosine); err != nil || r.Doubt(list, Cosine) != "" {
+		t.Errorf("%v, %q", err, r.Doubt(list, Cosine))
 	}
 }

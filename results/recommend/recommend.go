@@ -188,12 +188,6 @@ func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
 // counts.
 func (r *Recommender) Stars() bool { return !algorithm.Ranks(r.Config) }
 
-// Rank returns the length of the embeddings. At rank 1 their only direction is their sign.
-func (r *Recommender) Rank() int {
-	_, rank := r.saved.Items.Dims()
-	return rank
-}
-
 // String names an item for a message.
 func (i Item) String() string {
 	if i.Title == "" {

@@ -26,7 +26,7 @@ const mostSent = 1 << 20
 //	GET /recommend?user=ID&top=10     {"user", "by", "ratings", "unknown_items", "items": [{"id", "title", "score", "predicted", ...}]}
 //	POST /recommend                   the same, by the ratings in the body
 //	POST /predict                     {"predicted": [4.1, null, ...]}, by the pairs in the body
-//	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}
+//	GET /similar?item=TITLE&top=10    {"item": {...}, "items": [{"id", "title", "cosine", ...}]}, and "note" if the list means nothing
 //	GET /health                       {"status": "ok", "algorithm", "data", "users", "items", "session"}
 //
 // The body of a POST is {"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}, ...]}; user and top may be
@@ -113,7 +113,8 @@ func Handler(r *Recommender) http.Handler {
 		answer(w, http.StatusOK, struct {
 			Item  Item        `json:"item"`
 			Items []Neighbour `json:"items"`
-		}{item, list})
+			Note  string      `json:"note,omitempty"`
+		}{item, list, r.Doubt(list, by)})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		h := map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items}

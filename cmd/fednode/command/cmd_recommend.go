@@ -100,6 +100,9 @@ func (c *similarCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return misnamed(err)
 	}
+	if doubt := r.Doubt(list, recommend.Cosine); doubt != "" {
+		fmt.Fprintf(s.err, "warning: %s\n", doubt)
+	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, struct {
 			Item  recommend.Item        `json:"item"`

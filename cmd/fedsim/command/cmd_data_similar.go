@@ -32,16 +32,16 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	if r.Rank() == 1 {
-		fmt.Fprintln(s.Err, "warning: the run has embeddings of one number, and with one number each item is near to half of all items; give it a larger --rank")
-	}
 	var text bytes.Buffer
-	items, err := r.WriteSimilar(&text, c.Neighbours, recommend.Near(c.By), c.Binary)
+	items, doubtful, err := r.WriteSimilar(&text, c.Neighbours, recommend.Near(c.By), c.Binary)
 	if err != nil {
 		return err
 	}
 	if err = writeNew(c.Out, &text); err != nil {
 		return err
+	}
+	if 2*doubtful > items {
+		fmt.Fprintf(s.Err, "warning: %d of %d items have more items of the same direction (cosine 1.000) than they have neighbours here, so that their neighbours are any of these; take a run with a larger rank or epsilon\n", doubtful, items)
 	}
 	spent := "it was trained without privacy"
 	if algorithm.Private(r.Config) {

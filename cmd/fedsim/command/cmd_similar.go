@@ -27,8 +27,8 @@ func (c *similarCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return namedWrongly(err)
 	}
-	if r.Rank() == 1 {
-		fmt.Fprintln(s.Err, "warning: embeddings of rank 1 can only point the same way or the opposite way, so they do not tell items apart; train with a larger --rank")
+	if doubt := r.Doubt(list, recommend.Near(c.By)); doubt != "" {
+		fmt.Fprintf(s.Err, "warning: %s\n", doubt)
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, struct {

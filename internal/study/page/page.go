@@ -84,7 +84,7 @@ type section struct {
 type part struct {
 	Part
 	Summary    []string
-	Table      grid
+	Tables     []grid
 	Figures    []figure
 	Statements []statement
 	Repeat     []string
@@ -146,8 +146,7 @@ func Write(w io.Writer, c Content) error {
 }
 
 func (p Part) view() (part, error) {
-	x := part{Part: p, Summary: summary(p.Runs), Table: means(p.Runs), Statements: statements(p.Runs), Reproduce: reproduce(p.Runs)}
-	x.Table.Of = p.ID
+	x := part{Part: p, Summary: summary(p.Runs), Tables: tables(p), Statements: statements(p.Runs), Reproduce: reproduce(p.Runs)}
 	figures, err := p.Runs.Figures()
 	if err != nil {
 		return x, err
@@ -255,10 +254,43 @@ func leader(list []study.Standing, e float64) string {
 	}
 }
 
-// means returns the table of means over seeds.
-func means(runs study.Runs) grid {
-	t := runs.Table().Means([]*config.Key{algorithm.Seed.Key}).Shown()
-	g := grid{Caption: "Means over seeds; sd is the standard deviation of a single run"}
+// tables returns tables of means over seeds: the metrics that are looked at first, lists beside popularity, and users.
+func tables(p Part) []grid {
+	t := p.Runs.Table().Means([]*config.Key{algorithm.Seed.Key})
+	list := []grid{means(p, t, t.Shown().Metrics, "Means over seeds; sd is the standard deviation of a single run")}
+	if len(t.Notes) > 0 {
+		list[0].Caption += ". " + strings.TrimSuffix(strings.Join(t.Notes, " "), ".")
+	}
+	has := func(m string) bool { return slices.Contains(t.Metrics, m) }
+	var lists []string
+	for _, m := range t.Metrics {
+		if name, ok := strings.CutPrefix(m, "ranking.ndcg@"); ok {
+			lists = append(lists, m, "popularity.exact.ndcg@"+name, "popularity.released.ndcg@"+name)
+		}
+	}
+	if lists = slices.DeleteFunc(lists, func(m string) bool { return !has(m) }); len(lists) > 0 {
+		list = append(list, means(p, t, lists, "Lists, beside lists by popularity: exact counts are not private, and released counts are the run's"))
+	}
+	users := "rmse"
+	if !has("users.quantiles.rmse.p50") {
+		users = "recall@20"
+	}
+	var spread []string
+	for _, q := range []string{"p5", "p25", "p50", "p75", "p95"} {
+		spread = append(spread, "users.quantiles."+users+"."+q)
+	}
+	for k := range 5 {
+		spread = append(spread, fmt.Sprintf("users.by_activity.%d.means.%s", k, users))
+	}
+	if spread = slices.DeleteFunc(spread, func(m string) bool { return !has(m) }); len(spread) > 0 {
+		list = append(list, means(p, t, spread, fmt.Sprintf("The %s of single users: quantiles, and means by how much users rated, from the least active fifth to the most active", users)))
+	}
+	return list
+}
+
+// means returns a table of some metrics.
+func means(p Part, t *study.Table, metrics []string, caption string) grid {
+	g := grid{Caption: caption, Of: p.ID}
 	keys := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
 		same := !slices.ContainsFunc(t.Rows, func(r study.Row) bool { return r.Settings[k.Name] != t.Rows[0].Settings[k.Name] })
 		if same {
@@ -266,19 +298,16 @@ func means(runs study.Runs) grid {
 		}
 		return same && k != algorithm.Name.Key
 	})
-	for _, note := range t.Notes {
-		g.Caption += ". " + strings.TrimSuffix(note, ".")
-	}
 	for _, k := range keys {
 		g.Head = append(g.Head, k.Name)
 	}
-	g.Head = append(g.Head, t.Metrics...)
+	g.Head = append(g.Head, metrics...)
 	for _, r := range t.Rows {
 		var cells []string
 		for _, k := range keys {
 			cells = append(cells, r.Settings[k.Name])
 		}
-		for _, m := range t.Metrics {
+		for _, m := range metrics {
 			cells = append(cells, r.Shown(m))
 		}
 		g.Rows = append(g.Rows, cells)

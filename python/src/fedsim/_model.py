@@ -173,7 +173,10 @@ class Model:
         -------
         DataFrame
         """
-        return self._items(self._ask("/similar", item=id_text(item, "item"), top=n, by=by))
+        answer = self._ask("/similar", item=id_text(item, "item"), top=n, by=by)
+        if answer.get("note"):
+            warn(answer["note"])
+        return self._items(answer)
 
     def predict(self, users: Any, items: Optional[Any] = None) -> "npt.NDArray[np.float64]":
         """Predict ratings of pairs, of no particular time: a correction by timestamps is left out.
