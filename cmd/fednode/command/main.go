@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/version"
 )
@@ -37,7 +38,7 @@ type commands struct {
 // Main runs the command as the process.
 func Main() {
 	cli.Main(func(ctx context.Context, args []string) int {
-		return run(ctx, args, streams{out: os.Stdout, err: os.Stderr})
+		return run(ctx, args, streams{out: screen.Safe(os.Stdout), err: os.Stderr})
 	})
 }
 

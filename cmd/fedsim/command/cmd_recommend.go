@@ -11,11 +11,10 @@ import (
 	"runtime"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/protocol"
@@ -238,10 +237,10 @@ func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommen
 		return err
 	}
 	var err error
-	switch f, ok := s.Out.(*os.File); {
+	switch {
 	case c.Out != "":
 		err = results.WriteNew(c.Out, write)
-	case format == "parquet" && ok && term.IsTerminal(int(f.Fd())):
+	case format == "parquet" && screen.IsTerminal(s.Out):
 		return cli.Misusef("--to parquet is not for a terminal; say --out FILE")
 	default:
 		err = write(s.Out)

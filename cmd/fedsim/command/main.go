@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/download"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
@@ -101,7 +102,7 @@ func collect(percent int) {
 func Main() {
 	collect(parsePercent)
 	cli.Main(func(ctx context.Context, args []string) int {
-		return runParsed(ctx, args, verb.Streams{Out: os.Stdout, Err: os.Stderr}, func() { collect(gcPercent) })
+		return runParsed(ctx, args, verb.Streams{Out: screen.Safe(os.Stdout), Err: os.Stderr}, func() { collect(gcPercent) })
 	}, syscall.SIGHUP)
 }
 

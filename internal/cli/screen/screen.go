@@ -25,8 +25,8 @@ func Width(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n >= leastWidth {
 		return n
 	}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n >= leastWidth {
+	if IsTerminal(w) {
+		if n, _, err := term.GetSize(int(file(w).Fd())); err == nil && n >= leastWidth {
 			return n
 		}
 	}
