@@ -18,6 +18,7 @@ import (
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/opened"
 	_ "github.com/fedsim/fedsim/lab" // all algorithms that there are
 )
 
@@ -40,12 +41,7 @@ func planned(t *testing.T, settings string) (*experiment.Experiment, *forecast.F
 
 // set makes settings of KEY=VALUE, with spaces between.
 func set(text string) []config.Setting {
-	var list []config.Setting
-	for pair := range strings.FieldsSeq(text) {
-		key, value, _ := strings.Cut(pair, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	return list
+	return opened.Settings(text)
 }
 
 // A hundred organisations, one round: the assumptions of their secure sum, and the size of a

@@ -28,6 +28,7 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
 	_ "github.com/fedsim/fedsim/lab"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/node"
@@ -229,12 +230,7 @@ func (w watcher) Event(e protocol.Event) {
 
 func (f *federation) experiment(settings string, session protocol.SessionID) (*experiment.Experiment, *agreement.Public) {
 	f.t.Helper()
-	var list []config.Setting
-	for _, s := range strings.Fields(settings) {
-		key, value, _ := strings.Cut(s, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	c, err := config.Resolve(list)
+	c, err := config.Resolve(opened.Settings(settings))
 	if err != nil {
 		f.t.Fatal(err)
 	}

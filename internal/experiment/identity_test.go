@@ -1,24 +1,19 @@
 package experiment_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families" // the algorithms that there are
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // session returns the session of an experiment of organisations on the small set.
 func session(t *testing.T, settings string) protocol.SessionID {
 	t.Helper()
-	var list []config.Setting
-	for pair := range strings.FieldsSeq("data=synthetic:small algorithm=hfl-sgdmf accountant=rdp rounds=3 " + settings) {
-		key, value, _ := strings.Cut(pair, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	c, err := config.Resolve(list)
+	c, err := config.Resolve(opened.Settings("data=synthetic:small algorithm=hfl-sgdmf accountant=rdp rounds=3 " + settings))
 	if err != nil {
 		t.Fatal(err)
 	}

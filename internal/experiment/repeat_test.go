@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families"
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -60,12 +61,7 @@ func staysOpen(settings, key string) bool {
 // resolved is a configuration of the small data with some settings, key=value.
 func resolved(t *testing.T, settings string) config.Config {
 	t.Helper()
-	var list []config.Setting
-	for pair := range strings.FieldsSeq("data=synthetic:small " + settings) {
-		key, value, _ := strings.Cut(pair, "=")
-		list = append(list, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	c, err := config.Resolve(list)
+	c, err := config.Resolve(opened.Settings("data=synthetic:small " + settings))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,18 +11,14 @@ import (
 	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/training"
 )
 
 // trained returns the test MSE of a run, and its statement.
 func trained(t *testing.T, set *dataset.Set, settings string) *training.Result {
 	t.Helper()
-	var said []config.Setting
-	for pair := range strings.FieldsSeq("baselines=quick delta=1e-6 split.seed=auto " + settings) {
-		key, value, _ := strings.Cut(pair, "=")
-		said = append(said, config.Setting{Key: key, Value: value, Origin: key})
-	}
-	c, err := config.Resolve(said)
+	c, err := config.Resolve(opened.Settings("baselines=quick delta=1e-6 split.seed=auto " + settings))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func TestPlanFlags(t *testing.T) {
 		plan = append(plan, m[1])
 	}
 	want := slices.DeleteFunc(append(runFlags(), "help", "version", "set", "format", "cpuprofile", "memprofile", "trace", "calibrate", "verbose", "sessions", "total-epsilon", "shares"), func(f string) bool {
-		return slices.Contains([]string{"baselines", "workers", "out", "name"}, f)
+		return slices.Contains([]string{"baselines", "workers", "out", "name", "from"}, f)
 	})
 	slices.Sort(plan)
 	slices.Sort(want)
