@@ -69,6 +69,10 @@ type Problem struct {
 	// summed over the whole run: SamplerError(n, L, T), or 0 for exact noise. The answer is then
 	// the smallest ε with δ(ε) + SamplerError·(1 + e^ε) <= Delta.
 	SamplerError float64
+
+	// Searches are private searches, which cost their runs and their choice together. Only RDP (and
+	// so Best) covers them.
+	Searches []Search
 }
 
 // Validate reports every fault of the problem.
@@ -77,6 +81,11 @@ func (p Problem) Validate() error {
 	for i, e := range p.Events {
 		if err := e.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("event %d: %w", i, err))
+		}
+	}
+	for _, s := range p.Searches {
+		if errs = append(errs, s.Validate()); !s.Private() {
+			errs = append(errs, errors.New("dp: no ε covers a search without private selection"))
 		}
 	}
 	return errors.Join(errs...)
@@ -99,6 +108,9 @@ func checkSettings(a Accountant, delta, samplerError float64) error {
 func (p Problem) Epsilon() (Result, error) {
 	if err := p.Validate(); err != nil {
 		return Result{}, err
+	}
+	if len(p.Searches) > 0 {
+		return p.searched()
 	}
 	c, err := compose(p.Events)
 	if err != nil {

@@ -165,7 +165,7 @@ func TestSamplerErrorIsCharged(t *testing.T) {
 		const delta = 1e-5
 		z := rapid.Float64Range(0.5, 20).Draw(t, "z")
 		e := math.Exp(rapid.Float64Range(-60, -12).Draw(t, "log E"))
-		r, err := Problem{[]Event{Gaussian(z)}, delta, Exact, e}.Epsilon()
+		r, err := Problem{Events: []Event{Gaussian(z)}, Delta: delta, Accountant: Exact, SamplerError: e}.Epsilon()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,7 +110,7 @@ func calibrate(b Budget, least float64, starts []float64, events func(noise floa
 	var refused error // why the last tried noise had no ε
 	cheapest := Result{Epsilon: math.Inf(1)}
 	meets := func(noise float64) (Result, bool, error) {
-		r, err := Problem{events(noise), b.Delta, b.Accountant, b.SamplerError}.Epsilon()
+		r, err := Problem{Events: events(noise), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}.Epsilon()
 		if errors.Is(err, ErrNoAccountant) { // perhaps covered at another noise
 			refused = err
 			return Result{}, false, nil

@@ -15,7 +15,7 @@ import (
 func least(t fataler, budget Budget, noise float64, r Result, events func(float64) []Event) {
 	t.Helper()
 	at := func(noise float64) float64 {
-		cost, err := Problem{events(noise), budget.Delta, budget.Accountant, budget.SamplerError}.Epsilon()
+		cost, err := Problem{Events: events(noise), Delta: budget.Delta, Accountant: budget.Accountant, SamplerError: budget.SamplerError}.Epsilon()
 		if err != nil {
 			t.Fatalf("noise %v: %v", noise, err)
 		}

@@ -247,7 +247,7 @@ func TestPLDExtremes(t *testing.T) {
 func TestPLDChargesSamplerError(t *testing.T) {
 	const delta, e = 1e-5, 1e-8
 	m := mixture{1, 0.2}
-	r, err := Problem{[]Event{m.event()}, delta, PLD, e}.Epsilon()
+	r, err := Problem{Events: []Event{m.event()}, Delta: delta, Accountant: PLD, SamplerError: e}.Epsilon()
 	if err != nil {
 		t.Fatal(err)
 	}

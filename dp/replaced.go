@@ -1,6 +1,7 @@
 package dp
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -39,6 +40,9 @@ func (b Budget) Replaced(spent Result) Result {
 // limits the sum. For Gaussians without samples, where the least ε is known, two steps would exceed
 // it by less than 0.2%. With samples they exceed it by up to a half.
 func (p Problem) Replaced() (Result, error) {
+	if len(p.Searches) > 0 {
+		return Result{}, fmt.Errorf("%w: a private search, if a unit is replaced", ErrNoAccountant)
+	}
 	doubled := slices.Clone(p.Events)
 	sampled := false
 	for i := range doubled {

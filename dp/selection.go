@@ -1,7 +1,6 @@
 package dp
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,8 +12,8 @@ import (
 // binomial law with parameters Eta and Gamma on 1, 2, 3, ...; Eta 1 is the geometric law, Eta 0 the
 // logarithmic law.
 type Selection struct {
-	Eta   float64 // above -1; a larger one has fewer draws that are far below the mean, and costs more
-	Gamma float64 // between 0 and 1
+	Eta   float64 `json:"eta"`   // above -1; a larger one has fewer draws that are far below the mean, and costs more
+	Gamma float64 `json:"gamma"` // between 0 and 1
 }
 
 // Validate reports a law that is none.
@@ -72,34 +71,16 @@ const mostRuns = 1 << 30
 
 // Epsilon returns the ε at δ that covers the whole search. candidates has the events of a run with each
 // candidate, the release of its score among them. samplerError is the samplers' error of one run.
-//
-// If a run has Rényi divergence D(α) at order α, in both directions, the search has at most
+func (s Selection) Epsilon(candidates [][]Event, delta, samplerError float64) (float64, error) {
+	r, err := Problem{Delta: delta, Accountant: RDP, Searches: []Search{{Law: s, Runs: candidates, SamplerError: samplerError}}}.Epsilon()
+	return r.Epsilon, err
+}
+
+// renyi returns the curve of the search. If a run has Rényi divergence D(α) at order α, in both directions, the search has at most
 //
 //	D(α) + (1+η)·(1-1/β)·D(β) + (1+η)·log(1/γ)/β + log(mean number of runs)/(α-1)
 //
-// for every order β (theorem 2 of the paper; docs/privacy-proofs.md). D is the largest of all candidates
-// at each order: a run draws its candidate without looking at data.
-func (s Selection) Epsilon(candidates [][]Event, delta, samplerError float64) (float64, error) {
-	if err := s.Validate(); err != nil {
-		return 0, err
-	}
-	if len(candidates) == 0 {
-		return 0, errors.New("dp: a selection without candidates")
-	}
-	worst := make(renyiCurve, len(renyiOrders))
-	for _, events := range candidates {
-		curve, err := standInCurve(events)
-		if err != nil {
-			return 0, err
-		}
-		for i, d := range curve {
-			worst[i] = max(worst[i], d)
-		}
-	}
-	return settings{RDP, delta, samplerError * s.Runs()}.solve(s.renyi(worst)), nil
-}
-
-// renyi returns the curve of the search.
+// for every order β (theorem 2 of the paper; docs/privacy-proofs.md).
 func (s Selection) renyi(run renyiCurve) renyiCurve {
 	beyond := math.Inf(1)
 	for i, beta := range renyiOrders {

@@ -1,8 +1,10 @@
 package dp
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -161,5 +163,129 @@ func TestSelectionEpsilon(t *testing.T) {
 	}
 	if _, err := s.Epsilon([][]Event{{{Mechanism: GaussianMechanism}}}, delta, 0); err == nil {
 		t.Error("an event that is none")
+	}
+}
+
+// The samplers' error E counts once a run. The exact mechanism says nothing, and a failed sampler gives the best score and
+// tells the world: then the search tells the world if any of its K runs fails, with probability 1 - Σ_k P(K=k)·(1-E)^k. That
+// is computed here from the law's definition. It is the least δ at any ε, so a smaller δ has no ε. E·(1+e^ε) of one run
+// alone would leave room.
+func TestSelectionCountsTheSamplersOnceARun(t *testing.T) {
+	const failure = 1e-6
+	for _, s := range selections {
+		tells := 0.0
+		for k, p := range lawOf(s.Eta, s.Gamma, 3000) {
+			tells -= p * math.Expm1(float64(k)*math.Log1p(-failure))
+		}
+		silent := [][]Event{{Gaussian(1e6)}}
+		if got, err := s.Epsilon(silent, 0.98*tells, failure); err != nil || !math.IsInf(got, 1) {
+			t.Errorf("%+v: ε = %v, %v at δ = %v; the search tells the world with probability %v", s, got, err, 0.98*tells, tells)
+		}
+		if mean := s.Runs(); tells > failure*mean || tells < 0.999*failure*mean || mean < 1.3 {
+			t.Errorf("%+v: a mean of %v runs fails with probability %v", s, mean, tells)
+		}
+		// E·(1+e^ε) bounds what the drawn noise adds to δ, so four times the mean is enough for ε near 0.
+		if got, err := s.Epsilon(silent, 4*failure*s.Runs()+1e-5, failure); err != nil || !(got < 1.5) {
+			t.Errorf("%+v: ε = %v, %v", s, got, err)
+		}
+	}
+}
+
+// A search of normal runs and a further run compose as their Rényi curves add up (Mironov 2017, proposition 1). The expected
+// ε is of theorem 2 on a fine grid of orders. A candidate that costs less at every order changes nothing and is left out.
+func TestSearchComposes(t *testing.T) {
+	delta, z, own := 1e-5, 1.2, 0.9
+	law, err := SelectionOf(1, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := math.Inf(1)
+	for la := -3.0; la < 6; la += 0.005 {
+		alpha, beyond := 1+math.Exp(la), math.Inf(1)
+		for lb := -3.0; lb < 6; lb += 0.01 {
+			beta := 1 + math.Exp(lb)
+			beyond = min(beyond, 2*(1-1/beta)*beta/(2*z*z)+2*math.Log(4)/beta)
+		}
+		rdp := alpha/(2*z*z) + beyond + math.Log(4)/(alpha-1) + alpha/(2*own*own)
+		want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
+	}
+	search, err := NewSearch(law, [][]Event{{Gaussian(2 * z)}, {Gaussian(z * math.Sqrt2).Times(2)}, {Gaussian(z)}, {Gaussian(3 * z)}}, 0)
+	if err != nil || len(search.Runs) != 1 || len(search.Runs[0]) != 1 || search.Candidates != 4 {
+		t.Fatalf("%+v, %v", search, err)
+	}
+	for _, a := range []Accountant{RDP, Best} {
+		got, err := Problem{Events: []Event{Gaussian(own)}, Delta: delta, Accountant: a, Searches: []Search{*search}}.Epsilon()
+		if err != nil || got.Epsilon < want*(1-1e-3) || got.Epsilon > 1.02*want || got.Accountant != RDP {
+			t.Errorf("%s: %+v, %v; want %v", a, got, err, want)
+		}
+	}
+	for _, p := range []Problem{
+		{Delta: delta, Accountant: GDPSkellam, Searches: []Search{*search}},
+		{Delta: delta, Accountant: RDP, Searches: []Search{{Candidates: 3}}},
+		{Delta: delta, Accountant: RDP, Searches: []Search{{Law: Selection{1, 2}, Runs: search.Runs}}},
+	} {
+		if r, err := p.Epsilon(); err == nil {
+			t.Errorf("%+v costs %v", p, r)
+		}
+	}
+	if r, err := (Problem{Delta: delta, Accountant: RDP, Searches: []Search{*search}}).Replaced(); err == nil {
+		t.Errorf("a search with a replaced unit costs %v", r)
+	}
+}
+
+// Only the candidate that is worst at some order is kept: a sampled run is worse at large orders, a plain one at small orders.
+func TestSearchKeepsTheWorstRuns(t *testing.T) {
+	law := Selection{1, 0.2}
+	runs := [][]Event{{SubsampledGaussian(0.6, 0.02).Times(20)}, {Gaussian(5)}, {Gaussian(2)}, {Gaussian(2.5), Gaussian(9)}}
+	kept, err := NewSearch(law, runs, 0)
+	if err != nil || len(kept.Runs) != 2 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	for _, delta := range []float64{1e-3, 1e-6, 1e-12} {
+		all, err := law.Epsilon(runs, delta, 0)
+		few, err2 := law.Epsilon(kept.Runs, delta, 0)
+		if err != nil || err2 != nil || math.Abs(all-few) > 1e-12*all {
+			t.Errorf("δ = %v: all candidates cost %v, %v, the kept ones %v, %v", delta, all, err, few, err2)
+		}
+	}
+}
+
+// A statement after a plain search has no ε, and its JSON, its line and its words say why. After a private search it has the
+// ε of the search for the run that won, and more for any other run.
+func TestStatementAfterASearch(t *testing.T) {
+	alone := Statement{Epsilon: 1, Delta: 1e-5, Unit: User, Relation: ZeroOut, Accountant: GDPSkellam, Sampling: NoSampling, Noise: SkellamNoise}
+	plain, err := alone.After(Search{Candidates: 20}, nil, 0)
+	if err != nil || !math.IsInf(plain.Epsilon, 1) || plain.Validate() != nil {
+		t.Fatalf("%+v, %v, %v", plain, err, plain.Validate())
+	}
+	if w := plain.Words("the server"); !strings.HasPrefix(w, "No ε holds: the settings were chosen on the private data without a private search (plain search, 20 candidates)") || !strings.Contains(w, "ε = 1 and δ = 1e-05") {
+		t.Error(w)
+	}
+	if line := plain.String(); !strings.HasPrefix(line, "(epsilon=inf, ") || !strings.Contains(line, "chosen=plain, run_epsilon=1)") {
+		t.Error(line)
+	}
+	run := []Event{Gaussian(1 / GaussianMu(1, 1e-5))}
+	search, err := NewSearch(Selection{1, 0.25}, [][]Event{run}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	won, err := alone.After(*search, nil, 0)
+	again, err2 := alone.After(*search, run, 0)
+	if err != nil || err2 != nil || won.Validate() != nil || !(won.Epsilon > 1.3 && again.Epsilon > 1.2*won.Epsilon) {
+		t.Fatalf("the winner has ε = %v, %v, another run %v, %v; %v", won.Epsilon, err, again.Epsilon, err2, won.Validate())
+	}
+	if w := won.Words(""); !strings.Contains(w, "private search, 1 candidate, 4 runs on average") || !strings.Contains(w, "The run alone has ε = 1.") {
+		t.Error(w)
+	}
+	for _, s := range []Statement{plain, won} {
+		text, err := json.Marshal(s)
+		var back Statement
+		if err != nil || json.Unmarshal(text, &back) != nil || back != s {
+			t.Errorf("%s, %v: %+v", text, err, back)
+		}
+		s.Epsilon, s.Accountant = 1, GDPSkellam
+		if s.Validate() == nil {
+			t.Errorf("a run after a %s states the ε of the run alone", s.Chosen)
+		}
 	}
 }

@@ -112,6 +112,8 @@ type Statement struct {
 	// the same run with exact noise. JSON omits it if it is 0: then δ includes the samplers' error,
 	// and the run itself is (ε, δ)-private. See docs/privacy.md.
 	NoiseDistance float64 `json:"noise_distance,omitempty"`
+	// Chosen states the search that chose the run's settings by the same data. JSON omits it if none did.
+	Chosen Chosen `json:"chosen,omitzero"`
 }
 
 // Validate reports every fault that makes the statement meaningless: values that do not exist, and
@@ -161,6 +163,9 @@ func (s Statement) Validate() error {
 	if (s.Unit == Example) != s.Relation.replaces() {
 		bad("unit is %q and relation is %q; unit=%s goes with relation=%s or %s and with no other", s.Unit, s.Relation, Example, Label, PrivatePart)
 	}
+	if c := s.Chosen; c.By != "" && (!(c.RunEpsilon >= 0) || (c.By == PlainSearch) != math.IsInf(s.Epsilon, 1)) {
+		bad("epsilon is %v after a %s, with %v of the run alone", s.Epsilon, c, c.RunEpsilon)
+	}
 	if s.Noise == NoNoise && !math.IsInf(s.Epsilon, 1) {
 		bad("epsilon is %v; without noise it is infinite", s.Epsilon)
 	}
@@ -170,8 +175,10 @@ func (s Statement) Validate() error {
 // accountants returns the accountants that cover the noise and the sampling.
 func (s Statement) accountants() []Accountant {
 	switch {
-	case s.Noise == NoNoise:
+	case s.Noise == NoNoise || s.Chosen.By == PlainSearch:
 		return []Accountant{Unaccounted}
+	case s.Chosen.By == PrivateSearch:
+		return []Accountant{RDP}
 	case s.Noise == ObjectiveNoise && s.Sampling == NoSampling:
 		return []Accountant{Pure}
 	case s.Noise == RandomizedResponse && s.Sampling == NoSampling:
@@ -211,6 +218,9 @@ func (s Statement) String() string {
 	}
 	if s.claims() {
 		fmt.Fprintf(&b, ", claimed_epsilon=%s", roundUp(s.ClaimedEpsilon))
+	}
+	if s.Chosen.By != "" {
+		fmt.Fprintf(&b, ", chosen=%s, run_epsilon=%s", s.Chosen.By, roundUp(s.Chosen.RunEpsilon))
 	}
 	b.WriteByte(')')
 	if s.NoiseDistance != 0 {
@@ -252,8 +262,8 @@ func (s Statement) Replacement(releases []Event, samplerError float64) (Guarante
 	case s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact):
 		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // mu is rounded down
 		epsilon = settings{Exact, s.Delta, samplerError}.solve(gaussianMu(2 * mu))
-	case len(releases) > 0:
-		r, err := Problem{releases, s.Delta, s.Accountant, samplerError}.Replaced()
+	case len(releases) > 0 && s.Chosen.By == "":
+		r, err := Problem{Events: releases, Delta: s.Delta, Accountant: s.Accountant, SamplerError: samplerError}.Replaced()
 		if err != nil {
 			return Guarantee{math.Inf(1), s.Delta}, false
 		}

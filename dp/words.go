@@ -11,6 +11,10 @@ import (
 // parties that they are protected from, and how much an observer learns. against names these parties, for example
 // "the server"; "" leaves them out. The figures are rounded up.
 func (s Statement) Words(against string) string {
+	if s.Chosen.By == PlainSearch {
+		text := s.Chosen.words(s.Delta)
+		return strings.ToUpper(text[:1]) + text[1:]
+	}
 	if math.IsInf(s.Epsilon, 1) {
 		return "There is no noise: the results may show anything about any user."
 	}
@@ -36,7 +40,7 @@ func (s Statement) Words(against string) string {
 	if s.claims() && s.ClaimedEpsilon < s.Epsilon {
 		text += " The published analysis claims ε = " + roundUp(s.ClaimedEpsilon) + ", which does not hold."
 	}
-	return text
+	return text + s.Chosen.words(s.Delta)
 }
 
 // protected returns the protected data, and the subject and verb of the sentence about neighbours.
