@@ -207,6 +207,9 @@ func noEffect(c config.Config, keys []*config.Key, where string) []string {
 // are at their defaults, sums are real, and each client draws its own noise. It returns a
 // [config.Error] if there are reasons against a deployment, and lists every reason, one a line.
 func Deployed(c config.Config) (config.Config, error) {
+	if !ChosenBy.Is(c, "") {
+		return c, config.Refuse([]config.Problem{{Key: ChosenBy.Key, Reason: "a search of a simulation saw all ratings in one place, and no party of a deployment does. Leave the key out if the settings were chosen by other data, such as a public set"}})
+	}
 	for _, k := range simulated() {
 		c.Reset(k)
 	}

@@ -22,7 +22,7 @@ var simulationOnly = []string{
 	"dropout=0.2", "dropout-at=share", "leave=0.1", "away=0.1", "away-rounds=2", "model.local-passes=3", "baselines=quick",
 	"network.latency-ms=1", "network.up-mbps=1", "network.down-mbps=1", "network.compute-ms=1", "network.stage-timeout-s=61",
 	"split.test=0.2", "split.fold=1/5", "split.users=seen", "split.validation=0.1", "split.by=leave-one-out", "split.time=2024-05-31", "split.seed=7", "split.target=exact",
-	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "eval.negatives=9", "statistics.items-file=items.txt",
+	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "eval.negatives=9", "statistics.items-file=items.txt", "chosen-by=plain",
 }
 
 const idealWarning = "secagg ideal is for simulations, where the adder is trusted; a deployment needs secagg real"
@@ -101,7 +101,9 @@ func TestSimulationKeysAreKeys(t *testing.T) {
 }
 
 func TestDeployed(t *testing.T) {
-	other := func(s string) bool { return s == "split.validation=0.1" || s == "split.fold=1/5" } // which exclude split.time
+	other := func(s string) bool {
+		return s == "split.validation=0.1" || s == "split.fold=1/5" || s == "chosen-by=plain"
+	} // which exclude split.time, and the last one a deployment
 	for settings, want := range map[string]string{
 		"":                        "secagg=real",
 		"secagg=real":             "secagg=real",
@@ -136,6 +138,7 @@ func TestDeployedRefuses(t *testing.T) {
 		"split.test-file=t.csv":            "split.test-file: a deployment does not measure; each party leaves out of its data what it does not want trained on",
 		"algorithm=dp-cmf public-users=10": "public-users: no role of a deployment has all users' ratings, so none can take some out. Do not invite these users, and name a file of what they gave in features, which are public: fedsim data raters writes it",
 		"algorithm=sgd-mf":                 "algorithm: sgd-mf has all ratings in one place; there is nothing to deploy",
+		"chosen-by=plain":                  "chosen-by: a search of a simulation saw all ratings in one place, and no party of a deployment does. Leave the key out if the settings were chosen by other data, such as a public set",
 		"noise=replace":                    "noise: replaced noise shows every sum twice, and is there for comparison only; use split",
 		"algorithm=vfl-sgdmf parties=1":    "parties: a single party has no other party to hide among, and needs no deployment; give at least 2",
 		"algorithm=hfl-sgdmf parties=1 secagg=none": "secagg: none is a plain sum, which shows what is in it; the sums of a deployment are real\n" +

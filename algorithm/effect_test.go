@@ -12,7 +12,7 @@ import (
 // texts holds values of keys whose declaration does not list what they may be.
 var texts = map[string][]string{
 	"data": {"synthetic:small"}, "features": {"genres", "none"}, "columns": {"user=visitor"}, "separator": {";"}, "encoding": {"latin1"}, "member": {"mine.csv"}, "unrated": {"0"}, "public-ids": {"ids.txt"},
-	"split.time": {"2024-05-31"}, "split.fold": {"2/3"}, "split.test-file": {"test.csv"}, "out": {"elsewhere"}, "start-from": {"there"}, "name": {"first"},
+	"split.time": {"2024-05-31"}, "split.fold": {"2/3"}, "split.test-file": {"test.csv"}, "out": {"elsewhere"}, "start-from": {"there"}, "chosen-by": {"plain"}, "name": {"first"},
 	"statistics.items-file": {"items.txt"}, "eval.top-k": {"3", "none"}, "accountant": {"best", "rdp", "pld", "gdp-skellam", "pure", "shuffling"},
 	"regression.hidden": {"32-16"},
 }

@@ -18,7 +18,7 @@ import (
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
 	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
-	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold, StartFrom config.TextKey
+	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold, StartFrom, ChosenBy config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
 	SplitTest, SplitValidation, SplitLeast, Positive, EvalRelevant, EvalUsers, EvalNegatives, EvalBuckets, StageTimeout, Tail, Gather, Latency, Up, Down, Compute, Patience config.NumberKey
@@ -280,6 +280,16 @@ func declareFederation() {
 		Name: "start-from", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "FOLDER",
 		Help: "Finished run from whose releases the session starts, or last: the newest run in out. Using releases again costs no privacy; the summary states the epsilon of all sessions together.",
 	})
+	ChosenBy = config.DeclareText(config.Key{
+		Name: "chosen-by", Kind: config.Text, Default: "", Scope: config.Simulated,
+		Help: "Search over the same ratings that chose the settings: plain, or the record that fedsim tune writes. The statement of privacy covers that search, and after a plain search it has no epsilon.",
+		Check: func(c config.Config) string {
+			if _, err := SearchOf(c); err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+	})
 	RunName = config.DeclareText(config.Key{
 		Name: "name", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "NAME",
 		Help: "Name of the run's folder in out. Default: made of algorithm, data, epsilon and seed.",
@@ -395,7 +405,7 @@ func Federated() []*config.Key {
 // for its results. An algorithm with clients needs sums and connections besides.
 func (a *About) common() []*config.Key {
 	list := []*config.Key{Name.Key, Data.Key, RatingMin.Key, RatingMax.Key, Epsilon.Key, Unit.Key, Noise.Key,
-		Seed.Key, Workers.Key, Out.Key, RunName.Key, SplitTest.Key, SplitValidation.Key, SplitFold.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
+		Seed.Key, Workers.Key, Out.Key, RunName.Key, ChosenBy.Key, SplitTest.Key, SplitValidation.Key, SplitFold.Key, Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key, BadRows.Key, PublicUsers.Key, PublicIDs.Key, SplitBy.Key, SplitTime.Key, SplitTestFile.Key, SplitSeed.Key,
 		EvalTopK.Key, EvalNegatives.Key, EvalBuckets.Key}
 	if !a.OnlyRanks {
 		list = append(list, EvalRelevant.Key, EvalUsers.Key)

@@ -1,9 +1,12 @@
 package algorithm
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/model"
 )
@@ -27,13 +30,50 @@ type Start struct {
 // PastSession states what a session has cost.
 type PastSession struct {
 	Session      string        `json:"session"`           // in hex
-	Epsilon      *float64      `json:"epsilon"`           // of the session alone; nil without noise
+	Epsilon      *float64      `json:"epsilon"`           // of the session alone; nil without noise, or after a plain search
 	Delta        float64       `json:"delta"`             // at which Epsilon holds
 	Unit         dp.Unit       `json:"unit"`              // of privacy
 	Accountant   dp.Accountant `json:"accountant"`        // that composes the events
 	Events       []dp.Event    `json:"events"`            // upper bound on the releases that one unit was in
 	SamplerError float64       `json:"sampler_error"`     // of all their noise, in total variation
 	Skipped      int           `json:"skipped,omitempty"` // rounds that released nothing
+	// Search chose the settings of the session by the same data; nil if none did. Epsilon and the cost of a private search
+	// cover the run that won, and Events is empty for that run.
+	Search *dp.Search `json:"search,omitempty"`
+}
+
+// Noiseless reports whether the session released exact sums.
+func (p PastSession) Noiseless() bool { return p.Epsilon == nil && p.Search == nil }
+
+// plainSearch is the value of chosen-by for a plain search over an unknown number of candidates.
+const plainSearch = "plain"
+
+// SearchOf returns the search that chose the settings of a configuration by the same data; nil if none did. It returns an
+// error if the value of chosen-by is no record of a search.
+func SearchOf(c config.Config) (*dp.Search, error) {
+	text := ChosenBy.Of(c)
+	switch text {
+	case "":
+		return nil, nil
+	case plainSearch:
+		return &dp.Search{}, nil
+	}
+	s := new(dp.Search)
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(s); err != nil || d.More() {
+		return nil, fmt.Errorf("%.80q is neither %s nor the record of a search, which fedsim tune writes", text, plainSearch)
+	}
+	return s, s.Validate()
+}
+
+// ChosenWith returns the setting that says which search chose the others.
+func ChosenWith(s *dp.Search) config.Setting {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a record has finite numbers alone
+	}
+	return config.Setting{Key: ChosenBy.Name, Value: string(text), Origin: "the search"}
 }
 
 // Recorder is an Instance of whose releases a later session can start.

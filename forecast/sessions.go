@@ -53,6 +53,8 @@ func Sessions(x *experiment.Experiment, n int, total float64, shares Shares) (*e
 		return nil, nil, config.Errorf("a total epsilon of %v: it must be positive and finite", total)
 	case !x.Private():
 		return nil, nil, config.Errorf("epsilon: without noise every session costs an infinite epsilon")
+	case x.Search != nil:
+		return nil, nil, config.Errorf("%s: the search has spent privacy, and the total is of the sessions alone; leave it out if other data chose the settings", algorithm.ChosenBy.Name)
 	case x.Privacy.Proved.Accountant != "":
 		return nil, nil, config.Errorf("algorithm: %s proves its epsilon as a whole, and has no releases to compose; plan %d sessions of epsilon %s each, which add up",
 			x.About().Name, n, threeDigits(total/float64(n)))

@@ -17,10 +17,12 @@ import (
 // AllSessions states the cost of a session together with the sessions that it builds on, to a unit whose record was in all of them.
 type AllSessions struct {
 	Sessions int      `json:"sessions"`
-	Epsilon  *float64 `json:"epsilon"` // null if one of them had no noise
+	Epsilon  *float64 `json:"epsilon"` // null if one of them had no noise, or if a plain search chose the settings of one
 	Delta    float64  `json:"delta"`
 	Added    *float64 `json:"added"` // the sum of the sessions' own ε; null likewise
 	Unit     dp.Unit  `json:"unit"`
+	// Chosen holds the kinds of the searches that chose settings of the sessions by the same data. Epsilon covers private searches.
+	Chosen []dp.SearchKind `json:"chosen,omitempty"`
 }
 
 // Together composes the releases of all sessions of a record.
@@ -30,6 +32,11 @@ func Together(s *algorithm.Start) (*AllSessions, error) {
 		return nil, err
 	}
 	all := &AllSessions{Sessions: len(s.Sessions), Delta: delta, Unit: s.Sessions[len(s.Sessions)-1].Unit}
+	for _, past := range s.Sessions {
+		if past.Search != nil && !slices.Contains(all.Chosen, past.Search.Kind()) {
+			all.Chosen = append(all.Chosen, past.Search.Kind())
+		}
+	}
 	if math.IsInf(r.Epsilon, 1) {
 		return all, nil
 	}
@@ -43,11 +50,18 @@ func Together(s *algorithm.Start) (*AllSessions, error) {
 
 // String is the cost in a line.
 func (a *AllSessions) String() string {
+	if slices.Contains(a.Chosen, dp.PlainSearch) {
+		return fmt.Sprintf("all %d sessions together: %s", a.Sessions, dp.NoEpsilonHolds)
+	}
 	if a.Epsilon == nil {
 		return fmt.Sprintf("all %d sessions together: no privacy, since one of them had no noise", a.Sessions)
 	}
-	return fmt.Sprintf("all %d sessions together: epsilon at most %s at delta %v, for a %s that was in all of them; their epsilons add up to %.3g",
-		a.Sessions, dp.RoundUp(*a.Epsilon, 4), a.Delta, a.Unit, *a.Added)
+	with := ""
+	if len(a.Chosen) > 0 {
+		with = " and the private search for settings"
+	}
+	return fmt.Sprintf("all %d sessions%s together: epsilon at most %s at delta %v, for a %s that was in all of them; their epsilons add up to %.3g",
+		a.Sessions, with, dp.RoundUp(*a.Epsilon, 4), a.Delta, a.Unit, *a.Added)
 }
 
 // WriteRecord writes what a later session can start from. Only the owner may read it, since without noise it shows sums of private ratings.

@@ -34,6 +34,8 @@ type PastSession struct {
 	Epsilon *float64 `json:"epsilon"` // null without noise
 	Delta   float64  `json:"delta"`
 	Unit    dp.Unit  `json:"unit"`
+	// Chosen says which search of a simulation chose the settings, whose cost Epsilon covers.
+	Chosen dp.SearchKind `json:"chosen,omitempty"`
 }
 
 // StartOf states releases; nil for none.
@@ -43,7 +45,11 @@ func StartOf(s *algorithm.Start) *Start {
 	}
 	out := &Start{Digest: hex.EncodeToString(s.Digest[:]), Algorithm: s.Algorithm, Feedback: s.Feedback, Rank: s.Rank, Min: s.Min, Max: s.Max, from: s.From}
 	for _, p := range s.Sessions {
-		out.Sessions = append(out.Sessions, PastSession{p.Session, p.Epsilon, p.Delta, p.Unit})
+		past := PastSession{Session: p.Session, Epsilon: p.Epsilon, Delta: p.Delta, Unit: p.Unit}
+		if p.Search != nil {
+			past.Chosen = p.Search.Kind()
+		}
+		out.Sessions = append(out.Sessions, past)
 	}
 	return out
 }
@@ -75,7 +81,15 @@ func (s *Start) start() (*algorithm.Start, error) {
 		if e := p.Epsilon; e != nil && !(*e >= 0 && !math.IsInf(*e, 1)) {
 			return nil, fmt.Errorf("the start depends on the session %s of epsilon=%v", p.Session, *e)
 		}
-		out.Sessions = append(out.Sessions, algorithm.PastSession{Session: p.Session, Epsilon: p.Epsilon, Delta: p.Delta, Unit: p.Unit})
+		past := algorithm.PastSession{Session: p.Session, Epsilon: p.Epsilon, Delta: p.Delta, Unit: p.Unit}
+		switch p.Chosen {
+		case "", dp.PrivateSearch: // the record of a private search is the server's, and Epsilon covers it
+		case dp.PlainSearch:
+			past.Search = &dp.Search{}
+		default:
+			return nil, fmt.Errorf("the start depends on the session %s, whose settings a %.80q search chose", p.Session, p.Chosen)
+		}
+		out.Sessions = append(out.Sessions, past)
 	}
 	return out, nil
 }

@@ -89,6 +89,20 @@ func TestStartIsAgreedOn(t *testing.T) {
 	}
 }
 
+// Releases of a run that a private search chose are stated as such, with the ε of the search. No session of a deployment starts
+// from a run that a plain search chose, as in a simulation.
+func TestStartAfterASearchIsAgreedOn(t *testing.T) {
+	const settings = "algorithm=ssp-c epsilon=3 rank=2"
+	private := released(t, settings+` chosen-by={"law":{"eta":1,"gamma":0.25},"runs":[[{"mechanism":"gaussian","noise_multiplier":1.5,"count":1}]]}`)
+	p := publish(t, opened.Experiment(t, settings+" start-from="+private))
+	if s := carried(t, p).Facts.Start.Sessions[0]; s.Chosen != "private" || s.Epsilon == nil || *s.Epsilon < 3.5 {
+		t.Errorf("the start is stated as %+v", s)
+	}
+	if _, err := agreement.Open(carried(t, p)); err != nil {
+		t.Error(err)
+	}
+}
+
 // A start that does not go with the session is refused by each party, in the words of a simulation.
 func TestStatedStartIsChecked(t *testing.T) {
 	const settings = "algorithm=ssp-c epsilon=3 rank=2"
@@ -100,6 +114,8 @@ func TestStatedStartIsChecked(t *testing.T) {
 		"say --rating-min 1 --rating-max":  func(s *agreement.Start) { s.Min = 1 },
 		"say --unit rating":                func(s *agreement.Start) { s.Sessions[0].Unit = "rating" },
 		"had no noise":                     func(s *agreement.Start) { s.Sessions[0].Epsilon = nil },
+		"without a private search":         func(s *agreement.Start) { s.Sessions[0].Chosen, s.Sessions[0].Epsilon = "plain", nil },
+		`a "lucky" search chose`:           func(s *agreement.Start) { s.Sessions[0].Chosen = "lucky" },
 		"depends on 0 sessions":            func(s *agreement.Start) { s.Sessions = nil },
 		"32 bytes in hex are needed":       func(s *agreement.Start) { s.Digest = "ab" },
 		`depends on the session "../../x"`: func(s *agreement.Start) { s.Sessions[0].Session = "../../x" },

@@ -37,6 +37,9 @@ type Experiment struct {
 	Split *split.Parts
 	Test  eval.Test // what quality is measured on; empty without ratings
 
+	// Search chose the settings by the same data; nil if none did.
+	Search *dp.Search
+
 	// Loading is the time that opening took, on the wall clock.
 	Loading time.Duration
 
@@ -148,7 +151,13 @@ func (e *Experiment) derive() error {
 		return err
 	}
 	e.stages = algorithm.DropoutStages(e.Config)
-	return e.prepare()
+	if err := e.prepare(); err != nil {
+		return err
+	}
+	if err := e.readSearch(); err != nil {
+		return err
+	}
+	return e.checkSearches()
 }
 
 // readFeatures reads the features of the items where something is learned from them. A

@@ -2,10 +2,12 @@ package experiment
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/protocol"
@@ -22,9 +24,63 @@ func (e *Experiment) Planned() (dp.Result, error) {
 	return e.Cost(e.Privacy.Run)
 }
 
-// Statement is the privacy statement of a run in which the unit that spent most has spent
-// epsilon.
+// Statement returns the privacy statement of a run in which the unit that spent most has spent epsilon. It covers the
+// search that chose the settings, if one did.
 func (e *Experiment) Statement(spent dp.Result) dp.Statement {
+	s := e.statementAlone(spent)
+	if e.Search == nil || !e.Private() {
+		return s
+	}
+	releases, samplers := e.searchedBeside()
+	s, err := s.After(*e.Search, releases, samplers)
+	if err != nil { // checkSearch has refused it
+		s.Epsilon, s.Accountant = math.Inf(1), dp.Unaccounted
+	}
+	return s
+}
+
+// searchedBeside returns the releases of the run that the cost of its search does not include, and their samplers' error.
+func (e *Experiment) searchedBeside() ([]dp.Event, float64) {
+	if e.Search.Private() && e.Search.Winner == e.Fingerprint() {
+		return nil, 0
+	}
+	return e.Privacy.Run, e.Privacy.Budget.SamplerError
+}
+
+// readSearch reads the record of the search that chose the settings, and refuses a run that no account joins with it.
+func (e *Experiment) readSearch() error {
+	var err error
+	if e.Search, err = algorithm.SearchOf(e.Config); err != nil {
+		return config.Errorf("%s: %w", algorithm.ChosenBy.Name, err)
+	}
+	if e.Search == nil || !e.Search.Private() || !e.Private() {
+		return nil
+	}
+	if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
+		return config.Errorf("%s: a private search protects users, and no account joins it with this run; leave the key out only if other data chose the settings", algorithm.ChosenBy.Name)
+	}
+	releases, samplers := e.searchedBeside()
+	if _, err = e.statementAlone(dp.Result{}).After(*e.Search, releases, samplers); err != nil {
+		return config.Errorf("%s: %w", algorithm.ChosenBy.Name, err)
+	}
+	return nil
+}
+
+// Fingerprint returns a digest of a training: its data, its noise, its start and every setting that changes the model.
+func (e *Experiment) Fingerprint() string {
+	t := protocol.NewTranscript("fedsim/searched/v1").Bytes(e.session[:]).Uint(algorithm.Seed.Of(e.Config)).
+		Text(e.Data.Digest).Text(e.Split.Digest).Text(algorithm.FeatureSpec.Of(e.Config))
+	for _, k := range e.About().Used() {
+		if !aside(k) {
+			t.Text(k.Name).Text(e.Config.Text(k))
+		}
+	}
+	sum := t.Sum()
+	return hex.EncodeToString(sum[:16])
+}
+
+// statementAlone states a run whose settings were chosen without its data.
+func (e *Experiment) statementAlone(spent dp.Result) dp.Statement {
 	about := e.About()
 	s := dp.Statement{
 		Epsilon: math.Inf(1), Delta: e.Privacy.Budget.Delta, Unit: algorithm.UnitOf(e.Config), Relation: about.Relation,
@@ -73,7 +129,7 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 
 // Observers names the parties that the statement of privacy protects a unit from, for a sentence.
 func (e *Experiment) Observers() string {
-	switch trust := e.Statement(e.Privacy.Proved).Trust; {
+	switch trust := e.statementAlone(e.Privacy.Proved).Trust; {
 	case trust == dp.Shuffler:
 		return "all parties that see the messages behind the shuffler"
 	case !e.About().Federated():

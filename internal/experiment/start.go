@@ -46,6 +46,20 @@ func (e *Experiment) checkStart() error {
 	}
 }
 
+// checkSearches refuses to start from a session whose settings a plain search chose, unless this session states no ε either.
+func (e *Experiment) checkSearches() error {
+	if e.Start == nil || !e.Private() || e.Search != nil && !e.Search.Private() {
+		return nil
+	}
+	for _, past := range e.Start.Sessions {
+		if past.Search != nil && !past.Search.Private() {
+			return config.Errorf("start-from: %s: %s, so no ε would cover this session with it. Start from a run of fedsim tune --private, or of settings that other data chose. With --set %s=plain this session starts there too, and states no ε",
+				e.Start.From, dp.NoEpsilonHolds, algorithm.ChosenBy.Name)
+		}
+	}
+	return nil
+}
+
 // checkUnits refuses earlier sessions with another unit of privacy: no ε would hold for all sessions together.
 func (e *Experiment) checkUnits() error {
 	unit := algorithm.UnitOf(e.Config)
@@ -110,7 +124,15 @@ func (e *Experiment) past(skipped int) (algorithm.PastSession, error) {
 		return p, err
 	}
 	b := e.Privacy.Budget
-	p.Epsilon, p.Delta, p.Accountant, p.SamplerError = &planned.Epsilon, b.Delta, b.Accountant, b.SamplerError
-	p.Events = append(p.Events, e.Privacy.Run...)
+	releases, samplers := e.Privacy.Run, b.SamplerError
+	if p.Search = e.Search; e.Search != nil {
+		planned.Epsilon = e.Statement(planned).Epsilon
+		releases, samplers = e.searchedBeside()
+	}
+	p.Delta, p.Accountant, p.SamplerError = b.Delta, b.Accountant, samplers
+	if !math.IsInf(planned.Epsilon, 1) {
+		p.Epsilon = &planned.Epsilon
+	}
+	p.Events = append(p.Events, releases...)
 	return p, nil
 }

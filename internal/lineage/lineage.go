@@ -13,6 +13,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
@@ -22,12 +24,16 @@ import (
 // File names the file in the folder of a session.
 const File = "released.bin"
 
-// domain begins the file, and ends in the version of its form.
+// domain begins the file, and ends in the version of its form. A file with searched begins where a search chose the settings of
+// a session: a program that knows of no searches would count too small a cost, and refuses it.
 //
 //	file = domain ‖ length of the header (4 bytes) ‖ header ‖ numbers ‖ SHA-256 of all before
 //
 // The header is JSON. Numbers are the matrices in the order of the header, row by row. Integers and numbers are little-endian, numbers with 64 bits.
-const domain = "fedsim/released/v1\n"
+const (
+	domain   = "fedsim/released/v1\n"
+	searched = "fedsim/released/v2\n"
+)
 
 // header is the part of the file that is text.
 type header struct {
@@ -62,7 +68,11 @@ func Encode(s *algorithm.Start) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := append([]byte(domain), binary.LittleEndian.AppendUint32(nil, uint32(len(text)))...)
+	first := domain
+	if slices.ContainsFunc(s.Sessions, func(p algorithm.PastSession) bool { return p.Search != nil }) {
+		first = searched
+	}
+	b := append([]byte(first), binary.LittleEndian.AppendUint32(nil, uint32(len(text)))...)
 	b = append(append(b, text...), numbers...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...), nil
@@ -70,7 +80,7 @@ func Encode(s *algorithm.Start) ([]byte, error) {
 
 // Decode reads the bytes of the file.
 func Decode(b []byte) (*algorithm.Start, error) {
-	if !bytes.HasPrefix(b, []byte(domain)) {
+	if !bytes.HasPrefix(b, []byte(domain)) && !bytes.HasPrefix(b, []byte(searched)) {
 		return nil, fmt.Errorf("it does not begin with %q: it is no record of a session, or one of another version", domain)
 	}
 	end := len(b) - sha256.Size
@@ -85,6 +95,11 @@ func Decode(b []byte) (*algorithm.Start, error) {
 	var h header
 	if err := json.Unmarshal(rest[:length], &h); err != nil {
 		return nil, fmt.Errorf("its header: %w", err)
+	}
+	for _, p := range h.Sessions {
+		if p.Search != nil && p.Search.Validate() != nil {
+			return nil, fmt.Errorf("session %s: %w", p.Session, p.Search.Validate())
+		}
 	}
 	rest = rest[length:]
 	s := &algorithm.Start{Algorithm: h.Algorithm, Feedback: h.Feedback, Rank: h.Rank, Min: h.Min, Max: h.Max, Sessions: h.Sessions, Digest: sha256.Sum256(b)}
@@ -131,10 +146,14 @@ func Read(dir string) (*algorithm.Start, error) {
 }
 
 // Cost returns the ε of all sessions together, at the largest δ of one of them: the cost to a unit that every one of
-// them trained on. It is infinite if a session had no noise.
+// them trained on. It is infinite if a session had no noise, or if a plain search chose the settings of one. A private search
+// that chose the settings of several sessions counts once.
 func Cost(sessions []algorithm.PastSession) (dp.Result, float64, error) {
 	var all dp.Problem
 	for _, s := range sessions {
+		if p := s.Search; p != nil && p.Private() && !slices.ContainsFunc(all.Searches, func(q dp.Search) bool { return reflect.DeepEqual(q, *p) }) {
+			all.Searches = append(all.Searches, *p)
+		}
 		all.Delta = max(all.Delta, s.Delta)
 		all.SamplerError += s.SamplerError
 		all.Events = append(all.Events, s.Events...)
@@ -146,6 +165,9 @@ func Cost(sessions []algorithm.PastSession) (dp.Result, float64, error) {
 		if s.Epsilon == nil {
 			return dp.Result{Epsilon: math.Inf(1), Accountant: dp.Unaccounted}, all.Delta, nil
 		}
+	}
+	if len(all.Searches) > 0 {
+		all.Accountant = dp.Best
 	}
 	r, err := all.Epsilon()
 	return r, all.Delta, err

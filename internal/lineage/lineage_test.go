@@ -110,3 +110,43 @@ func TestCostComposesTightly(t *testing.T) {
 		t.Errorf("with a session without noise it is %v, %v", got, err)
 	}
 }
+
+// A program that knows of no searches would count too little: a record with one begins with another version. The search counts
+// once for all sessions whose settings it chose, and a plain search leaves no ε. Searches of normal releases alone have the ε that
+// Selection.Epsilon gives, which dp tests against theorem 2.
+func TestCostWithSearches(t *testing.T) {
+	law, run := dp.Selection{Eta: 1, Gamma: 0.25}, [][]dp.Event{{dp.Gaussian(1.5)}}
+	search, err := dp.NewSearch(law, run, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := law.Epsilon(run, 1e-5, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := record()
+	won := &s.Sessions[0]
+	won.Search, won.Events, won.SamplerError = search, nil, 0
+	b, err := lineage.Encode(s)
+	if err != nil || strings.HasPrefix(string(b), "fedsim/released/v1") {
+		t.Fatalf("%.20q, %v", b, err)
+	}
+	back, err := lineage.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := back.Sessions[0]
+	for _, sessions := range [][]algorithm.PastSession{{*won}, {*won, again}} {
+		if got, _, err := lineage.Cost(sessions); err != nil || math.Abs(got.Epsilon-want) > 1e-9 {
+			t.Errorf("%d sessions cost %v, %v, want %v", len(sessions), got, err, want)
+		}
+	}
+	again.Events = []dp.Event{dp.Gaussian(2)}
+	if got, _, err := lineage.Cost([]algorithm.PastSession{*won, again}); err != nil || got.Epsilon < 1.1*want {
+		t.Errorf("with a further run the search costs %v, %v, alone %v", got, err, want)
+	}
+	again.Search, again.Epsilon = &dp.Search{}, nil
+	if got, _, err := lineage.Cost([]algorithm.PastSession{*won, again}); err != nil || !math.IsInf(got.Epsilon, 1) {
+		t.Errorf("with a plain search it is %v, %v", got, err)
+	}
+}

@@ -243,9 +243,12 @@ func lines[T any](path string, each func(T)) error {
 	return scan.Err()
 }
 
-// Setting returns the value of a key, for people and for tables. Epsilon is the requested value. Data, tests and starts
+// Setting returns the value of a key, for people and for tables; of chosen-by, the search in a few words. Epsilon is the requested value. Data, tests and starts
 // have names, not paths.
 func (r *Run) Setting(k *config.Key) string {
+	if k == algorithm.ChosenBy.Key {
+		return r.Summary.Privacy.Chosen.String()
+	}
 	if slices.Contains(told, k) {
 		return cmp.Or(r.shown[k], r.name(k))
 	}

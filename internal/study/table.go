@@ -40,6 +40,9 @@ var shownFirst = []string{"epsilon_achieved", "test_rmse", "test_mae", "recall@2
 func (runs Runs) Table() *Table {
 	t := &Table{primary: runs[0].Primary(), Notes: runs.apart()}
 	t.Keys = []*config.Key{algorithm.Name.Key, algorithm.Data.Key, algorithm.Epsilon.Key, algorithm.Seed.Key}
+	if slices.ContainsFunc(runs, func(r *Run) bool { return r.Summary.Privacy.Chosen.By != "" }) {
+		t.Keys = append(t.Keys, algorithm.ChosenBy.Key) // no reader may take their ε for the ε of one run
+	}
 	asked, derived := runs.Differing()
 	for _, k := range asked {
 		if !slices.Contains(t.Keys, k) {

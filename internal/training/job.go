@@ -395,8 +395,8 @@ func (j *job) round(f *experiment.Federation, it sim.Round, shared []byte) error
 			m.Stages[protocol.Stage(s).String()] = d.Seconds()
 		}
 	}
-	if j.e.Private() && !math.IsInf(spent.Epsilon, 1) {
-		m.Epsilon, m.Delta = &spent.Epsilon, j.e.Privacy.Budget.Delta
+	if stated := j.e.Statement(spent).Epsilon; !math.IsInf(stated, 1) {
+		m.Epsilon, m.Delta = &stated, j.e.Privacy.Budget.Delta
 	}
 	if err = j.report(m, it.Skipped); err != nil {
 		return err

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -99,14 +99,9 @@ func (c *tuneCmd) print(w io.Writer, out *tune.SearchResult, r *results.Summary,
 	}
 	row(score, "%.4f (%s)", out.Best.Score, out.Metric)
 	row("test", "%.4f (measured once, of the chosen run)", r.PrimaryMetric())
-	switch {
-	case c.Private:
-		row("privacy", "ε = %.4g and δ = %v cover the search: its scores, its choice and the chosen model. One run alone has ε = %v. This holds for the chosen run only: release no other run, and not how many there were. The simulator shows both.",
-			out.Epsilon, out.Delta, out.Each)
-	case r.Privacy.Epsilon == 0 || math.IsInf(r.Privacy.Epsilon, 1):
-		row("privacy", "There is no noise: the results may show anything about any user.")
-	default:
-		row("privacy", "ε = %.4g covers the chosen run alone, and not the search: it compared runs by exact validation ratings. To have an ε that covers the search, add --private.", r.Privacy.Epsilon)
+	row("privacy", "%s", r.Privacy.Words(""))
+	if r.Privacy.Chosen.By == dp.PlainSearch {
+		row("", "To have an ε that covers the search, add --private.")
 	}
 	row("results", "%s", folder)
 	return screen.Print(w, b.String(), []string{"fedsim", "results", folder})

@@ -23,6 +23,8 @@ type Cost struct {
 	Law                  dp.Selection // of the number of runs
 	// Multiplier is the deviation of the noise of a run's score, in units of the most that a user adds to it.
 	Multiplier float64
+
+	search *dp.Search // the record of the search
 }
 
 // Runs draws how many runs a search has.
@@ -63,6 +65,9 @@ func (s Search) privately(ctx context.Context, candidates [][]config.Setting, ou
 			return err
 		}
 	}
+	won := *cost.search
+	won.Winner, won.Candidates = out.winner, len(candidates)
+	out.Final = append(out.Final, algorithm.ChosenWith(&won))
 	return bits.Err()
 }
 
@@ -184,6 +189,9 @@ func CostOf(law dp.Selection, candidates ...*experiment.Experiment) (*Cost, erro
 		if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
 			return nil, config.Errorf("--private: candidate %d has no releases that protect users. It needs a finite epsilon and unit user, with clients", i+1)
 		}
+		if e.Search != nil {
+			return nil, config.Errorf("%s: no account covers a private search over settings that another search chose; leave it out if other data chose them", algorithm.ChosenBy.Name)
+		}
 		b := e.Privacy.Budget
 		if i > 0 && (b.Delta != out.Delta || b.Epsilon != out.Each) {
 			return nil, config.Errorf("--private: candidates differ in epsilon or delta; search over other keys")
@@ -197,7 +205,11 @@ func CostOf(law dp.Selection, candidates ...*experiment.Experiment) (*Cost, erro
 		runs[i] = append(slices.Clone(runs[i]), dp.Gaussian(out.Multiplier))
 	}
 	var err error
-	out.Epsilon, err = law.Epsilon(runs, out.Delta, samplers)
+	if out.search, err = dp.NewSearch(law, runs, samplers); err != nil {
+		return nil, err
+	}
+	r, err := dp.Problem{Delta: out.Delta, Accountant: dp.RDP, Searches: []dp.Search{*out.search}}.Epsilon()
+	out.Epsilon = r.Epsilon
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
 )
@@ -45,8 +46,10 @@ type SearchResult struct {
 	Delta   float64 `json:"delta,omitempty"`
 	Each    float64 `json:"epsilon_of_one_run,omitempty"`
 
-	// Final holds the settings of the run that won. Repeated, it gives the same model.
+	// Final holds the settings of the run that won, with the record of the search. Repeated, it gives the same model.
 	Final []config.Setting `json:"-"`
+
+	winner string // fingerprint of the run that won
 }
 
 // Run searches. It never measures on the test.
@@ -69,6 +72,7 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 				return nil, err
 			}
 		}
+		out.Final = append(out.Final, algorithm.ChosenWith(&dp.Search{Candidates: len(candidates)}))
 		return out, nil
 	}
 	return out, s.privately(ctx, candidates, out)
@@ -93,6 +97,7 @@ func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]confi
 	if err != nil {
 		return fmt.Errorf("candidate %d: %w", i+1, err)
 	}
+	winner := e.Fingerprint()
 	r, err := training.Run(ctx, onValidation(e), nil)
 	if err != nil {
 		return fmt.Errorf("candidate %d: %w", i+1, err)
@@ -108,7 +113,7 @@ func (s Search) try(ctx context.Context, out *SearchResult, candidates [][]confi
 	}
 	first := len(out.Trials) == 0
 	if out.Trials = append(out.Trials, t); first || better(out.Metric, t.Score, out.Best.Score) {
-		out.Best, out.Final = t, settings
+		out.Best, out.Final, out.winner = t, settings, winner
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/effort"
@@ -13,6 +14,7 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/tune"
+	"github.com/fedsim/fedsim/results"
 )
 
 func said(text string) (list []config.Setting) {
@@ -159,12 +161,18 @@ func TestPrivateSearch(t *testing.T) {
 }
 
 // geometricOfFour is the ε of theorem 2 for a geometric number of runs with mean 4, so γ = 1/4, and a run with these events and a score.
-func geometricOfFour(events []dp.Event, each, delta float64) float64 {
+// Events beside the search compose with it: their squares of μ add to the search's curve (Mironov 2017, proposition 1).
+func geometricOfFour(events []dp.Event, each, delta float64, beside ...dp.Event) float64 {
 	square := 0.22 * 0.22 * math.Pow(dp.GaussianMu(each, delta), 2) // of the score
-	for _, ev := range events {
-		mu := ev.L2 / math.Sqrt(ev.Variance) * (1 + 0.5/ev.Variance)
-		square += float64(ev.Count) * mu * mu
+	squares := func(events []dp.Event) (sum float64) {
+		for _, ev := range events {
+			mu := ev.L2 / math.Sqrt(ev.Variance) * (1 + 0.5/ev.Variance)
+			sum += float64(ev.Count) * mu * mu
+		}
+		return sum
 	}
+	square += squares(events)
+	more := squares(beside)
 	want := math.Inf(1)
 	for la := -3.0; la < 6; la += 0.01 {
 		alpha, beyond := 1+math.Exp(la), math.Inf(1)
@@ -172,10 +180,96 @@ func geometricOfFour(events []dp.Event, each, delta float64) float64 {
 			beta := 1 + math.Exp(lb)
 			beyond = min(beyond, 2*(1-1/beta)*beta*square/2+2*math.Log(4)/beta)
 		}
-		rdp := alpha*square/2 + beyond + math.Log(4)/(alpha-1)
+		rdp := alpha*(square+more)/2 + beyond + math.Log(4)/(alpha-1)
 		want = min(want, rdp+math.Log1p(-1/alpha)-(math.Log(delta)+math.Log(alpha))/(alpha-1))
 	}
 	return want
+}
+
+// The run that a private search released states the ε of the search, read again from its own config.yaml too. The same settings with
+// another seed are a further run, whose ε is composed with the search's, as is that of a session that starts from the folder. The expected
+// figures are of the formula of theorem 2.
+func TestRunStatesItsPrivateSearch(t *testing.T) {
+	base := said("data=synthetic:small-120 algorithm=ssp-c epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
+	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}
+	out, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := kept(t, out.Final)
+	runs := r.Experiment.Privacy.Run
+	if want := geometricOfFour(runs, 5, out.Delta); r.Privacy.Epsilon != out.Epsilon || r.Privacy.Epsilon < want*(1-1e-3) || r.Privacy.Epsilon > 1.03*want ||
+		r.Privacy.Chosen.By != dp.PrivateSearch || r.Privacy.Chosen.Candidates != 2 || r.Privacy.Chosen.RunEpsilon > 5 || r.Privacy.Validate() != nil {
+		t.Errorf("%+v, want ε = %v; the search states %v", r.Privacy, want, out.Epsilon)
+	}
+	if last := r.Metrics[len(r.Metrics)-1]; last.Epsilon == nil || *last.Epsilon != out.Epsilon {
+		t.Errorf("the last round states %v", last.Epsilon)
+	}
+	f, err := results.Read(r.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed, beside := range map[uint64][]dp.Event{algorithm.Seed.Of(f.Config): nil, 77: runs} {
+		c := f.Config
+		algorithm.Seed.Set(&c, seed)
+		e, err := experiment.Open(t.Context(), c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned, err := e.Planned()
+		want := geometricOfFour(runs, 5, out.Delta, beside...)
+		if got := e.Statement(planned).Epsilon; err != nil || got < want*(1-1e-3) || got > 1.03*want {
+			t.Errorf("seed %d: ε = %v, %v, want %v", seed, got, err, want)
+		}
+	}
+	on := kept(t, append(base, said("start-from="+r.Folder)...))
+	want := geometricOfFour(runs, 5, out.Delta, on.Experiment.Privacy.Run...)
+	if all := on.AllSessions; all == nil || all.Epsilon == nil || *all.Epsilon < want*(1-1e-3) || *all.Epsilon > 1.03*want || !strings.Contains(all.String(), "and the private search") {
+		t.Errorf("together %v, want %v", all, want)
+	}
+}
+
+// The run that a plain search chose states no ε. No private session starts from it, unless it states no ε either.
+func TestRunStatesItsPlainSearch(t *testing.T) {
+	base := said("data=synthetic:small-120 algorithm=ssp-c epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
+	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2}
+	out, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := kept(t, out.Final)
+	if !math.IsInf(r.Privacy.Epsilon, 1) || r.Privacy.Chosen.By != dp.PlainSearch || r.Privacy.Validate() != nil || r.Metrics[0].Epsilon != nil {
+		t.Errorf("%+v", r.Privacy)
+	}
+	c, err := config.Resolve(append(base, said("start-from="+r.Folder)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = experiment.Open(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), dp.NoEpsilonHolds) {
+		t.Error(err)
+	}
+	on := kept(t, append(base, said("chosen-by=plain start-from="+r.Folder)...))
+	if all := on.AllSessions; all == nil || all.Epsilon != nil || !strings.Contains(all.String(), dp.NoEpsilonHolds) || !math.IsInf(on.Privacy.Epsilon, 1) {
+		t.Errorf("together %v; %v", all, on.Privacy)
+	}
+}
+
+// kept makes a run and keeps it.
+func kept(t *testing.T, settings []config.Setting) *training.Result {
+	t.Helper()
+	c, err := config.Resolve(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.Open(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := training.Keep(t.Context(), e, nil, training.KeepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // A wanted total is met from below, within a hundredth, by the formula of theorem 2 for the run that was found. All candidates

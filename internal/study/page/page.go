@@ -363,7 +363,7 @@ func statements(runs study.Runs) (list []statement) {
 	seen := make(map[string]bool)
 	for _, r := range runs {
 		e := algorithm.Epsilon.Value(r.Config)
-		key := fmt.Sprint(r.Algorithm(), e)
+		key := fmt.Sprint(r.Algorithm(), e, r.Summary.Privacy.Chosen.By)
 		if seen[key] {
 			continue
 		}

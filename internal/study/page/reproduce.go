@@ -30,7 +30,11 @@ func reproduce(runs study.Runs) []string {
 	add("Algorithms", func(r *study.Run) string { return r.Algorithm() })
 	add("Budgets", func(r *study.Run) string {
 		p := r.Summary.Privacy
-		return fmt.Sprintf("ε = %s, δ = %v, unit %s, relation %s", r.Config.Text(algorithm.Epsilon.Key), p.Delta, p.Unit, p.Relation)
+		text := fmt.Sprintf("ε = %s, δ = %v, unit %s, relation %s", r.Config.Text(algorithm.Epsilon.Key), p.Delta, p.Unit, p.Relation)
+		if p.Chosen.By != "" {
+			text += fmt.Sprintf(", settings chosen by the same data (%s): statement %s", p.Chosen, p)
+		}
+		return text
 	})
 	lines = append(lines, fmt.Sprintf("Runs: %d, each with all settings in config.yaml of its folder. One version repeats a run to the bit on one processor architecture.", len(runs)))
 	return append(lines, "The digests identify exact ratings, and no ε covers them.")

@@ -78,9 +78,18 @@ class Result:
 
     @property
     def epsilon(self) -> float:
-        """float : The ε that the run spent; infinity for an algorithm without noise."""
+        """float : The ε of the run's statement; infinity for an algorithm without noise, or after a plain search for settings."""
         said = (self.privacy or {}).get("epsilon")
         return float("inf") if said is None else float(said)
+
+    @property
+    def chosen(self) -> Optional[Dict[str, Any]]:
+        """dict or None : The search over the same ratings that chose the settings, such as ``fedsim tune`` makes.
+
+        ``by`` is ``"private"`` or ``"plain"``, and ``run_epsilon`` the ε of the run alone. ``epsilon`` covers a private search.
+        After a plain search it is infinite: no ε holds.
+        """
+        return (self.privacy or {}).get("chosen")
 
     @property
     def clipping(self) -> Optional[Dict[str, int]]:
