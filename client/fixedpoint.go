@@ -144,7 +144,7 @@ func rounded(v protocol.Vector, scale, largest float64, nearest bool) (out proto
 	}
 	if v.Index != nil && largest*scale <= math.MaxInt32 {
 		out.Narrow = memory[int32](&narrowPool, n)
-		l2, l1 = roundNarrow(out.Narrow, v, scale, nearest)
+		l2, l1 = roundInto(out.Narrow, v, scale, nearest)
 	} else {
 		out.Value = make([]int64, n)
 		l2, l1 = roundInto(out.Value, v, scale, nearest)

@@ -125,7 +125,7 @@ func (v Integers) AddTo(sum []int64) {
 			sum[j] += x
 		}
 	case v.Narrow != nil:
-		addNarrow(sum, v.Index, max(v.Block, 1), v.Narrow)
+		addBlocks(sum, v.Index, max(v.Block, 1), v.Narrow)
 	default:
 		addBlocks(sum, v.Index, max(v.Block, 1), v.Value)
 	}

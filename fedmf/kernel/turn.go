@@ -1,9 +1,9 @@
 package kernel
 
-// turnByFours takes the gradient step of a rating on u_i and v_j, sets negative coordinates to zero,
+// turn takes the gradient step of a rating on u_i and v_j, sets negative coordinates to zero,
 // and returns the squared norms. It takes four coordinates at a time. Sums are of four parts, so that
 // no addition waits for the addition before it.
-func turnByFours(ui, vj []float64, value, rate float64) (normU, normV float64) {
+func turn(ui, vj []float64, value, rate float64) (normU, normV float64) {
 	step := rate * (value - dot(ui, vj))
 	var u0, u1, v0, v1 float64
 	c := 0
