@@ -98,9 +98,14 @@ var rules = []rule{
 		why: "a format says where its fields stand; read makes a set of them",
 	},
 	{
-		name: "read alone opens texts", from: []string{"dataset/..."}, except: []string{"dataset/read", "dataset/internal/records"}, direct: true,
+		name: "read alone opens texts", from: []string{"dataset/..."}, except: []string{"dataset/read", "dataset/parquet", "dataset/internal/records"}, direct: true,
 		forbid: []string{"dataset/internal/files", "dataset/internal/records"},
 		why:    "other rooms take sets",
+	},
+	{
+		name: "the Parquet library is for the commands", from: []string{"..."}, except: []string{"cmd/...", "dataset/parquet", "results/export/parquet", "internal/study"}, direct: true,
+		forbid: []string{"github.com/parquet-go/...", "dataset/parquet", "results/export/parquet"},
+		why:    "it links net/http; a program that reads such files imports dataset/parquet",
 	},
 	{
 		name: "model is for everybody", from: []string{"model/..."},

@@ -19,8 +19,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -114,18 +112,12 @@ func toCSV(name string, x model.Embeddings) (map[string][]byte, error) {
 	return map[string][]byte{name + ".csv": []byte(b.String())}, errors.Join(err, w.Error())
 }
 
-// toParquet writes the columns id and embedding, a list of numbers.
 func toParquet(name string, x model.Embeddings) (map[string][]byte, error) {
-	type row struct {
-		ID        string    `parquet:"id"`
-		Embedding []float64 `parquet:"embedding,list"`
-	}
-	var rows []row
-	for i, id := range x.IDs {
-		rows = append(rows, row{id, x.Matrix.Row(i)})
+	if Parquet == nil {
+		return nil, errNoParquet
 	}
 	var b buffer
-	err := parquet.Write(&b, rows)
+	err := Parquet.Embeddings(&b, x)
 	return map[string][]byte{name + ".parquet": b}, err
 }
 

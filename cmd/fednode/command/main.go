@@ -9,10 +9,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	_ "github.com/fedsim/fedsim/dataset/parquet" // files of this format can be read
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/version"
+	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
 )
 
 type commands struct {

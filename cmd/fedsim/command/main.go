@@ -15,8 +15,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	_ "github.com/fedsim/fedsim/dataset/parquet"   // files of this format can be read
 	_ "github.com/fedsim/fedsim/internal/families" // what is built in
 	"github.com/fedsim/fedsim/internal/verb"
+	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"

@@ -2,60 +2,35 @@ package records
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/big"
-	"strconv"
-	"strings"
-
-	"github.com/parquet-go/parquet-go"
-	pq "github.com/parquet-go/parquet-go/format"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-const (
-	julian1970   = 2_440_588 // the Julian day of 1970-01-01
-	parquetBatch = 1024      // values that are decoded at a time, of each column
-)
-
-// parquetRows are the rows of a Parquet file, read column by column as they are needed.
-type parquetRows struct {
-	ctx      context.Context
-	file     *parquet.File
-	progress func(int64)
-	columns  []*parquetColumn
-	groups   []parquet.RowGroup // that remain
-	left     int                // rows of the present group that remain to be decoded
-	batch    int                // rows that are decoded
-	next1    int                // the next of them
-	row      int                // rows returned so far
-	fields   [][]byte
-	readErr  error
+// ParquetFile has the rows of a Parquet file.
+type ParquetFile interface {
+	Rows
+	// Names returns the names of the columns.
+	Names() []string
+	// First returns the first value of each column as text, empty where it is no single value.
+	First() ([][]byte, error)
+	// Choose makes the given columns the fields of a record, and returns their places there.
+	Choose(Columns) (Columns, error)
 }
 
-// parquetColumn is a column of the file that the reader needs.
-type parquetColumn struct {
-	leaf   *parquet.Column
-	values parquet.ValueReader
-	buf    [parquetBatch]parquet.Value
-	text   []byte
-	write  parquetType
-}
-
-// parquetType appends the text of a value that is there.
-type parquetType func(text []byte, v parquet.Value) ([]byte, error)
+// Parquet opens a Parquet file of size bytes. It is nil in a program that does not import package dataset/parquet.
+var Parquet func(ctx context.Context, r io.ReaderAt, size int64, progress func(int64)) (ParquetFile, error)
 
 // openParquet recognizes a Parquet file by the names of its columns. Its end says where they
 // are, so that it cannot come from a pipe or an archive.
-func openParquet(s *Scanner, in files.Input, o Options) (out RatingRows, err error) {
-	p := &parquetRows{ctx: s.ctx, progress: in.Progress}
-	out.Rows = p
+func openParquet(s *Scanner, in files.Input, o Options) (RatingRows, error) {
+	out := RatingRows{Rows: FirstLine{}}
+	if Parquet == nil {
+		return out, errors.New("a Parquet file: this program has no reader for it; import github.com/fedsim/fedsim/dataset/parquet, or convert the file to CSV")
+	}
 	whole, ok := in.ReadCloser.(interface {
 		io.ReaderAt
 		io.Seeker
@@ -67,17 +42,14 @@ func openParquet(s *Scanner, in files.Input, o Options) (out RatingRows, err err
 	if err != nil {
 		return out, errors.New("a Parquet file cannot be read from a pipe; save it and name the file")
 	}
-	if err = checkFooter(whole, size); err != nil {
+	file, err := Parquet(s.ctx, whole, size, in.Progress)
+	if err != nil {
 		return out, err
 	}
-	defer recoverParquet(&err)
-	if p.file, err = parquet.OpenFile(whole, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
-		return out, fmt.Errorf("not a whole Parquet file: %w", err)
-	}
-	columns := columnsBelow(p.file.Root())
+	out.Rows = file
 	var header [][]byte
-	for _, c := range columns {
-		header = append(header, []byte(strings.Join(c.Path(), ".")))
+	for _, name := range file.Names() {
+		header = append(header, []byte(name))
 	}
 	if out.Format, out.Cols, err = parseHeader(header, o.Columns); errors.Is(err, errNoHeader) {
 		err = fmt.Errorf("no column is called user or item; %s", WantColumns)
@@ -88,327 +60,11 @@ func openParquet(s *Scanner, in files.Input, o Options) (out RatingRows, err err
 	out.note("format", "Parquet", dataset.Certain, "by its first bytes")
 	out.noteColumns(header, dataset.Certain)
 	out.noteFormat()
-	p.groups = p.file.RowGroups()
-	out.noteValues(header, [][][]byte{p.first(columns)})
-	out.Cols, err = p.choose(columns, out.Cols)
+	first, err := file.First()
+	if err != nil {
+		return out, err
+	}
+	out.noteValues(header, [][][]byte{first})
+	out.Cols, err = file.Choose(out.Cols)
 	return out, err
-}
-
-// columnsBelow lists the columns of a group, and of the groups within it behind each. A column of lists stands for what is in them.
-func columnsBelow(group *parquet.Column) (list []*parquet.Column) {
-	for _, c := range group.Columns() {
-		if list = append(list, c); !c.Leaf() && !c.Repeated() && c.Type().LogicalType() == nil {
-			list = append(list, columnsBelow(c)...)
-		}
-	}
-	return list
-}
-
-// first returns the first value of each column, empty where it is no single value.
-func (p *parquetRows) first(columns []*parquet.Column) [][]byte {
-	record := make([][]byte, len(columns))
-	for i, leaf := range columns {
-		c, err := columnOf(p.file, leaf, false)
-		if err != nil || len(p.groups) == 0 || p.groups[0].NumRows() == 0 {
-			continue
-		}
-		c.values = parquet.NewColumnChunkValueReader(p.groups[0].ColumnChunks()[leaf.Index()])
-		if err = c.fill(1); err == nil {
-			record[i], _ = c.field(0)
-		}
-	}
-	return record
-}
-
-// checkFooter checks how long the footer says to be: the library makes room for as much.
-func checkFooter(r io.ReaderAt, size int64) error {
-	var end [8]byte // the length and the magic
-	if size < 12 {
-		return fmt.Errorf("not a whole Parquet file: it has %d bytes", size)
-	}
-	if _, err := r.ReadAt(end[:], size-8); err != nil {
-		return err
-	}
-	if string(end[4:]) != files.ParquetMagic || int64(binary.LittleEndian.Uint32(end[:])) > size-12 {
-		return errors.New("not a whole Parquet file: its end is missing or damaged")
-	}
-	return nil
-}
-
-// recoverParquet makes an error of a panic: the library checks checksums and lengths, and
-// still indexes by what a damaged file says here and there.
-func recoverParquet(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("not a whole Parquet file: %v", r)
-	}
-}
-
-// choose makes the columns that are there the fields of a record, in the order user, item, rating,
-// timestamp.
-func (p *parquetRows) choose(columns []*parquet.Column, cols Columns) (Columns, error) {
-	for _, at := range []*int{&cols.User, &cols.Item, &cols.Rating, &cols.Time} {
-		if *at < 0 {
-			continue
-		}
-		c, err := columnOf(p.file, columns[*at], at == &cols.User || at == &cols.Item)
-		if err != nil {
-			return cols, err
-		}
-		p.columns = append(p.columns, c)
-		*at = len(p.columns) - 1
-	}
-	cols.Count = len(p.columns)
-	return cols, nil
-}
-
-// columnOf makes a column ready to be read. Ids may not be truths, nor floats that are no exact integers.
-func columnOf(file *parquet.File, leaf *parquet.Column, isID bool) (*parquetColumn, error) {
-	c := &parquetColumn{leaf: leaf}
-	if !leaf.Leaf() || leaf.Repeated() {
-		return c, fmt.Errorf("the column %q is of lists or groups; want one value in a row", leaf.Name())
-	}
-	if isID && leaf.Type().Kind() == parquet.Boolean {
-		return c, fmt.Errorf("the column %q is of truths, which are no ids", leaf.Name())
-	}
-	var logical any
-	if kind := leaf.Type().LogicalType(); kind != nil {
-		logical = kind.Value
-	}
-	for i, at := 0, 0; logical == nil && i < len(file.Metadata().Schema); i++ { // the library does not pass on all logical types
-		if e := file.Metadata().Schema[i]; !e.NumChildren.Valid || e.NumChildren.V == 0 {
-			if at == leaf.Index() {
-				logical = e.LogicalType.Value
-			}
-			at++
-		}
-	}
-	c.write = logicalType(logical, isID)
-	if c.write == nil {
-		c.write = physicalType(leaf.Type().Kind(), isID)
-	}
-	return c, nil
-}
-
-// logicalType returns how values of a logical type are written; nil for a type that says no more than the physical type.
-func logicalType(logical any, isID bool) parquetType {
-	switch kind := logical.(type) {
-	case *pq.UUIDType:
-		return func(text []byte, v parquet.Value) ([]byte, error) {
-			b := v.ByteArray()
-			if len(b) != 16 {
-				return nil, fmt.Errorf("a UUID of %d bytes; want 16", len(b))
-			}
-			return fmt.Appendf(text, "%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
-		}
-	case *pq.DecimalType:
-		return decimals(int(kind.Scale))
-	case *pq.Float16Type:
-		return func(text []byte, v parquet.Value) ([]byte, error) {
-			b := v.ByteArray()
-			if len(b) != 2 {
-				return nil, fmt.Errorf("a float of %d bytes; want 2", len(b))
-			}
-			return appendFloat(text, halfFloat(binary.LittleEndian.Uint16(b)), 16, isID)
-		}
-	case *pq.IntType:
-		if !kind.IsSigned {
-			return func(text []byte, v parquet.Value) ([]byte, error) {
-				if v.Kind() == parquet.Int32 {
-					return strconv.AppendUint(text, uint64(uint32(v.Int32())), 10), nil
-				}
-				return strconv.AppendUint(text, uint64(v.Int64()), 10), nil
-			}
-		}
-	case *pq.DateType:
-		return seconds(1. / 86_400)
-	case *pq.TimestampType:
-		switch kind.Unit.Value.(type) {
-		case *pq.MilliSeconds:
-			return seconds(1e3)
-		case *pq.MicroSeconds:
-			return seconds(1e6)
-		default:
-			return seconds(1e9)
-		}
-	}
-	return nil
-}
-
-// physicalType returns how values are written of which the file says no more than their bytes.
-func physicalType(kind parquet.Kind, isID bool) parquetType {
-	switch kind {
-	case parquet.Int96: // a time in nanoseconds and a Julian day, as Spark and Impala wrote it
-		return func(text []byte, v parquet.Value) ([]byte, error) {
-			x := v.Int96()
-			at := float64(int64(x[2])-julian1970)*86_400 + float64(uint64(x[1])<<32|uint64(x[0]))/1e9
-			return strconv.AppendFloat(text, at, 'f', -1, 64), nil
-		}
-	case parquet.Float:
-		return func(text []byte, v parquet.Value) ([]byte, error) {
-			return appendFloat(text, float64(v.Float()), 32, isID)
-		}
-	case parquet.Double:
-		return func(text []byte, v parquet.Value) ([]byte, error) { return appendFloat(text, v.Double(), 64, isID) }
-	case parquet.ByteArray, parquet.FixedLenByteArray:
-		return func(_ []byte, v parquet.Value) ([]byte, error) { return v.ByteArray(), nil }
-	default:
-		return func(text []byte, v parquet.Value) ([]byte, error) { return fmt.Append(text, v), nil }
-	}
-}
-
-// appendFloat writes a float of so many bits, and an id only where it is an exact integer.
-func appendFloat(text []byte, v float64, bits int, isID bool) ([]byte, error) {
-	if isID {
-		exact := map[int]float64{16: 1 << 11, 32: 1 << 24, 64: 1 << 53}
-		id, err := idtext.OfFloat(v, exact[bits])
-		return append(text, id...), err
-	}
-	return strconv.AppendFloat(text, v, 'f', -1, max(bits, 32)), nil
-}
-
-// halfFloat is the value of a float of 16 bits, by IEEE 754.
-func halfFloat(b uint16) float64 {
-	sign, exponent, fraction := 1., int(b>>10&0x1f), float64(b&0x3ff)
-	if b>>15 == 1 {
-		sign = -1
-	}
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 0x1f:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
-}
-
-// seconds writes times in so many units a second as seconds.
-func seconds(units float64) parquetType {
-	return func(text []byte, v parquet.Value) ([]byte, error) {
-		if v.Kind() == parquet.Int32 {
-			return strconv.AppendFloat(text, float64(v.Int32())/units, 'f', -1, 64), nil
-		}
-		return strconv.AppendFloat(text, float64(v.Int64())/units, 'f', -1, 64), nil
-	}
-}
-
-// decimals writes decimals with so many digits behind the point.
-func decimals(scale int) parquetType {
-	return func(text []byte, v parquet.Value) ([]byte, error) {
-		n := new(big.Int)
-		switch v.Kind() {
-		case parquet.Int32:
-			n.SetInt64(int64(v.Int32()))
-		case parquet.Int64:
-			n.SetInt64(v.Int64())
-		default: // two's complement, the highest byte first
-			b := v.ByteArray()
-			if n.SetBytes(b); len(b) > 0 && b[0]>>7 == 1 {
-				n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
-			}
-		}
-		if n.Sign() < 0 {
-			text = append(text, '-')
-		}
-		digits := n.Abs(n).String()
-		if zeros := scale + 1 - len(digits); zeros > 0 {
-			digits = strings.Repeat("0", zeros) + digits
-		}
-		text = append(text, digits[:len(digits)-scale]...)
-		if part := strings.TrimRight(digits[len(digits)-scale:], "0"); part != "" {
-			text = append(append(text, '.'), part...)
-		}
-		return text, nil
-	}
-}
-
-func (p *parquetRows) At() int { return p.row }
-
-func (p *parquetRows) Locate(file string, err error) error {
-	if p.readErr != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return &dataset.FileError{File: file, Line: max(1, p.row), Err: err}
-}
-
-func (p *parquetRows) Next() ([][]byte, error) {
-	if p.next1 == p.batch {
-		if err := p.decode(); err != nil {
-			return nil, err
-		}
-	}
-	p.fields = p.fields[:0]
-	var wrong error
-	for _, c := range p.columns {
-		field, err := c.field(p.next1)
-		if err != nil && wrong == nil {
-			wrong = Malformed(fmt.Errorf("%s %w", c.leaf.Name(), err))
-		}
-		p.fields = append(p.fields, field)
-	}
-	p.next1++
-	p.row++
-	return p.fields, wrong
-}
-
-// decode reads the next values of each column, or io.EOF after the last group.
-func (p *parquetRows) decode() (err error) {
-	defer recoverParquet(&err)
-	if p.readErr = p.ctx.Err(); p.readErr != nil {
-		return p.readErr
-	}
-	for p.left == 0 {
-		if len(p.groups) == 0 {
-			return io.EOF
-		}
-		group := p.groups[0]
-		p.groups, p.left = p.groups[1:], int(group.NumRows())
-		for i := range p.columns {
-			c := p.columns[i]
-			c.values = parquet.NewColumnChunkValueReader(group.ColumnChunks()[c.leaf.Index()])
-		}
-	}
-	p.batch, p.next1 = min(p.left, parquetBatch), 0
-	p.left -= p.batch
-	for i := range p.columns {
-		if err = p.columns[i].fill(p.batch); err != nil {
-			p.batch = 0
-			return err
-		}
-	}
-	if p.progress != nil && p.file.NumRows() > 0 {
-		p.progress(int64(float64(p.file.Size()) * float64(p.row+p.batch) / float64(p.file.NumRows())))
-	}
-	return nil
-}
-
-// fill decodes n values.
-func (c *parquetColumn) fill(n int) error {
-	for have := 0; have < n; {
-		got, err := c.values.ReadValues(c.buf[have:n])
-		for i := have; i < have+got; i++ {
-			c.buf[i] = c.buf[i].Clone() // what it points to is gone with the page
-		}
-		have += got
-		if have < n && err == nil && got == 0 {
-			err = io.ErrNoProgress
-		}
-		if have < n && err != nil {
-			return fmt.Errorf("not a whole Parquet file: the column %q ends early: %w", c.leaf.Name(), err)
-		}
-	}
-	return nil
-}
-
-// field is a value as text; empty for null.
-func (c *parquetColumn) field(i int) (text []byte, err error) {
-	v := c.buf[i]
-	if v.IsNull() {
-		return nil, nil
-	}
-	text, err = c.write(c.text[:0], v)
-	c.text = text[:0:cap(text)]
-	return text, err
 }

@@ -1,0 +1,3 @@
+package export_test
+
+import _ "github.com/fedsim/fedsim/results/export/parquet" // tests write this format
