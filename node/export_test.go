@@ -43,3 +43,11 @@ func (j *Job) Account(durable *store.Ledger, now time.Time) error {
 
 // ClocksApart returns why a ceiling cannot be kept: own and other are the clocks at the registration, now is the own clock later.
 func ClocksApart(own, other, now time.Time) error { return (&clocks{own, other}).check(now) }
+
+// PaceOf returns the fixed time of answers for a measured time.
+func PaceOf(measured time.Duration) time.Duration {
+	log := zerolog.Nop()
+	p := &pace{Pacing: new(Pacing), log: &log}
+	p.took("phase", measured)
+	return p.current
+}

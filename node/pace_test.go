@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -148,4 +149,15 @@ func watchedLine(t *testing.T, settings, everybody string, ratings int) (written
 		written = append(written, fmt.Sprintf("%v: it leaves", at)) // after one to three frames, as goroutines happen to be scheduled
 	})
 	return written[1:], coins // without the handshake, with signatures of several lengths
+}
+
+// Answers leave four times as late as a record with every item takes, in a power of two of milliseconds, and 8 ms at least
+// (SECURITY.md, 6): a machine that is three times as slow in a round still answers on time.
+func TestPaceIsFourTimesTheMeasured(t *testing.T) {
+	t.Parallel()
+	for measured, want := range map[time.Duration]int64{0: 8, time.Millisecond: 8, 2 * time.Millisecond: 8, 3 * time.Millisecond: 16, 8 * time.Millisecond: 32, 9 * time.Millisecond: 64, 16 * time.Millisecond: 64, time.Second: 4096} {
+		if got := node.PaceOf(measured); got != time.Duration(want)*time.Millisecond {
+			t.Errorf("of %v measured, answers leave after %v, want %d ms", measured, got, want)
+		}
+	}
 }

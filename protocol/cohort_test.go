@@ -153,3 +153,19 @@ func TestTurnsAreHashed(t *testing.T) {
 		seen[h] = fmt.Sprint(c)
 	}
 }
+
+// Shares are as on paper, also of a cohort that asks more clients than it waits for: 29 of 100 may be lost, though 0.29·100 is
+// below 29 in binary, and 7 of 100 collude, though 0.07·100 is above 7.
+func TestSharesAreAsOnPaper(t *testing.T) {
+	for name, c := range map[string]protocol.Cohort{
+		"all are waited for": {Clients: 100, Tolerance: 0.29, Colluders: 0.07},
+		"more are asked":     {Clients: 130, Goal: 100, Enrolled: 130, Tolerance: 0.29, Colluders: 0.1},
+	} {
+		if got := c.Required(); got != 71 {
+			t.Errorf("%s: %d are required, want 71", name, got)
+		}
+	}
+	if got := (protocol.Cohort{Clients: 100, Colluders: 0.07}).Colluding(); got != 7 {
+		t.Errorf("%d of 100 may collude, want 7", got)
+	}
+}

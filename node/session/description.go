@@ -65,8 +65,16 @@ func (t *Terms) Validate() error {
 }
 
 // Patience is the time that all rounds together wait for clients. If the rounds were given up one
-// by one after Gather, the session would end as late, with nothing.
-func (t *Terms) Patience() time.Duration { return t.Gather * time.Duration(t.Steps.Rounds()) }
+// by one after Gather, the session would end as late, with nothing. It is at most mostPatience, which no sum of it with a time overflows.
+func (t *Terms) Patience() time.Duration {
+	if n := time.Duration(t.Steps.Rounds()); n == 0 || t.Gather <= mostPatience/n {
+		return t.Gather * n
+	}
+	return mostPatience
+}
+
+// mostPatience is a century.
+const mostPatience = 100 * 365 * 24 * time.Hour
 
 func (t *Terms) Equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 

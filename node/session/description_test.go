@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/node/admission"
@@ -68,6 +69,17 @@ func TestTermsWithoutASoundSchedule(t *testing.T) {
 		terms := nodetest.Terms()
 		if change(&terms); terms.Validate() == nil || !strings.Contains(terms.Validate().Error(), want) {
 			t.Errorf("error %v, want %q in it", terms.Validate(), want)
+		}
+	}
+}
+
+// Rounds wait for their number times Gather, and for a century at most: 20,000 weeks are more than a time.Duration holds, 292 years.
+func TestPatienceDoesNotOverflow(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	for rounds, want := range map[int]time.Duration{0: 0, 1: week, 52: 52 * week, 5_000: 5_000 * week, 20_000: 36_500 * 24 * time.Hour, 1 << 40: 36_500 * 24 * time.Hour} {
+		terms := session.Terms{Gather: week, Steps: protocol.Schedule{{Rounds: rounds}}}
+		if got := terms.Patience(); got != want {
+			t.Errorf("%d rounds of a week wait %v, want %v", rounds, got, want)
 		}
 	}
 }

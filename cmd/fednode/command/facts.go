@@ -36,11 +36,17 @@ func facts(ctx context.Context, c config.Config, items, users string, clients in
 	about := algorithm.Of(c).About()
 	switch about.Clients {
 	case algorithm.ItemParties:
+		if users == "" {
+			return agreement.Facts{}, cli.Misusef("--users FILE is needed with %s: the ids of all users, one a line. fednode align leaves such a file, users.txt in the state", about.Name)
+		}
 		if set.UserIDs, err = readIDs(users); err != nil {
 			return agreement.Facts{}, cli.Misusef("--users: with %s a file with the ids of all users is needed, one a line: %w", about.Name, err)
 		}
 		set.Users = len(set.UserIDs)
 	case algorithm.UserParties:
+		if users == "" {
+			return agreement.Facts{}, cli.Misusef("--users N is needed with %s: the number of users of all parties together", about.Name)
+		}
 		if set.Users, err = strconv.Atoi(users); err != nil {
 			return agreement.Facts{}, cli.Misusef("--users: with %s the number of users of all parties is needed, not %q", about.Name, users)
 		}

@@ -54,7 +54,11 @@ func Propose(c config.Config, f agreement.Facts, dir, again string) (*Proposal, 
 	case ended == "" || err == nil && other == "" && again == AgainEnd:
 		return &Proposal{Public: p, Begin: func(*algorithm.Start) error { return whole(dir, ended) }}, nil
 	case err == nil && other == "" && again != AgainSession:
-		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, which costs its clients as much again. --again end says its end once more to an aggregator that has lost it. Another experiment begins a session by itself", ended)
+		cost := "which costs its clients as much again"
+		if gone {
+			cost = "and clients pay for the rounds of that one: this one ended before its last round, and charged the rounds that clients took part in, or none"
+		}
+		return nil, cli.Misusef("the session %s of this experiment has ended: --again session begins another one, %s. --again end says its end once more to an aggregator that has lost it. Another experiment begins a session by itself", ended, cost)
 	} // what has ended may also be in a form that this version does not read
 	p, text, err := draw(c, f)
 	if err != nil {
