@@ -43,6 +43,9 @@ func (c *plotCmd) Run(s verb.Streams) error {
 	if err != nil {
 		return err
 	}
+	if unknown := figure.Unknown(); unknown != "" {
+		fmt.Fprintf(s.Err, "warning: the font of pictures has no %s: boxes stand in their place; name runs and algorithms in Latin, Greek or Cyrillic letters\n", unknown)
+	}
 	var b bytes.Buffer
 	if err = figure.Draw(&b, pic); err != nil {
 		return err
