@@ -3,13 +3,28 @@
 #
 #     python/wheel.sh FOLDER [GOOS GOARCH]
 #
-# Needs Go, and a Python (PYTHON, else python3) with setuptools and wheel. Prints the wheel's path. The same source gives the same bytes.
+# Needs Go, and a Python with setuptools, and wheel where setuptools is older than 70.1: PYTHON, else python3, else /usr/bin/python3. Prints the wheel's path. The same source gives the same bytes.
 # The variable FEDSIM_COMMAND names a command that is built already.
 set -euo pipefail
 umask 022 # a wheel has the modes of its files
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 [[ $# == 1 || $# == 3 ]] || { printf 'usage: python/wheel.sh FOLDER [GOOS GOARCH]\n' >&2; exit 2; }
+able() { "$1" -c '
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:
+    from wheel.bdist_wheel import bdist_wheel' 2>/dev/null; }
+for python in ${PYTHON:-python3 /usr/bin/python3}; do
+	if able "$python"; then break; fi
+	python=
+done
+if [[ -z $python ]]; then
+	printf '%s has no setuptools with bdist_wheel: %s -m pip install setuptools wheel, apt-get install python3-setuptools python3-wheel, or name another Python with PYTHON\n' \
+		"${PYTHON:-python3}" "${PYTHON:-python3}" >&2
+	exit 1
+fi
+
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 goos=${2:-$(go env GOOS)} goarch=${3:-$(go env GOARCH)}
@@ -47,7 +62,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)
 export SOURCE_DATE_EPOCH FEDSIM_WHEEL_PLATFORM=$platform
 cd "$work"
 chmod -R u=rwX,go=rX src
-wheel=$("${PYTHON:-python3}" -c '
+wheel=$("$python" -c '
 import contextlib, sys
 from setuptools import build_meta
 with contextlib.redirect_stdout(sys.stderr):

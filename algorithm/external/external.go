@@ -43,9 +43,10 @@ var about = algorithm.About{
 	Name: name, Help: "computes in a program of yours, in Python or another language, under secure sums and exact accounting",
 	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true,
 	Units: []dp.Unit{dp.User}, OtherUnit: "a user's vector depends on all its ratings: privacy is stated per user", Relation: dp.ZeroOut,
-	Keys:   append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.NoiseDraw.Key, label.Key, limit.Key),
-	Rounds: func(config.Config) float64 { return 10 },
-	Rank:   func(config.Config) float64 { return 1 },
+	Features: algorithm.TakesFeatures,
+	Keys:     append(algorithm.Federated(), algorithm.Rounds.Key, algorithm.FeatureSpec.Key, algorithm.NoiseDraw.Key, label.Key, limit.Key),
+	Rounds:   func(config.Config) float64 { return 10 },
+	Rank:     func(config.Config) float64 { return 1 },
 }
 
 func (external) About() *algorithm.About { return &about }
@@ -55,16 +56,18 @@ func (external) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Schedule = algorithm.UniformSchedule(algorithm.Rounds.Int(s.Config), x.release, model.EncodedSize(x.start.Dims()))
-	if err = s.CalibrateSplit(nil); err != nil {
-		return nil, err
-	}
-	x.release = *s.Schedule.First()
-	return x, nil
+	return x, s.CalibrateSplit(nil)
 }
 
 func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	x, err := open(&algorithm.Setup{Config: c, Data: set, Train: files.Train()})
+	features := files.Features()
+	if features == nil {
+		var err error
+		if features, _, err = algorithm.ReadFeatures(c, set); err != nil {
+			return nil, err
+		}
+	}
+	x, err := open(&algorithm.Setup{Config: c, Data: set, Train: files.Train(), Features: features})
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +95,8 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 }
 
 type instance struct {
-	setup   *algorithm.Setup
-	release protocol.Release
-	start   *model.Matrix
+	setup *algorithm.Setup
+	start *model.Matrix
 
 	// The server's program has seen no ratings. The program of the clients of a simulation sees all of them. The
 	// witness sees few users, one at a time.
@@ -133,11 +135,15 @@ func open(s *algorithm.Setup) (*instance, error) {
 	if x.start, err = matrix(reply); err != nil {
 		return nil, config.Errorf("external: open: %w", err)
 	}
-	if x.release, err = declared(reply); err != nil {
-		return nil, config.Errorf("external: the release: %w", err)
+	if s.Schedule, err = declared(reply, algorithm.Rounds.Int(s.Config), model.EncodedSize(x.start.Dims())); err != nil {
+		return nil, config.Errorf("external: %w", err)
+	}
+	longest := 0
+	for _, r := range s.Schedule.All() {
+		longest = max(longest, r.Len)
 	}
 	const keptPredictions = 256 << 20 // the error, its slices and lists are of the same predictions
-	x.contributed, x.predicted = newBlocks[protocol.Vector](x.release.Len, 0), newBlocks[[]float64](s.Data.Items, keptPredictions)
+	x.contributed, x.predicted = newBlocks[protocol.Vector](longest, 0), newBlocks[[]float64](s.Data.Items, keptPredictions)
 	x.chosen = newBlocks[[]float64](s.Data.Items, 0)
 	return x, nil
 }
@@ -159,7 +165,7 @@ func (x *instance) run() (*program, message, error) {
 	const mostModel = 1 << 31
 	reply, err := p.ask("open", message{Type: "open", Problem: &problem{
 		ItemIDs: s.Data.ItemIDs, RatingMin: s.Data.Min - s.Data.Shift, RatingMax: s.Data.Max - s.Data.Shift,
-		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config),
+		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config), Features: x.features(),
 	}}, mostModel)
 	return p, reply, err
 }
@@ -187,13 +193,50 @@ func (x *instance) Stop() {
 	}
 }
 
-// declared returns the release that a program declares. The ring is fitted later.
-func declared(reply message) (protocol.Release, error) {
-	d := reply.Release
-	if d == nil {
-		return protocol.Release{}, fmt.Errorf("%w: there is none", errProtocol)
+// features returns the public features of the items; nil without any.
+func (x *instance) features() []dataset.Category {
+	if x.setup.Features == nil {
+		return nil
 	}
-	r := protocol.Release{Name: "sum", Len: d.Length, L2: d.L2, L1: d.L1, LInf: d.LInf, MaxNonZero: d.NonZero, Scale: d.Scale, Width: 8}
+	return x.setup.Features.Categories
+}
+
+// release returns the release of a round.
+func (x *instance) release(round uint64) protocol.Release {
+	return x.setup.Schedule.At(round).Releases[0]
+}
+
+// declared returns the schedule that a program declares: one release for all rounds, or phases. The rings are fitted later.
+func declared(reply message, rounds, size int) (protocol.Schedule, error) {
+	phases := reply.Phases
+	if reply.Release != nil {
+		phases = []phase{{Name: "sum", release: *reply.Release}}
+	}
+	if len(phases) == 0 {
+		return nil, fmt.Errorf("%w: there is no release", errProtocol)
+	}
+	var list protocol.Schedule
+	for k, d := range phases {
+		n := d.Rounds
+		if k == len(phases)-1 && n == 0 {
+			n = rounds
+		}
+		if n < 1 || n > rounds || k == len(phases)-1 && n != rounds {
+			return nil, fmt.Errorf("phase %d (%s) has %d rounds, and %d of the run's are left for it; each phase needs one, and all rounds need a phase", k+1, d.Name, n, rounds)
+		}
+		rounds -= n
+		r, err := d.valid()
+		if err != nil {
+			return nil, fmt.Errorf("the release of phase %d (%s): %w", k+1, d.Name, err)
+		}
+		list = append(list, protocol.Step{Rounds: n, Phase: r.Name, Releases: []protocol.Release{r}, Model: size})
+	}
+	return list, nil
+}
+
+// valid returns the release of a phase.
+func (d phase) valid() (protocol.Release, error) {
+	r := protocol.Release{Name: d.Name, Len: d.Length, L2: d.L2, L1: d.L1, LInf: d.LInf, MaxNonZero: d.NonZero, Scale: d.Scale, Width: 8}
 	if r.MaxNonZero == 0 {
 		r.MaxNonZero = r.Len
 	}

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/sbinet/npyio"
+
+	"github.com/fedsim/fedsim/dataset"
 )
 
 // version is the version of the protocol, which docs/external.md describes.
@@ -172,6 +174,7 @@ type message struct {
 	// Of a reply.
 	Name    string   `json:"name,omitempty"`
 	Release *release `json:"release,omitempty"`
+	Phases  []phase  `json:"phases,omitempty"` // in place of Release
 	Error   string   `json:"error,omitempty"`
 }
 
@@ -188,6 +191,15 @@ type problem struct {
 	RatingMax float64  `json:"rating_max"`
 	Rounds    int      `json:"rounds"`
 	Seed      uint64   `json:"seed"`
+
+	Features []dataset.Category `json:"features,omitempty"`
+}
+
+// phase is a number of rounds with a release of their own. The last phase has the rounds that are left.
+type phase struct {
+	Name   string `json:"name"`
+	Rounds int    `json:"rounds"`
+	release
 }
 
 // release describes the vector of a user in a round, as the program declares it.

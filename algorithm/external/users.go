@@ -38,7 +38,8 @@ func (x *instance) contribute(users []model.Ratings, first int, m *sent, round u
 	ask := func(role *seat) purity.Compute {
 		return func(users []model.Ratings) ([]protocol.Vector, error) { return x.ask(role, users, m, round) }
 	}
-	check := purity.Check{Name: name, Release: x.release, Round: round, First: first, Users: x.setup.Data.Users}
+	release := x.release(round)
+	check := purity.Check{Name: name, Release: release, Round: round, First: first, Users: x.setup.Data.Users}
 	if first >= 0 && x.setup.Private() {
 		check.Again = ask(&x.witness)
 	}
@@ -47,10 +48,10 @@ func (x *instance) contribute(users []model.Ratings, first int, m *sent, round u
 		return nil, err
 	}
 	for u, v := range list {
-		if x.exceeds(v) {
+		if exceeds(v, release) {
 			count.clipped.Add(1)
 		}
-		list[u] = peruser.Clip(v, x.release)
+		list[u] = peruser.Clip(v, release)
 	}
 	count.vectors.Add(int64(len(users)))
 	return list, nil
@@ -60,11 +61,12 @@ func (x *instance) contribute(users []model.Ratings, first int, m *sent, round u
 func (x *instance) ask(p *seat, users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
 	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
 	request := message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
-	reply, err := p.ask(what, request, 12*int64(len(users))*int64(x.release.Len)+8)
+	length := x.release(round).Len
+	reply, err := p.ask(what, request, 12*int64(len(users))*int64(length)+8)
 	if err != nil {
 		return nil, err
 	}
-	list, err := vectors(reply, len(users), x.release.Len)
+	list, err := vectors(reply, len(users), length)
 	if err != nil {
 		return nil, fmt.Errorf("external: %s: %w", what, err)
 	}
@@ -142,7 +144,7 @@ func coordinates[T int32 | int64](to []uint32, from []T, length int) error {
 }
 
 // exceeds reports whether a vector is beyond a bound of the release.
-func (x *instance) exceeds(v protocol.Vector) bool {
+func exceeds(v protocol.Vector, r protocol.Release) bool {
 	const rounding = 1e-9
 	var l1, squares, most float64
 	count := 0
@@ -152,7 +154,6 @@ func (x *instance) exceeds(v protocol.Vector) bool {
 			count, l1, squares, most = count+1, l1+a, squares+a*a, max(most, a)
 		}
 	}
-	r := x.release
 	beyond := func(norm, bound float64) bool { return bound > 0 && norm > bound*(1+rounding) }
 	return count > r.MaxNonZero || beyond(math.Sqrt(squares), r.L2) || beyond(l1, r.L1) || beyond(most, r.LInf)
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -104,7 +105,11 @@ func TestBlocksAreComputedOnce(t *testing.T) {
 func TestUserWithoutRatingsAddsNothing(t *testing.T) {
 	t.Setenv(Variable, os.Args[0])
 	t.Setenv("FEDSIM_TEST_EXTERNAL", "empty")
-	x, err := open(&algorithm.Setup{Data: &dataset.Set{Ratings: dataset.Ratings{Items: 2}, ItemIDs: []string{"a", "b"}, Min: 1, Max: 5}})
+	c, err := config.Resolve([]config.Setting{{Key: "rounds", Value: "1", Origin: "--rounds"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := open(&algorithm.Setup{Config: c, Data: &dataset.Set{Ratings: dataset.Ratings{Items: 2}, ItemIDs: []string{"a", "b"}, Min: 1, Max: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}

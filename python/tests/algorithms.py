@@ -74,3 +74,35 @@ class Mixed(Mean):
 
     def absorb(self, sum, model):
         return super().absorb(sum, model) + (self.mean if self.how == "server" else 0)
+
+
+class Phases(Algorithm):
+    """Counts first, then means of the items that were rated, with the mean of the public features for the others."""
+
+    rounds, first = 3, 1
+
+    def release(self):
+        n = self.problem.items
+        return [Release(length=n, l2=n**0.5, rounds=self.first, phase="counts"), Release(length=2 * n, l2=20.0, phase="pairs")]
+
+    def start(self):
+        return np.zeros((self.problem.items, 2 + self.problem.features.shape[1]))
+
+    def contribute(self, users, model):
+        n = self.problem.items
+        out = np.zeros((len(users), n if self.phase == "counts" else 2 * n))
+        out[users.row, users.item] = 1 if self.phase == "counts" else users.rating
+        if self.phase == "pairs":
+            out[users.row, n + users.item] = 1
+        return out
+
+    def absorb(self, sum, model):
+        n, model = self.problem.items, model.copy()
+        if self.phase == "counts":
+            model[:, 0], model[:, 2:] = sum, self.problem.features
+        else:
+            model[:, 1] = sum[:n] / np.maximum(sum[n:], 1)
+        return model
+
+    def predict(self, users, model):
+        return np.tile(np.clip(model[:, 1], 1, 5), (len(users), 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from algorithms import Mean, Mixed
+from algorithms import Phases, Mean, Mixed
 from conftest import QUICK
 
 import fedsim
@@ -96,6 +96,23 @@ def test_audit_and_plan(ratings: dict) -> None:
     assert plan["releases"][0]["l2"] == 4 and plan["releases"][0]["length"] == 80
     report = fedsim.audit(Mean(rounds=1), 5, runs=500)
     assert report["bound"] <= report["claimed_epsilon"] <= 5
+
+
+def test_phases_and_features(ratings: dict, tmp_path: Path) -> None:
+    items = {"item": [f"i{j}" for j in range(40)], "genres": [["even"] if j % 2 == 0 else ["odd", "all"] for j in range(40)], "size": [j / 4 for j in range(40)]}
+    r = fedsim.run(ratings, Phases(), math.inf, items=items, out=tmp_path, dropout=0, **QUICK)
+    assert r.summary["rounds"] == 3
+    model, train = r.model.item_embeddings(), set(zip(ratings["user"], ratings["item"])) - set(zip(r.split["user"], r.split["item"]))
+    for j in range(40):  # by hand: how often an item is rated in training, its mean, and its features
+        mine = [x for u, i, x in zip(ratings["user"], ratings["item"], ratings["rating"]) if i == f"i{j}" and (u, i) in train]
+        row = model.loc[f"i{j}"]
+        assert row[0] == pytest.approx(len(mine), abs=0.1) and row[1] == pytest.approx(np.mean(mine), abs=0.02)
+        assert list(row[2:5]) == ([0, 1, 0] if j % 2 == 0 else [1, 0, 1])  # all, even, odd
+    assert len(model.columns) == 2 + 3 + 2  # and a number above its mean, or below it
+    plan = fedsim.plan(ratings, Phases(rounds=4, first=2), 50, rating_min=1, rating_max=5)
+    assert [x["name"] for x in plan["releases"]] == ["counts", "pairs"] and plan["privacy"]["epsilon"] <= 50
+    with pytest.raises(fedsim.FedsimError, match="2 rounds, and 1 of the run's are left"):
+        fedsim.plan(ratings, Phases(first=2), 50, rounds=1)
 
 
 def test_sweep_beside_built_in_algorithms(ratings: dict, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 from numpy.lib import format as _format
@@ -60,6 +60,10 @@ class Release:
         The most coordinates other than zero. Default: all.
     scale : float, optional
         Integers are the values times this. Default: so that rounding costs 0.1 to 1% more noise.
+    rounds : int, optional
+        Of a phase: how many rounds it has. The last phase has the rounds that are left.
+    phase : str
+        The name of the phase.
     """
 
     length: int
@@ -68,6 +72,8 @@ class Release:
     linf: float = 0.0
     non_zero: int = 0
     scale: float = 0.0
+    rounds: int = 0
+    phase: str = "sum"
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,10 @@ class Problem:
         How many rounds there will be.
     seed : int
         The seed of the run.
+    features : ndarray of shape (items, f)
+        The public features of the items, with a weight where an item has one: f is 0 without any.
+    feature_names : tuple of (str, str)
+        The category and the value of each column, such as ``("genres", "Comedy")``.
     """
 
     item_ids: Tuple[str, ...]
@@ -91,6 +101,8 @@ class Problem:
     rating_max: float
     rounds: int
     seed: int
+    features: Any = None
+    feature_names: Tuple[Tuple[str, str], ...] = ()
 
     @property
     def items(self) -> int:
@@ -162,6 +174,8 @@ class Algorithm:
         What is public.
     round : int
         The number of the round, from 1, in `contribute` and `absorb`.
+    phase : str
+        The phase of the round, in `contribute` and `absorb`.
     survivors : int
         How many users are in the sum, in `absorb`.
     rounds : int
@@ -175,6 +189,7 @@ class Algorithm:
     rounds: int = 10
     problem: Problem
     round: int = 0
+    phase: str = ""
     survivors: int = 0
 
     def __init__(self, **params: Any) -> None:
@@ -184,8 +199,8 @@ class Algorithm:
             setattr(self, name, value)
         self.params: Dict[str, Any] = dict(params)
 
-    def release(self) -> Release:
-        """Return what a user sends in a round."""
+    def release(self) -> "Union[Release, List[Release]]":
+        """Return what a user sends in a round; or a list, with a release for each phase. ``self.phase`` has the name of the round's."""
         raise NotImplementedError(f"{type(self).__name__} has no method release")
 
     def start(self) -> "Floats":
@@ -302,11 +317,11 @@ def _answer(a: Algorithm, head: Mapping[str, Any], arrays: Mapping[str, Any], mo
     kind = head["type"]
     if kind == "open":
         p = head["problem"]
-        a.problem = Problem(tuple(p["item_ids"]), p["rating_min"], p["rating_max"], p["rounds"], p["seed"])
-        r = a.release()
-        if not isinstance(r, Release):
-            raise TypeError(f"release returned {type(r).__name__}; a Release is needed")
-        return {"type": "opened", "name": type(a).__name__, "release": vars(r)}, {"model": _model(a.start(), "start")}
+        ids = tuple(p["item_ids"])
+        a.problem = Problem(ids, p["rating_min"], p["rating_max"], p["rounds"], p["seed"], *_features(len(ids), p.get("features") or ()))
+        phases = [{"name" if k == "phase" else k: x for k, x in vars(r).items()} for r in _phases(a)]
+        return {"type": "opened", "name": type(a).__name__, "phases": phases}, {"model": _model(a.start(), "start")}
+    a.phase = _phase(a).phase
     if kind == "absorb":
         return {"type": "absorbed"}, {"model": _model(a.absorb(arrays["sum"], model), "absorb")}
     users = Users(arrays["start"], arrays["item"], arrays["rating"])
@@ -315,6 +330,36 @@ def _answer(a: Algorithm, head: Mapping[str, Any], arrays: Mapping[str, Any], mo
     if kind == "contribute":
         return {"type": "contributed"}, _contributed(a, users, model)
     raise RuntimeError(f"there is no request {kind!r}")
+
+
+def _phases(a: Algorithm) -> List[Release]:
+    """Return the releases of an algorithm, one for each phase."""
+    r = a.release()
+    phases = list(r) if isinstance(r, (list, tuple)) else [r]
+    if not phases or not all(isinstance(p, Release) for p in phases):
+        raise TypeError(f"release returned {type(r).__name__}; a Release, or a list with one for each phase, is needed")
+    return phases
+
+
+def _phase(a: Algorithm) -> Release:
+    """Return the release of the round."""
+    phases, last = _phases(a), 0
+    for p in phases[:-1]:
+        last += p.rounds
+        if a.round <= last:
+            return p
+    return phases[-1]
+
+
+def _features(items: int, categories: Any) -> "Tuple[Floats, Tuple[Tuple[str, str], ...]]":
+    """Return the features of items as an array, and the names of its columns."""
+    names = tuple((c["name"], value) for c in categories for value in c["values"])
+    out, at = np.zeros((items, len(names))), 0
+    for c in categories:
+        row = np.repeat(np.arange(items), np.diff(c["start"]))
+        out[row, at + np.asarray(c["value"], dtype=int)] = c["weight"]
+        at += len(c["values"])
+    return out, names
 
 
 def _model(value: Any, method: str) -> "Floats":
@@ -354,7 +399,7 @@ def _predicted(a: Algorithm, users: Users, model: Any, arrays: Mapping[str, Any]
 
 def _contributed(a: Algorithm, users: Users, model: Any) -> Dict[str, Any]:
     """Return vectors as they are sent: whole, or only the coordinates other than zero."""
-    length = a.release().length
+    length = _phase(a).length
     whole, parts, full = [], [], False
     for first, last, some in _batches(users, length):
         array = np.asarray(a.contribute(some, model))
