@@ -342,7 +342,8 @@ class _Server:
     def __init__(self, args: Sequence[str], env: Optional[Mapping[str, str]]) -> None:
         self.token = secrets.token_urlsafe(32)
         self.process, tie = start(args, {**(env or {}), "FEDSIM_TOKEN": self.token}, stdout=subprocess.DEVNULL, start_new_session=True)
-        self._finalizer = weakref.finalize(self, _end, self.process, tie, os.getpid())
+        readers: List[threading.Thread] = []
+        self._finalizer = weakref.finalize(self, _end, self.process, tie, os.getpid(), readers)
         said: List[str] = []
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -356,7 +357,8 @@ class _Server:
             text = "".join(said).strip()
             self.close()
             raise error_of({"error": text[len("fedsim: "):] if text.startswith("fedsim: ") else text, "exit": code})
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        readers.append(threading.Thread(target=self.process.stderr.read, daemon=True))
+        readers[0].start()
 
     def lives(self) -> bool:
         return self.process.poll() is None
@@ -379,7 +381,7 @@ class _Server:
         self._finalizer()
 
 
-def _end(process: "subprocess.Popen[str]", tie: int, owner: int) -> None:
+def _end(process: "subprocess.Popen[str]", tie: int, owner: int, readers: List[threading.Thread]) -> None:
     """End a server. A forked process leaves its parent's alone."""
     os.close(tie)
     if os.getpid() != owner:
@@ -390,3 +392,7 @@ def _end(process: "subprocess.Popen[str]", tie: int, owner: int) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    for reader in readers:
+        reader.join(timeout=5)
+    if process.stderr is not None:
+        process.stderr.close()

@@ -7,9 +7,11 @@ import hashlib
 import inspect
 import io
 import os
+import shutil
 import tarfile
 import tempfile
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
@@ -164,8 +166,7 @@ class Recommender(_Estimator):  # type: ignore[misc]
             raise UsageError("y is missing: ratings are needed, as y or as the column rating of X")
         out = self.out
         if out is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="fedsim-")
-            out = self._folder.name
+            out = self._own_folder()
         given = dict(self.settings or {})
         low, high = _scale(self.rating_min, given, "rating-min", 1.0), _scale(self.rating_max, given, "rating-max", 5.0)
         said: Dict[str, Any] = {"rating_min": low, "rating_max": high, "seed": self.seed, "baselines": None if "baselines" in given else "quick"}
@@ -249,7 +250,7 @@ class Recommender(_Estimator):  # type: ignore[misc]
         if folder is not None:
             packed = io.BytesIO()
             with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as t:
-                t.add(folder.name, ".")
+                t.add(folder, ".")
             state["_packed"] = (packed.getvalue(), self.result_.folder.name, self.result_._env)
             state.pop("result_", None)
         return state
@@ -258,10 +259,16 @@ class Recommender(_Estimator):  # type: ignore[misc]
         packed = state.pop("_packed", None)
         self.__dict__.update(state)
         if packed is not None:
-            self._folder = tempfile.TemporaryDirectory(prefix="fedsim-")
+            folder = self._own_folder()
             with tarfile.open(fileobj=io.BytesIO(packed[0])) as t:
-                t.extractall(self._folder.name)
-            self.result_ = Result(Path(self._folder.name) / packed[1], packed[2])
+                t.extractall(folder)
+            self.result_ = Result(Path(folder) / packed[1], packed[2])
+
+    def _own_folder(self) -> str:
+        """Return a new folder, which lasts as long as this estimator."""
+        self._folder = tempfile.mkdtemp(prefix="fedsim-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
 
 
 _ROLES = ("user", "item", "timestamp")
