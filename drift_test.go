@@ -32,7 +32,7 @@ func TestFinishedRunsFollowDrift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	finished, err := recommend.OpenRun(t.Context(), r.Folder, "", nil)
+	finished, err := recommend.Open(t.Context(), r.Folder, recommend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func TestRecommendAsTheFolderDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder, err := recommend.OpenRun(t.Context(), r.Folder, "", nil)
+		folder, err := recommend.Open(t.Context(), r.Folder, recommend.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,8 @@ func readJSON(path string, v any) error {
 // Files are the model of a folder, as algorithms read it.
 type Files struct {
 	Dir       string
-	Start     *float64 // the mean that predictions begin at
+	Named     map[string]*model.Matrix // matrices in memory, in place of the folder's; nil if the folder has them
+	Start     *float64                 // the mean that predictions begin at
 	Ratings   *dataset.Rows
 	Described *dataset.ItemFeatures
 }
@@ -113,11 +114,23 @@ func FilesOf(dir string) (Files, error) {
 
 // Matrix reads a matrix of this size.
 func (f Files) Matrix(name string, rows, cols int) (*model.Matrix, error) {
-	return readNPY(filepath.Join(f.Dir, name+".npy"), rows, cols)
+	if f.Named == nil {
+		return readNPY(filepath.Join(f.Dir, name+".npy"), rows, cols)
+	}
+	x, ok := f.Named[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no %s", name)
+	}
+	if r, c := x.Dims(); r != rows || c != cols {
+		return nil, fmt.Errorf("%s is %d x %d; by the experiment it must be %d x %d", name, r, c, rows, cols)
+	}
+	return x, nil
 }
 
 // Has reports whether there is a matrix of this name.
-func (f Files) Has(name string) bool { return exists(filepath.Join(f.Dir, name+".npy")) }
+func (f Files) Has(name string) bool {
+	return f.Named[name] != nil || f.Named == nil && exists(filepath.Join(f.Dir, name+".npy"))
+}
 
 // Mean returns the mean that predictions begin at, or nil.
 func (f Files) Mean() *float64 { return f.Start }

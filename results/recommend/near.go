@@ -7,9 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
@@ -60,7 +58,8 @@ func (r *Recommender) Similar(text string, n int, by Near) (Item, []Neighbour, e
 	}
 	scores := make([]float64, r.Data.Items)
 	var list []Neighbour
-	for _, j := range r.nearest(of, n, by, scores) {
+	near, _ := r.nearest(of, n, by, scores)
+	for _, j := range near {
 		x := Neighbour{Item: itemOf(r.Data, int(j))}
 		if counts != nil {
 			x.Ratings = counts[j]
@@ -97,9 +96,9 @@ func (r *Recommender) Doubt(list []Neighbour, by Near) string {
 	return fmt.Sprintf("%d items have the same direction (cosine 1.000), so that this list knows nothing of what is similar; train with a larger rank or epsilon, or with features of items", n)
 }
 
-// nearest sets scores to the nearness of all items to one item, and returns the n nearest others.
-// It leaves out items without a direction.
-func (r *Recommender) nearest(of, n int, by Near, scores []float64) []int32 {
+// nearest sets scores to the nearness of all items to one item, and returns the n nearest others. open says that more items
+// than n have the direction of the item, so that the list is no better than another. Items without a direction are left out.
+func (r *Recommender) nearest(of, n int, by Near, scores []float64) (list []int32, open bool) {
 	v := r.saved.Items.Row(of)
 	length := norm(v)
 	var but []int32
@@ -115,7 +114,11 @@ func (r *Recommender) nearest(of, n int, by Near, scores []float64) []int32 {
 			scores[j] = model.Dot(v, w) / (length * own)
 		}
 	}
-	return eval.Top(scores, n, but, of)
+	list = eval.Top(scores, n+1, but, of)
+	if len(list) <= n {
+		return list, false
+	}
+	return list[:n], by == Cosine && scores[list[n]] >= sameCosine
 }
 
 // trained counts the training ratings of every item; nil for a deployment's model.
@@ -135,22 +138,6 @@ func (r *Recommender) trained() []int {
 
 func norm(v []float64) float64 { return math.Sqrt(model.Dot(v, v)) }
 
-// PrintNeighbours writes the result of Similar as a table.
-func PrintNeighbours(w io.Writer, list []Neighbour, by Near) error {
-	rows := make([]string, len(list))
-	for i, x := range list {
-		rows[i] = fmt.Sprintf("%.3f\t%s", x.Nearness(), cells(x.Item))
-		if x.Ratings > 0 {
-			rows[i] += "\t" + strconv.Itoa(x.Ratings)
-		}
-	}
-	last := ""
-	if slices.ContainsFunc(list, func(x Neighbour) bool { return x.Ratings > 0 }) {
-		last = "\tRATINGS"
-	}
-	return printTable(w, strings.ToUpper(string(by)), last, rows)
-}
-
 // WriteSimilar writes the n nearest items of every item as a feature of it: a CSV with the columns
 // item_id, category, value and weight, which the setting features reads. It leaves out items with a
 // nearness of 0 or less; with binary every weight is 1. It returns the number of items with at
@@ -163,10 +150,11 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 		}
 		var b strings.Builder
 		scores := make([]float64, r.Data.Items)
-		for place, k := range r.nearest(j, n+1, by, scores) {
+		var near []int32
+		near, open[j] = r.nearest(j, n, by, scores)
+		for _, k := range near {
 			x := scores[k]
-			if place == n || x < leastNearness { // the others are no nearer
-				open[j] = by == Cosine && x >= sameCosine
+			if x < leastNearness { // the others are no nearer
 				break
 			}
 			if binary {
@@ -221,8 +209,8 @@ type OverlapBucket struct {
 // ErrOtherItems is wrapped by the error for models whose items are not the same.
 var ErrOtherItems = errors.New("the models are of other items")
 
-// OverlapOf compares two runs on the same data. It leaves out items that one of the runs has
-// learned nothing about.
+// OverlapOf compares two runs on the same data. It leaves out items that one of the runs has learned nothing about, and items
+// with the direction of more items than top, whose nearest are chance.
 func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 	if !slices.Equal(a.Data.ItemIDs, b.Data.ItemIDs) {
 		return nil, fmt.Errorf("%w: one has %d, the other %d; compare runs on the same data", ErrOtherItems, len(a.Data.ItemIDs), len(b.Data.ItemIDs))
@@ -236,8 +224,11 @@ func OverlapOf(a, b *Recommender, top int, by Near) (*Overlap, error) {
 		if shared[j] = -1; norm(a.saved.Items.Row(j)) == 0 || norm(b.saved.Items.Row(j)) == 0 {
 			return
 		}
-		one := a.nearest(j, top, by, make([]float64, len(shared)))
-		other := b.nearest(j, top, by, make([]float64, len(shared)))
+		one, chance := a.nearest(j, top, by, make([]float64, len(shared)))
+		other, chance2 := b.nearest(j, top, by, make([]float64, len(shared)))
+		if chance || chance2 {
+			return
+		}
 		both := 0
 		for _, k := range one {
 			if slices.Contains(other, k) {
@@ -268,22 +259,4 @@ func overlap(shared []float64, bucket []uint8, top int, by Near) *Overlap {
 		o.Mean /= float64(o.Items)
 	}
 	return o
-}
-
-// Print writes the overlap as a table.
-func (o *Overlap) Print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "of the %d nearest by %s, both models share:\n\nITEMS BY RATINGS\tITEMS\tSHARED\n", o.Top, o.By) //nolint:errcheck // Flush says it
-	for i, b := range o.Buckets {
-		name := fmt.Sprintf("fifth %d", i+1)
-		switch i {
-		case 0:
-			name += ", the most rated"
-		case len(o.Buckets) - 1:
-			name += ", the least rated"
-		}
-		fmt.Fprintf(t, "%s\t%d\t%.3f\n", name, b.Items, b.Mean) //nolint:errcheck // likewise
-	}
-	fmt.Fprintf(t, "all\t%d\t%.3f\n", o.Items, o.Mean) //nolint:errcheck // likewise
-	return t.Flush()
 }

@@ -110,6 +110,13 @@ func TestSimilarKnowsNothing(t *testing.T) {
 	if items, doubtful, err := r.WriteSimilar(&b, 2, Cosine, false); err != nil || items != 5 || doubtful != 5 {
 		t.Errorf("%d of %d items are doubtful, %v; want 5 of 5", doubtful, items, err)
 	}
+	set := dataset.Set{Ratings: dataset.Ratings{Users: 1, Items: 6, User: []int32{0}, Item: []int32{0}, Value: make([]float32, 1)}}
+	r.train = set.ByUser()
+	for top, want := range map[int]int{2: 1, 4: 6} { // two of four are chance, so that f alone counts
+		if o, err := OverlapOf(r, r, top, Cosine); err != nil || o.Items != want || o.Mean != 1 {
+			t.Errorf("top %d: %+v, %v; want %d items", top, o, err, want)
+		}
+	}
 	r = made()
 	if _, list, err := r.Similar("a", 1, Cosine); err != nil || r.Doubt(list, Cosine) != "" {
 		t.Errorf("%v, %q", err, r.Doubt(list, Cosine))

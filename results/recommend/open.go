@@ -1,8 +1,9 @@
 // Package recommend asks the model of a finished run: recommendations, similar items, predictions, and the test that measured it.
-// [OpenRun] opens a run on its own data and [OpenRelease] on any ratings. [Deployed] and [Own] open what a deployment left.
+// [Open] opens the folder of a run, on its own data or on any ratings, and what a deployment left.
 package recommend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +49,43 @@ type Recommender struct {
 	unreleased error // of opening the release
 }
 
-// OpenRun opens the folder of a finished run. It reads the data again from the place in the
-// configuration, or from data if that is not empty, because the data have moved since. The digests
-// of data and split must equal the digests of the manifest; otherwise the error wraps ErrOtherData.
-// OpenRun calls progress, which may be nil, with the number of bytes of data read so far.
-func OpenRun(ctx context.Context, dir, data string, progress func(done, total int64)) (*Recommender, error) {
-	o, err := openRun(ctx, dir, data, progress)
-	return o.Recommender, err
+// Options say for which ratings and which users a folder is opened.
+type Options struct {
+	// Data names ratings; "" stands for the data of the run. Of a deployment they are ratings of User or, with All, of any
+	// users. With Items, Data is a folder with titles.
+	Data string
+	// Form changes how Data are read; nil changes nothing.
+	Form func(*config.Config)
+	// Progress hears the number of bytes of data read so far; it may be nil.
+	Progress func(done, total int64)
+	// Other accepts ratings other than the run's. Without it the digests of data and split must equal the digests of the
+	// manifest; otherwise the error wraps results.ErrOtherData.
+	Other bool
+
+	// Session is the session of a deployment whose result the folder holds; nil for a run. No more is read than files.
+	Session *experiment.Experiment
+	// User is the only user that is asked for; "" stands for the only user of Data.
+	User string
+	// All opens a deployment's model for all users that it can answer. Users that give their ratings are fitted too. The result
+	// of an organisation answers for the organisation's own users. Without Data no user of other clients is known.
+	All bool
+	// Items opens a deployment's model for the question which items are similar.
+	Items bool
+	// Titles is a folder with titles of items; "" stands for the titles beside the ratings.
+	Titles string
+}
+
+// Open opens the folder of a finished run, or with Session the folder that a deployment left.
+func Open(ctx context.Context, dir string, o Options) (*Recommender, error) {
+	switch {
+	case o.Session != nil:
+		d := deployment{Options: o, dir: dir, e: o.Session}
+		return d.open(ctx)
+	case o.Other:
+		return openRelease(ctx, dir, o)
+	}
+	r, err := openRun(ctx, dir, o)
+	return r.Recommender, err
 }
 
 // openedRun is a run with the split of its data.
@@ -64,15 +95,14 @@ type openedRun struct {
 	same         bool // the data equal the data of the run, whatever the error
 }
 
-func openRun(ctx context.Context, dir, data string, progress func(done, total int64)) (o openedRun, err error) {
+// openRun opens a run on its own data, which it reads again.
+func openRun(ctx context.Context, dir string, opts Options) (o openedRun, err error) {
 	c, m, err := results.ReadConfig(dir)
 	if err != nil {
 		return o, err
 	}
-	if data == "" {
-		data = algorithm.Data.Of(c)
-	}
-	set, err := experiment.OpenData(ctx, c, data, progress)
+	data := cmp.Or(opts.Data, algorithm.Data.Of(c))
+	set, err := experiment.OpenData(ctx, c, data, opts.Progress)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, published.ErrNotDownloaded) {
 		return o, fmt.Errorf("the data of the run are not there: %w; where they have moved, say --data", err)
 	}
@@ -96,7 +126,7 @@ func openRun(ctx context.Context, dir, data string, progress func(done, total in
 	} else {
 		r.test = o.parts.Test.ByUser()
 	}
-	if err = r.load(dir); err != nil {
+	if err = r.loadRun(dir); err != nil {
 		return o, fmt.Errorf("%s: %w", dir, err)
 	}
 	o.Recommender = r
@@ -143,25 +173,25 @@ func known(h *split.HoldOut) dataset.Ratings {
 	return all
 }
 
-// load reads the model, and checks that it fits the data.
-func (r *Recommender) load(dir string) error {
-	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
-	if !ok {
-		return fmt.Errorf("models of %s are not kept, so that it cannot be asked after the run; algorithms with embeddings can", algorithm.Name.Of(r.Config))
-	}
+// loadRun reads the model of a finished run.
+func (r *Recommender) loadRun(dir string) error {
 	f, err := results.FilesOf(dir)
 	if err != nil {
 		return err
 	}
-	f.Ratings, f.Described = r.train, r.features()
-	r.saved, err = loader.Load(r.Config, r.Data, f)
-	return err
+	f.Ratings = r.train
+	if r.release != nil {
+		f.Described = r.release.features
+	}
+	return r.load(f)
 }
 
-// features returns the features that a release states; nil if they are read from the data.
-func (r *Recommender) features() *dataset.ItemFeatures {
-	if r.release == nil {
-		return nil
+// load makes the model from its files, and checks that it fits the data.
+func (r *Recommender) load(f results.Files) (err error) {
+	loader, ok := algorithm.Of(r.Config).(algorithm.Loader)
+	if !ok {
+		return fmt.Errorf("models of %s are not kept, so that it cannot be asked after the run; algorithms with embeddings can", algorithm.Name.Of(r.Config))
 	}
-	return r.release.features
+	r.saved, err = loader.Load(r.Config, r.Data, f)
+	return err
 }

@@ -44,7 +44,7 @@ func TestOwnRecommendations(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(titles, "movies.csv"), []byte("movieId,title,genres\nx,Else,\nc,Third,\nb,Second,\na,First,\nd,Fourth,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := recommend.Own{Dir: ownFolder(t), Experiment: e, Data: mine, Titles: titles}.Open(t.Context())
+	r, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, Data: mine, Titles: titles})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,17 +73,17 @@ func TestDeployedOfAClient(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
 	mine := opened.File(t, "user,item,rating\nme,d,4\nyou,a,2\n")
-	r, err := recommend.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "me"}.Open(t.Context())
+	r, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, Data: mine, User: "me"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := r.Recommend("me", 1); err != nil || len(got) != 1 || got[0].ID != "c" || got[0].Predicted != 3 {
 		t.Errorf("%v, %v; want c with 3", got, err)
 	}
-	if _, err := (recommend.Deployed{Dir: ownFolder(t), Experiment: e, Data: mine, User: "you"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotThere) {
+	if _, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, Data: mine, User: "you"}); !errors.Is(err, recommend.ErrNotThere) {
 		t.Errorf("another user: %v", err)
 	}
-	if _, err := (recommend.Deployed{Dir: ownFolder(t), Experiment: e, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
+	if _, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, User: "me"}); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("without ratings: %v", err)
 	}
 }
@@ -93,24 +93,24 @@ func TestDeployedOfAClient(t *testing.T) {
 func TestOwnRefuses(t *testing.T) {
 	all := opened.File(t, "user,item,rating\nme,a,5\nme,b,1\nyou,c,3\nyou,d,4\nyou,a,2\n")
 	e := opened.Experiment(t, "algorithm=fmf-lfl rank=2 split.test=0.5 data="+all)
-	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: all}).Open(t.Context()); !errors.Is(err, recommend.ErrAmbiguous) || !strings.Contains(err.Error(), "--user") {
+	if _, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, Data: all}); !errors.Is(err, recommend.ErrAmbiguous) || !strings.Contains(err.Error(), "--user") {
 		t.Errorf("of two users: %v", err)
 	}
 	yours := opened.File(t, "user,item,rating\nyou,c,3\nyou,d,4\n")
-	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: e, Data: yours, User: "me"}).Open(t.Context()); err != nil {
+	if _, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, Data: yours, User: "me"}); err != nil {
 		t.Errorf("of a user without ratings: %v", err)
 	}
 	for user, data := range map[string]string{"you": all, "other": all, "": yours} {
-		_, err := recommend.Own{Dir: ownFolder(t), Experiment: e, Data: data, User: user}.Open(t.Context())
+		_, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: e, Data: data, User: user})
 		if !errors.Is(err, recommend.ErrNotThere) || !strings.Contains(err.Error(), `is the result of the client of user "me"`) {
 			t.Errorf("the result of me, asked for user %q: %v", user, err)
 		}
 	}
-	if _, err := (recommend.Own{Dir: t.TempDir(), Experiment: e, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
+	if _, err := recommend.Open(t.Context(), t.TempDir(), recommend.Options{Session: e, Data: all, User: "me"}); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("without items: %v", err)
 	}
 	parties := opened.Experiment(t, "algorithm=fmf-hfl parties=2 tolerance=0 split.test=0.5 data="+all)
-	if _, err := (recommend.Own{Dir: ownFolder(t), Experiment: parties, Data: all, User: "me"}).Open(t.Context()); !errors.Is(err, recommend.ErrNotOwn) {
+	if _, err := recommend.Open(t.Context(), ownFolder(t), recommend.Options{Session: parties, Data: all, User: "me"}); !errors.Is(err, recommend.ErrNotOwn) {
 		t.Errorf("of an organisation: %v", err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 var (
 	// ErrNotThere is wrapped by the error for a user or an item that a run does not have.
 	ErrNotThere = errors.New("not in this run")
+	// ErrNotOwn is wrapped by the error for a result that cannot give recommendations.
+	ErrNotOwn = errors.New("no recommendations from this result")
 	// ErrAmbiguous is wrapped by the error for a text that names several items; the error
 	// lists them.
 	ErrAmbiguous = errors.New("ambiguous")

@@ -141,7 +141,15 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 	set := *r.items
 	set.Ratings, set.UserIDs = own, []string{user}
 	one := &Recommender{Config: r.config, Data: &set, train: own.ByUser()}
-	return one, one.loadFrom(memory{named: named, train: one.train, features: r.features})
+	return one, one.load(results.Files{Named: named, Start: startOf(named), Ratings: one.train, Described: r.features})
+}
+
+// startOf returns the mean that predictions begin at; nil if there is none.
+func startOf(named map[string]*model.Matrix) *float64 {
+	if x := named["mean"]; x != nil {
+		return &x.Data()[0]
+	}
+	return nil
 }
 
 // blank returns the recommender of a user without ratings.
@@ -149,49 +157,32 @@ func (r *release) blank() (*Recommender, error) {
 	return r.fitted("", dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)})
 }
 
-// OpenRelease opens the folder of a finished run for any ratings. data names them; "" stands for the place
-// of the run's own data. Ratings other than the run's change nothing in the model: a user is fitted to the
-// model that the run released, as the user's client would do. If the algorithm has no such fit, the users
-// are as the run left them. Changed says which is the case; it is "" if the data are the run's. form, if not nil,
-// changes how data are read. progress is as for OpenRun.
-func OpenRelease(ctx context.Context, dir, data string, form func(*config.Config), progress func(done, total int64)) (*Recommender, error) {
+// openRelease opens the folder of a finished run for any ratings. Ratings other than the run's change nothing in the model: a
+// user is fitted to the model that the run released, as the user's client would do. If the algorithm has no such fit, the users
+// are as the run left them. Changed says which is the case.
+func openRelease(ctx context.Context, dir string, o Options) (*Recommender, error) {
 	var err error
-	if form == nil {
-		var o openedRun
-		if o, err = openRun(ctx, dir, data, progress); err == nil {
-			return o.Recommender, nil
+	if o.Form == nil {
+		var opened openedRun
+		if opened, err = openRun(ctx, dir, o); err == nil {
+			return opened.Recommender, nil
 		}
-		if o.same || data == "" && !errors.Is(err, results.ErrOtherData) {
+		if opened.same || o.Data == "" && !errors.Is(err, results.ErrOtherData) {
 			return nil, err
 		}
 	}
-	c, m, failed := results.ReadConfig(dir)
+	rel, own, m, failed := releaseFor(ctx, dir, o)
 	if failed != nil {
-		return nil, failed
-	}
-	rel, failed := releaseOf(dir, c)
-	if failed != nil {
-		if errors.Is(err, results.ErrOtherData) {
+		if errors.Is(err, results.ErrOtherData) && rel == nil {
 			return nil, fmt.Errorf("%w; %w", err, failed)
 		}
 		return nil, failed
-	}
-	place := data
-	if place == "" {
-		place = algorithm.Data.Of(c)
-	}
-	if form != nil {
-		form(&c)
-	}
-	own, err := experiment.OpenOther(ctx, c, place, rel.items.Min-rel.items.Shift, rel.items.Max-rel.items.Shift, progress)
-	if err != nil {
-		return nil, err
 	}
 	r, err := rel.over(own)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", place, m.Data, rel.meaning(), rel.strange(own))
+	r.Changed = fmt.Sprintf("%s has other ratings than %s had in the run; %s%s", cmp.Or(o.Data, algorithm.Data.Of(rel.config)), m.Data, rel.meaning(), rel.strange(own))
 	return r, nil
 }
 
@@ -239,27 +230,28 @@ func (r *release) over(own *dataset.Set) (*Recommender, error) {
 
 // asLeft returns the recommender for the users of the run, with the items left out that they have rated by now.
 func (r *release) asLeft(own *dataset.Set, rows *dataset.Rows) (*Recommender, error) {
-	at := make(map[string]int, len(own.UserIDs))
-	for u, id := range own.UserIDs {
-		at[id] = u
-	}
-	now, absent := dataset.Ratings{Users: len(r.items.UserIDs), Items: len(r.items.ItemIDs)}, make(map[string]bool)
+	set := *r.items
+	x := &Recommender{Config: r.config, Data: &set, release: r}
+	set.Ratings, x.absent = r.rated(own, rows)
+	x.train = set.ByUser()
+	return x, x.loadRun(r.dir)
+}
+
+// rated returns the ratings in other data of the users that the model has, and the users who have none there.
+func (r *release) rated(own *dataset.Set, rows *dataset.Rows) (now dataset.Ratings, absent map[string]bool) {
+	at := indexOf(own.UserIDs)
+	now, absent = dataset.Ratings{Users: len(r.items.UserIDs), Items: len(r.items.ItemIDs)}, make(map[string]bool)
 	for u, id := range r.items.UserIDs {
 		v, ok := at[id]
 		if !ok {
 			absent[id] = true
 			continue
 		}
-		mine, _ := r.mapped(own, rows, v)
-		for range mine.Item {
-			now.User = append(now.User, int32(u))
-		}
+		mine, _ := r.mapped(own, rows, int(v))
+		now.User = append(now.User, slices.Repeat([]int32{int32(u)}, mine.Len())...)
 		now.Item, now.Value = append(now.Item, mine.Item...), append(now.Value, mine.Value...)
 	}
-	set := *r.items
-	set.Ratings = now
-	x := &Recommender{Config: r.config, Data: &set, train: now.ByUser(), release: r, absent: absent}
-	return x, x.load(r.dir)
+	return now, absent
 }
 
 // Basis says what recommendations rest on.
@@ -418,27 +410,32 @@ func (r *release) given(list []Given) (own dataset.Ratings, unknown int, err err
 }
 
 // FitUsers fits every user of other ratings to the model of a finished run, and returns the users' matrices.
-// data, form and progress are as for OpenRelease.
-func FitUsers(ctx context.Context, dir, data string, form func(*config.Config), progress func(done, total int64)) ([]model.Embeddings, error) {
-	c, _, err := results.ReadConfig(dir)
-	if err != nil {
-		return nil, err
-	}
-	r, err := releaseOf(dir, c)
+func FitUsers(ctx context.Context, dir string, o Options) ([]model.Embeddings, error) {
+	r, own, _, err := releaseFor(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}
 	if r.fitter == nil {
 		return nil, r.why()
 	}
-	if form != nil {
-		form(&c)
-	}
-	own, err := experiment.OpenOther(ctx, c, data, r.items.Min-r.items.Shift, r.items.Max-r.items.Shift, progress)
-	if err != nil {
-		return nil, err
-	}
 	return r.fitAll(ctx, own)
+}
+
+// releaseFor opens the release of a finished run, and other ratings on its scale.
+func releaseFor(ctx context.Context, dir string, o Options) (r *release, own *dataset.Set, m results.Manifest, err error) {
+	c, m, err := results.ReadConfig(dir)
+	if err != nil {
+		return nil, nil, m, err
+	}
+	if r, err = releaseOf(dir, c); err != nil {
+		return nil, nil, m, err
+	}
+	data := cmp.Or(o.Data, algorithm.Data.Of(c))
+	if o.Form != nil {
+		o.Form(&c)
+	}
+	own, err = experiment.OpenOther(ctx, c, data, r.items.Min-r.items.Shift, r.items.Max-r.items.Shift, o.Progress)
+	return r, own, m, err
 }
 
 // fitAll fits every user of a set, and returns the users' matrices, a row each.

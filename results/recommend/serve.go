@@ -43,90 +43,120 @@ const mostSent = 1 << 20
 // the model cannot meet.
 func Handler(r *Recommender) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /recommend", func(w http.ResponseWriter, q *http.Request) {
-		user := q.FormValue("user")
-		n, err := top(q.FormValue("top"))
-		if err == nil && user == "" {
-			err = errors.New("user is missing: /recommend?user=ID")
-		}
-		if err != nil {
-			answer(w, http.StatusBadRequest, problem{err.Error()})
-			return
-		}
-		list, basis, err := r.ask(user, nil, n)
-		recommended(w, user, list, basis, err)
-	})
-	mux.HandleFunc("POST /recommend", func(w http.ResponseWriter, q *http.Request) {
-		x, code, err := sent(w, q)
-		if err != nil {
-			answer(w, code, problem{err.Error()})
-			return
-		}
-		list, basis, err := r.ask(string(x.User), x.Ratings, x.Top)
-		recommended(w, string(x.User), list, basis, err)
-	})
-	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, q *http.Request) {
-		var x struct {
-			User []*dataset.ID `json:"user"`
-			Item []*dataset.ID `json:"item"`
-		}
-		code, err := body(w, q, &x, `{"user": [ID], "item": [ID]}`)
-		if err == nil && len(x.User) != len(x.Item) {
-			code, err = http.StatusBadRequest, fmt.Errorf("%d users and %d items; a pair needs one of each", len(x.User), len(x.Item))
-		}
-		if err != nil {
-			answer(w, code, problem{err.Error()})
-			return
-		}
-		list, err := r.PredictPairs(texts(x.User), texts(x.Item))
-		if err != nil {
-			refuse(w, err)
-			return
-		}
-		answer(w, http.StatusOK, struct {
-			Predicted []*float64 `json:"predicted"`
-		}{list})
-	})
-	mux.HandleFunc("GET /similar", func(w http.ResponseWriter, q *http.Request) {
-		text := q.FormValue("item")
-		n, err := top(q.FormValue("top"))
-		by := Cosine
-		if q.FormValue("by") != "" {
-			by = Near(q.FormValue("by"))
-		}
-		switch {
-		case err != nil:
-		case text == "":
-			err = errors.New("item is missing: /similar?item=TITLE")
-		case by != Cosine && by != Inner:
-			err = fmt.Errorf("by is %q; it must be %s or %s", by, Cosine, Inner)
-		}
-		if err != nil {
-			answer(w, http.StatusBadRequest, problem{err.Error()})
-			return
-		}
-		item, list, err := r.Similar(text, n, by)
-		if err != nil {
-			refuse(w, err)
-			return
-		}
-		answer(w, http.StatusOK, struct {
-			Item  Item        `json:"item"`
-			Items []Neighbour `json:"items"`
-			Note  string      `json:"note,omitempty"`
-		}{item, list, r.Doubt(list, by)})
-	})
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
-		h := map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items}
-		if r.Session != "" {
-			h["session"] = r.Session
-		}
-		answer(w, http.StatusOK, h)
-	})
+	for pattern, reply := range map[string]func(q *http.Request) (any, error){
+		"GET /recommend": r.replyToUser, "POST /recommend": r.replyToRatings, "POST /predict": r.replyToPairs, "GET /similar": r.replySimilar, "GET /health": r.replyHealth,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
+			q.Body = http.MaxBytesReader(w, q.Body, mostSent)
+			if v, err := reply(q); err != nil {
+				answer(w, statusOf(err), problem{err.Error()})
+			} else {
+				answer(w, http.StatusOK, v)
+			}
+		})
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
 		answer(w, http.StatusNotFound, problem{q.URL.Path + " is not there; there are /recommend by GET and POST, /predict by POST, and /similar and /health by GET"})
 	})
 	return mux
+}
+
+// badRequest is the error for a request that is wrong in itself, with the status of the answer.
+type badRequest struct {
+	error
+	status int
+}
+
+// badf returns the error for a request with a mistake.
+func badf(format string, args ...any) error {
+	return badRequest{fmt.Errorf(format, args...), http.StatusBadRequest}
+}
+
+// statusOf returns the status of the answer to a request that failed.
+func statusOf(err error) int {
+	var bad badRequest
+	switch {
+	case errors.As(err, &bad):
+		return bad.status
+	case errors.Is(err, ErrNotThere):
+		return http.StatusNotFound
+	case errors.Is(err, ErrAmbiguous):
+		return http.StatusConflict
+	case errors.Is(err, ErrGiven):
+		return http.StatusBadRequest
+	}
+	return http.StatusUnprocessableEntity
+}
+
+func (r *Recommender) replyToUser(q *http.Request) (any, error) {
+	user := q.FormValue("user")
+	n, err := top(q)
+	if err == nil && user == "" {
+		err = badf("user is missing: /recommend?user=ID")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.recommended(user, nil, n)
+}
+
+func (r *Recommender) replyToRatings(q *http.Request) (any, error) {
+	x := struct {
+		User    dataset.ID `json:"user"`
+		Top     int        `json:"top"`
+		Ratings []Given    `json:"ratings"`
+	}{Top: 10}
+	err := body(q, &x, `{"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}]}`)
+	if err == nil && (x.Top < 1 || x.Top > mostAsked) {
+		err = badf("top %d: a whole number from 1 to %d is needed", x.Top, mostAsked)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.recommended(string(x.User), x.Ratings, x.Top)
+}
+
+func (r *Recommender) replyToPairs(q *http.Request) (any, error) {
+	var x struct {
+		User []*dataset.ID `json:"user"`
+		Item []*dataset.ID `json:"item"`
+	}
+	err := body(q, &x, `{"user": [ID], "item": [ID]}`)
+	if err == nil && len(x.User) != len(x.Item) {
+		err = badf("%d users and %d items; a pair needs one of each", len(x.User), len(x.Item))
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.PredictPairs(texts(x.User), texts(x.Item))
+	return map[string][]*float64{"predicted": list}, err
+}
+
+func (r *Recommender) replySimilar(q *http.Request) (any, error) {
+	text, by := q.FormValue("item"), cmp.Or(Near(q.FormValue("by")), Cosine)
+	n, err := top(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case text == "":
+		return nil, badf("item is missing: /similar?item=TITLE")
+	case by != Cosine && by != Inner:
+		return nil, badf("by is %q; it must be %s or %s", by, Cosine, Inner)
+	}
+	item, list, err := r.Similar(text, n, by)
+	return struct {
+		Item  Item        `json:"item"`
+		Items []Neighbour `json:"items"`
+		Note  string      `json:"note,omitempty"`
+	}{item, list, r.Doubt(list, by)}, err
+}
+
+func (r *Recommender) replyHealth(*http.Request) (any, error) {
+	h := map[string]any{"status": "ok", "algorithm": algorithm.Name.Of(r.Config), "data": r.Data.Name, "users": r.Data.Users, "items": r.Data.Items}
+	if r.Session != "" {
+		h["session"] = r.Session
+	}
+	return h, nil
 }
 
 // WithToken answers requests whose header Authorization is "Bearer TOKEN", and others with 401.
@@ -150,17 +180,24 @@ func Local(h http.Handler) http.Handler {
 	})
 }
 
-// ask recommends to a user by given ratings or, without any, as the run knows the user. A user that the run does not know
-// gets the popular items.
-func (r *Recommender) ask(user string, given []Given, n int) ([]Recommendation, Basis, error) {
+// recommended recommends to a user by given ratings or, without any, as the run knows the user. A user that the run does not
+// know gets the popular items.
+func (r *Recommender) recommended(user string, given []Given, n int) (any, error) {
+	var list []Recommendation
+	var basis Basis
+	var err error
 	if user == "" || len(given) > 0 {
-		return r.AnswerTo(user, given, n)
+		list, basis, err = r.AnswerTo(user, given, n)
+	} else if list, basis, err = r.Answer(user, n); errors.Is(err, ErrNotThere) {
+		if popular, failed := r.Popular(n); failed == nil {
+			list, basis, err = popular, Basis{By: ByPopularity}, nil
+		}
 	}
-	list, basis, err := r.Answer(user, n)
-	if popular, failed := r.Popular(n); errors.Is(err, ErrNotThere) && failed == nil {
-		return popular, Basis{By: ByPopularity}, nil
-	}
-	return list, basis, err
+	return struct {
+		User string `json:"user"`
+		Basis
+		Items []Recommendation `json:"items"`
+	}{user, basis, list}, err
 }
 
 // texts returns ids as texts; "" for null.
@@ -179,29 +216,12 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// request is the body of a POST.
-type request struct {
-	User    dataset.ID `json:"user"`
-	Top     int        `json:"top"`
-	Ratings []Given    `json:"ratings"`
-}
-
-// sent reads the body of a POST. An error comes with the status of the answer.
-func sent(w http.ResponseWriter, q *http.Request) (x request, code int, err error) {
-	x.Top = 10
-	code, err = body(w, q, &x, `{"user": ID, "top": 10, "ratings": [{"item": ID, "rating": 4}]}`)
-	if err == nil && (x.Top < 1 || x.Top > mostAsked) {
-		return x, http.StatusBadRequest, fmt.Errorf("top %d: a whole number from 1 to %d is needed", x.Top, mostAsked)
-	}
-	return x, code, err
-}
-
-// body reads the body of a POST into to. An error comes with the status of the answer, and says what form the body
-// must have.
-func body(w http.ResponseWriter, q *http.Request, to any, form string) (code int, err error) {
-	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, mostSent))
+// body reads the body of a POST into to. An error says what form the body must have.
+func body(q *http.Request, to any, form string) error {
+	d := json.NewDecoder(q.Body)
 	d.DisallowUnknownFields()
-	if err = d.Decode(to); err == nil {
+	err := d.Decode(to)
+	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("something follows its end")
 		}
@@ -210,52 +230,23 @@ func body(w http.ResponseWriter, q *http.Request, to any, form string) (code int
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &long):
-		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", mostSent)
+		return badRequest{fmt.Errorf("the body has more than %d bytes", mostSent), http.StatusRequestEntityTooLarge}
 	case errors.As(err, &kind):
-		return http.StatusBadRequest, fmt.Errorf("the body must be %s: %s may not be a JSON %s", form, cmp.Or(kind.Field, "it"), kind.Value)
+		return badf("the body must be %s: %s may not be a JSON %s", form, cmp.Or(kind.Field, "it"), kind.Value)
 	case err != nil:
-		return http.StatusBadRequest, fmt.Errorf("the body must be %s: %w", form, err)
+		return badf("the body must be %s: %w", form, err)
 	}
-	return http.StatusOK, nil
+	return nil
 }
 
-// recommended answers with a list, or with the error.
-func recommended(w http.ResponseWriter, user string, list []Recommendation, basis Basis, err error) {
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	answer(w, http.StatusOK, struct {
-		User string `json:"user"`
-		Basis
-		Items []Recommendation `json:"items"`
-	}{user, basis, list})
-}
-
-// top returns the number of items that a request asks for.
-func top(text string) (int, error) {
-	if text == "" {
-		return 10, nil
-	}
+// top returns the number of items that a request by GET asks for.
+func top(q *http.Request) (int, error) {
+	text := cmp.Or(q.FormValue("top"), "10")
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > mostAsked {
-		return 0, fmt.Errorf("top=%s: a whole number from 1 to %d is needed", text, mostAsked)
+		return 0, badf("top=%s: a whole number from 1 to %d is needed", text, mostAsked)
 	}
 	return n, nil
-}
-
-// refuse answers with the error and its status.
-func refuse(w http.ResponseWriter, err error) {
-	code := http.StatusUnprocessableEntity
-	switch {
-	case errors.Is(err, ErrNotThere):
-		code = http.StatusNotFound
-	case errors.Is(err, ErrAmbiguous):
-		code = http.StatusConflict
-	case errors.Is(err, ErrGiven):
-		code = http.StatusBadRequest
-	}
-	answer(w, code, problem{err.Error()})
 }
 
 func answer(w http.ResponseWriter, code int, v any) {

@@ -20,9 +20,9 @@ type Tested struct {
 	test eval.Test
 }
 
-// OpenTested opens the folder of a finished run, as [OpenRun] does, with its test.
+// OpenTested opens the folder of a finished run, as [Open] does, with its test.
 func OpenTested(ctx context.Context, dir string) (*Tested, error) {
-	r, err := openRun(ctx, dir, "", nil)
+	r, err := openRun(ctx, dir, Options{})
 	if err != nil {
 		return nil, err
 	}

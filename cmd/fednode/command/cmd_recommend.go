@@ -40,11 +40,8 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(e)
-	if e.About().Clients.Organisations() {
-		all, failed := recommend.Deployed{Dir: dir, Experiment: e, Data: c.Data, Titles: c.Items}.OpenAll(ctx)
-		return all, misnamed(failed)
-	}
-	r, err := recommend.Own{Dir: dir, Experiment: e, Data: c.Data, User: c.User, Titles: c.Items}.Open(ctx)
+	o := recommend.Options{Session: e, Data: c.Data, User: c.User, Titles: c.Items, All: e.About().Clients.Organisations()}
+	r, err := recommend.Open(ctx, dir, o)
 	return r, misnamed(err)
 }
 

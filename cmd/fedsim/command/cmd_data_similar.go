@@ -27,7 +27,7 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s verb.Streams) error {
 		return cli.Misusef("--neighbours %d: want at least 1", c.Neighbours)
 	}
 	p := verb.NewProgress(s.Err)
-	r, err := recommend.OpenRun(ctx, c.Folder, c.Data, p.Loading("the data of "+c.Folder))
+	r, err := recommend.Open(ctx, c.Folder, recommend.Options{Data: c.Data, Progress: p.Loading("the data of " + c.Folder)})
 	p.Clear()
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 			return cli.Misusef("--data says whose matrices to export; say --users too")
 		}
 		p := verb.NewProgress(s.Err)
-		fitted, failed := recommend.FitUsers(ctx, c.Folder, c.Data, set, p.Loading(c.Data))
+		fitted, failed := recommend.FitUsers(ctx, c.Folder, recommend.Options{Data: c.Data, Form: set, Progress: p.Loading(c.Data)})
 		p.Clear()
 		if failed != nil {
 			return namedWrongly(misread(failed))

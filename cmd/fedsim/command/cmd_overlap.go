@@ -23,7 +23,7 @@ func (c *overlapCmd) Run(ctx context.Context, s verb.Streams) error {
 	var runs [2]*recommend.Recommender
 	for i, dir := range []string{c.A, c.B} {
 		p := verb.NewProgress(s.Err)
-		r, err := recommend.OpenRun(ctx, dir, "", p.Loading("the data of "+dir))
+		r, err := recommend.Open(ctx, dir, recommend.Options{Progress: p.Loading("the data of " + dir)})
 		p.Clear()
 		if err != nil {
 			return err

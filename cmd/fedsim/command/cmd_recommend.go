@@ -47,7 +47,7 @@ func (f *finishedRun) open(ctx context.Context, s verb.Streams, user string) (*r
 		return nil, cli.Misusef("--top %d: want at least 1", f.Top)
 	}
 	if results.IsDeployed(f.Folder) {
-		return f.deployed(ctx, user)
+		return f.deployed(ctx, recommend.Options{User: user, Items: user == ""})
 	}
 	return openRelease(ctx, s, f.Folder, f.Data, &f.formFlags)
 }
@@ -59,7 +59,7 @@ func openRelease(ctx context.Context, s verb.Streams, dir, data string, form *fo
 		return nil, err
 	}
 	p := verb.NewProgress(s.Err)
-	r, err := recommend.OpenRelease(ctx, dir, data, set, p.Loading("the data of "+dir))
+	r, err := recommend.Open(ctx, dir, recommend.Options{Other: true, Data: data, Form: set, Progress: p.Loading("the data of " + dir)})
 	p.Clear()
 	if err != nil {
 		return nil, namedWrongly(misread(err))
@@ -73,38 +73,23 @@ func openRelease(ctx context.Context, s verb.Streams, dir, data string, form *fo
 // forUsers opens the run, or the model of a deployment for the users that are asked for.
 func (c *recommendCmd) forUsers(ctx context.Context, s verb.Streams) (*recommend.Recommender, error) {
 	if c.User == "" && results.IsDeployed(c.Folder) && c.Top > 0 {
-		return c.deployedForAll(ctx, "")
+		return c.deployed(ctx, recommend.Options{All: true})
 	}
 	return c.open(ctx, s, c.User)
 }
 
-// deployed opens the model of a deployment: for a user, or for items alone. An organisation's result has all its
-// users.
-func (f *finishedRun) deployed(ctx context.Context, user string) (*recommend.Recommender, error) {
+// deployed opens the model of a deployment. An organisation's result has all its users.
+func (f *finishedRun) deployed(ctx context.Context, o recommend.Options) (*recommend.Recommender, error) {
 	e, err := f.session()
 	if err != nil {
 		return nil, err
 	}
-	d := recommend.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, User: user}
-	var r *recommend.Recommender
-	if user != "" && e.About().Clients.Organisations() {
-		r, err = d.OpenAll(ctx)
-		if err == nil && r.Data.Users == 0 {
-			return nil, cli.Misusef("--run %s holds the model of %s, whose users are with the organisations; ask the result of an organisation's client, STATE/result", f.Folder, e.About().Name)
-		}
-		return r, namedWrongly(err)
+	o.Session, o.Data = e, f.Data
+	o.All = o.All || o.User != "" && e.About().Clients.Organisations()
+	r, err := recommend.Open(ctx, f.Folder, o)
+	if err == nil && o.All && o.User != "" && r.Data.Users == 0 {
+		return nil, cli.Misusef("--run %s holds the model of %s, whose users are with the organisations; ask the result of an organisation's client, STATE/result", f.Folder, e.About().Name)
 	}
-	r, err = d.Open(ctx)
-	return r, namedWrongly(err)
-}
-
-// deployedForAll opens the model of a deployment for all users.
-func (f *finishedRun) deployedForAll(ctx context.Context, titles string) (*recommend.Recommender, error) {
-	e, err := f.session()
-	if err != nil {
-		return nil, err
-	}
-	r, err := recommend.Deployed{Dir: f.Folder, Experiment: e, Data: f.Data, Titles: titles}.OpenAll(ctx)
 	return r, namedWrongly(err)
 }
 

@@ -86,7 +86,7 @@ func (c *serveCmd) open(ctx context.Context, s verb.Streams, dir string) (*recom
 		return openRelease(ctx, s, dir, c.Data, &c.formFlags)
 	}
 	f := finishedRun{Folder: dir, Data: c.Data, formFlags: c.formFlags}
-	return f.deployedForAll(ctx, c.Items)
+	return f.deployed(ctx, recommend.Options{All: true, Titles: c.Items})
 }
 
 // told says that a newer model answers, or why it does not.

@@ -106,7 +106,7 @@ func TestUsersThatTheRunDidNotHave(t *testing.T) {
 			path, set := ratingsFile(t, "synthetic:small-80")
 			run := newUsersRun(t, path, name)
 			fits := algorithm.Find(name).About().Clients == algorithm.Users
-			r, err := recommend.OpenRelease(t.Context(), run.Folder, "", nil, nil)
+			r, err := recommend.Open(t.Context(), run.Folder, recommend.Options{Other: true})
 			if _, loads := algorithm.Find(name).(algorithm.Loader); !loads {
 				if err == nil || !strings.Contains(err.Error(), "are not kept") {
 					t.Error(err)
@@ -148,7 +148,7 @@ func changed(t *testing.T, dir, path string, set *dataset.Set, fits bool) {
 	t.Helper()
 	before := len(givenOf(set, set.Ratings, 0))
 	add(t, path, set.UserIDs[0]+",item of tomorrow,4", "guest,"+set.ItemIDs[0]+",5", "guest,"+set.ItemIDs[1]+",1", "stranger,item of tomorrow,5")
-	r, err := recommend.OpenRelease(t.Context(), dir, "", nil, nil)
+	r, err := recommend.Open(t.Context(), dir, recommend.Options{Other: true})
 	if err != nil || !strings.Contains(r.Changed, "has other ratings") {
 		t.Fatalf("%v", err)
 	}

@@ -109,7 +109,7 @@ func TestRecommendFromFiles(t *testing.T) {
 					}
 				}
 			}
-			r, err := recommend.OpenRun(t.Context(), folder, "", nil)
+			r, err := recommend.Open(t.Context(), folder, recommend.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func TestOpenRunMissesBiases(t *testing.T) {
 		if err = os.CopyFS(dir, os.DirFS(whole)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err = recommend.OpenRun(t.Context(), dir, "", nil); err != nil {
+		if _, err = recommend.Open(t.Context(), dir, recommend.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, tt.name)
@@ -211,7 +211,7 @@ func TestOpenRunMissesBiases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = recommend.OpenRun(t.Context(), dir, "", nil); err == nil || !strings.Contains(err.Error(), tt.message) {
+		if _, err = recommend.Open(t.Context(), dir, recommend.Options{}); err == nil || !strings.Contains(err.Error(), tt.message) {
 			t.Errorf("without %s: error %v, want %q in it", tt.name, err, tt.message)
 		}
 	}
@@ -273,7 +273,7 @@ func TestOpenRunRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := recommend.OpenRun(t.Context(), dir, "", nil)
+			r, err := recommend.Open(t.Context(), dir, recommend.Options{})
 			if r != nil || err == nil || !strings.Contains(err.Error(), tt.message) || tt.sentinel != nil && !errors.Is(err, tt.sentinel) {
 				t.Errorf("error %v, want %q in it, and %v", err, tt.message, tt.sentinel)
 			}
@@ -292,7 +292,7 @@ func TestRecommendFromItemsAlone(t *testing.T) {
 		}
 	}
 	items := matrix(t, filepath.Join(folder, "item_embeddings.npy"))
-	r, err := recommend.OpenRun(t.Context(), folder, "", nil)
+	r, err := recommend.Open(t.Context(), folder, recommend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestListsOfARunReadBack(t *testing.T) {
 	effort.NotShort(t, "runs take seconds")
 	path, _ := ratingsFile(t, "synthetic:small-80")
 	run := newUsersRun(t, path, "ssp-c")
-	r, err := recommend.OpenRun(t.Context(), run.Folder, "", nil)
+	r, err := recommend.Open(t.Context(), run.Folder, recommend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func post(t *testing.T, h http.Handler, url string, body any, want int) (answer 
 
 // TestHandler checks that answers equal the results of Recommend and Similar, and that errors name the fault.
 func TestHandler(t *testing.T) {
-	r, err := recommend.OpenRun(t.Context(), served(t), "", nil)
+	r, err := recommend.Open(t.Context(), served(t), recommend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestHandler(t *testing.T) {
 
 // By POST a user gives ratings, and gets what the client of a user with these ratings would predict.
 func TestHandlerTakesRatings(t *testing.T) {
-	r, err := recommend.OpenRun(t.Context(), served(t), "", nil)
+	r, err := recommend.Open(t.Context(), served(t), recommend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
