@@ -276,60 +276,50 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 	return f, nil
 }
 
-// ByPopularity returns the error in buckets of items, from the most rated items to the least rated.
-func (runs Runs) ByPopularity() Figure {
-	f := Figure{ID: "popularity", Title: "Error by popularity of items", X: "items, from the most to the least rated", Y: "test RMSE, stars (lower is better)", Bars: true,
-		Note: "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
-	for i := range buckets {
-		f.Ticks = append(f.Ticks, []string{"head", "2", "3", "4", "tail"}[i])
-	}
-	groups, label := runs.groups()
-	for _, g := range f.few(groups) {
+// bars adds a series for each group: at tick k the numbers of its runs at k, if they have one.
+func (f *Figure) bars(groups []Runs, label func(Runs) string, of func(r *Run, k int) (v float64, ok bool)) {
+	for _, g := range groups {
 		at := make(map[float64][]float64)
 		for _, r := range g {
-			for i := range buckets {
-				if v, ok := r.Values["test_slices."+strconv.Itoa(i)+".rmse"]; ok {
-					at[float64(i)] = append(at[float64(i)], v)
+			for k := range f.Ticks {
+				if v, ok := of(r, k); ok {
+					at[float64(k)] = append(at[float64(k)], v)
 				}
 			}
 		}
-		if len(at) == buckets {
+		if len(at) > 0 {
 			f.Series = append(f.Series, sampled(label(g), at))
 		}
 	}
-	return f
 }
 
-// buckets is the number of buckets of popularity.
-const buckets = 5
+// ByPopularity returns the error in buckets of items, from the most rated items to the least rated.
+func (runs Runs) ByPopularity() Figure {
+	f := Figure{ID: "popularity", Title: "Error by popularity of items", X: "items, from the most to the least rated", Y: "test RMSE, stars (lower is better)", Bars: true,
+		Ticks: []string{"head", "2", "3", "4", "tail"},
+		Note:  "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
+	groups, label := runs.groups()
+	f.bars(f.few(groups), label, func(r *Run, k int) (float64, bool) {
+		v, ok := r.Values["test_slices."+strconv.Itoa(k)+".rmse"]
+		return v, ok
+	})
+	f.Series = slices.DeleteFunc(f.Series, func(s Series) bool { return len(s.X) < len(f.Ticks) })
+	return f
+}
 
 // BytesByMessage returns the bytes that a client sends and receives over the run, by kind of
 // message.
 func (runs Runs) BytesByMessage() Figure {
 	f := Figure{ID: "bytes", Title: "Bytes of a client, by message", X: "message", Y: "kB over the whole run", Bars: true, Note: "Means over clients and runs; up and down together."}
 	groups, label := runs.groupsByCost()
-	var kinds []string
 	for k := range protocol.Kinds {
-		for _, r := range runs {
-			if r.bytes(k.String()) > 0 {
-				kinds = append(kinds, k.String())
-				break
-			}
+		if slices.ContainsFunc(runs, func(r *Run) bool { return r.bytes(k.String()) > 0 }) {
+			f.Ticks = append(f.Ticks, k.String())
 		}
 	}
-	f.Ticks = kinds
-	for _, g := range f.few(groups) {
-		s := Series{Name: label(g), Runs: len(g)}
-		for i, kind := range kinds {
-			total := 0.0
-			for _, r := range g {
-				total += r.bytes(kind) / 1000 / float64(len(g))
-			}
-			s.X, s.Y = append(s.X, float64(i)), append(s.Y, total)
-		}
-		if len(kinds) > 0 {
-			f.Series = append(f.Series, s)
-		}
+	f.bars(f.few(groups), label, func(r *Run, k int) (float64, bool) { return r.bytes(f.Ticks[k]) / 1000, true })
+	for i := range f.Series {
+		f.Series[i].Low, f.Series[i].High = nil, nil
 	}
 	return f
 }
@@ -340,45 +330,37 @@ func (runs Runs) SecondsByStage() (Figure, error) {
 		Note: "Time runs in the simulated network. A stage that loses a client lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
 	groups, label := runs.groupsByCost()
 	groups = f.few(groups)
-	var means []map[string][]float64 // of each group: by stage, one of each run
-	for _, g := range groups {
-		mean := make(map[string][]float64)
-		for _, r := range g {
-			all, err := r.Metrics()
-			if err != nil {
-				return f, err
-			}
-			for s := range protocol.Stages {
-				total, rounds := 0.0, 0
-				for _, m := range all {
-					if m.Federated != nil {
-						total += m.Stages[s.String()]
-						rounds++
-					}
-				}
-				if total > 0 {
-					mean[s.String()] = append(mean[s.String()], total/float64(rounds))
+	means := make(map[*Run]map[string]float64)
+	for _, r := range slices.Concat(groups...) {
+		mean, rounds := make(map[string]float64), 0.0
+		all, err := r.Metrics()
+		if err != nil {
+			return f, err
+		}
+		for _, m := range all {
+			if m.Federated != nil {
+				rounds++
+				for stage, seconds := range m.Stages {
+					mean[stage] += seconds
 				}
 			}
 		}
-		means = append(means, mean)
+		for stage := range mean {
+			mean[stage] /= rounds
+		}
+		means[r] = mean
 	}
 	for s := range protocol.Stages {
-		if slices.ContainsFunc(means, func(m map[string][]float64) bool { return len(m[s.String()]) > 0 }) {
-			f.Ticks = append(f.Ticks, s.String())
-		}
-	}
-	for i, g := range groups {
-		at := make(map[float64][]float64)
-		for k, tick := range f.Ticks {
-			if v := means[i][tick]; len(v) > 0 {
-				at[float64(k)] = v
+		for _, mean := range means {
+			if mean[s.String()] > 0 && !slices.Contains(f.Ticks, s.String()) {
+				f.Ticks = append(f.Ticks, s.String())
 			}
 		}
-		if len(at) > 0 {
-			f.Series = append(f.Series, sampled(label(g), at))
-		}
 	}
+	f.bars(groups, label, func(r *Run, k int) (float64, bool) {
+		v := means[r][f.Ticks[k]]
+		return v, v > 0
+	})
 	return f, nil
 }
 

@@ -104,6 +104,25 @@ func (t *Table) settings() (same, differing []string) {
 	return same, differing
 }
 
+// marked returns the texts of a row, in the signs of a format: bold for the best, and signs before a deviation and behind a number
+// that is not told from the best.
+func marked(row []Cell, escaped func(string) string, bold, deviation, open string) (cells []string) {
+	for _, c := range row {
+		text := escaped(c.Text)
+		if c.Best {
+			text = fmt.Sprintf(bold, text)
+		}
+		if c.Deviation != "" {
+			text += deviation + c.Deviation
+		}
+		if c.Close {
+			text += open
+		}
+		cells = append(cells, text)
+	}
+	return cells
+}
+
 // LaTeX writes a tabular of the package booktabs.
 func (p *Paper) LaTeX(w io.Writer) error {
 	var b strings.Builder
@@ -121,21 +140,7 @@ func (p *Paper) LaTeX(w io.Writer) error {
 	}
 	b.WriteString(strings.Join(head, " & ") + " \\\\\n\\midrule\n")
 	for _, r := range p.Rows {
-		var cells []string
-		for _, c := range r {
-			text := escape(c.Text)
-			if c.Best {
-				text = "\\textbf{" + text + "}"
-			}
-			if c.Deviation != "" {
-				text += " $\\pm$ " + c.Deviation
-			}
-			if c.Close {
-				text += "$^\\dagger$"
-			}
-			cells = append(cells, text)
-		}
-		b.WriteString(strings.Join(cells, " & ") + " \\\\\n")
+		b.WriteString(strings.Join(marked(r, escape, "\\textbf{%s}", " $\\pm$ ", "$^\\dagger$"), " & ") + " \\\\\n")
 	}
 	b.WriteString("\\bottomrule\n\\end{tabular}\n")
 	_, err := io.WriteString(w, b.String())
@@ -165,21 +170,7 @@ func (p *Paper) Markdown(w io.Writer) error {
 	}
 	line(rule)
 	for _, r := range p.Rows {
-		var cells []string
-		for _, c := range r {
-			text := strings.ReplaceAll(c.Text, "|", `\|`)
-			if c.Best {
-				text = "**" + text + "**"
-			}
-			if c.Deviation != "" {
-				text += " ± " + c.Deviation
-			}
-			if c.Close {
-				text += " †"
-			}
-			cells = append(cells, text)
-		}
-		line(cells)
+		line(marked(r, func(text string) string { return strings.ReplaceAll(text, "|", `\|`) }, "**%s**", " ± ", " †"))
 	}
 	for _, n := range p.Notes {
 		b.WriteString("\n" + n + "\n")

@@ -37,16 +37,9 @@ func (runs Runs) MetricByEpsilon(metric string) Figure {
 	groups, label := runs.groups(algorithm.Epsilon.Key)
 	ends := [2]float64{math.Inf(1), math.Inf(-1)}
 	for _, g := range groups {
-		at := make(map[float64][]float64)
-		for _, r := range g {
-			v, ok := r.Values[metric]
-			if e := algorithm.Epsilon.Value(r.Config); ok && !math.IsInf(e, 1) && e > 0 {
-				at[e] = append(at[e], v)
-				ends = [2]float64{min(ends[0], e), max(ends[1], e)}
-			}
-		}
-		if len(at) > 0 {
-			f.Series = append(f.Series, sampled(label(g), at))
+		if s := g.byEpsilon(label(g), metric); len(s.X) > 0 {
+			f.Series = append(f.Series, s)
+			ends = [2]float64{min(ends[0], s.X[0]), max(ends[1], s.X[len(s.X)-1])}
 		}
 	}
 	if len(f.Series) == 0 {

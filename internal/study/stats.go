@@ -62,23 +62,12 @@ func (s Sample) P() float64 {
 // the differences of one metric, run by run with equal values of the keys over: their mean "METRIC
 // difference", "sd", "margin" (95%, Student), "p" and "pairs".
 func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, error) {
-	want := make(map[string]string)
-	for f := range strings.FieldsSeq(condition) {
-		name, value, ok := strings.Cut(f, "=")
-		k := config.Find(name)
-		if !ok || k == nil || !slices.Contains(t.Keys, k) {
-			return nil, config.Errorf("--against %q: KEY=VALUE of a key in which runs differ is needed", condition)
-		}
-		want[k.Name] = value
+	want, err := conditionOf(condition)
+	strange := func(k *config.Key) bool { return !slices.Contains(t.Keys, k) }
+	if err != nil || slices.ContainsFunc(keysOf(want), strange) {
+		return nil, config.Errorf("--against %q: KEY=VALUE of a key in which runs differ is needed", condition)
 	}
-	is := func(r Row) bool {
-		for name, v := range want {
-			if r.Settings[name] != v {
-				return false
-			}
-		}
-		return len(want) > 0
-	}
+	is := func(r Row) bool { return len(want) > 0 && r.meets(want) }
 	named := keysOf(want)
 	base := make(map[string]Row)
 	for _, r := range t.Rows {
@@ -187,7 +176,11 @@ func conditionOf(text string) (map[string]string, error) {
 
 func (r Row) meets(condition map[string]string) bool {
 	for name, v := range condition {
-		if r.runs[0].Setting(config.Find(name)) != v {
+		got, shown := r.Settings[name]
+		if !shown {
+			got = r.runs[0].Setting(config.Find(name))
+		}
+		if got != v {
 			return false
 		}
 	}
