@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"bytes"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -10,8 +11,12 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
+	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/internal/nodetest"
 	"github.com/fedsim/fedsim/node/peer"
+	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/wire"
 )
 
 // A peer that opens streams over and over waits, and no other peer does.
@@ -62,5 +67,42 @@ func TestStreamsAreCounted(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("9 streams of one peer took %v, want 1s", took)
 		}
+	})
+}
+
+// A registered client that sends on and on is read at 20 messages a second after the first 40: a round is at most five
+// messages. 100 messages take 3 s, and one client's pace is not another's.
+func TestMessagesOfAPeerArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 100
+		heard := make(chan protocol.Input, 2*messages)
+		s := &hubSession{signed: new(session.Signed), terms: nodetest.Terms(), driver: &session.Driver{Inputs: heard}, ctx: t.Context()}
+		a := &Aggregator{cfg: AggregatorConfig{Log: zerolog.Nop()}}
+		frames, err := wire.AppendFrames(nil, &protocol.Advertise{Round: 1, Keys: &protocol.Keys{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for client := range protocol.ClientID(2) {
+			ours, theirs := net.Pipe()
+			place := admission.ClientPlace(client)
+			c := &conn{place: place, link: newLink(nodetest.Pipe{End: ours}, 1)}
+			go func() { _ = a.carry(c, s, protocol.Party(place)) }()
+			go func() {
+				_, _ = theirs.Write(bytes.Repeat(frames, messages))
+				_ = theirs.Close()
+			}()
+		}
+		synctest.Wait()
+		if n := len(heard); n != 2*40 {
+			t.Errorf("%d messages of two clients are heard at once, want 80", n)
+		}
+		for range 2 * messages {
+			<-heard
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("100 messages of a client took %v, want 3s", took)
+		}
+		a.busy.Wait()
 	})
 }
