@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -10,9 +11,19 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/rs/zerolog"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
+	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	openedtest "github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/results"
 )
 
 // fileLimit sets how large the files may become that a running process writes to: beyond
@@ -118,5 +129,48 @@ func TestSessionOnAFullDisk(t *testing.T) {
 	summary, err := os.ReadFile(m.path("server/current/summary.json"))
 	if err != nil || !strings.Contains(string(summary), `"rounds": 12`) {
 		t.Errorf("%v\n%s", err, summary)
+	}
+}
+
+// A folder of /proc is on a disk of 0 bytes (statfs on Linux). run, server and client find that out before the work: the server for
+// its state and for --out.
+func TestRoomIsAskedBeforeTheWork(t *testing.T) {
+	const full = "/proc/fedsim-has-no-room"
+	if free, known := atomicfile.Free("/proc"); !known || free > 0 {
+		t.Skip("this system has room in /proc")
+	}
+	o := newOffice(t)
+	must(t, o.invite("--name", "Films", "--clients", "20")...)
+	federation, err := admission.ReadFile(o.path("federation.json"), admission.ParseFederation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := admission.OpenRegistry(federation, store.NewMemoryLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := zerolog.Nop()
+	settings := resolved(t, "algorithm=lfl-sgdmf rounds=5")
+	f, err := facts(t.Context(), settings, demo+"/items", "", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(state, out string) error {
+		_, _, failed := (&serverCmd{State: state, Out: out}).experiment(settings, f, nil, &party.Member{Registry: registry}, &log)
+		return failed
+	}
+	e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, run := results.NewFolder(openedtest.Experiment(t, "algorithm=lfl-sgdmf rounds=2 out="+full))
+	_, client := (&clientHost{data: demo + "/ratings.csv"}).party(t.Context(), e, clientSpec{state: full, holding: algorithm.PartyData{User: "7"}}, &log)
+	for who, err := range map[string]error{"run": run, "client": client, "server's state": serve(full, ""), "server's --out": serve(t.TempDir(), full)} {
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "are left on the disk of /proc,") {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	if err = serve(t.TempDir(), ""); err != nil {
+		t.Errorf("a server with room: %v", err)
 	}
 }
