@@ -27,6 +27,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -77,10 +78,13 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 }
 
 // consented records what a client has consented to, once its ledger has accepted the session.
-func (d *clientHost) consented(public []byte, state string, log *zerolog.Logger) error {
+func (d *clientHost) consented(public []byte, state string, ledger *store.Ledger, log *zerolog.Logger) error {
 	e, _, err := d.experiment(public)
 	if err != nil {
 		return err
+	}
+	if e.Start != nil {
+		warnOmitted(e, ledger.Sessions(), log)
 	}
 	return consented(e, public, state, d.consent, log)
 }
@@ -212,7 +216,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 	c, err := node.NewClient(node.ClientConfig{
 		Identity: m.Identity, Membership: m.Membership, Registry: m.Registry, Ledger: m.Ledger, Finished: m.Finished, State: at.state, Entropy: entropy.System(),
 		Log: log, Workers: workers, Observer: observer, Relays: d.relays, Noise: &d.noise, Costs: &d.costs, Pacing: &d.pacing, Declined: func(why error) { d.declines(at.state, why) }, TellAffordable: d.consent.tells,
-		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, &here) },
+		Open: func(public []byte) (*node.Job, error) { return d.jobAt(public, at, m.Ledger, &here) },
 	})
 	if err != nil {
 		return false, err
@@ -232,7 +236,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 
 // jobAt makes the job of the client at a state. The owner's consents and the client's results go
 // into that state.
-func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*node.Job, error) {
+func (d *clientHost) jobAt(public []byte, at clientSpec, ledger *store.Ledger, log *zerolog.Logger) (*node.Job, error) {
 	var trained *experiment.Party
 	job, err := d.job(public, func(ctx context.Context, e *experiment.Experiment) (client.Trainer, error) {
 		p, err := d.party(ctx, e, at, log)
@@ -245,7 +249,7 @@ func (d *clientHost) jobAt(public []byte, at clientSpec, log *zerolog.Logger) (*
 	})
 	if err == nil {
 		job.Refusal = cmp.Or(job.Refusal, describedBefore(at.state, job.Terms.Session, public))
-		job.Consented = func() error { return d.consented(public, at.state, log) }
+		job.Consented = func() error { return d.consented(public, at.state, ledger, log) }
 		job.Keep = func() error {
 			if c := trained.Clipped(); c.Clipped > 0 {
 				log.Warn().Int64("vectors", c.Vectors).Int64("clipped", c.Clipped).Msg("vectors were beyond the bounds that the algorithm declares, and were clipped to them")

@@ -114,7 +114,7 @@ func TestConsentIsKeptAfterTheLedgerAccepts(t *testing.T) {
 	log := zerolog.Nop()
 	at := clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}
 	d := &clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10}}
-	job, err := d.jobAt(text, at, &log)
+	job, err := d.jobAt(text, at, nil, &log)
 	if err == nil {
 		_, err = job.Train(t.Context())
 	}
@@ -145,7 +145,7 @@ func TestSessionIsNotDescribedTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job, err := (&clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10, delta: 1e-5}}).jobAt(text, at, &log)
+		job, err := (&clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10, delta: 1e-5}}).jobAt(text, at, nil, &log)
 		if err != nil {
 			t.Fatal(err)
 		}

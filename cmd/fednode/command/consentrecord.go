@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -50,6 +52,19 @@ func consented(e *experiment.Experiment, public []byte, state string, by *consen
 		log.Warn().Msg("colluders=0: epsilon counts on the noise of every other client; --min-colluders refuses such sessions")
 	}
 	return nil
+}
+
+// warnOmitted warns of sessions that a client's ledger has charged and that the server's start leaves out. The server then states
+// a total of ε without them. Its state may be restored from an older copy, at an aggregator that has forgotten them too.
+func warnOmitted(e *experiment.Experiment, charged []string, log *zerolog.Logger) {
+	omitted := slices.DeleteFunc(charged, func(name string) bool {
+		return name == fmt.Sprintf("%x", e.Session()) ||
+			slices.ContainsFunc(e.Start.Sessions, func(past algorithm.PastSession) bool { return past.Session == name })
+	})
+	if len(omitted) > 0 {
+		log.Warn().Strs("sessions", omitted).Msg("the server starts from releases that leave out sessions which this client's ledger has charged: " +
+			"its total of epsilon for all sessions is smaller than this client's own. Ask the operator whether the server's state was restored from an older copy. The ledger counts every session")
+	}
 }
 
 // digestOf names what is public of a session, which its terms follow from.

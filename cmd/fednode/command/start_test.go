@@ -1,6 +1,9 @@
 package command
 
 import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +14,13 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/cli"
 	openedtest "github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -107,6 +113,55 @@ func TestServerStartsFromLast(t *testing.T) {
 	}
 	if _, err = party.OpenSession(end.Public, dir, nil); err != nil {
 		t.Errorf("the end of the second session: %v", err)
+	}
+}
+
+// The server's state and the aggregator's are copies from before the second session, so that the server starts the third from
+// the first alone. A client whose ledger has the second session says so. It says nothing of the first and of the present one.
+func TestClientWarnsOfAForgottenSession(t *testing.T) {
+	t.Parallel()
+	dir, c, f := ending(t)
+	third, _, err := next(dir, c, f, "last", "session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := third.Public.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, forgotten := third.Public.Facts.Start.Sessions[0].Session, protocol.SessionID{2}
+	for _, forgets := range []bool{false, true} {
+		ledger, err := store.NewLedger(store.NewMemoryLog())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ledger.Protect(dp.Protection{Unit: dp.User, Relation: dp.ZeroOut})
+		charged := []protocol.SessionID{third.Public.Session, {}}
+		if _, err = hex.Decode(charged[1][:], []byte(first)); err != nil {
+			t.Fatal(err)
+		}
+		if forgets {
+			charged = append(charged, forgotten)
+		}
+		for _, session := range charged {
+			if err = ledger.Persist(protocol.Charged{Session: session, Round: 1, Events: []dp.Event{dp.Gaussian(1)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var said bytes.Buffer
+		log := zerolog.New(&said)
+		d := &clientHost{data: demo + "/ratings.csv", consent: &consent{epsilon: 10}}
+		job, err := d.jobAt(text, clientSpec{state: t.TempDir(), holding: algorithm.PartyData{User: "7"}}, ledger, &log)
+		if err == nil {
+			err = job.Consented()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := fmt.Sprintf(`"sessions":["%x"]`, forgotten)
+		if strings.Contains(said.String(), "restored from an older copy") != forgets || strings.Contains(said.String(), list) != forgets {
+			t.Errorf("forgets is %t:\n%s", forgets, &said)
+		}
 	}
 }
 
