@@ -252,21 +252,16 @@ func Deployed(c config.Config) (config.Config, error) {
 func simulated() []*config.Key { return Scoped(config.Simulated) }
 
 // DeploymentWarnings lists what a user should know before a deployment of a valid
-// configuration: which party it trusts, and which keys have no effect there, or another one.
+// configuration: which party it trusts, and which keys have no effect there. [Deployed] replaces
+// ideal sums and their noise, so an experiment file that fedsim plan writes needs no warning of them.
 func DeploymentWarnings(c config.Config) []string {
 	var list []string
 	if !Mode.Is(c, graph.Active.String()) {
 		list = append(list, "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. "+
 			"With mode active, clients sign their keys and check them")
 	}
-	if Secagg.Is(c, "ideal") {
-		list = append(list, "secagg ideal is for simulations, where the adder is trusted; a deployment needs secagg real")
-	}
 	if math.IsInf(Epsilon.Value(c), 1) {
 		list = append(list, "epsilon inf adds no noise: sums may show ratings, and a client takes part only with --max-epsilon inf of its owner")
-	}
-	if NoiseDraw.Is(c, "sum") && !Of(c).About().Clients.Organisations() {
-		list = append(list, "noise-draw sum is for simulations: in a deployment each client draws its own")
 	}
 	for _, k := range []*config.Key{Columns.Key, Duplicates.Key, Separator.Key, NoHeader.Key, DayFirst.Key, Encoding.Key, Member.Key, Unrated.Key} {
 		if !c.IsDefault(k) {

@@ -25,8 +25,6 @@ var simulationOnly = []string{
 	"eval.top-k=7", "eval.buckets=4", "eval.relevant=3", "eval.users=7", "eval.negatives=9", "statistics.items-file=items.txt", "chosen-by=plain",
 }
 
-const idealWarning = "secagg ideal is for simulations, where the adder is trusted; a deployment needs secagg real"
-
 const rosterWarning = "mode semi-honest trusts the aggregator not to lie in rosters: an aggregator that shows a client only keys of its own making learns that client's contribution. " +
 	"With mode active, clients sign their keys and check them"
 
@@ -48,7 +46,7 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 				t.Fatalf("%s %s: %v", a, setting, err)
 			}
 			key := keyOf(setting)
-			want := []string{rosterWarning, idealWarning}
+			want := []string{rosterWarning}
 			if algorithm.Epsilon.Value(c) == math.Inf(1) {
 				want = append(want, noiselessWarning)
 			}
@@ -68,10 +66,10 @@ func TestSettingsWithoutEffectInADeploymentAreCalledOut(t *testing.T) {
 		"secagg=real dropout=0.9":               {rosterWarning, "dropout has no effect in a deployment"},
 		"secagg=real mode=active epsilon=inf":   {noiselessWarning},
 		"secagg=real mode=active epsilon=100":   nil,
-		"noise-draw=sum":                        {rosterWarning, idealWarning, "noise-draw sum is for simulations: in a deployment each client draws its own"},
-		"noise-draw=sum algorithm=vfl-sgdmf":    {rosterWarning, idealWarning, "noise-draw has no effect with vfl-sgdmf"},
-		"noise-draw=client out=a name=b seed=7": {rosterWarning, idealWarning},
-		"columns=user=a duplicates=last":        {rosterWarning, idealWarning, "columns is each party's own: fednode client has --columns", "duplicates is each party's own: fednode client has --duplicates"},
+		"noise-draw=sum":                        {rosterWarning},
+		"noise-draw=sum algorithm=vfl-sgdmf":    {rosterWarning, "noise-draw has no effect with vfl-sgdmf"},
+		"noise-draw=client out=a name=b seed=7": {rosterWarning},
+		"columns=user=a duplicates=last":        {rosterWarning, "columns is each party's own: fednode client has --columns", "duplicates is each party's own: fednode client has --duplicates"},
 	} {
 		c, err := config.Resolve(set(settings))
 		if err != nil {

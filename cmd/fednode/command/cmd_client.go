@@ -31,8 +31,8 @@ import (
 type clientCmd struct {
 	Data string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
 	reading
-	User       string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users."`
-	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. Default: all that are at hand."`
+	User       string `placeholder:"ID" help:"Whose of these ratings; needed if they are of several users and the client is one user."`
+	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. An organisation needs this or --ids."`
 	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
 
 	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users at these places of --ids, from 0 on; each has a folder of its own in the state."`
@@ -56,7 +56,7 @@ type clientCmd struct {
 	Sessions int `default:"1" placeholder:"N" help:"How many sessions it takes part in, one after another, before it ends; 0: until it is stopped. One that this state has finished does not count: it waits for the next."`
 
 	Check bool   `help:"Open data, ids and, with --items, the list of items; say what would be trained on, and end. The client does not enrol and sends nothing. --experiment adds the scale."`
-	Items string `placeholder:"DIR" help:"With --check: folder with the list of items of the session, as for fednode server."`
+	Items string `placeholder:"PATH" help:"With --check: the list of items of the session, as for fednode server."`
 	Empty bool   `help:"Take part with empty records although the data have ratings and none of the users of --users."`
 
 	State string `placeholder:"DIR" help:"Needed, except with --check: where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
@@ -188,7 +188,7 @@ func (c *clientCmd) hold(ctx context.Context, specs []clientSpec, given *consent
 			return nil, err
 		}
 	}
-	h.look(specs)
+	h.look(specs, given.experiment)
 	return h, nil
 }
 

@@ -35,7 +35,7 @@ import (
 // serverCmd is fednode server. It holds no user's ratings.
 type serverCmd struct {
 	File        string   `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
-	Items       string   `placeholder:"DIR" help:"Folder with the list of items: movies.csv, movies.dat, u.item or items.csv. Default: the data of the experiment. Ratings in it are not opened."`
+	Items       string   `placeholder:"PATH" help:"List of items: a CSV file with a column item, or a folder with movies.csv, movies.dat, u.item or items.csv. Default: the data of the experiment. Ratings in it are not opened."`
 	Users       string   `placeholder:"N|FILE" help:"Between organisations: how many users they have together or, where they share users (vfl), a file with the ids, one a line; fednode align leaves one that has none, users.txt in the state."`
 	Set         []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
 	Invitation  string   `placeholder:"FILE" help:"The server's invitation; needed once."`

@@ -31,7 +31,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func facts(ctx context.Context, c config.Config, items, users string, clients int) (agreement.Facts, error) {
 	set, err := read.Items(ctx, items, experiment.DataOptions(c))
 	if err != nil {
-		return agreement.Facts{}, fmt.Errorf("the list of items, in a folder with movies.csv, movies.dat, u.item or items.csv: %w", err)
+		return agreement.Facts{}, fmt.Errorf("--items: the list of items, a file or a folder with movies.csv, movies.dat, u.item or items.csv: %w", err)
 	}
 	about := algorithm.Of(c).About()
 	switch about.Clients {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -33,8 +35,8 @@ type holdings struct {
 	set     *dataset.Set
 	left    leftOut
 	absent  []string // users of the process without a rating in the data
-	several bool     // a client of the process is not named, and the data are of several users
 	nothing error    // why no client of the process has a rating, though the data have ratings; else nil
+	unnamed error    // the call does not say which of the data are the client's, so that every session is declined; else nil
 }
 
 // confirmed returns an error if the separator of the data is another than commas, and was found and not stated: a client
@@ -49,8 +51,14 @@ func (h *holdings) confirmed() error {
 	return nil
 }
 
-// look finds out which users of the process are in its data.
-func (h *holdings) look(specs []clientSpec) {
+// look finds out which users of the process are in its data. agreed is the experiment that the owner agrees to; nil: any.
+func (h *holdings) look(specs []clientSpec, agreed *config.Config) {
+	organisation := agreed != nil && algorithm.Of(*agreed).About().Clients.Organisations()
+	for _, at := range specs {
+		if which := at.holding; which.User == "" && which.Part == 0 && len(which.IDs) == 0 && (h.set.Users > 1 || organisation) {
+			h.unnamed = cli.Misusef("%s: the call does not say which of its ratings are this client's. A client that is one user needs --user ID. An organisation needs --ids FILE, the ids of its users (hfl) or items (vfl), or --part K", h.set.Name)
+		}
+	}
 	if h.set.Len() == 0 {
 		return // a header alone: an empty record, like any other
 	}
@@ -71,7 +79,6 @@ func (h *holdings) look(specs []clientSpec) {
 			}
 		default:
 			present = true
-			h.several = h.several || which.User == "" && which.Part == 0 && h.set.Users > 1
 		}
 	}
 	if !present {
@@ -99,27 +106,19 @@ func likeness(id string, ids []string) string {
 // several clients and none is in the data, the list is wrong.
 func (h *holdings) begin(clients int, empty bool, log *zerolog.Logger) error {
 	switch {
+	case h.unnamed != nil:
+		return h.unnamed
 	case h.nothing != nil && (clients == 1 || empty):
 		log.Error().Str("reason", h.nothing.Error()).Msg("IS THE ID RIGHT? The client takes part with an empty record, and pays epsilon for nothing. If the id is wrong, stop now and start again with the right --user or --ids")
 	case h.nothing != nil:
 		return cli.Misusef("%w. Mend --users or --ids, or take part with empty records with --empty", h.nothing)
-	case h.several:
-		log.Info().Int("users", h.set.Users).Msg("this client is an organisation, which has the ratings of several users. A client that is one user says whose ratings it has, with --user")
 	case len(h.absent) > 0:
 		log.Warn().Int("clients", len(h.absent)).Msg("these clients have no rating in the data: they take part like all others, with an empty record")
 	}
 	return nil
 }
 
-// whose says of what kind a client with the ratings of several users is.
-func whose(several bool) string {
-	if several {
-		return ", as an organisation; a client that is one user needs --user"
-	}
-	return ""
-}
-
-// report prints what would be trained on, for --check. Its error says that a user is not there.
+// report prints what would be trained on, for --check. Its error says that a user is not there, or not named.
 func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, items string) error {
 	known := make(map[string]bool)
 	unlisted := 0
@@ -158,8 +157,8 @@ func (h *holdings) report(ctx context.Context, w io.Writer, specs []clientSpec, 
 		case len(which.IDs) > 0:
 			fmt.Fprintf(w, "client      %d ids\n", len(which.IDs))
 		default:
-			fmt.Fprintf(w, "client      all ratings%s\n", whose(h.several))
+			fmt.Fprintln(w, "client      all ratings")
 		}
 	}
-	return h.nothing
+	return cmp.Or(h.unnamed, h.nothing)
 }

@@ -102,21 +102,23 @@ func TestOtherFilesAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 	}
 }
 
-// A client that names no user of a file of several is told at its start what it is taken for.
-func TestClientOfSeveralUsersIsTold(t *testing.T) {
+// A client that does not say which of several users' ratings are its own would decline every session: it is refused before it
+// enrols, and by --check. So is an organisation that states nothing, if the experiment is known.
+func TestClientSaysWhatIsItsOwn(t *testing.T) {
 	t.Parallel()
 	two, one := written(t, "two.csv", "user,item,rating\n1,1,3\n2,1,4\n"), written(t, "one.csv", "user,item,rating\n1,1,3\n")
+	shops := written(t, "e.yaml", "algorithm: hfl-sgdmf\nparties: 3\n")
 	for _, c := range []struct {
-		told bool
-		args []string
+		refused bool
+		args    []string
 	}{
 		{true, []string{"--data", two}}, {false, []string{"--data", two, "--user", "1"}}, {false, []string{"--data", one}}, {false, []string{"--data", two, "--part", "1"}},
-		{false, []string{"--data", two, "--ids", written(t, "ids", "1\n")}},
+		{false, []string{"--data", two, "--ids", written(t, "ids", "1\n")}}, {true, []string{"--data", one, "--experiment", shops}},
 	} {
-		_, out, _ := call(t, append([]string{"client", "--check"}, c.args...)...)
+		checked, _, said := call(t, append([]string{"client", "--check"}, c.args...)...)
 		_, _, log := call(t, append([]string{"client", "--state", filepath.Join(t.TempDir(), "s")}, c.args...)...)
-		if strings.Contains(out, "one user needs --user") != c.told || strings.Contains(log, "with --user") != c.told {
-			t.Errorf("%q: told is not %t:\n%s%s", c.args, c.told, out, log)
+		if (checked == cli.Misuse) != c.refused || strings.Contains(said, "--ids FILE") != c.refused || strings.Contains(log, "--ids FILE") != c.refused {
+			t.Errorf("%q: refused is not %t: exit code %d\n%s%s", c.args, c.refused, checked, said, log)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 	}
 	aggregator := []string{"aggregator", "--federation", o.path("federation.json"), "--tickets", o.path("out/tickets.json"),
 		"--key", o.path("aggregator.key"), "--ops", "", "--listen", "/ip4/127.0.0.1/tcp/0"}
-	client := []string{"client", "--data", demo + "/ratings.csv", "--state", o.path("client")}
+	client := []string{"client", "--data", written(t, "r.csv", "user,item,rating\n1,1,3\n"), "--state", o.path("client")}
 	for _, c := range []struct {
 		code int
 		want string

@@ -31,13 +31,27 @@ const threeMachines = "../../../docs/three-machines.md"
 // one), times and durations.
 func TestThreeMachines(t *testing.T) {
 	long(t)
-	text, err := os.ReadFile(threeMachines)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := newPage(t)
+	p.plays(threeMachines, "")
+}
+
+// plays runs the commands of a page from a heading to the next of the same level, or of all of it. With -update it writes what is printed.
+func (p *page) plays(path, heading string) {
+	p.t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), heading)
+	if !found {
+		p.t.Fatalf("%s has no %q", path, heading)
+	}
+	after := len(rest)
+	if at := strings.Index(rest, "\n## "); heading != "" && at >= 0 {
+		after = at
+	}
 	var out []string
-	for _, part := range parsePage(string(text)) {
+	for _, part := range parsePage(rest[:after]) {
 		if part.entry != nil {
 			p.play(part.entry)
 			part.lines = part.entry.lines()
@@ -46,8 +60,8 @@ func TestThreeMachines(t *testing.T) {
 	}
 	p.ended()
 	if *update {
-		if err = os.WriteFile(threeMachines, []byte(strings.Join(out, "\n")), 0o644); err != nil {
-			t.Fatal(err)
+		if err = os.WriteFile(path, []byte(before+heading+strings.Join(out, "\n")+rest[after:]), 0o644); err != nil {
+			p.t.Fatal(err)
 		}
 	}
 }
@@ -67,7 +81,7 @@ type entry struct {
 	more     bool // "..." follows
 }
 
-var prompt = regexp.MustCompile(`^(operator|agg|server|users|north|south|west|east)\$ (.*)$`)
+var prompt = regexp.MustCompile(`^(operator|agg|server|users|north|south|west|east|shops)\$ (.*)$`)
 
 func (e *entry) lines() []string {
 	var out []string
@@ -149,7 +163,7 @@ func newPage(t *testing.T) *page {
 	m := newMachine(t)
 	p := &page{t: t, root: m.dir, ports: []port{{"7946", childtest.Port(t)}, {"9464", childtest.Port(t)}},
 		names: make(map[string]string), terminals: make(map[string]*terminal)}
-	for _, name := range []string{"operator", "agg", "server", "users", "north", "south", "west", "east"} {
+	for _, name := range []string{"operator", "agg", "server", "users", "north", "south", "west", "east", "shops"} {
 		if err := os.Mkdir(m.path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}

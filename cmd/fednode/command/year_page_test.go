@@ -120,6 +120,12 @@ func (p *page) organisations(text string) {
 		write(p.t, b.String(), p.root, name, "ratings.csv")
 		write(p.t, users.String(), p.root, name, "users.txt")
 	}
+	p.buildFedsim()
+}
+
+// buildFedsim has fedsim beside fednode.
+func (p *page) buildFedsim() {
+	p.t.Helper()
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(p.root, "fedsim"), "../../fedsim").CombinedOutput(); err != nil {
 		p.t.Fatalf("go build: %v\n%s", err, out)
 	}
