@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/training"
+	_ "github.com/fedsim/fedsim/lab" // algorithms of spaces
 	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/results"
 )
