@@ -356,8 +356,10 @@ func (r *impatient) Step(now time.Time, in protocol.Input) protocol.Effects {
 			for _, again := range r.heard {
 				*r.repeats++
 				got := r.role.Step(now, again)
-				got.Send = slices.DeleteFunc(got.Send, func(e protocol.Envelope) bool { // of a round that is over, which the aggregator ignores
-					return e.Message.Kind() == protocol.KindRefusal
+				// A round that is over is refused. To the server it is given up: it counts no client and changes no state.
+				got.Send = slices.DeleteFunc(got.Send, func(e protocol.Envelope) bool {
+					kind := e.Message.Kind()
+					return kind == protocol.KindRefusal || kind == protocol.KindAbort && e.To.Role == protocol.Server
 				})
 				if len(got.Send)+len(got.Work)+len(got.Persist) != 0 {
 					r.failed(again, got)

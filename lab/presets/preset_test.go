@@ -13,6 +13,7 @@ import (
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
+	_ "github.com/fedsim/fedsim/lab" // algorithms of the papers
 	"github.com/fedsim/fedsim/lab/presets"
 )
 
