@@ -261,7 +261,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	if err = f.choose(); err != nil {
 		return "", err
 	}
-	if err = errors.Join(f.release(), os.Rename(f.temporary, f.path)); err != nil {
+	if err = errors.Join(f.release(), atomicfile.Folder(f.temporary, f.path)); err != nil {
 		return "", err
 	}
 	f.temporary = ""
@@ -270,11 +270,11 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 
 // Amend writes the summary of a finished run anew, whole or not at all.
 func Amend(dir string, s *Summary) error {
-	f := Folder{temporary: dir}
-	if err := f.json(".summary.json", s); err != nil {
-		return errors.Join(err, os.Remove(filepath.Join(dir, ".summary.json")))
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
 	}
-	return os.Rename(filepath.Join(dir, ".summary.json"), filepath.Join(dir, "summary.json"))
+	return atomicfile.Write(filepath.Join(dir, "summary.json"), append(b, '\n'), 0o644)
 }
 
 // matrix writes a matrix with the ids of its rows, or with names if they are given.

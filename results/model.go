@@ -3,6 +3,8 @@ package results
 import (
 	"io"
 	"path/filepath"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // Files of a deployment's model, beside embeddings and summary.json.
@@ -23,20 +25,13 @@ func IsDeployed(dir string) bool {
 // settings that the parties agreed on; it may list ids and is readable by the owner of the folder
 // alone. shared is the model from which clients compute their users.
 func WriteDeployed(dir string, public, shared []byte) error {
-	var d drafts
-	var err error
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{{PublicFile, public}, {SharedFile, shared}} {
-		if err == nil {
-			err = d.add(filepath.Join(dir, f.name), 0o600, func(w io.Writer) error {
-				_, failed := w.Write(f.text)
-				return failed
-			})
-		}
+	text := func(name string, text []byte) atomicfile.File {
+		return atomicfile.File{Path: filepath.Join(dir, name), Mode: 0o600, Write: func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		}}
 	}
-	return d.finish(err)
+	return atomicfile.WriteAll(text(PublicFile, public), text(SharedFile, shared))
 }
 
 // UsersOf returns the ids of the users whose embeddings a folder holds. The error for a folder without any wraps fs.ErrNotExist.

@@ -19,6 +19,7 @@ import (
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -29,15 +30,12 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 	if err != nil {
 		return err
 	}
-	var d drafts
-	err = d.add(filepath.Join(dir, x.Name+".npy"), matrixMode(x.Named), func(w io.Writer) error { return encodeNPY(w, x.Matrix) })
-	if err == nil {
-		err = d.add(filepath.Join(dir, x.Name+".ids.json"), 0o600, func(w io.Writer) error {
-			_, failed := w.Write(append(ids, '\n'))
-			return failed
-		})
-	}
-	return d.finish(err)
+	return atomicfile.WriteAll(
+		atomicfile.File{Path: filepath.Join(dir, x.Name+".npy"), Mode: matrixMode(x.Named), Write: func(w io.Writer) error { return encodeNPY(w, x.Matrix) }},
+		atomicfile.File{Path: filepath.Join(dir, x.Name+".ids.json"), Mode: 0o600, Write: func(w io.Writer) error {
+			_, err := w.Write(append(ids, '\n'))
+			return err
+		}})
 }
 
 // ReadEmbeddings reads the embeddings in a folder that have a file with the ids of their rows, in

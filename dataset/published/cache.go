@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // ErrNotDownloaded is wrapped by the error of a published set that is not in the
@@ -101,14 +103,10 @@ func (c Cache) Keep(p Set, file string, r Receipt) error {
 	if err != nil {
 		return err
 	}
-	draft := c.receipt(p) + ".part"
-	if err = os.WriteFile(draft, append(b, '\n'), 0o644); err != nil {
+	if err = atomicfile.Write(c.receipt(p), append(b, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err = os.Rename(draft, c.receipt(p)); err != nil {
-		return err
-	}
-	return os.Rename(file, c.Archive(p))
+	return atomicfile.Rename(file, c.Archive(p))
 }
 
 // Check compares the archive of a set with all digests known for it, from [Set] and from its receipt.

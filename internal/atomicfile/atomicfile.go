@@ -3,10 +3,14 @@
 package atomicfile
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Write puts data under the path, in place of an old file, and returns once the data survive a
@@ -26,18 +30,58 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 // Draft is the first part of Write, which may fail for lack of room. It writes the data under the
 // path's temporary name, and returns the name for Rename. After an error no file is left.
 func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err error) {
-	temporary = path + ".tmp"
-	if err = os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := draft(path, mode)
 	if err != nil {
 		return "", err
 	}
 	if err = finish(f, data, mode); err != nil {
-		return "", errors.Join(err, os.Remove(temporary))
+		return "", errors.Join(err, os.Remove(f.Name()))
 	}
-	return temporary, nil
+	return f.Name(), nil
+}
+
+// draft makes the file of a path's temporary name anew.
+func draft(path string, mode fs.FileMode) (*os.File, error) {
+	temporary := path + ".tmp"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+}
+
+// File is a file for [WriteAll]. The process's umask applies to the mode.
+type File struct {
+	Path  string
+	Mode  fs.FileMode
+	Write func(io.Writer) error // writes the content
+}
+
+// WriteAll writes files in place of old files. The files get their names once all of them are written; after an error
+// while they are written, the old files are there.
+func WriteAll(files ...File) error {
+	var drafts []string
+	var err error
+	for _, x := range files {
+		var f *os.File
+		if f, err = draft(x.Path, x.Mode); err != nil {
+			break
+		}
+		drafts = append(drafts, f.Name())
+		if err = fill(f, x.Write); err != nil {
+			break
+		}
+	}
+	for i, name := range drafts {
+		if err == nil {
+			err = Rename(name, files[i].Path)
+		}
+		if err != nil {
+			if failed := os.Remove(name); !errors.Is(failed, fs.ErrNotExist) { // it has its name, if only the sync failed
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	return err
 }
 
 // Create is Write for a path that must not exist yet. An existing file stays as it is, and the
@@ -51,6 +95,39 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return Publish(f.Name(), path)
+}
+
+// New has write fill a file that must not exist yet. Only the owner may read the file. The error for an existing
+// file wraps fs.ErrExist, and write is then not called.
+func New(path string, write func(io.Writer) error) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+		}
+		return err
+	}
+	return hidden(path, write, Publish)
+}
+
+// Replace has write fill a file in place of an old file. Only the owner may read the file. Several processes may replace one
+// path at a time: the last one counts.
+func Replace(path string, write func(io.Writer) error) error { return hidden(path, write, Rename) }
+
+// hidden fills a hidden file with a name of its own, and moves it to the path.
+func hidden(path string, write func(io.Writer) error, move func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
+	if err == nil {
+		if err = fill(f, write); err == nil {
+			err = move(f.Name(), path)
+		}
+		if failed := os.Remove(f.Name()); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if _, ofDisk := errors.AsType[*fs.PathError](err); ofDisk {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return err
 }
 
 // creating returns the cause of an error of a temporary name as an error of the path.
@@ -71,8 +148,23 @@ func finish(f *os.File, data []byte, mode fs.FileMode) error {
 	if err == nil {
 		_, err = f.Write(data)
 	}
+	return closed(f, err)
+}
+
+// fill has write fill a file.
+func fill(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriter(f)
+	err := write(w)
 	if err == nil {
-		err = f.Sync()
+		err = w.Flush()
+	}
+	return closed(f, err)
+}
+
+// closed syncs a file unless there was an error, and closes it.
+func closed(f *os.File, err error) error {
+	if err == nil {
+		err = sync(f)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -97,11 +189,33 @@ func Rename(from, to string) error {
 	return Sync(filepath.Dir(to))
 }
 
-// Sync makes a file durable, or the list of files in a folder.
+// Folder gives a finished folder its name, once everything in it would survive a power failure. The error is the system's if
+// there is a file, or a folder that is not empty, under the name.
+func Folder(temporary, path string) error {
+	err := filepath.WalkDir(temporary, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return Sync(name)
+	})
+	if err != nil {
+		return err
+	}
+	return Rename(temporary, path)
+}
+
+// Sync makes a file durable, or the list of files in a folder. Windows syncs neither through a file that is open
+// for reading; its file system keeps the order of changes itself.
 func Sync(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(sync(f), f.Close())
 }
+
+// sync is replaced by tests.
+var sync = (*os.File).Sync

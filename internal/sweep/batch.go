@@ -10,6 +10,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // Batch describes the tasks for a cluster. Every task runs one experiment file with fedsim; the
@@ -130,5 +131,5 @@ func (f *Folder) List() error {
 	for _, r := range f.Open() {
 		text.WriteString(r.Name + "\n")
 	}
-	return replace(filepath.Join(f.Path, "open.txt"), []byte(text.String()))
+	return atomicfile.Write(filepath.Join(f.Path, "open.txt"), []byte(text.String()), 0o644)
 }

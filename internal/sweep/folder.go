@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // Folder is the folder of a sweep:
@@ -61,7 +62,7 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 	for _, r := range f.Runs {
 		c := r.Config
 		algorithm.Out.Set(&c, path)
-		if err = replace(f.experiment(r), c.YAML()); err != nil {
+		if err = atomicfile.Write(f.experiment(r), c.YAML(), 0o644); err != nil {
 			return nil, err
 		}
 		if !known[r.Name] {
@@ -72,7 +73,7 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, replace(filepath.Join(path, "sweep.json"), append(b, '\n'))
+	return f, atomicfile.Write(filepath.Join(path, "sweep.json"), append(b, '\n'), 0o644)
 }
 
 // At returns the folder of a sweep, and changes nothing in it. A run that an earlier sweep has there under another name
@@ -127,15 +128,6 @@ func readIndex(path string) (Index, error) {
 	return index, nil
 }
 
-// replace writes a file whole or not at all.
-func replace(name string, b []byte) error {
-	if err := os.WriteFile(name+".tmp", b, 0o666); err != nil {
-		_ = os.Remove(name + ".tmp") // half of it
-		return err
-	}
-	return os.Rename(name+".tmp", name)
-}
-
 func (f *Folder) experiment(r Run) string {
 	return filepath.Join(f.Path, "experiments", r.Name+".yaml")
 }
@@ -174,7 +166,7 @@ func (f *Folder) setAside() error {
 			}
 			to = filepath.Join(f.Path, fmt.Sprintf(".%s.damaged-%d", r.Name, n))
 		}
-		if err := os.Rename(from, to); err != nil {
+		if err := atomicfile.Rename(from, to); err != nil {
 			return err
 		}
 		f.Damaged = append(f.Damaged, fmt.Errorf("%w: the run is made again, and what was there is in %s", why, to))

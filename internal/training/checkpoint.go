@@ -6,11 +6,12 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/sim"
@@ -92,23 +93,12 @@ func (c *checkpoint) write(path string) error {
 		return err
 	}
 	sum := sha256.Sum256(body.Bytes())
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	for _, part := range [][]byte{[]byte(checkpointDomain), sum[:], body.Bytes()} {
-		if err == nil {
-			_, err = f.Write(part)
+	return atomicfile.Replace(path, func(w io.Writer) (err error) {
+		for _, part := range [][]byte{[]byte(checkpointDomain), sum[:], body.Bytes()} {
+			if err == nil {
+				_, err = w.Write(part)
+			}
 		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+		return err
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // Report holds the results of an attack at each budget, and how it was made.
@@ -119,8 +120,8 @@ func (r *Report) Write(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err = os.WriteFile(path, append(b, '\n'), 0o666); err != nil {
-		return "", errors.Join(err, os.Remove(path)) // half of it
+	if err = atomicfile.Write(path, append(b, '\n'), 0o644); err != nil {
+		return "", err
 	}
 	return path, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/units"
 )
@@ -162,7 +163,7 @@ func (r *Result) Write(dir string, pic study.Picture) (paths []string, err error
 	if err != nil {
 		return nil, err
 	}
-	if err = os.WriteFile(filepath.Join(dir, File), append(text, '\n'), 0o644); err != nil {
+	if err = atomicfile.Write(filepath.Join(dir, File), append(text, '\n'), 0o644); err != nil {
 		return nil, err
 	}
 	for _, f := range r.Figures() {

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -44,29 +45,16 @@ func Write(format, dir string, all []model.Embeddings) (files []string, err erro
 			err = errors.Join(err, os.RemoveAll(hidden))
 		}
 	}()
-	for name, b := range contents {
-		if err = write(filepath.Join(hidden, name), b); err != nil {
+	for name, b := range contents { // ids are readable by the owner alone
+		if err = os.WriteFile(filepath.Join(hidden, name), b, 0o600); err != nil {
 			return nil, err
 		}
 	}
 	// This fails if another program has made and filled a folder of this name.
-	if err = os.Rename(hidden, dir); err != nil {
+	if err = atomicfile.Folder(hidden, dir); err != nil {
 		return nil, err
 	}
 	return slices.Sorted(maps.Keys(contents)), nil
-}
-
-// write writes a file and syncs it to the disk. Ids are readable by the owner alone.
-func write(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }
 
 // contentsOf returns the files of a format, by name.

@@ -330,10 +330,10 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if err != nil {
 		return err
 	}
-	if err = results.WriteFile(filepath.Join(dir, party.SummaryFile), append(text, '\n')); err != nil {
+	if err = atomicfile.Write(filepath.Join(dir, party.SummaryFile), append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err = party.SyncFolder(dir); err != nil {
+	if err = atomicfile.Sync(filepath.Dir(dir)); err != nil {
 		return err
 	}
 	if c.Out == "" {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/results/recommend"
@@ -54,18 +55,9 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s verb.Streams) error {
 
 // writeNew writes the file of --out, which must not be there yet.
 func writeNew(name string, text *bytes.Buffer) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := atomicfile.Create(name, text.Bytes(), 0o644)
 	if errors.Is(err, os.ErrExist) {
 		return cli.Misusef("--out %s: it is there already; give another name, or remove it", name)
 	}
-	if err != nil {
-		return err
-	}
-	if _, err = text.WriteTo(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(name))
-	}
-	return nil
+	return err
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/verb"
@@ -50,8 +50,7 @@ func (c *plotCmd) Run(s verb.Streams) error {
 	if err = figure.Draw(&b, pic); err != nil {
 		return err
 	}
-	if err = os.WriteFile(c.Out, b.Bytes(), 0o666); err != nil {
-		_ = os.Remove(c.Out) // half of it
+	if err = atomicfile.Write(c.Out, b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, figure.Title)

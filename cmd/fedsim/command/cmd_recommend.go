@@ -13,6 +13,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/agreement"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -224,7 +225,7 @@ func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommen
 	var err error
 	switch {
 	case c.Out != "":
-		err = results.WriteNew(c.Out, write)
+		err = atomicfile.New(c.Out, write)
 	case format == "parquet" && screen.IsTerminal(s.Out):
 		return cli.Misusef("--to parquet is not for a terminal; say --out FILE")
 	default:

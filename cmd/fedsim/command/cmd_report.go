@@ -3,8 +3,8 @@ package command
 import (
 	"bytes"
 	"fmt"
-	"os"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/verb"
@@ -26,8 +26,7 @@ func (c *reportCmd) Run(s verb.Streams) error {
 	if err = page.Write(&b, *content); err != nil {
 		return err
 	}
-	if err = os.WriteFile(c.Out, b.Bytes(), 0o666); err != nil {
-		_ = os.Remove(c.Out) // half of it
+	if err = atomicfile.Write(c.Out, b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, what)

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
@@ -64,8 +64,7 @@ func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	out := filepath.Join(c.Out, "report.html")
-	if err = os.WriteFile(out, b.Bytes(), 0o666); err != nil {
-		_ = os.Remove(out) // half of it
+	if err = atomicfile.Write(out, b.Bytes(), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Out, "%s\n", out)

@@ -24,22 +24,5 @@ func linkTo(dir, name, to string) error {
 	if err := os.Symlink(to, draft); err != nil {
 		return err
 	}
-	if err := os.Rename(draft, link); err != nil {
-		return err
-	}
-	return atomicfile.Sync(dir)
-}
-
-// SyncFolder has what is in a folder, which holds files only, survive a power failure.
-func SyncFolder(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err = atomicfile.Sync(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return errors.Join(atomicfile.Sync(dir), atomicfile.Sync(filepath.Dir(dir)))
+	return atomicfile.Rename(draft, link)
 }

@@ -37,7 +37,7 @@ func KeepResult(p *experiment.Party, public []byte, state string, session protoc
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) { // else it is of the same session, which was taken once more
 		begun := dir + ".tmp"
 		if err = fillResult(begun, p, public, is); err == nil {
-			err = os.Rename(begun, dir)
+			err = atomicfile.Folder(begun, dir)
 		}
 		if err != nil {
 			return errors.Join(err, os.RemoveAll(begun))
@@ -66,10 +66,7 @@ func showResult(state, session string) error {
 	if err == nil || runtime.GOOS != "windows" {
 		return err
 	}
-	if err = os.Rename(filepath.Join(state, PastFolder, session, ResultFolder), last); err != nil {
-		return err
-	}
-	return atomicfile.Sync(state)
+	return atomicfile.Rename(filepath.Join(state, PastFolder, session, ResultFolder), last)
 }
 
 // clearResult moves a result that is a folder to the folder of its session. A result of the same session is
@@ -90,7 +87,7 @@ func clearResult(state, session string) error {
 	if err = os.RemoveAll(filepath.Join(to, ResultFolder)); err != nil { // of the same session
 		return err
 	}
-	return os.Rename(dir, filepath.Join(to, ResultFolder))
+	return atomicfile.Rename(dir, filepath.Join(to, ResultFolder))
 }
 
 // fillResult makes the folder of a session's result anew, and returns once all in it would
@@ -114,8 +111,5 @@ func fillResult(dir string, p *experiment.Party, public []byte, session string) 
 	if err := os.WriteFile(filepath.Join(dir, PublicFile), public, 0o600); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, ResultSession), Mark(session), 0o600); err != nil {
-		return err
-	}
-	return SyncFolder(dir)
+	return os.WriteFile(filepath.Join(dir, ResultSession), Mark(session), 0o600)
 }
