@@ -16,11 +16,6 @@ type Columns struct {
 	Private string
 }
 
-// privates are the names of private features.
-func (c Columns) privates() []string {
-	return strings.FieldsFunc(c.Private, func(r rune) bool { return r == '+' })
-}
-
 // ParseColumns reads pairs with commas between, such as "user=visitor,item=sku". Names are
 // user, item, rating and timestamp, or of a regression label and perhaps user and private. The empty text names none.
 func ParseColumns(text string) (Columns, error) {

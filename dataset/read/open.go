@@ -50,9 +50,8 @@ import (
 //	NAME                the copy in the cache of a published set; List names them
 //
 // With a label's name ([Columns]) the file is a table of a regression instead, with a header: a row is
-// an example, and the columns except the label's are features ([Set.Profile]).
-// "synthetic:regression-DECAY-LABELS" generates such a table. "synthetic:fields" generates a table of
-// categories, and "synthetic:fields-ROWS-private" a table of ROWS rows with some private fields.
+// an example, and the columns except the label's are features ([Set.Profile]). A program opens such
+// tables if it imports a reader of them ([RegisterRegressions]).
 //
 // A path that exists wins over a name. The content of a file decides its format, not its name:
 //

@@ -1,6 +1,6 @@
-// Package synthetic generates data sets: ratings in the shape of published sets ([Open]), regressions ([NewRegression]) and tasks
-// ([NewTasks]). It reads no file. The same bits come out everywhere and at any GOMAXPROCS. The generators of ratings have a seed of
-// their own: the seed of a run varies splits and noise, not the population.
+// Package synthetic generates data sets: ratings in the shape of published sets ([Open]). Other packages register generators
+// of other sets ([Register]). The package reads no file. The same bits come out everywhere and at any GOMAXPROCS. The generators of
+// ratings have a seed of their own: the seed of a run varies splits and noise, not the population.
 package synthetic
 
 import (
@@ -67,8 +67,7 @@ func Is(spec string) bool {
 
 // IsShape reports whether a spec names a generated set of ratings, and no regression.
 func IsShape(spec string) bool {
-	name := nameOf(spec)
-	return Is(spec) && !strings.HasPrefix(name, regressionName) && !strings.HasPrefix(name, fieldsName)
+	return Is(spec) && registered(nameOf(spec)) == nil
 }
 
 // nameOf returns the name of the generated set in a spec, ml-1m where the spec has none.
@@ -79,13 +78,38 @@ func nameOf(spec string) string {
 	return "ml-1m"
 }
 
+// opener generates the set of a name, which is a spec without the prefix.
+type opener = func(ctx context.Context, name string, o Options) (*dataset.Set, error)
+
+// openers holds the registered generators.
+var openers []struct {
+	name string
+	open opener
+}
+
+// Register makes [Open] call open for the name, and for names that begin with the name and a hyphen. Call it in an init function.
+func Register(name string, open opener) {
+	openers = append(openers, struct {
+		name string
+		open opener
+	}{name, open})
+}
+
+// registered returns the registered generator of a name, nil where there is none.
+func registered(name string) opener {
+	first, _, _ := strings.Cut(name, "-")
+	for _, o := range openers {
+		if o.name == first {
+			return o.open
+		}
+	}
+	return nil
+}
+
 // Open generates the set that a spec names.
 func Open(ctx context.Context, spec string, o Options) (*dataset.Set, error) {
 	name := nameOf(spec)
-	for prefix, open := range map[string]func(context.Context, string, Options) (*dataset.Set, error){regressionName: openRegression, fieldsName: openFields} {
-		if name != prefix && !strings.HasPrefix(name, prefix+"-") {
-			continue
-		}
+	if open := registered(name); open != nil {
 		set, err := open(ctx, name, o)
 		if err != nil {
 			return nil, fmt.Errorf("data %q: %w", spec, err)
@@ -167,8 +191,12 @@ func shapeOf(name string) (shape, error) {
 		s.name, s.users = name, users
 		return s, nil
 	}
-	return shape{}, fmt.Errorf("%w %q; want synthetic:%s, one of these with -USERS behind it, synthetic:%s or synthetic:%s",
-		ErrUnknownShape, name, strings.Join(ShapeNames(), ", synthetic:"), regressionName, fieldsName)
+	known := []string{prefix + ":" + strings.Join(ShapeNames(), ", "+prefix+":"), "one of these with -USERS behind it"}
+	for _, o := range openers {
+		known = append(known, prefix+":"+o.name)
+	}
+	last := len(known) - 1
+	return shape{}, fmt.Errorf("%w %q; want %s or %s", ErrUnknownShape, name, strings.Join(known[:last], ", "), known[last])
 }
 
 // scale returns the lowest and the highest rating; of plays, the scale of the published file.

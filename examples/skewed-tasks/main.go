@@ -17,10 +17,10 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/lab/ssp/tasks"
+	"github.com/fedsim/fedsim/lab/ssp/tasks/generate"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -69,12 +69,12 @@ func figure(w io.Writer, skews, epsilons string, seeds int, counts string, users
 
 // row prints the figures of one skew and one ε.
 func row(w io.Writer, skew float64, o tasks.Options, seeds int, public bool, users int) error {
-	shape := synthetic.PaperTasks(skew)
+	shape := generate.PaperTasks(skew)
 	shape.Users = users
 	rmse := make([][2][]float64, len(exponents))
 	var st dp.Statement
 	for seed := range seeds {
-		data, err := synthetic.NewTasks(shape, uint64(seed)+1)
+		data, err := generate.NewTasks(shape, uint64(seed)+1)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func row(w io.Writer, skew float64, o tasks.Options, seeds int, public bool, use
 }
 
 // measure returns the RMSE on the labels held out from training.
-func measure(f *tasks.Regressions, data *synthetic.Tasks, test dataset.Ratings) float64 {
+func measure(f *tasks.Regressions, data *generate.Tasks, test dataset.Ratings) float64 {
 	var sum float64
 	for k, y := range test.Value {
 		u := int(test.User[k])

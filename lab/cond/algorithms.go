@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	_ "github.com/fedsim/fedsim/lab/cond/regression" // opens the sets of regressions
 )
 
 type family struct {

@@ -11,9 +11,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/dense"
+	labelled "github.com/fedsim/fedsim/lab/cond/regression"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -293,7 +292,7 @@ func TestSwitchMovesNoPrediction(t *testing.T) {
 
 // The order of additions does not depend on the number of workers.
 func TestGradientDoesNotDependOnWorkers(t *testing.T) {
-	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 3*chunk + 5, Cols: 4, Labels: synthetic.TopLabels}, 1)
+	r, err := labelled.New(labelled.Shape{Rows: 3*chunk + 5, Cols: 4, Labels: labelled.TopLabels}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +305,7 @@ func TestGradientDoesNotDependOnWorkers(t *testing.T) {
 }
 
 // ofRegression returns the examples of a regression, by one party.
-func ofRegression(r *dataset.Regression) *Examples {
+func ofRegression(r *labelled.Data) *Examples {
 	items := &catalogue{rows: model.Wrap(1, 1, []float64{1}), columns: []string{"1"}}
 	p := &params{layout: layout{profile: r.Cols, features: 1}, items: items, clip: 4, publish: 1, longest: 1e6, most: float64(r.Rows)}
 	rows := make([]model.Ratings, r.Rows)
@@ -318,7 +317,7 @@ func ofRegression(r *dataset.Regression) *Examples {
 
 // The limit is the time of the two products by all features that a gradient needs.
 func BenchmarkGradient(b *testing.B) {
-	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 20000, Cols: 100, Decay: 1, Labels: synthetic.BottomLabels, Noise: .1}, 1)
+	r, err := labelled.New(labelled.Shape{Rows: 20000, Cols: 100, Decay: 1, Labels: labelled.BottomLabels, Noise: .1}, 1)
 	if err != nil {
 		b.Fatal(err)
 	}

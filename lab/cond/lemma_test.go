@@ -8,11 +8,11 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/lab/cond/regression"
 )
 
 // trained returns the test MSE of a run, and its statement.
@@ -34,13 +34,13 @@ func trained(t *testing.T, set *dataset.Set, settings string) *training.Result {
 }
 
 // shaped makes a regression of 4,000 rows and 10 columns with σ_i = 1/i.
-func shaped(t *testing.T, labels synthetic.Alignment) *dataset.Set {
+func shaped(t *testing.T, labels regression.Alignment) *dataset.Set {
 	t.Helper()
-	r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
+	r, err := regression.New(regression.Shape{Rows: 4000, Cols: 10, Decay: 1, Labels: labels, Noise: .1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := dataset.FromRegression(string(labels), r, nil, -6, 6)
+	set, err := regression.NewSet(string(labels), r, nil, -6, 6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func shaped(t *testing.T, labels synthetic.Alignment) *dataset.Set {
 
 // lemma is the ratio of Lemma 4.13, √(Σ(ŷ_i·σmax/σ_i)²/Σŷ_i²), for σ_i = 1/i: by hand 1, √(Σi²/10)
 // and 10.
-var lemma = map[synthetic.Alignment]float64{
-	synthetic.TopLabels: 1, synthetic.UniformLabels: math.Sqrt(38.5), synthetic.BottomLabels: 10,
+var lemma = map[regression.Alignment]float64{
+	regression.TopLabels: 1, regression.UniformLabels: math.Sqrt(38.5), regression.BottomLabels: 10,
 }
 
 // Lemma 4.13 compares bounds, so it can hold as an ordering only: the higher its ratio, the more
@@ -63,8 +63,8 @@ func TestLemmaOrdersGains(t *testing.T) {
 	if effort.Long() {
 		seeds = 10
 	}
-	rounds := map[synthetic.Alignment]int{synthetic.TopLabels: 10, synthetic.UniformLabels: 300, synthetic.BottomLabels: 300}
-	gains := make(map[synthetic.Alignment]float64)
+	rounds := map[regression.Alignment]int{regression.TopLabels: 10, regression.UniformLabels: 300, regression.BottomLabels: 300}
+	gains := make(map[regression.Alignment]float64)
 	for labels := range lemma {
 		set := shaped(t, labels)
 		mean := func(algorithm string, rounds int) (mse, deviation float64) {
@@ -91,7 +91,7 @@ func TestLemmaOrdersGains(t *testing.T) {
 			}
 		}
 	}
-	if top := gains[synthetic.TopLabels]; top > 1.05 {
+	if top := gains[regression.TopLabels]; top > 1.05 {
 		t.Errorf("conditioning gains %.2f where labels lie in the top direction; the lemma says none", top)
 	}
 }
@@ -105,7 +105,7 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 	if effort.Long() {
 		seeds = 10
 	}
-	for _, labels := range []synthetic.Alignment{synthetic.UniformLabels, synthetic.BottomLabels} {
+	for _, labels := range []regression.Alignment{regression.UniformLabels, regression.BottomLabels} {
 		set := shaped(t, labels)
 		mean, deviation := make(map[string]float64), make(map[string]float64)
 		for _, algorithm := range []string{"cond-dp", "dp-sgd", "rr-on-bins"} {
@@ -133,7 +133,7 @@ func TestOrderAtSmallEpsilon(t *testing.T) {
 // 0.1²: the mean of 400 squares deviates by √(2/400) = 7%.
 func TestWithoutNoiseNothingIsGained(t *testing.T) {
 	effort.NotShort(t, "dozens of runs")
-	set := shaped(t, synthetic.BottomLabels)
+	set := shaped(t, regression.BottomLabels)
 	for algorithm, rounds := range map[string]int{"dp-sgd": 3000, "cond-dp": 30, "switch-cond-dp": 60, "rr-on-bins": 0} {
 		settings := "epsilon=inf algorithm=" + algorithm
 		if rounds > 0 {
@@ -147,7 +147,7 @@ func TestWithoutNoiseNothingIsGained(t *testing.T) {
 
 // Statements are per label, and no larger than the requested ε.
 func TestStatements(t *testing.T) {
-	set := shaped(t, synthetic.UniformLabels)
+	set := shaped(t, regression.UniformLabels)
 	for settings, want := range map[string]string{
 		"algorithm=cond-dp rounds=3":                                           "unit=example, relation=label, accountant=gdp-skellam, sampling=none, noise=skellam)",
 		"algorithm=switch-cond-dp rounds=4 parties=5 dropout=0.1":              "unit=example, relation=label, accountant=gdp-skellam, sampling=none, noise=skellam)",
@@ -179,7 +179,7 @@ func TestStatements(t *testing.T) {
 // Sums with the cryptography are the same integers: the model is the same to the bit, also with
 // lost clients.
 func TestRealIsIdeal(t *testing.T) {
-	set := shaped(t, synthetic.UniformLabels)
+	set := shaped(t, regression.UniformLabels)
 	model := func(how string) string {
 		r := trained(t, set, "algorithm=switch-cond-dp epsilon=2 rounds=4 parties=6 dropout=0.2 noise-draw=client "+how)
 		return fmt.Sprint(r.Model.Matrices[0].Matrix.Data())

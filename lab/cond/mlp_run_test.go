@@ -8,9 +8,9 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/cond/regression"
 )
 
 func fields(t *testing.T, spec string) *dataset.Set {
@@ -63,7 +63,7 @@ func TestPerceptronRefuses(t *testing.T) {
 	profile := *private.Profile
 	profile.Fields = nil
 	only.Profile = &profile
-	numbers := shaped(t, synthetic.TopLabels)
+	numbers := shaped(t, regression.TopLabels)
 	for _, c := range []struct {
 		set             *dataset.Set
 		algorithm, want string

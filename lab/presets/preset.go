@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/sweep"
@@ -70,7 +69,7 @@ var (
 func spectra(decays ...string) string {
 	var list []string
 	for _, d := range decays {
-		for _, a := range []synthetic.Alignment{synthetic.TopLabels, synthetic.UniformLabels, synthetic.BottomLabels} {
+		for _, a := range []string{"top", "uniform", "bottom"} {
 			list = append(list, fmt.Sprintf("synthetic:regression-%s-%s", d, a))
 		}
 	}

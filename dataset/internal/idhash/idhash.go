@@ -4,8 +4,6 @@ package idhash
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash/fnv"
-	"io"
 )
 
 // IDs returns 64 bits of the SHA-256 of each id. The domain keeps a user
@@ -33,9 +31,3 @@ func Mix(x uint64) uint64 {
 
 // Golden keeps the zero seed off the fixed point of mix.
 const Golden = 0x9e3779b97f4a7c15
-
-func Bucket(name, word string, size int) int32 {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, name+"\x00"+word) // never fails, says hash.Hash
-	return int32(h.Sum64() % uint64(size))
-}

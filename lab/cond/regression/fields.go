@@ -1,4 +1,4 @@
-package synthetic
+package regression
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/examples"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
 // fieldsName begins the names of synthetic regressions of categories, within synthetic:.
@@ -27,7 +27,7 @@ const (
 )
 
 // openFields generates fields[-ROWS][-private].
-func openFields(ctx context.Context, name string, o Options) (*dataset.Set, error) {
+func openFields(ctx context.Context, name string, o synthetic.Options) (*dataset.Set, error) {
 	rest, private := strings.CutSuffix(strings.TrimPrefix(name, fieldsName), "-private")
 	rows := fieldsRows
 	if text, given := strings.CutPrefix(rest, "-"); given {
@@ -41,7 +41,7 @@ func openFields(ctx context.Context, name string, o Options) (*dataset.Set, erro
 	if err != nil {
 		return nil, err
 	}
-	t := &examples.Table{File: name}
+	t := &table{File: name}
 	rng := rand.New(rand.NewPCG(regressionSeed, 0x6669656c6473)) // "fields"
 	effects := make([][fieldsEffects]float64, rows)
 	for k := range fieldsCount {
@@ -53,7 +53,7 @@ func openFields(ctx context.Context, name string, o Options) (*dataset.Set, erro
 			t.Private = append(t.Private, f)
 			continue
 		}
-		c := &examples.Column{Name: f.Name, Words: f.Values}
+		c := &column{Name: f.Name, Words: f.Values}
 		for v := range f.Size {
 			c.Values = append(c.Values, strconv.Itoa(v))
 		}
@@ -63,7 +63,7 @@ func openFields(ctx context.Context, name string, o Options) (*dataset.Set, erro
 	for i, e := range effects {
 		t.Labels[i] = 0.8*e[0] + 0.6*e[1]*e[2] + regressionNoise*rng.NormFloat64()
 	}
-	return t.Set(prefix+":"+name, lo, hi, o.Fields)
+	return t.set(prefix+name, lo, hi, o.Fields)
 }
 
 // drawField makes a field whose values are the rarer the higher they are, like 1/v. It adds the

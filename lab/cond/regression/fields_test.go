@@ -1,4 +1,4 @@
-package read
+package regression
 
 import (
 	"fmt"
@@ -9,23 +9,17 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 )
 
 // The bytes of an empty name and an empty word are one zero byte, the separator. Its FNV-1a hash is
 // 0xaf63bd4c8601b7df by the published parameters.
-func TestHashField(t *testing.T) {
-	f, err := dataset.HashField("f", []string{"x", "y", "x", ""}, 1000)
-	if err != nil || f.Values[0] != f.Values[2] || f.Values[0] == f.Values[1] {
-		t.Errorf("values %v: %v", f.Values, err)
+func TestBucketIsFNV(t *testing.T) {
+	if b := bucket("", "", 1<<30); b != 0x0601b7df {
+		t.Errorf("the empty word is %#x", b)
 	}
-	if g, err := dataset.HashField("", []string{""}, 1<<30); err != nil || g.Values[0] != 0x0601b7df {
-		t.Errorf("the empty word is %#x: %v", g.Values, err)
-	}
-	if g, _ := dataset.HashField("g", []string{"x"}, 1000); g.Values[0] == f.Values[0] {
-		t.Error("two fields hash a word alike")
-	}
-	if _, err := dataset.HashField("f", nil, 0); err == nil {
-		t.Error("a field without values was made")
+	if bucket("f", "x", 1000) == bucket("f", "y", 1000) || bucket("g", "x", 1000) == bucket("f", "x", 1000) {
+		t.Error("the hash misses the word or the field")
 	}
 }
 
@@ -45,11 +39,11 @@ func TestFieldsOfATable(t *testing.T) {
 	}
 	open := func(fields bool, columns string) *dataset.Set {
 		t.Helper()
-		c, err := ParseColumns(columns)
+		c, err := read.ParseColumns(columns)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := Open(t.Context(), file, Options{Columns: c, Min: new(0.), Max: new(40.), Fields: fields})
+		set, err := read.Open(t.Context(), file, read.Options{Columns: c, Min: new(0.), Max: new(40.), Fields: fields})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,15 +85,15 @@ func TestPrivateColumnsAreRefused(t *testing.T) {
 		"label=pay,private=pay":     "it is no feature",
 		"label=pay,private=b+other": "no column is called \"other\"",
 	} {
-		c, err := ParseColumns(columns)
+		c, err := read.ParseColumns(columns)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = Open(t.Context(), file, Options{Columns: c, Min: new(0.), Max: new(9.)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err = read.Open(t.Context(), file, read.Options{Columns: c, Min: new(0.), Max: new(9.)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", columns, err, want)
 		}
 	}
-	if _, err := ParseColumns("private=b"); err == nil || !strings.Contains(err.Error(), "label=NAME") {
+	if _, err := read.ParseColumns("private=b"); err == nil || !strings.Contains(err.Error(), "label=NAME") {
 		t.Errorf("private columns without a label: %v", err)
 	}
 }
@@ -108,7 +102,7 @@ func TestPrivateColumnsAreRefused(t *testing.T) {
 // is 0.64 + 0.36 + 0.01, apart from the random draw of the values' effects. The second term is
 // uncorrelated with any one field.
 func TestSyntheticFields(t *testing.T) {
-	set, err := Open(t.Context(), "synthetic:fields-5000-private", Options{Fields: true})
+	set, err := read.Open(t.Context(), "synthetic:fields-5000-private", read.Options{Fields: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +123,7 @@ func TestSyntheticFields(t *testing.T) {
 			t.Errorf("field %s has values from %d to %d; its size is %d", f.Name, slices.Min(f.Values), slices.Max(f.Values), f.Size)
 		}
 	}
-	if _, err := Open(t.Context(), "synthetic:fields-none", Options{}); err == nil || !strings.Contains(err.Error(), "number of examples") {
+	if _, err := read.Open(t.Context(), "synthetic:fields-none", read.Options{}); err == nil || !strings.Contains(err.Error(), "number of examples") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -1,5 +1,4 @@
-// Package examples makes a set of a regression of columns of features and a label for each row. It reads no file.
-package examples
+package regression
 
 import (
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
 // Files of regressions: a row an example, a column a feature, and one the label.
@@ -24,16 +22,16 @@ const (
 	mostProfile = 2000
 )
 
-// Table holds columns of features as they come, and a label for each row.
-type Table struct {
+// table holds columns of features as they come, and a label for each row.
+type table struct {
 	File    string // for messages
-	Columns []*Column
+	Columns []*column
 	Private []dataset.Field // private features
 	Labels  []float64
 }
 
-// Set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
-func (t *Table) Set(name string, lo, hi float64, fields bool) (*dataset.Set, error) {
+// set is the table as a set, with features as numbers or, where only fields are asked for, as these alone.
+func (t *table) set(name string, lo, hi float64, fields bool) (*dataset.Set, error) {
 	p := &dataset.Profile{Source: t.digest(), Fields: t.fields(), Private: t.Private}
 	if len(p.Fields)+len(p.Private) == 0 {
 		return nil, fmt.Errorf("%s: no column but the label's has two different values; there is nothing to learn from", t.File)
@@ -51,7 +49,7 @@ func (t *Table) Set(name string, lo, hi float64, fields bool) (*dataset.Set, err
 }
 
 // digest hashes what a profile is made of, whichever of its forms is.
-func (t *Table) digest() string {
+func (t *table) digest() string {
 	d := dataset.NewDigester()
 	for _, c := range t.Columns {
 		d.Text("column")
@@ -75,8 +73,8 @@ func (t *Table) digest() string {
 	return d.Sum()
 }
 
-// Column is a column of features: numbers until one value is none, then words.
-type Column struct {
+// column is a column of features: numbers until one value is none, then words.
+type column struct {
 	Name    string
 	numbers []float64 // NaN where it is missing
 	Words   []int32   // -1 where it is missing; nil of numbers
@@ -85,7 +83,7 @@ type Column struct {
 }
 
 // Add adds a value to the rows before.
-func (c *Column) Add(v string, before int) {
+func (c *column) Add(v string, before int) {
 	if c.Words == nil {
 		x, err := strconv.ParseFloat(v, 64)
 		switch {
@@ -113,7 +111,7 @@ func (c *Column) Add(v string, before int) {
 	c.Words = append(c.Words, c.word(v))
 }
 
-func (c *Column) word(v string) int32 {
+func (c *column) word(v string) int32 {
 	at, known := c.index[v]
 	if !known {
 		at = int32(len(c.Values))
@@ -125,7 +123,7 @@ func (c *Column) word(v string) int32 {
 }
 
 // features are the columns side by side, row by row, and their names.
-func (t *Table) features() (x []float64, names []string, err error) {
+func (t *table) features() (x []float64, names []string, err error) {
 	rows := len(t.Labels)
 	var columns [][]float64
 	for _, c := range t.Columns {
@@ -195,8 +193,8 @@ type profileColumn struct {
 }
 
 // oneHot is a feature for each value, in their order as text, or, where there are too many, for each bucket of their hashes.
-func (c *Column) oneHot() []profileColumn {
-	bucket, names := make([]int, len(c.Values)), slices.Sorted(slices.Values(c.Values))
+func (c *column) oneHot() []profileColumn {
+	buckets, names := make([]int, len(c.Values)), slices.Sorted(slices.Values(c.Values))
 	if len(names) > mostValues {
 		names = make([]string, mostValues)
 		for j := range names {
@@ -205,12 +203,12 @@ func (c *Column) oneHot() []profileColumn {
 	}
 	for k, v := range c.Values {
 		if len(c.Values) <= mostValues {
-			bucket[k], _ = slices.BinarySearch(names, v)
+			buckets[k], _ = slices.BinarySearch(names, v)
 			continue
 		}
 		h := fnv.New64a()
 		_, _ = io.WriteString(h, v) // never fails, says hash.Hash
-		bucket[k] = int(h.Sum64() % mostValues)
+		buckets[k] = int(h.Sum64() % mostValues)
 	}
 	out := make([]profileColumn, len(names))
 	for j, name := range names {
@@ -218,14 +216,14 @@ func (c *Column) oneHot() []profileColumn {
 	}
 	for i, w := range c.Words {
 		if w >= 0 {
-			out[bucket[w]].values[i] = 1
+			out[buckets[w]].values[i] = 1
 		}
 	}
 	return slices.DeleteFunc(out, func(f profileColumn) bool { return slices.Min(f.values) == slices.Max(f.values) })
 }
 
 // fields returns the columns of a table, except columns with fewer than two values.
-func (t *Table) fields() []dataset.Field {
+func (t *table) fields() []dataset.Field {
 	var out []dataset.Field
 	for _, c := range t.Columns {
 		f := c.field()
@@ -237,7 +235,7 @@ func (t *Table) fields() []dataset.Field {
 }
 
 // field has a value for each word, in their order as text, or for each bin of numbers, and one more for what is missing.
-func (c *Column) field() dataset.Field {
+func (c *column) field() dataset.Field {
 	if c.Words == nil {
 		return c.bins()
 	}
@@ -250,7 +248,7 @@ func (c *Column) field() dataset.Field {
 		case w < 0:
 			f.Values[i] = int32(f.Size - 1)
 		case many:
-			f.Values[i] = idhash.Bucket(c.Name, c.Values[w], mostWords)
+			f.Values[i] = bucket(c.Name, c.Values[w], mostWords)
 		default:
 			at, _ := slices.BinarySearch(sorted, c.Values[w])
 			f.Values[i] = int32(at)
@@ -260,7 +258,7 @@ func (c *Column) field() dataset.Field {
 }
 
 // bins cuts numbers where as many are below as above, and so on: equal numbers are in one bin.
-func (c *Column) bins() dataset.Field {
+func (c *column) bins() dataset.Field {
 	sorted := slices.DeleteFunc(slices.Clone(c.numbers), math.IsNaN)
 	slices.Sort(sorted)
 	var ends []float64 // the largest number of each bin but the last
@@ -284,8 +282,13 @@ func (c *Column) bins() dataset.Field {
 // mostWords bounds the values of a field of words; more values are hashed into as many.
 const mostWords = 1 << 16
 
-const (
+// numberBins is the most values that a field of numbers has; each bin has about as many users.
+const numberBins = 32
 
-	// numberBins is the most values that a field of numbers has; each bin has about as many users.
-	numberBins = 32
-)
+// bucket hashes a word of a field to one of size values (FNV-1a of name and word). A model that learns from the field cannot tell
+// apart words that share a value.
+func bucket(name, word string, size int) int32 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, name+"\x00"+word) // never fails, says hash.Hash
+	return int32(h.Sum64() % uint64(size))
+}

@@ -1,11 +1,9 @@
-package synthetic
+package regression
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-
-	"github.com/fedsim/fedsim/dataset"
 )
 
 // Alignment is which singular directions of the features the labels lie in.
@@ -18,10 +16,10 @@ const (
 	BottomLabels  Alignment = "bottom"  // the direction of the smallest singular value
 )
 
-// RegressionShape describes synthetic regressions: X = √n·UΣVᵀ with singular values
+// Shape describes synthetic regressions: X = √n·UΣVᵀ with singular values
 // Σ_i = i^-Decay, and labels √n·U·ŷ + N(0, Noise²) with ‖ŷ‖ = 1, which are a linear function
 // of the features plus noise. √n makes the mean square of a label without noise 1 at any n.
-type RegressionShape struct {
+type Shape struct {
 	Rows, Cols int       // Rows >= Cols >= 1
 	Decay      float64   // a of σ_i = i^-a, at least 0; 0: a flat spectrum
 	Labels     Alignment // where ŷ lies
@@ -29,7 +27,7 @@ type RegressionShape struct {
 }
 
 // Validate reports the first value that describes no regression.
-func (s RegressionShape) Validate() error {
+func (s Shape) Validate() error {
 	switch {
 	case s.Cols < 1 || s.Rows < s.Cols:
 		return fmt.Errorf("dataset: regression has %d rows and %d columns; it needs at least one column, and as many rows as columns", s.Rows, s.Cols)
@@ -43,15 +41,15 @@ func (s RegressionShape) Validate() error {
 	return nil
 }
 
-// NewRegression makes a regression of the shape. The same seed makes the same. It takes
+// New makes a regression of the shape. The same seed makes the same. It takes
 // time in Rows·Cols².
-func NewRegression(s RegressionShape, seed uint64) (*dataset.Regression, error) {
+func New(s Shape, seed uint64) (*Data, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x72656772657373)) // "regress"
 	u, v := orthonormal(rng, s.Rows, s.Cols), orthonormal(rng, s.Cols, s.Cols)
-	r := &dataset.Regression{Rows: s.Rows, Cols: s.Cols, X: make([]float64, s.Rows*s.Cols), Y: make([]float64, s.Rows)}
+	r := &Data{Rows: s.Rows, Cols: s.Cols, X: make([]float64, s.Rows*s.Cols), Y: make([]float64, s.Rows)}
 	scale := math.Sqrt(float64(s.Rows))
 	for k := range s.Cols {
 		sigma, share := math.Pow(float64(k+1), -s.Decay), s.share(k)
@@ -70,7 +68,7 @@ func NewRegression(s RegressionShape, seed uint64) (*dataset.Regression, error) 
 }
 
 // share is ŷ_k.
-func (s RegressionShape) share(k int) float64 {
+func (s Shape) share(k int) float64 {
 	switch {
 	case s.Labels == UniformLabels:
 		return 1 / math.Sqrt(float64(s.Cols))

@@ -1,12 +1,15 @@
-package synthetic
+package regression
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
 func TestSyntheticRegressionNames(t *testing.T) {
-	for name, want := range map[string]RegressionShape{
+	for name, want := range map[string]Shape{
 		"regression":             {20000, 100, 1, BottomLabels, .1},
 		"regression-0.5-uniform": {20000, 100, .5, UniformLabels, .1},
 		"regression-2":           {20000, 100, 2, BottomLabels, .1},
@@ -19,5 +22,13 @@ func TestSyntheticRegressionNames(t *testing.T) {
 		if _, err := parseRegression(name); err == nil || !strings.Contains(err.Error(), "want regression, or regression-DECAY-LABELS") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The names that a wrong spec is answered with include registered sets.
+func TestUnknownShapeNamesRegressions(t *testing.T) {
+	_, err := synthetic.Open(t.Context(), "synthetic:none", synthetic.Options{})
+	if !errors.Is(err, synthetic.ErrUnknownShape) || !strings.HasSuffix(err.Error(), "one of these with -USERS behind it, synthetic:regression or synthetic:fields") {
+		t.Error(err)
 	}
 }

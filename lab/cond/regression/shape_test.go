@@ -1,23 +1,20 @@
-package synthetic_test
+package regression
 
 import (
 	"math"
 	"slices"
 	"testing"
-
-	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
 // By definition the Gram matrix of X = √n·UΣVᵀ has trace nΣσ² and Frobenius norm n√Σσ⁴, and Xᵀy =
 // n·VΣŷ, of length n·σ_k where ŷ lies in direction k alone.
 func TestSyntheticRegression(t *testing.T) {
 	const n, p = 300, 6
-	for labels, along := range map[synthetic.Alignment]float64{
-		synthetic.TopLabels: 1, synthetic.BottomLabels: 1. / 36,
-		synthetic.UniformLabels: math.Sqrt((1 + 1./16 + 1./81 + 1./256 + 1./625 + 1./1296) / 6),
+	for labels, along := range map[Alignment]float64{
+		TopLabels: 1, BottomLabels: 1. / 36,
+		UniformLabels: math.Sqrt((1 + 1./16 + 1./81 + 1./256 + 1./625 + 1./1296) / 6),
 	} {
-		r, err := synthetic.NewRegression(synthetic.RegressionShape{Rows: n, Cols: p, Decay: 2, Labels: labels}, 1)
+		r, err := New(Shape{Rows: n, Cols: p, Decay: 2, Labels: labels}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,9 +53,9 @@ func TestSyntheticRegression(t *testing.T) {
 }
 
 func TestSyntheticRegressionRepeatsAndRefuses(t *testing.T) {
-	good := synthetic.RegressionShape{Rows: 20, Cols: 3, Decay: 1, Labels: synthetic.TopLabels, Noise: .1}
-	of := func(s synthetic.RegressionShape, seed uint64) *dataset.Regression {
-		r, err := synthetic.NewRegression(s, seed)
+	good := Shape{Rows: 20, Cols: 3, Decay: 1, Labels: TopLabels, Noise: .1}
+	of := func(s Shape, seed uint64) *Data {
+		r, err := New(s, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,16 +67,16 @@ func TestSyntheticRegressionRepeatsAndRefuses(t *testing.T) {
 	if a, b := of(good, 1), of(good, 2); slices.Equal(a.X, b.X) {
 		t.Error("two seeds made one regression")
 	}
-	for name, change := range map[string]func(*synthetic.RegressionShape){
-		"rows":   func(s *synthetic.RegressionShape) { s.Rows = 2 },
-		"cols":   func(s *synthetic.RegressionShape) { s.Cols = 0 },
-		"decay":  func(s *synthetic.RegressionShape) { s.Decay = -1 },
-		"noise":  func(s *synthetic.RegressionShape) { s.Noise = math.NaN() },
-		"labels": func(s *synthetic.RegressionShape) { s.Labels = "middle" },
+	for name, change := range map[string]func(*Shape){
+		"rows":   func(s *Shape) { s.Rows = 2 },
+		"cols":   func(s *Shape) { s.Cols = 0 },
+		"decay":  func(s *Shape) { s.Decay = -1 },
+		"noise":  func(s *Shape) { s.Noise = math.NaN() },
+		"labels": func(s *Shape) { s.Labels = "middle" },
 	} {
 		s := good
 		change(&s)
-		if _, err := synthetic.NewRegression(s, 1); err == nil {
+		if _, err := New(s, 1); err == nil {
 			t.Errorf("%s: %+v was taken", name, s)
 		}
 	}

@@ -1,4 +1,4 @@
-package synthetic
+package regression
 
 import (
 	"context"
@@ -7,7 +7,11 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 )
+
+// prefix begins the specs of generated sets.
+const prefix = "synthetic:"
 
 // regressionName begins the names of synthetic regressions, within synthetic:.
 const regressionName = "regression"
@@ -22,8 +26,8 @@ const (
 )
 
 // parseRegression reads regression[-DECAY[-LABELS]]: σ_i = i^-DECAY, by default 1, and labels in the bottom direction.
-func parseRegression(name string) (RegressionShape, error) {
-	s := RegressionShape{Rows: regressionRows, Cols: regressionCols, Decay: 1, Labels: BottomLabels, Noise: regressionNoise}
+func parseRegression(name string) (Shape, error) {
+	s := Shape{Rows: regressionRows, Cols: regressionCols, Decay: 1, Labels: BottomLabels, Noise: regressionNoise}
 	parts := strings.Split(name, "-")
 	var err error
 	if len(parts) > 1 {
@@ -43,7 +47,7 @@ func parseRegression(name string) (RegressionShape, error) {
 }
 
 // openRegression generates the regression of a name.
-func openRegression(ctx context.Context, name string, o Options) (*dataset.Set, error) {
+func openRegression(ctx context.Context, name string, o synthetic.Options) (*dataset.Set, error) {
 	s, err := parseRegression(name)
 	if err != nil {
 		return nil, err
@@ -52,12 +56,12 @@ func openRegression(ctx context.Context, name string, o Options) (*dataset.Set, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := NewRegression(s, regressionSeed)
+	r, err := New(s, regressionSeed)
 	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return dataset.FromRegression(prefix+":"+name, r, nil, lo, hi)
+	return NewSet(prefix+name, r, nil, lo, hi)
 }

@@ -1,4 +1,4 @@
-package synthetic_test
+package generate_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/lab/ssp/tasks/generate"
 )
 
 // Rates are in proportion to draws of mean a/(a+1) and mean square a/(a+2) by definition. Their
@@ -14,9 +14,9 @@ import (
 // labels within five deviations; labels less noise are <u, θ>.
 func TestSyntheticTasks(t *testing.T) {
 	for _, a := range []float64{1, 2} {
-		s := synthetic.PaperTasks(a)
+		s := generate.PaperTasks(a)
 		s.Tasks, s.Users, s.Each = 2000, 300, 100
-		x, err := synthetic.NewTasks(s, 1)
+		x, err := generate.NewTasks(s, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestSyntheticTasks(t *testing.T) {
 				t.Errorf("task %d: %v labels, rate %v", i, size, q)
 			}
 		}
-		again, err := synthetic.NewTasks(s, 1)
+		again, err := generate.NewTasks(s, 1)
 		if err != nil || again.Digest != x.Digest || !slices.Equal(again.Theta, x.Theta) {
 			t.Errorf("another set of the same seed, %v", err)
 		}
@@ -56,19 +56,19 @@ func TestSyntheticTasks(t *testing.T) {
 }
 
 func TestSyntheticTasksRefuse(t *testing.T) {
-	for want, spoil := range map[string]func(*synthetic.TaskShape){
-		"0 users":              func(s *synthetic.TaskShape) { s.Users = 0 },
-		"skew is 0":            func(s *synthetic.TaskShape) { s.Skew = 0 },
-		"labels of a user":     func(s *synthetic.TaskShape) { s.Each = 101 },
-		"noise is -1":          func(s *synthetic.TaskShape) { s.Noise = -1 },
-		"noise is NaN":         func(s *synthetic.TaskShape) { s.Noise = math.NaN() },
-		"skew is +Inf":         func(s *synthetic.TaskShape) { s.Skew = math.Inf(1) },
-		"-1 dimensions":        func(s *synthetic.TaskShape) { s.Dim = -1 },
-		"labels of a user are": func(s *synthetic.TaskShape) { s.Each = 0 },
+	for want, spoil := range map[string]func(*generate.TaskShape){
+		"0 users":              func(s *generate.TaskShape) { s.Users = 0 },
+		"skew is 0":            func(s *generate.TaskShape) { s.Skew = 0 },
+		"labels of a user":     func(s *generate.TaskShape) { s.Each = 101 },
+		"noise is -1":          func(s *generate.TaskShape) { s.Noise = -1 },
+		"noise is NaN":         func(s *generate.TaskShape) { s.Noise = math.NaN() },
+		"skew is +Inf":         func(s *generate.TaskShape) { s.Skew = math.Inf(1) },
+		"-1 dimensions":        func(s *generate.TaskShape) { s.Dim = -1 },
+		"labels of a user are": func(s *generate.TaskShape) { s.Each = 0 },
 	} {
-		s := synthetic.PaperTasks(1)
+		s := generate.PaperTasks(1)
 		spoil(&s)
-		if _, err := synthetic.NewTasks(s, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := generate.NewTasks(s, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}

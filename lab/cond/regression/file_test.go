@@ -1,4 +1,4 @@
-package read
+package regression
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 )
 
-func regressionFile(t *testing.T, text string, o Options) (*dataset.Set, error) {
+func regressionFile(t *testing.T, text string, o read.Options) (*dataset.Set, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "table.csv")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return Open(context.Background(), path, o)
+	return read.Open(context.Background(), path, o)
 }
 
 // By hand: x has the values 1, 2, 3 and a missing one, so mean 2 and deviation √(2/3); colour has
@@ -27,7 +28,7 @@ func regressionFile(t *testing.T, text string, o Options) (*dataset.Set, error) 
 func TestOpenRegression(t *testing.T) {
 	const rows = "id,x,colour,price,z\na,1,red,10,7\nb,3,blue,20,7\nc,,red,999,7\nd,2,,30,7\ne,5,green,,7\n"
 	for _, comma := range []string{",", "\t", ";"} {
-		o := Options{Columns: Columns{Label: "price", User: "id"}, Min: new(0.), Max: new(100.)}
+		o := read.Options{Columns: read.Columns{Label: "price", User: "id"}, Min: new(0.), Max: new(100.)}
 		set, err := regressionFile(t, strings.ReplaceAll(rows, ",", comma), o)
 		if err != nil {
 			t.Fatal(err)
@@ -55,16 +56,16 @@ func TestOpenRegression(t *testing.T) {
 }
 
 func TestOpenRegressionRefuses(t *testing.T) {
-	scale := func(o Options) Options {
+	scale := func(o read.Options) read.Options {
 		o.Min, o.Max = new(0.), new(100.)
 		return o
 	}
-	label := scale(Options{Columns: Columns{Label: "y"}})
+	label := scale(read.Options{Columns: read.Columns{Label: "y"}})
 	for _, c := range []struct {
 		text, want string
-		o          Options
+		o          read.Options
 	}{
-		{"x,y\n1,2\n2,3\n", "labels are private, and their range is not read off them; say --rating-min and --rating-max", Options{Columns: Columns{Label: "y"}}},
+		{"x,y\n1,2\n2,3\n", "labels are private, and their range is not read off them; say --rating-min and --rating-max", read.Options{Columns: read.Columns{Label: "y"}}},
 		{"x,z\n1,2\n", `no column is called "y", which is said to be the label; there are x, z`, label},
 		{"x,x,y\n1,2,3\n", `two columns are called "x"`, label},
 		{"x,y\n1,2\n1\n", "table.csv:3: ", label},
@@ -72,8 +73,8 @@ func TestOpenRegressionRefuses(t *testing.T) {
 		{"x,y\n1,\n", "no row has a label", label},
 		{"", "the file is empty", label},
 		{"x,y\n1,2\n1,3\n", "there is nothing to learn from", label},
-		{"i,x,y\na,1,2\na,2,3\n", `"a" stands twice in the column i`, scale(Options{Columns: Columns{Label: "y", User: "i"}})},
-		{"x,y\n1,2\n2,3\n", "split.by random is needed", scale(Options{Columns: Columns{Label: "y"}, Times: true})},
+		{"i,x,y\na,1,2\na,2,3\n", `"a" stands twice in the column i`, scale(read.Options{Columns: read.Columns{Label: "y", User: "i"}})},
+		{"x,y\n1,2\n2,3\n", "split.by random is needed", scale(read.Options{Columns: read.Columns{Label: "y"}, Times: true})},
 	} {
 		_, err := regressionFile(t, c.text, c.o)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -83,10 +84,10 @@ func TestOpenRegressionRefuses(t *testing.T) {
 			t.Errorf("%q: the message shows a label: %v", c.text, err)
 		}
 	}
-	if _, err := ParseColumns("label=y,item=x"); err == nil {
+	if _, err := read.ParseColumns("label=y,item=x"); err == nil {
 		t.Error("a label beside an item passes")
 	}
-	if c, err := ParseColumns("label=y,user=i"); err != nil || c.Label != "y" || c.User != "i" {
+	if c, err := read.ParseColumns("label=y,user=i"); err != nil || c.Label != "y" || c.User != "i" {
 		t.Error(c, err)
 	}
 }
@@ -113,7 +114,7 @@ func TestOpenCriteo(t *testing.T) {
 		}
 		b.WriteString(strings.Join(f, "\t") + "\n")
 	}
-	set, err := regressionFile(t, b.String(), Options{Columns: Columns{Label: "SalesAmountInEuro"}})
+	set, err := regressionFile(t, b.String(), read.Options{Columns: read.Columns{Label: "SalesAmountInEuro"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,14 @@
-package synthetic
+// Package generate makes sets of synthetic tasks.
+package generate
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // Tasks are many regressions on features of the same users: label y of user j for task i is <u_j, θ_i> plus noise (multi-task
@@ -84,7 +85,7 @@ func NewTasks(s TaskShape, seed uint64) (*Tasks, error) {
 			r.User, r.Item, r.Value = append(r.User, int32(j)), append(r.Item, int32(i)), append(r.Value, float32(min(max(y, -top), top)))
 		}
 	}
-	t.Set = &dataset.Set{Name: fmt.Sprintf("tasks-%v", s.Skew), Min: -top, Max: top, Ratings: r, UserIDs: idtext.Numbered(s.Users), ItemIDs: idtext.Numbered(s.Tasks)}
+	t.Set = &dataset.Set{Name: fmt.Sprintf("tasks-%v", s.Skew), Min: -top, Max: top, Ratings: r, UserIDs: numbered(s.Users), ItemIDs: numbered(s.Tasks)}
 	t.Digest = t.ComputeDigest()
 	return t, nil
 }
@@ -104,4 +105,21 @@ func ball(rng *rand.Rand, n, d int) []float64 {
 		}
 	}
 	return out
+}
+
+func product(v, w []float64) float64 {
+	var sum float64
+	for i := range v {
+		sum += v[i] * w[i]
+	}
+	return sum
+}
+
+// numbered returns the ids "1" to n.
+func numbered(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = strconv.Itoa(i + 1)
+	}
+	return ids
 }
