@@ -68,12 +68,6 @@ func (r *Registry) replayKnown(entry []byte) error {
 		}
 		r.enter(e)
 	}
-	r.shown = &shown{version: r.version, text: k.Text}
+	r.view = &view{version: r.version, digest: k.Text} // see OpenRegistry
 	return nil
-}
-
-// shown is the text of the list that was taken over last, of a registry that keeps no texts.
-type shown struct {
-	version uint64 // the state's then
-	text    Hash
 }

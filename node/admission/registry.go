@@ -28,7 +28,6 @@ type Registry struct {
 	hash       Hash
 	verified   *Verified  // nil: it verifies everything itself
 	brief      bool       // see KeepKnown
-	shown      *shown     // by a log that was kept so; nil: by no such log
 	line       line       // of enrolments that wait to be written
 	making     sync.Mutex // one parses or encodes a list, for all who want it
 
@@ -80,8 +79,8 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 	if err == nil {
 		err = r.catchUp(f)
 	}
-	if r.shown != nil && r.shown.version == r.version { // nothing has changed since
-		r.view = &view{version: r.version, list: r.listing(), digest: r.shown.text}
+	if v := r.view; v != nil { // of a log of known enrolments
+		v.list = r.listing()
 	}
 	return sound(r, err)
 }

@@ -11,13 +11,11 @@ import (
 // value is ready for use, and safe for concurrent use. It grows only with what an
 // operator has signed.
 type Verified struct {
-	mu   sync.RWMutex
-	seen map[Hash]bool
-	sure *List // the last list that was verified as a whole; must not change; nil: none was
-
-	parsing sync.Mutex
-	parsed  *List // must not change; nil: none was
-	digest  Hash  // of its text
+	mu     sync.RWMutex
+	seen   map[Hash]bool
+	parsed *List // the last list; must not change; nil: none was
+	digest Hash  // of its text
+	sure   bool  // it was verified as a whole
 }
 
 // parse is ParseList of a text with a digest. It parses a text once if many parties are shown it.
@@ -26,14 +24,14 @@ func (v *Verified) parse(digest Hash, text []byte) (*List, error) {
 	if v == nil {
 		return ParseList(text)
 	}
-	v.parsing.Lock() // others wait for the same
-	defer v.parsing.Unlock()
+	v.mu.Lock() // others wait for the same
+	defer v.mu.Unlock()
 	if v.parsed != nil && v.digest == digest {
 		return v.parsed, nil
 	}
 	l, err := ParseList(text)
 	if err == nil {
-		v.parsed, v.digest = l, digest
+		v.parsed, v.digest, v.sure = l, digest, false
 	}
 	return l, err
 }
@@ -45,7 +43,7 @@ func (v *Verified) whole(l *List) bool {
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.sure == l
+	return v.sure && v.parsed == l
 }
 
 // name is the same for enrolments that are the same to the byte, signatures included:
@@ -91,12 +89,12 @@ func (v *Verified) add(e *Enrolment) {
 	v.seen[name] = true
 }
 
-// addWhole remembers a list as verified. From then on it must not be changed.
+// addWhole remembers the last list as verified.
 func (v *Verified) addWhole(l *List) {
 	if v == nil {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.sure = l
+	v.sure = v.sure || v.parsed == l
 }
