@@ -154,7 +154,7 @@ var refusals = []struct {
 	{"split.by=time split.test-file=t.csv", "split.by", "there is a split.test-file, which says what the test is"},
 	{"split.test-file=t.csv split.by=leave-one-out", "split.by", "leave one of the two out"},
 	{"split.by=time split.time=soon", "split.time", "a finite number nor a date such as 2024-05-31"},
-	{"split.by=time split.time=NaN", "split.time", "a finite number nor a date such as 2024-05-31"},
+	{"split.by=time split.time=NaN", "split.time", "\"NaN\" stands for no value"},
 	{"split.by=time split.validation=0.1 split.time=3", "split.time", "leave split.validation at 0"},
 	{"public-users=3 public-binary=maybe", "public-binary", "yes, no"},
 	{"public-users=-1", "public-users", "at least 0"},
