@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -30,13 +31,21 @@ func (l *leftOut) record(err *dataset.FileError) {
 	}
 }
 
-// content matches what an error about a record may quote of it: texts in quotation marks, and numbers.
-var content = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[-+]?\d[\w.+-]*`)
+// content matches what an error about a record may quote of it: texts in quotation marks, and numbers. It also matches the
+// number of another line, which is no content.
+var content = regexp.MustCompile(`\bline \d+|"(?:[^"\\]|\\.)*"|[-+]?\d[\w.+-]*`)
 
 // contentless is an error about a record without the record's content. A log holds no rating, and its reader has the line.
 type contentless struct{ error }
 
-func (e contentless) Error() string { return content.ReplaceAllString(e.error.Error(), "…") }
+func (e contentless) Error() string {
+	return content.ReplaceAllStringFunc(e.error.Error(), func(text string) string {
+		if strings.HasPrefix(text, "line ") {
+			return text
+		}
+		return "…"
+	})
+}
 
 func (e contentless) Unwrap() error { return e.error }
 
