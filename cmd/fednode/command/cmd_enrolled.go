@@ -50,11 +50,7 @@ func (c *enrolledCmd) list() (*admission.List, error) {
 	} else if f, err = admission.ReadFile(c.Federation, admission.ParseFederation); err != nil {
 		return nil, err
 	}
-	log, err := store.ReadRegistry(filepath.Join(c.State, party.RegistryFile), f)
-	if err != nil {
-		return nil, err
-	}
-	r, err := admission.OpenRegistry(f, log)
+	r, err := party.ReadRegistry(filepath.Join(c.State, party.RegistryFile), f)
 	if err != nil {
 		return nil, err
 	}

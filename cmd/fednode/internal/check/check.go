@@ -184,13 +184,7 @@ const rebuildRegistry = "restore the newest copy, or rebuild it with fednode agg
 // registry verifies who is enrolled, and returns the list; nil if it cannot be read.
 func (x *Report) registry(f *admission.Federation, do string) *admission.List {
 	x.has(party.RegistryFile)
-	log, err := store.ReadRegistry(filepath.Join(x.dir, party.RegistryFile), f)
-	var r *admission.Registry
-	if err == nil {
-		if r, err = admission.OpenRegistry(f, log); err != nil {
-			err = party.ForeignRegistry(log, err)
-		}
-	}
+	r, err := party.ReadRegistry(filepath.Join(x.dir, party.RegistryFile), f)
 	if err != nil {
 		x.looked(party.RegistryFile, err, do, "")
 		return nil

@@ -194,15 +194,6 @@ func (m *Member) Close() error {
 	return errors.Join(errs...)
 }
 
-// ForeignRegistry returns the error of reading a registry from a log. The log's hashes hold, so another version has written an
-// entry that this version cannot read.
-func ForeignRegistry(log admission.Log, err error) error {
-	if l, ok := log.(store.Log); ok && errors.Is(err, admission.ErrMalformed) {
-		return store.Foreign(l, err)
-	}
-	return err
-}
-
 // OpenRegistry opens a registry that opens its file again if that could not be written.
 func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
 	open := func() (admission.Log, error) { return store.OpenRegistry(path, f) }
@@ -210,11 +201,33 @@ func OpenRegistry(path string, f *admission.Federation) (*admission.Registry, er
 	if err != nil {
 		return nil, err
 	}
-	r, err := admission.OpenRegistry(f, file)
+	r, err := registryIn(path, f, file)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, ForeignRegistry(file, err)), file.(store.Log).Close())
+		return nil, errors.Join(err, file.(store.Log).Close())
 	}
 	r.Reopens(open)
+	return r, nil
+}
+
+// ReadRegistry reads a registry that no process may have open, and changes nothing.
+func ReadRegistry(path string, f *admission.Federation) (*admission.Registry, error) {
+	log, err := store.ReadRegistry(path, f)
+	if err != nil {
+		return nil, err
+	}
+	return registryIn(path, f, log)
+}
+
+// registryIn reads a registry from the log of a file. If the log's hashes hold, another version has written an entry that
+// this version cannot read.
+func registryIn(path string, f *admission.Federation, log admission.Log) (*admission.Registry, error) {
+	r, err := admission.OpenRegistry(f, log)
+	if l, ok := log.(store.Log); ok && errors.Is(err, admission.ErrMalformed) {
+		err = store.Foreign(l, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	return r, nil
 }
 
