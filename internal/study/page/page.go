@@ -44,6 +44,8 @@ type Section struct {
 type Drawn struct {
 	study.Figure
 	Numbers Table
+	Command string        // draws the picture again; "" without one
+	Picture template.HTML // set by Write
 }
 
 // Table is a table whose first column holds the names of rows.
@@ -51,6 +53,7 @@ type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
+	Of      string // the part or figure that the table belongs to; set by Write
 }
 
 // Part is a part of a page about some runs.
@@ -72,38 +75,17 @@ type view struct {
 	Parts   []part
 	Colours []colour
 
-	Sections []section
-}
-
-type section struct {
-	Section
-	Figures []figure
-	Tables  []grid
+	Sections []Section
 }
 
 type part struct {
 	Part
 	Summary    []string
-	Tables     []grid
-	Figures    []figure
+	Tables     []Table
+	Figures    []Drawn
 	Statements []statement
 	Repeat     []string
 	Reproduce  []string
-}
-
-type figure struct {
-	study.Figure
-	Picture template.HTML
-	Numbers grid
-	Command string
-}
-
-// grid is a table: the first column holds the names of rows.
-type grid struct {
-	Caption string
-	Of      string // the part or figure that it belongs to
-	Head    []string
-	Rows    [][]string
 }
 
 type statement struct{ Run, Text, Words string }
@@ -154,10 +136,7 @@ func (p Part) view() (part, error) {
 	dirs := strings.Join(screen.Quoted(p.Dirs), " ")
 	for _, f := range figures {
 		command := fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)
-		f.ID = p.ID + "-" + f.ID
-		n := numbers(&f)
-		n.Of = f.ID
-		x.Figures = append(x.Figures, figure{f, draw(&f), n, command})
+		x.Figures = append(x.Figures, Drawn{Figure: f, Numbers: Numbers(&f), Command: command}.within(p.ID))
 	}
 	for _, r := range p.Runs { // in another folder: runs are not added to the study, where they would count twice
 		x.Repeat = append(x.Repeat, strings.Join(screen.Quoted([]string{"fedsim", "run", "--from", r.Path, "--out", again(p.Dirs), "--name", r.Name}), " "))
@@ -165,17 +144,22 @@ func (p Part) view() (part, error) {
 	return x, nil
 }
 
-func (s Section) view() section {
-	x := section{Section: s}
-	of := func(t Table, id string) grid { return grid{Caption: t.Caption, Of: id, Head: t.Head, Rows: t.Rows} }
-	for _, d := range s.Figures {
-		d.ID = s.ID + "-" + d.ID
-		x.Figures = append(x.Figures, figure{Figure: d.Figure, Picture: draw(&d.Figure), Numbers: of(d.Numbers, d.ID)})
+// within returns the picture as it stands in a part or section of a page.
+func (d Drawn) within(id string) Drawn {
+	d.ID = id + "-" + d.ID
+	d.Numbers.Of, d.Picture = d.ID, draw(&d.Figure)
+	return d
+}
+
+func (s Section) view() Section {
+	s.Figures, s.Tables = slices.Clone(s.Figures), slices.Clone(s.Tables)
+	for i, d := range s.Figures {
+		s.Figures[i] = d.within(s.ID)
 	}
-	for _, t := range s.Tables {
-		x.Tables = append(x.Tables, of(t, s.ID))
+	for i := range s.Tables {
+		s.Tables[i].Of = s.ID
 	}
-	return x
+	return s
 }
 
 // again names a folder for repeated runs that lies in none of the given ones.
@@ -255,9 +239,9 @@ func leader(list []study.Standing, e float64) string {
 }
 
 // tables returns tables of means over seeds: the metrics that are looked at first, lists beside popularity, and users.
-func tables(p Part) []grid {
+func tables(p Part) []Table {
 	t := p.Runs.Table().Means([]*config.Key{algorithm.Seed.Key})
-	list := []grid{means(p, t, t.Shown().Metrics, "Means over seeds; sd is the standard deviation of a single run")}
+	list := []Table{means(p, t, t.Shown().Metrics, "Means over seeds; sd is the standard deviation of a single run")}
 	if len(t.Notes) > 0 {
 		list[0].Caption += ". " + strings.TrimSuffix(strings.Join(t.Notes, " "), ".")
 	}
@@ -289,8 +273,8 @@ func tables(p Part) []grid {
 }
 
 // means returns a table of some metrics.
-func means(p Part, t *study.Table, metrics []string, caption string) grid {
-	g := grid{Caption: caption, Of: p.ID}
+func means(p Part, t *study.Table, metrics []string, caption string) Table {
+	g := Table{Caption: caption, Of: p.ID}
 	keys := slices.DeleteFunc(slices.Clone(t.Keys), func(k *config.Key) bool {
 		same := !slices.ContainsFunc(t.Rows, func(r study.Row) bool { return r.Settings[k.Name] != t.Rows[0].Settings[k.Name] })
 		if same {
@@ -317,18 +301,11 @@ func means(p Part, t *study.Table, metrics []string, caption string) grid {
 
 // Numbers returns the numbers behind a figure.
 func Numbers(f *study.Figure) Table {
-	g := numbers(f)
-	return Table{Caption: g.Caption, Head: g.Head, Rows: g.Rows}
-}
-
-// numbers returns the numbers behind a figure.
-func numbers(f *study.Figure) grid {
-	g := grid{Caption: f.Title + ": the numbers", Head: []string{f.X}}
-	places := f.Places()
+	g := Table{Caption: f.Title + ": the numbers", Head: []string{f.X}}
 	for _, s := range f.Series {
 		g.Head = append(g.Head, s.Name)
 	}
-	for _, x := range places {
+	for _, x := range f.Places() {
 		name := number(x)
 		if f.Ticks != nil {
 			name = f.Ticks[int(x)]
@@ -336,14 +313,11 @@ func numbers(f *study.Figure) grid {
 		row := []string{name}
 		for _, s := range f.Series {
 			i := slices.Index(s.X, x)
+			level, there := s.At(x)
 			switch {
-			case s.Level:
-				cell := "–"
-				if y, ok := s.At(x); ok {
-					cell = fmt.Sprintf("%.4f", y)
-				}
-				row = append(row, cell)
-			case i < 0:
+			case s.Level && there:
+				row = append(row, fmt.Sprintf("%.4f", level))
+			case i < 0 || s.Level:
 				row = append(row, "–")
 			case s.High != nil && f.Ticks != nil && !f.Bars: // an interval, which need not be symmetrical
 				row = append(row, fmt.Sprintf("%.4f (%.4f to %.4f)", s.Y[i], s.Low[i], s.High[i]))
