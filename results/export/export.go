@@ -3,6 +3,7 @@
 package export
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/csv"
@@ -104,17 +105,9 @@ func toParquet(name string, x model.Embeddings) (map[string][]byte, error) {
 	if Parquet == nil {
 		return nil, errNoParquet
 	}
-	var b buffer
+	var b bytes.Buffer
 	err := Parquet.Embeddings(&b, x)
-	return map[string][]byte{name + ".parquet": b}, err
-}
-
-// buffer is an io.Writer that keeps the bytes.
-type buffer []byte
-
-func (b *buffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
+	return map[string][]byte{name + ".parquet": b.Bytes()}, err
 }
 
 // safetensors returns the format of Hugging Face: eight bytes with the length of a header in JSON,
