@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -89,20 +90,6 @@ func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs)
 	without = append(without, algorithm.Seed.Key)
 	asked, _ := runs.Differing()
 	keys := slices.DeleteFunc(asked, func(k *config.Key) bool { return slices.Contains(without, k) })
-	id := func(r *Run) string {
-		var words []string
-		for _, k := range keys {
-			if k == algorithm.Name.Key {
-				words = append(words, r.Setting(k))
-			} else {
-				words = append(words, k.Name+" "+r.Setting(k))
-			}
-		}
-		if len(words) == 0 {
-			return r.Algorithm()
-		}
-		return strings.Join(words, ", ")
-	}
 	groups = runs.together(without...)
 	slices.SortStableFunc(groups, func(a, b Runs) int {
 		for _, k := range keys {
@@ -112,15 +99,15 @@ func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs)
 		}
 		return 0
 	})
-	names, used := make(map[*Run]string), make(map[string]int)
+	called, used := make(map[*Run]string), make(map[string]int)
 	for _, g := range groups {
-		name := id(g[0])
+		name := cmp.Or(listed(names(keys), func(name string) string { return g[0].Setting(config.Find(name)) }), g[0].Algorithm())
 		if used[name]++; used[name] > 1 { // of another start or version
 			name = fmt.Sprintf("%s (%d)", name, used[name])
 		}
-		names[g[0]] = name
+		called[g[0]] = name
 	}
-	return groups, func(g Runs) string { return names[g[0]] }
+	return groups, func(g Runs) string { return called[g[0]] }
 }
 
 // groupsByCost returns groups over all ε if ε does not change the bytes of a client, and groups by

@@ -59,17 +59,10 @@ func (runs Runs) MetricByEpsilon(metric string) Figure {
 func baselines(groups []Runs, label func(Runs) string, ends [2]float64, levels map[string]string) (list []Series) {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		all := slices.Concat(groups...)
-		var values []float64
-		for _, r := range all {
-			if v, ok := r.Values[name]; ok {
-				values = append(values, v)
-			}
-		}
-		switch {
-		case len(values) == 0:
+		switch values := all.sample(name); {
+		case values.N == 0:
 		case name != withoutNoise && all.common(name):
-			m := describe(values).Mean
-			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{m, m}, Level: true, Runs: len(values)})
+			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{values.Mean, values.Mean}, Level: true, Runs: values.N})
 		default:
 			for _, g := range groups {
 				if s := g.byEpsilon(label(g)+" "+levels[name], name); len(s.X) > 0 {

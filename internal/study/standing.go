@@ -161,18 +161,17 @@ func (runs Runs) sample(metric string) Sample {
 
 // label names a row by settings, except ε.
 func (r Row) label(settings []string) string {
-	var words []string
-	for _, name := range settings {
-		switch name {
-		case algorithm.Epsilon.Name:
-		case algorithm.Name.Name:
-			words = append(words, r.Settings[name])
-		default:
-			words = append(words, name+" "+r.Settings[name])
+	named := slices.DeleteFunc(slices.Clone(settings), func(name string) bool { return name == algorithm.Epsilon.Name })
+	return cmp.Or(listed(named, func(name string) string { return r.Settings[name] }), r.Settings[algorithm.Name.Name])
+}
+
+// listed writes settings with their values. An algorithm has no name before it.
+func listed(names []string, of func(name string) string) string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		if words[i] = name + " " + of(name); name == algorithm.Name.Name {
+			words[i] = of(name)
 		}
-	}
-	if len(words) == 0 {
-		return r.Settings[algorithm.Name.Name]
 	}
 	return strings.Join(words, ", ")
 }

@@ -218,15 +218,6 @@ const maxCandidates = 10
 
 // findItem returns the only item that a text names.
 func findItem(s *dataset.Set, text string) (int, error) {
-	matching := func(match func(j int) bool) []int {
-		var found []int
-		for j := range s.Items {
-			if match(j) {
-				found = append(found, j)
-			}
-		}
-		return found
-	}
 	titled := len(s.Titles) == s.Items
 	lower, place := strings.ToLower(text), placeOf(s.ItemIDs, text)
 	for _, match := range []func(j int) bool{
@@ -234,7 +225,12 @@ func findItem(s *dataset.Set, text string) (int, error) {
 		func(j int) bool { return j == place },
 		func(j int) bool { return titled && strings.Contains(strings.ToLower(s.Titles[j]), lower) },
 	} {
-		found := matching(match)
+		var found []int
+		for j := range s.Items {
+			if match(j) {
+				found = append(found, j)
+			}
+		}
 		if len(found) == 1 {
 			return found[0], nil
 		}

@@ -44,10 +44,12 @@ func (t *Tested) EachList(k int, hear func(user int, wanted, list []int32)) erro
 		return err
 	}
 	if !t.test.EachList(scorer{t.Recommender}, q, protocol.Workers(runtime.GOMAXPROCS(0)), hear) {
-		return errors.New("no user of the test has an item that is relevant: lower eval.relevant")
+		return errNoneRelevant
 	}
 	return nil
 }
+
+var errNoneRelevant = errors.New("no user of the test has an item that is relevant: lower eval.relevant")
 
 // scorer is a saved model as a predictor of lists.
 type scorer struct{ r *Recommender }
@@ -141,7 +143,7 @@ func (o *Outside) EachList(k int, hear func(user int, wanted, list []int32)) err
 	})
 	switch {
 	case users == 0:
-		return errors.New("no user of the test has an item that is relevant: lower eval.relevant")
+		return errNoneRelevant
 	case missing > 0:
 		return fmt.Errorf("%s has lists for %d of the %d users with a relevant item in the test, and none for user %s", o.path, users-missing, users, example)
 	}
@@ -169,14 +171,6 @@ func without(list, known []int32, k int) []int32 {
 	for _, j := range known {
 		rated[j] = true
 	}
-	var left []int32
-	for _, j := range list {
-		if len(left) == k {
-			break
-		}
-		if !rated[j] {
-			left = append(left, j)
-		}
-	}
-	return left
+	left := slices.DeleteFunc(slices.Clone(list), func(j int32) bool { return rated[j] })
+	return left[:min(k, len(left))]
 }
