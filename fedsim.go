@@ -119,4 +119,4 @@ func (r *Result) Recommend(user string, n int) ([]Recommendation, error) {
 }
 
 // Print writes what the command prints at the end of a run.
-func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.experiment, r.Folder) }
+func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.experiment, r.Folder, false) }

@@ -120,8 +120,6 @@ type About struct {
 	Profiles bool
 	// Fields: from their categories alone ([dataset.Profile.Fields]); the same features as numbers are not needed.
 	Fields bool
-	// Times reports whether it makes use of when ratings were given, where the data say; nil: never.
-	Times func(config.Config) bool
 	// ByUser: it reads ratings user by user, as clients work on them, so that they may stay packed ([dataset.Packed]).
 	ByUser bool
 	// NoFeatures says why there must be features, where Features is NeedsFeatures.
@@ -375,9 +373,6 @@ type Saved struct {
 	// Popularity holds the model's score of every item for a user without known ratings, in the unit of Score;
 	// NaN for an item that the model does not know. It is nil for a model that does not say which items are liked most.
 	Popularity []float64
-	// Drift learns a correction by time from a user's training ratings, which have times, and from Score of their items. The
-	// function add adds the correction to predictions at any times; nil: there is no correction.
-	Drift func(r model.Ratings, predicted []float64) (add func(times, to []float64))
 }
 
 // PopularityOf returns the scores of all items if two of them differ, and nil if they order nothing.

@@ -17,7 +17,7 @@ import (
 // in init, since their rules refer to one another.
 var (
 	Name, Data, Unit, Accountant, Noise, NoiseDraw, Secagg, Mode,
-	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, Out, RunName,
+	FeatureSpec, Feedback, DropoutAt, Baselines, EvalTopK, EvalDrift, Out, RunName,
 	Columns, Duplicates, Separator, NoHeader, DayFirst, Encoding, Member, Unrated, BadRows, PublicIDs, PublicBinary, SplitBy, SplitTime, SplitTestFile, SplitTarget, SplitUsers, SplitFold, StartFrom, ChosenBy config.TextKey
 	RatingMin, RatingMax, PublicUsers, Epsilon, Delta, Rounds, Rank, Parties,
 	Dropout, Tolerance, Colluders, CohortSize, CohortOver, SitOut, Leave, Away, AwayRounds, Workers,
@@ -328,6 +328,11 @@ func declareEval() {
 		Name: "eval.buckets", Kind: config.Whole, Default: "5", Range: config.Between(1, 10), Scope: config.Simulated,
 		Help: "Number of buckets of equal size that items are divided into by popularity, each measured apart.",
 	})
+	EvalDrift = config.DeclareText(config.Key{
+		Name: "eval.drift", Kind: config.Word, Default: "yes", Words: []string{"yes", "no"}, Scope: config.Simulated,
+		Help: "Also measures the error with drift, if the data have timestamps: predictions corrected by the time of the test rating and the user's ratings around it, which no served model knows.",
+		When: func(c config.Config) bool { return !Ranks(c) },
+	})
 	EvalUsers = config.DeclareNumber(config.Key{ // at the shape of MovieLens 25M, seconds instead of minutes
 		Name: "eval.users", Kind: config.Whole, Default: "10000", Range: config.AtLeast(0), Scope: config.Simulated,
 		Help: "Lists are measured for at most this many users, evenly spread, with explicit feedback. 0 takes all.",
@@ -409,6 +414,9 @@ func (a *About) common() []*config.Key {
 		EvalTopK.Key, EvalNegatives.Key, EvalBuckets.Key}
 	if !a.OnlyRanks {
 		list = append(list, EvalRelevant.Key, EvalUsers.Key)
+	}
+	if !a.OnlyRanks && !a.Profiles {
+		list = append(list, EvalDrift.Key)
 	}
 	if a.Private {
 		list = append(list, Delta.Key, Accountant.Key)

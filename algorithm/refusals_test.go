@@ -271,7 +271,7 @@ var refusals = []struct {
 	{"statistics.priors=flat", "statistics.priors", "auto, fixed, learned"},
 	{"statistics.decay=1", "statistics.decay", "below 1"},
 	{"statistics.start-decay=1.1", "statistics.start-decay", "0 to 1"},
-	{"statistics.user-drift=-1", "statistics.user-drift", "outside 0 to 10"},
+	{"eval.drift=maybe", "eval.drift", "yes, no"},
 	{"statistics.order-weight=-1", "statistics.order-weight", "outside 0 to 1000"},
 	{"statistics.user-feature-weight=-1", "statistics.user-feature-weight", "outside 0 to 10"},
 	{"algorithm=ssp-i encoder.optimiser=exact", "encoder.optimiser", "is for ssp-c, am-ssp and am-ssp-ids"},

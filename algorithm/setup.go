@@ -81,7 +81,7 @@ func (s *Setup) Sources() model.RatingsByUser { return trainRows{s.Train} }
 
 type trainRows struct{ *dataset.Rows }
 
-// RatingsOf returns a user's row. It unpacks packed data into the buffer, without times.
+// RatingsOf returns a user's row. It unpacks packed data into the buffer.
 func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 	if !r.Packed() {
 		return rowOf(r.Rows, user)
@@ -93,14 +93,14 @@ func (r trainRows) RatingsOf(user int, in *model.Buffer) model.Ratings {
 // Lend calls hear with the row that Row returns. The row is valid until hear returns ([dataset.Rows.Lend]).
 func (s *Setup) Lend(user int, hear func(model.Ratings)) {
 	s.Train.Lend(user, func(items []int32, values []float32) {
-		hear(model.Ratings{Items: items, Values: values, Times: s.Train.Times(user)})
+		hear(model.Ratings{Items: items, Values: values})
 	})
 }
 
-// rowOf returns a row of ratings, with their times where they are known.
+// rowOf returns a row of ratings.
 func rowOf(rows *dataset.Rows, user int) model.Ratings {
 	items, values := rows.Row(user)
-	return model.Ratings{Items: items, Values: values, Times: rows.Times(user)}
+	return model.Ratings{Items: items, Values: values}
 }
 
 // Public reports whether the run is a deployment: no party has all ratings.

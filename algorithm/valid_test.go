@@ -195,7 +195,7 @@ func drawStatistics(t *rapid.T, c *config.Config) {
 	put(t, c, "statistics.bias-first", word("auto", "yes", "no").Draw(t, "bias-first"))
 	put(t, c, "statistics.priors", word("auto", "fixed", "learned").Draw(t, "priors"))
 	put(t, c, "statistics.decay", orAuto(rapid.Float64Range(0, 0.999)).Draw(t, "memory"))
-	put(t, c, "statistics.user-drift", orAuto(rapid.Float64Range(0, 10)).Draw(t, "user-drift"))
+	put(t, c, "eval.drift", word("yes", "no").Draw(t, "drift"))
 	put(t, c, "statistics.user-feature-weight", orAuto(rapid.Float64Range(0, 10)).Draw(t, "taste-weight"))
 	put(t, c, "statistics.order-weight", orAuto(rapid.Float64Range(0, 1000)).Draw(t, "order-weight"))
 	put(t, c, "statistics.clip-user", orAuto(clip).Draw(t, "clip-user"))

@@ -18,22 +18,41 @@ func (s Statement) Words(against string) string {
 	if math.IsInf(s.Epsilon, 1) {
 		return "There is no noise: the results may show anything about any user."
 	}
-	what, other := s.protected()
+	_, other := s.protected()
+	change := other + " the probability of every outcome by a factor of at most e^ε = " + factor(s.Epsilon)
+	if s.Delta > 0 {
+		change += ", except with probability δ"
+	}
+	return s.protects(against) + change + ". " + s.sure("An observer who was undecided (odds of 1 to 1)")
+}
+
+// Brief is Words without the factor e^ε and the odds.
+func (s Statement) Brief(against string) string {
+	if s.Chosen.By == PlainSearch || math.IsInf(s.Epsilon, 1) {
+		return s.Words(against)
+	}
+	return s.protects(against) + s.sure("An undecided observer")
+}
+
+// protects is the sentence about what is protected from whom, and a space.
+func (s Statement) protects(against string) string {
 	text := "ε = " + roundUp(s.Epsilon)
 	if s.Delta > 0 {
 		text += " and δ = " + RoundUp(s.Delta, 3) + " protect "
 	} else {
 		text += " protects "
 	}
+	what, _ := s.protected()
 	text += what
 	if against != "" {
 		text += " from " + against
 	}
-	text += ". " + other + " the probability of every outcome by a factor of at most e^ε = " + factor(s.Epsilon)
-	if s.Delta > 0 {
-		text += ", except with probability δ"
-	}
-	text += ". An observer who was undecided (odds of 1 to 1) can become at most " + certainty(s.Epsilon) + " sure."
+	return text + ". "
+}
+
+// sure is the sentence about an observer, and what else limits the statement.
+func (s Statement) sure(observer string) string {
+	text := observer + " can become at most " + certainty(s.Epsilon) + " sure."
 	if s.LocalEpsilon != 0 {
 		text += " Without trust in the shuffler ε is " + roundUp(s.LocalEpsilon) + "."
 	}

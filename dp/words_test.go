@@ -35,6 +35,20 @@ func TestWords(t *testing.T) {
 	if got := of(1, 1e-5, User, ZeroOut).Words(""); !strings.HasPrefix(got, "ε = 1 and δ = 1e-05 protect all ratings of one user. ") {
 		t.Error(got)
 	}
+	// Brief leaves out the middle sentence and the odds, and nothing that limits the statement.
+	plain := of(1, 1e-5, User, ZeroOut)
+	plain.Chosen.By = PlainSearch
+	for _, s := range []Statement{plain, of(math.Inf(1), 1e-5, User, ZeroOut)} {
+		if got := s.Brief("the server"); got != s.Words("the server") {
+			t.Errorf("%s: in brief %q, want %q", s, got, s.Words("the server"))
+		}
+	}
+	if got, want := shuffled.Brief("the server"), "ε = 2 protects one rating from the server. An undecided observer can become at most 89% sure. Without trust in the shuffler ε is 7."; got != want {
+		t.Errorf("in brief %q, want %q", got, want)
+	}
+	if got := claimed.Brief(""); !strings.HasSuffix(got, "The published analysis claims ε = 1, which does not hold.") {
+		t.Error(got)
+	}
 }
 
 // Odds of e^ε to 1 are 1/(1+e^-ε), by a calculator: 0.9933071 at 5, 0.9999999979 at 20. No budget makes it 100%.

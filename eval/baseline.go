@@ -174,7 +174,7 @@ type Comparison struct {
 // rankings, popularity.
 func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	if ranks {
-		return []Comparison{{"popularity", "one ranking for all users, by exact counts, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
+		return []Comparison{{"popularity", "one list for all, not private", func(protocol.Runner) model.Predictor { return Popularity(train) }}}
 	}
 	if train.Items == 1 { // a regression: each user has one label
 		return []Comparison{{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }}}
@@ -182,6 +182,6 @@ func Plain(train dataset.Ratings, rows *dataset.Rows, ranks bool) []Comparison {
 	return []Comparison{
 		{"user_mean", "each user's own mean", func(run protocol.Runner) model.Predictor { return UserMean(rows, float64(GlobalMean(train)), run) }},
 		{"global_mean", "one mean for all, not private", func(protocol.Runner) model.Predictor { return GlobalMean(train) }},
-		{"item_bias", "regularised user and item bias, not private", func(run protocol.Runner) model.Predictor { return ItemBias(train, run) }},
+		{"item_bias", "user and item biases, not private", func(run protocol.Runner) model.Predictor { return ItemBias(train, run) }},
 	}
 }

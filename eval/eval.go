@@ -153,7 +153,7 @@ func (t *Test) eachError(rows *dataset.Rows, from, to int, p model.Predictor, ru
 					return
 				}
 				out = slices.Grow(out[:0], len(items))[:len(items)]
-				model.PredictAt(p, u, items, rows.Times(u), out)
+				p.Predict(u, items, out)
 				for i, x := range values {
 					hear(u, items[i], min(max(out[i], t.Min), t.Max)-float64(x))
 				}

@@ -20,7 +20,7 @@ func (t *Test) EachPrediction(p model.Predictor, hear func(user int, item int32,
 	for u := range t.Rows.Len() {
 		t.Rows.Lend(u, func(items []int32, values []float32) {
 			if out = slices.Grow(out[:0], len(items))[:len(items)]; len(items) > 0 {
-				model.PredictAt(p, u, items, t.Rows.Times(u), out)
+				p.Predict(u, items, out)
 			}
 			for i, x := range values {
 				if err = hear(u, items[i], x, min(max(out[i], t.Min), t.Max)); err != nil {

@@ -78,7 +78,7 @@ func TestOwnRatings(t *testing.T) {
 
 func TestOwnAlgorithm(t *testing.T) {
 	t.Parallel()
-	expect(t, said(t, "own-algorithm"), `item-mean on synthetic:small`, `private model +1\.0`, `before_cooperation +1\.3`, `non_private +1\.0`, statement)
+	expect(t, said(t, "own-algorithm"), `item-mean on synthetic:small`, `private model +1\.0`, `before_cooperation +1\.3`, `non_private +1\.0`, `privacy +ε = 10 and δ = 1e-05 protect all ratings of one user`)
 }
 
 // A small figure, by public and by private counts.
@@ -97,7 +97,7 @@ func TestOwnCommand(t *testing.T) {
 	t.Parallel()
 	expect(t, said(t, "own-command", "run", "--help"), `item-mean`)
 	expect(t, said(t, "own-command", "plan", "--algorithm", "item-mean", "--data", "synthetic:small"), `algorithm: item-mean, 1 round`, `release: means`, statement)
-	expect(t, said(t, "own-command", "run", "--algorithm", "item-mean", "--data", "synthetic:small", "--secagg", "real", "--dropout", "0.2", "--baselines", "quick"),
+	expect(t, said(t, "own-command", "run", "--algorithm", "item-mean", "--data", "synthetic:small", "--secagg", "real", "--dropout", "0.2", "--baselines", "quick", "--verbose"),
 		`secure sum  real, noise split`, `private model +1\.0`, statement)
 	expect(t, said(t, "own-command", "run", "--algorithm", "item-mean", "--data", "synthetic:small", "--parties", "3", "--baselines", "quick"),
 		`warning: parties has no effect with item-mean`)

@@ -87,7 +87,7 @@ func (x *usersInstance) Baselines() []algorithm.Baseline {
 // StartBaselines returns the baselines of users without cooperation.
 func StartBaselines(s *algorithm.Setup, p kernel.Params, steps int) []algorithm.Baseline {
 	return []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "each client alone, from this start", Predict: func(run protocol.Runner) (model.Predictor, error) {
 			return kernel.FitUsers(p, s.Train, p.StartItems(), run), nil
 		}},
 		{Name: "local_only", Note: "each user trains alone", Predict: func(run protocol.Runner) (model.Predictor, error) {

@@ -111,7 +111,6 @@ func (f *family) complete() {
 	a.Rounds = func(c config.Config) float64 { return settings.Of(c).OuterSteps() }
 	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 { return settings.Of(c).Decided(facts).OuterSteps() }
 	a.Sums = func(c config.Config) int { return settings.Of(c).Sums() }
-	a.Times = func(c config.Config) bool { return settings.Of(c).Drifts() }
 	a.CheckFeedback = func(c config.Config) string {
 		if !x.Ranks && settings.Of(c).Implicit() {
 			return fmt.Sprintf("%s is about ratings on a scale; it takes explicit feedback", a.Name)

@@ -303,10 +303,6 @@ func TestValidate(t *testing.T) {
 		{func(p *kernel.Params) { p.Feedback = "x" }, `feedback is "x"`},
 		{func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 1 }, "no rating scale"},
 		{func(p *kernel.Params) { p.Feedback, p.Bias, p.MeanCap = kernel.Implicit, false, 0 }, "unobserved is 0"},
-		{func(p *kernel.Params) { p.Drift = nan }, "drift is NaN"},
-		{func(p *kernel.Params) {
-			p.Feedback, p.Bias, p.MeanCap, p.Unobserved, p.Drift = kernel.Implicit, false, 0, 1, 0.2
-		}, "drift of ratings is followed with explicit"},
 		{func(p *kernel.Params) { p.Feedback, p.Solver, p.Loss = kernel.Implicit, solver.Convex, kernel.Squared }, "solver convex is for explicit"},
 		{func(p *kernel.Params) { p.Solver = nil }, "no solver"},
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},

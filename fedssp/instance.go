@@ -133,7 +133,7 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 // against a public start.
 func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
-		{Name: "before_cooperation", Note: "this start, each user fitted by its own client", Predict: func(run protocol.Runner) (model.Predictor, error) {
+		{Name: "before_cooperation", Note: "each client alone, from this start", Predict: func(run protocol.Runner) (model.Predictor, error) {
 			if x.setup.Start != nil {
 				return x.fittedToStart(run)
 			}
@@ -155,9 +155,9 @@ func (x *instance) Baselines() []algorithm.Baseline {
 // a scale of ratings, on the popularity of items by private counts.
 func (x *instance) itemBias() algorithm.Baseline {
 	s := settings.Of(x.setup.Config)
-	b := algorithm.Baseline{Name: "private_item_bias", Note: "item biases, learned with the whole budget", Itself: !s.Items()}
+	b := algorithm.Baseline{Name: "private_item_bias", Note: "a bias for each item, for the same ε", Itself: !s.Items()}
 	if s.Implicit() {
-		b.Name, b.Note = "private_popularity", "one list for all users, by private counts for the same budget"
+		b.Name, b.Note = "private_popularity", "one list for all, by private counts"
 	}
 	b.Vary = func(c *config.Config) {
 		algorithm.Name.Set(c, biasOnlyName())
@@ -232,7 +232,6 @@ type predictor struct {
 	params *kernel.Params
 	users  *model.Matrix
 	bias   []float64
-	drifts []*user.Drift // for each user; nil: no times are known
 	order  *kernel.Order // nil: predictions order lists
 }
 
@@ -256,14 +255,6 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 	m.PredictAll(m.users.Row(user), m.bias[user], items, out)
 }
 
-// PredictAt adds each user's drift at the given times.
-func (m *predictor) PredictAt(user int, items []int32, times, out []float64) {
-	m.Predict(user, items, out)
-	if m.drifts != nil {
-		m.drifts[user].Add(times, out)
-	}
-}
-
 // predictor predicts from a model, without users yet.
 func (x *instance) predictor(m *kernel.Model) *predictor {
 	return &predictor{Model: m, params: &x.params}
@@ -277,27 +268,10 @@ func (x *instance) ordered(m *predictor) *predictor {
 	return m
 }
 
-// hold stores users' embeddings as a matrix, and makes room for their biases and drifts.
+// hold stores users' embeddings as a matrix, and makes room for their biases.
 func (m *predictor) hold(users *model.Matrix) *predictor {
 	m.users, m.bias = users, make([]float64, users.Rows())
-	if m.params.Drift > 0 {
-		m.drifts = make([]*user.Drift, users.Rows())
-	}
 	return m
-}
-
-// follow fits a user's drift to the residuals of the user's fit. The user's client has them.
-func (m *predictor) follow(u int, r model.Ratings) {
-	if m.drifts != nil && r.Times != nil {
-		m.drifts[u] = m.drift(m.users.Row(u), m.bias[u], r)
-	}
-}
-
-// drift fits the drift of a user with such an embedding and bias.
-func (m *predictor) drift(u []float64, bias float64, r model.Ratings) *user.Drift {
-	predicted := make([]float64, len(r.Items))
-	m.PredictAll(u, bias, r.Items, predicted)
-	return user.DriftOf(r, predicted, m.params.Drift)
 }
 
 // fitHeldOut fits users who did not train to their histories, so that a finished run can recommend
@@ -324,7 +298,6 @@ func (x *instance) fitted(m *kernel.Model, run protocol.Runner) *predictor {
 			e, bias := user.Fit(&x.params, m, r)
 			copy(out.users.Row(u), e)
 			out.bias[u] = bias
-			out.follow(u, r)
 		})
 	})
 	return out
@@ -361,23 +334,9 @@ type fitting struct {
 }
 
 func (f fitting) Predict(user int, items []int32, out []float64) {
-	f.parties.setup.Lend(user, func(r model.Ratings) { f.fit(user, r, items, out) })
-}
-
-// fit predicts by fitting a user to ratings.
-func (f fitting) fit(user int, r model.Ratings, items []int32, out []float64) (u []float64, bias float64) {
-	u, bias = f.parties.users[user].FitTo(f.of, r)
-	f.PredictAll(u, bias, items, out)
-	return u, bias
-}
-
-// PredictAt fits the user, and adds the user's drift at the given times.
-func (f fitting) PredictAt(at int, items []int32, times, out []float64) {
-	f.parties.setup.Lend(at, func(r model.Ratings) {
-		u, bias := f.fit(at, r, items, out)
-		if f.params.Drift > 0 && r.Times != nil {
-			f.drift(u, bias, r).Add(times, out)
-		}
+	f.parties.setup.Lend(user, func(r model.Ratings) {
+		u, bias := f.parties.users[user].FitTo(f.of, r)
+		f.PredictAll(u, bias, items, out)
 	})
 }
 
@@ -398,7 +357,6 @@ func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, err
 		}
 		copy(out.users.Row(u), t.Embedding())
 		out.bias[u] = t.Bias()
-		out.follow(u, p.setup.Row(u))
 	})
 	if err = errors.Join(errs...); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 // solvers.
 func (f *family) keys() []*config.Key {
 	list := slices.Concat(algorithm.Federated(), []*config.Key{algorithm.NoiseDraw.Key})
-	own := slices.Concat(settings.WeighingKeys(), []*config.Key{settings.Keys.UserDrift.Key, settings.Keys.OrderWeight.Key})
+	own := slices.Concat(settings.WeighingKeys(), []*config.Key{settings.Keys.OrderWeight.Key})
 	if f.about.Features != algorithm.NoFeatures {
 		list = append(list, algorithm.FeatureSpec.Key)
 		own = append(own, settings.Keys.UserFeatureWeight.Key)

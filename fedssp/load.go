@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 )
 
@@ -51,11 +50,6 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 	out := &algorithm.Saved{Items: m.items, Popularity: m.popularity(), Score: m.score}
 	if err = m.order(out, c, set, files); err != nil {
 		return nil, err
-	}
-	if s.Drifts() {
-		out.Drift = func(r model.Ratings, predicted []float64) func(times, to []float64) {
-			return user.DriftOf(r, predicted, settings.Keys.UserDrift.Chosen(c)).Add
-		}
 	}
 	return out, nil
 }

@@ -15,7 +15,6 @@ import (
 type Ratings struct {
 	Items  []int32
 	Values []float32
-	Times  []float64 // when each was given, in any unit; nil: that is not known, or nothing asks
 }
 
 // At returns the entries of a list at some indices, in their order.
@@ -30,11 +29,7 @@ func At[T any](list []T, indices []int32) []T {
 // Only are the ratings of one item: one or none.
 func (r Ratings) Only(item int32) Ratings {
 	if k := slices.Index(r.Items, item); k >= 0 {
-		one := Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
-		if r.Times != nil {
-			one.Times = r.Times[k : k+1]
-		}
-		return one
+		return Ratings{Items: r.Items[k : k+1], Values: r.Values[k : k+1]}
 	}
 	return Ratings{}
 }
@@ -78,25 +73,6 @@ type Predictor interface {
 	// Predict writes to out[i] the rating, in stars, that it expects from user for
 	// items[i]. It is safe for concurrent use for different users.
 	Predict(user int, items []int32, out []float64)
-}
-
-// Timed is a Predictor whose predictions can depend on the time. Times have the unit of the ratings' times.
-type Timed interface {
-	Predictor
-	// PredictAt is Predict for items[i] at times[i].
-	PredictAt(user int, items []int32, times, out []float64)
-}
-
-// PredictAt predicts at times where they are known and p knows what to make of them.
-func PredictAt(p Predictor, user int, items []int32, times, out []float64) {
-	if trained, ok := p.(*Trained); ok {
-		p = trained.Predictor
-	}
-	if t, ok := p.(Timed); ok && times != nil {
-		t.PredictAt(user, items, times, out)
-		return
-	}
-	p.Predict(user, items, out)
 }
 
 // Orderer is a Predictor that orders lists by more than its predictions.

@@ -22,19 +22,21 @@ import (
 
 // Summary is summary.json: the results of a run.
 type Summary struct {
-	Algorithm       string               `json:"algorithm"`
-	Data            string               `json:"data"`
-	Notices         []dataset.Notice     `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
-	Secagg          string               `json:"secagg"`
-	Noise           string               `json:"noise"`
-	Rounds          int                  `json:"rounds"`
-	SkippedRounds   int                  `json:"skipped_rounds"`
-	Lost            []string             `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
-	DroppedPerRound float64              `json:"dropped_per_round"`
-	*RatingSummary                       // with explicit feedback
-	*RankingMetrics                      // with implicit feedback
-	Ranking         *RankingSummary      `json:"ranking,omitempty"` // lists of recommendations
-	Sampled         *eval.SampledQuality `json:"sampled,omitempty"` // rankings among sampled items, if asked for
+	Algorithm       string           `json:"algorithm"`
+	Data            string           `json:"data"`
+	Notices         []dataset.Notice `json:"notices,omitempty"` // what reading the data dropped, assumed or merged
+	Secagg          string           `json:"secagg"`
+	Noise           string           `json:"noise"`
+	Rounds          int              `json:"rounds"`
+	SkippedRounds   int              `json:"skipped_rounds"`
+	Lost            []string         `json:"lost_for_good,omitempty"` // with a skipped round: the reasons why the round cannot be made up for
+	DroppedPerRound float64          `json:"dropped_per_round"`
+	*RatingSummary                   // with explicit feedback
+	*RankingMetrics                  // with implicit feedback
+	// RMSEWithDrift is [eval.Test.MeasureDrift], where data have times: corrected by times that no served model knows.
+	RMSEWithDrift *float64             `json:"test_rmse_with_drift,omitempty"`
+	Ranking       *RankingSummary      `json:"ranking,omitempty"` // lists of recommendations
+	Sampled       *eval.SampledQuality `json:"sampled,omitempty"` // rankings among sampled items, if asked for
 	// Popularity holds the metrics of lists that have the most rated items for all users, by ExactCounts and by
 	// ReleasedCounts, if the run released any.
 	Popularity         map[string]map[string]float64 `json:"popularity,omitempty"`
@@ -42,6 +44,7 @@ type Summary struct {
 	SharedRMSE         *float64                      `json:"shared_rmse,omitempty"` // before parties fine-tune, if they do
 	Mean               *float64                      `json:"mean,omitempty"`        // the mean under the predictions, if there is one
 	Baselines          Baselines                     `json:"baselines"`
+	BaselinesWithDrift Baselines                     `json:"baselines_with_drift,omitempty"` // to compare with RMSEWithDrift
 	Privacy            dp.Statement                  `json:"privacy"`
 	AllSessions        *AllSessions                  `json:"all_sessions,omitempty"` // of a session that started from an earlier one
 	BytesUpPerClient   map[string]int64              `json:"bytes_up_per_client"`
@@ -232,66 +235,84 @@ func PeakMemory() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// Print writes the summary as the last lines of a run: quality beside the baselines, privacy, cost
-// and, if the results were kept, their folder.
-func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string) error {
-	p := &printer{s: s, e: e}
+// Print writes the summary as the last lines of a run: quality beside the baselines, what privacy
+// means and, if the results were kept, their folder. It takes about twenty lines of 80 characters.
+// verbose adds the other baselines and metrics, the statement of privacy, the cohort and the bytes.
+func (s *Summary) Print(w io.Writer, e *experiment.Experiment, path string, verbose bool) error {
+	p := &printer{s: s, e: e, verbose: verbose}
 	if x, ok := e.Instance().(algorithm.SummaryDescriber); ok {
 		p.words = x.Words()
 	}
 	p.head()
 	p.quality()
 	p.lists()
-	p.cost()
+	p.privacy()
+	if verbose || s.SkippedRounds > 0 {
+		p.cost()
+	}
 	if path == "" {
 		return screen.Print(w, p.String())
 	}
 	p.line("results     %s", path)
-	return screen.Print(w, p.String(), nextSteps(e, path)...)
-}
-
-// nextSteps returns commands that show more of a finished run in a folder.
-func nextSteps(e *experiment.Experiment, path string) (list [][]string) {
+	var next [][]string
 	if _, loads := algorithm.Of(e.Config).(algorithm.Loader); loads && e.Data.Profile == nil && len(e.Data.UserIDs) > 0 {
-		list = append(list, []string{"fedsim", "recommend", "--run", path, "--user", e.Data.UserIDs[0]})
+		next = append(next, []string{"fedsim", "recommend", "--run", path, "--user", e.Data.UserIDs[0]})
 	}
-	return append(list, []string{"fedsim", "report", path}, []string{"fedsim", "results", filepath.Dir(path)})
+	if verbose || next == nil {
+		next = append(next, []string{"fedsim", "report", path}, []string{"fedsim", "results", filepath.Dir(path)})
+	}
+	if !verbose {
+		p.line("            summary.json in there has every figure; --verbose prints them")
+	}
+	return screen.Print(w, p.String(), next...)
 }
 
 // printer collects the text.
 type printer struct {
 	strings.Builder
-	s     *Summary
-	e     *experiment.Experiment
-	words algorithm.Words
+	s       *Summary
+	e       *experiment.Experiment
+	words   algorithm.Words
+	verbose bool
 }
 
 func (p *printer) line(format string, args ...any) { p.WriteString(fmt.Sprintf(format+"\n", args...)) }
 
-func (p *printer) row(name string, v float64, note string) {
-	p.line("  %-19s %.4f  %s", name, v, note)
+// row writes a line of the table: a name, the served figure, the figure with drift if there is one, and a note.
+func (p *printer) row(name string, v float64, drift *float64, note string) {
+	both := fmt.Sprintf("%.4f", v)
+	switch {
+	case drift != nil:
+		both += fmt.Sprintf("  %10.4f", *drift)
+	case p.s.RMSEWithDrift != nil:
+		both += strings.Repeat(" ", 12)
+	}
+	p.line("  %-19s %s  %s", name, both, note)
 }
 
 func (p *printer) optional(name string, v *float64, note string) {
 	if v != nil {
-		p.row(name, *v, note)
+		p.row(name, *v, nil, note)
 	}
 }
 
 func (p *printer) head() {
 	s, d := p.s, p.e.Data
+	test := units.Count(p.e.Split.Test.Len())
+	all := units.Count(p.e.Split.Train.Len() + p.e.Split.Validation.Len() + p.e.Split.Test.Len())
 	if d.Profile != nil {
-		p.line("%s on %s: %s examples with %s features, %s to train and %s to test\n", s.Algorithm, s.Data,
-			units.Count(d.Users), units.Count(d.Profile.Features()), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
-		p.line("test RMSE, in units of the label (the simulator measures it; no budget is spent on that)")
+		p.line("%s on %s: %s examples with %s features", s.Algorithm, s.Data, units.Count(d.Users), units.Count(d.Profile.Features()))
+		p.line("test RMSE, in units of the label: the typical error on %s examples kept from training", test)
 		return
 	}
-	p.line("%s on %s: %s users, %s items, %s training and %s test ratings\n", s.Algorithm, s.Data,
-		units.Count(d.Users), units.Count(d.Items), units.Count(p.e.Split.Train.Len()), units.Count(p.e.Split.Test.Len()))
+	p.line("%s on %s: %s users, %s items, %s ratings", s.Algorithm, s.Data, units.Count(d.Users), units.Count(d.Items), all)
 	if s.RankingMetrics != nil {
-		p.line("Recall@%d of %s %s (the simulator measures it; no budget is spent on that)", eval.RankingCutoff, units.Count(s.Ranking.Users), p.ranked())
+		p.line("Recall@%d of %s %s; higher is better", eval.RankingCutoff, units.Count(s.Ranking.Users), p.ranked())
 	} else {
-		p.line("test RMSE, in %s (the simulator measures it; no budget is spent on that)", p.unit())
+		p.line("test RMSE, in %s: the typical error on %s ratings kept from training", p.unit(), test)
+	}
+	if s.RMSEWithDrift != nil {
+		p.line("                      served  with drift (given the time of the test rating)")
 	}
 }
 
@@ -315,23 +336,28 @@ func (p *printer) quality() {
 		note += ", " + p.words.Model
 	}
 	if p.e.Private() {
-		p.row("private model", s.PrimaryMetric(), note)
+		p.row("private model", s.PrimaryMetric(), s.RMSEWithDrift, note)
 	} else {
-		p.row("model", s.PrimaryMetric(), "this run, not private")
+		p.row("model", s.PrimaryMetric(), s.RMSEWithDrift, "this run, not private")
 	}
 	if s.RankingMetrics != nil {
-		p.row("  NDCG@20", s.NDCG, "of it")
+		p.row("  NDCG@20", s.NDCG, nil, "of it")
 	}
 	if p.e.Data.Profile != nil {
-		p.row("  MSE", s.TestMSE, "of it, its square")
+		p.row("  MSE", s.TestMSE, nil, "of it, its square")
 	}
 	p.optional("  on validation", s.ValidationRecall, p.validated())
 	p.optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")
 	p.optional("  before tuning", s.SharedRMSE, p.words.Shared)
 	for _, b := range s.Baselines {
-		if b.Note != "" {
-			p.row(b.Name, b.Value, b.Note)
+		if b.Note == "" || !p.verbose && p.e.Data.Profile == nil && slices.Contains(simple, b.Name) && b.Name != s.bestApart().Name {
+			continue
 		}
+		var drift *float64
+		if v, ok := s.BaselinesWithDrift.Of(b.Name); ok {
+			drift = &v
+		}
+		p.row(b.Name, b.Value, drift, b.Note)
 	}
 	if p.e.About().Federated() && s.SkippedRounds == s.Rounds {
 		left := p.words.Untrained
@@ -345,21 +371,29 @@ func (p *printer) quality() {
 		p.line("\n%s", lost)
 	}
 	if p.e.Private() && p.e.About().Federated() {
-		for i, said := range s.means() {
-			if i == 0 {
-				said = "\n" + said
-			}
+		for _, said := range s.means() {
 			p.line("%s", said)
 		}
 	}
 }
 
-// Names of baselines, as in summary.json: the quality that parties reach without cooperating, and
-// the quality of a private bias or count of every item for the same budget.
+// Names of baselines, as in summary.json: the quality that parties reach without cooperating; the
+// quality of a private bias or count of every item for the same budget; and simple models.
 var (
 	apart      = []string{"before_cooperation", "local_only", "user_mean"}
 	sameBudget = []string{"private_item_bias", "private_popularity"}
+	simple     = []string{"user_mean", "global_mean", "item_bias"} // exact ratings and no item or no privacy
 )
+
+// bestApart returns the best baseline without cooperation; "" names none.
+func (s *Summary) bestApart() (best Baseline) {
+	for _, b := range s.Baselines {
+		if slices.Contains(apart, b.Name) && (best.Name == "" || (b.Value > best.Value) == (s.RankingMetrics != nil)) {
+			best = b
+		}
+	}
+	return best
+}
 
 // means says how much cooperating improved the quality, and whether a simpler method is better at
 // the same budget. It says nothing without a measurement.
@@ -368,13 +402,7 @@ func (s *Summary) means() (list []string) {
 	if s.RankingMetrics == nil {
 		sign, metric = -1, "RMSE"
 	}
-	var best Baseline
-	for _, b := range s.Baselines {
-		if slices.Contains(apart, b.Name) && (best.Name == "" || sign*(b.Value-best.Value) > 0) {
-			best = b
-		}
-	}
-	if best.Name != "" {
+	if best := s.bestApart(); best.Name != "" {
 		if gain := sign * (s.PrimaryMetric() - best.Value); gain > 0 {
 			list = append(list, fmt.Sprintf("federated training improves %s by %.4f over the best local model (%s)", metric, gain, best.Name))
 		} else {
@@ -387,7 +415,7 @@ func (s *Summary) means() (list []string) {
 			continue
 		}
 		if lead := sign * (bias - s.PrimaryMetric()); lead > 0 {
-			list = append(list, fmt.Sprintf("%s is %.4f better for the same budget: the ratings are few for what is learned here", name, lead))
+			list = append(list, fmt.Sprintf("%s is %.4f better for the same budget: too few ratings for more", name, lead))
 		}
 	}
 	return list
@@ -416,6 +444,15 @@ func (p *printer) lists() {
 	}
 	q := p.s.Ranking.Lists
 	m := q.At[len(q.At)/2]
+	if !p.verbose {
+		liked := ""
+		if q.Relevant != nil {
+			liked = fmt.Sprintf(" rated %v or more", *q.Relevant)
+		}
+		p.line("lists       top %d: %.1f%% of %s users find a test item%s there (hit rate); of at most 1: NDCG %.4f, recall %.4f", m.K, 100*m.Hit, units.Count(q.Users), liked, m.NDCG, m.Recall)
+		p.popularity(at("ndcg", m.K), m.NDCG)
+		return
+	}
 	who := fmt.Sprintf("%s %s", units.Count(q.Users), p.ranked())
 	if q.Relevant != nil {
 		who = fmt.Sprintf("%s users with test ratings of at least %v", units.Count(q.OfUsers), *q.Relevant)
@@ -444,14 +481,14 @@ func (p *printer) popularity(metric string, own float64) {
 	if exact := p.s.Popularity[ExactCounts][metric]; exact > 0 {
 		said := fmt.Sprintf("popularity  NDCG %.4f by exact counts", exact)
 		if released, ok := p.s.Popularity[ReleasedCounts]; ok {
-			said += fmt.Sprintf(", %.4f by the run's counts", released[metric])
+			said += fmt.Sprintf(", %.4f by the run's", released[metric])
 		}
 		if own <= (1+few)*exact {
-			said += ": it would do as well"
+			said += ": as good"
 		}
 		p.line("%s", said)
 	}
-	if s := p.s.Spread; s != nil {
+	if s := p.s.Spread; s != nil && p.verbose {
 		worst, name, side, q := s.Quantiles["rmse"].P95, "RMSE", "below", s.Quantiles["rmse"]
 		if p.s.RankingMetrics != nil {
 			q = s.Quantiles[metric]
@@ -464,16 +501,24 @@ func (p *printer) popularity(metric string, own float64) {
 // at names a metric of lists of k items.
 func at(metric string, k int) string { return fmt.Sprintf("%s@%d", metric, k) }
 
-func (p *printer) cost() {
+func (p *printer) privacy() {
 	s := p.s
-	p.line("\nprivacy     %s", s.Privacy.Words(p.e.Observers()))
-	p.line("statement   %s", s.Privacy)
-	if line := s.Privacy.ReplacementLine(p.e.Privacy.Run, p.e.Privacy.Budget.SamplerError); line != "" {
-		p.line("            %s", line)
+	if p.verbose {
+		p.line("\nprivacy     %s", s.Privacy.Words(p.e.Observers()))
+		p.line("statement   %s", s.Privacy)
+		if line := s.Privacy.ReplacementLine(p.e.Privacy.Run, p.e.Privacy.Budget.SamplerError); line != "" {
+			p.line("            %s", line)
+		}
+	} else {
+		p.line("privacy     %s", s.Privacy.Brief(p.e.Observers()))
 	}
 	if all := s.AllSessions; all != nil {
 		p.line("with before %s", all)
 	}
+}
+
+func (p *printer) cost() {
+	s := p.s
 	p.line("secure sum  %s, noise %s", s.Secagg, s.Noise)
 	if !p.e.About().Federated() {
 		return

@@ -133,20 +133,20 @@ func TestRecordSkipped(t *testing.T) {
 func TestListsBesidePopularity(t *testing.T) {
 	q := &eval.ListQuality{Users: 3, At: []eval.ListMetrics{{K: 10, NDCG: 0.2}}}
 	for own, want := range map[float64]string{
-		0.204: "popularity  NDCG 0.2000 by exact counts, 0.2000 by the run's counts: it would do as well\nusers       half have an RMSE below 0.7000, and 5% above 1.4000\n",
-		0.205: "popularity  NDCG 0.2000 by exact counts, 0.2000 by the run's counts\nusers       half have an RMSE below 0.7000, and 5% above 1.4000\n",
+		0.204: "popularity  NDCG 0.2000 by exact counts, 0.2000 by the run's: as good\nusers       half have an RMSE below 0.7000, and 5% above 1.4000\n",
+		0.205: "popularity  NDCG 0.2000 by exact counts, 0.2000 by the run's\nusers       half have an RMSE below 0.7000, and 5% above 1.4000\n",
 	} {
 		s := &Summary{Spread: &eval.Spread{Quantiles: map[string]eval.Quantiles{"rmse": {P50: 0.7, P95: 1.4}, "ndcg@10": {P50: 0.1}}}}
 		s.SetPopularity(ExactCounts, q)
 		s.SetPopularity(ReleasedCounts, q)
-		p := &printer{s: s}
+		p := &printer{s: s, verbose: true}
 		p.popularity("ndcg@10", own)
 		if p.String() != want {
 			t.Errorf("at %v: %q, want %q", own, p.String(), want)
 		}
 	}
 	s := &Summary{RankingMetrics: new(RankingMetrics), Spread: &eval.Spread{Quantiles: map[string]eval.Quantiles{"ndcg@10": {P50: 0.1, P95: 0.6}}}}
-	p := &printer{s: s}
+	p := &printer{s: s, verbose: true}
 	if p.popularity("ndcg@10", 0.2); p.String() != "users       half have an NDCG above 0.1000, and 5% above 0.6000\n" {
 		t.Errorf("%q", p.String())
 	}

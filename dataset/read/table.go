@@ -209,7 +209,7 @@ func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
 	}
 	rows.Cols.Time = -1
 	if t.times != nil {
-		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no drift of users is followed"})
+		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no error with drift is measured"})
 	}
 	t.test, t.testFile, t.times, t.comma, t.truths = t.ratings.Len(), in.Path, nil, rows.Comma, rows.Truths
 	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))

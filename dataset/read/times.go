@@ -162,9 +162,9 @@ func (t *table) settleTimes() error {
 	if o.missing.Count == len(t.times) {
 		t.times = nil
 	}
-	effect := "ratings have no timestamp that can be read; they are kept without a time, and the drift of their users is learned from the others"
+	effect := "ratings have no timestamp that can be read; they are kept without a time, and have no drift"
 	if t.times == nil {
-		effect = "ratings, all of the file, have no timestamp that can be read, so that no drift of users is followed"
+		effect = "ratings, all of the file, have no timestamp that can be read, so that no error with drift is measured"
 	}
 	t.notify(dataset.NoticeTimes, o.missing, effect+": write timestamps as a number or as 2024-05-31 18:00:00")
 	return nil

@@ -233,10 +233,7 @@ type StatisticsParams struct {
 
 // UserParams holds the settings of everything that stays with the client.
 type UserParams struct {
-	UserRidge float64 // added to the diagonal for u; a rating adds ‖v_j‖²
-	// variance of the drift of a user's ratings over time, relative to a rating's; 0: no drift. See
-	// user/drift.go
-	Drift        float64
+	UserRidge    float64       // added to the diagonal for u; a rating adds ‖v_j‖²
 	UserFeatures *UserFeatures // public features that clients weigh for themselves; nil: none. Explicit feedback only
 	Popularity   float64       // how strongly users' taste for popular items varies; 0: not at all. With Bias only
 }

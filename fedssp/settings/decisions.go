@@ -114,9 +114,6 @@ func (s Settings) WeighsFeatures() bool {
 	return s.form().Features && !s.Featureless() && !s.Implicit()
 }
 
-// Drifts reports whether clients fit a drift to their users' ratings.
-func (s Settings) Drifts() bool { return !s.Implicit() && Keys.UserDrift.Chosen(s.Config) > 0 }
-
 // WeighsPopularity reports whether clients fit a weight of popularity for their users. Popularity
 // must be released with the biases.
 func (s Settings) WeighsPopularity() bool {

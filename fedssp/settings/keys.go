@@ -6,13 +6,13 @@ import (
 
 // Keys holds the keys of sufficient statistics.
 var Keys struct {
-	Learn, Gramian, Budgeting, Normalise, BiasFirst, Priors                                                               config.TextKey
-	Exponent, Headroom, CountMargin, PerUser, CountCap, MeanCap, TopItems                                                 config.NumberKey
-	ItemsFile, ChooseBy, Broadcast                                                                                        config.TextKey
-	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                                config.NumberKey
-	UserRidge, UserBiasRidge, UserFeatureWeight, UserDrift, PopularityWeight, ItemRidge, ItemPrior, BiasRidge, Unobserved config.NumberKey
-	OrderWeight, StartDecay, Resample, SamplingRate, StartSpread                                                          config.NumberKey
-	ShareCounts, ShareMean, ShareBias, ShareWeightCounts, ShareGramian                                                    config.NumberKey
+	Learn, Gramian, Budgeting, Normalise, BiasFirst, Priors                                                    config.TextKey
+	Exponent, Headroom, CountMargin, PerUser, CountCap, MeanCap, TopItems                                      config.NumberKey
+	ItemsFile, ChooseBy, Broadcast                                                                             config.TextKey
+	ClipUser, ClipRating, ClipBias, NormBias, NormItems, Growth, BiasRounds, PriorStrength                     config.NumberKey
+	UserRidge, UserBiasRidge, UserFeatureWeight, PopularityWeight, ItemRidge, ItemPrior, BiasRidge, Unobserved config.NumberKey
+	OrderWeight, StartDecay, Resample, SamplingRate, StartSpread                                               config.NumberKey
+	ShareCounts, ShareMean, ShareBias, ShareWeightCounts, ShareGramian                                         config.NumberKey
 
 	dense, ids, Optimiser              config.TextKey
 	dim, startNorm, rate, steps, batch config.NumberKey

@@ -22,9 +22,6 @@ func declareUser() {
 	Keys.UserFeatureWeight = Number("statistics.user-feature-weight", config.Between(0, 10), Settings.WeighsFeatures, "0.35 of our forms, 0 of the papers'",
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		Always(func(s Settings) float64 { return Either(s.form().Ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
-	Keys.UserDrift = Number("statistics.user-drift", config.Between(0, 10), explicit, "0.25 of our forms and of item biases alone, 0 of the papers'",
-		"Expected drift of a user's ratings from sitting to sitting, as a variance relative to a rating's. Each client fits its own drift, if its data have timestamps.",
-		Always(Settings.userDrift))
 	Keys.PopularityWeight = config.DeclareNumber(config.Key{
 		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(Settings.popularity).When(),
 		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
@@ -66,7 +63,7 @@ func declareOrder() {
 func (s Settings) User(f *dataset.ItemFeatures) kernel.UserParams {
 	c := s.Config
 	return kernel.UserParams{
-		UserRidge: Keys.UserRidge.Value(c), Drift: Either(s.Drifts(), Keys.UserDrift.Value(c), 0), UserFeatures: s.UserFeatures(f),
+		UserRidge: Keys.UserRidge.Value(c), UserFeatures: s.UserFeatures(f),
 		Popularity: Either(s.popularity(), Keys.PopularityWeight.Chosen(c), 0),
 	}
 }

@@ -31,13 +31,6 @@ func (s Settings) ranksBy(f *config.Facts) string {
 // rankedWeight is the weight of a score beside popularity in rankings.
 const rankedWeight = 10
 
-// userDrift is the variance of the drift of a user's ratings. On MovieLens latest-small 0.15 to 0.3
-// are about as good.
-func (s Settings) userDrift() float64 {
-	f := s.form()
-	return Either(f.Ours || !f.LearnsItems, 0.25, 0)
-}
-
 // Sums counts the secure sums that a run attempts.
 func (s Settings) Sums() int {
 	n := 0

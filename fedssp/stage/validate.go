@@ -70,10 +70,6 @@ func Validate(p kernel.Params) error {
 	checkBudgeting(&p, &e)
 	checkUserFeatures(&p, &e)
 	e.Within(settings.Keys.PopularityWeight, p.Popularity)
-	e.Within(settings.Keys.UserDrift, p.Drift)
-	if p.Drift > 0 && p.Feedback == kernel.Implicit {
-		e.Add("the drift of ratings is followed with explicit feedback")
-	}
 	if p.Popularity > 0 && !p.Bias {
 		e.Add("popularity is %v without a bias stage, which releases it", p.Popularity)
 	}

@@ -84,7 +84,7 @@ func (e *Experiment) recordSettings(t *protocol.Transcript) {
 func aside(k *config.Key) bool {
 	return k.Scope == config.Own || k.Scope == config.Deployed || slices.Contains([]*config.Key{
 		algorithm.Seed.Key, algorithm.ChosenBy.Key, algorithm.Secagg.Key, algorithm.Mode.Key, algorithm.NoiseDraw.Key, algorithm.Baselines.Key,
-		algorithm.EvalTopK.Key, algorithm.EvalRelevant.Key, algorithm.EvalUsers.Key, algorithm.EvalNegatives.Key, algorithm.EvalBuckets.Key,
+		algorithm.EvalTopK.Key, algorithm.EvalRelevant.Key, algorithm.EvalUsers.Key, algorithm.EvalNegatives.Key, algorithm.EvalBuckets.Key, algorithm.EvalDrift.Key,
 		algorithm.Latency.Key, algorithm.Up.Key, algorithm.Down.Key, algorithm.Compute.Key, algorithm.Patience.Key,
 	}, k)
 }

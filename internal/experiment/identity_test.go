@@ -31,7 +31,7 @@ func TestSessionFollowsTheTraining(t *testing.T) {
 	for _, settings := range []string{
 		"secagg=real", "secagg=real mode=active", "secagg=real noise-draw=client", "baselines=quick", "seed=2", "workers=1", "out=there name=x",
 		"network.latency-ms=60 network.up-mbps=5 network.down-mbps=5 network.compute-ms=2 network.stage-timeout-s=70",
-		"eval.top-k=3 eval.relevant=2 eval.users=9",
+		"eval.top-k=3 eval.relevant=2 eval.users=9", "eval.drift=no",
 		"deployment.stage-timeout-s=5 deployment.gather-s=5",
 		"split.seed=1", "seed=2 split.seed=2", // the seed of the run, as by itself
 		"epsilon=10 unit=user dropout=0 parties=10 rank=1", // what is chosen anyway

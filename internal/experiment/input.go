@@ -56,9 +56,7 @@ func DataOptions(c config.Config) read.Options {
 	o := read.Options{
 		Test: algorithm.SplitTestFile.Of(c), Duplicates: read.Duplicates(algorithm.Duplicates.Of(c)), BadRows: read.BadRows(algorithm.BadRows.Of(c)),
 		Times: !algorithm.SplitBy.Is(c, string(split.Random)), Fields: about.Fields,
-	}
-	if about.Times != nil {
-		o.MaybeTimes = about.Times(c)
+		MaybeTimes: algorithm.EvalDrift.Is(c, "yes") && !about.Profiles && !algorithm.Ranks(c),
 	}
 	_ = read.Texts{ // which were checked with the configuration
 		Columns: algorithm.Columns.Of(c), Separator: algorithm.Separator.Of(c), Encoding: algorithm.Encoding.Of(c), Member: algorithm.Member.Of(c), Unrated: algorithm.Unrated.Of(c),

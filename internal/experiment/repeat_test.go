@@ -44,7 +44,7 @@ var leftOpen = map[string]string{
 	"features=none":            "encoder.steps statistics.user-feature-weight",
 	"encoder.optimiser=adam":   "statistics.decay statistics.start-spread",
 	"encoder.optimiser=exact":  "statistics.item-ridge statistics.item-prior encoder.steps encoder.ids encoder.start-norm encoder.rate",
-	"feedback=implicit": "statistics.mean-cap statistics.user-drift statistics.clip-rating statistics.clip-bias statistics.user-bias-ridge statistics.bias-ridge statistics.user-feature-weight " +
+	"feedback=implicit": "statistics.mean-cap statistics.clip-rating statistics.clip-bias statistics.user-bias-ridge statistics.bias-ridge statistics.user-feature-weight " +
 		"statistics.shares.mean statistics.shares.bias",
 }
 

@@ -81,7 +81,7 @@ func betterOf(metric string) betterIf {
 	}
 	base, _, _ := strings.Cut(lastPart(metric), "@")
 	switch base {
-	case "rmse", "mse", "mae":
+	case "rmse", "mse", "mae", "rmse_with_drift":
 		return lower
 	case "sampled_hit", "sampled_ndcg", "corrected_hit", "corrected_ndcg", "recall", "full_recall", "precision", "ndcg", "map", "mrr", "hit":
 		return higher
@@ -92,7 +92,7 @@ func betterOf(metric string) betterIf {
 // labels holds what a paper calls keys and metrics, by the last part of their names.
 var labels = map[string]string{
 	"algorithm": "Algorithm", "data": "Data", "seed": "Seed", "runs": "Runs", "unit": "Unit", "delta": "δ",
-	"epsilon": "ε", "epsilon_achieved": "ε reached", "rmse": "RMSE", "mse": "MSE", "mae": "MAE",
+	"epsilon": "ε", "epsilon_achieved": "ε reached", "rmse": "RMSE", "rmse_with_drift": "RMSE with drift", "mse": "MSE", "mae": "MAE",
 	"recall": "Recall", "full_recall": "Recall (of all)", "precision": "Precision", "ndcg": "NDCG", "map": "MAP", "mrr": "MRR", "hit": "HR",
 	"sampled_hit": "HR (sampled)", "sampled_ndcg": "NDCG (sampled)", "corrected_hit": "HR (corrected)", "corrected_ndcg": "NDCG (corrected)",
 }

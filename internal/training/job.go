@@ -86,6 +86,7 @@ func (j *job) train(ctx context.Context) error {
 		slices = j.e.Test.Slices(r.Model, run)
 	}
 	r.SetQuality(quality, slices)
+	r.RMSEWithDrift = j.e.Test.MeasureDrift(r.Model, run)
 	if q := j.e.Test.Validate(r.Model, run); q != nil {
 		r.SetValidation(*q)
 	}
@@ -117,6 +118,7 @@ func (j *job) measureOn() error {
 		return err
 	}
 	j.result.SetQuality(j.on.Test.Measure(m, run), j.on.Test.Slices(m, run))
+	j.result.RMSEWithDrift = j.on.Test.MeasureDrift(m, run)
 	j.clock.lap("train")
 	if err = j.lists(j.on, m); err != nil {
 		return err
@@ -192,36 +194,49 @@ func (j *job) baselines(ctx context.Context) error {
 	}
 	j.progress.Start("baselines", 0)
 	for _, b := range j.e.Baselines() {
-		v, err := j.baseline(ctx, b)
-		if err != nil {
-			return err
+		if b.Vary != nil && !b.Itself && !algorithm.Baselines.Is(j.e.Config, "all") {
+			continue
 		}
-		if v != nil {
-			j.result.Baselines = append(j.result.Baselines, results.Baseline{Name: b.Name, Note: b.Note, Value: *v})
+		if err := j.baseline(ctx, b); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// baseline returns the value of a baseline; nil if it is not wanted.
-func (j *job) baseline(ctx context.Context, b algorithm.Baseline) (*float64, error) {
-	switch {
-	case b.Itself:
-		v := j.result.PrimaryMetric()
-		return &v, nil
-	case b.Predict != nil:
-		p, err := orEnd(ctx, func() (model.Predictor, error) { return b.Predict(j.e.Workers()) })
-		if err != nil {
-			return nil, err
+// baseline measures a baseline as the run is measured, and adds it to the summary.
+func (j *job) baseline(ctx context.Context, b algorithm.Baseline) error {
+	r, run := j.result, j.e.Workers()
+	value, drift := r.PrimaryMetric(), r.RMSEWithDrift
+	if !b.Itself {
+		var p model.Predictor
+		var err error
+		lap := "baselines"
+		if b.Predict != nil {
+			p, err = orEnd(ctx, func() (model.Predictor, error) { return b.Predict(run) })
+		} else {
+			e, wrong := j.e.Vary(b)
+			if wrong != nil {
+				return wrong
+			}
+			defer stopWith(ctx, e)()
+			lap = b.Name
+			p, err = j.again(ctx, b.Name, e)
 		}
-		v := j.e.Test.Measure(p, j.e.Workers()).PrimaryMetric()
-		j.clock.lap("baselines")
-		return &v, errors.Join(model.Failed(p), ctx.Err())
-	case !algorithm.Baselines.Is(j.e.Config, "all"):
-		return nil, nil
-	default:
-		return j.again(ctx, b)
+		if err != nil {
+			return err
+		}
+		value, drift = j.e.Test.Measure(p, run).PrimaryMetric(), j.e.Test.MeasureDrift(p, run)
+		j.clock.lap(lap)
+		if err = errors.Join(model.Failed(p), ctx.Err()); err != nil {
+			return err
+		}
 	}
+	r.Baselines = append(r.Baselines, results.Baseline{Name: b.Name, Note: b.Note, Value: value})
+	if drift != nil {
+		r.BaselinesWithDrift = append(r.BaselinesWithDrift, results.Baseline{Name: b.Name, Note: b.Note, Value: *drift})
+	}
+	return nil
 }
 
 // orEnd returns the result of do, or the context's error as soon as the context ends. do then continues in the background:
@@ -249,21 +264,21 @@ func stopWith(ctx context.Context, e *experiment.Experiment) (detach func() bool
 	return context.AfterFunc(ctx, s.Stop)
 }
 
-// again runs a variant of the experiment and returns what it is compared by.
-func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error) {
-	e, err := j.e.Vary(b)
-	if err != nil {
-		return nil, err
-	}
-	defer stopWith(ctx, e)()
+// again runs a named variant of the experiment and returns its model.
+func (j *job) again(ctx context.Context, name string, e *experiment.Experiment) (model.Predictor, error) {
+	name = strings.ReplaceAll(name, "_", " ")
 	if c, ok := e.Instance().(algorithm.Central); ok {
-		return j.centralAgain(ctx, b, e, c)
+		j.progress.Start(name, c.Epochs())
+		return c.Train(ctx, e.Workers(), algorithm.Passes{}, sim.Apart(algorithm.Seed.Of(e.Config), e.Session()), func(at algorithm.Epoch) error {
+			j.progress.Step(at.Number)
+			return nil
+		})
 	}
 	f, err := e.Federation()
 	if err != nil {
 		return nil, err
 	}
-	j.progress.Start(strings.ReplaceAll(b.Name, "_", " "), e.Schedule.Rounds())
+	j.progress.Start(name, e.Schedule.Rounds())
 	out, err := sim.Run(ctx, Simulation(e, f, func(it sim.Round, _ []byte) error {
 		j.progress.Step(int(it.Number))
 		return nil
@@ -271,28 +286,7 @@ func (j *job) again(ctx context.Context, b algorithm.Baseline) (*float64, error)
 	if err != nil {
 		return nil, err
 	}
-	m, err := e.Final(f, out.Model, e.Workers())
-	if err != nil {
-		return nil, err
-	}
-	v := e.Test.Measure(m, e.Workers()).PrimaryMetric()
-	j.clock.lap(b.Name)
-	return &v, model.Failed(m)
-}
-
-// centralAgain is again of an algorithm in one place.
-func (j *job) centralAgain(ctx context.Context, b algorithm.Baseline, e *experiment.Experiment, c algorithm.Central) (*float64, error) {
-	j.progress.Start(strings.ReplaceAll(b.Name, "_", " "), c.Epochs())
-	m, err := c.Train(ctx, e.Workers(), algorithm.Passes{}, sim.Apart(algorithm.Seed.Of(e.Config), e.Session()), func(at algorithm.Epoch) error {
-		j.progress.Step(at.Number)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	v := e.Test.Measure(m, e.Workers()).PrimaryMetric()
-	j.clock.lap(b.Name)
-	return &v, nil
+	return e.Final(f, out.Model, e.Workers())
 }
 
 // federated trains through the roles and fills in what it cost.

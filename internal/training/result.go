@@ -30,5 +30,7 @@ type Result struct {
 	Folder string
 }
 
-// Print writes what the command prints at the end of a run.
-func (r *Result) Print(w io.Writer) error { return r.Summary.Print(w, r.Experiment, r.Folder) }
+// Print writes what the command prints at the end of a run; verbose: all of it.
+func (r *Result) Print(w io.Writer, verbose bool) error {
+	return r.Summary.Print(w, r.Experiment, r.Folder, verbose)
+}

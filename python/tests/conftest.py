@@ -32,5 +32,4 @@ def ratings() -> "dict[str, list]":
 @pytest.fixture(scope="session")
 def result(ratings: "dict[str, list]", tmp_path_factory: pytest.TempPathFactory) -> fedsim.Result:
     out: Path = tmp_path_factory.mktemp("runs")
-    timeless = {name: x for name, x in ratings.items() if name != "timestamp"}  # the run would follow users' drift
-    return fedsim.run(timeless, "ssp-c", 200, out=out, name="one", save_predictions=True, **QUICK)
+    return fedsim.run(ratings, "ssp-c", 200, out=out, name="one", save_predictions=True, **QUICK)

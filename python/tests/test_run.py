@@ -35,7 +35,7 @@ def test_result_is_what_the_folder_holds(result: fedsim.Result) -> None:
 
 def test_ratings_are_kept_for_the_owner_alone(result: fedsim.Result) -> None:
     (kept,) = (result.folder.parent / "ratings").glob("*")
-    assert kept.read_text().startswith("user,item,rating\nu0,")
+    assert kept.read_text().startswith("user,item,rating,timestamp\nu0,")
     if os.name == "posix":
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 

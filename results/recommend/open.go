@@ -147,11 +147,6 @@ func (r *Recommender) EachError(hear func(user int, d float64)) error {
 			}
 			r.saved.Score(u, scores)
 			predicted := model.At(scores, items)
-			if times := r.test.Times(u); times != nil && r.saved.Drift != nil {
-				known, stars := r.train.Row(u)
-				add := r.saved.Drift(model.Ratings{Items: known, Values: stars, Times: r.train.Times(u)}, model.At(scores, known))
-				add(times, predicted)
-			}
 			for i, x := range predicted {
 				hear(u, min(max(x, r.Data.Min), r.Data.Max)-float64(values[i]))
 			}

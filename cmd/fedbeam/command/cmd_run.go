@@ -121,5 +121,5 @@ func (r *runCmd) print(w io.Writer, result *training.Result) error {
 			Results string `json:"results"`
 		}{result.Summary, result.Folder})
 	}
-	return result.Print(w)
+	return result.Print(w, true)
 }

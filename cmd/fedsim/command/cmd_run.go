@@ -33,6 +33,8 @@ type runCmd struct {
 
 	SavePredictions bool `group:"Output:" help:"Leave what the model predicts of the test ratings in the run's folder: predictions.csv with user, item, rating and predicted."`
 
+	Verbose bool `group:"Output:" help:"Print every figure of the summary: all baselines and metrics of lists, the statement of privacy, the cohort and the bytes."`
+
 	Format string `group:"Output:" enum:"table,json,jsonl" default:"table" help:"How to print the summary: table or json; or jsonl, every round and phase as it comes, then the summary, each a line of JSON with what it is as event."`
 }
 
@@ -135,7 +137,7 @@ func (r *runCmd) print(w io.Writer, result *training.Result) error {
 	case "jsonl":
 		return json.NewEncoder(w).Encode(summary{Event: "summary", Summary: result.Summary, Results: result.Folder})
 	default:
-		return result.Print(w)
+		return result.Print(w, r.Verbose)
 	}
 }
 

@@ -179,7 +179,7 @@ class Model:
         return self._items(answer)
 
     def predict(self, users: Any, items: Optional[Any] = None) -> "npt.NDArray[np.float64]":
-        """Predict ratings of pairs, of no particular time: a correction by timestamps is left out.
+        """Predict ratings of pairs: the predictions whose error a run states as ``test_rmse``.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-package user
+package eval
 
 import (
 	"math"
@@ -8,9 +8,22 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/split"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
+
+// nearAll fails the test if two lists of numbers differ by more than a tolerance, relative to 1 and the wanted number.
+func nearAll(t *testing.T, what string, got, want []float64, tolerance float64) {
+	t.Helper()
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= tolerance*(1+math.Abs(want[i]))) {
+			t.Fatalf("%s: %v at %d, want %v", what, got[i], i, want[i])
+		}
+	}
+}
 
 // expectedDrift is the oracle: the regression of a Gaussian process on ratings, by the covariance
 // matrix of all of them, solved densely by gonum.
@@ -81,8 +94,8 @@ func TestDriftIsARegression(t *testing.T) {
 		if trust > 0 {
 			trusted++
 		}
-		d.Add(at, got)
-		fixture.Near(t, "drift", got, want, 1e-9)
+		d.add(at, got)
+		nearAll(t, "drift", got, want, 1e-9)
 		for k := range times {
 			times[k] = 1e12 + 1000*times[k]
 		}
@@ -90,8 +103,8 @@ func TestDriftIsARegression(t *testing.T) {
 			at[i] = 1e12 + 1000*at[i]
 		}
 		again := make([]float64, len(at))
-		newDrift(times, left, variance).Add(at, again)
-		fixture.Near(t, "in milliseconds of another era", again, got, 1e-6)
+		newDrift(times, left, variance).add(at, again)
+		nearAll(t, "in milliseconds of another era", again, got, 1e-6)
 	}
 	if trusted < 20 {
 		t.Errorf("of 100 drifts only %d are not zero", trusted)
@@ -108,7 +121,7 @@ func TestDriftOfIdleTimes(t *testing.T) {
 		times[k], left[k] = float64(10*k), rng.NormFloat64()
 	}
 	out := make([]float64, len(times))
-	newDrift(times, left, 0.25).Add(times, out)
+	newDrift(times, left, 0.25).add(times, out)
 	var square float64
 	for _, x := range out {
 		square += x * x / float64(len(out))
@@ -139,7 +152,7 @@ func TestDriftOfNothing(t *testing.T) {
 	} {
 		d := newDrift(c[0], c[1], 0.3)
 		to := []float64{1, 2}
-		d.Add([]float64{1, 50}, to)
+		d.add([]float64{1, 50}, to)
 		if d != nil || to[0] != 1 || to[1] != 2 {
 			t.Errorf("%s: %+v, and 1 and 2 become %v", name, d, to)
 		}
@@ -157,7 +170,76 @@ func TestDriftWithoutATime(t *testing.T) {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
 	to := []float64{2, 3}
-	if got.Add([]float64{none, 5}, to); to[0] != 2 || !(math.Abs(to[1]-3) > 0) {
+	if got.add([]float64{none, 5}, to); to[0] != 2 || !(math.Abs(to[1]-3) > 0) {
 		t.Errorf("predictions %v, want 2 and another than 3", to)
+	}
+}
+
+// TestMeasureDrift: Measure, Validate, Slices and EachPrediction are the same with times and without. MeasureDrift has the RMSE of
+// predictions that the dense regression corrects for each user, clamped to the scale, and nothing where a part has no times.
+func TestMeasureDrift(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 3))
+	const users, items = 9, 40
+	draw := func(odd bool) (r dataset.Ratings) {
+		r.Users, r.Items = users, items
+		for u := range int32(users) {
+			for j := range int32(items) {
+				if (rng.IntN(4) == 0) != odd {
+					continue
+				}
+				r.User, r.Item = append(r.User, u), append(r.Item, j)
+				r.Value = append(r.Value, float32(1+rng.IntN(5)))
+				r.Times = append(r.Times, float64(10*j+int32(rng.IntN(5))))
+			}
+		}
+		return r
+	}
+	train, tested := draw(false), draw(true)
+	measured := func(train, tested dataset.Ratings, p model.Predictor) (all []float64, drift *float64) {
+		test := NewTest(&split.Parts{Train: train, Test: tested, Validation: tested}, 1, 5, 1)
+		run := protocol.Workers(2)
+		all = append(all, test.Measure(p, run).RMSE, test.Validate(p, run).RMSE, *test.Slices(p, run)[0].RMSE)
+		if err := test.EachPrediction(p, func(_ int, _ int32, _ float32, predicted float64) error {
+			all = append(all, predicted)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all, test.MeasureDrift(p, run)
+	}
+	p := Biases{Mean: 3, Users: make([]float64, users), Item: make([]float64, items)}
+	for j := range p.Item {
+		p.Item[j] = rng.NormFloat64() / 3
+	}
+	got, drift := measured(train, tested, &p)
+	var sum float64
+	for u := range int32(users) {
+		var at, left, when, predicted, stars []float64
+		for k, v := range train.User {
+			if v == u {
+				at, left = append(at, train.Times[k]), append(left, float64(train.Value[k])-3-p.Item[train.Item[k]])
+			}
+		}
+		for k, v := range tested.User {
+			if v == u {
+				when, stars = append(when, tested.Times[k]), append(stars, float64(tested.Value[k]))
+				predicted = append(predicted, 3+p.Item[tested.Item[k]])
+			}
+		}
+		tau := newDrift(at, left, 0.25).tau // TestDriftGoesByTheUsersOwnPace has it by hand
+		trust := expectedTrust(t, at, left, 0.25, tau)
+		for i, x := range expectedDrift(t, at, left, 0.25, tau, when) {
+			sum += dense.Sqr(min(max(predicted[i]+trust*x, 1), 5) - stars[i])
+		}
+	}
+	if want := math.Sqrt(sum / float64(tested.Len())); drift == nil || math.Abs(*drift-want) > 1e-9 || math.Abs(*drift-got[0]) < 1e-3 {
+		t.Errorf("RMSE with drift %v, want %v; it is %v without", drift, want, got[0])
+	}
+	timeless := func(r dataset.Ratings) dataset.Ratings { r.Times = nil; return r }
+	for _, part := range [][2]dataset.Ratings{{timeless(train), tested}, {train, timeless(tested)}} {
+		again, none := measured(part[0], part[1], &p)
+		if !slices.Equal(again, got) || none != nil {
+			t.Errorf("without times %v, want %v; with drift %v, want none", again, got, none)
+		}
 	}
 }
