@@ -17,7 +17,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// deployment is what a session left in a folder: the model of its server, which knows items and no user, or the result of
+// deployment opens the folder of a session: the model of its server, which knows items and no user, or the result of
 // a client, which knows its own users.
 type deployment struct {
 	Options
