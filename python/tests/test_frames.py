@@ -153,6 +153,8 @@ def test_items_give_titles_and_features(ratings: dict, tmp_path) -> None:
         fedsim.run(ratings, items=[{"item": "x", "title": "X"}], out=tmp_path)
     with pytest.raises(fedsim.UsageError, match="row 1: item 'x' is described twice"):
         fedsim.run(ratings, items=[{"item": "x", "title": "X"}, {"item": " x"}], out=tmp_path)
+    with pytest.raises(fedsim.UsageError, match="no column item, only title; .*rename_axis"):  # numbers of rows must not stand in for ids
+        fedsim.run(ratings, items=pd.DataFrame({"title": ["One", "Two"]}), out=tmp_path)
 
 
 def test_errors_speak_of_rows_and_keywords(ratings: dict, tmp_path) -> None:
@@ -165,6 +167,10 @@ def test_errors_speak_of_rows_and_keywords(ratings: dict, tmp_path) -> None:
     with pytest.raises(fedsim.FedsimError, match="row 1800 of the ratings: .*in row 0 already.*duplicates") as e:
         fedsim.run(twice, "private-item-bias", 5, out=tmp_path, **QUICK)
     assert "--" not in str(e.value)
+    with pytest.raises(fedsim.UsageError, match="^rating_min, rating_max: "):
+        fedsim.run(pd.DataFrame(ratings), rating_min=5, rating_max=1, out=tmp_path)
+    with pytest.warns(fedsim.FedsimWarning, match="the true scale with rating_min and rating_max"):
+        fedsim.plan(pd.DataFrame(ratings), "private-item-bias", 5)
 
 
 def test_recbole_there_and_back(result: fedsim.Result, ratings: dict, tmp_path) -> None:

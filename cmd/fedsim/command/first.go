@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,13 +61,16 @@ func hint(err error) string {
 	return config.Near(flag) + "; fedsim keys lists all"
 }
 
-// fileHint says how a file is given that was named without a flag.
+// fileHint says how a file or a run's folder is given that was named without a flag.
 func fileHint(err error) string {
 	m := argumentOf.FindStringSubmatch(err.Error())
-	if m == nil || !cli.Takes(err, "data") && cli.CommandOf(err) != "data" {
+	if m == nil {
 		return ""
 	}
-	if _, err := os.Stat(m[1]); err != nil {
+	if _, err2 := os.Stat(filepath.Join(m[1], "summary.json")); err2 == nil && cli.Takes(err, "run") {
+		return fmt.Sprintf("a run is given by a flag: --run %s", m[1])
+	}
+	if _, err2 := os.Stat(m[1]); err2 != nil || !cli.Takes(err, "data") && cli.CommandOf(err) != "data" {
 		return ""
 	}
 	return fmt.Sprintf("a data set is given by a flag, --data %s, and fedsim data info %s describes it", m[1], m[1])

@@ -104,7 +104,7 @@ def spelled(text: str, files: Optional[Dict[str, str]] = None, keys: Sequence[st
     text = re.sub(r"(?m)--set ([a-z][a-z0-9.-]*)(?==)", lambda m: keyword(m[1]), text)
     text = re.sub(r"(?<![\w-])--(?:set )?([a-z][a-z0-9.-]*[a-z0-9])", lambda m: keyword(m[1]), text)
     text = re.sub(r"(?<=similar names: )[\w., -]+", lambda m: ", ".join(map(keyword, m[0].split(", "))), text)
-    for key in keys:
+    for key in (*keys, "rating-min", "rating-max"):  # messages about a scale name these two without dashes before them
         if "." in key or "-" in key:
             text = re.sub(rf"(?<![\w.-]){re.escape(key)}(?![\w-]|\.\w)", keyword(key), text)
     return text

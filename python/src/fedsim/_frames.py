@@ -279,8 +279,10 @@ def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: 
     ids = [name for name in there if name.strip().lower() in ALIASES["item"] + ("id",)]
     if not ids:
         index = getattr(items, "index", None)
-        if index is None or callable(index) or isinstance(items, Mapping):
-            raise UsageError(f"items: there is no column item, only {', '.join(there)}")
+        numbered = type(index).__name__ == "RangeIndex" and index.name is None  # numbers of rows are no ids
+        if index is None or callable(index) or numbered or isinstance(items, Mapping):
+            told = "; an index of ids needs a name: items.rename_axis('item')" if numbered else "; rename the column of ids to item"
+            raise UsageError(f"items: there is no column item, only {', '.join(there)}{told}")
         there, ids = {"item": index, **there}, ["item"]
     texts = id_texts(there.pop(ids[0]), "item of items")
     if len(set(texts)) != len(texts):
