@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,7 +102,7 @@ func (b *Bar) Step(done int) { b.StepNote(done, "") }
 // StepNote is Step with something about it.
 func (b *Bar) StepNote(done int, note string) {
 	if b.terminal {
-		b.draw(b.label, float64(done)/float64(b.total), fmt.Sprintf("%d/%d%s  %s", done, b.total, b.left(done), note))
+		b.draw(b.label, min(1, float64(done)/float64(max(b.total, 1))), fmt.Sprintf("%s%s  %s", b.count(done), b.left(done), note))
 	}
 }
 
@@ -116,13 +117,21 @@ func (b *Bar) left(done int) string {
 	return fmt.Sprintf("  %v left", rest)
 }
 
+// count returns 3/15, or 3 of a phase whose length is not known, whose total is 0.
+func (b *Bar) count(done int) string {
+	if b.total == 0 {
+		return strconv.Itoa(done)
+	}
+	return fmt.Sprintf("%d/%d", done, b.total)
+}
+
 // Line is StepNote that writes a line elsewhere than on a terminal.
 func (b *Bar) Line(done int, note string) error {
 	if b.terminal {
 		b.StepNote(done, note)
 		return nil
 	}
-	_, err := fmt.Fprintf(b.w, "%s %d/%d  %s\n", b.label, done, b.total, note)
+	_, err := fmt.Fprintf(b.w, "%s %s  %s\n", b.label, b.count(done), note)
 	return err
 }
 
@@ -135,7 +144,7 @@ func (b *Bar) Sparse(done int, note string) {
 	}
 	if tenth := 10 * done / max(b.total, 1); tenth > b.tenth {
 		b.tenth = tenth
-		fmt.Fprintf(b.w, "%s %d/%d  %s\n", b.label, done, b.total, note) //nolint:errcheck // it is only progress
+		fmt.Fprintf(b.w, "%s %s  %s\n", b.label, b.count(done), note) //nolint:errcheck // it is only progress
 	}
 }
 

@@ -59,6 +59,11 @@ func TestBarElsewhere(t *testing.T) {
 	if err := b.Line(2, "rmse 0.9"); err != nil || out.String() != "train 2/3  rmse 0.9\n" {
 		t.Errorf("wrote %q, %v", &out, err)
 	}
+	out.Reset()
+	b.Start("candidates", 0) // a private search does not say how many there will be
+	if b.Sparse(1, "noted"); out.String() != "candidates 1  noted\n" {
+		t.Errorf("wrote %q of a phase whose length is not known", &out)
+	}
 	full := &Bar{w: failing{}}
 	if err := full.Line(1, ""); !errors.Is(err, errFull) {
 		t.Errorf("a line that could not be written: %v", err)

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,6 +129,10 @@ const mostRuns = 100_000
 // as a path, may have commas in its value; it is given several times instead.
 func expand(k *config.Key, text string) ([]string, error) {
 	if k.Kind == config.Text && len(k.Words) == 0 {
+		_, failed := os.Stat(text)
+		if first, second, several := strings.Cut(text, ","); several && failed != nil && k == algorithm.Data.Key {
+			return nil, fmt.Errorf("data %q is no file or folder, and a path may have commas; for several: --data %s --data %s", text, first, second)
+		}
 		return []string{text}, nil
 	}
 	var values []string

@@ -138,6 +138,7 @@ func TestGridsThatCannotBe(t *testing.T) {
 		"unknown key":       {said: []string{"epsilom=1"}, want: `--epsilom: unknown key "epsilom"; keys with similar names: epsilon`},
 		"twice":             {said: []string{"epsilon=1,5,1"}, want: "--epsilon: epsilon has the value 1 twice"},
 		"two values":        {said: []string{"epsilon=1,5", "seed=1", "epsilon=20"}, want: `epsilon is "1,5" by --epsilon and "20" by --epsilon; keep one of the two`},
+		"a list of data":    {said: []string{"data=one.csv,two.csv"}, want: "for several: --data one.csv --data two.csv"},
 		"backwards":         {said: []string{"seed=5..1"}, want: `"5..1" is not a range FROM..TO`},
 		"uneven pairs":      {options: sweep.Options{Zip: []string{"rounds,rank"}}, said: []string{"rounds=1,2", "rank=1,2,3"}, want: "rounds has 2 values and rank has 3"},
 		"pair without list": {options: sweep.Options{Zip: []string{"rounds,rank"}}, said: []string{"rounds=1,2"}, want: "rank has no values"},

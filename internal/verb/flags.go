@@ -42,13 +42,13 @@ func NewKeyFlags(take func(*config.Key) bool) KeyFlags {
 	var fields []reflect.StructField
 	for i, k := range config.Keys() {
 		if k.Flag && take(k) {
-			kind := reflect.TypeFor[*string]()
+			kind := reflect.TypeFor[[]string]() // so that a flag given twice keeps both values; Settings passes them on
 			if k.Switch {
 				kind = reflect.TypeFor[*bool]()
 			}
 			fields = append(fields, reflect.StructField{
 				Name: fmt.Sprintf("Key%d", i), Type: kind,
-				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), Group(k))),
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q sep:\"none\" help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), Group(k))),
 			})
 		}
 	}
@@ -175,9 +175,9 @@ func (f *KeyFlags) Settings() ([]config.Setting, error) {
 		for i := range v.NumField() {
 			key := v.Type().Field(i).Tag.Get("name")
 			switch p := v.Field(i).Interface().(type) {
-			case *string:
-				if p != nil {
-					list = append(list, config.Setting{Key: key, Value: *p, Origin: "--" + key})
+			case []string:
+				for _, value := range p {
+					list = append(list, config.Setting{Key: key, Value: value, Origin: "--" + key})
 				}
 			case *bool:
 				if p != nil {
