@@ -1,6 +1,6 @@
 // Package user computes a client's part from its own user's ratings. It fits embedding and bias to a
 // broadcast model, and weights divide a user's sensitivity among its ratings. It draws samples and
-// batches, makes the additions to sums with their bounds, and follows the drift of ratings over time.
+// batches, and makes the additions to sums with their bounds.
 // [User] is the client's role in a run.
 //
 // It imports kernel, and never configuration or the server's side. Stages and solvers reach it
