@@ -81,7 +81,7 @@ func notes(least, most, fewest, tests int) []string {
 	case least < most:
 		number = fmt.Sprintf("Mean ± standard deviation over %d to %d runs.", least, most)
 	}
-	list := []string{number + " Bold: the best of its column among rows of equal ε."}
+	list := []string{number + " Bold: the best of its column among rows of equal ε and data."}
 	if tests > 0 {
 		list = append(list, "†: not told from the best by "+family(fewest, tests)+".")
 	}

@@ -60,6 +60,24 @@ func TestPaperMarks(t *testing.T) {
 	}
 }
 
+// Rows of other data are no rivals: each data set has a best row of its own.
+func TestPaperMarksTheBestOfEachDataSet(t *testing.T) {
+	table := runsOf(t,
+		"lfl-sgdmf 1 1 .900", "lfl-sgdmf 1 2 .910", "ssp-c 1 1 .800", "ssp-c 1 2 .810",
+		"dp-cmf 1 1 .500", "dp-cmf 1 2 .510", "am-ssp 1 1 .400", "am-ssp 1 2 .410",
+	).Means(seeds)
+	for i := range table.Rows {
+		table.Rows[i].Settings["data"] = map[string]string{"lfl-sgdmf": "large", "ssp-c": "large"}[table.Rows[i].Settings["algorithm"]]
+	}
+	for _, r := range table.Paper([]string{"test_rmse"}).Rows {
+		for _, c := range r {
+			if best := c.Text == "0.8050" || c.Text == "0.4050"; c.Best != best {
+				t.Errorf("%s: best %v, want %v", c.Text, c.Best, best)
+			}
+		}
+	}
+}
+
 func TestPaperPrints(t *testing.T) {
 	p := runsOf(t, "lfl-sgdmf 1 1 .9", "lfl-sgdmf 1 2 .8", "dp-cmf 1 1 .95", "dp-cmf 1 2 .97").Means(seeds).Paper([]string{"test_rmse"})
 	var latex, markdown bytes.Buffer

@@ -11,9 +11,9 @@ import (
 )
 
 // This file holds the one family of tests that tables of papers and pages use: in each metric, Student's paired test over
-// seeds of every row against the best row of equal ε, with Holm's correction for all tests of the metric.
+// seeds of every row against the best row of equal ε and data, with Holm's correction for all tests of the metric.
 
-// verdict says how a row stands among rows of equal ε.
+// verdict says how a row stands among rows of equal ε and data.
 type verdict struct {
 	best bool // the best of at least two
 	open bool // not the best, and not told from the best
@@ -27,15 +27,15 @@ func (t *Table) verdicts(metric string) (list []verdict, tests int) {
 	if better == neither {
 		return list, 0
 	}
-	byEpsilon := make(map[string][]int)
+	rivals := make(map[[2]string][]int)
 	for i, r := range t.Rows {
-		if e := r.Settings[algorithm.Epsilon.Name]; !math.IsNaN(r.value(metric)) {
-			byEpsilon[e] = append(byEpsilon[e], i)
+		if of := [2]string{r.Settings[algorithm.Epsilon.Name], r.measured()}; !math.IsNaN(r.value(metric)) {
+			rivals[of] = append(rivals[of], i)
 		}
 	}
 	var tested []int
 	var p []float64
-	for _, rows := range byEpsilon {
+	for _, rows := range rivals {
 		best := slices.MinFunc(rows, func(a, b int) int { return t.compare(metric, a, b) })
 		list[best].best = len(rows) > 1
 		for _, i := range rows {
@@ -52,6 +52,11 @@ func (t *Table) verdicts(metric string) (list []verdict, tests int) {
 		list[tested[k]].open = adjusted >= 0.05
 	}
 	return list, len(p)
+}
+
+// measured names the data and the file of tests. Errors on different ratings do not compare.
+func (r Row) measured() string {
+	return r.Settings[algorithm.Data.Name] + "\n" + r.Settings[algorithm.SplitTestFile.Name]
 }
 
 // compare orders two rows by a metric, the better first.
@@ -110,37 +115,43 @@ func holm(p []float64) []float64 {
 	return adjusted
 }
 
-// Standing is a row of means among the rows of equal ε.
+// Standing is a row of means among the rows of equal ε and data.
 type Standing struct {
 	Sample
 	Name string
 	Open bool // not the best, and not told from the best
 }
 
-// Standings lists the rows of each finite ε by their mean of the primary metric, the best first. The table is of means
-// over seeds. tests says what tells rows apart; "" without a test.
+// Standings lists the rows of each finite ε and each data set by their mean of the primary metric, the best first. With
+// several data sets an ε comes several times. The table is of means over seeds. tests says what tells rows apart; "" without a test.
 func (t *Table) Standings() (epsilons []float64, rows [][]Standing, tests string) {
 	metric := t.primary
 	verdicts, n := t.verdicts(metric)
-	at := make(map[float64][]int)
+	type group struct {
+		epsilon  float64
+		measured string
+	}
+	var groups []group
+	at := make(map[group][]int)
 	for i, r := range t.Rows {
 		if e := algorithm.Epsilon.Value(r.runs[0].Config); !math.IsInf(e, 1) && e > 0 && !math.IsNaN(r.value(metric)) {
-			if at[e] == nil {
-				epsilons = append(epsilons, e)
+			g := group{e, r.measured()}
+			if at[g] == nil {
+				groups = append(groups, g)
 			}
-			at[e] = append(at[e], i)
+			at[g] = append(at[g], i)
 		}
 	}
-	slices.Sort(epsilons)
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(a.epsilon, b.epsilon) })
 	_, differing := t.settings()
-	for _, e := range epsilons {
-		list := at[e]
+	for _, g := range groups {
+		list := at[g]
 		slices.SortStableFunc(list, func(a, b int) int { return t.compare(metric, a, b) })
 		var of []Standing
 		for _, i := range list {
 			of = append(of, Standing{Sample: t.Rows[i].runs.sample(metric), Name: t.Rows[i].label(differing), Open: verdicts[i].open})
 		}
-		rows = append(rows, of)
+		epsilons, rows = append(epsilons, g.epsilon), append(rows, of)
 	}
 	if n > 0 {
 		tests = family(n, n)
