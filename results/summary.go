@@ -350,7 +350,7 @@ func (p *printer) quality() {
 	p.optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")
 	p.optional("  before tuning", s.SharedRMSE, p.words.Shared)
 	for _, b := range s.Baselines {
-		if b.Note == "" || !p.verbose && p.e.Data.Profile == nil && slices.Contains(simple, b.Name) && b.Name != s.bestApart().Name {
+		if b.Note == "" || !p.verbose && p.e.Data.Profile == nil && slices.Contains(simple, b.Name) && b.Name != s.bestSimpler().Name {
 			continue
 		}
 		var drift *float64
@@ -377,46 +377,39 @@ func (p *printer) quality() {
 	}
 }
 
-// Names of baselines, as in summary.json: the quality that parties reach without cooperating; the
-// quality of a private bias or count of every item for the same budget; and simple models.
+// Names of baselines, as in summary.json: choices that the budget or a public rule buys without this model, and simple
+// models of exact ratings, which leave out items or privacy.
 var (
-	apart      = []string{"before_cooperation", "local_only", "user_mean"}
-	sameBudget = []string{"private_item_bias", "private_popularity"}
-	simple     = []string{"user_mean", "global_mean", "item_bias"} // exact ratings and no item or no privacy
+	simpler = []string{"before_cooperation", "local_only", "user_mean", "private_item_bias", "private_popularity"}
+	simple  = []string{"user_mean", "global_mean", "item_bias"}
 )
 
-// bestApart returns the best baseline without cooperation; "" names none.
-func (s *Summary) bestApart() (best Baseline) {
+// bestSimpler returns the best choice without this model that is as private; "" names none.
+func (s *Summary) bestSimpler() (best Baseline) {
 	for _, b := range s.Baselines {
-		if slices.Contains(apart, b.Name) && (best.Name == "" || (b.Value > best.Value) == (s.RankingMetrics != nil)) {
+		if slices.Contains(simpler, b.Name) && (best.Name == "" || (b.Value > best.Value) == (s.RankingMetrics != nil)) {
 			best = b
 		}
 	}
 	return best
 }
 
-// means says how much cooperating improved the quality, and whether a simpler method is better at
-// the same budget. It says nothing without a measurement.
+// means compares the private model with the best simpler choice, and says what the noise costs. It says nothing without a
+// measurement.
 func (s *Summary) means() (list []string) {
 	sign, metric := 1.0, fmt.Sprintf("Recall@%d", eval.RankingCutoff) // sign of an improvement
 	if s.RankingMetrics == nil {
 		sign, metric = -1, "RMSE"
 	}
-	if best := s.bestApart(); best.Name != "" {
+	if best := s.bestSimpler(); best.Name != "" {
 		if gain := sign * (s.PrimaryMetric() - best.Value); gain > 0 {
-			list = append(list, fmt.Sprintf("federated training improves %s by %.4f over the best local model (%s)", metric, gain, best.Name))
+			list = append(list, fmt.Sprintf("gain        %s %.4f better than the best simpler choice (%s)", metric, gain, best.Name))
 		} else {
-			list = append(list, fmt.Sprintf("federated training improves nothing here: the best local model (%s) is %.4f better", best.Name, -gain))
+			list = append(list, fmt.Sprintf("gain        none: the simpler %s is %.4f better", best.Name, -gain))
 		}
 	}
-	for _, name := range sameBudget {
-		bias, measured := s.Baselines.Of(name)
-		if !measured {
-			continue
-		}
-		if lead := sign * (bias - s.PrimaryMetric()); lead > 0 {
-			list = append(list, fmt.Sprintf("%s is %.4f better for the same budget: too few ratings for more", name, lead))
-		}
+	if exact, measured := s.Baselines.Of("non_private"); measured {
+		list = append(list, fmt.Sprintf("price       %.4f by noise at these settings; whole price: --epsilon inf", sign*(exact-s.PrimaryMetric())))
 	}
 	return list
 }
