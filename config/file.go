@@ -40,7 +40,7 @@ func Twice(a, b Setting) error {
 }
 
 // Over puts settings over a base whose values they may replace, in the place of the replaced ones, or behind the base. It also
-// returns the pairs of settings that give a key two values: of the base, and the one that replaces it.
+// returns the pairs of settings that give a key two values: the base's setting, and its replacement.
 func Over(base, settings []Setting) (all []Setting, replaced [][2]Setting) {
 	placed := make(map[string]bool)
 	place := func(key string) {

@@ -47,7 +47,7 @@ func NewSearch(law Selection, candidates [][]Event, samplerError float64) (*Sear
 	return s, s.Validate()
 }
 
-// joined returns the one Gaussian release that costs as much as all events, or the events if one is sampled or has too
+// joined returns a single Gaussian release that costs as much as all events, or the events if one is sampled or has too
 // little noise for the theorem of GDPSkellam.
 func joined(events []Event) []Event {
 	square := 0.0

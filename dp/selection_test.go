@@ -167,7 +167,7 @@ func TestSelectionEpsilon(t *testing.T) {
 }
 
 // The samplers' error E counts once a run. The exact mechanism says nothing, and a failed sampler gives the best score and
-// tells the world: then the search tells the world if any of its K runs fails, with probability 1 - Σ_k P(K=k)·(1-E)^k. That
+// tells the world. So the search tells the world if any of its K runs fails. The probability is 1 - Σ_k P(K=k)·(1-E)^k. It
 // is computed here from the law's definition. It is the least δ at any ε, so a smaller δ has no ε. E·(1+e^ε) of one run
 // alone would leave room.
 func TestSelectionCountsTheSamplersOnceARun(t *testing.T) {

@@ -86,8 +86,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// A constant knows nothing: by chance, ten of 199 items have the only wanted item with probability 10/199, and one of 99 drawn items
-// and the wanted one is among the first ten with probability 0.1. Neither depends on which item is wanted.
+// A constant knows nothing. By chance, ten of 199 items hold the only wanted item with probability 10/199. Among 99 drawn items,
+// the wanted item is one of the first ten with probability 0.1. Neither depends on which item is wanted.
 func TestConstantIsChance(t *testing.T) {
 	const users, items = 4000, 200
 	for _, wanted := range []int32{1, 100, 199} {

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// NumPy prints the quantiles for numpy.quantile([1, 2, 4, 8], [.05, .25, .5, .75, .95]).
+// NumPy prints the quantiles for numpy.quantile([1, 2, 4, 8], [0.05, 0.25, 0.5, 0.75, 0.95]).
 func TestQuantilesByNumPy(t *testing.T) {
 	for p, want := range map[float64]float64{0.05: 1.15, 0.25: 1.75, 0.5: 3, 0.75: 5, 0.95: 7.4} {
 		if got := quantile([]float64{1, 2, 4, 8}, p); math.Abs(got-want) > 1e-12 {

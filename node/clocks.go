@@ -7,14 +7,14 @@ import (
 	"github.com/fedsim/fedsim/node/session"
 )
 
-// clocks are the times of a registration, by two clocks. The dates of charges come from the machine's clock, and the
-// aggregator's clock is what a client has to compare it with.
+// clocks are the times of a registration, by two clocks. The dates of charges come from the machine's clock. A client
+// compares it with the aggregator's clock.
 type clocks struct {
 	own   time.Time
 	other time.Time // in whole minutes; zero: it is not known
 }
 
-// mostApart is how far apart the clocks may be. The shortest period of a ceiling is an hour.
+// mostApart bounds the difference of the clocks. The shortest period of a ceiling is an hour.
 const mostApart = 5 * time.Minute
 
 // apart returns how far the machine's clock is ahead now. A clock that was put right since the registration counts as it is now.

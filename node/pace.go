@@ -36,8 +36,8 @@ type phaseOf struct {
 // phase: four times the time that the device takes for a made-up record as large as the experiment
 // allows, in every batch. It is rounded up to a power of two of milliseconds. A computation that
 // takes longer all the same, since the device does something else, leaves at a multiple of the
-// time. How long a program of the owner's takes may depend on the ratings in any way: its answer is dropped
-// once three quarters of the time are over, and zeros with noise leave at the time. Later answers of a round need no hold: they are computed from values that are dense by
+// time. The time of the owner's program may depend on the ratings in any way. After three quarters of the fixed time its
+// answer is dropped, and zeros with noise leave at the fixed time. Later answers of a round need no hold: they are computed from values that are dense by
 // then, so that they take as long for every record.
 type pace struct {
 	*Pacing

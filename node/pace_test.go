@@ -151,8 +151,8 @@ func watchedLine(t *testing.T, settings, everybody string, ratings int) (written
 	return written[1:], coins // without the handshake, with signatures of several lengths
 }
 
-// Answers leave four times as late as a record with every item takes, in a power of two of milliseconds, and 8 ms at least
-// (SECURITY.md, 6): a machine that is three times as slow in a round still answers on time.
+// Answers leave after four times the time of a record with every item, in a power of two of milliseconds, and at least 8 ms
+// (SECURITY.md, 6). So a machine that is three times as slow in a round still answers on time.
 func TestPaceIsFourTimesTheMeasured(t *testing.T) {
 	t.Parallel()
 	for measured, want := range map[time.Duration]int64{0: 8, time.Millisecond: 8, 2 * time.Millisecond: 8, 3 * time.Millisecond: 16, 8 * time.Millisecond: 32, 9 * time.Millisecond: 64, 16 * time.Millisecond: 64, time.Second: 4096} {

@@ -154,8 +154,8 @@ func TestTurnsAreHashed(t *testing.T) {
 	}
 }
 
-// Shares are as on paper, also of a cohort that asks more clients than it waits for: 29 of 100 may be lost, though 0.29·100 is
-// below 29 in binary, and 7 of 100 collude, though 0.07·100 is above 7.
+// Shares are as on paper, also of a cohort that asks more clients than it waits for. 29 of 100 may be lost, though 0.29·100 is
+// below 29 in binary. And 7 of 100 may collude, though 0.07·100 is above 7.
 func TestSharesAreAsOnPaper(t *testing.T) {
 	for name, c := range map[string]protocol.Cohort{
 		"all are waited for": {Clients: 100, Tolerance: 0.29, Colluders: 0.07},

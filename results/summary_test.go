@@ -128,8 +128,8 @@ func TestRecordSkipped(t *testing.T) {
 	}
 }
 
-// The lists have 1.02 times the NDCG of popularity at 0.204, which is hardly better, and more at 0.205. Half of the users are better off than the
-// median in lists, and worse off in errors.
+// Lists with an NDCG of 0.204 have 1.02 times the NDCG of popularity, which is hardly better. At 0.205 they are better. Half of the users
+// are better off than the median in lists, and worse off in errors.
 func TestListsBesidePopularity(t *testing.T) {
 	q := &eval.ListQuality{Users: 3, At: []eval.ListMetrics{{K: 10, NDCG: 0.2}}}
 	for own, want := range map[float64]string{

@@ -303,7 +303,7 @@ func TestTimesOfDatabases(t *testing.T) {
 	}
 }
 
-// Times that became January 1970 are said once, and so is what mends them.
+// Times that became January 1970 are said once, with the mend.
 func TestJanuary1970(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

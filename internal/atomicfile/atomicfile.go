@@ -15,7 +15,7 @@ import (
 
 // Write puts data under the path, in place of an old file, and returns once the data survive a
 // power failure. The folder must exist. One process may write to one path at a time. Write removes
-// a file that a killed process left under PATH.tmp, and does not follow a link at that path.
+// a file that a killed process left under PATH.tmp, and does not follow a link at that path. The process's umask applies to the mode.
 func Write(path string, data []byte, mode fs.FileMode) error {
 	temporary, err := Draft(path, data, mode)
 	if err != nil {
@@ -34,7 +34,7 @@ func Draft(path string, data []byte, mode fs.FileMode) (temporary string, err er
 	if err != nil {
 		return "", err
 	}
-	if err = finish(f, data, mode); err != nil {
+	if err = finish(f, data); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	return f.Name(), nil
@@ -91,7 +91,7 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 	if err != nil {
 		return creating(path, err)
 	}
-	if err := finish(f, data, mode); err != nil {
+	if err := errors.Join(f.Chmod(mode), finish(f, data)); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return Publish(f.Name(), path)
@@ -143,11 +143,8 @@ func creating(path string, err error) error {
 	return &fs.PathError{Op: "create", Path: path, Err: err}
 }
 
-func finish(f *os.File, data []byte, mode fs.FileMode) error {
-	err := f.Chmod(mode)
-	if err == nil {
-		_, err = f.Write(data)
-	}
+func finish(f *os.File, data []byte) error {
+	_, err := f.Write(data)
 	return closed(f, err)
 }
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Every writer syncs each file before the file gets its name, and the folder afterwards. The order is the one that
-// fsync(2) and rename(2) ask for: a file has its content on the disk before a name leads to it.
+// Every writer syncs each file before the file gets its name, and the folder afterwards. This order is asked for by
+// fsync(2) and rename(2): a file has its content on the disk before a name leads to it.
 func TestWritersSync(t *testing.T) {
 	text := func(w io.Writer) error {
 		_, err := io.WriteString(w, "text")

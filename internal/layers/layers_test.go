@@ -34,7 +34,7 @@ func (g graph) listed() []string {
 }
 
 // spelt returns rules that name each family where a rule has [families], and a rule that keeps each family from the others. A
-// family of the lab may rest on a family of the core, with which it is compared.
+// family of the lab may rest on a family of the core, for comparisons.
 func (g graph) spelt(rules []rule) []rule {
 	all := g.listed()
 	spell := func(patterns []string) (list []string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 )
 
-// This file holds the one family of tests that tables of papers and pages use: in each metric, Student's paired test over
-// seeds of every row against the best row of equal ε and data, with Holm's correction for all tests of the metric.
+// Tables of papers and pages use one family of tests, in this file. In each metric Student's paired test compares every row
+// with the best row of equal ε and data, over seeds. Holm's correction is for all tests of the metric.
 
 // verdict says how a row stands among rows of equal ε and data.
 type verdict struct {

@@ -145,8 +145,8 @@ func TestNeighboursSeeBrokenBounds(t *testing.T) {
 }
 
 // TestEmptiedClientIsAskedWhatItSends has users whose vectors have norm 1 although they are empty. The world with the unit is
-// then up to two bounds away, as if a user was replaced by another: by the curve of two normal laws whose means are twice as
-// far apart as the claim says, ε is 11.5 for a claim of 5.
+// then up to two bounds away, as if a user was replaced by another. Two normal laws whose means are twice as far apart
+// as the claim says have an ε of 11.5 for a claim of 5.
 func TestEmptiedClientIsAskedWhatItSends(t *testing.T) {
 	honest := run(t, open(t, "algorithm=ones epsilon=5"), Config{Runs: 200, Claim: Stated})
 	if !honest.Holds() {

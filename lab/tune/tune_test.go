@@ -188,8 +188,8 @@ func geometricOfFour(events []dp.Event, each, delta float64, beside ...dp.Event)
 }
 
 // The run that a private search released states the ε of the search, read again from its own config.yaml too. The same settings with
-// another seed are a further run, whose ε is composed with the search's, as is that of a session that starts from the folder. The expected
-// figures are of the formula of theorem 2.
+// another seed are a further run, and its ε is composed with the search's. So is the ε of a session that starts from the folder. The
+// expected figures follow from theorem 2.
 func TestRunStatesItsPrivateSearch(t *testing.T) {
 	base := said("data=synthetic:small-120 algorithm=ssp-c epsilon=5 split.validation=0.2 eval.top-k=none dropout=0 baselines=quick out=" + t.TempDir())
 	s := tune.Search{Settings: base, Space: space(t, "statistics.user-bias-ridge=1..9"), Trials: 2, Private: true, Runs: 4, Eta: 1}

@@ -56,7 +56,7 @@ func (h *holdings) look(specs []clientSpec, agreed *config.Config) {
 	organisation := agreed != nil && algorithm.Of(*agreed).About().Clients.Organisations()
 	for _, at := range specs {
 		if which := at.holding; which.User == "" && which.Part == 0 && len(which.IDs) == 0 && (h.set.Users > 1 || organisation) {
-			h.unnamed = cli.Misusef("%s: the call does not say which of its ratings are this client's. A client that is one user needs --user ID. An organisation needs --ids FILE, the ids of its users (hfl) or items (vfl), or --part K", h.set.Name)
+			h.unnamed = cli.Misusef("%s: the call does not say which of its ratings are this client's. A client of one user needs --user ID. An organisation needs --part K, or --ids FILE with its users (hfl) or items (vfl)", h.set.Name)
 		}
 	}
 	if h.set.Len() == 0 {

@@ -221,8 +221,8 @@ func TestIDsAreReadAgain(t *testing.T) {
 	}
 }
 
-// What a client logs of a file and the error with which it ends or declines hold no rating of it, only the line
-// (SECURITY.md, 11). --check shows its owner the value.
+// A client's log and its last error hold no rating of a file, only the line (SECURITY.md, 11). --check shows the
+// owner the value.
 func TestLogsHoldNoRating(t *testing.T) {
 	t.Parallel()
 	e, err := agreement.Open(published(t, "algorithm=lfl-sgdmf rounds=5"))

@@ -81,8 +81,8 @@ func (m *machine) twenty(rounds int) (lead, serve, alone []string) {
 	return lead, serve, alone
 }
 
-// serve gives the command line of the server of an experiment file, with some of its settings
-// (KEY=VALUE) changed in a copy of the file: no flag may give a key of the file another value.
+// serve gives the command line of the server of an experiment file. Settings (KEY=VALUE) are changed in
+// a copy of the file, since no flag may give a key of the file another value.
 func (m *machine) serve(file string, settings ...string) []string {
 	m.t.Helper()
 	text, err := os.ReadFile(file)

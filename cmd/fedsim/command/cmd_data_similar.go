@@ -42,7 +42,7 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	if 2*doubtful > items {
-		fmt.Fprintf(s.Err, "warning: %d of %d items have more items of the same direction (cosine 1.000) than they have neighbours here, so that their neighbours are any of these; take a run with a larger rank or epsilon\n", doubtful, items)
+		fmt.Fprintf(s.Err, "warning: %d of %d items have more items of the same direction (cosine 1.000) than neighbours here. Their neighbours say nothing. Take a run with a larger rank or epsilon\n", doubtful, items)
 	}
 	spent := "it was trained without privacy"
 	if algorithm.Private(r.Config) {

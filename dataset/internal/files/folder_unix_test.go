@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A folder that the process may not list, or in which it may not look at a file, does not look empty. As root a test cannot be
+// A folder that the process may not list does not look empty. Neither does a folder with a file that it may not look at. As root a test cannot be
 // kept out of a folder.
 func TestFolderWithoutPermission(t *testing.T) {
 	if os.Geteuid() == 0 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The rule of ids, by its statement: spaces and byte order marks around an id are no part of it, 7.0 is 7, what pandas, R,
-// Python, PostgreSQL and JSON write for a missing value is no id, and a float that lost digits is none either.
+// The rule of ids, by its statement: spaces and byte order marks around an id are no part of it, and 7.0 is 7. Words of pandas, R,
+// Python, PostgreSQL and JSON for a missing value are no ids, and a float that lost digits is none either.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"7": "7", " 7 ": "7", "\u00a07\t": "7", "\ufeff7": "7", " \ufeff 7": "7", "7.0": "7", "7.00": "7", "-7.0": "-7", "0.0": "0", "-0.0": "0",

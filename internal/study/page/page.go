@@ -192,7 +192,7 @@ func summary(runs study.Runs) []string {
 		out = append(out, leader(rows[i], e))
 	}
 	if tests != "" {
-		out = append(out, "What is told apart here is so by "+tests+".")
+		out = append(out, "Differences here are significant by "+tests+".")
 	}
 	f := runs.QualityByEpsilon()
 	for _, s := range f.Series {
