@@ -74,7 +74,7 @@ func (p *population) inOrder(ctx context.Context, progress func(done, total int6
 			b.from, b.to = from, min(from+usersPerBlock, p.users)
 			from = b.to
 			group.Go(func() {
-				b.Ratings = dataset.NewRatings(p.users, p.items, p.start[b.to]-p.start[b.from])
+				b.Ratings = p.newRatings(p.start[b.to] - p.start[b.from])
 				w := p.newWorker(b.Ratings, p.start[b.from])
 				for u := b.from; u < b.to; u++ {
 					w.rate(u)

@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
@@ -227,44 +225,31 @@ func (s shape) population() *population {
 	return p
 }
 
+// newRatings returns columns for n ratings.
+func (p *population) newRatings(n int) dataset.Ratings {
+	r := dataset.NewRatings(p.users, p.items, n)
+	if p.moves {
+		r.Times = make([]float64, n)
+	}
+	return r
+}
+
 // generate makes the set of a shape. Every user has a random stream of its own,
 // so the result does not depend on how many work at it.
 func (s shape) generate(ctx context.Context, progress func(done, total int64)) (*dataset.Set, error) {
 	p := s.population()
-	out := dataset.NewRatings(s.users, s.items, s.ratings)
-	if s.moves {
-		out.Times = make([]float64, s.ratings)
-	}
-
-	next, done := 0, int64(0)
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() {
-			w := p.newWorker(out, 0)
-			for {
-				mu.Lock()
-				from := next
-				next += usersPerBlock
-				mu.Unlock()
-				if from >= s.users || ctx.Err() != nil {
-					return
-				}
-				to := min(from+usersPerBlock, s.users)
-				for u := from; u < to; u++ {
-					w.rate(u)
-				}
-				mu.Lock()
-				done += int64(p.start[to] - p.start[from])
-				if progress != nil {
-					progress(done, int64(s.ratings))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	if err := ctx.Err(); err != nil {
+	out := p.newRatings(s.ratings)
+	err := p.inOrder(ctx, progress, func(from, _ int, part dataset.Ratings) error {
+		at := p.start[from]
+		copy(out.User[at:], part.User)
+		copy(out.Item[at:], part.Item)
+		copy(out.Value[at:], part.Value)
+		if s.moves {
+			copy(out.Times[at:], part.Times)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	set := &dataset.Set{Ratings: out, UserIDs: idtext.Numbered(s.users), ItemIDs: idtext.Numbered(s.items)}
