@@ -69,13 +69,6 @@ func (s Selection) Draw(u float64) int {
 // mostRuns ends a draw that rounding would not end.
 const mostRuns = 1 << 30
 
-// Epsilon returns the ε at δ that covers the whole search. candidates has the events of a run with each
-// candidate, the release of its score among them. samplerError is the samplers' error of one run.
-func (s Selection) Epsilon(candidates [][]Event, delta, samplerError float64) (float64, error) {
-	r, err := Problem{Delta: delta, Accountant: RDP, Searches: []Search{{Law: s, Runs: candidates, SamplerError: samplerError}}}.Epsilon()
-	return r.Epsilon, err
-}
-
 // renyi returns the curve of the search. If a run has Rényi divergence D(α) at order α, in both directions, the search has at most
 //
 //	D(α) + (1+η)·(1-1/β)·D(β) + (1+η)·log(1/γ)/β + log(mean number of runs)/(α-1)

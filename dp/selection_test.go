@@ -26,6 +26,13 @@ func lawOf(eta, gamma float64, most int) []float64 {
 
 var selections = []Selection{{1, 0.2}, {0, 0.1}, {0.5, 0.3}, {-0.5, 0.05}, {3, 0.4}}
 
+// Epsilon returns the ε at δ that covers the whole search. candidates has the events of a run with each
+// candidate, the release of its score among them. samplerError is the samplers' error of one run.
+func (s Selection) Epsilon(candidates [][]Event, delta, samplerError float64) (float64, error) {
+	r, err := Problem{Delta: delta, Accountant: RDP, Searches: []Search{{Law: s, Runs: candidates, SamplerError: samplerError}}}.Epsilon()
+	return r.Epsilon, err
+}
+
 // The mean and the draws follow from the law as it is defined.
 func TestSelectionLaw(t *testing.T) {
 	for _, s := range selections {

@@ -157,7 +157,7 @@ func TestPooledStep(t *testing.T) {
 				x.Variance = append(x.Variance, variance/seen/seen+typical*(4/4.5)*(4/4.5)*h)
 			}
 			design := serving.Design(&s.Params.Params, dense.Scaled(s.Weight, n), typical)
-			got, _, err := posterior.Estimate(design, x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
+			got, _, _, err := posterior.EstimateEffects(design, x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,7 +210,7 @@ func TestPooledBiases(t *testing.T) {
 	for _, c := range x.Gain {
 		x.Variance = append(x.Variance, own*own+counts*counts*.4*.4+c*n/total*(4/4.5)*(4/4.5))
 	}
-	got, _, err := posterior.Estimate(serving.Design(&s.Params.Params, x.Gain, n/total), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
+	got, _, _, err := posterior.EstimateEffects(serving.Design(&s.Params.Params, x.Gain, n/total), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,17 +121,11 @@ const leastVariance = 1e-12
 // value is not finite, a variance is negative, or the normal equations are not positive definite.
 var ErrDegenerate = errors.New("posterior: nothing can be estimated from these measurements")
 
-// Estimate returns the posterior mean of every item's number after the given number of EM
-// iterations from a prior, and the resulting prior. With no iterations the prior is used as it is.
-// No iteration lowers the likelihood of the measurements or, with a strength, the joint probability
-// of measurements and deviations.
-func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
-	means, _, learned, err := EstimateEffects(d, m, p, iterations)
-	return means, learned, err
-}
-
-// EstimateEffects is Estimate, with the posterior means of the features' effects: see
-// [Design.Predict].
+// EstimateEffects returns the posterior mean of every item's number after the given number of EM
+// iterations from a prior, the posterior means of the features' effects (see [Design.Predict]), and
+// the resulting prior. With no iterations the prior is used as it is. No iteration lowers the
+// likelihood of the measurements or, with a strength, the joint probability of measurements and
+// deviations.
 func EstimateEffects(d Design, m Measurements, p Prior, iterations int) (means, effects []float64, learned Prior, err error) {
 	if err := errors.Join(d.Validate(), m.validate(d.Items()), p.validate(d.Groups())); err != nil {
 		return nil, nil, Prior{}, err

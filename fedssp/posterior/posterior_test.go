@@ -65,6 +65,12 @@ func covariances(d Design, m Measurements, p Prior) (k *mat.Dense, y *mat.SymDen
 	return k, y
 }
 
+// Estimate is EstimateEffects without the effects.
+func Estimate(d Design, m Measurements, p Prior, iterations int) ([]float64, Prior, error) {
+	means, _, learned, err := EstimateEffects(d, m, p, iterations)
+	return means, learned, err
+}
+
 // The means follow the textbook formula for jointly normal x and y, E[x|y] = KH(HKH + N)⁻¹y,
 // computed densely.
 func TestMeansAreThoseOfJointlyNormals(t *testing.T) {

@@ -40,9 +40,10 @@ func TestBestStaysBelowTheTheorem(t *testing.T) {
 			for _, each := range []float64{0.5, 5, 20} {
 				mu := dp.GaussianMu(each, 1e-5)
 				b := bestOf{Selection: law, mu: mu, score: mu / 5}.worst(1e-5)
-				stated, err := law.Epsilon([][]dp.Event{{dp.Gaussian(1 / mu), dp.Gaussian(5 / mu)}}, 1e-5, 0)
-				if got := b.epsilon(1e-5); err != nil || got > stated || got < 1.03*each {
-					t.Errorf("eta %v, %v runs of %v: at least %v, stated %v, %v", eta, runs, each, got, stated, err)
+				search := dp.Search{Law: law, Runs: [][]dp.Event{{dp.Gaussian(1 / mu), dp.Gaussian(5 / mu)}}}
+				stated, err := dp.Problem{Delta: 1e-5, Accountant: dp.RDP, Searches: []dp.Search{search}}.Epsilon()
+				if got := b.epsilon(1e-5); err != nil || got > stated.Epsilon || got < 1.03*each {
+					t.Errorf("eta %v, %v runs of %v: at least %v, stated %v, %v", eta, runs, each, got, stated.Epsilon, err)
 				}
 			}
 		}

@@ -144,7 +144,9 @@ func (s Search) solve(ctx context.Context, law dp.Selection, candidates [][]conf
 // normalTotal returns the ε of a search whose runs have normal noise alone.
 func normalTotal(law dp.Selection, each, delta float64) (float64, error) {
 	mu := dp.GaussianMu(each, delta)
-	return law.Epsilon([][]dp.Event{{dp.Gaussian(1 / mu), dp.Gaussian(1 / (scoreShare * mu))}}, delta, 0)
+	search := dp.Search{Law: law, Runs: [][]dp.Event{{dp.Gaussian(1 / mu), dp.Gaussian(1 / (scoreShare * mu))}}}
+	r, err := dp.Problem{Delta: delta, Accountant: dp.RDP, Searches: []dp.Search{search}}.Epsilon()
+	return r.Epsilon, err
 }
 
 // leastEach is the smallest ε of one run, as a share of the total, that a search may have.
