@@ -466,7 +466,7 @@ func (p *printer) lists() {
 	}
 }
 
-// few is how much better than popularity lists are that are hardly better.
+// few bounds the lead over popularity, as a share, of lists that are hardly better.
 const few = 0.02
 
 // popularity compares a metric of the lists with lists by popularity, and says how it differs between users.

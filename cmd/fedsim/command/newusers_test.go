@@ -181,8 +181,8 @@ func changed(t *testing.T, dir, path string, set *dataset.Set, fits bool) {
 	}
 }
 
-// untied returns a list without the names of items that may have changed places: items with equal scores are in an order
-// drawn by the name of the user, and the last one may have equals below it.
+// untied returns a list without the names of items that may have changed places. The order of equal scores is drawn by the
+// name of the user, and the last item may have equals below it.
 func untied(list []recommend.Recommendation) []recommend.Recommendation {
 	out := slices.Clone(list)
 	for i := range out {
