@@ -42,20 +42,24 @@ type clientRound struct {
 
 // progress: no computation fails, the round after healing ends in a sum, and
 // the session ends.
-type progress struct{ healed, summed bool }
+type progress struct {
+	healed, summed bool
+	round          uint64 // the latest that was planned
+}
 
 func (*progress) Rule() string { return "a healed federation ends in a sum" }
 
 func (c *progress) Observe(o Observation) error {
 	switch o := o.(type) {
 	case Planned:
-		c.healed = o.Healed
+		c.healed, c.round = o.Healed, o.Plan.Round
 	case Absorbed:
 		c.summed = c.healed
 	case Failed:
 		return fmt.Errorf("round %d: a computation of %s failed: %w", o.Event.Round, o.Event.Party, o.Event.Err)
 	case Left:
-		if m, ok := o.Envelope.Message.(*protocol.Abort); ok && c.healed {
+		// A plan that arrives once more after its round is answered by an abort of that round, and changes nothing.
+		if m, ok := o.Envelope.Message.(*protocol.Abort); ok && c.healed && m.Round == c.round {
 			return fmt.Errorf("the healed round was abandoned: %w", m.Reason)
 		}
 	case Ended:

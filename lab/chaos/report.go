@@ -144,6 +144,7 @@ type result struct {
 	lastAhead uint64   // and the latest of them
 	healed    bool
 	summed    bool // the healed round
+	round     uint64
 	faults    Strikes
 	violation *Violation
 }
@@ -154,7 +155,7 @@ func newResult(s *Schedule) *result { return &result{schedule: s} }
 func (r *result) observe(o Observation) {
 	switch o := o.(type) {
 	case Planned:
-		r.healed = o.Healed
+		r.healed, r.round = o.Healed, o.Plan.Round
 	case Left:
 		switch m := o.Envelope.Message.(type) {
 		case *protocol.Announce:
@@ -165,7 +166,9 @@ func (r *result) observe(o Observation) {
 		case *protocol.Result:
 			r.end(inSum)
 		case *protocol.Abort:
-			r.end(reason(m.Reason))
+			if m.Round == r.round {
+				r.end(reason(m.Reason))
+			}
 		}
 	}
 }

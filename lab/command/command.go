@@ -14,9 +14,9 @@ func init() {
 	verb.Add(
 		verb.Verb{
 			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
-			Examples: `fedsim tune --algorithm ials --data ml-1m --over ials.ridge=log:0.001..0.1 --over rank=16..128 --set split.validation=0.1
-` + `fedsim tune --algorithm lfl-sgdmf --over rounds=5..40 --search halton --set split.validation=0.1
-` + `fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split.validation=0.1
+			Examples: `fedsim tune --algorithm ials --data ml-1m --over ials.ridge=log:0.001..0.1 --set split.validation=0.1
+fedsim tune --algorithm lfl-sgdmf --over rounds=5..40 --set split.validation=0.1
+fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split.validation=0.1
 `,
 			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
 				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(*config.Key) bool { return true })}}
