@@ -113,17 +113,18 @@ func TestCostComposesTightly(t *testing.T) {
 
 // A program that knows of no searches would count too little: a record with one begins with another version. The search counts
 // once for all sessions whose settings it chose, and a plain search leaves no ε. Searches of normal releases alone have the ε that
-// Selection.Epsilon gives, which dp tests against theorem 2.
+// dp.Problem gives, which dp tests against theorem 2.
 func TestCostWithSearches(t *testing.T) {
 	law, run := dp.Selection{Eta: 1, Gamma: 0.25}, [][]dp.Event{{dp.Gaussian(1.5)}}
 	search, err := dp.NewSearch(law, run, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := law.Epsilon(run, 1e-5, 0)
+	cost, err := dp.Problem{Delta: 1e-5, Accountant: dp.RDP, Searches: []dp.Search{{Law: law, Runs: run}}}.Epsilon()
 	if err != nil {
 		t.Fatal(err)
 	}
+	want := cost.Epsilon
 	s := record()
 	won := &s.Sessions[0]
 	won.Search, won.Events, won.SamplerError = search, nil, 0
