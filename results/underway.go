@@ -42,7 +42,7 @@ func Alone(ctx context.Context, dir string, waits func()) (release func(), err e
 		return free, err
 	case <-ctx.Done():
 		go func() { // the file stays open until lock has returned
-			<-held
+			_ = <-held // an error leaves nothing locked
 			free()
 		}()
 		return nil, ctx.Err()

@@ -144,7 +144,7 @@ func (r *featureRows) add(record [][]byte, line int) error {
 		name string
 		text []byte
 	}{{"category", category}, {"value", value}} {
-		if err := idtext.Check(field.text); err != nil {
+		if err = idtext.Check(field.text); err != nil {
 			return fmt.Errorf("%s %w", field.name, err)
 		}
 	}

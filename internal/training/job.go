@@ -244,8 +244,8 @@ func (j *job) baseline(ctx context.Context, b algorithm.Baseline) error {
 func orEnd[T any](ctx context.Context, do func() (T, error)) (x T, err error) {
 	done := make(chan func() (T, error), 1)
 	go func() {
-		x, err := do()
-		done <- func() (T, error) { return x, err }
+		got, failed := do()
+		done <- func() (T, error) { return got, failed }
 	}()
 	select {
 	case result := <-done:
