@@ -150,7 +150,6 @@ func (r *featureRows) add(record [][]byte, line int) error {
 	}
 	weight := 1.
 	if r.cols.weight >= 0 {
-		var err error
 		if weight, err = parseWeight(record[r.cols.weight]); err != nil {
 			return err
 		}
@@ -176,7 +175,6 @@ func (r *featureRows) add(record [][]byte, line int) error {
 	}
 	t := r.tables[key.category]
 	if t == nil {
-		var err error
 		if t, err = r.category(key.category, r.file); err != nil {
 			return err
 		}
