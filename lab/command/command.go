@@ -1,5 +1,5 @@
-// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, chaos and tune, the studies of fedsim sweep
-// --preset and of fedsim run --sessions, and attacks in reports. A program imports it beside cmd/fedsim/command.
+// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, chaos and tune, and attacks in reports.
+// It also adds the studies of fedsim sweep --preset and of fedsim run --sessions. A program imports it beside cmd/fedsim/command.
 package command
 
 import (
