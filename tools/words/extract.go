@@ -169,7 +169,7 @@ func messagesOf(files *token.FileSet, f *ast.File, rel string) *text {
 	return t
 }
 
-// parts returns the paragraphs of a message, each in one line. An indented line, as in a list of commands, stands alone.
+// parts returns the paragraphs of a message, each in one line. An indented line stands alone, and so does a call of a command.
 func parts(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, p := range breaks.Split(s, -1) {
@@ -180,8 +180,8 @@ func parts(s string) iter.Seq[string] {
 	}
 }
 
-// breaks ends a paragraph: an empty line, or a line break before an indented line.
-var breaks = regexp.MustCompile(`\n\s*\n|\n[ \t]+`)
+// breaks ends a paragraph: an empty line, or a line break before an indented line or before a call of a command.
+var breaks = regexp.MustCompile(`\n\s*\n|\n[ \t]+|\n(?:fedsim|fednode) `)
 
 // verb is a format verb, with its flags.
 var verb = regexp.MustCompile(`%[-+# 0-9.*]*[a-zA-Z]`)

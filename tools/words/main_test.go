@@ -58,11 +58,11 @@ func TestRules(t *testing.T) {
 func TestMessages(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.go")
 	source := "package p\n\nimport \"fmt\"\n\nvar a = fmt.Errorf(\"four words are \" +\n\t\"a message %d\", 1)\nvar b = \"too few\"\nvar c = `<p>some words in markup</p>`\n" +
-		"var d = \"fedsim data ids ratings.csv --of items\"\nvar e = `First\nsteps:\n  run it now\n`\n"
+		"var d = \"fedsim data ids ratings.csv --of items\"\nvar e = `First\nsteps:\n  run it now\n`\nvar f = `fedsim run --epsilon 1\nfedsim run --epsilon 2 again\n`\n"
 	if err := os.WriteFile(name, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"a.go": "Four words are a message %s.|First steps:.|Run it now.", "a_test.go": ""} {
+	for file, want := range map[string]string{"a.go": "Four words are a message %s.|First steps:.|Run it now.|Fedsim run --epsilon 1.|Run --epsilon 2 again.", "a_test.go": ""} {
 		found, err := ofGo(name, file)
 		if err != nil {
 			t.Fatal(err)
