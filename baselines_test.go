@@ -282,7 +282,7 @@ func feasible(m *mat.Dense, r float64) {
 }
 
 // On MovieLens latest-small EASE, item-kNN and popularity have the Recall@20 and NDCG@20 that NumPy computes from the formulas of
-// their papers (lab/baselines/testdata/baselines.py). The other methods start at random and are compared on docs/benchmarks.md.
+// their papers (lab/baselines/testdata/baselines.py). The other methods start at random and are compared on lab/presets/benchmarks.md.
 func TestRankingsByNumPy(t *testing.T) {
 	effort.LongOnly(t, "two matrices of 6,000 items take a minute")
 	const data = "../shared/data/ml-latest-small"

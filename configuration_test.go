@@ -11,12 +11,12 @@ import (
 	_ "github.com/fedsim/fedsim/lab" // the page lists every algorithm
 )
 
-// TestConfigurationPage checks docs/configuration.md against the declarations.
+// TestConfigurationPage checks docs/reference/configuration.md against the declarations.
 func TestConfigurationPage(t *testing.T) {
 	got := keysPage(algorithm.Names(), func(name string, k *config.Key) bool {
 		return slices.Contains(algorithm.Find(name).About().Used(), k)
 	})
-	samePage(t, "docs/configuration.md", got)
+	samePage(t, "docs/reference/configuration.md", got)
 }
 
 // keysPage returns the page of the documentation about all keys, in Markdown. all lists the names of

@@ -28,7 +28,7 @@ type Options struct {
 	// RatingMin and RatingMax are the rating scale, in stars. Both 0: the scale of the data, or of Settings.
 	RatingMin, RatingMax float64
 
-	// Settings are keys and values as in an experiment file; docs/configuration.md lists them. A key that is not
+	// Settings are keys and values as in an experiment file; docs/reference/configuration.md lists them. A key that is not
 	// given has its default.
 	Settings map[string]string
 	// Ratings are trained on in place of the data that the settings name. They need a rating scale.

@@ -113,8 +113,11 @@ func TestPagesNameFilesThatAreThere(t *testing.T) {
 // pages are all pages that people read.
 func pages(t *testing.T) []string {
 	t.Helper()
-	list := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "experiments/README.md"}
-	if err := filepath.WalkDir("docs", func(path string, d fs.DirEntry, err error) error {
+	var list []string
+	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != "." && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+			return filepath.SkipDir
+		}
 		if err == nil && strings.HasSuffix(path, ".md") {
 			list = append(list, path)
 		}
@@ -123,6 +126,28 @@ func pages(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return list
+}
+
+// A guide for people who train, deploy or check: at most 12 pages, each of at most 1,500 words outside of blocks of code.
+// Every other page lies beside the code that it speaks of, or is a reference.
+func TestGuideIsShort(t *testing.T) {
+	guide, err := filepath.Glob("docs/*.md")
+	if err != nil || len(guide) == 0 {
+		t.Fatal(guide, err)
+	}
+	if n := len(guide) - 1; n > 12 { // without the list of pages
+		t.Errorf("%d pages in docs, want 12 at most", n)
+	}
+	code := regexp.MustCompile("(?ms)^```.*?^```$")
+	for _, page := range guide {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(strings.Fields(code.ReplaceAllString(string(text), ""))); n > 1500 {
+			t.Errorf("%s has %d words, want 1,500 at most", page, n)
+		}
+	}
 }
 
 // anchors returns the anchors of the headings of a page, as GitHub makes them.

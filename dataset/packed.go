@@ -1,6 +1,6 @@
 package dataset
 
-// Packed holds ratings in the packed form (docs/packed.md), in two to three bytes a rating. Package pack makes it. It is read-only
+// Packed holds ratings in the packed form (dataset/pack/packed.md), in two to three bytes a rating. Package pack makes it. It is read-only
 // and safe for concurrent use.
 type Packed interface {
 	// Len returns the number of ratings.

@@ -29,7 +29,7 @@ const (
 	// GDPSkellam charges a Skellam release as a Gaussian that is narrower by (1 + 0.5/V), where V
 	// is the variance in integers. A release over Poisson samples is charged as such a Gaussian
 	// over the samples. It is as tight as Exact and PLD. It is proved for variances of at least 16
-	// (docs/privacy-proofs.md); below 16 it uses RDP. Runs with Skellam noise use it by default.
+	// (dp/proofs.md); below 16 it uses RDP. Runs with Skellam noise use it by default.
 	GDPSkellam Accountant = "gdp-skellam"
 	// Best takes the smallest ε of the accountants that apply: exact, pld, gdp-skellam and rdp.
 	Best Accountant = "best"

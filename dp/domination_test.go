@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// These tests check the steps of the proof in docs/privacy-proofs.md that Skellam noise is
+// These tests check the steps of the proof in dp/proofs.md that Skellam noise is
 // dominated by normal noise. Each check uses numbers that do not come from the proof.
 
 // Step 1: with p the probabilities of variance V, 1 - p(k-1)·p(k+1)/p(k)² is at most

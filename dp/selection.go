@@ -73,7 +73,7 @@ const mostRuns = 1 << 30
 //
 //	D(α) + (1+η)·(1-1/β)·D(β) + (1+η)·log(1/γ)/β + log(mean number of runs)/(α-1)
 //
-// for every order β (theorem 2 of the paper; docs/privacy-proofs.md).
+// for every order β (theorem 2 of the paper; dp/proofs.md).
 func (s Selection) renyi(run renyiCurve) renyiCurve {
 	beyond := math.Inf(1)
 	for i, beta := range renyiOrders {

@@ -11,7 +11,7 @@ const MinGaussianVariance = 16.0
 // hides the shift d at least as well as normal noise hides a shift of (1 + c/V)·|d|/√V deviations.
 // Its trade-off function is nowhere below.
 //
-// docs/privacy-proofs.md has the proof; the tests of this package check its steps by other means.
+// dp/proofs.md has the proof; the tests of this package check its steps by other means.
 // The least possible c is about 1/6, at V = 16 as at large V; the proof gives 0.4611 at 16.
 const skellamExcess = 0.5
 

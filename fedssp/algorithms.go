@@ -39,7 +39,7 @@ func init() {
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
-			// data set of docs/results.md.
+			// data set of experiments/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
 			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},

@@ -263,7 +263,7 @@ func texts(c config.Config, names ...string) string {
 // ssp are the settings that an experiment trains by.
 func ssp(e *experiment.Experiment) *kernel.Params { return &e.Instance().(*instance).params }
 
-// docs/configuration.md says of wide catalogues: up to 20,000 items nothing changes, for any users
+// docs/reference/configuration.md says of wide catalogues: up to 20,000 items nothing changes, for any users
 // and budget.
 func TestWideCatalogues(t *testing.T) {
 	for _, c := range []struct {

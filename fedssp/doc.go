@@ -10,7 +10,7 @@
 //     public features" (AISTATS 2024): sufficient statistics perturbation, SSP,
 //     and its competitors AM-DPSGD and DP-SGD.
 //
-// docs/divergence.md says where the package departs from the papers and why.
+// fedssp/divergence.md says where the package departs from the papers and why.
 //
 // A run is a list of stages ([stage.All]). Each stage has one file with its releases, their bounds,
 // the client's computation and the server's use of the sum. The last stage is a solver's, again with

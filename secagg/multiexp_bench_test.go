@@ -16,7 +16,7 @@ import (
 )
 
 // Proofs about dealt shares and about inputs would consist of sums of multiples of points of
-// edwards25519, see docs/lies.md. No federation runs this code.
+// edwards25519, see lab/attack/lies.md. No federation runs this code.
 
 // pippenger computes Σ s·P by the buckets of Pippenger, in time that depends on the scalars. It
 // reads only the lowest width bits of each scalar. It is for many points: edwards25519's own

@@ -1,6 +1,6 @@
 // Package external is an algorithm whose computations a program outside makes, in any language: what a user contributes,
 // what the server makes of a sum, and what a model predicts. The program is a process that answers requests over its
-// standard input and output; docs/external.md describes them. Everything else is fedsim's: each vector is clipped to the
+// standard input and output; algorithm/external/external.md describes them. Everything else is fedsim's: each vector is clipped to the
 // bounds that the program declared, noise is calibrated to them, and ledgers account for it.
 //
 // Importing the package makes the algorithm known as external.

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// header is a message of the protocol as docs/external.md has it.
+// header is a message of the protocol as algorithm/external/external.md has it.
 type header struct {
 	Version int    `json:"fedsim"`
 	Type    string `json:"type"`

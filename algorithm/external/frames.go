@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// version is the version of the protocol, which docs/external.md describes.
+// version is the version of the protocol, which algorithm/external/external.md describes.
 const version = 1
 
 // mostHeader limits the header of a reply, in bytes.

@@ -219,7 +219,7 @@ func sealed(b []byte, footer int) []byte {
 	return append(append(b, sum[:]...), pack.One...)
 }
 
-// TestPackedByHand: a file that was written out by the description (docs/packed.md) alone.
+// TestPackedByHand: a file that was written out by the description (dataset/pack/packed.md) alone.
 func TestPackedByHand(t *testing.T) {
 	// Two users, three items, steps 1, 2, 3 of two bits: user 1 gave item 1 a 3 and item 3 a 1; user 2 item 2 a 2.
 	records := []byte{2, 0<<2 | 2, 1 << 2, 1, 1<<2 | 1}

@@ -1,4 +1,4 @@
-// Package pack writes sets in the packed form (docs/packed.md), in two to three bytes a rating, and opens files of it: [Write], [File] and
+// Package pack writes sets in the packed form (dataset/pack/packed.md), in two to three bytes a rating, and opens files of it: [Write], [File] and
 // [Open]. A file is mapped into memory and checked byte by byte. Times, test files, public users and profiles have no packed form.
 package pack
 
@@ -20,7 +20,7 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// The packed form of a set, as docs/packed.md has it:
+// The packed form of a set, as dataset/pack/packed.md has it:
 //
 //	"FEDSIMP1"   magic and version
 //	records      one for each user

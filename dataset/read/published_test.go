@@ -63,7 +63,7 @@ func TestPublishedSamples(t *testing.T) {
 
 // TestPublishedPage: the page has a row for each sample, with its flags.
 func TestPublishedPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/data.md")
+	page, err := os.ReadFile("../../dataset/read/data.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestPublishedPage(t *testing.T) {
 			file = "ratings.txt"
 		}
 		if row := "| " + c.set + " | `" + file + "` | " + flags; !strings.Contains(string(page), row) {
-			t.Errorf("docs/data.md has no row that begins with %s", row)
+			t.Errorf("dataset/read/data.md has no row that begins with %s", row)
 		}
 	}
 }

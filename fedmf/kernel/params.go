@@ -3,7 +3,7 @@
 // inner product of a user embedding u_i and an item embedding v_j. Parties learn the shared
 // embeddings without showing ratings. The package follows Li, Song and Fanti, "Federated Matrix
 // Factorization with Privacy Guarantee" (PVLDB 15, 2022), called the FMF paper below.
-// docs/divergence.md lists the differences and their reasons.
+// fedssp/divergence.md lists the differences and their reasons.
 //
 // Embeddings are non-negative and of norm at most √R, where R is the top of the rating scale. So
 // predictions stay in [0, R] and the gradient of one rating has norm at most 2R^{3/2} (embedding

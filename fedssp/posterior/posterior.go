@@ -1,7 +1,7 @@
 // Package posterior estimates items' parameters from noisy measurements and public features by
 // empirical Bayes, so that a server gets more out of statistics that it already has. It only
 // post-processes released and public values, and costs no privacy. The method is ours;
-// docs/divergence.md says what the papers do instead.
+// fedssp/divergence.md says what the papers do instead.
 //
 // Each item j has one unknown number x_j, a bias or a coordinate of its embedding, and a
 // measurement

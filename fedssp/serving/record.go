@@ -13,7 +13,7 @@ import (
 // This file combines the noisy sums of a session with the sums of earlier sessions. Every session sums over everything
 // that its users have rated by then, so sums of two sessions measure the same quantity, each with noise of its own. The scatter
 // of the ratings is not their own: later sums have the earlier ratings, too, and more of them. [Newer] weighs both. The weight
-// of a sum falls with each session of age, because tastes move. docs/retraining.md derives both. All sums are divided by the number of users.
+// of a sum falls with each session of age, because tastes move. lab/sessions/retraining.md derives both. All sums are divided by the number of users.
 
 // Sum is a noisy sum over users, divided by their number, in rows.
 type Sum struct {
@@ -74,7 +74,7 @@ func Measured(gain, scatter float64) Measure { return Measure{gain, scatter} }
 
 // Newer returns the share of a newer measurement beside an older one in their best linear combination. p and q are the precisions
 // of their noise, and scatter is the variance of a rating's scatter, with its weight. Ratings of the older measurement are among the newer's, which
-// gives both a covariance. See docs/retraining.md.
+// gives both a covariance. See lab/sessions/retraining.md.
 func Newer(p, q float64, now, then Measure, scatter float64) float64 {
 	switch {
 	case math.IsInf(p, 1) || q == 0:

@@ -106,7 +106,7 @@ const (
 
 // rankedItems is the number of items that rankings train on in a wide catalogue, if counts choose
 // them and each item is solved for by itself. With more items most have only noise
-// (docs/results.md, "Wide catalogues").
+// (experiments/results.md, "Wide catalogues").
 const rankedItems = 2000
 
 // most is the default number of items that are trained on.

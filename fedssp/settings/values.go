@@ -8,7 +8,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
-// This file holds the values of auto. They were chosen on validation data (docs/results.md): as few
+// This file holds the values of auto. They were chosen on validation data (experiments/results.md): as few
 // as serve all algorithms and both data sets about as well as separate choices would. Of values
 // within 0.002 RMSE of each other the older one stayed.
 

@@ -130,7 +130,7 @@ func wider(times float64) func(*protocol.Plan) {
 }
 
 // unitRatings returns the factor by which the multi-task paper's public code scales the variance of the noise that
-// moments need. It adds noise as if centred ratings were from -1 to 1 (docs/divergence.md).
+// moments need. It adds noise as if centred ratings were from -1 to 1 (fedssp/divergence.md).
 func unitRatings(r protocol.Release) float64 {
 	if r.Name != kernel.Moments {
 		return 1

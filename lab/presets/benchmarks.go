@@ -2,7 +2,7 @@ package presets
 
 import "github.com/fedsim/fedsim/internal/sweep"
 
-// Benchmarks holds the grids of docs/benchmarks.md: published data sets by the protocols of published tables. fedsim data get
+// Benchmarks holds the grids of lab/presets/benchmarks.md: published data sets by the protocols of published tables. fedsim data get
 // downloads the data. All needs no download, so these presets are apart from it.
 var Benchmarks = []Preset{
 	{

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// Each loss of docs/losses.md that a deployment survives: a client's key, a client's ledger, the server's model folder, and the
+// Each loss of node/losses.md that a deployment survives: a client's key, a client's ledger, the server's model folder, and the
 // server's whole state. The lost parties are invited again, and a session of all parties follows.
 func TestLosses(t *testing.T) {
 	long(t)

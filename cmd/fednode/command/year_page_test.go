@@ -21,7 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/childtest"
 )
 
-const aYear = "../../../docs/a-year.md"
+const aYear = "../../../node/a-year.md"
 
 // trains matches the command of a session that leaves a model.
 var trains = regexp.MustCompile(`> session-[2-8]\.log`)

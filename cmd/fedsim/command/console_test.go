@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"flag"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,27 +17,23 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 )
 
-var updatePages = flag.Bool("update-pages", false, "write what commands print into README.md and docs; read the difference")
+var updatePages = flag.Bool("update-pages", false, "write what commands print into the pages; read the difference")
 
 // consoleBlock is a block of a page that shows commands after a prompt, "$ ". A block of runs of full size says so.
 var consoleBlock = regexp.MustCompile("(?ms)^```console( full-size)?\n(\\$ .*?)^```$")
 
-// TestPagesPrintWhatTheyShow runs the console blocks of README.md and docs, page by page in one folder each, and
+// TestPagesPrintWhatTheyShow runs the console blocks of all pages, page by page in one folder each, and
 // compares what they print. A line "..." stands for any number of lines. Blocks "console full-size" are for long tests.
 func TestPagesPrintWhatTheyShow(t *testing.T) {
 	effort.NotShort(t, "runs take seconds")
-	paths, err := filepath.Glob("../../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	shown := 0
-	for _, path := range append(paths, "../../../README.md") {
+	for _, path := range pages(t) {
 		page := string(readFile(t, path))
 		if !consoleBlock.MatchString(page) {
 			continue
 		}
 		shown++
-		t.Run(filepath.Base(path), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(path, "../../../"), func(t *testing.T) {
 			dir := t.TempDir()
 			printed := consoleBlock.ReplaceAllStringFunc(page, func(block string) string {
 				parts := consoleBlock.FindStringSubmatch(block)
@@ -55,6 +52,24 @@ func TestPagesPrintWhatTheyShow(t *testing.T) {
 	if shown == 0 {
 		t.Error("no page has a console block")
 	}
+}
+
+// pages are the pages of the whole project.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	if err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
+			return filepath.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, ".md") {
+			list = append(list, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // playConsole runs the commands of a block and returns the block as it should be: each command with what it printed,
@@ -118,10 +133,6 @@ func printedBy(t *testing.T, dir, command string) (printed string, err error) {
 
 // TestPagesCommandsParse checks that fedsim takes each command that stands alone in a line of a page, with its flags and their values.
 func TestPagesCommandsParse(t *testing.T) {
-	paths, err := filepath.Glob("../../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := newCommands()
 	parser, err := program.Parser(&c)
 	if err != nil {
@@ -130,7 +141,10 @@ func TestPagesCommandsParse(t *testing.T) {
 	call := regexp.MustCompile(`(?m)^ *(?:    |\$ )(?:.*\| |go run \./cmd/|\./)?fedsim ([a-z].*)$`)
 	rest := regexp.MustCompile(`(?: +#| \|| >|&).*$`) // a comment, a pipe, a redirection
 	found := 0
-	for _, path := range append(paths, "../../../README.md", "../../../CONTRIBUTING.md", "../../../experiments/README.md") {
+	for _, path := range pages(t) {
+		if filepath.Base(path) == "CHANGELOG.md" {
+			continue // commands of older versions
+		}
 		page := strings.ReplaceAll(string(readFile(t, path)), "\\\n", " ")
 		for _, m := range call.FindAllStringSubmatch(page, -1) {
 			found++

@@ -2,7 +2,7 @@
 
 A subclass of :class:`Algorithm` states what a user sends and computes it. fedsim runs the class in a process of its own and
 does the rest: it clips each vector to the declared bound and counts how often it had to, calibrates the noise, masks, drops
-clients, and accounts for every release. ``docs/external.md`` describes the protocol of the process.
+clients, and accounts for every release. ``algorithm/external/external.md`` describes the protocol of the process.
 """
 
 from __future__ import annotations

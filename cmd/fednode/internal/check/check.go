@@ -91,7 +91,7 @@ func partiesIn(state string) ([]string, error) {
 		}
 	}
 	if dirs == nil {
-		return nil, cli.Misusef("--state %s: it has no file of an aggregator, a server or a client. A relay has no state; a lost state is not rebuilt from nothing: see docs/losses.md", state)
+		return nil, cli.Misusef("--state %s: it has no file of an aggregator, a server or a client. A relay has no state; a lost state is not rebuilt from nothing: see node/losses.md", state)
 	}
 	return dirs, nil
 }
@@ -179,7 +179,7 @@ func (x *Report) aggregator(path string) error {
 	return nil
 }
 
-const rebuildRegistry = "restore the newest copy, or rebuild it with fednode aggregator --list: see docs/losses.md"
+const rebuildRegistry = "restore the newest copy, or rebuild it with fednode aggregator --list: see node/losses.md"
 
 // registry verifies who is enrolled, and returns the list; nil if it cannot be read.
 func (x *Report) registry(f *admission.Federation, do string) *admission.List {
@@ -205,7 +205,7 @@ func (x *Report) member(m *admission.Membership) {
 	x.has(party.MembershipFile)
 	x.fine(party.MembershipFile, "%s of the federation %q; signed by its operator, the invitation's key and the party", place, m.Federation.Name)
 	x.identity(own)
-	if list := x.registry(&m.Federation, "no copy helps: see docs/losses.md"); list != nil {
+	if list := x.registry(&m.Federation, "no copy helps: see node/losses.md"); list != nil {
 		if err := m.Check(list); len(list.Enrolments) > 0 && err != nil {
 			x.add(Wrong, party.RegistryFile, err.Error(), "ask the operator")
 		}
@@ -223,7 +223,7 @@ func (x *Report) identity(own admission.PublicKey) {
 	if err == nil && key.Public() != own {
 		err = fmt.Errorf("it is the key of %s, and the membership names %s", key.Public(), own)
 	}
-	do := "have the operator revoke this party and invite it again: see docs/losses.md"
+	do := "have the operator revoke this party and invite it again: see node/losses.md"
 	if errors.Is(err, admission.ErrExposed) {
 		do = "chmod 600 " + filepath.Join(x.dir, party.IdentityFile)
 	}
@@ -244,7 +244,7 @@ func (x *Report) unenrolled() {
 		err = failed
 	}
 	if err != nil {
-		x.looked(party.IdentityFile, err, "have the operator invite this party again: see docs/losses.md", "")
+		x.looked(party.IdentityFile, err, "have the operator invite this party again: see node/losses.md", "")
 		return
 	}
 	x.add(Note, party.MembershipFile, "this party has not enrolled", "start it with --invitation and this --state")

@@ -115,13 +115,13 @@ func (x *Report) ledger(l *store.Ledger, err error) []string {
 		return nil
 	}
 	if lacks := l.Overtaken(); lacks != nil {
-		x.add(Wrong, newer, lacks.Error(), "see docs/losses.md")
+		x.add(Wrong, newer, lacks.Error(), "see node/losses.md")
 	}
 	x.fine(party.LedgerFile, "%d charges, each in its place in the chain of hashes", l.Charges())
 	return l.Sessions()
 }
 
-const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see docs/losses.md"
+const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see node/losses.md"
 
 // there says whether a file of the party is there.
 func (x *Report) there(name string) bool {

@@ -161,7 +161,7 @@ func (m *Member) same(dir, invitation string, role protocol.Role) error {
 func (m *Member) open(dir string) error {
 	var err error
 	if m.Identity, err = admission.ReadKey(filepath.Join(dir, IdentityFile)); errors.Is(err, fs.ErrNotExist) {
-		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again (docs/losses.md)", err, filepath.Join(dir, MembershipFile))
+		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again (node/losses.md)", err, filepath.Join(dir, MembershipFile))
 	} else if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (m *Member) open(dir string) error {
 	m.Registry.KeepKnown() // no other party asks a client for its list
 	m.Ledger, err = store.OpenLedger(filepath.Join(dir, LedgerFile), m.Identity.Public())
 	if errors.Is(err, fs.ErrNotExist) {
-		return cli.Misusef("%w: this client's ledger is lost, so what it spent is not known any more. Put no old copy back; have the operator revoke it and invite it again (docs/losses.md)", err)
+		return cli.Misusef("%w: this client's ledger is lost, so what it spent is not known any more. Put no old copy back; have the operator revoke it and invite it again (node/losses.md)", err)
 	}
 	if err != nil {
 		return err
