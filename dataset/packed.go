@@ -9,9 +9,9 @@ type Packed interface {
 	Size() int
 	// Row returns the items that a user rated, ascending, and the ratings, in the memory of what it is given as far as that is enough.
 	Row(user int, items []int32, values []float32) ([]int32, []float32)
-	// Part returns a view of the ratings that keep accepts; count must be their number. The view asks
-	// keep anew whenever its ratings are read.
-	Part(keep func(user int, item int32) bool, count int) Packed
+	// Divide calls part with every rating, by user, then item, and returns a view of the ratings of each part. Parts are 0, 1 and 2.
+	// The views share one bit a rating, and a second if there are ratings of part 1 and of part 2.
+	Divide(part func(user int, item int32) byte) [3]Packed
 }
 
 // Unpack returns the ratings in columns: themselves, where they are not packed.

@@ -20,13 +20,20 @@ import (
 // view is ratings of a packed file.
 type view struct {
 	file  *packFile
-	keep  func(user int, item int32) bool // which ratings of the file belong to these; nil: all
+	of    *division // nil: all ratings of the file
+	part  byte      // of the division
 	count int
 }
 
 func (v *view) Len() int { return v.count }
 
-func (v *view) Size() int { return len(v.file.records) + len(v.file.offsets) }
+func (v *view) Size() int {
+	size := len(v.file.records) + len(v.file.offsets)
+	if v.of != nil {
+		size += 8 * (len(v.of.first) + len(v.of.digits[0]) + len(v.of.digits[1]))
+	}
+	return size
+}
 
 // packFile is a file in the packed form that was checked, and must not change from then on.
 type packFile struct {
@@ -35,16 +42,13 @@ type packFile struct {
 	offsets []byte // 8 bytes for each user and one more: record u is records[offset(u):offset(u+1)]
 }
 
-// record returns the bytes of a user's ratings.
-func (f *packFile) record(user int) []byte { return f.records[f.offset(user):f.offset(user+1)] }
-
 func (f *packFile) offset(user int) uint64 { return binary.LittleEndian.Uint64(f.offsets[8*user:]) }
 
 // decode returns the ratings of a user, by item. It uses the memory of items and values as far as they
-// reach. With keep, it returns only the ratings that keep accepts. Its error names the fault of the
+// reach. Of a division, it returns only the ratings of a part. Its error names the fault of the
 // record.
-func (f *packFile) decode(user int, keep func(user int, item int32) bool, items []int32, values []float32) ([]int32, []float32, error) {
-	b := f.record(user)
+func (f *packFile) decode(user int, of *division, part byte, items []int32, values []float32) ([]int32, []float32, error) {
+	b := f.records[f.offset(user):f.offset(user+1)]
 	n, b, err := uvarint(b)
 	if err != nil {
 		return nil, nil, err
@@ -53,42 +57,89 @@ func (f *packFile) decode(user int, keep func(user int, item int32) bool, items 
 		return nil, nil, fmt.Errorf("%d ratings in %d bytes", n, len(b))
 	}
 	items, values = slices.Grow(items[:0], int(n))[:n], slices.Grow(values[:0], int(n))[:n]
-	next, count := uint64(0), uint64(f.Items)
-	levels, digits := f.Levels, f.digits
-	kept := 0
-	for range n {
-		var x uint64
-		if len(b) > 1 && b[0] >= 0x80 && b[1] < 0x80 { // most are of two bytes
-			x, b = uint64(b[0]&0x7f)|uint64(b[1])<<7, b[2:]
-		} else if x, b, err = uvarint(b); err != nil {
-			return nil, nil, err
-		}
-		if next += x >> digits; next >= count { // never more than 64 bits: both are below 2^63
-			return nil, nil, fmt.Errorf("an item beyond the %d there are", count)
-		}
-		item := int32(next)
-		next++
-		var value float32
-		if f.Raw {
-			if value, b, err = f.raw(b); err != nil {
-				return nil, nil, err
-			}
-		} else {
-			step := x & (1<<digits - 1)
-			if step >= uint64(len(levels)) {
-				return nil, nil, fmt.Errorf("step %d of a scale of %d", step, len(levels))
-			}
-			value = levels[step]
-		}
-		if keep == nil || keep(user, item) {
-			items[kept], values[kept] = item, value
-			kept++
-		}
+	next := uint64(0)
+	if f.Raw || uint64(f.Items)<<f.digits > math.MaxInt32 {
+		next, b, err = f.wide(b, items, values)
+	} else if b, err = numbers(b, items); err == nil {
+		next, err = f.steps(items, values)
 	}
-	if len(b) > 0 {
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case next > uint64(f.Items):
+		return nil, nil, fmt.Errorf("an item beyond the %d there are", f.Items)
+	case len(b) > 0:
 		return nil, nil, fmt.Errorf("%d bytes behind its ratings", len(b))
 	}
-	return items[:kept], values[:kept], nil
+	if of != nil {
+		n = uint64(of.take(of.first[user], part, items, values))
+	}
+	return items[:n], values[:n], nil
+}
+
+// numbers reads numbers below 2^31, as many as out has room for, and returns the bytes behind them.
+func numbers(b []byte, out []int32) ([]byte, error) {
+	for len(out) > 0 {
+		if len(out) >= 4 && len(b) >= 8 { // four numbers of at most two bytes
+			w, used, long, four := binary.LittleEndian.Uint64(b), uint64(0), uint64(0), out[:4]
+			for i := range four { // no branch by whether a number has one byte or two, which is hard to foresee
+				long |= w & (w >> 8)
+				two := w >> 7 & 1
+				four[i] = int32(w&0x7f | w>>1&0x3f80&-two)
+				w >>= (8 + 8*two) & 63
+				used += 1 + two
+			}
+			if long&0x80 == 0 {
+				b, out = b[used:], out[4:]
+				continue
+			}
+		}
+		x, rest, err := uvarint(b)
+		if err != nil {
+			return nil, err
+		}
+		out[0], b, out = int32(min(x, math.MaxInt32)), rest, out[1:]
+	}
+	return b, nil
+}
+
+// steps turns the numbers of a record into items and ratings. It returns the item behind the last one.
+func (f *packFile) steps(items []int32, values []float32) (uint64, error) {
+	next, levels, digits, low := uint64(0), f.Levels, f.digits&63, int32(1)<<f.digits-1
+	values = values[:len(items)]
+	for k, x := range items {
+		if int(x&low) >= len(levels) {
+			return 0, fmt.Errorf("step %d of a scale of %d", x&low, len(levels))
+		}
+		next += uint64(x >> digits)
+		items[k], values[k] = int32(next), levels[x&low]
+		next++
+	}
+	return next, nil
+}
+
+// wide reads a record whose numbers may be 2^31 or more, or whose ratings are floats. It returns the item behind the last one.
+func (f *packFile) wide(b []byte, items []int32, values []float32) (next uint64, rest []byte, err error) {
+	for k := range items {
+		var x uint64
+		if x, b, err = uvarint(b); err != nil {
+			return 0, nil, err
+		}
+		step := x & (1<<f.digits - 1)
+		switch {
+		case f.Raw:
+			if values[k], b, err = f.raw(b); err != nil {
+				return 0, nil, err
+			}
+		case step >= uint64(len(f.Levels)):
+			return 0, nil, fmt.Errorf("step %d of a scale of %d", step, len(f.Levels))
+		default:
+			values[k] = f.Levels[step]
+		}
+		next = min(next+x>>f.digits, math.MaxInt32) + 1 // never more than 64 bits: both are below 2^63
+		items[k] = int32(next - 1)
+	}
+	return next, b, nil
 }
 
 // raw reads a rating that is a float.
@@ -107,9 +158,6 @@ var errCut = errors.New("its last number is cut off")
 
 // uvarint reads a number of 63 bits at most, in base 128 with the low digits first.
 func uvarint(b []byte) (uint64, []byte, error) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), b[1:], nil
-	}
 	x, n := binary.Uvarint(b)
 	switch {
 	case n == 0:
@@ -120,12 +168,11 @@ func uvarint(b []byte) (uint64, []byte, error) {
 	return x, b[n:], nil
 }
 
-func (v *view) Part(keep func(user int, item int32) bool, count int) dataset.Packed {
-	return &view{file: v.file, keep: keep, count: count}
-}
-
 func (v *view) Row(user int, items []int32, values []float32) ([]int32, []float32) {
-	items, values, err := v.file.decode(user, v.keep, items, values)
+	if v.count == 0 {
+		return items[:0], values[:0]
+	}
+	items, values, err := v.file.decode(user, v.of, v.part, items, values)
 	if err != nil { // it was whole when it was opened
 		panic(fmt.Sprintf("dataset: the packed file has changed since it was opened: the record of user %d: %v", user, err))
 	}
@@ -235,7 +282,7 @@ func (f *packFile) checkRecords(from, to int) (ratings int, err error) {
 	var items []int32
 	var values []float32
 	for u := from; u < to; u++ {
-		if items, values, err = f.decode(u, nil, items, values); err != nil {
+		if items, values, err = f.decode(u, nil, 0, items, values); err != nil {
 			return ratings, fmt.Errorf("the record of user %d of %d: %w", u+1, f.Users, err)
 		}
 		ratings += len(items)

@@ -7,24 +7,23 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
-// splitPacked is Split of packed ratings by chance: parts are views of the same file, which draw anew who
-// belongs to them whenever they are read. It reads every rating once, to count them.
+// splitPacked is Split of packed ratings by chance: parts are views of the same file. It reads every rating once.
 func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
 	c := newCut(s, p)
-	var counts [3]int
 	d := splitDigester(s.Digest, s.Len())
-	s.Each(func(user, item int32, _ float32) {
-		part := c.of(int(user), item)
-		counts[part]++
+	var parts [3]dataset.Ratings
+	var counts [3]int
+	for part, view := range s.Packed.Divide(func(user int, item int32) byte {
+		part := c.of(user, item)
 		d.Bytes([]byte{part})
-	})
+		return part
+	}) {
+		parts[part], counts[part] = dataset.Ratings{Users: s.Users, Items: s.Items, Packed: view}, view.Len()
+	}
 	if err := p.checkParts(counts); err != nil {
 		return nil, err
 	}
-	view := func(part byte) dataset.Ratings {
-		return dataset.Ratings{Users: s.Users, Items: s.Items, Packed: s.Packed.Part(func(user int, item int32) bool { return c.of(user, item) == part }, counts[part])}
-	}
-	return &Parts{Train: view(partTrain), Validation: view(partValidation), Test: view(partTest), Digest: d.Sum()}, nil
+	return &Parts{Train: parts[partTrain], Validation: parts[partValidation], Test: parts[partTest], Digest: d.Sum()}, nil
 }
 
 // cut says which part of a split a rating belongs to.
