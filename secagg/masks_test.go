@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/internal/linear"
 	"github.com/fedsim/fedsim/secagg/mask"
 )
 
@@ -290,7 +289,7 @@ func unpack(t *testing.T, r protocol.Release, packed []byte) *mask.Vector {
 // The lowest bits of a client's total mask, which is its masked input less its
 // input, follow no linear recurrence that is shorter than half of them. Of n =
 // 41,000 uniform bits the shortest misses n/2 by more than 40 with probability below
-// 2^-80 (package linear); the input is fixed besides. Masks of ten Mersenne
+// 2^-80 (complexity_test.go); the input is fixed besides. Masks of ten Mersenne
 // Twisters, each with a seed of its own, are found out: the lowest bit of their sum
 // follows the recurrence of any of them.
 func TestTotalMaskIsNotLinear(t *testing.T) {
@@ -312,9 +311,9 @@ func TestTotalMaskIsNotLinear(t *testing.T) {
 	}
 	clear(total)
 	for seed := range uint32(10) {
-		twister := linear.NewTwister(seed)
+		generator := newTwister(seed)
 		for j := range total {
-			if x := int64(twister.Next()); seed < 4 {
+			if x := int64(generator.next()); seed < 4 {
 				total[j] -= x
 			} else {
 				total[j] += x
@@ -332,5 +331,5 @@ func complexity(v []int64) int {
 	for j, x := range v {
 		low[j] = x&1 == 1
 	}
-	return linear.Complexity(low)
+	return linearComplexity(low)
 }
