@@ -2,8 +2,6 @@ module github.com/fedsim/fedsim
 
 go 1.26.0
 
-tool google.golang.org/protobuf/cmd/protoc-gen-go
-
 require (
 	aead.dev/minisign v0.3.0
 	filippo.io/edwards25519 v1.2.0
@@ -31,7 +29,6 @@ require (
 	golang.org/x/time v0.15.0
 	gonum.org/v1/gonum v0.17.0
 	gonum.org/v1/plot v0.17.0
-	google.golang.org/protobuf v1.36.11
 	pgregory.net/rapid v1.3.0
 )
 
@@ -127,5 +124,6 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
 	golang.org/x/tools v0.51.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 	lukechampine.com/blake3 v1.4.1 // indirect
 )

@@ -1,6 +1,10 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/fedsim/fedsim/protocol/internal/codec"
+)
 
 // Kind tells messages apart.
 type Kind uint8
@@ -36,27 +40,68 @@ const (
 	Kinds // how many there are
 )
 
-var kindNames = [...]string{
-	KindOpen: "open", KindAnnounce: "announce", KindInvite: "invite", KindAdvertise: "advertise", KindRoster: "roster",
-	KindShares: "shares", KindDelivery: "delivery", KindPrepared: "prepared", KindProceed: "proceed", KindMaskedInput: "masked-input",
-	KindSurvivors: "survivors", KindConsistency: "consistency", KindQuorum: "quorum",
-	KindUnmask: "unmask", KindAnswered: "answered", KindReplacement: "replacement", KindRefusal: "refusal", KindResult: "result", KindAbort: "abort", KindHeld: "held", KindFinal: "final",
-	KindForward: "forward", KindRelayAck: "relay-ack", KindRelayCollect: "relay-collect", KindPartial: "partial", KindRelayStatus: "relay-status",
+var kinds = [...]struct {
+	name string
+	code byte // of a frame's header, as in wire/wire.proto
+	make func() Message
+}{
+	KindOpen:         {"open", 1, func() Message { return new(Open) }},
+	KindAnnounce:     {"announce", 2, func() Message { return new(Announce) }},
+	KindInvite:       {"invite", 3, func() Message { return new(Invite) }},
+	KindAdvertise:    {"advertise", 4, func() Message { return new(Advertise) }},
+	KindRoster:       {"roster", 5, func() Message { return new(Roster) }},
+	KindShares:       {"shares", 6, func() Message { return new(Shares) }},
+	KindDelivery:     {"delivery", 7, func() Message { return new(Delivery) }},
+	KindPrepared:     {"prepared", 24, func() Message { return new(Prepared) }},
+	KindProceed:      {"proceed", 25, func() Message { return new(Proceed) }},
+	KindMaskedInput:  {"masked-input", 8, func() Message { return new(MaskedInput) }},
+	KindSurvivors:    {"survivors", 9, func() Message { return new(Survivors) }},
+	KindConsistency:  {"consistency", 10, func() Message { return new(Consistency) }},
+	KindQuorum:       {"quorum", 11, func() Message { return new(Quorum) }},
+	KindUnmask:       {"unmask", 12, func() Message { return new(Unmask) }},
+	KindAnswered:     {"answered", 13, func() Message { return new(Answered) }},
+	KindReplacement:  {"replacement", 14, func() Message { return new(Replacement) }},
+	KindRefusal:      {"refusal", 26, func() Message { return new(Refusal) }},
+	KindResult:       {"result", 15, func() Message { return new(Result) }},
+	KindAbort:        {"abort", 16, func() Message { return new(Abort) }},
+	KindHeld:         {"held", 23, func() Message { return new(Held) }},
+	KindFinal:        {"final", 17, func() Message { return new(Final) }},
+	KindForward:      {"forward", 18, func() Message { return new(Forward) }},
+	KindRelayAck:     {"relay-ack", 19, func() Message { return new(RelayAck) }},
+	KindRelayCollect: {"relay-collect", 20, func() Message { return new(RelayCollect) }},
+	KindPartial:      {"partial", 21, func() Message { return new(Partial) }},
+	KindRelayStatus:  {"relay-status", 22, func() Message { return new(RelayStatus) }},
 }
 
 func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
+	if k < Kinds {
+		return kinds[k].name
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Code returns the number of the kind in the header of a frame.
+func (k Kind) Code() byte { return kinds[k].code }
+
+// New returns an empty message of the kind.
+func (k Kind) New() Message { return kinds[k].make() }
+
+// KindOf returns the kind with a number in the header of a frame; false: there is none.
+func KindOf(code byte) (Kind, bool) {
+	for k := range kinds {
+		if kinds[k].code == code {
+			return Kind(k), true
+		}
+	}
+	return 0, false
 }
 
 // Message goes from one party to another. A message is never changed after it was sent: several
 // receivers may hold the same one.
 type Message interface {
 	Kind() Kind
-	// body is [Size] without the headers of frames.
-	body() int
+	// fields goes through the fields of the message in wire/wire.proto.
+	fields(*codec.Codec)
 }
 
 // Describe names a message for a log. It accepts nil.
@@ -349,7 +394,7 @@ type Final struct {
 // Reason is why a round was aborted: a *TooFew or an *Unrecoverable.
 type Reason interface {
 	error
-	body() int
+	aborts()
 }
 
 // TooFew is why a round was aborted: fewer clients than required were left at the
@@ -359,6 +404,9 @@ type TooFew struct {
 	Stage          Stage
 	Left, Required int
 }
+
+func (*TooFew) aborts()        {}
+func (*Unrecoverable) aborts() {}
 
 func (e *TooFew) Error() string {
 	return fmt.Sprintf("round %d: %d clients left after the stage %s, %d required", e.Round, e.Left, e.Stage, e.Required)

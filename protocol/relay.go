@@ -60,33 +60,3 @@ func (*RelayAck) Kind() Kind     { return KindRelayAck }
 func (*RelayCollect) Kind() Kind { return KindRelayCollect }
 func (*Partial) Kind() Kind      { return KindPartial }
 func (*RelayStatus) Kind() Kind  { return KindRelayStatus }
-
-func (m *Forward) body() int {
-	n := number(uint64(m.Client)) + flag(m.Held) + flag(m.Opens)
-	if m.Message != nil {
-		n += number(1+uint64(m.Message.Kind())) + some(m.Message.body())
-	}
-	return n
-}
-
-func (m *RelayAck) body() int {
-	return number(m.Round) + number(1+uint64(m.Stage)) + number(uint64(m.Client))
-}
-
-func (m *RelayCollect) body() int { return number(m.Round) + number(1+uint64(m.Stage)) }
-
-func (m *Partial) body() int {
-	n := number(m.Round) + number(1+uint64(m.Stage)) + some(len(m.Clients))
-	for _, v := range m.Sums {
-		n += entry(len(v))
-	}
-	return n
-}
-
-func (m *RelayStatus) body() int {
-	n := number(uint64(m.Client)) + flag(m.Connected)
-	if m.Connected {
-		n += some(len(m.Incarnation))
-	}
-	return n
-}

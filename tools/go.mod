@@ -12,9 +12,7 @@ require (
 	aead.dev/minisign v0.3.0
 	github.com/CycloneDX/cyclonedx-go v0.9.2
 	github.com/blakesmith/ar v0.0.0-20190502131153-809d4375e1fb
-	github.com/bufbuild/protocompile v0.14.1
 	github.com/google/go-containerregistry v0.20.6
-	google.golang.org/protobuf v1.36.12
 )
 
 require (
@@ -273,6 +271,7 @@ require (
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/ini.v1 v1.67.0 // indirect
 	gopkg.in/neurosnap/sentences.v1 v1.0.7 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect

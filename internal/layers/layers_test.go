@@ -124,7 +124,7 @@ var rules = []rule{
 	},
 	{
 		name: "align knows lists of ids", from: []string{"internal/align/..."},
-		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "dp/...", "entropy", "entropy/internal/..."},
+		forbid: []string{"..."}, allow: []string{"internal/align/...", "protocol", "protocol/internal/codec", "dp/...", "entropy", "entropy/internal/..."},
 		why: "rows are found before there is an experiment; align imports protocol and entropy only",
 	},
 	{
@@ -313,9 +313,9 @@ var rules = []rule{
 		why:    "roles and sums deal in messages, and have no bytes",
 	},
 	{
-		name: "protobuf is for the edge", from: []string{"..."}, except: []string{"protocol/wire/...", "node/...", "cmd/fednode/..."},
+		name: "messages describe their bytes", from: []string{"..."},
 		forbid: []string{"google.golang.org/protobuf/..."}, direct: true,
-		why: "protobuf's bytes are not canonical, so that nothing may hash or sign them; libraries for files may use it for themselves",
+		why: "protocol/fields.go is the one description of a message's bytes; libraries for files and networks may use protobuf for themselves",
 	},
 	{
 		name: "who is admitted and what is kept need no network", from: []string{"node/admission/...", "node/store/...", "internal/atomicfile"},

@@ -50,7 +50,7 @@ func frames(kind protocol.Kind, a, b []byte) ([][]byte, error) {
 	}
 	var out [][]byte
 	for left := len(a) + len(b); left > 0; left = len(a) + len(b) {
-		out = append(out, binary.BigEndian.AppendUint32([]byte{byte(kinds[kind].code)}, uint32(left)))
+		out = append(out, binary.BigEndian.AppendUint32([]byte{kind.Code()}, uint32(left)))
 		n := min(left, protocol.FramePayload)
 		first := min(n, len(a))
 		for _, piece := range [][]byte{a[:first], b[:n-first]} {
@@ -109,7 +109,7 @@ func (r *Reader) frames() (kind protocol.Kind, b []byte, err error) {
 	}
 	resumes := code&continues != 0
 	code &^= continues
-	kind, ok := kindOf(code)
+	kind, ok := protocol.KindOf(code)
 	var had []byte
 	if resumes && r.begun.kind == kind {
 		had = r.begun.part

@@ -143,7 +143,7 @@ func TestReaderRefuses(t *testing.T) {
 // A message that is no good leaves the stream in step.
 func TestReaderGoesOn(t *testing.T) {
 	good := unhex(t, readGolden(t).Good[0].Frame)
-	r := wire.NewReader(bytes.NewReader(slices.Concat(frame(17, 2, []byte{0x18, 1}), good)), goldenLimits())
+	r := wire.NewReader(bytes.NewReader(slices.Concat(frame(17, 5, []byte{0x0a, 1, 'm', 0x18, 1}), good)), goldenLimits())
 	if m, err := r.Read(); m != nil || !errors.Is(err, wire.ErrSyntax) {
 		t.Errorf("an unknown field: %v, %v", m, err)
 	}

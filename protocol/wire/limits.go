@@ -1,10 +1,7 @@
 package wire
 
 import (
-	"math"
 	"slices"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -43,15 +40,14 @@ type Session struct {
 // noise, of semi-honest mode, has a key of 34 bytes besides and 32 more of ciphertext,
 // but no signatures of 66 and no commitments.
 const (
-	memberSize    = 146    // of a roster: client, two keys, signature
-	sealedSize    = 260    // of shares: peer, 112 bytes of ciphertext, two hashes, signature
-	revealedSize  = 60     // of an answer to unmask: client, share, nonce
-	signedSize    = 74     // of a quorum: client, signature
-	complaintSize = 42     // of a masked input: client, secret
-	releaseSize   = 128    // of a plan, its name aside
-	vectorSize    = 16     // what a vector has besides its content
-	proofHashes   = 2 * 20 // of a part of a roster of 2^20 clients, which is the largest: two a level
-	slack         = 256    // what any message has besides lists and content, and room to grow
+	memberSize    = 146 // of a roster: client, two keys, signature
+	sealedSize    = 260 // of shares: peer, 112 bytes of ciphertext, two hashes, signature
+	revealedSize  = 60  // of an answer to unmask: client, share, nonce
+	signedSize    = 74  // of a quorum: client, signature
+	complaintSize = 42  // of a masked input: client, secret
+	releaseSize   = 128 // of a plan, its name aside
+	vectorSize    = 16  // what a vector has besides its content
+	slack         = 256 // what any message has besides lists and content, and room to grow
 )
 
 // LimitsFor computes the limits of a session. There are N clients, k neighbours, B bytes of bitmap
@@ -156,35 +152,16 @@ func (l Limits) Between(from, to protocol.Role) Limits {
 	default:
 		inside = route{}
 	}
-	for k, row := range kinds {
-		if !slices.Contains(row.ways, route{from, to}) {
+	for k, way := range ways {
+		if !slices.Contains(way, route{from, to}) {
 			l.Bytes[k] = 0
 		}
-		if !slices.Contains(row.ways, inside) {
+		if !slices.Contains(way, inside) {
 			l.Inside[k] = 0
 		}
 	}
 	return l
 }
 
-// entries is the most entries of a list in wire.proto.
-func (l Limits) entries(list protoreflect.Name) int {
-	switch list {
-	case "members", "signatures":
-		return l.Clients
-	case "proof":
-		return proofHashes
-	case "shares", "complaints":
-		return l.Neighbours
-	case "releases", "masked", "removed", "integers", "sums":
-		return l.Releases
-	default:
-		return 0
-	}
-}
-
 // bitmapSize is the bytes of a bitmap of n.
 func bitmapSize(n int) int { return n/8 + min(1, n%8) }
-
-// unlimited are the limits of what is sent.
-var unlimited = Limits{Clients: math.MaxInt, Neighbours: math.MaxInt, Releases: math.MaxInt}

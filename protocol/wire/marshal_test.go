@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,17 +149,20 @@ func TestListsAreCountedFirst(t *testing.T) {
 		n := len(b) // of 3 bytes in a varint
 		return append([]byte{tag, byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)}, b...)
 	}
+	round, hash := []byte{0x08, 1}, append([]byte{0x12, 32}, make([]byte, 32)...)
+	// The fields of a plan before its releases: session, round, no phase, an empty cohort.
+	plan := slices.Concat([]byte{0x0a, 16}, make([]byte, 16), []byte{0x10, 1, 0x22, 0})
 	for kind, b := range map[protocol.Kind][]byte{
-		protocol.KindOpen:        inside(0x0a, many(0x2a)),
-		protocol.KindRoster:      many(0x12),
-		protocol.KindShares:      many(0x1a),
-		protocol.KindDelivery:    many(0x1a),
-		protocol.KindMaskedInput: many(0x12),
-		protocol.KindSurvivors:   inside(0x1a, many(0x12)),
-		protocol.KindQuorum:      many(0x12),
-		protocol.KindUnmask:      many(0x1a),
-		protocol.KindReplacement: many(0x12),
-		protocol.KindResult:      many(0x22),
+		protocol.KindOpen:        inside(0x0a, append(plan, many(0x2a)...)),
+		protocol.KindRoster:      append(round, many(0x12)...),
+		protocol.KindShares:      slices.Concat(round, hash, many(0x1a)),
+		protocol.KindDelivery:    slices.Concat(round, []byte{0x12, 1, 1}, many(0x1a)),
+		protocol.KindMaskedInput: append(round, many(0x12)...),
+		protocol.KindSurvivors:   slices.Concat(round, []byte{0x12, 1, 1}, inside(0x1a, append(round, many(0x12)...))),
+		protocol.KindQuorum:      append(round, many(0x12)...),
+		protocol.KindUnmask:      append(round, many(0x12)...),
+		protocol.KindReplacement: append(round, many(0x12)...),
+		protocol.KindResult:      append(round, many(0x22)...),
 	} {
 		var err error
 		if n := allocated(func() { _, err = wire.Unmarshal(kind, b, l) }); n > 64<<10 || !errors.Is(err, wire.ErrLimit) {

@@ -64,7 +64,7 @@ func (r *Reader) came(kind protocol.Kind, b []byte) {
 // if it has all of them. pieces are the frames of the whole message. It is false if the message begins otherwise.
 func Rest(pieces [][]byte, s Start) (rest [][]byte, ok bool) {
 	code, parts, length := payload(pieces)
-	kind, known := kindOf(code)
+	kind, known := protocol.KindOf(code)
 	if !known || kind != s.Kind || s.Bytes <= 0 || s.Bytes > length {
 		return nil, false
 	}

@@ -93,7 +93,7 @@ func TestRestOfAnotherBroadcast(t *testing.T) {
 
 // unlimitedKinds accepts 1 GiB of each kind.
 func unlimitedKinds() Limits {
-	l := unlimited
+	var l Limits
 	for k := range l.Bytes {
 		l.Bytes[k] = 1 << 30
 	}

@@ -1,54 +1,114 @@
-package wire
+package wire_test
 
 import (
+	"encoding/binary"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/protocol/wire/internal/wirepb"
 )
 
-// The code relies on these properties of wire.proto. Field numbers fit a tag of one byte, and scan
-// knows the type of every field. A list has bytes or messages, and a limit of its own.
+// protoField is a field of a message in wire.proto.
+type protoField struct{ kind, name string }
+
+var (
+	protoMessage = regexp.MustCompile(`(?ms)^message (\w+) \{\n(.*?)^\}`)
+	protoLine    = regexp.MustCompile(`(?m)^\s+(?:repeated )?(\w+) (\w+) = (\d+);`)
+	protoEnum    = regexp.MustCompile(`(?m)^  (KIND|STAGE|NOISE_KIND)_(\w+) = (\d+);`)
+)
+
+// readProto reads wire.proto: the fields of each message by their numbers, and the numbers of enums by their names.
+func readProto(t *testing.T) (messages map[string]map[uint64]protoField, enums map[string]int) {
+	t.Helper()
+	text, err := os.ReadFile("wire.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, enums = make(map[string]map[uint64]protoField), make(map[string]int)
+	for _, m := range protoMessage.FindAllStringSubmatch(string(text), -1) {
+		messages[m[1]] = make(map[uint64]protoField)
+		for _, f := range protoLine.FindAllStringSubmatch(m[2], -1) {
+			n, err := strconv.ParseUint(f[3], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			messages[m[1]][n] = protoField{f[1], f[2]}
+		}
+	}
+	for _, e := range protoEnum.FindAllStringSubmatch(string(text), -1) {
+		if enums[e[1]+" "+strings.ToLower(e[2])], err = strconv.Atoi(e[3]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return messages, enums
+}
+
+// TestSchema checks that wire.proto describes the golden bytes, which golden.py writes without it: each field has the
+// type that wire.proto gives its number, and wire.proto has no field that no golden message has. Tags take one byte.
 func TestSchema(t *testing.T) {
-	l := Limits{Clients: 1, Neighbours: 1, Releases: 1}
-	want := func(list protoreflect.Name) int {
-		if list == "proof" {
-			return 40 // of any roster: two hashes a level of a tree of 2^20
-		}
-		return 1
-	}
-	messages := wirepb.File_protocol_wire_wire_proto.Messages()
-	for i := range messages.Len() {
-		fields := messages.Get(i).Fields()
-		for j := range fields.Len() {
-			f := fields.Get(j)
-			if f.Number() > lastField {
-				t.Errorf("%s has the number %d, above %d", f.FullName(), f.Number(), lastField)
+	messages, enums := readProto(t)
+	seen := make(map[string]bool)
+	var walk func(message string, b []byte)
+	walk = func(message string, b []byte) {
+		for len(b) > 0 {
+			f, ok := messages[message][uint64(b[0]>>3)]
+			if !ok {
+				t.Fatalf("%s has no field %d", message, b[0]>>3)
 			}
-			switch k := f.Kind(); k {
-			case protoreflect.BytesKind, protoreflect.MessageKind:
-				if f.IsMap() || f.IsList() && l.entries(f.Name()) != want(f.Name()) {
-					t.Errorf("the list %s has no limit", f.FullName())
+			seen[message+"."+f.name] = true
+			v, n := binary.Uvarint(b[1:])
+			want := map[string]byte{"uint32": 0, "uint64": 0, "bool": 0, "Kind": 0, "Stage": 0, "NoiseKind": 0, "double": 1}
+			typ, number := want[f.kind]
+			if !number {
+				typ = 2
+			}
+			if b[0] >= 0x80 || b[0]&7 != typ {
+				t.Fatalf("%s.%s has the tag %#x, and is %s", message, f.name, b[0], f.kind)
+			}
+			switch typ {
+			case 0:
+				b = b[1+n:]
+			case 1:
+				b = b[9:]
+			case 2:
+				if _, inner := messages[f.kind]; inner {
+					walk(f.kind, b[1+n:1+n+int(v)])
 				}
-			case protoreflect.StringKind, protoreflect.DoubleKind, protoreflect.Uint64Kind, protoreflect.Uint32Kind, protoreflect.EnumKind, protoreflect.BoolKind:
-				if f.IsList() {
-					t.Errorf("%s is a list of %s: vectors are packed bytes", f.FullName(), k)
-				}
-			default:
-				t.Errorf("%s is of the type %s, which is not scanned", f.FullName(), k)
+				b = b[1+n+int(v):]
 			}
 		}
 	}
-	if got := l.entries("clients"); got != 0 {
-		t.Errorf("a list that is not known may have %d entries", got)
+	for _, c := range readGolden(t).Good {
+		kind := kindNamed(t, c.Kind)
+		walk(strings.ReplaceAll(strings.Title(strings.ReplaceAll(c.Kind, "-", " ")), " ", ""), unhex(t, c.Bytes)) //nolint:staticcheck // words of ASCII
+		if got, want := int(kind.Code()), enums["KIND "+strings.ReplaceAll(c.Kind, "-", "_")]; got != want {
+			t.Errorf("%s has the number %d in a frame, %d in wire.proto", c.Kind, got, want)
+		}
 	}
-	codes := wirepb.Kind(0).Descriptor().Values()
-	if codes.Len() != int(protocol.Kinds)+1 {
-		t.Errorf("wire.proto has %d kinds besides 0, there are %d", codes.Len()-1, protocol.Kinds)
+	for s := range protocol.Stages {
+		if got, want := int(s)+1, enums["STAGE "+strings.ReplaceAll(s.String(), "-", "_")]; got != want {
+			t.Errorf("the stage %s has the number %d, %d in wire.proto", s, got, want)
+		}
 	}
-	if got := wirepb.Stage(0).Descriptor().Values().Len(); got != int(protocol.Stages)+1 {
-		t.Errorf("wire.proto has %d stages besides 0, there are %d", got-1, protocol.Stages)
+	for k := protocol.NoNoise; k <= protocol.LocalNoise; k++ {
+		if got, want := int(k)+1, enums["NOISE_KIND "+k.String()]; got != want {
+			t.Errorf("the noise %s has the number %d, %d in wire.proto", k, got, want)
+		}
+	}
+	all := make(map[string]bool)
+	for m, list := range messages {
+		for _, f := range list {
+			all[m+"."+f.name] = true
+		}
+	}
+	if d := cmp.Diff(slices.Sorted(maps.Keys(all)), slices.Sorted(maps.Keys(seen))); d != "" {
+		t.Errorf("fields (-wire.proto +golden bytes):\n%s", d)
 	}
 }

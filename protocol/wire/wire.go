@@ -12,8 +12,9 @@
 // bytes. [AppendFrames], [Writer] and [Reader] work on frames, [Marshal] and [Unmarshal]
 // on messages without them.
 //
-// Nothing is hashed or signed in this form, since protobuf allows several encodings of
-// one message. Hashes and signatures are over a protocol.Transcript.
+// Package protocol describes the fields of each message once, for the bytes and for their
+// number (protocol.Size). wire.proto is the description for other programs. Nothing is hashed
+// or signed in this form: hashes and signatures are over a protocol.Transcript.
 //
 // Messages that only an ideal sum sends, which a simulation uses, have no encoding. They
 // are refused with [ErrIdeal].
@@ -21,7 +22,7 @@
 // # Strictness
 //
 // The peer may be hostile. [Unmarshal] refuses what protobuf would accept: unknown fields, repeated
-// fields, and numbers too large for their type. It also checks that keys, hashes, signatures and
+// fields, fields out of order, and numbers too large for their type. It also checks that keys, hashes, signatures and
 // nonces have their lengths, that lists of clients ascend, and that required fields are present. A
 // [FieldError] names the field. The roles check everything that depends on the plan, the roster or
 // a key.
@@ -34,30 +35,24 @@
 // length does not make it allocate.
 package wire
 
-//go:generate go run -C ../../tools ./genproto .. protocol/wire/wire.proto
-
 import (
 	"errors"
 	"fmt"
-	"strings"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/protocol/internal/codec"
 )
 
 // Faults of a field or a message.
 var (
-	// ErrSyntax: not protobuf, or a field that is unknown, stands twice, or is of
-	// another type.
-	ErrSyntax = errors.New("malformed encoding")
+	// ErrSyntax: not protobuf, or a field that is unknown, stands twice or out of order, or is of another type.
+	ErrSyntax = codec.ErrSyntax
 	// ErrValue: a field is missing, has a wrong length, or is out of range or order.
-	ErrValue = errors.New("invalid value")
+	ErrValue = codec.ErrValue
 	// ErrLimit: more than the limits allow.
-	ErrLimit = errors.New("above the limit")
-	// ErrIdeal: a field that only an ideal sum sends; a real one sends it in another
-	// form.
-	ErrIdeal = errors.New("of an ideal sum, which does not travel")
+	ErrLimit = codec.ErrLimit
+	// ErrIdeal: a field that only an ideal sum sends; a real sum sends it in another form.
+	ErrIdeal = codec.ErrIdeal
 )
 
 // FieldError says what is wrong with a message.
@@ -83,98 +78,61 @@ func Marshal(m protocol.Message) ([]byte, error) {
 	if m == nil {
 		return nil, errors.New("wire: there is no message to encode")
 	}
-	return marshal(m, false)
+	return marshal(make([]byte, 0, protocol.Size(m)), m.Kind(), protocol.Fields(m))
 }
 
-// marshal is Marshal, also for a message of which a relay holds the vectors.
-func marshal(m protocol.Message, viaRelay bool) ([]byte, error) {
-	e := encoder{cursor{kind: m.Kind()}}
-	out := e.message(m)
-	if e.err != nil {
-		return nil, e.err
+func marshal(b []byte, kind protocol.Kind, fields func(*codec.Codec)) ([]byte, error) {
+	b, fault := codec.Append(b, false, fields)
+	if fault != nil {
+		return nil, &FieldError{kind, fault.Field, fault.Err}
 	}
-	d := decoder{cursor: cursor{kind: m.Kind()}, limits: unlimited, viaRelay: viaRelay, inside: true}
-	if d.message(out); d.err != nil {
-		return nil, d.err
-	}
-	return proto.Marshal(out)
+	return b, nil
 }
 
 // Unmarshal decodes a message of a kind. The error is a *FieldError. The message
 // does not refer to b.
 func Unmarshal(kind protocol.Kind, b []byte, l Limits) (protocol.Message, error) {
-	return unmarshal(kind, b, l, false)
-}
-
-// unmarshal is Unmarshal, also for a message of which a relay holds the vectors.
-func unmarshal(kind protocol.Kind, b []byte, l Limits, viaRelay bool) (protocol.Message, error) {
-	out := empty(kind)
-	c := cursor{kind: kind}
+	refuse := func(rule error, format string, args ...any) (protocol.Message, error) {
+		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: "+format, append([]any{rule}, args...)...)}
+	}
 	switch {
-	case out == nil:
-		c.fail(ErrSyntax, "", "there is no such message")
+	case kind >= protocol.Kinds:
+		return refuse(ErrSyntax, "there is no such message")
 	case len(b) == 0:
-		c.fail(ErrValue, "", "there are no bytes")
+		return refuse(ErrValue, "there are no bytes")
 	case len(b) > l.Bytes[kind]:
-		c.fail(ErrLimit, "", "%d bytes, at most %d", len(b), l.Bytes[kind])
-	default:
-		c.scan(out.ProtoReflect().Descriptor(), b, l)
+		return refuse(ErrLimit, "%d bytes, at most %d", len(b), l.Bytes[kind])
 	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	if err := proto.Unmarshal(b, out); err != nil {
-		return nil, &FieldError{Kind: kind, Err: fmt.Errorf("%w: %w", ErrSyntax, err)}
-	}
-	d := decoder{cursor: c, limits: l, viaRelay: viaRelay}
-	m := d.message(out)
-	if d.err != nil {
-		return nil, d.err
+	m := kind.New()
+	most := codec.Limits{Clients: l.Clients, Neighbours: l.Neighbours, Releases: l.Releases, Inside: l.Inside[:]}
+	if fault := codec.Read(b, most, false, protocol.Fields(m)); fault != nil {
+		return nil, &FieldError{kind, fault.Field, fault.Err}
 	}
 	return m, nil
 }
 
-// cursor is a place in a message, and the first thing found wrong.
-type cursor struct {
-	kind protocol.Kind
-	path []step
-	err  error
+// Announcer makes the frames of announcements. The frames for one plan share the bytes of
+// the plan and its model, however many clients get one with their own delivery. The zero
+// value is ready for use; it is not safe for concurrent use.
+type Announcer struct {
+	plan  *protocol.Plan
+	bytes []byte // an announcement of the plan and nothing else
 }
 
-// step is a field on the way to a place, index -1 if it is not one of a list.
-type step struct {
-	field string
-	index int
-}
-
-func (c *cursor) enter(field string, index int) { c.path = append(c.path, step{field, index}) }
-func (c *cursor) leave()                        { c.path = c.path[:len(c.path)-1] }
-
-// submessage converts the message in a field; nil stays nil.
-func submessage[In, Out any](c *cursor, field string, m *In, convert func(*In) *Out) *Out {
-	if m == nil {
-		return nil
-	}
-	c.enter(field, -1)
-	defer c.leave()
-	return convert(m)
-}
-
-// fail says that a field of the place breaks a rule, or the place does if field is "".
-func (c *cursor) fail(rule error, field, format string, args ...any) {
-	if c.err != nil {
-		return
-	}
-	var b strings.Builder
-	for _, s := range c.path {
-		b.WriteString("." + s.field)
-		if s.index >= 0 {
-			fmt.Fprintf(&b, "[%d]", s.index)
+// Frames returns the bytes of AppendFrames, in pieces to be written one after the other. They must
+// not be changed. It returns the errors of AppendFrames.
+func (a *Announcer) Frames(m *protocol.Announce) ([][]byte, error) {
+	if a.bytes == nil || a.plan != m.Plan {
+		b, err := Marshal(&protocol.Announce{Plan: m.Plan})
+		if err != nil {
+			return nil, err
 		}
+		a.plan, a.bytes = m.Plan, b
 	}
-	if field != "" {
-		b.WriteString("." + field)
+	// Fields are encoded one behind the other, so what is encoded apart may be joined.
+	own, err := marshal(nil, m.Kind(), protocol.OwnFields(m))
+	if err != nil {
+		return nil, err
 	}
-	c.err = &FieldError{Kind: c.kind, Field: strings.TrimPrefix(b.String(), "."),
-		Err: fmt.Errorf("%w: %s", rule, fmt.Sprintf(format, args...))}
+	return frames(m.Kind(), a.bytes, own)
 }

@@ -181,7 +181,8 @@ BAD = [
     ("bytes for replaces", "invite", data(1, SESSION) + uint(2, 8) + data(3, *COHORT) + data(4, b"\x01"), "syntax", "replaces"),
     ("a negative stage", "abort", uint(1, 9) + data(2, uint(1, 2**64 - 1), uint(3, 4)), "syntax", "too_few.stage"),
     ("both reasons", "abort", uint(1, 9) + data(2, uint(1, 1), uint(3, 4)) + data(3, uint(3, 4)), "syntax", "unrecoverable"),
-    ("a phase that is not UTF-8", "open", plan(rest=data(3, b"\xff")), "syntax", "plan.phase"),
+    ("a phase that is not UTF-8", "open", plan(round=uint(2, 7) + data(3, b"\xff")), "syntax", "plan.phase"),
+    ("a phase after the releases", "open", plan(rest=data(3, "p")), "syntax", "plan"),
 
     # Missing.
     ("nothing", "final", b"", "value", ""),
