@@ -17,11 +17,11 @@ import (
 // share of Goal, so that noise and threshold hold for the fewest clients that may be left, and γ is
 // a share of all enrolled clients.
 type Cohort struct {
-	Clients   int     // N, the clients the plan names
-	Tolerance float64 // ω in [0, 1): the share of N that may be lost in a round, at all stages together
-	Colluders float64 // γ in [0, 1): the share of N that may pool what they see with the aggregator and the server
-	Enrolled  int     // of how many the clients are chosen; 0: they are all
-	Goal      int     // how many that advertise are waited for; 0: all
+	Clients   int     `json:"clients"`            // N, the clients the plan names
+	Tolerance float64 `json:"tolerance"`          // ω in [0, 1): the share of N that may be lost in a round, at all stages together
+	Colluders float64 `json:"colluders"`          // γ in [0, 1): the share of N that may pool what they see with the aggregator and the server
+	Enrolled  int     `json:"enrolled,omitempty"` // of how many the clients are chosen; 0: they are all
+	Goal      int     `json:"goal,omitempty"`     // how many that advertise are waited for; 0: all
 }
 
 // All returns the number of enrolled clients.

@@ -52,25 +52,27 @@ func (s Setup) Following() Setup {
 	return s
 }
 
-// Release is one named vector of a round, summed over the clients.
+// Release is one named vector of a round, summed over the clients. Parties publish and sign it in this form of JSON.
 type Release struct {
-	Name string
-	Len  int // coordinates, 1 to MaxLen
+	Name string `json:"name"`
+	Len  int    `json:"length"` // coordinates, 1 to MaxLen
 
 	// Bounds on one client's vector that hold by construction, and that the client checks. They are
 	// its L2 norm, its L1 norm, the magnitude of any coordinate, and the number of coordinates that
 	// may be other than zero. L1 0: the bound that follows from L2 and MaxNonZero. LInf 0: at most
 	// L2.
-	L2, L1, LInf float64
-	MaxNonZero   int
+	L2         float64 `json:"l2"`
+	L1         float64 `json:"l1"`
+	LInf       float64 `json:"linf"`
+	MaxNonZero int     `json:"max_non_zero"`
+
+	Scale float64 `json:"scale"`     // integers = round(values · Scale)
+	Width uint8   `json:"ring_bits"` // of the ring the integers are added in, 8 to 64
+	Noise Noise   `json:"noise"`
 	// Sensitivity bounds the change of the vector, in L2, if one unit of privacy changes and that
 	// is less than all of it. For example, a client has many examples, and one of them gets another
 	// label. 0: the unit is all the client's data, and its vector is there or zero.
-	Sensitivity float64
-
-	Scale float64 // integers = round(values · Scale)
-	Width uint8   // bits of the ring the integers are added in, 8 to 64
-	Noise Noise
+	Sensitivity float64 `json:"sensitivity,omitempty"`
 }
 
 // NoiseKind says how the noise of a release is generated, and which parties generate it.
@@ -104,14 +106,27 @@ func (k NoiseKind) String() string {
 	return fmt.Sprintf("NoiseKind(%d)", uint8(k))
 }
 
+// MarshalText is String.
+func (k NoiseKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what MarshalText writes of a known kind.
+func (k *NoiseKind) UnmarshalText(text []byte) error {
+	i := slices.Index(noiseNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("noise is %.20q; it must be one of none, split, replace, own, local", text)
+	}
+	*k = NoiseKind(i)
+	return nil
+}
+
 // Noise is the noise of a release. Fields that a kind does not use are zero.
 type Noise struct {
-	Kind NoiseKind
+	Kind NoiseKind `json:"kind"`
 
 	// Variance is, of Split and Replace, the target variance of the honest clients' noise in the
 	// sum, per coordinate and in integer units (V = s²σ²). Of LocalNoise it is the variance of each
 	// client's noise.
-	Variance float64
+	Variance float64 `json:"variance"`
 
 	// A party with noise of its Own makes Steps steps. Each is over a Poisson sample of rate
 	// SamplingRate in (0, 1], noised with Multiplier times the L2 sensitivity of the step.
@@ -119,11 +134,12 @@ type Noise struct {
 	// Of Split and LocalNoise a SamplingRate in (0, 1) is the probability that a client gives
 	// something, by a secret coin of its own. Otherwise it sends zeros and noise. One toss is for
 	// all releases of a round of that rate. 0 is all clients.
-	Multiplier, SamplingRate float64
-	Steps                    int
+	Multiplier   float64 `json:"multiplier"`
+	SamplingRate float64 `json:"sampling_rate"`
+	Steps        int     `json:"steps"`
 	// Spread: the data of one unit of privacy may be spread over all clients of the
 	// cohort, so that each client charges what all of them spend together.
-	Spread bool
+	Spread bool `json:"spread"`
 }
 
 // Bounds on noise of a party's own: far beyond what a budget asks for. A

@@ -14,13 +14,13 @@ type Schedule []Step
 
 // Step is a number of consecutive rounds that ask for the same.
 type Step struct {
-	Rounds int    // at least 1
-	Phase  string // as in their plans
+	Rounds int    `json:"rounds"` // at least 1
+	Phase  string `json:"phase"`  // as in their plans
 	// Releases are at least one, noise included.
-	Releases []Release
+	Releases []Release `json:"releases"`
 	// Model is an upper limit of the length in bytes of the model that comes with a plan. For the
 	// last step it covers the final model, too.
-	Model int
+	Model int `json:"model_bytes"`
 }
 
 // Alike reports whether two steps ask for the same, in however many rounds.

@@ -89,49 +89,10 @@ type publicJSON struct {
 }
 
 type termsJSON struct {
-	Cohort  cohortJSON   `json:"cohort"`
-	Steps   []stepJSON   `json:"steps"`
-	Budget  budgetJSON   `json:"budget"`
-	Privacy dp.Statement `json:"privacy"`
-}
-
-type cohortJSON struct {
-	Clients   int     `json:"clients"`
-	Tolerance float64 `json:"tolerance"`
-	Colluders float64 `json:"colluders"`
-	// Both are of clients that take turns, and left out where all clients take part.
-	Enrolled int `json:"enrolled,omitempty"`
-	Goal     int `json:"goal,omitempty"`
-}
-
-type stepJSON struct {
-	Rounds   int           `json:"rounds"`
-	Phase    string        `json:"phase"`
-	Releases []releaseJSON `json:"releases"`
-	Model    int           `json:"model_bytes"`
-}
-
-type releaseJSON struct {
-	Name       string    `json:"name"`
-	Len        int       `json:"length"`
-	L2         float64   `json:"l2"`
-	L1         float64   `json:"l1"`
-	LInf       float64   `json:"linf"`
-	MaxNonZero int       `json:"max_non_zero"`
-	Scale      float64   `json:"scale"`
-	Width      uint8     `json:"ring_bits"`
-	Noise      noiseJSON `json:"noise"`
-	// Sensitivity is left out where it is 0.
-	Sensitivity float64 `json:"sensitivity,omitempty"`
-}
-
-type noiseJSON struct {
-	Kind         string  `json:"kind"`
-	Variance     float64 `json:"variance"`
-	Multiplier   float64 `json:"multiplier"`
-	SamplingRate float64 `json:"sampling_rate"`
-	Steps        int     `json:"steps"`
-	Spread       bool    `json:"spread"`
+	Cohort  protocol.Cohort   `json:"cohort"`
+	Steps   protocol.Schedule `json:"steps"`
+	Budget  budgetJSON        `json:"budget"`
+	Privacy dp.Statement      `json:"privacy"`
 }
 
 type budgetJSON struct {
@@ -148,22 +109,7 @@ func (p *Public) Encode() ([]byte, error) {
 	b := p.Terms.Budget
 	form := publicJSON{
 		Format: publicFormat, Session: hex.EncodeToString(p.Session[:]), Config: make(map[string]string), Facts: p.Facts,
-		Terms: termsJSON{
-			Cohort:  cohortJSON(p.Terms.Cohort),
-			Budget:  budgetJSON{nil, b.Delta, b.Accountant, b.SamplerError},
-			Privacy: p.Terms.Privacy,
-		},
-	}
-	for _, s := range p.Terms.Steps {
-		step := stepJSON{Rounds: s.Rounds, Phase: s.Phase, Model: s.Model}
-		for _, r := range s.Releases {
-			step.Releases = append(step.Releases, releaseJSON{
-				r.Name, r.Len, r.L2, r.L1, r.LInf, r.MaxNonZero, r.Scale, r.Width,
-				noiseJSON{r.Noise.Kind.String(), r.Noise.Variance, r.Noise.Multiplier, r.Noise.SamplingRate, r.Noise.Steps, r.Noise.Spread},
-				r.Sensitivity,
-			})
-		}
-		form.Terms.Steps = append(form.Terms.Steps, step)
+		Terms: termsJSON{p.Terms.Cohort, p.Terms.Steps, budgetJSON{nil, b.Delta, b.Accountant, b.SamplerError}, p.Terms.Privacy},
 	}
 	if !math.IsInf(b.Epsilon, 1) {
 		form.Terms.Budget.Epsilon = &b.Epsilon
@@ -201,16 +147,16 @@ func Decode(b []byte) (*Public, error) {
 	return p, nil
 }
 
-func decode(b []byte) (*Public, error) {
-	if len(b) > MaxPublic {
-		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(b), MaxPublic)
+func decode(text []byte) (*Public, error) {
+	if len(text) > MaxPublic {
+		return nil, fmt.Errorf("it has %d bytes; at most %d are read", len(text), MaxPublic)
 	}
 	// Another version has other fields, so what it is comes first.
 	var kind struct{ Format string }
-	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&kind); err == nil && kind.Format != publicFormat {
+	if err := json.NewDecoder(bytes.NewReader(text)).Decode(&kind); err == nil && kind.Format != publicFormat {
 		return nil, fmt.Errorf("%w: its format is %q; this version reads %q", ErrFormat, kind.Format, publicFormat)
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	var form publicJSON
 	if err := d.Decode(&form); err != nil {
@@ -219,7 +165,12 @@ func decode(b []byte) (*Public, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows its end")
 	}
-	p := &Public{Facts: form.Facts, Terms: form.Terms.terms()}
+	t, b := form.Terms, form.Terms.Budget
+	budget := dp.Budget{Epsilon: math.Inf(1), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError}
+	if b.Epsilon != nil {
+		budget.Epsilon = *b.Epsilon
+	}
+	p := &Public{Facts: form.Facts, Terms: Derived{t.Cohort, t.Steps, budget, t.Privacy}}
 	session, err := hex.DecodeString(form.Session)
 	if err != nil || len(session) != len(p.Session) {
 		return nil, fmt.Errorf("its session is %q; %d bytes in hex are needed", form.Session, len(p.Session))
@@ -245,45 +196,8 @@ func decode(b []byte) (*Public, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(again, b) {
+	if !bytes.Equal(again, text) {
 		return nil, errors.New("its encoding is not the canonical one")
 	}
 	return p, nil
-}
-
-// terms returns the terms that the form states.
-func (t termsJSON) terms() Derived {
-	b := t.Budget
-	out := Derived{
-		Cohort:  protocol.Cohort(t.Cohort),
-		Budget:  dp.Budget{Epsilon: math.Inf(1), Delta: b.Delta, Accountant: b.Accountant, SamplerError: b.SamplerError},
-		Privacy: t.Privacy,
-	}
-	if b.Epsilon != nil {
-		out.Budget.Epsilon = *b.Epsilon
-	}
-	for _, s := range t.Steps {
-		step := protocol.Step{Rounds: s.Rounds, Phase: s.Phase, Model: s.Model}
-		for _, r := range s.Releases {
-			step.Releases = append(step.Releases, r.release())
-		}
-		out.Steps = append(out.Steps, step)
-	}
-	return out
-}
-
-// release returns the release that the form states. An unknown kind of noise comes out as
-// another kind than it went in, so that the encoding is not canonical.
-func (r releaseJSON) release() protocol.Release {
-	n := r.Noise
-	out := protocol.Release{
-		Name: r.Name, Len: r.Len, L2: r.L2, L1: r.L1, LInf: r.LInf, MaxNonZero: r.MaxNonZero, Scale: r.Scale, Width: r.Width, Sensitivity: r.Sensitivity,
-		Noise: protocol.Noise{Variance: n.Variance, Multiplier: n.Multiplier, SamplingRate: n.SamplingRate, Steps: n.Steps, Spread: n.Spread},
-	}
-	for _, kind := range []protocol.NoiseKind{protocol.NoNoise, protocol.Split, protocol.TwoRound, protocol.PartyNoise, protocol.LocalNoise} {
-		if kind.String() == n.Kind {
-			out.Noise.Kind = kind
-		}
-	}
-	return out
 }

@@ -246,7 +246,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"a short session", instead("fed5000", "fed500"), "16 bytes in hex are needed"},
 		{"a session that is no number", instead("fed5000", "fed50x0"), "16 bytes in hex are needed"},
 		{"a session in capitals", instead("fed5000", "FED5000"), "not the canonical one"},
-		{"unknown noise", instead(`"kind":"none"`, `"kind":"laplace"`), "not the canonical one"},
+		{"unknown noise", instead(`"kind":"none"`, `"kind":"laplace"`), "it must be one of none, split, replace, own, local"},
 		{"too much", text + strings.Repeat(" ", agreement.MaxPublic), "at most 67108864 are read"},
 	} {
 		p, err := agreement.Decode([]byte(tt.text))

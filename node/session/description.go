@@ -18,21 +18,21 @@ import (
 )
 
 // Terms are the parameters of a session that all roles use. The aggregator knows nothing
-// else about the experiment.
+// else about the experiment. The server signs them in this form of JSON: times are in nanoseconds.
 type Terms struct {
-	Session protocol.SessionID
-	Cohort  protocol.Cohort
-	Mode    graph.Mode
-	SitOut  float64 // see aggregator.Config
+	Session protocol.SessionID `json:"session"`
+	Cohort  protocol.Cohort    `json:"cohort"`
+	Mode    graph.Mode         `json:"mode"`    // as a number: 0 is semi-honest, 1 active
+	SitOut  float64            `json:"sit_out"` // see aggregator.Config
 	// StageTimeout is the time that a stage waits for clients that do not answer.
-	StageTimeout time.Duration
+	StageTimeout time.Duration `json:"stage_timeout"`
 	// Tail is the time that a stage continues once enough clients have answered.
-	Tail time.Duration
+	Tail time.Duration `json:"tail"`
 	// Gather, times the number of rounds, is the time that rounds wait for as many clients as they
 	// require.
-	Gather time.Duration
+	Gather time.Duration `json:"gather"`
 	// Steps holds the requests of the rounds, and the sizes of their models.
-	Steps protocol.Schedule
+	Steps protocol.Schedule `json:"steps"`
 }
 
 // Validate reports everything that makes the terms unusable.
@@ -105,15 +105,16 @@ func (t *Terms) Sums(l *admission.List) secagg.Params {
 	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), Identities: keys[:min(len(keys), t.Cohort.All())]} // a session that has ended may be of an earlier epoch
 }
 
-// Descriptor is the description of a session that the server signs.
+// Descriptor is the description of a session that the server signs, in this form of JSON.
+// testdata/descriptor.json holds an example by another program.
 type Descriptor struct {
-	Federation admission.Hash
-	List       admission.Hash // who could be in it, when it began
-	Terms      Terms
+	Federation admission.Hash `json:"federation"`
+	List       admission.Hash `json:"list"` // who could be in it, when it began
+	Terms      Terms          `json:"terms"`
 	// Experiment is the public part of the experiment, in a form that only the callers
 	// know: the aggregator need not understand it, and every client derives the terms
 	// from it again.
-	Experiment []byte
+	Experiment []byte `json:"experiment"`
 }
 
 // digest returns the hash that the server's signature is over.
