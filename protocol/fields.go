@@ -101,7 +101,7 @@ func readTotal(c *codec.Codec, field string, to *int, whole bool, shown, total i
 	}
 }
 
-// set has the fields of a subset of a roster, of which a part may be shown.
+// set names the fields of a subset of a roster. A part of the subset may be shown.
 type set struct {
 	bitmap, count, digest int // numbers of the fields
 	bits, size            string

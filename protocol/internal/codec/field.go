@@ -220,7 +220,7 @@ func (c *Codec) Text(tag int, field string, v *string) {
 	set(c, v, got)
 }
 
-// Fixed is an array, of which all bytes are sent.
+// Fixed is an array. All of its bytes are sent.
 func (c *Codec) Fixed(tag int, field string, array []byte) {
 	got := bytes(c, tag, field, array, false)
 	if c.length(field, got, len(array)); c.mode == reads && c.fault == nil {
