@@ -107,7 +107,7 @@ func TestReadFileThatIsNotThere(t *testing.T) {
 // Each setting knows its line.
 func TestReadFileOrigins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "e.yaml")
-	if err := os.WriteFile(path, []byte("# one\n\nepsilon: 3\nmodel:\n  # five\n  epochs: 6\nsplit: {test: 0.1,\n  validation: 0.2}\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("# one\n\nepsilon: 3\nmodel:\n  # five\n  fine-tune: 6\nsplit: {test: 0.1,\n  validation: 0.2}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	got, err := config.ReadFile(path)
@@ -115,7 +115,7 @@ func TestReadFileOrigins(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []config.Setting{
-		{Key: "epsilon", Value: "3", Origin: path + ":3"}, {Key: "model.epochs", Value: "6", Origin: path + ":6"},
+		{Key: "epsilon", Value: "3", Origin: path + ":3"}, {Key: "model.fine-tune", Value: "6", Origin: path + ":6"},
 		{Key: "split.test", Value: "0.1", Origin: path + ":7"}, {Key: "split.validation", Value: "0.2", Origin: path + ":8"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -124,7 +124,7 @@ func TestSet(t *testing.T) {
 		key, value string
 		want       any
 	}{
-		{"algorithm", "sgd-mf", "sgd-mf"},
+		{"algorithm", "fmf-lfl", "fmf-lfl"},
 		{"data", "", ""},
 		{"epsilon", "inf", config.Fixed(math.Inf(1))},
 		{"epsilon", "auto", config.Auto},

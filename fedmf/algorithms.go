@@ -29,8 +29,6 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 		return openVertical(s, p, f.langevin)
 	case algorithm.UserParties:
 		return openHorizontal(s, p, f.gradients)
-	case algorithm.Nobody:
-		return openCentral(s, p), nil
 	default:
 		return openUsers(s, p)
 	}
@@ -59,7 +57,6 @@ func init() {
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
 		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
-		{about: stepping(Central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: a reference for the others", ""))},
 	} {
 		if f.gradients { // one step a round
 			f.about.Rounds = constant(1000)
@@ -122,12 +119,6 @@ func horizontal(name, help, paper string) algorithm.About {
 			"the provable bound is worse than privacy per user, which the run states",
 		Keys: horizontalKeys, Rounds: constant(100), Rank: constant(1),
 	}
-}
-
-// stepping returns an algorithm that takes steps for single ratings.
-func stepping(a algorithm.About) algorithm.About {
-	a.Keys = append(a.Keys, LearningRate.Key, epochs.Key)
-	return a
 }
 
 // Central describes an algorithm with all ratings in one place, without noise and with the keys of a start and of users' fits.

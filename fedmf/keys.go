@@ -16,7 +16,7 @@ var (
 	contribution, partition, clipping, train, pretrain                                  config.TextKey
 	clipNorm, localSteps, itemSteps, samplingRate, ClipRatings                          config.NumberKey
 	LearningRate, userRate, itemRate, density, fineTune, fineTuneRate                   config.NumberKey
-	localPasses, startMean, startSpread, fitSteps, fitRidge, epochs, prior              config.NumberKey
+	localPasses, startMean, startSpread, fitSteps, fitRidge, prior                      config.NumberKey
 	startKeys, fitKeys, userKeys, partyKeys, verticalKeys, horizontalKeys, langevinKeys []*config.Key
 )
 
@@ -232,5 +232,4 @@ func declareModelKeys() {
 	startSpread = real("start-spread", "0.01", "", config.Between(0, 1), "Relative spread of the start of embeddings: enough to let ranks differ, too little to be seen in the error.")
 	fitSteps = fitted(whole("fit-steps", "50", 0, "Most steps in which a user's embedding is fitted to its ratings: converged for the ranks that noise allows."))
 	fitRidge = fitted(real("fit-ridge", "1", "", config.AtLeast(0), "How many ratings the start of a user's embedding weighs: with 1 a user with one rating is believed half, and cold users do not overfit."))
-	epochs = whole("epochs", "30", 1, "Passes of sgd-mf over all ratings: more overfit the small sets.")
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/fedsim/fedsim/fedmf/kernel"
 )
 
-// centralLearningRate is the step of sgd-mf for one rating.
-const centralLearningRate = 0.01
-
 // chooseRate chooses η ([LFLParams]) by the noise: a small η learns little, a large η mostly noise.
 // All its inputs are public, so the choice costs no privacy. Its constants were fitted at ε from 1
 // to inf on splits of other seeds than the reported ones, on the synthetic sets and, for

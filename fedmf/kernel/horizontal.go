@@ -76,7 +76,7 @@ func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
 		return t.fit(v, run)
 	}
 	u := p.StartUsers(len(t.users))
-	p.scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.users[0])))
+	p.Scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.users[0])))
 	return u
 }
 

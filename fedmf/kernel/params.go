@@ -107,12 +107,12 @@ func (p Params) StartItems() *model.Matrix {
 	for i := range v.Data() {
 		v.Data()[i] = p.startValue()
 	}
-	p.scatter(v, entropy.Public(p.Seed, "fedmf/start"))
+	p.Scatter(v, entropy.Public(p.Seed, "fedmf/start"))
 	return v
 }
 
-// scatter moves every coordinate of m by the relative spread, and projects the rows.
-func (p Params) scatter(m *model.Matrix, rng interface{ NormFloat64() float64 }) {
+// Scatter moves every coordinate of m by the relative spread, and projects the rows.
+func (p Params) Scatter(m *model.Matrix, rng interface{ NormFloat64() float64 }) {
 	for i, x := range m.Data() {
 		m.Data()[i] = x * (1 + p.Spread*rng.NormFloat64())
 	}
@@ -142,11 +142,11 @@ func Project(x []float64, r float64) {
 		}
 		norm2 += v * v
 	}
-	shrink(x, norm2, r)
+	Shrink(x, norm2, r)
 }
 
-// shrink scales x, whose squared norm is norm2, to a squared norm of at most r.
-func shrink(x []float64, norm2, r float64) {
+// Shrink scales x, whose squared norm is norm2, to a squared norm of at most r.
+func Shrink(x []float64, norm2, r float64) {
 	if norm2 <= r {
 		return
 	}

@@ -52,8 +52,8 @@ func (p Params) step(ui, vj []float64, step float64) {
 		normU += a * a
 		normV += b * b
 	}
-	shrink(ui, normU, p.MaxRating)
-	shrink(vj, normV, p.MaxRating)
+	Shrink(ui, normU, p.MaxRating)
+	Shrink(vj, normV, p.MaxRating)
 }
 
 // Order returns the identity permutation of n ratings, for a caller to shuffle.

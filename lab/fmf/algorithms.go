@@ -1,4 +1,5 @@
-// Package fmf has the algorithms that the FMF paper compares with, with all ratings in one place: objective perturbation and Private-GD-DR.
+// Package fmf has the algorithms that the FMF paper compares with, with all ratings in one place: SGD without privacy, objective
+// perturbation and Private-GD-DR.
 // They share the start, the fit of users and the bounds of embeddings with package fedmf.
 package fmf
 
@@ -57,6 +58,10 @@ func fittedUsers(c config.Config, set *dataset.Set, files algorithm.Files, items
 }
 
 var (
+	epochs = config.DeclareNumber(config.Key{
+		Name: "model.epochs", Kind: config.Whole, Default: "30", Range: config.AtLeast(1),
+		Help: "Passes of sgd-mf over all ratings: more overfit the small sets.",
+	})
 	itemRidge = config.DeclareNumber(config.Key{
 		Name: "model.item-ridge", Kind: config.Real, Default: "auto", Auto: "such that the curvature of the objective takes a 20th of epsilon; 1 without noise", Range: config.Positive(),
 		Help: "Weight of the start of an item's embedding in objective-perturbation, in ratings. A smaller weight costs more of epsilon.",
@@ -72,6 +77,10 @@ func constant(v float64) func(config.Config) float64 {
 }
 
 func init() {
+	stepping := fedmf.Central("sgd-mf", "matrix factorization on all ratings in one place, without privacy: a reference for the others", "")
+	stepping.Keys = append(stepping.Keys, fedmf.LearningRate.Key, epochs.Key)
+	algorithm.MustRegister(&method{stepping, openCentral, writtenUsers})
+
 	perturbed := fedmf.Central("objective-perturbation", "fits items to ratings and to noise that is drawn once, in one place: what VFL-SGDMF is compared with", "FMF, Figure 5; Hua, Xia, Zhong 2015")
 	perturbed.Private, perturbed.Noise, perturbed.Rank = true, algorithm.ObjectiveNoise, constant(1)
 	perturbed.Keys = append(perturbed.Keys, fedmf.ClipRatings.Key, itemRidge.Key)

@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 // turn takes the gradient step of a rating on u_i and v_j, sets negative coordinates to zero,
 // and returns the squared norms. It takes four coordinates at a time. Sums are of four parts, so that

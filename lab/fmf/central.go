@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // CentralParams holds the settings of Central.
 type CentralParams struct {
-	Params
+	kernel.Params
 	Epochs       int     // passes over the ratings
 	LearningRate float64 // of the first 80% of the passes falling to a tenth
 	// Passed, if set, is called after each pass.
@@ -49,14 +50,14 @@ func Central(ctx context.Context, train dataset.Ratings, p CentralParams, run pr
 	}
 	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
 	rng := entropy.Public(p.Seed, "baseline/central")
-	p.scatter(f.Users, rng)
+	p.Scatter(f.Users, rng)
 	if p.From != nil {
 		f = &model.Factors{Users: p.From.Users.Clone(), Items: p.From.Items.Clone()}
 	}
 	grid := newBlocks(train, rng)
 	for epoch := p.Done + 1; epoch <= p.Epochs; epoch++ {
 		order := entropy.Public(p.Seed, fmt.Sprint("baseline/central/pass/", epoch))
-		grid.pass(f, p.MaxRating, Schedule(p.LearningRate, epoch, p.Epochs), order, run)
+		grid.pass(f, p.MaxRating, kernel.Schedule(p.LearningRate, epoch, p.Epochs), order, run)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package fedmf
+package fmf
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -20,16 +21,19 @@ type centralInstance struct {
 	params kernel.Params
 }
 
-func openCentral(s *algorithm.Setup, p kernel.Params) *centralInstance {
-	LearningRate.Set(&s.Config, LearningRate.Or(s.Config, centralLearningRate))
-	return &centralInstance{setup: s, params: p}
+// centralLearningRate is the step of sgd-mf for one rating.
+const centralLearningRate = 0.01
+
+func openCentral(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error) {
+	fedmf.LearningRate.Set(&s.Config, fedmf.LearningRate.Or(s.Config, centralLearningRate))
+	return &centralInstance{setup: s, params: p}, nil
 }
 
 func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
 
 func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	p := kernel.CentralParams{
-		Params: x.params, Epochs: x.Epochs(), LearningRate: LearningRate.Value(x.setup.Config), Done: from.Done,
+	p := CentralParams{
+		Params: x.params, Epochs: x.Epochs(), LearningRate: fedmf.LearningRate.Value(x.setup.Config), Done: from.Done,
 		Passed: func(epoch int, f *model.Factors) error {
 			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.Users.Encode(), f.Items.Encode()) }})
 		},
@@ -40,7 +44,7 @@ func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from a
 			return nil, err
 		}
 	}
-	f, err := kernel.Central(ctx, x.setup.Ratings, p, run)
+	f, err := Central(ctx, x.setup.Ratings, p, run)
 	if err != nil {
 		return nil, err
 	}
@@ -55,14 +59,11 @@ func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 	u, err := model.NewBroadcast(state[:cut], users, x.params.Rank)
 	v, err2 := model.NewBroadcast(state[cut:], items, x.params.Rank)
 	if err = errors.Join(err, err2); err != nil {
-		return nil, fmt.Errorf("fedmf: a state of other users or items: %w", err)
+		return nil, fmt.Errorf("fmf: a state of other users or items: %w", err)
 	}
 	return &model.Factors{Users: u.Matrix(), Items: v.Matrix()}, nil
 }
 
-// alone is the number of steps of a user who trains alone: as many as in LFL.
-const alone = 10
-
 func (x *centralInstance) Baselines() []algorithm.Baseline {
-	return append(StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
+	return append(fedmf.StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
 }

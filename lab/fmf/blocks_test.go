@@ -1,4 +1,4 @@
-package kernel
+package fmf
 
 import (
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -32,7 +33,7 @@ func TestBlocksTakeThePlainSteps(t *testing.T) {
 			}
 		}
 	}
-	order = Order(len(users))
+	order = kernel.Order(len(users))
 	if got, want := tally(users, items, values), tally(user, item, value); !maps.Equal(got, want) {
 		t.Fatal("the blocks hold other ratings")
 	}
@@ -42,7 +43,7 @@ func TestBlocksTakeThePlainSteps(t *testing.T) {
 		}
 	}
 	wantU, wantV := u.Clone(), v.Clone()
-	plainPass(Params{MaxRating: r}, wantU, wantV, users, items, values, order, rate)
+	plainPass(kernel.Params{MaxRating: r}, wantU, wantV, users, items, values, order, rate)
 	var first *model.Factors
 	for _, workers := range []int{1, 2, 7} {
 		f := &model.Factors{Users: u.Clone(), Items: v.Clone()}
@@ -75,7 +76,7 @@ func tally(users, items []int32, values []float32) map[placed]int {
 // in the same order and on as many cores. of-plain is the ratio to the time of a plain pass in a random
 // order on one core.
 func BenchmarkCentralPass(b *testing.B) {
-	p := Params{MaxRating: 5}
+	p := kernel.Params{MaxRating: 5}
 	u, v, user, item, value, order := ratingsToPass(900_000, 6040, 3706, 20)
 	rng, f := rand.New(rand.NewPCG(1, 1)), &model.Factors{Users: u, Items: v}
 	grid := newBlocks(dataset.Ratings{Users: 6040, Items: 3706, User: user, Item: item, Value: value}, rng)
@@ -112,4 +113,36 @@ func (b *blocks) read(f *model.Factors, run protocol.Runner) {
 		})
 	}
 	runtime.KeepAlive(sums)
+}
+
+// plainPass is a pass as a reader would write it.
+func plainPass(p kernel.Params, u, v *model.Matrix, users, items []int32, values []float32, order []int32, rate float64) {
+	for _, k := range order {
+		ui, vj := u.Row(int(users[k])), v.Row(int(items[k]))
+		step := 2 * rate * (float64(values[k]) - model.Dot(ui, vj))
+		for c, x := range ui {
+			ui[c] += step * vj[c]
+			vj[c] += step * x
+		}
+		kernel.Project(ui, p.MaxRating)
+		kernel.Project(vj, p.MaxRating)
+	}
+}
+
+// ratingsToPass returns n random ratings, an order of them, and random matrices for them.
+func ratingsToPass(n, users, items, rank int) (u, v *model.Matrix, user, item []int32, value []float32, order []int32) {
+	random := rand.New(rand.NewPCG(1, 2))
+	u, v = model.NewMatrix(users, rank), model.NewMatrix(items, rank)
+	for _, m := range []*model.Matrix{u, v} {
+		for i := range m.Data() {
+			m.Data()[i] = random.Float64()
+		}
+	}
+	for range n {
+		user, item = append(user, random.Int32N(int32(users))), append(item, random.Int32N(int32(items)))
+		value = append(value, 5*random.Float32())
+	}
+	order = kernel.Order(n)
+	random.Shuffle(n, func(a, b int) { order[a], order[b] = order[b], order[a] })
+	return u, v, user, item, value, order
 }

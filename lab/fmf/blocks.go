@@ -1,10 +1,11 @@
-package kernel
+package fmf
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -64,7 +65,7 @@ func newBlocks(train dataset.Ratings, rng mixer) *blocks {
 // dealt returns the stripe of each of n rows. Rows are dealt there and back, those with the most
 // ratings first.
 func dealt(rows []int32, n, stripes int) []int {
-	count, order, stripe := make([]int, n), Order(n), make([]int, n)
+	count, order, stripe := make([]int, n), kernel.Order(n), make([]int, n)
 	for _, i := range rows {
 		count[i]++
 	}
@@ -97,7 +98,7 @@ func inTurn(u, v []float64, rank int, ratings []placed, r, rate float64) {
 		x := &ratings[k]
 		ui, vj := u[int(x.user)*rank:][:rank:rank], v[int(x.item)*rank:][:rank:rank]
 		normU, normV := turn(ui, vj, float64(x.value), 2*rate)
-		shrink(ui, normU, r)
-		shrink(vj, normV, r)
+		kernel.Shrink(ui, normU, r)
+		kernel.Shrink(vj, normV, r)
 	}
 }

@@ -1,0 +1,127 @@
+package fmf
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/eval"
+	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// small has four users and three items, by hand.
+var small = dataset.Ratings{
+	Users: 4, Items: 3,
+	User:  []int32{0, 0, 1, 1, 1, 2},
+	Item:  []int32{0, 1, 0, 1, 2, 2},
+	Value: []float32{5, 3, 4, 2, 3, 1},
+}
+
+// fitted returns settings in which the start of a user's embedding weighs a rating.
+func fitted(items, rank int) kernel.Params {
+	return kernel.Params{Items: items, Rank: rank, MaxRating: 5, StartMean: 3.5, Spread: 0.01, Seed: 1, Fit: kernel.Fit{Steps: 50, Ridge: 1}}
+}
+
+// Central reaches what the literature reports for SGD matrix factorization with
+// these constraints on MovieLens 1M: MSE about 0.727, bias model 0.822. The
+// synthetic set is fitted to those figures, so a wrong step or projection shows.
+func TestCentralReachesThePublishedError(t *testing.T) {
+	effort.LongOnly(t, "15 passes over a million ratings take seconds")
+	set, err := read.Open(context.Background(), "synthetic:ml-1m", read.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	split, err := split.Divide(set, split.Params{Test: 0.1, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes := 0
+	f, err := Central(context.Background(), split.Train, CentralParams{
+		Params: fitted(set.Items, 20), Epochs: 15, LearningRate: 0.02,
+		Passed: func(int, *model.Factors) error { passes++; return nil },
+	}, protocol.Workers(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if passes != 15 {
+		t.Errorf("%d passes were reported, 15 made", passes)
+	}
+	mse := func(p model.Predictor) (sum float64) {
+		test := split.Test
+		for k, x := range test.Value {
+			var out [1]float64
+			p.Predict(int(test.User[k]), test.Item[k:k+1], out[:])
+			d := out[0] - float64(x)
+			sum += d * d
+		}
+		return sum / float64(test.Len())
+	}
+	if got := mse(f); math.Abs(got-0.727) > 0.02 {
+		t.Errorf("test MSE of central SGD-MF is %v, want 0.727", got)
+	}
+	if got := mse(eval.ItemBias(split.Train, protocol.Workers(2))); math.Abs(got-0.822) > 0.02 {
+		t.Errorf("test MSE of the bias model is %v, want 0.822", got)
+	}
+}
+
+func TestCentralStops(t *testing.T) {
+	p := CentralParams{Params: fitted(3, 1), Epochs: 3, LearningRate: 0.1}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Central(ctx, small, p, protocol.Workers(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled training ended with %v", err)
+	}
+	p.Epochs, p.LearningRate = 0, 0
+	if _, err := Central(context.Background(), small, p, protocol.Workers(1)); err == nil {
+		t.Error("no epochs and no learning rate were accepted")
+	}
+}
+
+// From the embeddings after any of its passes, training reaches the end of training without a stop.
+func TestCentralGoesOn(t *testing.T) {
+	p := CentralParams{Params: fitted(3, 2), Epochs: 4, LearningRate: 0.1}
+	left := make(map[int]*model.Factors)
+	p.Passed = func(epoch int, f *model.Factors) error {
+		left[epoch] = &model.Factors{Users: f.Users.Clone(), Items: f.Items.Clone()}
+		return nil
+	}
+	want, err := Central(context.Background(), small, p, protocol.Workers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := 1; done < p.Epochs; done++ {
+		again, passed := p, 0
+		again.From, again.Done = left[done], done
+		again.Passed = func(int, *model.Factors) error { passed++; return nil }
+		got, err := Central(context.Background(), small, again, protocol.Workers(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.Users.Data(), want.Users.Data()) || !slices.Equal(got.Items.Data(), want.Items.Data()) || passed != p.Epochs-done {
+			t.Errorf("after %d passes it ends elsewhere, in %d passes", done, passed)
+		}
+		if slices.Equal(left[done].Items.Data(), want.Items.Data()) {
+			t.Errorf("nothing is learned after %d passes", done)
+		}
+	}
+	for _, done := range []int{-1, 0, 4} { // none, or all: no pass is left
+		bad := p
+		bad.From, bad.Done = want, done
+		if _, err := Central(context.Background(), small, bad, protocol.Workers(1)); err == nil || !strings.Contains(err.Error(), "passes are done") {
+			t.Errorf("%d of 4 passes: %v", done, err)
+		}
+	}
+	p.Done = 2
+	if _, err := Central(context.Background(), small, p, protocol.Workers(1)); err == nil {
+		t.Error("passes without what they left were accepted")
+	}
+}
