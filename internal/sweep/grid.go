@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -439,4 +440,18 @@ func digest(c config.Config) string {
 	}
 	d := sha256.Sum256(c.YAML())
 	return hex.EncodeToString(d[:])
+}
+
+// Print writes the names of runs, a line each, and their number.
+func Print(w io.Writer, runs []Run) error {
+	var text strings.Builder
+	for _, r := range runs {
+		text.WriteString(r.Name + "\n")
+	}
+	noun := "runs"
+	if len(runs) == 1 {
+		noun = "run"
+	}
+	_, err := fmt.Fprintf(w, "%s%d %s\n", &text, len(runs), noun)
+	return err
 }

@@ -13,8 +13,6 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
-	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/sweep"
 )
 
@@ -61,29 +59,18 @@ func Tree(flags func(verb string, take func(*config.Key) bool) KeyFlags) kong.Pl
 	return kong.Plugins{tree.Interface()}
 }
 
-// Preset is a study that fedsim sweep --preset runs.
-type Preset struct {
-	Name, Source, Title string
-	Benchmark           bool // it has no claims
-	Options             sweep.Options
-	// Settings returns the settings at a scale, small or full.
-	Settings func(scale string) ([]config.Setting, error)
-	// Part makes a part of a page, with a verdict on each claim, of finished runs in a folder.
-	Part func(runs study.Runs, dir string) (page.Part, error)
+// Studies is a call of fedsim sweep --preset.
+type Studies struct {
+	Name, Scale, Out string
+	DryRun           bool
+	// Grid returns the runs of a study, whose settings the flags of the call replace.
+	Grid func([]config.Setting, sweep.Options) ([]sweep.Run, error)
+	// Run makes runs in a folder, and returns the folders of the finished runs.
+	Run func(ctx context.Context, dir string, runs []sweep.Run) ([]string, error)
 }
 
-// Presets returns the study of a name, or with all every study of a paper's figure; nil where no package adds studies.
-var Presets func(name string) ([]Preset, error)
-
-// Section is a section that fedsim report has besides its runs.
-type Section struct {
-	page.Section
-	Noun  string // what it shows, in the singular
-	Found []int  // how many of these each folder has
-}
-
-// Sections lists functions that read folders and make a section of what they find there.
-var Sections []func(warn func(error), dirs []string) (Section, error)
+// RunStudies runs the studies of papers' figures, and makes a page of them; nil where no package adds studies.
+var RunStudies func(context.Context, Studies, Streams) error
 
 // Sessions are the flags of fedsim run --sessions.
 type Sessions struct {

@@ -3,7 +3,7 @@ package attack
 import (
 	"context"
 
-	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/lab/page"
 )
 
 // method holds everything that a kind of attack brings. Each stands in the file that measures its kind.

@@ -1,4 +1,4 @@
-// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, chaos and tune, and attacks in reports.
+// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, chaos, report and tune.
 // It also adds the studies of fedsim sweep --preset and of fedsim run --sessions. A program imports it beside cmd/fedsim/command.
 package command
 
@@ -6,12 +6,18 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/verb"
 	_ "github.com/fedsim/fedsim/lab" // the algorithms
-	"github.com/fedsim/fedsim/lab/attack"
-	"github.com/fedsim/fedsim/lab/presets"
 )
 
 func init() {
 	verb.Add(
+		verb.Verb{
+			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
+			Examples: `fedsim report runs/sweep
+fedsim report runs/sweep --out study.html
+fedsim report runs/a runs/b --title 'Two algorithms'
+`,
+			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(reportCmd) },
+		},
 		verb.Verb{
 			Name: "tune", Help: "Search settings by the validation part, and measure the best on the test once; --private pays for the search.",
 			Examples: `fedsim tune --algorithm ials --data ml-1m --over ials.ridge=log:0.001..0.1 --set split.validation=0.1
@@ -52,42 +58,5 @@ fedsim attack attribute --data ratings.csv --control
 		},
 	)
 	verb.OverTime = overTime
-	verb.Presets = studies
-	verb.Sections = append(verb.Sections, attacks)
-}
-
-// studies returns the study of a name, or every study of a paper's figure.
-func studies(name string) ([]verb.Preset, error) {
-	found := presets.All
-	if name != "all" {
-		p, err := presets.Find(name)
-		if err != nil {
-			return nil, err
-		}
-		found = []presets.Preset{p}
-	}
-	var list []verb.Preset
-	for _, p := range found {
-		list = append(list, verb.Preset{
-			Name: p.Name, Source: p.Source, Title: p.Title, Benchmark: len(p.Claims) == 0, Options: p.Options, Settings: p.Settings, Part: p.Part,
-		})
-	}
-	return list, nil
-}
-
-// attacks makes the section of the attacks whose results are in folders.
-func attacks(warn func(error), dirs []string) (verb.Section, error) {
-	s := verb.Section{Noun: "attack"}
-	var all []*attack.Report
-	for _, dir := range dirs {
-		list, err := attack.Load(warn, dir)
-		if err != nil {
-			return s, err
-		}
-		all, s.Found = append(all, list...), append(s.Found, len(list))
-	}
-	if len(all) > 0 {
-		s.Section = attack.Section(all)
-	}
-	return s, nil
+	verb.RunStudies = studies
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -64,7 +63,7 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	if c.DryRun {
-		return listRuns(s.Out, runs)
+		return sweep.Print(s.Out, runs)
 	}
 	out, err := filepath.Abs(c.Out)
 	if err != nil {
@@ -128,14 +127,28 @@ func (c *sweepCmd) last() (string, error) {
 	return filepath.Abs(dir)
 }
 
-func listRuns(w io.Writer, runs []sweep.Run) error {
-	var text strings.Builder
-	for _, r := range runs {
-		text.WriteString(r.Name + "\n")
+// presets runs the studies of figures, and makes a page of them.
+func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
+	if c.File != "" || c.On != "local" {
+		return cli.Misusef("--preset %s: it has a grid of its own, and runs on this machine; --dry-run lists its runs", c.Preset)
 	}
-	fmt.Fprintln(&text, counted(len(runs), "run"))
-	_, err := io.WriteString(w, text.String())
-	return err
+	if verb.RunStudies == nil {
+		return cli.Misusef("--preset %s: this program was built without the papers' studies; use fedsim itself", c.Preset)
+	}
+	grid := func(said []config.Setting, o sweep.Options) ([]sweep.Run, error) { return c.runs(said, o, s.Err) }
+	run := func(ctx context.Context, dir string, runs []sweep.Run) ([]string, error) {
+		f, release, err := prepare(ctx, s, dir, runs)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		failures, err := c.local(ctx, s, f)
+		if err == nil {
+			err = failed(f, failures)
+		}
+		return folders(f), err
+	}
+	return verb.RunStudies(ctx, verb.Studies{Name: c.Preset, Scale: c.Scale, Out: c.Out, DryRun: c.DryRun, Grid: grid, Run: run}, s)
 }
 
 // local runs them in processes of this machine.

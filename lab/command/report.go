@@ -6,8 +6,9 @@ import (
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/verb"
+	"github.com/fedsim/fedsim/lab/attack"
+	"github.com/fedsim/fedsim/lab/page"
 )
 
 // reportCmd is fedsim report: one page of finished runs and of attacks.
@@ -35,30 +36,23 @@ func (c *reportCmd) Run(s verb.Streams) error {
 
 // content reads the folders. It returns the page's content and a count of what is in it, for the user.
 func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
-	x := &page.Content{Title: c.Title}
-	var sections []verb.Section
-	known := make([]int, len(c.Dirs)) // how much of a section each folder has
-	for _, read := range verb.Sections {
-		section, err := read(s.Warn, c.Dirs)
+	x, what := &page.Content{Title: c.Title}, ""
+	var attacks []*attack.Report
+	var ofRuns []string // folders that do not hold attacks alone
+	for _, dir := range c.Dirs {
+		list, err := attack.Load(s.Warn, dir)
 		if err != nil {
 			return nil, "", err
 		}
-		sections = append(sections, section)
-		for i, n := range section.Found {
-			known[i] += n
-		}
-	}
-	var ofRuns []string // folders that do not hold sections alone
-	for i, dir := range c.Dirs {
+		attacks = append(attacks, list...)
 		held, err := study.Holds(dir)
 		if err != nil {
 			return nil, "", err
 		}
-		if held || known[i] == 0 { // where there is neither, loading says so
+		if held || len(list) == 0 { // where there is neither, loading says so
 			ofRuns = append(ofRuns, dir)
 		}
 	}
-	what := ""
 	if len(ofRuns) > 0 {
 		runs, err := study.Load(s.Warn, ofRuns...)
 		if err == nil {
@@ -70,19 +64,12 @@ func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
 		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
 		what = counted(len(runs), "run")
 	}
-	for _, section := range sections {
-		n := 0
-		for _, found := range section.Found {
-			n += found
-		}
-		if n == 0 {
-			continue
-		}
-		x.Sections = append(x.Sections, section.Section)
+	if len(attacks) > 0 {
+		x.Sections = []page.Section{attack.Section(attacks)}
 		if what != "" {
 			what += ", "
 		}
-		what += counted(n, section.Noun)
+		what += counted(len(attacks), "attack")
 	}
 	return x, what, nil
 }
