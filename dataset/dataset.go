@@ -30,9 +30,13 @@
 package dataset
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // Set is a data set: ratings, who and what they are about, and public item features.
@@ -123,4 +127,82 @@ type Raters struct {
 	Least float64  // as of split.PublicUsers
 
 	Ratings // Users is the number of ids; Items is the number of items of the set
+}
+
+// Raised is the set on a scale that starts at 0, if the scale of the set starts below: what algorithms bound ratings by is then the top of
+// the scale. Shift says how much was added; less it, a prediction is on the scale of the data. The digest remains.
+func (s *Set) Raised() *Set {
+	if s.Min >= 0 {
+		return s
+	}
+	set := *s.Unpacked()
+	set.Shift = -s.Min
+	set.Min, set.Max = 0, s.Max+set.Shift
+	set.Value = make([]float32, s.Len())
+	for k, v := range s.Unpacked().Value {
+		set.Value[k] = float32(float64(v) + set.Shift)
+	}
+	return &set
+}
+
+// Where is a set with some of the ratings. Which users and items there are stays.
+func (s *Set) Where(keep func(user, item int32) bool) *Set {
+	set := *s
+	set.Ratings = Ratings{Users: s.Users, Items: s.Items}
+	set.Tested = nil
+	for k, u := range s.User {
+		if !keep(u, s.Item[k]) {
+			continue
+		}
+		set.User, set.Item, set.Value = append(set.User, u), append(set.Item, s.Item[k]), append(set.Value, s.Value[k])
+		if s.Times != nil {
+			set.Times = append(set.Times, s.Times[k])
+		}
+		if s.Tested != nil {
+			set.Tested = append(set.Tested, s.Tested[k])
+		}
+	}
+	return &set
+}
+
+// ID is the id of a user or an item, in the only form that sets hold. It reads itself from a flag, and from a text or a
+// number of JSON, by the rule of [ParseID].
+type ID string
+
+// ParseID returns an id as files of ratings are read. Spaces and byte order marks around it do not belong to it, and a
+// whole number has no decimal part: 7.0 is 7. It is an error if the text is empty, not UTF-8, stands for a missing value
+// (NA, NaN, None, null, \N, NaT), or is a float that is no exact integer (1.8e+19).
+func ParseID(text string) (string, error) {
+	id, err := idtext.Parse([]byte(text))
+	if err != nil {
+		return "", fmt.Errorf("an id %w", err)
+	}
+	return string(id), nil
+}
+
+// UnmarshalText reads an id by the rule of [ParseID].
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	*id = ID(parsed)
+	return err
+}
+
+// UnmarshalJSON reads an id of a text or a number. A number must be an exact integer, and null is an error.
+func (id *ID) UnmarshalJSON(b []byte) error {
+	var text string
+	if b = bytes.TrimSpace(b); len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+		return id.UnmarshalText([]byte(text))
+	}
+	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
+		return fmt.Errorf("an id is %s; want a text or a number", idtext.Quote(b))
+	}
+	number, err := idtext.ParseNumber(string(b))
+	if err != nil {
+		return fmt.Errorf("an id %w", err)
+	}
+	*id = ID(number)
+	return nil
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -51,3 +52,52 @@ func (n Notice) String() string {
 	}
 	return text + "; " + name + strings.Join(lines, ", ")
 }
+
+// Sureness says how sure a reader is of a [Finding].
+type Sureness string
+
+// How sure a reader can be.
+const (
+	Stated  Sureness = "stated"  // the caller or the file itself says so
+	Certain Sureness = "certain" // nothing else fits the beginning of the file
+	Likely  Sureness = "likely"  // most of the beginning fits
+)
+
+// Finding is one thing that a reader found out about a file before it read the ratings.
+type Finding struct {
+	What  string   `json:"what"`  // such as "separator"
+	Found string   `json:"found"` // such as "semicolons"
+	Sure  Sureness `json:"sure"`
+	Why   string   `json:"why,omitempty"`
+}
+
+// String is the finding with its reason.
+func (f Finding) String() string {
+	text := f.Found + " (" + string(f.Sure)
+	if f.Why != "" {
+		text += ": " + f.Why
+	}
+	return text + ")"
+}
+
+var (
+	// ErrNoRatings is wrapped by the error of a file that holds no rating, and of a
+	// folder or archive that holds no file of ratings.
+	ErrNoRatings = errors.New("no ratings")
+
+	// ErrOffScale is matched by the error of a rating that is outside the rating scale.
+	ErrOffScale = errors.New("off the scale")
+)
+
+// FileError is an error in the content of a file: what is wrong, where, and what would be right.
+type FileError struct {
+	File string // path as it was opened
+	Line int    // first line of the offending record, counted from 1
+	Err  error  // the reason
+}
+
+// Error returns FILE:LINE: reason.
+func (e *FileError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+
+// Unwrap returns the reason.
+func (e *FileError) Unwrap() error { return e.Err }

@@ -3,10 +3,13 @@ package forecast
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/units"
 )
@@ -97,4 +100,135 @@ func (e builder) traffic() ([]string, error) {
 		}
 	}
 	return []string{warning + "a smaller rank takes less"}, nil
+}
+
+// Shares says how sessions divide their common budget.
+type Shares string
+
+// The ways to divide a budget. Each session gets a share of μ², where μ is the parameter of the
+// Gaussian trade-off with the total ε: these squares add up over sessions, and ε does not.
+const (
+	Equal       Shares = "equal"        // each session gets the same share
+	FrontLoaded Shares = "front-loaded" // the first session gets half, the later sessions share the rest equally
+)
+
+// MaxSessions bounds the number of sessions of one plan: more than one a day for a century.
+const MaxSessions = 100_000
+
+// SessionsForecast divides a budget between sessions that train on the ratings of the same units, one after
+// another. The total is the cost of all releases of all sessions, composed by the accountant of the run.
+type SessionsForecast struct {
+	Sessions int             `json:"sessions"`
+	Shares   Shares          `json:"shares"`
+	Epsilon  float64         `json:"epsilon"` // of all sessions together, at most the total that was asked for
+	Delta    float64         `json:"delta"`   // of all sessions together, and of each session by itself
+	Added    float64         `json:"added"`   // the sum of the sessions' ε, which also bounds the total, at a δ as many times as large
+	Parts    []SessionsShare `json:"parts"`
+}
+
+// SessionsShare is a number of sessions in sequence with the same ε.
+type SessionsShare struct {
+	Sessions int     `json:"sessions"`
+	Epsilon  float64 `json:"epsilon"` // of each session by itself, with three significant digits
+}
+
+// Sessions plans n sessions of an experiment, from 1 to MaxSessions, that together cost at most the total ε, and uses at
+// least 98% of it if the noise allows that. It returns the experiment of the first session. Settings that the experiment
+// leaves open are chosen anew for the ε of a session. Sessions returns a [config.Error] if the experiment has no
+// noise whose releases compose, or if a session's budget would be too small for any noise.
+func Sessions(x *experiment.Experiment, n int, total float64, shares Shares) (*experiment.Experiment, *SessionsForecast, error) {
+	switch {
+	case n < 1 || n > MaxSessions:
+		return nil, nil, config.Errorf("%d sessions: from 1 to %d can be planned", n, MaxSessions)
+	case !(total > 0) || math.IsInf(total, 1):
+		return nil, nil, config.Errorf("a total epsilon of %v: it must be positive and finite", total)
+	case !x.Private():
+		return nil, nil, config.Errorf("epsilon: without noise every session costs an infinite epsilon")
+	case x.Search != nil:
+		return nil, nil, config.Errorf("%s: the search has spent privacy, and the total is of the sessions alone; leave it out if other data chose the settings", algorithm.ChosenBy.Name)
+	case x.Privacy.Proved.Accountant != "":
+		return nil, nil, config.Errorf("algorithm: %s proves its epsilon as a whole, and has no releases to compose; plan %d sessions of epsilon %s each, which add up",
+			x.About().Name, n, threeDigits(total/float64(n)))
+	}
+	delta := x.Privacy.Budget.Delta
+	goal := dp.GaussianMu(total, delta)
+	var best *experiment.Experiment
+	var plan *SessionsForecast
+	low, high := 0.0, math.Inf(1) // of the μ that is divided
+	for mu, tries := goal, 0; tries < 12 && (plan == nil || plan.Epsilon < 0.98*total); tries++ {
+		first, p, err := divide(x, n, mu, shares)
+		if err != nil {
+			return nil, nil, err
+		}
+		if p.Epsilon <= total {
+			best, plan, low = first, p, mu
+		} else {
+			high = mu
+		}
+		mu *= 0.999 * goal / dp.GaussianMu(p.Epsilon, delta)
+		if !(mu > low && mu < high) {
+			mu = (low + high) / 2
+		}
+		if math.IsInf(mu, 1) {
+			break
+		}
+	}
+	if plan == nil {
+		return nil, nil, config.Errorf("epsilon: no budget of %d sessions was found that together cost at most %v; plan fewer sessions or a larger total", n, total)
+	}
+	return best, plan, nil
+}
+
+// divide returns the first experiment and the cost of sessions that divide μ.
+func divide(x *experiment.Experiment, n int, mu float64, shares Shares) (*experiment.Experiment, *SessionsForecast, error) {
+	p := &SessionsForecast{Sessions: n, Shares: shares, Delta: x.Privacy.Budget.Delta}
+	type part struct {
+		sessions int
+		mu       float64 // of each session
+	}
+	parts := []part{{n, mu / math.Sqrt(float64(n))}}
+	if shares == FrontLoaded && n > 1 {
+		parts = []part{{1, mu / math.Sqrt2}, {n - 1, mu / math.Sqrt(2*float64(n-1))}}
+	}
+	var first *experiment.Experiment
+	all := dp.Problem{Delta: p.Delta, Accountant: x.Privacy.Budget.Accountant}
+	for _, s := range parts {
+		text := threeDigits(dp.GaussianEpsilon(s.mu, p.Delta))
+		e, err := x.WithWord(algorithm.Epsilon.Key, text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("a session of epsilon %s: %w", text, err)
+		}
+		if first == nil {
+			first = e
+		}
+		alone, err := e.Planned()
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Parts = append(p.Parts, SessionsShare{s.sessions, algorithm.Epsilon.Value(e.Config)})
+		p.Added += float64(s.sessions) * alone.Epsilon
+		for _, ev := range e.Privacy.Run {
+			all.Events = append(all.Events, ev.Times(s.sessions))
+		}
+		all.SamplerError += float64(s.sessions) * e.Privacy.Budget.SamplerError
+	}
+	r, err := all.Epsilon()
+	p.Epsilon = r.Epsilon
+	return first, p, err
+}
+
+// threeDigits rounds a positive number down to three significant digits.
+func threeDigits(v float64) string {
+	step := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return strconv.FormatFloat(math.Floor(v/step+1e-9)*step, 'g', 3, 64)
+}
+
+// print writes the sessions below the plan of the first session.
+func (s *SessionsForecast) print(p *forecastPrinter) {
+	text := fmt.Sprintf("%s at epsilon %v", counted(s.Parts[0].Sessions, "session"), s.Parts[0].Epsilon)
+	for _, part := range s.Parts[1:] {
+		text += fmt.Sprintf(", then %s at epsilon %v", counted(part.Sessions, "session"), part.Epsilon)
+	}
+	p.head("sessions", "%s. Together they cost a unit whose ratings are in all of them epsilon %s at delta %v. Their epsilons add up to %.3g.",
+		text, dp.RoundUp(s.Epsilon, 4), s.Delta, s.Added)
 }

@@ -30,11 +30,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
+	"github.com/fedsim/fedsim/dataset/internal/records"
 	"github.com/fedsim/fedsim/dataset/pack"
+	"github.com/fedsim/fedsim/dataset/published"
 	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
@@ -166,4 +170,149 @@ func load(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error)
 	}
 	set.Name = s.Name
 	return set, nil
+}
+
+// Entry describes a source of data that [Open] understands.
+type Entry struct {
+	Name        string  `json:"name"` // a spec, or the name of a file format
+	Description string  `json:"description"`
+	Users       int     `json:"users,omitempty"` // 0 for a file format, likewise the two below
+	Items       int     `json:"items,omitempty"`
+	Ratings     int     `json:"ratings,omitempty"`
+	Min         float64 `json:"min"` // rating range in stars
+	Max         float64 `json:"max"`
+}
+
+// List returns the synthetic sets, then the published ones, then the file formats.
+func List() []Entry {
+	var list []Entry
+	for _, s := range synthetic.Shapes() {
+		list = append(list, Entry{
+			Name: s.Name, Description: "synthetic: " + s.Description,
+			Users: s.Users, Items: s.Items, Ratings: s.Ratings, Min: s.Min, Max: s.Max,
+		})
+	}
+	for _, p := range published.Sets() {
+		list = append(list, Entry{
+			Name: p.Name, Description: p.Description,
+			Users: p.Users, Items: p.Items, Ratings: p.Ratings, Min: p.Min, Max: p.Max,
+		})
+	}
+	for _, f := range records.Described() {
+		list = append(list, Entry{Name: f.Title, Description: f.About, Min: f.Min, Max: f.Max})
+	}
+	return list
+}
+
+// findSource opens the source that a spec stands for.
+func findSource(ctx context.Context, spec string, o Options) (*files.Source, error) {
+	s, err := files.Open(ctx, spec, o.files())
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	p, ok := published.Lookup(spec)
+	if !ok {
+		return nil, fmt.Errorf("data %q: %w; want a folder, zip archive or file of ratings, one of %s, or synthetic[:%s]",
+			spec, err, strings.Join(published.Names(), ", "), strings.Join(synthetic.ShapeNames(), "|:"))
+	}
+	archive, err := p.Cached(o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = files.Open(ctx, archive, Options{}.files()); err != nil {
+		return nil, err
+	}
+	s.Name = p.Name
+	return s, nil
+}
+
+// Pack writes a set in the packed form, which [Open] reads. Pack and Open take the same spec. A
+// synthetic shape is written as it is generated, and never in memory as a whole; other data are, at 12
+// bytes a rating, since they may be in any order.
+func Pack(ctx context.Context, spec string, o Options, w io.Writer) (pack.Report, error) {
+	if synthetic.IsShape(spec) {
+		return synthetic.Pack(ctx, spec, o.synthetic(), w)
+	}
+	set, err := Open(ctx, spec, o)
+	if err != nil {
+		return pack.Report{}, err
+	}
+	p, err := pack.Write(set, w)
+	p.Notices = set.Notices
+	return p, err
+}
+
+// PackFile is [Pack] to a file, which must not be there yet (else the error wraps [fs.ErrExist]). It appears when it is whole.
+func PackFile(ctx context.Context, spec string, o Options, path string) (pack.Report, error) {
+	return pack.File(path, func(w io.Writer) (pack.Report, error) { return Pack(ctx, spec, o, w) })
+}
+
+// RegressionFile is the open file of a regression.
+type RegressionFile struct {
+	io.Reader        // unpacked text in UTF-8
+	Set       string // name of the set to make
+	Path      string // for messages
+	Size      int64  // packed bytes, 0 where the size is unknown
+}
+
+// regressions reads a regression. It is nil in a program that imports no reader of regressions.
+var regressions func(ctx context.Context, f RegressionFile, o Options) (*dataset.Set, error)
+
+// RegisterRegressions sets how [Open] reads files with a label's name ([Columns]). Call it in an init function.
+func RegisterRegressions(read func(ctx context.Context, f RegressionFile, o Options) (*dataset.Set, error)) {
+	regressions = read
+}
+
+// loadRegression opens the file of a source for the reader of regressions.
+func loadRegression(ctx context.Context, s *files.Source, o Options) (*dataset.Set, error) {
+	r, err := s.Input(o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // read-only: nothing can be lost
+	if regressions == nil {
+		return nil, fmt.Errorf("%s: label=%s names a regression, and this program has no reader of regressions; use the command fedsim", r.Path, o.Columns.Label)
+	}
+	size := r.Size
+	if _, err = r.Unwrap(ctx, o.files()); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Path, err)
+	}
+	return regressions(ctx, RegressionFile{Reader: r, Set: s.Name, Path: r.Path, Size: size}, o)
+}
+
+// Table reads a table whose first line names its columns. It may be packed, encoded and separated in any way that [Open]
+// knows. Some columns have the given names: they show the separator. The function open gets the header and returns
+// what takes each row; a row is valid until the following one. Errors in the content are [*dataset.FileError].
+func Table(ctx context.Context, path string, names []string, open func(header []string) (take func(row [][]byte) error, err error)) error {
+	f, _, err := files.DiskFolder("").Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
+	in := files.Input{ReadCloser: f, Path: path}
+	if _, err = in.Unwrap(ctx, files.Options{}); err != nil {
+		return records.FirstLine{}.Locate(path, err)
+	}
+	s, header, err := records.OpenTable(ctx, in, names, records.Commas)
+	if err != nil {
+		return s.Locate(path, err)
+	}
+	list := make([]string, len(header))
+	for i, name := range header {
+		list[i] = string(name)
+	}
+	take, err := open(list)
+	for err == nil {
+		var row [][]byte
+		if row, err = s.Next(); err == nil && len(row) != len(header) {
+			err = fmt.Errorf("%d fields, want %d as in the header", len(row), len(header))
+		}
+		if err == nil {
+			err = take(row)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return s.Locate(path, err)
 }

@@ -312,3 +312,119 @@ func pickOf(s *dataset.Set, users []byte, whose byte, parts []byte, part byte) d
 	}
 	return pick(s.Ratings, chosen, 1, count)
 }
+
+// holdOutTested makes those the test users whose ratings the test file has. The others train, or
+// are for validation if that was their part.
+func holdOutTested(s *dataset.Set, p Params, users []byte) {
+	for u, part := range users {
+		if part == partTest || part == partValidation && p.Validation == 0 {
+			users[u] = partTrain
+		}
+	}
+	for k, tested := range s.Tested {
+		if tested && float64(s.Value[k]) >= p.Positive {
+			users[s.User[k]] = partTest
+		}
+	}
+}
+
+// retarget decides anew which ratings of held-out users are to be predicted, where no draw decides it.
+// On entry parts holds the parts of a draw.
+func retarget(s *dataset.Set, p Params, users, parts []byte) {
+	if s.Tested != nil {
+		for k, tested := range s.Tested {
+			if parts[k] != partLeftOut && users[s.User[k]] == partTest {
+				parts[k] = partHistory
+				if tested {
+					parts[k] = partTarget
+				}
+			}
+		}
+		return
+	}
+	if p.By == "" || p.By == Random {
+		return
+	}
+	liked, at := withoutLeftOut(s, parts)
+	late, _ := partsOf(liked, Params{Test: p.target(), Seed: p.Seed, By: p.By, Cut: p.Cut})
+	for i, k := range at {
+		switch held := users[s.User[k]] != partTrain; {
+		case held && late[i] == partTest:
+			parts[k] = partTarget
+		case held:
+			parts[k] = partHistory
+		case p.By == Time && late[i] == partTest:
+			parts[k] = partLeftOut // the future of every user
+		}
+	}
+}
+
+// withoutLeftOut is the set without what is left out, and where each of its ratings is in this one.
+func withoutLeftOut(s *dataset.Set, parts []byte) (*dataset.Set, []int) {
+	out := &dataset.Set{Ratings: dataset.Ratings{Users: s.Users, Items: s.Items}, UserIDs: s.UserIDs, ItemIDs: s.ItemIDs}
+	var at []int
+	for k, part := range parts {
+		if part == partLeftOut {
+			continue
+		}
+		at = append(at, k)
+		out.User, out.Item, out.Value = append(out.User, s.User[k]), append(out.Item, s.Item[k]), append(out.Value, s.Value[k])
+		if s.Times != nil {
+			out.Times = append(out.Times, s.Times[k])
+		}
+	}
+	return out, at
+}
+
+// seenUsers divides the likes of each user ([UsersSeen]).
+func seenUsers(s *dataset.Set, p Params) (*Parts, error) {
+	liked := likedOf(s, p)
+	d := dataset.NewDigester()
+	d.Text("fedsim seen users v1")
+	d.Text(s.Digest)
+	d.Number(uint64(liked.Len()))
+	out, err := divide(liked, p, d)
+	if err != nil {
+		return nil, err
+	}
+	h := &HoldOut{Train: out.Train, Seen: true}
+	for u := range int32(s.Users) {
+		h.TrainUsers = append(h.TrainUsers, u)
+	}
+	h.Validation = HeldOut{Users: usersWith(out.Validation), History: out.Train, Target: out.Validation}
+	h.Test = HeldOut{Users: usersWith(out.Test), History: out.Train, Target: out.Test, Hidden: out.Validation}
+	out.Held = h
+	return out, nil
+}
+
+// likedOf returns the set with the ratings of enough stars alone.
+func likedOf(s *dataset.Set, p Params) *dataset.Set {
+	few := fewRatings(s, p)
+	keep, count := make([]byte, s.Len()), 0
+	for k, u := range s.User {
+		if float64(s.Value[k]) >= p.Positive && (few == nil || !few[u]) {
+			keep[k] = 1
+			count++
+		}
+	}
+	out := *s
+	out.Ratings = pick(s.Ratings, keep, 1, count)
+	if s.Tested != nil {
+		out.Tested = nil
+		for k, is := range s.Tested {
+			if keep[k] == 1 {
+				out.Tested = append(out.Tested, is)
+			}
+		}
+	}
+	return &out
+}
+
+// usersWith lists the users that have a rating, ascending.
+func usersWith(r dataset.Ratings) []int32 {
+	has := make([]byte, r.Users)
+	for _, u := range r.User {
+		has[u] = 1
+	}
+	return usersOf(has, 1)
+}

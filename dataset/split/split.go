@@ -9,13 +9,19 @@
 package split
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/idhash"
 )
 
 // defaultTest is the share of ratings held out for the test when [Params] names none.
@@ -281,4 +287,145 @@ func (p Params) part(hash uint64) byte {
 	default:
 		return partTrain
 	}
+}
+
+// itemDraw is the domain of what is hashed of an item.
+const itemDraw = "fedsim split item v1"
+
+// userDraws returns a hash of each user's id and the seed.
+func userDraws(s *dataset.Set, seed uint64) []uint64 {
+	seed = idhash.Mix(seed + idhash.Golden)
+	users := idhash.IDs("fedsim split user v1", s.UserIDs)
+	for u, h := range users {
+		users[u] = idhash.Mix(seed ^ h)
+	}
+	return users
+}
+
+// draws returns the hash of each rating.
+func draws(s *dataset.Set, seed uint64) func(k int) uint64 {
+	users, items := userDraws(s, seed), idhash.IDs(itemDraw, s.ItemIDs)
+	return func(k int) uint64 { return idhash.Mix(users[s.User[k]] ^ items[s.Item[k]]) }
+}
+
+// splitPacked is Split of packed ratings by chance: parts are views of the same file. It reads every rating once.
+func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
+	c := newCut(s, p)
+	d := splitDigester(s.Digest, s.Len())
+	var parts [3]dataset.Ratings
+	var counts [3]int
+	for part, view := range s.Packed.Divide(func(user int, item int32) byte {
+		part := c.of(user, item)
+		d.Bytes([]byte{part})
+		return part
+	}) {
+		parts[part], counts[part] = dataset.Ratings{Users: s.Users, Items: s.Items, Packed: view}, view.Len()
+	}
+	if err := p.checkParts(counts); err != nil {
+		return nil, err
+	}
+	return &Parts{Train: parts[partTrain], Validation: parts[partValidation], Test: parts[partTest], Digest: d.Sum()}, nil
+}
+
+// cut says which part of a split a rating belongs to.
+type cut struct {
+	users, items     []uint64 // what is hashed of each
+	test, validation uint64   // below which a draw of 53 bits is of the test part, and of that or the validation part
+}
+
+func newCut(s *dataset.Set, p Params) *cut {
+	bound := func(share float64) uint64 { return uint64(math.Ceil(share * (1 << 53))) } // exact: [Params.part] in integers
+	return &cut{
+		users: userDraws(s, p.Seed), items: idhash.IDs(itemDraw, s.ItemIDs), test: bound(p.test()), validation: bound(p.test() + p.Validation),
+	}
+}
+
+// of returns the part of a rating.
+func (c *cut) of(user int, item int32) byte {
+	switch draw := idhash.Mix(c.users[user]^c.items[item]) >> 11; {
+	case draw < c.test:
+		return partTest
+	case draw < c.validation:
+		return partValidation
+	default:
+		return partTrain
+	}
+}
+
+// perBlock counts the ratings that one goroutine takes at a time.
+const perBlock = 1 << 16
+
+// inBlocks calls f for every block of n ratings, which begins at from and ends before to, on all cores. f must write to places
+// of its own only.
+func inBlocks(n int, f func(block, from, to int)) {
+	count := blocksOf(n)
+	if count < 2 {
+		f(0, 0, n)
+		return
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), count) {
+		group.Go(func() {
+			for block := int(next.Add(1)) - 1; block < count; block = int(next.Add(1)) - 1 {
+				f(block, block*perBlock, min((block+1)*perBlock, n))
+			}
+		})
+	}
+	group.Wait()
+}
+
+func blocksOf(n int) int { return (n + perBlock - 1) / perBlock }
+
+// countOf counts how many ratings are of one part.
+func countOf(parts []byte, part byte) int { return bytes.Count(parts, []byte{part}) }
+
+// partByChance writes the part of every rating as [Divide] draws it.
+func partByChance(s *dataset.Set, p Params, parts []byte) {
+	if p.Folds != 0 {
+		draw := draws(s, p.Seed)
+		inBlocks(len(parts), func(_, from, to int) {
+			for k := from; k < to; k++ {
+				parts[k] = p.part(draw(k))
+			}
+		})
+		return
+	}
+	c := newCut(s, p)
+	inBlocks(len(parts), func(_, from, to int) {
+		items, drawn := s.Item[from:to], parts[from:to]
+		for k, u := range s.User[from:to] {
+			drawn[k] = c.of(int(u), items[k])
+		}
+	})
+}
+
+// pick returns the ratings of one part. count is the number of them.
+func pick(r dataset.Ratings, parts []byte, part byte, count int) dataset.Ratings {
+	out := dataset.NewRatings(r.Users, r.Items, count)
+	if r.Times != nil {
+		out.Times = make([]float64, count)
+	}
+	if count == 0 {
+		return out
+	}
+	start := make([]int, blocksOf(len(parts))+1) // block b writes from start[b]
+	for from := 0; from < len(parts); from += perBlock {
+		b := from / perBlock
+		start[b+1] = start[b] + countOf(parts[from:min(from+perBlock, len(parts))], part)
+	}
+	inBlocks(len(parts), func(block, from, to int) {
+		n := start[block]
+		for k := from; k < to; k++ {
+			if parts[k] != part {
+				continue
+			}
+			out.User[n], out.Item[n], out.Value[n] = r.User[k], r.Item[k], r.Value[k]
+			if r.Times != nil {
+				out.Times[n] = r.Times[k]
+			}
+			n++
+		}
+	})
+	return out
 }

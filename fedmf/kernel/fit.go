@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 // Fit is the local fit of a user's client: it fits u_i to its ratings with V held fixed, by
@@ -125,4 +128,126 @@ func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
 		gram[a*d+a] += weight
 		right[a] += weight * start
 	}
+}
+
+// FitUsers fits every user's embedding to V with the local budget of p: stages 1 and 3 alone. At
+// the start of V the result is the baseline before_cooperation.
+func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Runner) *model.Factors {
+	users := model.NewMatrix(rows.Len(), p.Rank)
+	run.Each(rows.Len(), func(u int) {
+		rows.Lend(u, func(js []int32, xs []float32) {
+			copy(users.Row(u), p.User(model.Ratings{Items: js, Values: xs}, items))
+		})
+	})
+	return &model.Factors{Users: users, Items: items}
+}
+
+// Local holds the results of every user training alone.
+type Local struct {
+	params Params
+	rows   *dataset.Rows
+	start  *model.Matrix
+	users  *model.Matrix
+	steps  int
+}
+
+// LocalOnly trains each user alone, with a copy of V that no other user moves: stage 1, then steps
+// gradient steps on the rows of V that the user rated, then stage 3. A step is 1/(2R), the largest
+// that cannot overshoot. Items that the user did not rate keep their start, so little is gained.
+func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *Local {
+	l := &Local{params: p, rows: rows, start: p.StartItems(), users: model.NewMatrix(rows.Len(), p.Rank), steps: steps}
+	run.Each(rows.Len(), func(u int) {
+		rows.Lend(u, func(js []int32, xs []float32) { copy(l.users.Row(u), l.train(model.Ratings{Items: js, Values: xs})) })
+	})
+	return l
+}
+
+// train returns a user's embedding after stage 3. Its rows of V are compacted to 0..n-1, since no
+// other row is touched. They are not kept, because no prediction of a training rating is needed.
+func (l *Local) train(r model.Ratings) []float64 {
+	own := model.NewMatrix(len(r.Items), l.params.Rank)
+	compact := model.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
+	for k, j := range r.Items {
+		copy(own.Row(k), l.start.Row(int(j)))
+		compact.Items[k] = int32(k)
+	}
+	u := l.params.User(compact, own)
+	for k, x := range r.Values {
+		v := own.Row(k)
+		for range l.steps {
+			slope := (float64(x) - model.Dot(u, v)) / l.params.MaxRating
+			for i := range v {
+				v[i] += slope * u[i]
+			}
+			Project(v, l.params.MaxRating)
+		}
+	}
+	return l.params.User(compact, own)
+}
+
+// Predict predicts items that the user has not rated.
+func (l *Local) Predict(user int, items []int32, out []float64) {
+	u := l.users.Row(user)
+	for i, j := range items {
+		out[i] = model.Dot(u, l.start.Row(int(j)))
+	}
+}
+
+// Pass takes one projected gradient step on u_i and v_j for each rating, in the given order: plain
+// stochastic gradient descent on ratings in one place. users, items and values hold the user, the
+// item and the stars of each rating.
+func (p Params) Pass(u, v *model.Matrix, users, items []int32, values []float32, order []int32, rate float64) {
+	type rating struct {
+		user, item []float64
+		value      float64
+	}
+	var block [32]rating
+	var loaded float64
+	for len(order) > 0 {
+		// Loading a block's ratings and the start of its rows before its steps lets the memory
+		// answer many requests at a time. A step would wait for each of its own.
+		n := min(len(order), len(block))
+		for i, k := range order[:n] {
+			b := &block[i]
+			b.user, b.item, b.value = u.Row(int(users[k])), v.Row(int(items[k])), float64(values[k])
+			loaded += b.user[0] + b.item[0]
+		}
+		for i := range block[:n] {
+			b := &block[i]
+			p.step(b.user, b.item, 2*rate*(b.value-model.Dot(b.user, b.item)))
+		}
+		order = order[n:]
+	}
+	runtime.KeepAlive(loaded)
+}
+
+// step adds step·vj to ui and step·ui to vj and projects both, as Project does, in one loop:
+// the two norms do not wait for each other.
+func (p Params) step(ui, vj []float64, step float64) {
+	vj = vj[:len(ui)]
+	var normU, normV float64
+	for c, x := range ui {
+		y := vj[c]
+		a, b := x+step*y, y+step*x
+		if a < 0 {
+			a = 0
+		}
+		if b < 0 {
+			b = 0
+		}
+		ui[c], vj[c] = a, b
+		normU += a * a
+		normV += b * b
+	}
+	Shrink(ui, normU, p.MaxRating)
+	Shrink(vj, normV, p.MaxRating)
+}
+
+// Order returns the identity permutation of n ratings, for a caller to shuffle.
+func Order(n int) []int32 {
+	order := make([]int32, n)
+	for k := range order {
+		order[k] = int32(k)
+	}
+	return order
 }

@@ -10,9 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"reflect"
 	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"runtime/trace"
 	"slices"
 	"strconv"
 	"strings"
@@ -298,4 +302,94 @@ func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// ProfileFlags names the files for profiles of time and memory. A tree of commands that embeds it
+// has the flags.
+type ProfileFlags struct {
+	CPUProfile string `name:"cpuprofile" placeholder:"FILE" help:"Write where processor time goes, for go tool pprof."`
+	MemProfile string `name:"memprofile" placeholder:"FILE" help:"Write what memory is in use at the end, for go tool pprof."`
+	Trace      string `name:"trace" placeholder:"FILE" help:"Write what each goroutine does when, for go tool trace."`
+}
+
+func (p *ProfileFlags) profiles() *ProfileFlags { return p }
+
+// around records the requested profiles while f runs, also if f fails. A file that cannot be made
+// is an error before anything runs.
+func (p *ProfileFlags) around(f func() error) (err error) {
+	for _, r := range []struct {
+		file  string
+		start func(io.Writer) error
+		stop  func(io.Writer) error
+	}{
+		{p.CPUProfile, pprof.StartCPUProfile, func(io.Writer) error { pprof.StopCPUProfile(); return nil }},
+		{p.Trace, trace.Start, func(io.Writer) error { trace.Stop(); return nil }},
+		{p.MemProfile, func(io.Writer) error { return nil }, func(w io.Writer) error { runtime.GC(); return pprof.WriteHeapProfile(w) }},
+	} {
+		if r.file == "" {
+			continue
+		}
+		w, failed := os.Create(r.file)
+		if failed == nil {
+			failed = r.start(w)
+		}
+		if failed != nil {
+			return fmt.Errorf("profile: %w", failed)
+		}
+		defer func() {
+			if failed := errors.Join(r.stop(w), w.Close()); failed != nil {
+				err = errors.Join(err, fmt.Errorf("profile %s: %w", r.file, failed))
+			}
+		}()
+	}
+	return f()
+}
+
+// tied names the environment variable of a command that ends with its caller. The value is "stdin": the command is
+// interrupted when its standard input ends. The system closes the caller's side of the pipe however the caller ends.
+const tied = "FEDSIM_TIED"
+
+// parentLook is the time between two looks at the parent's number.
+const parentLook = 500 * time.Millisecond
+
+// tiedRest is the time of a tied command to clean up. Tests shorten it.
+var tiedRest = 2 * time.Second
+
+// Tie has a command of this program end with this process. It must be called before the command starts, and takes the
+// command's standard input. Closing the pipe interrupts the command, and cmd.Wait closes it after the end. A non-nil
+// cmd.Env must hold the whole environment.
+func Tie(cmd *exec.Cmd) (io.Closer, error) {
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, tied+"=stdin")
+	return cmd.StdinPipe()
+}
+
+// withCaller returns a context that ends when the caller of a tied command ends. The process follows soon, even if it
+// does not look at the context. A process that the caller forked may hold the pipe open, so the parent counts too.
+func withCaller(ctx context.Context) context.Context {
+	if os.Getenv(tied) != "stdin" {
+		return ctx
+	}
+	_ = os.Unsetenv(tied) // commands that this process starts have another standard input
+	ctx, interrupt := context.WithCancel(ctx)
+	gone := make(chan struct{}, 2)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end too
+		gone <- struct{}{}
+	}()
+	go func() {
+		for parent := os.Getppid(); os.Getppid() == parent; {
+			time.Sleep(parentLook)
+		}
+		gone <- struct{}{}
+	}()
+	go func() {
+		<-gone
+		interrupt()
+		time.Sleep(tiedRest)
+		os.Exit(Interrupted)
+	}()
+	return ctx
 }

@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack"
+	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
 // Dot returns the inner product, as the sum of four parts: what is left after the last four belongs to
@@ -99,4 +101,156 @@ const blockSize = 64
 // Blocks runs f over 0..n-1 in blocks.
 func Blocks(run Runner, n int, f func(from, to int)) {
 	run.Each((n+blockSize-1)/blockSize, func(i int) { f(i*blockSize, min((i+1)*blockSize, n)) })
+}
+
+// Normal equations are formed and solved here in the sizes of which clients and servers have
+// thousands: a few dozen unknowns, one right-hand side. blas64 calls a vector operation for each
+// element at these sizes. Results are equal to blas64's to the last bit, since each sum is taken in
+// the same order.
+
+// AddOuter adds Σ x xᵀ over rows x of a matrix n x width, whose rows are step apart, to the upper
+// triangle of a matrix whose rows are stride apart. Reads and writes of the triangle take most of the
+// time. So vectors take all rows for a tile of the triangle, which stays in registers. The loop takes
+// four rows at a time, for two rows of the triangle.
+func AddOuter(a []float64, stride int, rows []float64, step, width int) {
+	rows = addOuter(a, stride, rows, step, width)
+	for ; len(rows) >= 4*step; rows = rows[4*step:] {
+		x0, x1, x2, x3 := rows[:width], rows[step:][:width], rows[2*step:][:width], rows[3*step:][:width]
+		for i := 0; i < width; i += 2 {
+			f0, f1, f2, f3 := x0[i], x1[i], x2[i], x3[i]
+			to := a[i*stride+i : i*stride+width]
+			to[0] = to[0] + f0*f0 + f1*f1 + f2*f2 + f3*f3
+			if to = to[1:]; len(to) == 0 {
+				break
+			}
+			k := i + 1
+			addPairs(to, a[k*stride+k:], rows[k:], step, &[8]float64{f0, f1, f2, f3, x0[k], x1[k], x2[k], x3[k]})
+		}
+	}
+	for ; len(rows) >= step; rows = rows[step:] {
+		for i, f := range rows[:width] {
+			Axpy(a[i*stride+i:i*stride+width], f, rows[i:width])
+		}
+	}
+}
+
+// InvertUpper replaces the factor in the upper triangle of a by the whole inverse of what was factored.
+func InvertUpper(a []float64, d int) {
+	lapack64.Potri(triangular(a, d))
+	for i := range d {
+		for k := range i {
+			a[i*d+k] = a[k*d+i]
+		}
+	}
+}
+
+// A symmetric d x d matrix is packed as svec: its lower triangle row by row, off-diagonals times
+// √2. The Euclidean norm of the packed vector is the Frobenius norm of the matrix. So noise of
+// deviation σ on every packed coordinate is the noise of the privacy proof; it puts σ/√2 on each
+// off-diagonal entry.
+
+// PackOuter sets dst to svec(u uᵀ).
+func PackOuter(dst, u []float64) {
+	i := 0
+	for a, x := range u {
+		y := x * math.Sqrt2
+		for _, z := range u[:a] {
+			dst[i] = y * z
+			i++
+		}
+		dst[i] = x * x
+		i++
+	}
+}
+
+// Unpack sets the row-major d x d matrix dst to scale times the packed one.
+func Unpack(dst, packed []float64, d int, scale float64) {
+	i := 0
+	half := scale / math.Sqrt2
+	for a := range d {
+		for b := range a {
+			x := packed[i] * half
+			dst[a*d+b], dst[b*d+a] = x, x
+			i++
+		}
+		dst[a*d+a] = packed[i] * scale
+		i++
+	}
+}
+
+// Pack sets dst to svec of the row-major symmetric matrix a.
+func Pack(dst, a []float64, d int) {
+	i := 0
+	for r := range d {
+		for c := range r {
+			dst[i] = a[r*d+c] * math.Sqrt2
+			i++
+		}
+		dst[i] = a[r*d+r]
+		i++
+	}
+}
+
+// Eigen decomposes symmetric matrices.
+type Eigen struct {
+	d       int
+	Vectors []float64 // d x d, a column each, after Decompose
+	Values  []float64 // ascending
+	work    []float64
+}
+
+// NewEigen makes room for matrices of d x d.
+func NewEigen(d int) *Eigen {
+	e := &Eigen{d: d, Vectors: make([]float64, d*d), Values: make([]float64, d)}
+	size := make([]float64, 1)
+	lapack64.Syev(lapack.EVCompute, Upper(e.Vectors, d), e.Values, size, -1)
+	e.work = make([]float64, int(size[0]))
+	return e
+}
+
+// Decompose decomposes the row-major symmetric a, with negative eigenvalues, which only noise makes, set
+// to zero.
+func (e *Eigen) Decompose(a []float64) {
+	copy(e.Vectors, a)
+	ok := lapack64.Syev(lapack.EVCompute, Upper(e.Vectors, e.d), e.Values, e.work, len(e.work))
+	for k, x := range e.Values {
+		if !ok || !(x > 0) {
+			e.Values[k] = 0
+		}
+	}
+}
+
+// Project replaces the row-major symmetric a by Π(a), the nearest positive semidefinite matrix:
+// negative eigenvalues become zero. A noisy sum of u uᵀ has some, and what is solved with
+// them is noise blown up. It comes before the ridge, which would only hide the least of them.
+func (e *Eigen) Project(a []float64) {
+	copy(e.Vectors, a)
+	if _, ok := lapack64.Potrf(Upper(e.Vectors, e.d)); ok {
+		return // positive definite already, as most are: a factorization is far cheaper
+	}
+	e.Decompose(a)
+	clear(a)
+	for k, x := range e.Values {
+		for i := range e.d {
+			if y := x * e.Vectors[i*e.d+k]; y != 0 {
+				for j := range e.d {
+					a[i*e.d+j] += y * e.Vectors[j*e.d+k]
+				}
+			}
+		}
+	}
+}
+
+// addPairsOneByOne adds multiples of four rows, step apart, to one vector and other multiples to another:
+// the first four factors belong to the first vector. Reads and writes take most of the time, so that
+// a row that is read serves both.
+func addPairsOneByOne(to, next, rows []float64, step int, f *[8]float64) {
+	f0, f1, f2, f3, g0, g1, g2, g3 := f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]
+	next = next[:len(to)]
+	y0, y1, y2, y3 := rows[:len(to)], rows[step:][:len(to)], rows[2*step:][:len(to)], rows[3*step:][:len(to)]
+	for j, sum := range to {
+		z0, z1, z2, z3 := y0[j], y1[j], y2[j], y3[j]
+		to[j] = sum + f0*z0 + f1*z1 + f2*z2 + f3*z3
+		next[j] = next[j] + g0*z0 + g1*z1 + g2*z2 + g3*z3
+	}
 }

@@ -5,11 +5,16 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
+	"golang.org/x/image/font/sfnt"
+	"golang.org/x/image/math/fixed"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -215,4 +220,245 @@ func rgb(text string) color.NRGBA {
 		panic(err) // of the palette
 	}
 	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), math.MaxUint8}
+}
+
+type entry struct {
+	name  string
+	thumb plot.Thumbnailer
+}
+
+// legend is a legend outside the plot, where it hides no data: at the right, or in columns below.
+type legend struct {
+	columns []plot.Legend
+	widths  []vg.Length
+	plot    vg.Length // height of the plot
+	right   vg.Length // room at the right of the plot
+	below   vg.Length // room below the plot
+}
+
+// legendGap is the room between a plot and its legend, and between columns.
+const legendGap = vg.Length(8)
+
+// legendOf lays out a legend for a picture of a width.
+func legendOf(entries []entry, style text.Style, width vg.Length, below bool) legend {
+	if !below {
+		l := legend{plot: width / 2}
+		l.fill(entries, style, 1)
+		l.right = l.widths[0] + 2*legendGap
+		return l
+	}
+	for columns := min(3, len(entries)); ; columns-- {
+		l := legend{plot: width * 0.65}
+		l.fill(entries, style, columns)
+		var sum, high vg.Length
+		for i, c := range l.columns {
+			sum += l.widths[i] + legendGap
+			high = max(high, c.Rectangle(draw.Canvas{}).Size().Y)
+		}
+		if sum <= width || columns <= 1 {
+			l.below = high + legendGap
+			return l
+		}
+	}
+}
+
+// fill puts entries into so many columns, from the top of the first.
+func (l *legend) fill(entries []entry, style text.Style, columns int) {
+	rows := 1
+	if columns > 0 {
+		rows = (len(entries) + columns - 1) / columns
+	}
+	for from := 0; from < max(1, len(entries)); from += rows {
+		c := plot.NewLegend()
+		c.TextStyle, c.Left, c.Top = style, true, true
+		c.TextStyle.XAlign = draw.XLeft
+		c.ThumbnailWidth, c.Padding = vg.Points(18), vg.Points(2)
+		for _, e := range entries[from:min(from+rows, len(entries))] {
+			c.Add(e.name, e.thumb)
+		}
+		l.columns = append(l.columns, c)
+		l.widths = append(l.widths, c.Rectangle(draw.Canvas{}).Size().X)
+	}
+}
+
+// draw draws a plot and its legend on a page of a width.
+func (l *legend) draw(p *plot.Plot, page draw.Canvas, width vg.Length) {
+	p.Legend = plot.NewLegend()
+	const edge = vg.Length(4)
+	// On a logarithmic axis gonum makes room for a label at the right of the middle, where it draws none.
+	label := p.X.Label
+	p.X.Label.Text = ""
+	high := label.TextStyle.Height(label.Text) + edge
+	area := draw.Crop(page, edge, -l.right-edge, l.below+high, -edge)
+	p.Draw(area)
+	data := p.DataCanvas(area)
+	page.FillText(label.TextStyle, vg.Point{X: (data.Min.X + data.Max.X) / 2, Y: l.below + edge}, label.Text)
+	if l.below == 0 {
+		l.columns[0].Draw(draw.Crop(page, width-l.right+legendGap, 0, 0, -vg.Points(24)))
+		return
+	}
+	left := legendGap
+	for i, c := range l.columns {
+		c.Draw(draw.Crop(page, left, 0, 0, l.below-edge-page.Size().Y))
+		left += l.widths[i] + legendGap
+	}
+}
+
+// Unknown returns the characters of a figure's texts that the font of pictures does not have, each once. A picture shows a box in their place.
+func (f *Figure) Unknown() string {
+	texts := append([]string{f.Title, f.X, f.Y}, f.Ticks...)
+	for _, s := range f.Series {
+		texts = append(texts, s.Name)
+	}
+	face := font.DefaultCache.Lookup(plot.DefaultFont, 10).Face
+	var list []rune
+	for _, r := range strings.Join(texts, "") {
+		if at, err := face.GlyphIndex(new(sfnt.Buffer), r); (err != nil || at == 0) && !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return string(list)
+}
+
+// Labels returns the labels for round places of an axis, ascending. They have enough decimals to
+// distinguish the steps between them, and powers of ten if that is shorter.
+func Labels(places []float64) []string {
+	step, most := math.Inf(1), 0.
+	for i, v := range places {
+		most = max(most, math.Abs(v))
+		if i > 0 {
+			step = min(step, v-places[i-1])
+		}
+	}
+	if math.IsInf(step, 1) {
+		step = most
+	}
+	form, digits := byte('f'), 0
+	if step < 1e-6 || most >= 1e7 {
+		form = 'e'
+	}
+	// A double has at most 17 digits.
+	for ; digits < 17; digits++ {
+		whole := true
+		for _, v := range places {
+			x, err := strconv.ParseFloat(strconv.FormatFloat(v, form, digits, 64), 64)
+			whole = whole && err == nil && math.Abs(x-v) <= step/1000
+		}
+		if whole {
+			break
+		}
+	}
+	labels := make([]string, len(places))
+	for i, v := range places {
+		if math.Abs(v) < step/1000 {
+			v = 0 // and no minus zero
+		}
+		labels[i] = strconv.FormatFloat(v, form, digits, 64)
+	}
+	return labels
+}
+
+// Steps returns about so many round numbers between two numbers, ascending: multiples of 1, 2 or 5 times a power of ten.
+func Steps(from, to float64, about int) (list []float64) {
+	raw := (to - from) / float64(about)
+	step := math.Pow(10, math.Floor(math.Log10(raw)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if step*m >= raw {
+			step *= m
+			break
+		}
+	}
+	for k := math.Ceil(from / step); k*step <= to; k++ {
+		list = append(list, k*step)
+	}
+	return list
+}
+
+// XSteps is Steps for the x axis of the figure: whole numbers alone if the figure has no others, such as rounds.
+func (f *Figure) XSteps(from, to float64, about int) []float64 {
+	broken := func(x float64) bool { return x != math.Round(x) }
+	if slices.ContainsFunc(f.Series, func(s Series) bool { return slices.ContainsFunc(s.X, broken) }) {
+		return Steps(from, to, about)
+	}
+	return slices.DeleteFunc(Steps(from, to, about), broken)
+}
+
+// ticks marks a linear axis of a picture: at the places that it returns for two ends that differ.
+type ticks func(from, to float64, about int) []float64
+
+// Ticks returns the marks with their labels.
+func (t ticks) Ticks(from, to float64) (list []plot.Tick) {
+	const about = 6
+	places := t(from, to, about)
+	for i, text := range Labels(places) {
+		list = append(list, plot.Tick{Value: places[i], Label: text})
+	}
+	return list
+}
+
+// pdf mends what gonum's canvas of PDF files does wrong. That canvas writes the bytes of a text as Latin letters, so that
+// ε and ± come out as two wrong signs each, and it darkens colours that let others through.
+type pdf struct{ vg.CanvasWriterTo }
+
+// SetColor passes a colour on as gonum's canvas writes colours.
+func (c pdf) SetColor(x color.Color) {
+	if x == nil {
+		x = color.Black
+	}
+	c.CanvasWriterTo.SetColor(straight{color.NRGBAModel.Convert(x).(color.NRGBA)})
+}
+
+// straight is a colour whose RGBA are not multiplied by its alpha, as gonum's canvas writes them.
+type straight struct{ color.NRGBA }
+
+// RGBA returns the parts of the colour without the multiplication that color.Color asks for.
+func (c straight) RGBA() (r, g, b, a uint32) {
+	return uint32(c.R) * 0x101, uint32(c.G) * 0x101, uint32(c.B) * 0x101, uint32(c.A) * 0x101
+}
+
+// FillString draws the outlines of a text with other signs than ASCII.
+func (c pdf) FillString(face font.Face, at vg.Point, text string) {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			c.outline(face, at, text)
+			return
+		}
+	}
+	c.CanvasWriterTo.FillString(face, at, text)
+}
+
+// outline fills the outlines of the letters of a text.
+func (c pdf) outline(face font.Face, at vg.Point, text string) {
+	var buffer sfnt.Buffer
+	units := face.Face.UnitsPerEm()
+	scale := face.Font.Size / vg.Length(units)
+	for i, letter := range text {
+		index, err := face.Face.GlyphIndex(&buffer, letter)
+		if err != nil {
+			continue // a letter without a glyph has no outline
+		}
+		segments, err := face.Face.LoadGlyph(&buffer, index, fixed.Int26_6(units), nil)
+		if err != nil || len(segments) == 0 {
+			continue // a space
+		}
+		from := at.X + face.Width(text[:i])
+		point := func(p fixed.Point26_6) vg.Point {
+			return vg.Point{X: from + vg.Length(p.X)*scale, Y: at.Y - vg.Length(p.Y)*scale}
+		}
+		var path vg.Path
+		for _, s := range segments {
+			switch s.Op {
+			case sfnt.SegmentOpMoveTo:
+				path.Move(point(s.Args[0]))
+			case sfnt.SegmentOpLineTo:
+				path.Line(point(s.Args[0]))
+			case sfnt.SegmentOpQuadTo:
+				path.QuadTo(point(s.Args[0]), point(s.Args[1]))
+			case sfnt.SegmentOpCubeTo:
+				path.CubeTo(point(s.Args[0]), point(s.Args[1]), point(s.Args[2]))
+			}
+		}
+		path.Close()
+		c.Fill(path)
+	}
 }

@@ -1,14 +1,21 @@
 package study
 
 import (
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/typo"
 )
 
 // Table has a row for each run, or for each group of runs that differ in a seed alone.
@@ -198,3 +205,234 @@ func (r Row) value(name string) float64 {
 
 // Shown formats a number of a row for people.
 func (r Row) Shown(metric string) string { return shown(metric, r.value(metric)) }
+
+// Print writes the table for people, in the width of w: columns that are equal in all rows stand above it.
+func (t *Table) Print(w io.Writer) error {
+	same, columns := t.settings()
+	rows := [][]string{slices.Concat(columns, t.Metrics)}
+	for _, r := range t.Rows {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, r.Settings[c])
+		}
+		for _, m := range t.Metrics {
+			cells = append(cells, shown(m, r.value(m)))
+		}
+		rows = append(rows, cells)
+	}
+	width := screen.Width(w)
+	text := ""
+	if len(same) > 0 {
+		text = screen.Fit(strings.Join(same, "  ")+"\n\n", width)
+	}
+	text += screen.Table(rows, len(columns), width)
+	for i, note := range t.Notes {
+		if i == 0 {
+			text += "\n"
+		}
+		text += screen.Fit(note+"\n", width)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// shown formats a number for people.
+func shown(name string, v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "-"
+	case name == "runs" || name == "pairs":
+		return strconv.Itoa(int(v))
+	case strings.HasSuffix(name, " sd") && math.Abs(v) < 1e6: // as many digits as its mean
+		return strconv.FormatFloat(v, 'f', 4, 64)
+	case v == math.Trunc(v) && math.Abs(v) < 1e12:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case math.Abs(v) < 1e-3 || math.Abs(v) >= 1e6:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 4, 64)
+	}
+}
+
+// CSV writes all columns; a number that a row lacks is an empty field.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := append([]string{"run"}, names(t.columns())...)
+	if err := out.Write(append(head, t.Metrics...)); err != nil {
+		return err
+	}
+	for _, r := range t.Rows {
+		cells := []string{r.Name}
+		for _, k := range t.columns() {
+			cells = append(cells, r.Settings[k.Name])
+		}
+		for _, m := range t.Metrics {
+			cell := ""
+			if v := r.value(m); !math.IsNaN(v) {
+				cell = strconv.FormatFloat(v, 'g', -1, 64)
+			}
+			cells = append(cells, cell)
+		}
+		if err := out.Write(cells); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// JSON writes a list of objects with the columns of CSV; a number that a row lacks, or that
+// is infinite, is null.
+func (t *Table) JSON(w io.Writer) error {
+	rows := make([]map[string]any, 0, len(t.Rows))
+	for _, r := range t.Rows {
+		row := map[string]any{"run": r.Name}
+		for _, k := range t.columns() {
+			row[k.Name] = r.Settings[k.Name]
+		}
+		for _, m := range t.Metrics {
+			if v := r.value(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				row[m] = v
+			} else {
+				row[m] = nil
+			}
+		}
+		rows = append(rows, row)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(rows)
+}
+
+// Parquet writes the columns of CSV: texts, and numbers that may be null.
+func (t *Table) Parquet(w io.Writer) error {
+	group := parquet.Group{"run": parquet.String()}
+	for _, k := range t.columns() {
+		group[k.Name] = parquet.String()
+	}
+	for _, m := range t.Metrics {
+		group[m] = parquet.Optional(parquet.Leaf(parquet.DoubleType))
+	}
+	schema := parquet.NewSchema("runs", group)
+	out := parquet.NewGenericWriter[map[string]any](w, schema)
+	for _, r := range t.Rows {
+		row := map[string]any{"run": r.Name}
+		for _, k := range t.columns() {
+			row[k.Name] = r.Settings[k.Name]
+		}
+		for _, m := range t.Metrics {
+			if v := r.value(m); !math.IsNaN(v) {
+				row[m] = v
+			}
+		}
+		if _, err := out.Write([]map[string]any{row}); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// Metric returns the full name of one of the table's numbers. A name is whole, such as test_rmse,
+// or its last part, such as rmse or ndcg@10. Case does not count. The error of an unknown name
+// holds the most similar names.
+func (t *Table) Metric(name string) (string, error) {
+	typed := strings.ToLower(strings.TrimSpace(name))
+	var ends []string
+	for _, m := range t.Metrics {
+		if strings.ToLower(m) == typed {
+			return m, nil
+		}
+		if lastPart(m) == typed {
+			ends = append(ends, m)
+		}
+	}
+	// The test's numbers come first: baselines and slices have errors of the same name.
+	for _, from := range []string{"test_", "ranking."} {
+		if m := from + typed; slices.Contains(ends, m) {
+			return m, nil
+		}
+	}
+	switch len(ends) {
+	case 1:
+		return ends[0], nil
+	case 0:
+		nearest := typo.Nearest(typed, slices.DeleteFunc(slices.Clone(t.Metrics), describes), lastPart)
+		return "", fmt.Errorf("no run has a metric %q; the most similar are %s; --format json prints all", name, strings.Join(nearest[:min(3, len(nearest))], ", "))
+	}
+	return "", fmt.Errorf("several metrics end in %q: %s; give one of them", name, strings.Join(ends, ", "))
+}
+
+// Choose returns the table with only these numbers, in this order. names are separated by commas
+// and are as in [Table.Metric].
+func (t *Table) Choose(names string) (*Table, error) {
+	chosen := *t
+	chosen.Metrics = nil
+	for name := range strings.SplitSeq(names, ",") {
+		m, err := t.Metric(name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(chosen.Metrics, m) {
+			chosen.Metrics = append(chosen.Metrics, m)
+		}
+	}
+	return &chosen, nil
+}
+
+// lastPart returns a metric's name without its levels and without "test_", in lower case.
+func lastPart(name string) string {
+	return strings.ToLower(strings.TrimPrefix(name[strings.LastIndexByte(name, '.')+1:], "test_"))
+}
+
+// betterIf says which numbers of a metric are the better ones.
+type betterIf int
+
+const (
+	neither betterIf = iota // the metric describes, and does not judge
+	lower
+	higher
+)
+
+// describes reports whether a number is of something else than the run's whole test.
+func describes(metric string) bool {
+	return slices.ContainsFunc([]string{"baselines.", "test_slices.", "popularity.", "users."}, func(of string) bool { return strings.HasPrefix(metric, of) })
+}
+
+// betterOf returns how numbers of a metric compare.
+func betterOf(metric string) betterIf {
+	if describes(metric) {
+		return neither
+	}
+	base, _, _ := strings.Cut(lastPart(metric), "@")
+	switch base {
+	case "rmse", "mse", "mae", "rmse_with_drift":
+		return lower
+	case "sampled_hit", "sampled_ndcg", "corrected_hit", "corrected_ndcg", "recall", "full_recall", "precision", "ndcg", "map", "mrr", "hit":
+		return higher
+	}
+	return neither
+}
+
+// labels holds what a paper calls keys and metrics, by the last part of their names.
+var labels = map[string]string{
+	"algorithm": "Algorithm", "data": "Data", "seed": "Seed", "runs": "Runs", "unit": "Unit", "delta": "δ",
+	"epsilon": "ε", "epsilon_achieved": "ε reached", "rmse": "RMSE", "rmse_with_drift": "RMSE with drift", "mse": "MSE", "mae": "MAE",
+	"recall": "Recall", "full_recall": "Recall (of all)", "precision": "Precision", "ndcg": "NDCG", "map": "MAP", "mrr": "MRR", "hit": "HR",
+	"sampled_hit": "HR (sampled)", "sampled_ndcg": "NDCG (sampled)", "corrected_hit": "HR (corrected)", "corrected_ndcg": "NDCG (corrected)",
+}
+
+// labelOf returns what a paper calls a key or a metric: NDCG@10 for ranking.ndcg@10.
+func labelOf(name string) string {
+	base, cutoff, at := strings.Cut(lastPart(name), "@")
+	label, ok := labels[base]
+	if !ok {
+		return name
+	}
+	if describes(name) {
+		return name
+	}
+	if at {
+		label += "@" + cutoff
+	}
+	return label
+}

@@ -1,10 +1,15 @@
 package training
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/gob"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,8 +19,11 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
+	"github.com/fedsim/fedsim/sim"
 )
 
 // keeper writes checkpoints of a run, and finds the checkpoint to continue from.
@@ -147,4 +155,162 @@ func (k *keeper) stopped(err error) error {
 	default:
 		return err
 	}
+}
+
+// checkpointEvery is the least time between two checkpoints of a run, and so the work that an interruption
+// loses: see [pause]. A shorter run writes no checkpoint.
+var checkpointEvery = time.Second
+
+// pause returns the time to wait after a checkpoint, given the time that writing it took. Large checkpoints, and checkpoints on
+// a slow disk, are rarer: writing takes at most a fiftieth of a run.
+func pause(took time.Duration) time.Duration {
+	if checkpointEvery == 0 { // every round
+		return 0
+	}
+	return max(checkpointEvery, 50*took)
+}
+
+// checkpoint is a run between two rounds, as a file: a hidden one beside the folders of runs,
+// named by what is run. Like these it holds what clients keep to themselves.
+type checkpoint struct {
+	Version  string           // of the program that wrote it: another may compute other bits
+	Identity string           // of what is run, and on what
+	Given    []config.Setting // of the experiment, for a resumption without an experiment
+	Rounds   int              // that are over; passes of training in one place
+	Metrics  []byte           // results.Metrics of every round, JSON
+	Attempts []experiment.Attempt
+	Run      sim.Snapshot // of a federation
+	Central  []byte       // of training in one place: algorithm.Passes
+}
+
+// checkpointDomain begins the file, ends in the version of its form, and is followed by the
+// SHA-256 of the rest, which is a gob.
+const checkpointDomain = "fedsim/checkpoint/v1\n"
+
+func decodeCheckpoint(b []byte) (*checkpoint, error) {
+	rest, ok := bytes.CutPrefix(b, []byte(checkpointDomain))
+	if !ok || len(rest) < sha256.Size {
+		return nil, fmt.Errorf("it is no checkpoint of this form, which begins with %q", checkpointDomain)
+	}
+	sum, rest := rest[:sha256.Size], rest[sha256.Size:]
+	if got := sha256.Sum256(rest); !bytes.Equal(got[:], sum) {
+		return nil, errors.New("the checkpoint is damaged: its content does not match its digest")
+	}
+	var c checkpoint
+	if err := gob.NewDecoder(bytes.NewReader(rest)).Decode(&c); err != nil {
+		return nil, fmt.Errorf("the checkpoint cannot be read: %w", err)
+	}
+	if here := programVersion(); c.Version != here {
+		return nil, fmt.Errorf("the checkpoint is of fedsim %s, and this is %s, which may compute other bits", c.Version, here)
+	}
+	return &c, nil
+}
+
+func programVersion() string {
+	v := version.Get()
+	return v.Version + " " + v.Source()
+}
+
+// checkpointExt ends the names of checkpoints.
+const checkpointExt = ".checkpoint"
+
+func readCheckpoint(path string) (*checkpoint, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := decodeCheckpoint(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; without --resume, or without this file, the run starts anew", path, err)
+	}
+	return c, nil
+}
+
+// write leaves the checkpoint at a path: as a whole, or not at all.
+func (c *checkpoint) write(path string) error {
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(*c); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(body.Bytes())
+	return atomicfile.Replace(path, func(w io.Writer) (err error) {
+		for _, part := range [][]byte{[]byte(checkpointDomain), sum[:], body.Bytes()} {
+			if err == nil {
+				_, err = w.Write(part)
+			}
+		}
+		return err
+	})
+}
+
+// InterruptedRun is a run that was stopped and can continue.
+type InterruptedRun struct {
+	Path string // of its checkpoint
+	// Settings holds the given settings, without the folder of results and the number of
+	// goroutines. Paths in them are absolute.
+	Settings []config.Setting
+}
+
+// InterruptedRuns lists the runs that were stopped in a folder of runs, in the order of their files; none where
+// there is no folder. A checkpoint that cannot be gone on with is an error that names it.
+func InterruptedRuns(dir string) ([]InterruptedRun, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []InterruptedRun
+	for _, f := range files {
+		if !strings.HasPrefix(f.Name(), ".") || filepath.Ext(f.Name()) != checkpointExt {
+			continue
+		}
+		path := filepath.Join(dir, f.Name())
+		c, err := readCheckpoint(path)
+		if err != nil {
+			return nil, err
+		}
+		for i := range c.Given {
+			c.Given[i].Origin = path
+		}
+		list = append(list, InterruptedRun{Path: path, Settings: c.Given})
+	}
+	return list, nil
+}
+
+// Identity returns a digest of all that determines a run's bits, except the program: settings, data and session. It does
+// not depend on the folder of results, the names of files, or the number of goroutines.
+func Identity(e *experiment.Experiment) string {
+	c := e.Config
+	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key, algorithm.Data.Key, algorithm.SplitTestFile.Key, algorithm.StartFrom.Key} {
+		c.Reset(key)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%s\n%x\n", c.YAML(), e.Data.Digest, e.Split.Digest, e.Session()) //nolint:errcheck // a hash does not fail
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func roundsOf(e *experiment.Experiment) int {
+	if c, ok := e.Instance().(algorithm.Central); ok {
+		return c.Epochs()
+	}
+	return e.Schedule.Rounds()
+}
+
+// given are the settings of an experiment that are not at their default.
+func given(e *experiment.Experiment) []config.Setting {
+	asked := e.Asked()
+	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.Workers.Key} {
+		asked.Reset(key)
+	}
+	for _, key := range []config.TextKey{algorithm.Data, algorithm.SplitTestFile, algorithm.StartFrom} {
+		if _, err := os.Stat(key.Of(asked)); err == nil {
+			if whole, failed := filepath.Abs(key.Of(asked)); failed == nil {
+				key.Set(&asked, whole)
+			}
+		}
+	}
+	var list []config.Setting
+	for _, key := range asked.Differs(config.Config{}) {
+		list = append(list, config.Setting{Key: key.Name, Value: asked.Text(key)})
+	}
+	return list
 }

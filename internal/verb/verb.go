@@ -13,7 +13,9 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/forecast"
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/results"
 )
 
 // Streams are where a verb prints its results and everything else.
@@ -83,3 +85,59 @@ type Sessions struct {
 
 // OverTime is the study of several sessions in a row; nil where no package adds it.
 var OverTime func(context.Context, []config.Setting, Sessions, Streams) error
+
+// Printer is a report that prints itself for people.
+type Printer interface {
+	Print(w io.Writer) error
+}
+
+// PrintAs writes a report: as an object where the format is json.
+func PrintAs(w io.Writer, format string, report Printer) error {
+	if format == "json" {
+		return cli.PrintJSON(w, report)
+	}
+	return report.Print(w)
+}
+
+// Progress tells a person how far a run is.
+type Progress struct {
+	*cli.Bar
+
+	w       io.Writer
+	trained bool // rounds were reported
+}
+
+// NewProgress returns a Progress that writes to w.
+func NewProgress(w io.Writer) *Progress { return &Progress{Bar: cli.NewBar(w), w: w} }
+
+// Start prints that a phase begins. Rounds print a line each; phases after the rounds are
+// announced.
+func (p *Progress) Start(label string, rounds int) {
+	p.Bar.Start(label, rounds)
+	if p.trained {
+		p.Announce()
+	}
+}
+
+// Resumed prints the round after which a run continues.
+func (p *Progress) Resumed(after, rounds int) {
+	p.Clear()
+	text := fmt.Sprintf("continues after round %d of %d\n", after, rounds)
+	if after == 0 {
+		text = "no checkpoint of this run is there; it begins at round 1\n"
+	}
+	io.WriteString(p.w, text) //nolint:errcheck // it is only progress
+	p.From(after)
+}
+
+// Note prints a note.
+func (p *Progress) Note(text string) {
+	p.Clear()
+	io.WriteString(p.w, text+"\n") //nolint:errcheck // it is only progress
+}
+
+// Round prints the results of a round.
+func (p *Progress) Round(m results.Metrics, skipped error) error {
+	p.trained = true
+	return p.Line(m.Round, m.Note(skipped))
+}

@@ -255,3 +255,66 @@ func namedWrongly(err error) error {
 	}
 	return err
 }
+
+type similarCmd struct {
+	finishedRun
+
+	By string `enum:"cosine,inner" default:"cosine" help:"By what items are like one another: cosine (of their embeddings) or inner (the inner product, by which much-rated items are near to more)."`
+
+	Item string `required:"" placeholder:"TITLE" help:"The item: its title or id, or a part of its title that no other has."`
+}
+
+func (c *similarCmd) Run(ctx context.Context, s verb.Streams) error {
+	r, err := c.open(ctx, s, "")
+	if err != nil {
+		return err
+	}
+	item, list, err := r.Similar(c.Item, c.Top, recommend.Near(c.By))
+	if err != nil {
+		return namedWrongly(err)
+	}
+	if doubt := r.Doubt(list, recommend.Near(c.By)); doubt != "" {
+		fmt.Fprintf(s.Err, "warning: %s\n", doubt)
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.Out, struct {
+			Run   string                `json:"run"`
+			Item  recommend.Item        `json:"item"`
+			Items []recommend.Neighbour `json:"items"`
+		}{c.Folder, item, list})
+	}
+	fmt.Fprintf(s.Out, "like %s, by %s on %s\n\n", item, algorithm.Name.Of(r.Config), r.Data.Name)
+	return recommend.PrintNeighbours(s.Out, list, recommend.Near(c.By))
+}
+
+type overlapCmd struct {
+	A      string `arg:"" name:"a" help:"Folder of a finished run."`
+	B      string `arg:"" name:"b" help:"Folder of another one on the same data; without noise, say."`
+	Top    int    `default:"20" placeholder:"N" help:"Of how many nearest items."`
+	By     string `enum:"inner,cosine" default:"inner" help:"By what items are near: inner (product of their embeddings) or cosine."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+func (c *overlapCmd) Run(ctx context.Context, s verb.Streams) error {
+	if c.Top < 1 {
+		return cli.Misusef("--top %d: want at least 1", c.Top)
+	}
+	var runs [2]*recommend.Recommender
+	for i, dir := range []string{c.A, c.B} {
+		p := verb.NewProgress(s.Err)
+		r, err := recommend.Open(ctx, dir, recommend.Options{Progress: p.Loading("the data of " + dir)})
+		p.Clear()
+		if err != nil {
+			return err
+		}
+		runs[i] = r
+	}
+	o, err := recommend.OverlapOf(runs[0], runs[1], c.Top, recommend.Near(c.By))
+	if err != nil {
+		return err
+	}
+	if c.Format == "json" {
+		return cli.PrintJSON(s.Out, o)
+	}
+	return o.Print(s.Out)
+}

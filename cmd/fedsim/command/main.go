@@ -4,10 +4,15 @@ package command
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -15,19 +20,21 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	_ "github.com/fedsim/fedsim/dataset/parquet"   // files of this format can be read
-	_ "github.com/fedsim/fedsim/internal/families" // what is built in
-	"github.com/fedsim/fedsim/internal/verb"
-	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/download"
+	_ "github.com/fedsim/fedsim/dataset/parquet" // files of this format can be read
+	"github.com/fedsim/fedsim/dataset/published"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	_ "github.com/fedsim/fedsim/internal/families" // what is built in
+	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
+	_ "github.com/fedsim/fedsim/results/export/parquet" // and written
 )
 
 type commands struct {
@@ -150,3 +157,142 @@ func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()
 	}
 	return p.Run(ctx, &c, args, s.Out, s.Err)
 }
+
+// first is printed by fedsim without arguments.
+const first = `fedsim simulates a federation that trains a private recommender.
+
+First steps:
+  fedsim run                           train the default on generated ratings
+  fedsim run --data ratings.csv        train on your own ratings
+  fedsim plan --data ratings.csv       see privacy and cost, and train nothing
+  fedsim sweep --epsilon 1,5,20        compare budgets, a run each
+  fedsim results runs                  list the finished runs
+  fedsim recommend --run runs/NAME --user ID
+
+To look things up:
+  fedsim explain ssp-c                 what an algorithm or a key does
+  fedsim keys dropout                  the keys that have to do with dropout
+  fedsim help run                      every flag of a command
+`
+
+// examples holds three calls of each command, which its help ends with.
+//
+//go:embed examples.txt
+var examples string
+
+var argumentOf = regexp.MustCompile(`unexpected argument (.+)`)
+
+// hint returns what to do about a call that cannot be parsed.
+func hint(err error) string {
+	flag := cli.UnknownFlag(err)
+	if flag == "" {
+		return fileHint(err)
+	}
+	command, settings := cli.CommandOf(err), cli.Takes(err, "set")
+	if k := config.Find(flag); k != nil && settings {
+		return fmt.Sprintf("it is a key without a flag: --set %s=VALUE", k.Name)
+	}
+	if others := takers(flag); len(others) > 0 {
+		return fmt.Sprintf("other commands take it: %s", strings.Join(others, ", "))
+	}
+	if !settings {
+		return "fedsim help " + command + " lists its flags"
+	}
+	return config.Near(flag) + "; fedsim keys lists all"
+}
+
+// fileHint says how a file or a run's folder is given that was named without a flag.
+func fileHint(err error) string {
+	m := argumentOf.FindStringSubmatch(err.Error())
+	if m == nil {
+		return ""
+	}
+	if _, err2 := os.Stat(filepath.Join(m[1], "summary.json")); err2 == nil && cli.Takes(err, "run") {
+		return fmt.Sprintf("a run is given by a flag: --run %s", m[1])
+	}
+	if _, err2 := os.Stat(m[1]); err2 != nil || !cli.Takes(err, "data") && cli.CommandOf(err) != "data" {
+		return ""
+	}
+	return fmt.Sprintf("a data set is given by a flag, --data %s, and fedsim data info %s describes it", m[1], m[1])
+}
+
+// takers returns the commands that take a flag.
+func takers(flag string) (list []string) {
+	c := newCommands()
+	parser, err := cli.Program{Name: "fedsim"}.Parser(&c)
+	if err != nil {
+		return nil
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag }) {
+			list = append(list, leaf.FullPath())
+		}
+	}
+	return list
+}
+
+// values holds what a shell completes after the flags whose values are no fixed list.
+func values() map[string][]string {
+	var names, settings []string
+	for _, k := range config.Keys() {
+		names = append(names, k.Name)
+		settings = append(settings, k.Name+"=")
+	}
+	data := []string{"synthetic"}
+	for _, shape := range synthetic.ShapeNames() {
+		data = append(data, "synthetic:"+strings.TrimPrefix(shape, "synthetic:"))
+	}
+	return map[string][]string{"set": settings, "over": names, "data": append(data, published.Names()...), "metric": study.CommonMetrics()}
+}
+
+// events tells a program how far a run is: each event is a line of JSON.
+type events struct{ w io.Writer }
+
+// Start prints that a phase begins.
+func (e events) Start(label string, rounds int) {
+	e.write(struct { //nolint:errcheck // the next round says so, too
+		Event  string `json:"event"`
+		Phase  string `json:"phase"`
+		Rounds int    `json:"rounds,omitempty"`
+	}{"phase", label, rounds})
+}
+
+// Resumed prints the round after which a run continues.
+func (e events) Resumed(after, rounds int) {
+	e.write(struct { //nolint:errcheck // likewise
+		Event  string `json:"event"`
+		After  int    `json:"after"`
+		Rounds int    `json:"rounds"`
+	}{"resumed", after, rounds})
+}
+
+// Note prints a note.
+func (e events) Note(text string) {
+	e.write(struct { //nolint:errcheck // likewise
+		Event string `json:"event"`
+		Text  string `json:"text"`
+	}{"note", text})
+}
+
+// Step prints a step of a phase.
+func (e events) Step(done int) {
+	e.write(struct { //nolint:errcheck // likewise
+		Event string `json:"event"`
+		Done  int    `json:"done"`
+	}{"step", done})
+}
+
+// Round prints the results of a round.
+func (e events) Round(m results.Metrics, skipped error) error {
+	why := ""
+	if skipped != nil {
+		why = skipped.Error()
+	}
+	return e.write(struct {
+		Event string `json:"event"`
+		results.Metrics
+		Skipped string `json:"skipped,omitempty"`
+	}{"round", m, why})
+}
+
+func (e events) write(v any) error { return json.NewEncoder(e.w).Encode(v) }

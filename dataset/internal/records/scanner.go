@@ -373,3 +373,45 @@ func (s *Scanner) Locate(file string, err error) error {
 }
 
 func (s *Scanner) At() int { return s.Line }
+
+// recordError is about one record of a file of ratings: the next one may be right.
+type recordError struct{ error }
+
+func (e recordError) Unwrap() error { return e.error }
+
+// Malformed says that an error is about one record.
+func Malformed(err error) error { return recordError{err} }
+
+// IsMalformed reports whether an error is about one record. A quote that is never closed makes
+// all that follows it one.
+func IsMalformed(err error) bool {
+	_, is := errors.AsType[recordError](err)
+	return is || errors.Is(err, errBareQuote) || errors.Is(err, errAfterQuote) || errors.Is(err, errUnclosed)
+}
+
+// Tally counts records and keeps the lines of the first.
+type Tally struct {
+	Count int
+	Lines []int
+}
+
+func (c *Tally) Add(line int) {
+	if c.Count++; len(c.Lines) < MostLines {
+		c.Lines = append(c.Lines, line)
+	}
+}
+
+// Join adds records of another file.
+func (c *Tally) Join(other Tally) {
+	c.Count += other.Count
+	c.Lines = append(c.Lines, other.Lines...)
+	c.Lines = c.Lines[:min(len(c.Lines), MostLines)]
+}
+
+// Notice makes a notice of the records that were counted.
+func (c *Tally) Notice(kind dataset.NoticeKind, text string) dataset.Notice {
+	return dataset.Notice{Kind: kind, Text: fmt.Sprintf("%d %s", c.Count, text), Count: c.Count, Lines: c.Lines}
+}
+
+// MostLines limits the lines of a notice.
+const MostLines = 10

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -142,4 +143,110 @@ func Quoted(words []string) []string {
 func special(r rune) bool {
 	letter := r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 	return !letter && !strings.ContainsRune("-_./=:,+@%", r)
+}
+
+// Safe returns a writer to a terminal that shows control characters of texts, such as titles, and does not obey them. Any other
+// writer stays as it is: programs and files get every byte.
+func Safe(w io.Writer) io.Writer {
+	if IsTerminal(w) {
+		return safe{w}
+	}
+	return w
+}
+
+// IsTerminal reports whether a writer, or the writer of [Safe] to it, is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f := file(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
+}
+
+// safe quotes control characters of what is written to a terminal.
+type safe struct{ terminal io.Writer }
+
+func (s safe) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(s.terminal, quoteControls(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// quoteControls writes as in Go each character that moves the cursor, colours, or turns the direction of a text, except line feeds and tabs.
+func quoteControls(text string) string {
+	acts := func(r rune) bool {
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	}
+	if strings.IndexFunc(text, acts) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if !acts(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteToASCII(string(r))
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// file returns the file that a writer ends in; nil if it ends in none.
+func file(w io.Writer) *os.File {
+	if s, ok := w.(safe); ok {
+		w = s.terminal
+	}
+	f, _ := w.(*os.File)
+	return f
+}
+
+// Table lays out rows of cells, the first row being the head. The first fixed columns are aligned to the left, the
+// others to the right, with two spaces between columns. If the table is wider than width, the other columns are split
+// into several tables below one another, and each repeats the fixed columns.
+func Table(rows [][]string, fixed, width int) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	widths := make([]int, len(rows[0]))
+	for _, cells := range rows {
+		for i, c := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	var b strings.Builder
+	for from := fixed; ; {
+		to := from
+		for used := total(widths[:fixed]); to < len(widths); to++ {
+			if used += widths[to] + 2; used-2 > width && to > from {
+				break
+			}
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		for _, cells := range rows {
+			line := ""
+			for i, c := range cells {
+				pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
+				switch {
+				case i < fixed:
+					line += c + pad + "  "
+				case i >= from && i < to:
+					line += pad + c + "  "
+				}
+			}
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+		if from = to; from >= len(widths) {
+			return b.String()
+		}
+	}
+}
+
+// total returns the width of columns with two spaces after each.
+func total(widths []int) int {
+	n := 0
+	for _, w := range widths {
+		n += w + 2
+	}
+	return n
 }

@@ -2,6 +2,9 @@
 
 package dense
 
+// factor replaces the upper triangle of a by its factor U, and b by U⁻ᵀb.
+func factor(a, b []float64, d int) bool { return factorOneByOne(a, b, d) }
+
 func addSquares(a *[Line8 * Line8]float64, lines []float64) { addSquaresOneByOne(a, lines) }
 
 func pick(dst, lines []float64, at []int32) { pickOneByOne(dst, lines, at) }
@@ -14,4 +17,11 @@ func (s *SparseRows) addPairs(sums []float64, at []int32) { s.addPairsOneByOne(s
 
 func (s *SparseRows) multiply(dst []float64, weights [][Lane]float64, start, extra [Lane]float64, numbers []float64, at []int32) {
 	s.multiplyOneByOne(dst, weights, start, extra, numbers, at)
+}
+
+// addOuter leaves all rows.
+func addOuter(_ []float64, _ int, rows []float64, _, _ int) []float64 { return rows }
+
+func addPairs(to, next, rows []float64, step int, f *[8]float64) {
+	addPairsOneByOne(to, next, rows, step, f)
 }
