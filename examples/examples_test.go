@@ -1,5 +1,3 @@
-// Package examples has only tests: they build the programs below and run them as a reader
-// would.
 package examples
 
 import (
