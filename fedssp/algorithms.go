@@ -2,7 +2,6 @@ package fedssp
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -12,85 +11,69 @@ import (
 	"github.com/fedsim/fedsim/fedssp/stage"
 )
 
-// Algorithms name their stages here: a new stage in stage.All alone gives no algorithm a key. onScale
-// lists the stages of algorithms that take ratings on a scale only. biasesOnly lists the stages of
-// algorithms that learn no embeddings.
-var (
-	usual      = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Ranking{}, stage.Statistics{}}
-	onScale    = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Statistics{}}
-	biasesOnly = []stage.Stage{stage.Counting{}, stage.Averaging{}, stage.Biasing{}, stage.Ranking{}}
-)
-
 func init() {
-	declareCentral()
-	for _, f := range []*family{
+	for _, f := range []family{
 		{
-			about:  algorithm.About{Name: "dpals", Help: "private alternating least squares: items from noisy sums over a capped number of ratings of each user", Paper: "multi-task, algorithm 1"},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Sampled: true, Starts: true},
+			about: algorithm.About{Name: "dpals", Help: "private alternating least squares: items from noisy sums over a capped number of ratings of each user", Paper: "multi-task, algorithm 1"},
+			form:  settings.Form{Solvers: []settings.Solver{solver.ALS}, Sampled: true, Starts: true},
 		},
 		{
-			about:  algorithm.About{Name: "ada-dpals", Help: "dpals on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS}, Weighted: true, Starts: true},
+			about: algorithm.About{Name: "ada-dpals", Help: "dpals on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
+			form:  settings.Form{Solvers: []settings.Solver{solver.ALS}, Weighted: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "private collective factorization: factors the ratings together with public features of items", Paper: "DP-CMF, section 3",
 				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.CMF}, Ours: true, Starts: true},
+			form: settings.Form{Solvers: []settings.Solver{solver.CMF}, Ours: true, Starts: true},
 		},
 		{
 			// ssp-c is the default because it learns most from a budget, or nearly so, on every
 			// data set of experiments/results.md.
 			about: algorithm.About{Name: "ssp-c", Default: true, Help: "sufficient statistics perturbation: item biases first, then embeddings from public features of items, by one noisy sum a round", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
+			form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled, solver.Variational}, Ours: true, Starts: true},
 		},
 		{
 			about: algorithm.About{Name: "ssp-i", Help: "sufficient statistics perturbation with a fresh noisy sum for every step of the solver", Paper: "AM-SSP, algorithm 2",
 				Features: algorithm.TakesFeatures},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.Encoded}, Ours: true, Resampled: true},
+			form: settings.Form{Solvers: []settings.Solver{solver.Encoded}, Ours: true, Resampled: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp", Help: "ssp-c as published: an encoder of public features with a dense layer, and separate statistics for each item", Paper: "AM-SSP, algorithm 8 and E.1.2",
 				Features: algorithm.TakesFeatures},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
+			form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true, Dense: true},
 		},
 		{
 			about: algorithm.About{Name: "am-ssp-ids", Help: "am-ssp with an own embedding for each item in place of the dense layer", Paper: "AM-SSP, algorithm 8, in our form",
 				Features: algorithm.TakesFeatures},
-			stages: usual, form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
+			form: settings.Form{Solvers: []settings.Solver{solver.ALS, solver.Encoded, solver.Pooled}, Weighted: true},
 		},
 		{
-			about: algorithm.About{Name: "ssp-convex", Help: "sufficient statistics of a convex loss, by its second-order expansion", Paper: "AM-SSP, algorithm 7",
-				Features: algorithm.TakesFeatures},
-			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Convex}, Ours: true},
-		},
-		{
-			about:  algorithm.About{Name: "dpsgd", Help: "private gradient steps on items, over a capped number of ratings of each user", Paper: "multi-task, table 2"},
-			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Gradient}, Sampled: true},
-		},
-		{
-			about:  algorithm.About{Name: "ada-dpsgd", Help: "dpsgd on all ratings, weighted in favour of rare items", Paper: "multi-task, algorithm 2"},
-			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Gradient}, Weighted: true},
-		},
-		{
-			about: algorithm.About{Name: "am-dpsgd", Help: "am-ssp with sums of gradients of its encoder in place of statistics", Paper: "AM-SSP, algorithm 6",
-				Features: algorithm.TakesFeatures},
-			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.EncoderGradient}, Weighted: true, Dense: true},
-		},
-		{
-			about: algorithm.About{Name: "dp-sgd-mf", Help: "plain DP-SGD on all parameters of am-dpsgd at once, users' among them", Paper: "AM-SSP, E.1.5",
-				Features: algorithm.TakesFeatures},
-			stages: onScale, form: settings.Form{Solvers: []settings.Solver{solver.Joint}, Weighted: true, Dense: true},
-		},
-		{
-			about:  algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat", LocalNoise: true},
-			stages: biasesOnly,
+			about: algorithm.About{Name: "private-item-bias", Help: "learns only a bias for each item, or its popularity for rankings: the baseline to beat", LocalNoise: true},
 		},
 	} {
-		f.complete()
-		algorithm.MustRegister(f)
+		Register(f.about, f.form)
 	}
-	algorithm.MustRegister(newCentral())
+}
+
+// Register registers an algorithm of the family, with all fields of About that follow from the form
+// left out.
+func Register(about algorithm.About, form settings.Form) {
+	f := &family{about, form}
+	f.complete()
+	algorithm.MustRegister(f)
+}
+
+// takes reports whether the algorithm has a stage.
+func (f *family) takes(x stage.Stage) bool {
+	switch x.(type) {
+	case stage.Ranking:
+		return f.form.Ranks
+	case stage.Statistics:
+		return f.form.LearnsItems
+	default:
+		return true
+	}
 }
 
 // complete adds the fields that all algorithms of the package share.
@@ -102,7 +85,7 @@ func (f *family) complete() {
 		"the guarantee for a rating is no better than the stated one for a user (theorem 1 of the am-ssp paper takes u_i as given)"
 	x := &f.form
 	x.Name, x.Features = a.Name, a.Features != algorithm.NoFeatures
-	x.Ranks, x.LearnsItems = slices.Contains(f.stages, stage.Stage(stage.Ranking{})), slices.Contains(f.stages, stage.Stage(stage.Statistics{}))
+	x.Ranks, x.LearnsItems = !x.OnScale, len(x.Solvers) > 0
 	a.Keys = f.keys()
 	a.Rank = func(c config.Config) float64 { return settings.Of(c).Rank() }
 	a.RankOf = func(c config.Config, facts *config.Facts) config.Number {

@@ -12,7 +12,7 @@ import (
 // that sum gradients have nothing to compare.
 func (x *instance) FitCost() (*algorithm.FitCost, error) {
 	p := &x.params
-	if !p.Encodes() || !p.Solver.SecondOrder() || x.setup.Public() || x.setup.Ratings.Len() == 0 {
+	if !p.Encodes() || p.Solver.Traits().FirstOrder || x.setup.Public() || x.setup.Ratings.Len() == 0 {
 		return nil, nil
 	}
 	e, err := p.NewEncoder()

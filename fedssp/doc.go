@@ -3,24 +3,24 @@
 // items from the noisy sums, all at once. The package follows
 //
 //   - Krichene, Jain, Song, Sundararajan, Thakurta, Zhang, "Multi-task differential
-//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS, DPSGD and AdaDPSGD;
+//     privacy under distribution skew" (ICML 2023): DPALS and AdaDPALS;
 //   - Curmei, Krichene, Zhang, Sundararajan, "Private matrix factorization with
 //     public item features" (RecSys 2023): DP-CMF;
 //   - Krichene, Mayoraz, Rendle, Song, Thakurta, Zhang, "Private learning with
-//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP,
-//     and its competitors AM-DPSGD and DP-SGD.
+//     public features" (AISTATS 2024): sufficient statistics perturbation, SSP.
 //
 // fedssp/divergence.md says where the package departs from the papers and why.
 //
 // A run is a list of stages ([stage.All]). Each stage has one file with its releases, their bounds,
 // the client's computation and the server's use of the sum. The last stage is a solver's, again with
-// one file each. An algorithm is an entry of a table (algorithms.go): its stages and the solvers that
-// it may use. Its keys are the keys of both.
+// one file each. An algorithm is an entry of a table (algorithms.go): the solvers that it may use, and
+// what differs otherwise. Its keys are the keys of stages and solvers. Another package can bring
+// solvers and register algorithms with [Register]: package lab/ssp brings gradient steps and convex
+// losses, which the papers compare with.
 //
 // The rooms, from the bottom: kernel (settings, model, bytes), user (the client's side), serving (the
 // server's side), settings (keys and defaults), solver, stage, and this package, which registers the
-// algorithms and joins them with data. encoder and posterior are numerics that know none of this;
-// tasks is a library beside the runs.
+// algorithms and joins them with data. encoder and posterior are numerics that know none of this.
 //
 // An alternating step is one secure sum. Each client is one user ([user.User], a client.Trainer). It
 // solves for its own u_i in closed form against the broadcast items, and contributes statistics.
@@ -39,9 +39,6 @@
 //	            gramians (one per item)     s·w_j·svec(u uᵀ)                         Γ_u²
 //	            moments                     s·w_j·clip(y-μ-b_i-b_j)·u                Γ_yΓ_u
 //	            second-moments, first-moments, scales: see solver/variational.go
-//	            hessians, gradients         s·w_j·ℓ″·svec(u uᵀ), s·w_j·ℓ′·u          ℓ″Γ_u², ℓ′Γ_u
-//	            gradients (DPSGD)           w_j·clip((prediction - y)·u)             Γ
-//	            encoder-gradient            clip(Σ_j w_j·(prediction - y)·J_j u)     Γ
 //
 // kernel.Params.NormBias and NormItems replace the bounds of bias, and of moments or gradients, if they
 // are smaller. A user whose contribution would be longer takes smaller weights w_j, or a smaller s,
@@ -65,12 +62,12 @@
 //
 // With svec (off-diagonals times √2) the norm of a packed matrix is its Frobenius norm, so ‖svec(u
 // uᵀ)‖ = ‖u‖² <= Γ_u². Rows of different items stand at different coordinates. So the norms of
-// gramians, moments, bias, hessians and gradients are √(Σ w_j² x_j²) with |x_j| at most the bound
+// gramians, moments and bias are √(Σ w_j² x_j²) with |x_j| at most the bound
 // of one row, hence at most that bound.
 //
-// The client also measures the norms of bias, moments and gradients, and scales them down to
+// The client also measures the norms of bias and moments, and scales them down to
 // NormBias or NormItems (user.Restrain). The factor is at most 1, so no other bound
-// grows. solver/descent.go bounds the solvers that take gradients. Refined sums of biases
+// grows. Refined sums of biases
 // ([kernel.BiasParams]) are measured and scaled down to the bound that their release declares, 0.85
 // of the first, whatever residuals the server's biases leave. Their weight-counts are the same w_j
 // once more.

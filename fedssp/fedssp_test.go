@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -87,7 +88,8 @@ func kinds(items, rank int) map[string]kernel.Params {
 	ids := encoded
 	ids.Features, ids.Encoder.Dense, ids.Resample = nil, false, 4
 	encodedConvex := encoded
-	encodedConvex.Solver, encodedConvex.Loss, encodedConvex.Gramian, encodedConvex.Resample = solver.Convex, kernel.Logistic, kernel.PerItem, 3
+	withLoss(&encodedConvex, steps.EncodedConvex, steps.Settings{Loss: steps.Logistic})
+	encodedConvex.Gramian, encodedConvex.Resample = kernel.PerItem, 3
 	pooled := full(items, rank)
 	pooled.Solver, pooled.Features, pooled.Pool = solver.Pooled, someFeatures(items), kernel.PoolParams{Iterations: 3, Decay: 0.5}
 	pooled.BiasRidge, pooled.ItemRidge, pooled.ItemPrior = 0, 0, 0
@@ -101,18 +103,18 @@ func kinds(items, rank int) map[string]kernel.Params {
 	normed.NormBias, normed.NormItems, normed.Growth = 0.7, 0.3, 1.5
 	normedPooled.NormBias, normedPooled.NormItems, normedPooled.Growth = 0.7, 0.3, 1.5
 	descent := plain(items, rank)
-	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Split.Gramian = solver.Gradient, "", 0, 0, 0
-	descent.Resample, descent.ItemPrior, descent.Descent = 3, 0.5, kernel.DescentParams{Clip: 0.5, Radius: 2, Rate: 1}
+	descent.Solver, descent.Gramian, descent.ClipUser, descent.ClipRating, descent.Split.Gramian = steps.Gradient, "", 0, 0, 0
+	descent.Resample, descent.ItemPrior, descent.Own = 3, 0.5, steps.Settings{Clip: 0.5, Radius: 2, Rate: 1}
 	descentAfterAll := full(items, rank)
-	descentAfterAll.Solver, descentAfterAll.Descent, descentAfterAll.NormItems = solver.Gradient, descent.Descent, 0.3
+	descentAfterAll.Solver, descentAfterAll.Own, descentAfterAll.NormItems = steps.Gradient, descent.Own, 0.3
 	descentAfterAll.Budgeting, descentAfterAll.PerUser, descentAfterAll.Exponent = kernel.TailSample, 4, 0
 	byEncoder := tasteful
-	byEncoder.Solver, byEncoder.Pool, byEncoder.Encoder, byEncoder.Resample = solver.EncoderGradient, kernel.PoolParams{}, encoded.Encoder, 3
-	byEncoder.BiasRidge, byEncoder.Descent = 2, kernel.DescentParams{Clip: 0.4}
+	byEncoder.Solver, byEncoder.Pool, byEncoder.Encoder, byEncoder.Resample = steps.EncoderGradient, kernel.PoolParams{}, encoded.Encoder, 3
+	byEncoder.BiasRidge, byEncoder.Own = 2, steps.Settings{Clip: 0.4}
 	byIDs := descent
-	byIDs.Solver, byIDs.Encoder, byIDs.Resample, byIDs.Budgeting, byIDs.PerUser = solver.EncoderGradient, ids.Encoder, 2, kernel.UniformSample, 4
+	byIDs.Solver, byIDs.Encoder, byIDs.Resample, byIDs.Budgeting, byIDs.PerUser = steps.EncoderGradient, ids.Encoder, 2, kernel.UniformSample, 4
 	joint := byEncoder
-	joint.Solver, joint.Resample = solver.Joint, 1
+	joint.Solver, joint.Resample = steps.Joint, 1
 	jointSample := joint
 	jointSample.Bias, jointSample.UserFeatures, jointSample.Budgeting, jointSample.PerUser, jointSample.Exponent = false, nil, kernel.UniformSample, 4, 0
 	refinedPooled, refinedConvex := normedPooled, tastefulConvex
@@ -141,10 +143,11 @@ func kinds(items, rank int) map[string]kernel.Params {
 		"plain": plain(items, rank), "full": full(items, rank), "full per item": perItem, "uniform": uniform, "tail": tail,
 		"implicit": implicit, "implicit one": implicitOne, "cmf": cmf,
 	}
-	for _, loss := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
+	for _, loss := range []steps.Loss{steps.Squared, steps.Huber, steps.Logistic} {
 		for _, form := range []kernel.GramianForm{kernel.PerItem, kernel.One} {
 			p := full(items, rank)
-			p.Solver, p.Loss, p.LossWidth, p.Gramian = solver.Convex, loss, 0.7, form
+			withLoss(&p, steps.Convex, steps.Settings{Loss: loss, LossWidth: 0.7})
+			p.Gramian = form
 			out[fmt.Sprintf("convex %s %s", loss, form)] = p
 		}
 	}
@@ -303,7 +306,7 @@ func TestValidate(t *testing.T) {
 		{func(p *kernel.Params) { p.Feedback = "x" }, `feedback is "x"`},
 		{func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 1 }, "no rating scale"},
 		{func(p *kernel.Params) { p.Feedback, p.Bias, p.MeanCap = kernel.Implicit, false, 0 }, "unobserved is 0"},
-		{func(p *kernel.Params) { p.Feedback, p.Solver, p.Loss = kernel.Implicit, solver.Convex, kernel.Squared }, "solver convex is for explicit"},
+		{func(p *kernel.Params) { p.Feedback, p.Solver = kernel.Implicit, steps.Convex }, "solver convex is for explicit"},
 		{func(p *kernel.Params) { p.Solver = nil }, "no solver"},
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},
 		{func(p *kernel.Params) { p.Solver, p.CMF.Unobserved = solver.CMF, 1 }, "cmf.unobserved is 1"},
@@ -314,8 +317,8 @@ func TestValidate(t *testing.T) {
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[0].Start[3] = 90 }, "are not rows of 10 items"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Value[2] = 3 }, "value 3 of 3"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Weight[2] = inf }, "weights are positive"},
-		{func(p *kernel.Params) { p.Solver, p.Loss = solver.Convex, "x" }, `loss is "x"`},
-		{func(p *kernel.Params) { p.Solver, p.Loss = solver.Convex, kernel.Huber }, "loss-width is 0"},
+		{func(p *kernel.Params) { withLoss(p, steps.Convex, steps.Settings{Loss: "x"}) }, `loss is "x"`},
+		{func(p *kernel.Params) { withLoss(p, steps.Convex, steps.Settings{Loss: steps.Huber}) }, "loss-width is 0"},
 		{func(p *kernel.Params) { p.Gramian = "x" }, `gramian is "x"`},
 		{func(p *kernel.Params) { p.Budgeting = "x" }, `budgeting is "x"`},
 		{func(p *kernel.Params) { p.Budgeting = kernel.UniformSample }, "per-user is 0"},
@@ -363,5 +366,17 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func descends(p *kernel.Params) bool { return !p.Solver.SecondOrder() }
-func byUser(p *kernel.Params) bool   { return p.Solver.ByUser() }
+func descends(p *kernel.Params) bool { return p.Solver.Traits().FirstOrder }
+func byUser(p *kernel.Params) bool   { return p.Solver.Traits().ByUser }
+
+// withLoss sets a solver of a convex loss.
+func withLoss(p *kernel.Params, x kernel.Solver, own steps.Settings) {
+	p.Solver, p.Own, p.Logits = x, own, own.Loss == steps.Logistic
+}
+
+// clip sets the largest norm of a gradient.
+func clip(p *kernel.Params, norm float64) {
+	own := steps.Of(p)
+	own.Clip = norm
+	p.Own = own
+}

@@ -17,11 +17,11 @@ import (
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
-	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -74,7 +74,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 	for _, name := range []string{"gradients", "gradients, after all stages", "gradients of an encoder", "gradients of ids"} {
 		p := kinds(12, 3)[name]
 		p.Budgeting, p.Exponent, p.NormItems = kernel.Weights, 0, 0
-		p.Descent.Clip = 1e6
+		clip(&p, 1e6)
 		_, rows := people(&p, 6, 0.5, 9)
 		for i, r := range rows {
 			plan, m := gradientPlan(t, &p)
@@ -107,7 +107,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 				return spread(last(contribute(t, NewUser(&p, r), plan, i)), len(m.Theta))
 			}
 			fixture.Near(t, fmt.Sprint(name, ", user ", i), sent(), differences(-1), 1e-6)
-			p.Descent.Clip = 0.01
+			clip(&p, 0.01)
 			plan, _ = gradientPlan(t, &p)
 			want := make([]float64, len(m.Theta))
 			for k := range r.Items {
@@ -118,7 +118,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 				floats.Add(want, clipped(differences(k), w*0.01))
 			}
 			fixture.Near(t, fmt.Sprint(name, ", clipped, user ", i), sent(), want, 1e-6)
-			p.Descent.Clip = 1e6
+			clip(&p, 1e6)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	effort.NotShort(t, "runs to the end take seconds")
 	p := kinds(10, 2)["gradients"]
 	p.Rounds, p.Resample, p.ItemPrior = 1, 3000, 1
-	p.Descent = kernel.DescentParams{Clip: 20, Radius: 50, Rate: 1}
+	p.Own = steps.Settings{Clip: 20, Radius: 50, Rate: 1}
 	als := plain(10, 2)
 	als.Rounds, als.ClipUser, als.ClipRating, als.ItemPrior = 1, 1e3, 1e3, 1
 	users, rows := people(&p, 40, 0.6, 5)
@@ -164,12 +164,12 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 func TestStepOfAnItem(t *testing.T) {
 	p := kinds(2, 2)["gradients"]
 	p.ItemRidge, p.ItemPrior, p.Resample = 0.1, 2, 4
-	p.Descent = kernel.DescentParams{Clip: 0.5, Radius: 0.7, Rate: 3}
+	p.Own = steps.Settings{Clip: 0.5, Radius: 0.7, Rate: 3}
 	s := newStrategy(t, p, 10, 0)
 	copy(s.Encoder.Theta(), []float64{0.6, 0, 0, 0.7})
 	s.Round = 3
 	s.Weight = []float64{0.4, 1.6} // 4 and 16 of 10 clients: w̃ = 10/20
-	solver.DescendItems(s, serving.Absorbed{Values: map[string][]float64{kernel.Gradients: {3, -4, 0, -500}}, Noise: map[string]float64{kernel.Gradients: 2}, Users: 5}, serial{})
+	steps.DescendItems(s, serving.Absorbed{Values: map[string][]float64{"gradients": {3, -4, 0, -500}}, Noise: map[string]float64{"gradients": 2}, Users: 5}, serial{})
 	ridge := 0.1*4 + 2*0.5
 	g := math.Sqrt(math.Pow(0.5*4+ridge*0.7, 2) + 2*16) // noise of deviation 4 in what 10 clients make
 	eta := 3 * 0.7 / (g * math.Sqrt(3))
@@ -287,9 +287,9 @@ func TestDescentRefusals(t *testing.T) {
 		name, want string
 		change     func(*kernel.Params)
 	}{
-		{"gradients", "clip is 0", func(p *kernel.Params) { p.Descent.Clip = 0 }},
-		{"gradients", "radius is -1", func(p *kernel.Params) { p.Descent.Radius = -1 }},
-		{"gradients", "rate is NaN", func(p *kernel.Params) { p.Descent.Rate = math.NaN() }},
+		{"gradients", "clip is 0", func(p *kernel.Params) { clip(p, 0) }},
+		{"gradients", "radius is -1", func(p *kernel.Params) { p.Own = steps.Settings{Clip: 1, Radius: -1} }},
+		{"gradients", "rate is NaN", func(p *kernel.Params) { p.Own = steps.Settings{Clip: 1, Rate: math.NaN()} }},
 		{"gradients", "explicit feedback", func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 0.1 }},
 		{"joint", "takes one sum", func(p *kernel.Params) { p.Resample = 2 }},
 		{"gradients of an encoder", "has at most 1073741824", func(p *kernel.Params) { p.Encoder.Dim = 1 << 29 }},

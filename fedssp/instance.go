@@ -39,7 +39,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if err = x.checkStart(); err != nil {
 		return nil, err
 	}
-	if x.params.Solver.ByUser() {
+	if x.params.Solver.Traits().ByUser {
 		if x.params.Shape, err = x.params.NewEncoder(); err != nil {
 			return nil, config.Wrap(err)
 		}
@@ -52,7 +52,7 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	s.Schedule[len(steps)-1].Model = x.params.FinalSize() // the final model is broadcast too
 	for _, r := range s.Schedule.All() {
-		r.Scale = algorithm.Scale(*r) * solver.Of(&x.params).Finer(&x.params)
+		r.Scale = algorithm.Scale(*r) * solver.Of(&x.params).ScaleFactor(&x.params)
 	}
 	s.Schedule, shares = merged(s.Schedule, shares)
 	if s.Private() {
@@ -92,7 +92,7 @@ func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, err
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) {
 	kept := model.NewRowArena(x.setup.Data.Users, x.width())
-	return &parties{instance: x, kept: kept, users: user.New(&x.params, stage.ClientSideOf, x.setup.Data.Users, x.setup.Sources(), kept)}, nil
+	return &parties{instance: x, kept: kept, users: user.New(&x.params, stage.ClientSides(&x.params), x.setup.Data.Users, x.setup.Sources(), kept)}, nil
 }
 
 func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {

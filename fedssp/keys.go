@@ -5,8 +5,10 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/fedssp/stage"
 )
 
 // keys returns the keys of every run with clients, and the keys of the algorithm's stages and
@@ -30,14 +32,16 @@ func (f *family) keys() []*config.Key {
 	if f.form.LearnsItems && f.form.Ranks {
 		own = append(own, settings.Keys.Learn.Key, settings.Keys.Unobserved.Key)
 	}
-	if !slices.ContainsFunc(f.form.Solvers, func(x settings.Solver) bool { return !x.SecondOrder() }) {
+	if !f.form.Offers(func(x kernel.Traits) bool { return x.FirstOrder }) {
 		own = append(own, settings.Keys.Broadcast.Key)
 	}
-	for _, x := range f.stages {
-		own = append(own, x.Keys()...)
+	for _, x := range stage.All {
+		if f.takes(x) {
+			own = append(own, x.Keys()...)
+		}
 	}
 	for _, x := range f.form.Solvers {
-		own = append(own, x.(solver.Whole).Keys()...)
+		own = append(own, x.(solver.Solver).Keys()...)
 	}
 	return append(list, slices.DeleteFunc(config.Keys(), func(k *config.Key) bool { return !slices.Contains(own, k) })...)
 }

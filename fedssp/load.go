@@ -42,7 +42,7 @@ func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) 
 		return nil, errors.New("summary.json: there is no mean, which predictions of this model are on top of")
 	}
 	m.mean = *files.Mean()
-	if x := s.Solver(); x != nil && x.Traits(s).AsLogits {
+	if s.Loss().Logits {
 		if m.logistic, err = m.logits(set, width); err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (m *saved) logits(set *dataset.Set, width int) (*kernel.Model, error) {
 	if m.itemBias != nil {
 		l.Bias = m.itemBias.Data()
 	}
-	return kernel.DecodeModel(l.Encode(), &kernel.Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: kernel.SolverParams{Solver: solver.Convex, Loss: kernel.Logistic}})
+	return kernel.DecodeModel(l.Encode(), &kernel.Params{Items: set.Items, Rank: width, Min: set.Min, Max: set.Max, SolverParams: kernel.SolverParams{Solver: solver.ALS, Logits: true}})
 }
 
 // popularity returns the predictions for a user of whom nothing is known: mean and item biases. It is

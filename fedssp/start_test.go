@@ -86,7 +86,7 @@ func TestStartedSessionMeasuresTheSame(t *testing.T) {
 func TestNewerSumsWeighMore(t *testing.T) {
 	// Ten users then and twenty now, with a weight of 1 each; the scatter of a rating is 4. With noise of variance 1 for both,
 	// the covariance is ((4/10+1, 4/20), (4/20, 4/20+1)). Its inverse times (1, 1) is in proportion to (1, 1.2).
-	then, now := serving.Measured(1, 0.1), serving.Measured(1, 0.05)
+	then, now := serving.Measure{Gain: 1, Scatter: 0.1}, serving.Measure{Gain: 1, Scatter: 0.05}
 	for _, c := range []struct{ noise, want float64 }{{1, 1.2 / 2.2}, {1e6, 0.5}, {1e-9, 1}} {
 		if got := serving.Newer(1/c.noise, 1/c.noise, now, then, 4); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("with noise %v the newer sum has the share %v, want %v", c.noise, got, c.want)

@@ -13,9 +13,9 @@ import (
 	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
-	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -217,7 +217,7 @@ func TestPredict(t *testing.T) {
 	if got := m.Predict([]float64{1, 2}, -0.25, 1); got != 4.25 {
 		t.Errorf("predicts %v; want 4.25", got)
 	}
-	p.Solver, p.Loss = solver.Convex, kernel.Logistic
+	withLoss(&p, steps.Convex, steps.Settings{Loss: steps.Logistic})
 	l, err := kernel.DecodeModel(m.Encode(), &p)
 	if err != nil {
 		t.Fatal(err)

@@ -7,4 +7,5 @@ import (
 	_ "github.com/fedsim/fedsim/lab/baselines"
 	_ "github.com/fedsim/fedsim/lab/cond"
 	_ "github.com/fedsim/fedsim/lab/fmf"
+	_ "github.com/fedsim/fedsim/lab/ssp"
 )

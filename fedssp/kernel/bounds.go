@@ -34,16 +34,16 @@ func (p *Params) Chooses() bool { return p.TopItems > 0 && p.Listed == nil }
 
 // TakesSome reports whether the solver can train on some of the items.
 func (p *Params) TakesSome() bool {
-	return !p.Solver.Exact() && p.Popularity == 0
+	return !p.Solver.Traits().Exact && p.Popularity == 0
 }
 
-// Speaks reports whether features predict embeddings, and whether they predict biases, of items
-// that are not trained on.
-func (p *Params) Speaks() (items, biases bool) {
+// PredictsOthers reports whether features predict embeddings, and whether they predict biases, of
+// items that are not trained on.
+func (p *Params) PredictsOthers() (items, biases bool) {
 	if p.TopItems == 0 {
 		return false, false
 	}
-	items = p.Features != nil && p.Rounds > 0 && p.Solver.Speaks(p)
+	items = p.Features != nil && p.Rounds > 0 && p.Solver.Traits().PredictsFromFeatures
 	return items, p.Bias && (p.Learned() || p.ByWeights)
 }
 
@@ -93,7 +93,7 @@ func (p *Params) OnlyPopularity() bool { return p.Feedback == Implicit && p.Roun
 func (p *Params) Orders() bool { return p.OrderWeight > 0 && p.WeighsItems() }
 
 // WeighsItems reports whether the weights of items' ratings are released.
-func (p *Params) WeighsItems() bool { return p.Bias || !p.Solver.ByUser() }
+func (p *Params) WeighsItems() bool { return p.Bias || !p.Solver.Traits().ByUser }
 
 // atMost is the smaller of a norm and the settings' bound; bound 0 means none.
 func atMost(norm, bound float64) float64 {

@@ -60,7 +60,7 @@ func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 	if flags&hasPopularity != 0 && p.PopularWidth() == 0 {
 		return nil, errors.New("fedssp: the model has popularity, which no client weighs by these settings")
 	}
-	if flags&hasSolver != 0 && p.Solver.Numbers(p) == 0 {
+	if flags&hasSolver != 0 && p.solverNumbers() == 0 {
 		return nil, fmt.Errorf("fedssp: the model has parameters of gradients or posteriors; the solver %s has neither", p.Solver)
 	}
 	if flags >= 2*hasItems {

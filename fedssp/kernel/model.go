@@ -140,7 +140,7 @@ func (p *Params) Start() (*Model, error) {
 
 // Scale returns what relates predictions to the rating scale.
 func (p *Params) Scale() scale {
-	return scale{min: p.Min, max: p.Max, Logistic: p.Logistic(), ranked: p.Feedback == Implicit, Single: p.Single, Step: p.ClipBias / mostSteps}
+	return scale{min: p.Min, max: p.Max, Logistic: p.Logits, ranked: p.Feedback == Implicit, Single: p.Single, Step: p.ClipBias / mostSteps}
 }
 
 // Unchosen is the model before the items to train on are chosen.
@@ -182,6 +182,9 @@ func (m *Model) Complete(p *Params) {
 	m.Gramian = make([]float64, p.Packed())
 	dense.Pack(m.Gramian, gram, d)
 }
+
+// Sigmoid is the logistic function.
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // Offset is the part of a prediction for item j that does not depend on the user: μ + b_j, or its
 // logit if predictions are logits.

@@ -122,31 +122,18 @@ type CountsParams struct {
 	CountMargin float64 // added to the counts, in deviations of their noise; at least 0
 }
 
-// DescentParams holds the settings of the solvers that take gradients.
-type DescentParams struct {
-	// Clip is Γ, the largest norm of a gradient of half the squared error. [solver.Gradient] clips each
-	// rating's gradient by its item; the other solvers clip the gradient of all of a user's ratings
-	// by the encoder's parameters.
-	Clip float64
-	// Radius is the largest norm of an item, Rate multiplies the steps of items; [solver.Gradient] only.
-	Radius, Rate float64
-}
-
 // Encodes reports whether items are the output of an encoder.
 func (p *Params) Encodes() bool {
-	return p.Rounds > 0 && p.Solver.Encodes(p)
+	return p.Rounds > 0 && p.Solver.Traits().Encodes
 }
 
 // Learned reports whether priors are learned from the statistics.
 func (p *Params) Learned() bool {
-	return p.Solver.Learns() || p.Pool.Iterations != 0
+	return p.Solver.Traits().Learns || p.Pool.Iterations != 0
 }
 
 // Middle is every prediction before the first release.
 func (p *Params) Middle() float64 { return (p.Min + p.Max) / 2 }
-
-// Logistic reports whether predictions are logits.
-func (p *Params) Logistic() bool { return p.Solver.Logistic(p) }
 
 // Packed is the length of a packed d x d matrix.
 func (p *Params) Packed() int { return p.Rank * (p.Rank + 1) / 2 }
@@ -186,12 +173,11 @@ type SolverParams struct {
 	// StartSpread is the standard deviation of the coordinates of V at the start. An encoder has a
 	// start norm of its own.
 	StartSpread float64
-	Loss        Loss // Convex only
-	LossWidth   float64
+	Logits      bool // predictions are logits
 	CMF         CMFParams
-	Descent     DescentParams    // of the solvers that take gradients
 	Pool        PoolParams       // Pool.Iterations > 0: priors of biases are learned; with Pooled, priors of items too
 	Encoder     encoder.Settings // of the solvers with an encoder, see Encodes
+	Own         any              // of a solver of another package, which alone reads them; nil: none
 }
 
 // GramianForm names a form of second-order statistics.
@@ -276,54 +262,41 @@ type WeighingParams struct {
 	PerUser int
 }
 
-// Loss is ℓ of the Convex solver, a function of a residual in rating units or, for Logistic, of a
-// logit.
-type Loss string
-
-const (
-	// Squared is r²/2.
-	Squared Loss = "squared"
-	// Huber is r²/2 up to LossWidth, and linear beyond.
-	Huber Loss = "huber"
-	// Logistic is the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
-	Logistic Loss = "logistic"
-)
-
 // Solver computes the items from the statistics. The interface has what models and bounds
 // depend on. String is its name in errors and settings.
 type Solver interface {
 	fmt.Stringer
-	// Encodes reports whether items are the output of an encoder. Encoder returns the features and
-	// settings of that encoder.
-	Encodes(*Params) bool
+	Traits() Traits
+	// Encoder returns the features and settings of the encoder, if items are the output of one.
 	Encoder(*Params) (*dataset.ItemFeatures, encoder.Settings)
-	// Learns reports whether priors are always learned from the statistics.
-	Learns() bool
-	// Speaks reports whether features predict items that are not trained on.
-	Speaks(*Params) bool
-	// Exact reports whether the solver needs all items, and broadcasts in double precision.
-	Exact() bool
-	// Logistic reports whether predictions are logits.
-	Logistic(*Params) bool
 	// Bound is the largest norm of a user's addition to moments or gradients.
 	Bound(*Params) float64
-	// SecondOrder reports whether there are second-order statistics. byUser reports whether a
-	// user's gradient is clipped as a whole.
-	SecondOrder() bool
-	ByUser() bool
-	// Usual returns the values of auto that the solver chooses itself, with noise or without, with or
-	// without biases before items.
-	Usual(private, biases bool) Usual
 	// Start improves the start of V, which is drawn at random.
 	Start(p *Params, v []float64, draw func() float64)
-	// Open reads the solver's part of a broadcast beside the items. numbers counts the numbers of
-	// that part.
+	// Open reads the solver's part of a broadcast beside the items. It calls take for each list of
+	// numbers.
 	Open(p *Params, v *Broadcast, take func(n int, dst *[]byte))
-	Numbers(*Params) int
 }
 
-// Usual holds values of auto that differ by solver; 0 leaves a value to the rule of all solvers.
-type Usual struct{ Rounds, UserRidge, ItemPrior float64 }
+// Traits are facts about a solver. The zero value describes a solver of normal equations.
+type Traits struct {
+	Encodes              bool // items are the output of an encoder
+	Table                bool // the encoder is a table of items, and has no settings
+	Learns               bool // priors are always learned from the statistics
+	PredictsFromFeatures bool // features predict items that are not trained on
+	Exact                bool // the solver needs all items, and broadcasts in double precision
+	FirstOrder           bool // users send gradients, and no second-order statistics
+	ByUser               bool // a user's gradient is clipped as a whole
+	ByItem               bool // each item is solved for by itself, also in rankings
+	OneSum               bool // a round has one sum
+	Clips                bool // residuals are clipped closely without noise, too
+}
+
+// solverNumbers counts the numbers of the solver's part of a broadcast.
+func (p *Params) solverNumbers() (count int) {
+	p.Solver.Open(p, new(Broadcast), func(n int, _ *[]byte) { count += n })
+	return count
+}
 
 // Choice holds the items that are trained on, and the others.
 type Choice struct {

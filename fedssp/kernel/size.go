@@ -55,7 +55,7 @@ func (p *Params) ModelSize(phase string) int {
 	}
 	doubles := 0
 	if phase == Statistics {
-		doubles += p.Solver.Numbers(p)
+		doubles += p.solverNumbers()
 	}
 	if p.Feedback == Implicit {
 		doubles += p.Packed()
@@ -77,7 +77,7 @@ func (p *Params) FinalSize() int {
 	if p.Orders() && !p.WithCounts() {
 		size += p.bytesEach() * p.Trained()
 	}
-	items, biases := p.Speaks()
+	items, biases := p.PredictsOthers()
 	if items {
 		size += p.bytesEach() * others * p.Rank
 	}

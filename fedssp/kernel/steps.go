@@ -32,9 +32,6 @@ const (
 	Gramian      = "gramian"
 	Gramians     = "gramians"
 	Moments      = "moments"
-	Hessians     = "hessians"
-	Gradients    = "gradients"
-	ByEncoder    = "encoder-gradient"
 
 	SecondMoments = "second-moments"
 	FirstMoments  = "first-moments"

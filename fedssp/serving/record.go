@@ -41,7 +41,7 @@ func (s *Sum) Joined(before *Sum) *Sum {
 	}
 	shares := make([]float64, len(s.Precision))
 	for i, p := range s.Precision {
-		shares[i] = Newer(p, before.Precision[i], Measure{gain: 1}, Measure{gain: 1}, 0)
+		shares[i] = Newer(p, before.Precision[i], Measure{Gain: 1}, Measure{Gain: 1}, 0)
 	}
 	return s.mixed(before, shares)
 }
@@ -67,10 +67,7 @@ func (s *Sum) mixed(before *Sum, shares []float64) *Sum {
 
 // Measure describes a sum as a measurement of an item. Its gain is the weight of the item's ratings for each user. Its scatter is the
 // variance of these ratings' scatter, in units of the scatter of a rating with its weight.
-type Measure struct{ gain, scatter float64 }
-
-// Measured returns a measure of a gain and a scatter.
-func Measured(gain, scatter float64) Measure { return Measure{gain, scatter} }
+type Measure struct{ Gain, Scatter float64 }
 
 // Newer returns the share of a newer measurement beside an older one in their best linear combination. p and q are the precisions
 // of their noise, and scatter is the variance of a rating's scatter, with its weight. Ratings of the older measurement are among the newer's, which
@@ -84,15 +81,15 @@ func Newer(p, q float64, now, then Measure, scatter float64) float64 {
 	case math.IsInf(q, 1):
 		q = math.MaxFloat64
 	}
-	old := then.gain / p
-	fresh := now.gain/q + scatter*max(then.scatter*now.gain-then.gain*then.gain*now.scatter/now.gain, 0)
+	old := then.Gain / p
+	fresh := now.Gain/q + scatter*max(then.Scatter*now.Gain-then.Gain*then.Gain*now.Scatter/now.Gain, 0)
 	return fresh / (old + fresh)
 }
 
 // mixedScatter returns the scatter of a combination, by the shares of both.
 func mixedScatter(share float64, now, then Measure) float64 {
-	common := then.gain * now.scatter / now.gain
-	return share*share*now.scatter + (1-share)*(1-share)*then.scatter + 2*share*(1-share)*common
+	common := then.Gain * now.Scatter / now.Gain
+	return share*share*now.Scatter + (1-share)*(1-share)*then.Scatter + 2*share*(1-share)*common
 }
 
 // Aged returns the sum with its precision multiplied by a decay. A nil Sum stays nil.
@@ -263,7 +260,7 @@ func (s *Strategy) weights() (*Sum, []float64) {
 func (s *Strategy) ownScatter(gain []float64) []float64 {
 	out := make([]float64, len(gain))
 	for j, c := range gain {
-		out[j] = s.now(c).scatter
+		out[j] = s.now(c).Scatter
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 type Solver interface {
 	// Begin makes the state that the server keeps from sum to sum.
 	Begin(*kernel.Params) Solving
-	// Planned adds to the model of a plan what clients need beside the items. settle brings a model
+	// Planned adds to the model of a plan what clients need beside the items. Settle brings a model
 	// up to the last sum.
 	Planned(*Strategy, *kernel.Model)
 	Settle(*Strategy, *kernel.Model)
@@ -23,7 +23,8 @@ func solverOf(p *kernel.Params) Solver { return p.Solver.(Solver) }
 
 // Solving is the server's side of a solver during a run.
 type Solving interface {
-	// Solve takes in a sum of statistics.
+	// Solve takes in a sum of statistics. It is not called until the weights of items are known,
+	// unless the solver sums gradients by user.
 	Solve(s *Strategy, r Absorbed, run protocol.Runner) error
 	// Save appends the solver's part of a checkpoint. restore reads that part and returns the bytes
 	// after it.

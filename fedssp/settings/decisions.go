@@ -36,11 +36,27 @@ func (s Settings) Solver() Solver {
 	return nil
 }
 
-func (s Settings) traits() Traits {
+func (s Settings) traits() kernel.Traits {
 	if x := s.Solver(); x != nil {
-		return x.Traits(s)
+		return x.Traits()
 	}
-	return Traits{}
+	return kernel.Traits{}
+}
+
+// Loss returns facts about the loss of a rating.
+func (s Settings) Loss() Loss {
+	if x := s.Solver(); x != nil {
+		return x.Loss(s)
+	}
+	return Loss{}
+}
+
+// defaults returns the values of auto that the solver chooses itself.
+func (s Settings) defaults() SolverDefaults {
+	if x := s.Solver(); x != nil {
+		return x.Defaults(s)
+	}
+	return SolverDefaults{}
 }
 
 // With is the condition that a solver is taken.
@@ -54,17 +70,14 @@ func (s Settings) PrefersExact() bool {
 	case exact:
 		return true
 	case "auto":
-		return s.form().offers(withPosteriors) && !Keys.Gramian.Is(s.Config, string(kernel.PerItem)) && Keys.Resample.Or(s.Config, 1) == 1
+		return s.form().Offers(withPosteriors) && !Keys.Gramian.Is(s.Config, string(kernel.PerItem)) && Keys.Resample.Or(s.Config, 1) == 1
 	default:
 		return false
 	}
 }
 
 // pooled reports whether priors of items are learned.
-func (s Settings) pooled() bool {
-	x := s.Solver()
-	return x != nil && x.Learns()
-}
+func (s Settings) pooled() bool { return s.traits().Learns }
 
 // Learns reports whether priors are learned from the statistics: priors of biases and, with the
 // exact encoder, of items.
@@ -73,19 +86,19 @@ func (s Settings) Learns() bool {
 }
 
 // encodes reports whether items are the output of an encoder.
-func (s Settings) encodes() bool { return s.traits().Encodes }
+func (s Settings) encodes() bool { return s.traits().Encodes && !s.traits().Table }
 
 // Descends reports whether the solver takes steps against sums of gradients. byUser reports whether
 // these are gradients of an encoder's parameters. Both hold only for solvers that an algorithm
 // fixes.
 func (s Settings) Descends() bool {
 	x := s.form().fixed()
-	return x != nil && !x.SecondOrder()
+	return x != nil && x.Traits().FirstOrder
 }
 
 func (s Settings) byUser() bool {
 	x := s.form().fixed()
-	return x != nil && x.ByUser()
+	return x != nil && x.Traits().ByUser
 }
 
 // Items reports whether embeddings of items are learned.

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -16,9 +17,9 @@ func declareEncoder() {
 	Keys.dim = config.DeclareNumber(config.Key{
 		Name: "encoder.dim", Kind: config.Whole, Default: "0", Range: config.AtLeast(0), When: encoded.When(), Help: "Length of a feature's embedding; 0 is the rank.", Check: checkDim,
 	})
-	Keys.dense = Word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
+	Keys.dense = Word("encoder.dense", []string{yes, no}, encoded, "no; yes of am-ssp and the steps that are compared with it, as published", "Whether a dense layer is laid on the embeddings: it costs more to learn through noise than it gives.",
 		func(s Settings, _ *config.Facts) string { return yesIf(s.form().Dense) })
-	Keys.ids = Word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp, am-dpsgd and dp-sgd-mf, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
+	Keys.ids = Word("encoder.ids", []string{yes, no}, encoded, "yes; no where little can be learned, and of am-ssp and the steps that are compared with it, as published", "Whether an item has an embedding of its own besides its features' embeddings.",
 		func(s Settings, f *config.Facts) string {
 			if s.form().Dense {
 				return no
@@ -28,12 +29,9 @@ func declareEncoder() {
 			}
 			return yesIf(!s.nearStart(f))
 		})
-	Keys.startNorm = Number("encoder.start-norm", config.Above(0, 1e9), encoded, "0.3; 2 where little can be learned; 0.1 of am-dpsgd and dp-sgd-mf", "Typical norm of an item at the start.",
+	Keys.startNorm = Number("encoder.start-norm", config.Above(0, 1e9), encoded, "0.3; 2 where little can be learned; 0.1 where gradients by the encoder are summed", "Typical norm of an item at the start.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
-			if s.byUser() {
-				return 0.1
-			}
-			return Either(s.nearStart(f), 2, 0.3)
+			return cmp.Or(s.defaults().StartNorm, Either(s.nearStart(f), 2, 0.3))
 		}))
 	Keys.Optimiser = config.DeclareText(config.Key{
 		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: append([]string{exact}, wordsOf(encoder.Optimisers)...),
@@ -51,12 +49,9 @@ func declareEncoder() {
 		},
 		Check: checkOptimiser,
 	})
-	Keys.rate = Number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned; 0.01 of am-dpsgd and dp-sgd-mf", "Learning rate of the encoder.",
+	Keys.rate = Number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned; 0.01 where gradients by the encoder are summed", "Learning rate of the encoder.",
 		ByFacts(func(s Settings, f *config.Facts) float64 { // fewer steps are longer
-			if s.byUser() {
-				return 0.01
-			}
-			return Either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps()))
+			return cmp.Or(s.defaults().EncoderRate, Either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps())))
 		}))
 	Keys.steps = count("encoder.steps", config.Between(1, 1e6), inPasses, "100; 10 of ssp-i", "Gradient steps of a round.", Always(Settings.encoderSteps))
 	Keys.batch = config.DeclareNumber(config.Key{
@@ -79,7 +74,7 @@ func checkOptimiser(c config.Config) string {
 		return ""
 	}
 	switch {
-	case !f.offers(kernel.Solver.Learns):
+	case !f.Offers(learns):
 		return fmt.Sprintf("%s is for %s", exact, listed(pooledNames()))
 	case Keys.Gramian.Is(c, string(kernel.PerItem)) && !Of(c).Variational():
 		return fmt.Sprintf("%s takes statistics.gramian: %s", exact, kernel.One)
@@ -89,6 +84,8 @@ func checkOptimiser(c config.Config) string {
 		return ""
 	}
 }
+
+func learns(x kernel.Traits) bool { return x.Learns }
 
 // listed joins words as a sentence lists them.
 func listed(words []string) string {
@@ -102,7 +99,7 @@ func listed(words []string) string {
 func pooledNames() []string {
 	var names []string
 	for _, a := range algorithm.All() {
-		if f, ok := a.(formed); ok && f.FormOf().offers(kernel.Solver.Learns) {
+		if f, ok := a.(formed); ok && f.FormOf().Offers(learns) {
 			names = append(names, f.FormOf().Name)
 		}
 	}

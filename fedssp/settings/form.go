@@ -24,7 +24,8 @@ type Form struct {
 	Name               string   // of the algorithm; "": none of the family
 	Solvers            []Solver // the settings choose the last that serves; an only solver always serves
 	Features           bool     // the algorithm takes public features
-	Ranks, LearnsItems bool     // it takes implicit feedback; it learns embeddings of items
+	OnScale            bool     // it takes no implicit feedback
+	Ranks, LearnsItems bool     // it takes implicit feedback; it learns embeddings of items. Both follow from the other fields
 	Ours               bool     // it departs from every paper
 	Sampled            bool     // by default a user sends some of its ratings
 	Weighted           bool     // by default ratings of rare items weigh more
@@ -50,23 +51,25 @@ type Solver interface {
 	kernel.Solver
 	// Serves reports whether an algorithm with several solvers takes this one.
 	Serves(Settings) bool
-	// Traits returns the facts on which other parts' keys and defaults depend.
-	Traits(Settings) Traits
+	// Loss returns facts about the loss of the settings.
+	Loss(Settings) Loss
+	// Defaults returns the values of auto that the solver chooses itself.
+	Defaults(Settings) SolverDefaults
 }
 
-// Traits are facts about a solver under some settings.
-type Traits struct {
-	Encodes  bool // items are the output of an encoder
-	ByItem   bool // each item is solved for by itself, also in rankings
-	OneSum   bool // a round has one sum
-	Limited  bool // the loss limits the influence of a rating, so residuals are not clipped
-	Clips    bool // residuals are clipped closely without noise, too
-	AsLogits bool // predictions are logits
+// Loss holds facts about the loss of a rating. The zero value describes the squared error.
+type Loss struct {
+	Limited bool // the loss limits the influence of a rating, so residuals are not clipped
+	Logits  bool // predictions are logits
 }
 
-// offers reports whether the settings may choose a solver with a property.
-func (f *Form) offers(property func(kernel.Solver) bool) bool {
-	return slices.ContainsFunc(f.Solvers, func(x Solver) bool { return property(x) })
+// SolverDefaults holds values of auto that differ by solver; 0 leaves a value to the rule of all
+// solvers.
+type SolverDefaults struct{ Rounds, Resample, UserRidge, ItemPrior, StartNorm, EncoderRate float64 }
+
+// Offers reports whether the settings may choose a solver with a property.
+func (f *Form) Offers(property func(kernel.Traits) bool) bool {
+	return slices.ContainsFunc(f.Solvers, func(x Solver) bool { return property(x.Traits()) })
 }
 
 // fixed returns the algorithm's solver; nil if the settings choose it, or there is none.

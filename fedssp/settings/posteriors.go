@@ -15,7 +15,7 @@ func declarePosteriors() {
 	// Keys are chosen in this order: this key comes before the keys that depend on it.
 	PosteriorsKey = config.DeclareText(config.Key{
 		Name: "statistics.posteriors", Kind: config.Word, Default: "auto", Auto: "yes of ssp-c without noise or where it is small: ε at least 100, and ε·users at least 3000 times the items, at most 20000", Words: []string{yes, no},
-		When:       condition(func(s Settings) bool { return s.Items() && s.form().offers(withPosteriors) && !s.Implicit() }).When(),
+		When:       condition(func(s Settings) bool { return s.Items() && s.form().Offers(withPosteriors) && !s.Implicit() }).When(),
 		Help:       "Whether users send moments of the posteriors of their embeddings, not embeddings as if they were certain, and items have posteriors.",
 		ChooseWord: func(c config.Config, f *config.Facts) string { return Of(c).posteriors(f) },
 		Check: func(c config.Config) string {
@@ -29,7 +29,7 @@ func declarePosteriors() {
 
 // withPosteriors reports whether a solver has posteriors of items: it learns priors, and needs all
 // items in double precision.
-func withPosteriors(x kernel.Solver) bool { return x.Learns() && x.Exact() }
+func withPosteriors(x kernel.Traits) bool { return x.Learns && x.Exact }
 
 // Variational reports whether users contribute moments of posteriors. They do if the noise allows
 // it and no setting needs another solver.
@@ -54,7 +54,7 @@ func (s Settings) noisyPosteriors() bool { return s.Private() && s.Variational()
 // problemOfPosteriors says why users cannot send moments of posteriors; "" if they can.
 func (s Settings) problemOfPosteriors() string {
 	switch c := s.Config; {
-	case !s.form().offers(withPosteriors):
+	case !s.form().Offers(withPosteriors):
 		return "they are of ssp-c"
 	case s.Implicit():
 		return "they are of explicit feedback"

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -67,16 +68,14 @@ func declareStatistics() {
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).growth()) },
 	})
 	Keys.Resample = config.DeclareNumber(config.Key{
-		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of dpsgd, ada-dpsgd and am-dpsgd", Range: config.Between(1, 10_000), When: condition(func(s Settings) bool { return s.Items() && !s.traits().OneSum }).When(),
+		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of gradients", Range: config.Between(1, 10_000), When: condition(func(s Settings) bool { return s.Items() && !s.traits().OneSum }).When(),
 		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
 			switch s := Of(c); {
 			case s.form().Resampled:
 				return config.Fixed(s.encoderSteps())
-			case s.Descends() && !s.traits().OneSum:
-				return config.Fixed(5)
 			default:
-				return config.Fixed(1)
+				return config.Fixed(cmp.Or(s.defaults().Resample, 1))
 			}
 		},
 		Check: checkResample,
@@ -86,7 +85,7 @@ func declareStatistics() {
 	// grows with the bound. Without noise the bound matters only if priors are learned: it limits
 	// the influence of one rating.
 	Keys.ClipRating = Number("statistics.clip-rating", Clips(), func(s Settings) bool {
-		return BySums(s) && !s.Implicit() && !s.traits().Limited
+		return BySums(s) && !s.Implicit() && !s.Loss().Limited
 	}, "a quarter of the scale; all of it without noise and with posteriors", "Largest residual of a rating in what a user sends, in stars.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
 			return Either(s.Private() && !s.Variational() || s.traits().Clips, 0.5, 2) * halfScale(f)

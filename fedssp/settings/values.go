@@ -5,7 +5,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
 // This file holds the values of auto. They were chosen on validation data (experiments/results.md): as few
@@ -49,22 +48,12 @@ func (s Settings) Sums() int {
 	return n
 }
 
-// usual returns the values that the solver chooses itself.
-func (s Settings) usual() kernel.Usual {
-	if x := s.Solver(); x != nil {
-		return x.Usual(s.Private(), s.Biases())
-	}
-	return kernel.Usual{}
-}
-
 // OuterSteps is T. Noise makes late steps expensive; without noise users and items continue to
 // settle.
 func (s Settings) OuterSteps() float64 {
-	switch own := s.usual(); {
+	switch own := s.defaults(); {
 	case own.Rounds > 0:
 		return own.Rounds
-	case s.Descends():
-		return 10 // of several steps each
 	case s.Variational():
 		return 16
 	case !s.Private():
@@ -178,11 +167,9 @@ func (s Settings) clipUser() float64 {
 
 // userRidge is λ_u. Without noise λ_u alone keeps users from fitting V by chance.
 func (s Settings) userRidge() float64 {
-	switch own := s.usual(); {
+	switch own := s.defaults(); {
 	case own.UserRidge > 0:
 		return own.UserRidge
-	case s.Descends():
-		return Either(s.Private(), 3, 1)
 	case !s.Private():
 		return 4
 	case s.pooled():
@@ -206,7 +193,7 @@ func (s Settings) rankPenalty() float64 {
 // itemPrior pulls an item to zero with the weight of so many ratings. The discount for noise pulls
 // as well, and biases leave little to learn.
 func (s Settings) itemPrior() float64 {
-	switch own := s.usual(); {
+	switch own := s.defaults(); {
 	case own.ItemPrior > 0:
 		return own.ItemPrior
 	case !s.Private():

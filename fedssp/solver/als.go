@@ -12,27 +12,24 @@ import (
 // ALS is the solver that sets v_j to the solution of A_j v = b_j (DPALS and AdaDPALS).
 var ALS settings.Solver = als{}
 
-type als struct{ closed }
+type als struct{ Closed }
 
 func (als) String() string { return "als" }
 
+func (als) Traits() kernel.Traits { return kernel.Traits{ByItem: true} }
+
 func (x als) Keys() []*config.Key {
-	return append(x.closed.keys(), settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key)
+	return x.With(settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key)
 }
 
-func (als) Traits(settings.Settings) settings.Traits { return settings.Traits{ByItem: true} }
-
 func (als) Begin(*kernel.Params) serving.Solving {
-	return resuming{stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-		if s.Weight == nil {
-			return nil
-		}
+	return resuming{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 		n := s.Times(r)
 		y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
 		s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))
 		solveItems(s, y, run)
 		return nil
-	}}}
+	}}
 }
 
 func solveItems(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
@@ -41,7 +38,7 @@ func solveItems(s *serving.Strategy, y *serving.Equations, run protocol.Runner) 
 }
 
 // resuming is a solving whose session can start from earlier sums.
-type resuming struct{ stateless }
+type resuming struct{ Stateless }
 
 // Restore keeps nothing from the state.
 func (x resuming) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {

@@ -19,14 +19,14 @@ import (
 // CMF is ALS with exact statistics of public features added (DP-CMF).
 var CMF settings.Solver = cmf{}
 
-type cmf struct{ closed }
+type cmf struct{ Closed }
 
 func (cmf) String() string { return "cmf" }
 
-func (cmf) Traits(settings.Settings) settings.Traits { return settings.Traits{ByItem: true} }
+func (cmf) Traits() kernel.Traits { return kernel.Traits{ByItem: true, PredictsFromFeatures: true} }
 
 func (x cmf) Keys() []*config.Key {
-	return append(x.closed.keys(), settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key,
+	return x.With(settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key,
 		featureWeightKey.Key, unobservedFeatureKey.Key, sweepsKey.Key)
 }
 
@@ -48,12 +48,12 @@ func init() {
 	})
 }
 
-// Usual leaves little to learn beside biases under noise.
-func (cmf) Usual(private, biases bool) kernel.Usual {
-	if private && biases {
-		return kernel.Usual{Rounds: 4, UserRidge: 2, ItemPrior: 10}
+// Defaults leaves little to learn beside biases under noise.
+func (cmf) Defaults(s settings.Settings) (own settings.SolverDefaults) {
+	if s.Private() && s.Biases() {
+		own = settings.SolverDefaults{Rounds: 4, UserRidge: 2, ItemPrior: 10}
 	}
-	return kernel.Usual{}
+	return own
 }
 
 func (cmf) Read(p *kernel.Params, s settings.Settings) {
@@ -64,10 +64,8 @@ func (cmf) Read(p *kernel.Params, s settings.Settings) {
 	}
 }
 
-func (cmf) Speaks(*kernel.Params) bool { return true }
-
 func (x cmf) Check(p *kernel.Params, e *settings.Problems) {
-	x.closed.Check(p, e)
+	x.Closed.Check(p, e)
 	checkCMF(p.CMF, p, e)
 }
 
@@ -190,9 +188,6 @@ func (c *Collective) start(v []float64, draw func() float64) {
 }
 
 func (c *Collective) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-	if s.Weight == nil {
-		return nil
-	}
 	n := s.Times(r)
 	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
 	s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))

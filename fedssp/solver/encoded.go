@@ -14,12 +14,12 @@ import (
 // The encoder takes gradient steps on the statistics (SSP-c, SSP-i, AM-SSP).
 var Encoded settings.Solver = encoderSolver{}
 
-type encoderSolver struct{ closed }
+type encoderSolver struct{ Closed }
 
 func (encoderSolver) String() string { return "encoder" }
 
 func (x encoderSolver) Keys() []*config.Key {
-	return slices.Concat(x.closed.keys(), settings.EncoderKeys(), settings.PassKeys(), []*config.Key{settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key})
+	return x.With(slices.Concat(settings.EncoderKeys(), settings.PassKeys(), []*config.Key{settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key})...)
 }
 
 func (encoderSolver) Read(p *kernel.Params, s settings.Settings) {
@@ -32,17 +32,12 @@ func (encoderSolver) Serves(s settings.Settings) bool {
 	return !s.Featureless() || settings.Keys.Resample.Or(s.Config, 1) > 1
 }
 
-func (encoderSolver) Traits(settings.Settings) settings.Traits {
-	return settings.Traits{Encodes: true}
+func (encoderSolver) Traits() kernel.Traits {
+	return kernel.Traits{Encodes: true, PredictsFromFeatures: true}
 }
 
-func (encoderSolver) Encodes(*kernel.Params) bool { return true }
-func (encoderSolver) Speaks(*kernel.Params) bool  { return true }
 func (encoderSolver) Begin(*kernel.Params) serving.Solving {
-	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-		if s.Weight == nil {
-			return nil
-		}
+	return Stateless(func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 		return s.FitEncoder(s.Equations(r, s.Times(r), kernel.Gramians, kernel.Moments), run)
-	}}
+	})
 }

@@ -22,12 +22,12 @@ import (
 // Ours; with one Gramian only.
 var Pooled settings.Solver = pooled{}
 
-type pooled struct{ closed }
+type pooled struct{ Closed }
 
 func (pooled) String() string { return "pooled" }
 
 func (x pooled) Keys() []*config.Key {
-	return append(x.closed.keys(), decayKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
+	return x.With(decayKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
 }
 
 var decayKey config.NumberKey
@@ -44,18 +44,17 @@ func (pooled) Serves(s settings.Settings) bool { return s.PrefersExact() }
 
 // Traits clips residuals without noise, too: the bound limits the influence of one rating on the
 // priors.
-func (pooled) Traits(settings.Settings) settings.Traits { return settings.Traits{Clips: true} }
-
-func (pooled) Learns() bool               { return true }
-func (pooled) Speaks(*kernel.Params) bool { return true }
+func (pooled) Traits() kernel.Traits {
+	return kernel.Traits{Learns: true, PredictsFromFeatures: true, Clips: true}
+}
 
 func (pooled) Check(p *kernel.Params, e *settings.Problems) {
 	if p.Gramian != kernel.One {
 		e.Add("solver %s needs gramian %s", Pooled, kernel.One)
 	}
-	checkUserRidge(p, e)
-	checkClips(p, e, true)
-	checkStart(p, e)
+	CheckUserRidge(p, e)
+	CheckClips(p, e, true)
+	CheckStart(p, e)
 }
 
 func (pooled) Begin(*kernel.Params) serving.Solving { return &Kept{} }
@@ -148,9 +147,6 @@ func precision(s *serving.Strategy, noise float64) float64 {
 // of ratings, which the eigenvalue also scales, and noise of one size. Each coordinate has a prior
 // of its own.
 func (k *Kept) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-	if s.Weight == nil {
-		return nil
-	}
 	n := s.Times(r)
 	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
 	return k.solveFor(s, y, s.Join(y, k.Remember(s, y, r.Noise[kernel.Moments]*n)), run)

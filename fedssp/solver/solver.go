@@ -19,10 +19,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Whole is a solver with both its sides. Each solver has one file: its settings, what it asks of
+// Solver is a solver with both its sides. Each solver has one file: its settings, what it asks of
 // users and the bound, the client's computation, the server's use of the sum, and its bytes in
-// broadcasts and checkpoints. Most solvers embed [closed] or [descending].
-type Whole interface {
+// broadcasts and checkpoints. A solver embeds [Base], or [Closed] if it solves normal equations, and
+// then writes seven methods or fewer.
+type Solver interface {
 	settings.Solver
 	user.Solver
 	serving.Solver
@@ -32,81 +33,40 @@ type Whole interface {
 	Read(*kernel.Params, settings.Settings)
 	// Check adds errors about the settings of this solver.
 	Check(*kernel.Params, *settings.Problems)
-	// AgainstSums says why a round cannot take as many sums as Params.Resample, which is above 1;
+	// CheckResample says why a round cannot take as many sums as Params.Resample, which is above 1;
 	// "": it can.
-	AgainstSums(*kernel.Params) string
-	// Ask adds the releases of a sum with their bounds, for a share of μ².
-	Ask(*kernel.Params, *kernel.Step, float64)
-	// Length counts the coordinates of the release of a name; 0: the solver has no such release.
-	Length(*kernel.Params, string) int
-	// Finer multiplies the resolution that releases are rounded to.
-	Finer(*kernel.Params) float64
+	CheckResample(*kernel.Params) string
+	// AppendReleases adds the releases of a sum with their bounds, for a share of μ².
+	AppendReleases(*kernel.Params, *kernel.Step, float64)
+	// ScaleFactor multiplies the resolution that releases are rounded to.
+	ScaleFactor(*kernel.Params) float64
 }
 
 // Of returns the settings' solver with both its sides.
-func Of(p *kernel.Params) Whole { return p.Solver.(Whole) }
+func Of(p *kernel.Params) Solver { return p.Solver.(Solver) }
 
-// plainSolver has the defaults that closed and descending share.
-type plainSolver struct{}
+// Base has the defaults of all methods of a [Solver] except String, Traits, Bound, Keys,
+// AppendReleases, Contribute and Begin.
+type Base struct{}
 
-func (plainSolver) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
+func (Base) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return p.Features, p.Encoder
 }
-func (plainSolver) Read(*kernel.Params, settings.Settings)                   {}
-func (plainSolver) Serves(settings.Settings) bool                            { return true }
-func (plainSolver) Traits(settings.Settings) settings.Traits                 { return settings.Traits{} }
-func (plainSolver) Usual(_, _ bool) kernel.Usual                             { return kernel.Usual{} }
-func (plainSolver) Learns() bool                                             { return false }
-func (plainSolver) Logistic(*kernel.Params) bool                             { return false }
-func (plainSolver) ByUser() bool                                             { return false }
-func (plainSolver) Finer(*kernel.Params) float64                             { return 1 }
-func (plainSolver) Keeps(*kernel.Params) int                                 { return 0 }
-func (plainSolver) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared) { w.LeastSquares(p, m) }
-func (plainSolver) Start(*kernel.Params, []float64, func() float64)          {}
-func (plainSolver) Planned(*serving.Strategy, *kernel.Model)                 {}
-func (plainSolver) Settle(*serving.Strategy, *kernel.Model)                  {}
+func (Base) Start(*kernel.Params, []float64, func() float64)            {}
+func (Base) Open(*kernel.Params, *kernel.Broadcast, func(int, *[]byte)) {}
+func (Base) Serves(settings.Settings) bool                              { return true }
+func (Base) Loss(settings.Settings) settings.Loss                       { return settings.Loss{} }
+func (Base) Defaults(settings.Settings) (none settings.SolverDefaults)  { return none }
+func (Base) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared)   { w.LeastSquares(p, m) }
+func (Base) Keeps(*kernel.Params) int                                   { return 0 }
+func (Base) Planned(*serving.Strategy, *kernel.Model)                   {}
+func (Base) Settle(*serving.Strategy, *kernel.Model)                    {}
+func (Base) Read(*kernel.Params, settings.Settings)                     {}
+func (Base) Check(*kernel.Params, *settings.Problems)                   {}
+func (Base) ScaleFactor(*kernel.Params) float64                         { return 1 }
 
-// stateless is the state of a solver that keeps nothing from sum to sum.
-type stateless struct {
-	solveSum func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error
-}
-
-func (x stateless) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-	return x.solveSum(s, r, run)
-}
-func (stateless) Save(b []byte) []byte { return b }
-func (x stateless) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
-	return x, b, nil
-}
-
-// closed is a solver of normal equations: users send second-order statistics of their embeddings
-// and moments of their ratings.
-type closed struct{ plainSolver }
-
-func (closed) keys() []*config.Key {
-	return []*config.Key{
-		settings.Keys.Gramian.Key, settings.Keys.ClipUser.Key, settings.Keys.ClipRating.Key, settings.Keys.NormItems.Key, settings.Keys.ShareGramian.Key, settings.Keys.Resample.Key,
-		settings.Keys.TopItems.Key, settings.Keys.ChooseBy.Key, settings.Keys.ItemsFile.Key,
-	}
-}
-
-func (closed) Encodes(*kernel.Params) bool { return false }
-func (closed) Speaks(*kernel.Params) bool  { return false }
-func (closed) Exact() bool                 { return false }
-func (closed) SecondOrder() bool           { return true }
-func (closed) Numbers(*kernel.Params) int  { return 0 }
-
-func (closed) Open(*kernel.Params, *kernel.Broadcast, func(int, *[]byte)) {}
-
-func (closed) Check(p *kernel.Params, e *settings.Problems) {
-	checkUserRidge(p, e)
-	checkClips(p, e, true)
-	checkItems(p, e)
-	checkStart(p, e)
-}
-
-// AgainstSums allows an encoder fresh statistics for each of its steps.
-func (closed) AgainstSums(p *kernel.Params) string {
+// CheckResample allows an encoder fresh statistics for each of its steps.
+func (Base) CheckResample(p *kernel.Params) string {
 	switch {
 	case !p.Encodes():
 		return "a closed form takes the statistics of a round once, so it must be 1"
@@ -117,21 +77,50 @@ func (closed) AgainstSums(p *kernel.Params) string {
 	}
 }
 
-func (closed) Bound(p *kernel.Params) float64 { return p.TargetBound() * p.ClipUser }
+// Stateless is the state of a solver that keeps nothing from sum to sum: a function that takes in a
+// sum of statistics.
+type Stateless func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error
 
-func (closed) Length(p *kernel.Params, name string) int {
-	return statisticsLength(p, name, kernel.Gramians, kernel.Moments)
+// Solve calls the function.
+func (x Stateless) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+	return x(s, r, run)
 }
 
-func (closed) Ask(p *kernel.Params, to *kernel.Step, share float64) {
-	askStatistics(p, to, share, kernel.Gramians, 1, kernel.Moments)
+// Save appends nothing.
+func (Stateless) Save(b []byte) []byte { return b }
+
+// Restore reads nothing.
+func (x Stateless) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
+	return x, b, nil
 }
 
-func (closed) Contribute(c *user.Contribution, name string) (protocol.Vector, error) {
-	if err := c.Weigh(); err != nil {
-		return protocol.Vector{}, err
-	}
-	if in, err := c.InBatch(); err != nil || !in {
+// Closed is a solver of normal equations: users send second-order statistics of their embeddings
+// and moments of their ratings.
+type Closed struct{ Base }
+
+// With returns the keys of such statistics, and more.
+func (Closed) With(more ...*config.Key) []*config.Key {
+	return append([]*config.Key{
+		settings.Keys.Gramian.Key, settings.Keys.ClipUser.Key, settings.Keys.ClipRating.Key, settings.Keys.NormItems.Key, settings.Keys.ShareGramian.Key, settings.Keys.Resample.Key,
+		settings.Keys.TopItems.Key, settings.Keys.ChooseBy.Key, settings.Keys.ItemsFile.Key,
+	}, more...)
+}
+
+func (Closed) Check(p *kernel.Params, e *settings.Problems) {
+	CheckUserRidge(p, e)
+	CheckClips(p, e, true)
+	CheckItems(p, e)
+	CheckStart(p, e)
+}
+
+func (Closed) Bound(p *kernel.Params) float64 { return p.TargetBound() * p.ClipUser }
+
+func (Closed) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
+	AppendStatistics(p, to, share, kernel.Gramians, 1, kernel.Moments)
+}
+
+func (Closed) Contribute(c *user.Contribution, name string) (protocol.Vector, error) {
+	if takesPart, err := c.TakesPart(); err != nil || !takesPart {
 		return protocol.Vector{Index: []uint32{}}, err
 	}
 	c.Fit(c.Target)
@@ -141,12 +130,13 @@ func (closed) Contribute(c *user.Contribution, name string) (protocol.Vector, er
 	return c.Statistics(name == kernel.Gramians, nil), nil
 }
 
-// checkUserRidge, checkClips, checkItems and checkStart check settings that several solvers need.
-func checkUserRidge(p *kernel.Params, e *settings.Problems) {
+// CheckUserRidge checks the ridge of a user's own fit.
+func CheckUserRidge(p *kernel.Params, e *settings.Problems) {
 	e.Within(settings.Keys.UserRidge, p.UserRidge)
 }
 
-func checkClips(p *kernel.Params, e *settings.Problems, ratings bool) {
+// CheckClips checks the bounds of embeddings and, if ratings are clipped, of ratings.
+func CheckClips(p *kernel.Params, e *settings.Problems, ratings bool) {
 	if p.Rounds == 0 {
 		return
 	}
@@ -156,13 +146,15 @@ func checkClips(p *kernel.Params, e *settings.Problems, ratings bool) {
 	}
 }
 
-func checkItems(p *kernel.Params, e *settings.Problems) {
+// CheckItems checks that each item has a solution.
+func CheckItems(p *kernel.Params, e *settings.Problems) {
 	if p.Rounds > 0 && p.ItemRidge == 0 && p.ItemPrior == 0 {
 		e.Add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
 	}
 }
 
-func checkStart(p *kernel.Params, e *settings.Problems) {
+// CheckStart checks the start of items.
+func CheckStart(p *kernel.Params, e *settings.Problems) {
 	if p.Rounds == 0 {
 		return
 	}
@@ -173,15 +165,16 @@ func checkStart(p *kernel.Params, e *settings.Problems) {
 	}
 }
 
-func checkExplicit(p *kernel.Params, e *settings.Problems) {
+// CheckExplicit refuses implicit feedback.
+func CheckExplicit(p *kernel.Params, e *settings.Problems) {
 	if p.Feedback == kernel.Implicit {
 		e.Add("solver %s is for explicit feedback", p.Solver)
 	}
 }
 
-// askStatistics adds the releases of an alternating step: second-order statistics, whose rows have
+// AppendStatistics adds the releases of an alternating step: second-order statistics, whose rows have
 // norm at most curvature·Γ_u², and first-order ones.
-func askStatistics(p *kernel.Params, to *kernel.Step, share float64, items string, curvature float64, name string) {
+func AppendStatistics(p *kernel.Params, to *kernel.Step, share float64, items string, curvature float64, name string) {
 	second, first := share*p.Split.Gramian, share*(1-p.Split.Gramian)
 	norm2 := p.ClipUser * p.ClipUser
 	if p.Gramian == kernel.One || p.Feedback == kernel.Implicit {
@@ -193,9 +186,9 @@ func askStatistics(p *kernel.Params, to *kernel.Step, share float64, items strin
 		}
 	}
 	if p.Gramian == kernel.PerItem {
-		to.Add(rows(p, items, p.Packed(), curvature*norm2), second)
+		to.Add(Rows(p, items, p.Packed(), curvature*norm2), second)
 	}
-	to.Add(rows(p, name, p.Rank, p.ItemsBound()), first)
+	to.Add(Rows(p, name, p.Rank, p.ItemsBound()), first)
 }
 
 // gramianRelease is Σ u uᵀ over all users: ‖svec(u uᵀ)‖ = ‖u‖² <= Γ_u².
@@ -204,29 +197,17 @@ func gramianRelease(p *kernel.Params) protocol.Release {
 	return protocol.Release{Name: kernel.Gramian, Len: p.Packed(), L2: norm2, LInf: norm2, MaxNonZero: p.Packed()}
 }
 
-func statisticsLength(p *kernel.Params, name, second, first string) int {
-	switch name {
-	case kernel.Gramian:
-		return p.Packed()
-	case second:
-		return p.Trained() * p.Packed()
-	case first:
-		return p.Trained() * p.Rank
-	default:
-		return 0
-	}
-}
-
 // commonShare is the part of a sum's second-order share for the Gramian over all users, if implicit
 // feedback releases it beside the items' Gramians. It sums over all users and needs very little.
 const commonShare = 0.1
 
-// rows is a release with a row of the given length for each item that is trained on. One user's row
+// Rows is a release with a row of the given length for each item that is trained on. One user's row
 // has norm at most w_j·bound.
-func rows(p *kernel.Params, name string, length int, bound float64) protocol.Release {
+func Rows(p *kernel.Params, name string, length int, bound float64) protocol.Release {
 	return RowsOf(p, p.Trained(), name, length, bound)
 }
 
+// RowsOf is Rows for so many items.
 func RowsOf(p *kernel.Params, items int, name string, length int, bound float64) protocol.Release {
 	return protocol.Release{Name: name, Len: items * length, L2: bound, LInf: bound, MaxNonZero: mostRated(p, items) * length}
 }

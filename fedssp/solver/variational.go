@@ -40,22 +40,26 @@ import (
 // their own posteriors (variational Bayes). Ours; with little noise or none.
 var Variational settings.Solver = variational{}
 
-type variational struct{ closed }
+type variational struct{ Closed }
 
 func (variational) String() string { return "variational" }
 
 func (x variational) Keys() []*config.Key {
-	return append(x.closed.keys(), settings.PosteriorsKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
+	return x.With(settings.PosteriorsKey.Key, settings.Keys.StartSpread.Key, settings.Keys.Optimiser.Key, settings.Keys.PopularityWeight.Key)
 }
 
 func (variational) Serves(s settings.Settings) bool { return s.Variational() }
 
-func (variational) Learns() bool { return true }
-func (variational) Exact() bool  { return true }
+func (variational) Traits() kernel.Traits { return kernel.Traits{Learns: true, Exact: true} }
 
-// Finer rounds contributions more finely than noise requires. Without noise a rating is a small
+// ScaleFactor rounds contributions more finely than noise requires. Without noise a rating is a small
 // part of its bound.
-func (variational) Finer(p *kernel.Params) float64 { return settings.Either(p.Bounded(), 1, 256) }
+func (variational) ScaleFactor(p *kernel.Params) float64 {
+	if p.Bounded() {
+		return 1
+	}
+	return 256
+}
 
 func (variational) Check(p *kernel.Params, e *settings.Problems) {
 	if p.Gramian != kernel.PerItem || !p.Bias || p.Budgeting != kernel.Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
@@ -66,31 +70,16 @@ func (variational) Check(p *kernel.Params, e *settings.Problems) {
 	} else if p.NormItems > 0 {
 		e.Add("solver %s bounds all of a user's moments only if per-user is positive; norm-items must be 0", Variational)
 	}
-	checkClips(p, e, true)
-	checkStart(p, e)
+	CheckClips(p, e, true)
+	CheckStart(p, e)
 }
 
-func (variational) Length(p *kernel.Params, name string) int {
-	switch name {
-	case kernel.Gramian:
-		return p.Packed()
-	case kernel.Scales:
-		return numScales
-	case kernel.SecondMoments:
-		return p.Items * p.PackedJoint()
-	case kernel.FirstMoments:
-		return p.Items * p.Joint()
-	default:
-		return 0
-	}
-}
-
-// Ask adds the sums of a step ([variational.Contribute]). Without noise no rating weighs more than
+// AppendReleases adds the sums of a step ([variational.Contribute]). Without noise no rating weighs more than
 // 1/√m. If all of a user's moments are bounded together, one item may have all of them.
-func (variational) Ask(p *kernel.Params, to *kernel.Step, share float64) {
+func (variational) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
 	second, first := share*p.Split.Gramian, share*(1-p.Split.Gramian)
 	norm2 := p.ClipUser * p.ClipUser
-	items, biased := rows(p, kernel.SecondMoments, p.PackedJoint(), norm2), rows(p, kernel.FirstMoments, p.Joint(), p.ItemsBound())
+	items, biased := Rows(p, kernel.SecondMoments, p.PackedJoint(), norm2), Rows(p, kernel.FirstMoments, p.Joint(), p.ItemsBound())
 	if !p.Bounded() {
 		each := 1 / math.Sqrt(float64(p.Items))
 		items.LInf *= each
@@ -104,22 +93,13 @@ func (variational) Ask(p *kernel.Params, to *kernel.Step, share float64) {
 
 func (variational) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared) { posteriorOf(w, p, m) }
 
-func (variational) Numbers(p *kernel.Params) int {
-	return p.Items*p.PackedJoint() + kernel.NumVariances
-}
-
 func (variational) Open(p *kernel.Params, v *kernel.Broadcast, take func(int, *[]byte)) {
 	take(p.Items*p.PackedJoint(), &v.Covariance)
 	take(kernel.NumVariances, &v.Spread)
 }
 
 func (variational) Begin(*kernel.Params) serving.Solving {
-	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-		if s.Weight == nil {
-			return nil
-		}
-		return solveVariational(s, r, run)
-	}}
+	return Stateless(solveVariational)
 }
 
 // leastVariance keeps learned variances from zero, from where EM could not move them.

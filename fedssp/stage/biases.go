@@ -31,7 +31,10 @@ func (Biasing) Read(p *kernel.Params, s settings.Settings) {
 		Bias: s.Biases(), ClipBias: settings.Keys.ClipBias.Value(c), NormBias: settings.Keys.NormBias.Value(c), BiasRounds: int(settings.Keys.BiasRounds.Or(c, 1)),
 		BiasRidge: settings.Keys.BiasRidge.Value(c), UserBiasRidge: settings.Keys.UserBiasRidge.Value(c),
 	}
-	p.Pool.Iterations, p.Pool.Strength = int(settings.Either(s.Learns(), serving.PriorSteps, 0)), settings.Keys.PriorStrength.Value(c)
+	p.Pool.Strength = settings.Keys.PriorStrength.Value(c)
+	if s.Learns() {
+		p.Pool.Iterations = serving.PriorSteps
+	}
 	p.Split.Bias, p.Split.WeightCounts = settings.Keys.ShareBias.Value(c), settings.Keys.ShareWeightCounts.Value(c)
 }
 
@@ -50,7 +53,7 @@ func (Biasing) check(p *kernel.Params, e *settings.Problems) {
 	e.Within(settings.Keys.UserBiasRidge, p.UserBiasRidge)
 }
 
-func (Biasing) ask(p *kernel.Params, to *schedule) {
+func (Biasing) appendReleases(p *kernel.Params, to *schedule) {
 	if !p.Bias {
 		return
 	}
@@ -67,13 +70,12 @@ func (Biasing) ask(p *kernel.Params, to *schedule) {
 	}
 }
 
-// answers says yes to weight counts as well: other stages use the same release.
-func (Biasing) answers(release string) bool {
+// owns says yes to weight counts as well: other stages use the same release.
+func (Biasing) owns(release string) bool {
 	return release == kernel.Bias || release == kernel.WeightCounts
 }
-func (Biasing) Length(p *kernel.Params, _ string) int { return p.Biased() }
-func (Biasing) BeforeChoice(p *kernel.Params) bool    { return p.ByWeights }
-func (Biasing) Takes(phase string) bool               { return phase == kernel.BiasStage || phase == kernel.Refine }
+func (Biasing) BeforeChoice(p *kernel.Params) bool { return p.ByWeights }
+func (Biasing) Takes(phase string) bool            { return phase == kernel.BiasStage || phase == kernel.Refine }
 
 func (Biasing) Contribute(c *user.Contribution, r protocol.Release) (protocol.Vector, error) {
 	if err := c.Weigh(); err != nil {

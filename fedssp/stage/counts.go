@@ -33,8 +33,8 @@ func (Counting) check(p *kernel.Params, e *settings.Problems) {
 	}
 }
 
-// ask adds the counts: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
-func (Counting) ask(p *kernel.Params, to *schedule) {
+// appendReleases adds the counts: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
+func (Counting) appendReleases(p *kernel.Params, to *schedule) {
 	if !p.ReleasesCounts() {
 		return
 	}
@@ -42,10 +42,9 @@ func (Counting) ask(p *kernel.Params, to *schedule) {
 	to.prepare.Add(protocol.Release{Name: kernel.Counts, Len: p.Items, L2: math.Sqrt(float64(most)), L1: float64(most), LInf: 1, MaxNonZero: most}, p.Split.Counts)
 }
 
-func (Counting) answers(release string) bool           { return release == kernel.Counts }
-func (Counting) Length(p *kernel.Params, _ string) int { return p.Items }
-func (Counting) BeforeChoice(*kernel.Params) bool      { return true }
-func (Counting) Takes(phase string) bool               { return phase == kernel.Prepare }
+func (Counting) owns(release string) bool         { return release == kernel.Counts }
+func (Counting) BeforeChoice(*kernel.Params) bool { return true }
+func (Counting) Takes(phase string) bool          { return phase == kernel.Prepare }
 
 // Contribute is 1 for each of at most θ_c items of the whole catalogue. Every rated item is equally
 // likely to be among them.

@@ -28,16 +28,15 @@ func (Averaging) check(p *kernel.Params, e *settings.Problems) {
 	e.Within(settings.Keys.MeanCap, float64(p.MeanCap))
 }
 
-func (Averaging) ask(p *kernel.Params, to *schedule) {
+func (Averaging) appendReleases(p *kernel.Params, to *schedule) {
 	if p.WithMean() {
 		to.prepare.Add(protocol.Release{Name: kernel.Mean, Len: 2, L2: math.Sqrt2, L1: 2, LInf: 1, MaxNonZero: 2}, p.Split.Mean)
 	}
 }
 
-func (Averaging) answers(release string) bool       { return release == kernel.Mean }
-func (Averaging) Length(*kernel.Params, string) int { return 2 }
-func (Averaging) BeforeChoice(*kernel.Params) bool  { return true }
-func (Averaging) Takes(phase string) bool           { return phase == kernel.Prepare }
+func (Averaging) owns(release string) bool         { return release == kernel.Mean }
+func (Averaging) BeforeChoice(*kernel.Params) bool { return true }
+func (Averaging) Takes(phase string) bool          { return phase == kernel.Prepare }
 
 // Contribute is Σ(y - mid)/(k·half), in [-1, 1], and min(n, k)/k, in [0, 1], over at most k
 // ratings, all equally likely. Together their norm is at most √2.

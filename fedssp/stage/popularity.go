@@ -18,7 +18,7 @@ func (Ranking) Read(*kernel.Params, settings.Settings) {}
 
 func (Ranking) check(*kernel.Params, *settings.Problems) {}
 
-func (Ranking) ask(p *kernel.Params, to *schedule) {
+func (Ranking) appendReleases(p *kernel.Params, to *schedule) {
 	if p.OnlyPopularity() {
 		all := kernel.Step{Phase: kernel.Popularity}
 		all.Add(weightCountsRelease(p), 1-p.Split.Counts)
@@ -26,11 +26,10 @@ func (Ranking) ask(p *kernel.Params, to *schedule) {
 	}
 }
 
-// answers says no: the release belongs to [Biasing].
-func (Ranking) answers(string) bool               { return false }
-func (Ranking) Length(*kernel.Params, string) int { return 0 }
-func (Ranking) BeforeChoice(*kernel.Params) bool  { return false }
-func (Ranking) Takes(phase string) bool           { return phase == kernel.Popularity }
+// owns says no: the release belongs to [Biasing].
+func (Ranking) owns(string) bool                 { return false }
+func (Ranking) BeforeChoice(*kernel.Params) bool { return false }
+func (Ranking) Takes(phase string) bool          { return phase == kernel.Popularity }
 
 func (Ranking) Contribute(c *user.Contribution, r protocol.Release) (protocol.Vector, error) {
 	return Biasing{}.Contribute(c, r)

@@ -46,16 +46,22 @@ func Steps(p kernel.Params) ([]kernel.Step, error) {
 	if err := Validate(p); err != nil {
 		return nil, err
 	}
+	steps := stepsOf(&p)
+	normalise(steps)
+	return steps, nil
+}
+
+// stepsOf is Steps for valid settings, before shares are normalised.
+func stepsOf(p *kernel.Params) []kernel.Step {
 	to := &schedule{prepare: kernel.Step{Phase: kernel.Prepare}}
 	for _, x := range All {
-		x.ask(&p, to)
+		x.appendReleases(p, to)
 	}
 	steps := to.steps
 	if to.prepare.Releases != nil {
 		steps = slices.Insert(steps, 0, to.prepare)
 	}
-	normalise(steps)
-	return steps, nil
+	return steps
 }
 
 // normalise makes the shares of all releases add up to 1.
@@ -73,9 +79,6 @@ func normalise(steps []kernel.Step) {
 	}
 }
 
-// Length counts the coordinates of the release of a name; 0: there is no such release.
-func Length(p *kernel.Params, name string) int { return stageOf(name).Length(p, name) }
-
 // All lists everything a run may release, in the order of the releases. The settings choose
 // among them.
 var All = []Stage{Counting{}, Averaging{}, Biasing{}, Ranking{}, Statistics{}}
@@ -88,16 +91,16 @@ var ServerSides = func() (list []serving.Stage) {
 	return list
 }()
 
-// ClientSideOf returns the client's part of the stage of a release.
-func ClientSideOf(release string) user.Stage { return stageOf(release) }
-
-// stageOf returns the stage of a release. The last stage refuses an unknown name, because its
-// solver has no such release.
-func stageOf(release string) Stage {
-	for _, x := range All {
-		if x.answers(release) {
-			return x
+// ClientSides returns the client's parts of the stages of a run with these settings, which must be
+// valid.
+func ClientSides(p *kernel.Params) user.Stages {
+	lengths := map[string]int{}
+	for _, step := range stepsOf(p) {
+		for _, r := range step.Releases {
+			lengths[r.Name] = r.Len
 		}
 	}
-	return Statistics{}
+	return func(release string) (user.Stage, int) {
+		return All[slices.IndexFunc(All, func(x Stage) bool { return x.owns(release) })], lengths[release]
+	}
 }

@@ -30,10 +30,10 @@ type Stage interface {
 	Read(*kernel.Params, settings.Settings)
 	// check adds errors about the settings of this stage.
 	check(*kernel.Params, *settings.Problems)
-	// ask adds the stage's releases and their shares of μ², if the settings have the stage.
-	ask(*kernel.Params, *schedule)
-	// answers reports whether the release of a name belongs to this stage.
-	answers(release string) bool
+	// appendReleases adds the stage's releases and their shares of μ², if the settings have the stage.
+	appendReleases(*kernel.Params, *schedule)
+	// owns reports whether the release of a name belongs to this stage.
+	owns(release string) bool
 	user.Stage
 	serving.Stage
 }

@@ -35,7 +35,7 @@ func (Statistics) Read(p *kernel.Params, s settings.Settings) {
 const maxSums = 100_000
 
 func (Statistics) check(p *kernel.Params, e *settings.Problems) {
-	e.WithinOrZero(settings.Keys.ShareGramian, p.Split.Gramian, p.Rounds > 0 && p.Solver.SecondOrder())
+	e.WithinOrZero(settings.Keys.ShareGramian, p.Split.Gramian, p.Rounds > 0 && !p.Solver.Traits().FirstOrder)
 	if p.Rounds > 0 {
 		e.Within(settings.Keys.NormItems, p.NormItems)
 		e.Within(settings.Keys.ItemRidge, p.ItemRidge)
@@ -45,7 +45,7 @@ func (Statistics) check(p *kernel.Params, e *settings.Problems) {
 	if p.Feedback == kernel.Implicit {
 		e.Within(settings.Keys.Unobserved, p.Unobserved)
 	}
-	if p.Solver.SecondOrder() {
+	if !p.Solver.Traits().FirstOrder {
 		e.OneOf(settings.Keys.Gramian, string(p.Gramian))
 	}
 	e.AtLeast("rounds", p.Rounds, 0)
@@ -57,15 +57,15 @@ func (Statistics) check(p *kernel.Params, e *settings.Problems) {
 	e.Within(settings.Keys.Resample, float64(p.Resample))
 	switch {
 	case p.Resample < 1: // reported above
-	case p.Resample > 1 && solver.Of(p).AgainstSums(p) != "":
-		e.Add("resample is %d; %s", p.Resample, solver.Of(p).AgainstSums(p))
+	case p.Resample > 1 && solver.Of(p).CheckResample(p) != "":
+		e.Add("resample is %d; %s", p.Resample, solver.Of(p).CheckResample(p))
 	case p.Rounds > maxSums/p.Resample:
 		e.Add("%d rounds of %d sums are too many; there are at most %d sums", p.Rounds, p.Resample, maxSums)
 	}
 }
 
-// ask adds the solver's releases. The first sum brings weight counts if no earlier stage did.
-func (Statistics) ask(p *kernel.Params, to *schedule) {
+// appendReleases adds the solver's releases. The first sum brings weight counts if no earlier stage did.
+func (Statistics) appendReleases(p *kernel.Params, to *schedule) {
 	s := p.Split
 	sums := p.Rounds * p.Resample
 	left := 1 - s.Counts - s.Mean - s.Bias
@@ -79,17 +79,13 @@ func (Statistics) ask(p *kernel.Params, to *schedule) {
 			}
 			each *= 1 - s.WeightCounts
 		}
-		solver.Of(p).Ask(p, &step, each)
+		solver.Of(p).AppendReleases(p, &step, each)
 		to.steps = append(to.steps, step)
 	}
 }
 
-// answers takes the releases of no other stage.
-func (Statistics) answers(string) bool { return true }
-
-func (Statistics) Length(p *kernel.Params, release string) int {
-	return solver.Of(p).Length(p, release)
-}
+// owns takes the releases of no other stage.
+func (Statistics) owns(string) bool                 { return true }
 func (Statistics) BeforeChoice(*kernel.Params) bool { return false }
 func (Statistics) Takes(phase string) bool          { return phase == kernel.Statistics }
 
@@ -100,6 +96,9 @@ func (Statistics) Contribute(c *user.Contribution, r protocol.Release) (protocol
 func (Statistics) Absorb(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 	if r.Values[kernel.WeightCounts] != nil {
 		s.KeepWeights(r)
+	}
+	if s.Weight == nil && !s.Params.Solver.Traits().ByUser {
+		return nil
 	}
 	return s.Solving.Solve(s, Undone(&s.Params.Params, r), run)
 }

@@ -57,7 +57,7 @@ func Validate(p kernel.Params) error {
 	e.AtLeast("items", p.Items, 1)
 	e.AtLeast("rank", p.Rank, 1)
 	checkTop(&p, &e)
-	if p.Single && p.Solver.Exact() {
+	if p.Single && p.Solver.Traits().Exact {
 		e.Add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
 	}
 	if p.Items >= 1 && p.Rank >= 1 && float64(p.Trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {

@@ -9,10 +9,13 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// InBatch tosses the coin of the round, once, from the user's own secret randomness. A user
-// outside the batch sends zeros and noise, as a user without ratings does, so that no other party
-// can tell.
-func (c *Contribution) InBatch() (bool, error) {
+// TakesPart weighs the ratings, and tosses the coin of the round, once, from the user's own secret
+// randomness. A user outside the batch sends zeros and noise, as a user without ratings does, so
+// that no other party can tell.
+func (c *Contribution) TakesPart() (bool, error) {
+	if err := c.Weigh(); err != nil {
+		return false, err
+	}
 	if !c.Params.Batched() || c.Timed {
 		return true, nil
 	}

@@ -49,9 +49,6 @@ type User struct {
 
 // Stage is the client's part of a stage of releases.
 type Stage interface {
-	// Length counts the coordinates of the release of a name; 0: the settings have no release of
-	// that name.
-	Length(p *kernel.Params, release string) int
 	// BeforeChoice reports whether the stage covers the whole catalogue, and may come before the
 	// items to train on are chosen.
 	BeforeChoice(*kernel.Params) bool
@@ -59,10 +56,14 @@ type Stage interface {
 	Contribute(*Contribution, protocol.Release) (protocol.Vector, error)
 }
 
+// Stages finds the stage of a release, and the number of coordinates that the settings give the
+// release; 0: there is no such release.
+type Stages func(release string) (of Stage, length int)
+
 // crowd is the common state of the users of one process.
 type crowd struct {
 	Params *kernel.Params
-	stage  func(release string) Stage // finds the stage of a release
+	stage  Stages
 	all    model.RatingsByUser
 	kept   *model.RowArena // holds u of each user
 	many   bool            // there are several users

@@ -122,7 +122,7 @@ func (w *Workspace) Residuals(p *kernel.Params, m kernel.Shared, r model.Ratings
 	w.Fit(p, m)
 	for k, own := range w.ownParts(p.Rank)[:len(dst)] {
 		x := w.Offset[k] + own
-		if p.Logistic() {
+		if p.Logits {
 			dst[k] = (w.Value[k] - kernel.Sigmoid(x)) * (p.Max - p.Min)
 		} else {
 			dst[k] = w.Value[k] - x

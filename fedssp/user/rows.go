@@ -46,7 +46,7 @@ func (w *Workspace) targets(p *kernel.Params, r model.Ratings) {
 		for k := range w.Value {
 			w.Value[k] = 1
 		}
-	case p.Logistic():
+	case p.Logits:
 		for k := range w.Value {
 			w.Value[k] = (float64(r.Values[k]) - p.Min) / (p.Max - p.Min)
 		}

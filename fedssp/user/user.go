@@ -14,8 +14,7 @@ import (
 )
 
 // New returns the trainers of n users of one process. They keep their embeddings in kept.
-// stage finds the stage of a release.
-func New(p *kernel.Params, stage func(release string) Stage, n int, all model.RatingsByUser, kept *model.RowArena) []User {
+func New(p *kernel.Params, stage Stages, n int, all model.RatingsByUser, kept *model.RowArena) []User {
 	shared, list := &crowd{Params: p, stage: stage, all: all, kept: kept, many: n > 1}, make([]User, n)
 	for i := range list {
 		list[i] = User{crowd: shared, at: int32(i)}
@@ -143,8 +142,8 @@ func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 
 // vector computes one release.
 func (c *Contribution) vector(r protocol.Release) (protocol.Vector, error) {
-	of := c.stage(r.Name)
-	if want := of.Length(c.User.Params, r.Name); want == 0 {
+	of, want := c.stage(r.Name)
+	if want == 0 {
 		return protocol.Vector{}, errors.New("no such release is known")
 	} else if r.Len != want {
 		return protocol.Vector{}, fmt.Errorf("it has %d coordinates; it must have %d", r.Len, want)

@@ -1,5 +1,5 @@
 // Package baselines has the recommenders that a reader expects beside private ones: EASE,
-// neighbours of items, implicit alternating least squares and BPR. All ratings are in one place, and
+// neighbours of items, alternating least squares of ratings and of clicks, and BPR. All ratings are in one place, and
 // nothing is protected.
 package baselines
 
@@ -40,6 +40,7 @@ type learner interface {
 }
 
 func init() {
+	algorithm.MustRegister(als())
 	for _, m := range []*method{ease(), itemKNN()} {
 		algorithm.MustRegister(m)
 	}

@@ -1,4 +1,4 @@
-package solver
+package steps
 
 import (
 	"math"
@@ -11,19 +11,31 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // Convex is the solver in which users send the second-order expansion of a convex loss around V
-// (SSP-convex, am-ssp paper, Algorithm 7). The server takes a Newton step or, with features, fits
-// an encoder to the expansion.
-var Convex settings.Solver = convex{}
+// (SSP-convex, am-ssp paper, Algorithm 7). The server takes a Newton step. With EncodedConvex it fits
+// an encoder of features to the expansion.
+var Convex, EncodedConvex settings.Solver = convex{}, convex{encodes: true}
 
-type convex struct{ closed }
+type convex struct {
+	solver.Closed
+	encodes bool
+}
 
 func (convex) String() string { return "convex" }
+
+// Serves takes the encoder if there are features.
+func (x convex) Serves(s settings.Settings) bool { return !x.encodes || !s.Featureless() }
+
+// isConvex is the condition that one of both is taken.
+func isConvex(s settings.Settings) bool {
+	return settings.With(Convex)(s) || settings.With(EncodedConvex)(s)
+}
 
 var (
 	lossKey      config.TextKey
@@ -31,55 +43,53 @@ var (
 )
 
 func init() {
-	lossKey = settings.Word("statistics.loss", []string{string(kernel.Squared), string(kernel.Huber), string(kernel.Logistic)}, settings.With(Convex),
-		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings.Settings, *config.Facts) string { return string(kernel.Huber) })
+	lossKey = settings.Word("statistics.loss", []string{string(Squared), string(Huber), string(Logistic)}, isConvex,
+		"huber, as good as squares on ratings and bounded by itself", "Loss of ssp-convex.", func(settings.Settings, *config.Facts) string { return string(Huber) })
 	lossWidthKey = settings.Number("statistics.loss-width", config.Positive(), func(s settings.Settings) bool {
-		return settings.With(Convex)(s) && lossKey.Chosen(s.Config) == string(kernel.Huber)
+		return isConvex(s) && lossKey.Chosen(s.Config) == string(Huber)
 	}, "1",
 		"Residual from which the huber loss grows linearly.", settings.Value(1))
 }
 
-func (convex) Traits(s settings.Settings) settings.Traits {
-	loss := kernel.Loss(lossKey.Chosen(s.Config))
-	return settings.Traits{Encodes: !s.Featureless(), Limited: loss != kernel.Squared, AsLogits: loss == kernel.Logistic}
+func (x convex) Traits() kernel.Traits {
+	return kernel.Traits{Encodes: x.encodes, PredictsFromFeatures: x.encodes}
+}
+
+func (convex) Loss(s settings.Settings) settings.Loss {
+	loss := Loss(lossKey.Chosen(s.Config))
+	return settings.Loss{Limited: loss != Squared, Logits: loss == Logistic}
 }
 
 func (x convex) Keys() []*config.Key {
-	return slices.Concat(x.closed.keys(), settings.EncoderKeys(), settings.PassKeys(), []*config.Key{lossKey.Key, lossWidthKey.Key, settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key})
+	return x.With(slices.Concat(settings.EncoderKeys(), settings.PassKeys(), []*config.Key{lossKey.Key, lossWidthKey.Key, settings.Keys.ItemRidge.Key, settings.Keys.ItemPrior.Key, settings.Keys.StartSpread.Key})...)
 }
 
 func (convex) Read(p *kernel.Params, s settings.Settings) {
-	p.Loss, p.LossWidth, p.Encoder = kernel.Loss(lossKey.Of(s.Config)), lossWidthKey.Value(s.Config), settings.EncoderOf(s.Config)
+	own := Settings{Loss: Loss(lossKey.Of(s.Config)), LossWidth: lossWidthKey.Value(s.Config)}
+	p.Own, p.Logits, p.Encoder = own, own.Loss == Logistic, settings.EncoderOf(s.Config)
 }
 
-func (convex) Encodes(p *kernel.Params) bool  { return p.Features != nil }
-func (convex) Speaks(p *kernel.Params) bool   { return p.Features != nil }
-func (convex) Logistic(p *kernel.Params) bool { return p.Loss == kernel.Logistic }
-
 func (convex) Check(p *kernel.Params, e *settings.Problems) {
-	checkExplicit(p, e)
-	checkUserRidge(p, e)
-	checkClips(p, e, p.Loss == kernel.Squared)
-	checkItems(p, e)
-	checkStart(p, e)
-	e.OneOf(lossKey, string(p.Loss))
-	if p.Loss == kernel.Huber {
-		e.Within(lossWidthKey, p.LossWidth)
+	solver.CheckExplicit(p, e)
+	solver.CheckUserRidge(p, e)
+	own := Of(p)
+	solver.CheckClips(p, e, own.Loss == Squared)
+	solver.CheckItems(p, e)
+	solver.CheckStart(p, e)
+	e.OneOf(lossKey, string(own.Loss))
+	if own.Loss == Huber {
+		e.Within(lossWidthKey, own.LossWidth)
 	}
 }
 
-func (convex) Bound(p *kernel.Params) float64 { return p.SlopeBound() * p.ClipUser }
+func (convex) Bound(p *kernel.Params) float64 { return SlopeBound(p) * p.ClipUser }
 
-func (convex) Length(p *kernel.Params, name string) int {
-	return statisticsLength(p, name, kernel.Hessians, kernel.Gradients)
-}
-
-func (convex) Ask(p *kernel.Params, to *kernel.Step, share float64) {
-	askStatistics(p, to, share, kernel.Hessians, p.CurvatureBound(), kernel.Gradients)
+func (convex) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
+	solver.AppendStatistics(p, to, share, hessians, Of(p).CurvatureBound(), gradients)
 }
 
 func (convex) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
-	if p.Loss == kernel.Squared {
+	if Of(p).Loss == Squared {
 		w.LeastSquares(p, m)
 	} else {
 		newtonOf(w).fit(w, p)
@@ -87,38 +97,32 @@ func (convex) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
 }
 
 func (convex) Contribute(c *user.Contribution, name string) (protocol.Vector, error) {
-	if err := c.Weigh(); err != nil {
-		return protocol.Vector{}, err
-	}
-	if in, err := c.InBatch(); err != nil || !in {
+	if takesPart, err := c.TakesPart(); err != nil || !takesPart {
 		return protocol.Vector{Index: []uint32{}}, err
 	}
-	p, d := c.Params, c.Params.Rank
+	d, own, bound := c.Params.Rank, Of(c.Params), SlopeBound(c.Params)
 	c.Fit(func(k int, x float64) float64 {
-		_, slope, _ := p.Derivatives(x+dense.Dot(c.Embedding(), c.Work.Row(k, d)), c.Work.Value[k])
-		return dense.Clamp(slope, p.SlopeBound())
+		_, slope, _ := own.Derivatives(x+dense.Dot(c.Embedding(), c.Work.Row(k, d)), c.Work.Value[k])
+		return dense.Clamp(slope, bound)
 	})
 	if name == kernel.Gramian {
 		return c.Gramian(), nil
 	}
-	return c.Statistics(name == kernel.Hessians, func(k int) float64 {
+	return c.Statistics(name == hessians, func(k int) float64 {
 		w := c.Work
-		_, _, curvature := p.Derivatives(w.Offset[k]+w.Own(k, d)+dense.Dot(c.Embedding(), w.Row(k, d)), w.Value[k])
+		_, _, curvature := own.Derivatives(w.Offset[k]+w.Own(k, d)+dense.Dot(c.Embedding(), w.Row(k, d)), w.Value[k])
 		return curvature
 	}), nil
 }
 
 func (convex) Begin(*kernel.Params) serving.Solving {
-	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-		if s.Weight == nil {
-			return nil
-		}
+	return solver.Stateless(func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 		p := &s.Params.Params
-		y := s.Equations(r, s.Times(r), kernel.Hessians, kernel.Gradients)
+		y := s.Equations(r, s.Times(r), hessians, gradients)
 		y.At = slices.Clone(s.Current().Items)
 		if p.Gramian == kernel.One { // times ℓ″ or its bound; with the bound a Newton step never overshoots
 			for j := range y.Share {
-				y.Share[j] *= p.CurvatureBound()
+				y.Share[j] *= Of(p).CurvatureBound()
 			}
 		}
 		if s.Encoder != nil {
@@ -127,7 +131,7 @@ func (convex) Begin(*kernel.Params) serving.Solving {
 		y.SolveItems(s.Current().Items, run)
 		s.Current().Complete(p)
 		return nil
-	}}
+	})
 }
 
 // newton fits a client's beta to a convex loss by damped Newton steps.
@@ -186,12 +190,12 @@ func (t *newton) fit(w *user.Workspace, p *kernel.Params) {
 
 // objective is the regularised loss at beta.
 func (t *newton) objective(w *user.Workspace, p *kernel.Params, beta []float64) float64 {
-	var sum float64
+	own, sum := Of(p), 0.
 	for i, x := range beta {
 		sum += w.Ridge(p, i) * x * x / 2
 	}
 	for k, y := range w.Value {
-		value, _, _ := p.Derivatives(w.Offset[k]+dense.Dot(beta, w.Rows[k*w.Width:(k+1)*w.Width]), y)
+		value, _, _ := own.Derivatives(w.Offset[k]+dense.Dot(beta, w.Rows[k*w.Width:(k+1)*w.Width]), y)
 		sum += value
 	}
 	return sum
@@ -200,12 +204,13 @@ func (t *newton) objective(w *user.Workspace, p *kernel.Params, beta []float64) 
 // direction sets step to H⁻¹g at w.beta, and returns the promised decrease of the objective,
 // gᵀH⁻¹g/2.
 func (t *newton) direction(w *user.Workspace, p *kernel.Params) (promise float64, ok bool) {
+	own := Of(p)
 	for i, x := range w.Beta {
 		t.step[i] = w.Ridge(p, i) * x
 	}
 	for k, y := range w.Value {
 		row := w.Rows[k*w.Width : (k+1)*w.Width]
-		_, first, second := p.Derivatives(w.Offset[k]+dense.Dot(w.Beta, row), y)
+		_, first, second := own.Derivatives(w.Offset[k]+dense.Dot(w.Beta, row), y)
 		dense.Axpy(t.step, first, row)
 		root, scaled := math.Sqrt(second), t.scaled[k*w.Width:(k+1)*w.Width]
 		for i, x := range row {

@@ -1,15 +1,26 @@
-package kernel
+package steps
 
 import (
 	"math"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
-// Sigmoid is the logistic function.
-func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+// Loss is ℓ of [Convex], a function of a residual in rating units or, for Logistic, of a logit.
+type Loss string
+
+const (
+	// Squared is r²/2.
+	Squared Loss = "squared"
+	// Huber is r²/2 up to LossWidth, and linear beyond.
+	Huber Loss = "huber"
+	// Logistic is the cross-entropy of a rating, scaled to 0..1, and σ of the prediction.
+	Logistic Loss = "logistic"
+)
 
 // Derivatives returns ℓ, ℓ′ and ℓ″ at prediction s for value y. Both are in rating units; for
 // Logistic s is a logit and y ranges from 0 to 1.
-func (p *Params) Derivatives(s, y float64) (value, first, second float64) {
+func (p Settings) Derivatives(s, y float64) (value, first, second float64) {
 	switch p.Loss {
 	case Huber:
 		r, width := s-y, p.LossWidth
@@ -18,7 +29,7 @@ func (p *Params) Derivatives(s, y float64) (value, first, second float64) {
 		}
 		return r * r / 2, r, 1
 	case Logistic:
-		q := Sigmoid(s)
+		q := kernel.Sigmoid(s)
 		// The value is log(1 + e^s) - y·s, computed without overflow.
 		return max(s, 0) + math.Log1p(math.Exp(-math.Abs(s))) - y*s, q - y, q * (1 - q)
 	default:
@@ -28,10 +39,10 @@ func (p *Params) Derivatives(s, y float64) (value, first, second float64) {
 }
 
 // SlopeBound is the largest |ℓ′| that a client contributes. Residuals of Squared are clipped to it.
-func (p *Params) SlopeBound() float64 {
-	switch p.Loss {
+func SlopeBound(p *kernel.Params) float64 {
+	switch x := Of(p); x.Loss {
 	case Huber:
-		return p.LossWidth
+		return x.LossWidth
 	case Logistic:
 		return 1
 	default:
@@ -40,7 +51,7 @@ func (p *Params) SlopeBound() float64 {
 }
 
 // CurvatureBound is the largest ℓ″.
-func (p *Params) CurvatureBound() float64 {
+func (p Settings) CurvatureBound() float64 {
 	if p.Loss == Logistic {
 		return 0.25
 	}

@@ -1,4 +1,4 @@
-package solver
+package steps
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -44,23 +45,35 @@ func init() {
 	itemRateKey = settings.Number("gradient.rate", config.Positive(), settings.With(Gradient), "2", "Factor of the items' steps that theory proposes (multi-task, theorem 3.12).", settings.Value(2))
 }
 
-func (gradient) Usual(_, _ bool) kernel.Usual { return kernel.Usual{ItemPrior: 10} }
+func (x gradient) Traits() kernel.Traits {
+	all := x.descending.Traits()
+	all.Table = true
+	return all
+}
+
+func (x gradient) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := x.descending.Defaults(s)
+	own.ItemPrior = 10
+	return own
+}
 
 func (x gradient) Read(p *kernel.Params, s settings.Settings) {
 	x.descending.Read(p, s)
-	p.Descent.Radius, p.Descent.Rate = radiusKey.Value(s.Config), itemRateKey.Value(s.Config)
+	own := Of(p)
+	own.Radius, own.Rate = radiusKey.Value(s.Config), itemRateKey.Value(s.Config)
+	p.Own = own
 }
 
 func (x gradient) Check(p *kernel.Params, e *settings.Problems) {
 	x.descending.check(p, e)
 	if p.Rounds > 0 {
-		e.Within(radiusKey, p.Descent.Radius)
-		e.Within(itemRateKey, p.Descent.Rate)
+		e.Within(radiusKey, Of(p).Radius)
+		e.Within(itemRateKey, Of(p).Rate)
 		e.Within(settings.Keys.StartSpread, p.StartSpread)
 	}
 }
 
-func (gradient) AgainstSums(*kernel.Params) string { return "" }
+func (gradient) CheckResample(*kernel.Params) string { return "" }
 
 // Encoder describes V as a table, one embedding for each item.
 func (gradient) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
@@ -70,12 +83,8 @@ func (gradient) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settin
 	}
 }
 
-func (gradient) Length(p *kernel.Params, name string) int {
-	return statisticsLength(p, name, "", kernel.Gradients)
-}
-
-func (gradient) Ask(p *kernel.Params, to *kernel.Step, share float64) {
-	to.Add(rows(p, kernel.Gradients, p.Rank, p.ItemsBound()), share)
+func (gradient) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
+	to.Add(solver.Rows(p, gradients, p.Rank, p.ItemsBound()), share)
 }
 
 func (gradient) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
@@ -87,14 +96,11 @@ func (gradient) Contribute(c *user.Contribution, _ string) (protocol.Vector, err
 }
 
 func (gradient) Begin(*kernel.Params) serving.Solving {
-	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-		if s.Weight == nil { // no weights: the length of a step cannot be computed
-			return nil
-		}
+	return solver.Stateless(func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 		DescendItems(s, r, run)
 		s.Descended(run)
 		return nil
-	}}
+	})
 }
 
 // byItems is w_j·clip_Γ((prediction - y)·u) for each item.
@@ -104,7 +110,7 @@ func byItems(c *user.Contribution) protocol.Vector {
 	length, at := dense.Norm(u), make([]float64, p.Rank)
 	v := protocol.Vector{Index: c.Items(), Block: p.Rank, Factor: make([]float64, len(c.Chosen)), Value: u}
 	for i := range c.Chosen {
-		bound := c.Weights[i] * p.Descent.Clip
+		bound := c.Weights[i] * Of(p).Clip
 		if length > 0 {
 			v.Factor[i] = dense.Clamp(residual(c, i, c.Model.Parameters(int(v.Index[i])*p.Rank, at)), bound/length*less)
 		}
@@ -126,13 +132,14 @@ func DescendItems(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) 
 	p, n := &s.Params.Params, s.Params.Total()/r.Users
 	y := serving.Equations{Params: p}
 	y.Weight, y.Typical = s.Weights()
-	g, d, radius := dense.Scaled(r.Values[kernel.Gradients], n), p.Rank, p.Descent.Radius
-	noise := float64(d) * dense.Sqr(r.Noise[kernel.Gradients]*n)
-	length := p.Descent.Rate * radius / math.Sqrt(float64(s.Sums()+1))
+	own := Of(p)
+	g, d, radius := dense.Scaled(r.Values[gradients], n), p.Rank, own.Radius
+	noise := float64(d) * dense.Sqr(r.Noise[gradients]*n)
+	length := own.Rate * radius / math.Sqrt(float64(s.Sums()+1))
 	dense.Blocks(run, p.Items, func(from, to int) {
 		for j := from; j < to; j++ {
 			v, ridge := s.Encoder.Theta()[j*d:(j+1)*d], y.Ridge(j)
-			rate := length / math.Sqrt(dense.Sqr(p.Descent.Clip*y.Weight[j]+ridge*radius)+noise)
+			rate := length / math.Sqrt(dense.Sqr(own.Clip*y.Weight[j]+ridge*radius)+noise)
 			for i, x := range v {
 				v[i] = x - rate*(g[j*d+i]+ridge*x)
 			}

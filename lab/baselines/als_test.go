@@ -1,4 +1,4 @@
-package fedssp
+package baselines
 
 import (
 	"math"

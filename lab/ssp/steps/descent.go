@@ -1,4 +1,4 @@
-package solver
+package steps
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -24,8 +25,8 @@ import (
 // w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
 // gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
 
-func checkDescent(x kernel.DescentParams, p *kernel.Params, e *settings.Problems) {
-	e.Within(clipGradientKey, x.Clip)
+func checkDescent(p *kernel.Params, e *settings.Problems) {
+	e.Within(clipGradientKey, Of(p).Clip)
 	if f, s := p.Solver.Encoder(p); p.Items >= 1 && p.Rank >= 1 {
 		if n := encoder.Parameters(f, p.Items, p.Rank, s); n > protocol.MaxLen {
 			e.Add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
@@ -34,36 +35,48 @@ func checkDescent(x kernel.DescentParams, p *kernel.Params, e *settings.Problems
 }
 
 // descending is a solver that takes steps against sums of gradients.
-type descending struct{ plainSolver }
+type descending struct{ solver.Base }
 
 var clipGradientKey config.NumberKey
 
 func init() {
 	clipGradientKey = settings.Number("gradient.clip", settings.Clips(), settings.Settings.Descends, "0.5; 1 without noise", "Largest norm of a gradient: of each rating by its item, or of all of a user's by the encoder.",
-		settings.Always(func(s settings.Settings) float64 { return settings.Either(s.Private(), 0.5, 1) }))
+		settings.Always(func(s settings.Settings) float64 {
+			if s.Private() {
+				return 0.5
+			}
+			return 1
+		}))
 }
 
 // Read makes one schedule of steps for the whole run.
 func (descending) Read(p *kernel.Params, s settings.Settings) {
-	p.Descent.Clip, p.Encoder = clipGradientKey.Value(s.Config), settings.EncoderOf(s.Config)
+	p.Own, p.Encoder = Settings{Clip: clipGradientKey.Value(s.Config)}, settings.EncoderOf(s.Config)
 	p.Encoder.Steps = p.Rounds * p.Resample
 }
 
-func (descending) Encodes(*kernel.Params) bool    { return true }
-func (descending) Speaks(*kernel.Params) bool     { return true }
-func (descending) Exact() bool                    { return true }
-func (descending) SecondOrder() bool              { return false }
-func (descending) Bound(p *kernel.Params) float64 { return p.Descent.Clip }
-
-func (descending) check(p *kernel.Params, e *settings.Problems) {
-	checkExplicit(p, e)
-	checkUserRidge(p, e)
-	if p.Rounds > 0 {
-		checkDescent(p.Descent, p, e)
-	}
+func (descending) Traits() kernel.Traits {
+	return kernel.Traits{Encodes: true, PredictsFromFeatures: true, Exact: true, FirstOrder: true}
 }
 
-func (descending) Numbers(p *kernel.Params) int { return p.Parameters() }
+// Defaults takes 10 rounds of 5 steps each.
+func (descending) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := settings.SolverDefaults{Rounds: 10, Resample: 5, UserRidge: 1}
+	if s.Private() {
+		own.UserRidge = 3
+	}
+	return own
+}
+
+func (descending) Bound(p *kernel.Params) float64 { return Of(p).Clip }
+
+func (descending) check(p *kernel.Params, e *settings.Problems) {
+	solver.CheckExplicit(p, e)
+	solver.CheckUserRidge(p, e)
+	if p.Rounds > 0 {
+		checkDescent(p, e)
+	}
+}
 
 func (descending) Open(p *kernel.Params, v *kernel.Broadcast, take func(int, *[]byte)) {
 	take(p.Parameters(), &v.Theta)
@@ -82,10 +95,7 @@ func (descending) Settle(s *serving.Strategy, m *kernel.Model) {
 // gradientAt prepares the user's gradient: the parameters it is taken at, the user's ratings, and
 // u, which the given function fits. It returns false if the gradient is zero.
 func gradientAt(c *user.Contribution, fit func(w *user.Workspace)) (bool, error) {
-	if err := c.Weigh(); err != nil {
-		return false, err
-	}
-	if in, err := c.InBatch(); err != nil || !in {
+	if takesPart, err := c.TakesPart(); err != nil || !takesPart {
 		return false, err
 	}
 	if c.Model.Theta == nil {

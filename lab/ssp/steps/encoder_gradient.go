@@ -1,4 +1,4 @@
-package solver
+package steps
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
+	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/protocol"
@@ -21,33 +22,30 @@ type encoderGradient struct{ descending }
 
 func (encoderGradient) String() string { return "encoder-gradient" }
 
-func (encoderGradient) Traits(settings.Settings) settings.Traits {
-	return settings.Traits{Encodes: true}
+func (x encoderGradient) Traits() kernel.Traits {
+	all := x.descending.Traits()
+	all.ByUser = true
+	return all
+}
+
+func (x encoderGradient) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := x.descending.Defaults(s)
+	own.StartNorm, own.EncoderRate = 0.1, 0.01
+	return own
 }
 
 func (encoderGradient) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key, settings.Keys.Resample.Key)
 }
 
-func (encoderGradient) ByUser() bool { return true }
-
 func (x encoderGradient) Check(p *kernel.Params, e *settings.Problems) {
 	x.descending.check(p, e)
-	checkStart(p, e)
+	solver.CheckStart(p, e)
 }
 
-func (encoderGradient) AgainstSums(p *kernel.Params) string { return closed{}.AgainstSums(p) }
-
-func (encoderGradient) Length(p *kernel.Params, name string) int {
-	if name != kernel.ByEncoder {
-		return 0
-	}
-	return p.Parameters()
-}
-
-func (encoderGradient) Ask(p *kernel.Params, to *kernel.Step, share float64) {
+func (encoderGradient) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
 	bound, n := p.ItemsBound(), p.Parameters()
-	to.Add(protocol.Release{Name: kernel.ByEncoder, Len: n, L2: bound, LInf: bound, MaxNonZero: n}, share)
+	to.Add(protocol.Release{Name: byEncoder, Len: n, L2: bound, LInf: bound, MaxNonZero: n}, share)
 }
 
 func (encoderGradient) Contribute(c *user.Contribution, _ string) (protocol.Vector, error) {
@@ -59,16 +57,16 @@ func (encoderGradient) Contribute(c *user.Contribution, _ string) (protocol.Vect
 }
 
 func (encoderGradient) Begin(*kernel.Params) serving.Solving {
-	return stateless{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+	return solver.Stateless(func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
 		// The step uses the mean over users in units of the bound, so that a rate means the same
 		// for any number of users and any Γ.
-		mean := dense.Scaled(r.Values[kernel.ByEncoder], 1/(r.Users*s.Params.ItemsBound()))
+		mean := dense.Scaled(r.Values[byEncoder], 1/(r.Users*s.Params.ItemsBound()))
 		if err := s.Encoder.Descend(mean, s.Sums()); err != nil {
 			return fmt.Errorf("fedssp: %w", err)
 		}
 		s.Descended(run)
 		return nil
-	}}
+	})
 }
 
 // byParameters is clip_Γ(Σ_j w_j·(prediction - y)·J_j u), where J_j is the Jacobian of item j's

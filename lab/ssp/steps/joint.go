@@ -1,4 +1,4 @@
-package solver
+package steps
 
 import (
 	"fmt"
@@ -20,18 +20,24 @@ type joint struct{ encoderGradient }
 
 func (joint) String() string { return "joint" }
 
-func (joint) Traits(settings.Settings) settings.Traits {
-	return settings.Traits{Encodes: true, OneSum: true}
+func (x joint) Traits() kernel.Traits {
+	all := x.encoderGradient.Traits()
+	all.OneSum = true
+	return all
 }
 
 func (joint) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key)
 }
 
-// Usual is 50 rounds, of one step each.
-func (joint) Usual(_, _ bool) kernel.Usual { return kernel.Usual{Rounds: 50} }
+// Defaults takes 50 rounds, of one step each.
+func (x joint) Defaults(s settings.Settings) settings.SolverDefaults {
+	own := x.encoderGradient.Defaults(s)
+	own.Rounds, own.Resample = 50, 0
+	return own
+}
 
-func (joint) AgainstSums(*kernel.Params) string {
+func (joint) CheckResample(*kernel.Params) string {
 	return fmt.Sprintf("solver %s takes one sum in a round", Joint)
 }
 

@@ -1,4 +1,4 @@
-package fedssp
+package baselines
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // algorithms.
 type central struct{ about algorithm.About }
 
-func newCentral() *central {
+func als() *central {
 	return &central{algorithm.About{
 		Name: "als", Help: "alternating least squares with biases on all ratings in one place, without privacy: the usual method where data may be pooled",
 		Paper: "Zhou, Wilkinson, Schreiber, Pan 2008", Clients: algorithm.Nobody,
@@ -43,14 +43,10 @@ const (
 	alsShrink = 5    // of an embedding and a bias, whatever the number of ratings
 )
 
-var passesKey config.NumberKey
-
-func declareCentral() {
-	passesKey = config.DeclareNumber(config.Key{
-		Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1),
-		Help: "How often als solves for all users and then for all items.",
-	})
-}
+var passesKey = config.DeclareNumber(config.Key{
+	Name: "als.passes", Kind: config.Whole, Default: "15", Range: config.AtLeast(1),
+	Help: "How often als solves for all users and then for all items.",
+})
 
 func (a *central) About() *algorithm.About { return &a.about }
 
@@ -59,35 +55,35 @@ func (a *central) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 }
 
 func (a *central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	return loadBiased(int(algorithm.Rank.Or(c, alsRank)), set, files)
-}
-
-// loadBiased reads a model with a mean, biases and embeddings.
-func loadBiased(width int, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
-	var m saved
+	f := &alternating{}
+	parts := map[string]*model.Matrix{}
 	var errs []error
 	for _, part := range []struct {
-		to   **model.Matrix
-		name string
-		rows int
-		cols int
+		name       string
+		rows, cols int
 	}{
-		{&m.items, "item_embeddings", set.Items, width}, {&m.users, "user_embeddings", set.Users, width},
-		{&m.itemBias, "item_bias", set.Items, 1}, {&m.userBias, "user_bias", set.Users, 1},
+		{"item_embeddings", set.Items, int(algorithm.Rank.Or(c, alsRank))}, {"user_embeddings", set.Users, int(algorithm.Rank.Or(c, alsRank))},
+		{"item_bias", set.Items, 1}, {"user_bias", set.Users, 1},
 	} {
-		var err error
-		*part.to, err = files.Matrix(part.name, part.rows, part.cols)
-		errs = append(errs, err)
+		m, err := files.Matrix(part.name, part.rows, part.cols)
+		parts[part.name], errs = m, append(errs, err)
 	}
 	if files.Mean() == nil {
 		errs = append(errs, errors.New("summary.json: there is no mean, which predictions of this model are on top of"))
-	} else {
-		m.mean = *files.Mean()
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &algorithm.Saved{Items: m.items, Popularity: m.popularity(), Score: m.score}, nil
+	f.mean, f.users, f.items = *files.Mean(), joinBias(parts["user_embeddings"], parts["user_bias"]), joinBias(parts["item_embeddings"], parts["item_bias"])
+	unknown := make([]float64, set.Items)
+	for j := range unknown {
+		unknown[j] = f.mean + parts["item_bias"].Row(j)[0]
+	}
+	all := make([]int32, set.Items)
+	for j := range all {
+		all[j] = int32(j)
+	}
+	return &algorithm.Saved{Items: parts["item_embeddings"], Popularity: algorithm.PopularityOf(unknown), Score: func(user int, out []float64) { f.Predict(user, all, out) }}, nil
 }
 
 type centralInstance struct {
@@ -120,7 +116,7 @@ func (x *centralInstance) start(train dataset.Ratings) *alternating {
 		mean: train.Mean(), byUser: train.ByUser(),
 		users: model.NewMatrix(train.Users, x.rank+1), items: model.NewMatrix(train.Items, x.rank+1),
 	}
-	f.byItem = dataset.Ratings{Users: train.Items, Items: train.Users, User: train.Item, Item: train.User, Value: train.Value}.ByUser()
+	f.byItem = turned(train)
 	rng := entropy.Public(algorithm.Seed.Of(x.setup.Config), "als/start")
 	for j := range train.Items {
 		row := f.items.Row(j)
@@ -199,6 +195,17 @@ func splitBias(m *model.Matrix) (embeddings, bias *model.Matrix) {
 	return embeddings, bias
 }
 
+// joinBias is the inverse of splitBias.
+func joinBias(embeddings, bias *model.Matrix) *model.Matrix {
+	d := embeddings.Cols()
+	m := model.NewMatrix(embeddings.Rows(), d+1)
+	for i := range m.Rows() {
+		copy(m.Row(i), embeddings.Row(i))
+		m.Row(i)[d] = bias.Row(i)[0]
+	}
+	return m
+}
+
 func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
 	f := x.start(x.setup.Ratings)
 	if from.Done > 0 {
@@ -228,7 +235,7 @@ func (x *centralInstance) restore(f *alternating, state []byte) error {
 	u, err := model.NewBroadcast(state[:cut], f.users.Rows(), f.users.Cols())
 	v, err2 := model.NewBroadcast(state[cut:], f.items.Rows(), f.items.Cols())
 	if err = errors.Join(err, err2); err != nil {
-		return fmt.Errorf("fedssp: a state of other users or items: %w", err)
+		return fmt.Errorf("baselines: a state of other users or items: %w", err)
 	}
 	u.Into(f.users)
 	v.Into(f.items)
