@@ -242,7 +242,7 @@ type Guarantee struct {
 //
 // The result has the statement's δ. If the accountant charges Gaussians without samples, ε is
 // exact: each release moves at most twice as far between A and B as from E, so that μ is doubled.
-// Otherwise [Problem.Replaced] gives ε. The analysis of [Local.Shuffled] covers a replaced unit as
+// Otherwise [Problem.Replaced] gives ε. The analysis of shuffled messages covers a replaced unit as
 // it is.
 //
 // A statement without releases has (2ε, δ(1 + e^ε)), since for any event S

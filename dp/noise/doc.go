@@ -26,9 +26,7 @@
 //	g, err := noise.NewGaussian(sigma)
 //	err = g.Add(gradient, bits) // one Bits for the whole training
 //
-// [Poisson] and [Thinning] can also be used on their own. [Laplace] and [Response] are for releases
-// without a δ, of counts and of one of a few values; they are exact, without tables. The package
-// has no randomness itself: the caller provides streams of bytes. These must be uniform,
+// [Poisson] and [Thinning] can also be used on their own. The package has no randomness itself: the caller provides streams of bytes. These must be uniform,
 // independent between streams, secret and, for a Removal, repeatable, such as AES in counter mode
 // under a random key. Use the operating system's generator only to key such a stream: reading it
 // directly would make normal noise several times slower.

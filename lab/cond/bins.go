@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/lab/internal/exact"
 )
 
 // BinsOptions says how to randomise labels.
@@ -73,7 +74,7 @@ type Bins struct {
 	Values  []float64 // replacement of a label in each bin, in [Low, High]
 	// Epsilon is the cost of the histogram and one randomised response together.
 	Epsilon  float64
-	response *noise.Response
+	response *exact.Response
 }
 
 // NewBins releases the histogram of labels and chooses bins by it.
@@ -86,7 +87,7 @@ type Bins struct {
 // Both together are ε1 + ε2, without a δ: pure differential privacy of one label, relation
 // [dp.Label]. If organisations hold different examples, each randomises its own: a label is in the
 // releases of one organisation only, so ε is the largest of theirs. The release is decided by
-// sampling with whole numbers only; see [noise.Laplace] and [noise.Response].
+// sampling with whole numbers only; see [exact.Laplace] and [exact.Response].
 func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 		for _, v := range y {
 			counts[o.cell(v)]++
 		}
-		law, err := noise.NewLaplace(noise.Ratio{Num: prior, Den: 2 * epsilonGrid})
+		law, err := exact.NewLaplace(exact.Ratio{Num: prior, Den: 2 * epsilonGrid})
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +110,7 @@ func NewBins(y []float64, o BinsOptions, secret entropy.Source) (*Bins, error) {
 	b.Shares = shares(counts)
 	b.choose(math.Expm1(float64(response) / epsilonGrid))
 	var err error
-	b.response, err = noise.NewResponse(len(b.Ends), noise.Ratio{Num: response, Den: epsilonGrid})
+	b.response, err = exact.NewResponse(len(b.Ends), exact.Ratio{Num: response, Den: epsilonGrid})
 	return b, err
 }
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/lab/internal/exact"
 )
 
 func noisyLabels(t testing.TB, y []float64, o BinsOptions, seed uint64) *NoisyLabels {
@@ -101,7 +101,7 @@ func TestResponseRatio(t *testing.T) {
 		for _, epsilon := range []float64{.25, 1, 4} {
 			o := BinsOptions{Low: 0, High: 1, Cells: m, Epsilon: epsilon}
 			_, part := o.split()
-			r, err := noise.NewResponse(m, noise.Ratio{Num: part, Den: epsilonGrid})
+			r, err := exact.NewResponse(m, exact.Ratio{Num: part, Den: epsilonGrid})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 package cond
 
 // Unbiased returns labels whose expectation, over the answers, is the middle of the true label's
-// bin. With c_j the middles, m bins and keep of [noise.Response], an answer a stands for (c_a - (1
+// bin. With c_j the middles, m bins and keep of [exact.Response], an answer a stands for (c_a - (1
 // - keep)·mean(c))/keep. They scatter more than Values, by Variance; a fit of many examples
 // averages the scatter, while it would fit Values too flat. A label's place within its bin stays
 // lost, for any number of examples.

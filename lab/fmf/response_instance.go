@@ -31,7 +31,7 @@ func openResponse(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, erro
 		if err := dp.CheckDelta(delta, users); err != nil {
 			return nil, config.Errorf("delta: %w", err)
 		}
-		local, err := dp.LocalFor(algorithm.Epsilon.Value(c), delta, users, r.Rounds)
+		local, err := LocalFor(algorithm.Epsilon.Value(c), delta, users, r.Rounds)
 		if err != nil {
 			return nil, config.Wrap(err)
 		}

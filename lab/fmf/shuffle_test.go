@@ -1,8 +1,10 @@
-package dp
+package fmf
 
 import (
 	"math"
 	"testing"
+
+	"github.com/fedsim/fedsim/dp"
 )
 
 // By hand, n = 10,000, ε₀ = 1, δ = 1e-6: e·ln(4e6)/n = 0.00413227, 8 times its root 0.514262, 8e/n = 0.00217463, tanh(1/2) = 0.462117, ln(1 + 0.238654) = 0.214026.
@@ -119,14 +121,14 @@ func TestLocalFor(t *testing.T) {
 
 // The statement for a shuffler also says what holds without trust in it.
 func TestShuffledStatement(t *testing.T) {
-	s := Statement{Epsilon: 1, Delta: 1e-5, Unit: User, Relation: ZeroOut, Accountant: Shuffling, Sampling: NoSampling, Noise: RandomizedResponse, Trust: Shuffler, LocalEpsilon: 1.5}
+	s := dp.Statement{Epsilon: 1, Delta: 1e-5, Unit: dp.User, Relation: dp.ZeroOut, Accountant: dp.Shuffling, Sampling: dp.NoSampling, Noise: dp.RandomizedResponse, Trust: dp.Shuffler, LocalEpsilon: 1.5}
 	if err := s.Validate(); err != nil {
 		t.Error(err)
 	}
 	if got, want := s.String(), "(epsilon=1, delta=1e-05, unit=user, relation=zero-out, accountant=shuffling, sampling=none, noise=randomized-response, trust=shuffler, local_epsilon=1.5)"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
-	var back Statement
+	var back dp.Statement
 	if b, err := s.MarshalJSON(); err != nil || back.UnmarshalJSON(b) != nil || back != s {
 		t.Errorf("%+v came back as %+v, %v", s, back, err)
 	}

@@ -1,11 +1,17 @@
-package noise
+package exact
 
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/fedsim/fedsim/dp/noise"
 )
 
 // Against the closed form (1-r)/(1+r)·r^|k| with r = e^-rate, over values shifted to be counts.
@@ -65,12 +71,12 @@ func TestResponseLaw(t *testing.T) {
 func TestLaplaceOfAFailedStream(t *testing.T) {
 	l, _ := NewLaplace(Ratio{1, 3})
 	x := []int64{5}
-	if err := l.Add(x, NewBits(iotest.ErrReader(fmt.Errorf("gone")))); err == nil || x[0] != 0 {
+	if err := l.Add(x, noise.NewBits(iotest.ErrReader(fmt.Errorf("gone")))); err == nil || x[0] != 0 {
 		t.Errorf("error %v and %v; it must fail and clear", err, x)
 	}
 	r, _ := NewResponse(5, Ratio{3, 1})
 	v := []int{4}
-	if err := r.Randomise(v, NewBits(nil)); err == nil || v[0] != 0 {
+	if err := r.Randomise(v, noise.NewBits(nil)); err == nil || v[0] != 0 {
 		t.Errorf("error %v and %v; it must fail and clear", err, v)
 	}
 	if err := r.Randomise([]int{5}, stream(1)); err == nil || !strings.Contains(err.Error(), "from 0 to 4") {
@@ -88,5 +94,50 @@ func TestRatioRefuses(t *testing.T) {
 	}
 	if _, err := NewResponse(0, Ratio{1, 1}); err == nil {
 		t.Error("randomised response over no value was taken")
+	}
+}
+
+// alpha is the false-alarm rate of a statistical test, over the choice of its fixed seed.
+const alpha = 1e-6
+
+func stream(seed byte) *noise.Bits { return noise.NewBits(rand.NewChaCha8([32]byte{seed})) }
+
+// chiSquareP returns the p-value of counts against expected counts. It joins neighbours until each
+// expects 20 or more.
+func chiSquareP(counts, expected []float64) float64 {
+	var obs, exp []float64
+	var o, e float64
+	for i := range counts {
+		o, e = o+counts[i], e+expected[i]
+		if e >= 20 {
+			obs, exp = append(obs, o), append(exp, e)
+			o, e = 0, 0
+		}
+	}
+	obs[len(obs)-1] += o
+	exp[len(exp)-1] += e
+	return distuv.ChiSquared{K: float64(len(obs) - 1)}.Survival(stat.ChiSquare(obs, exp))
+}
+
+// checkLaw compares draws with exact probabilities by chi-square at alpha.
+func checkLaw(t *testing.T, name string, draws int, draw func() uint64, prob func(float64) float64) {
+	t.Helper()
+	var counts, expected []float64
+	for range draws {
+		k := draw()
+		for uint64(len(counts)) <= k {
+			counts = append(counts, 0)
+		}
+		counts[k]++
+	}
+	rest := float64(draws)
+	for k := range counts {
+		e := float64(draws) * prob(float64(k))
+		expected = append(expected, e)
+		rest -= e
+	}
+	counts, expected = append(counts, 0), append(expected, max(0, rest))
+	if p := chiSquareP(counts, expected); p < alpha {
+		t.Errorf("%s: chi-square p-value %.2g of %d draws, limit %.2g", name, p, draws, alpha)
 	}
 }

@@ -1,4 +1,4 @@
-package dp
+package fmf
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func (l Local) Total() float64 { return float64(l.Rounds) * l.Epsilon }
 // same.
 func (l Local) Shuffled(delta float64) (float64, error) {
 	if !(l.Epsilon >= 0) || l.Users < 1 || l.Rounds < 1 || !(delta > 0 && delta < 1) {
-		return 0, fmt.Errorf("dp: %d rounds of %d users with messages of epsilon %v at delta %v; rounds and users must be at least 1, delta above 0 and below 1", l.Rounds, l.Users, l.Epsilon, delta)
+		return 0, fmt.Errorf("gd-dr: %d rounds of %d users with messages of epsilon %v at delta %v; rounds and users must be at least 1, delta above 0 and below 1", l.Rounds, l.Users, l.Epsilon, delta)
 	}
 	least := composed(l.Epsilon, l.Rounds, delta)
 	each := delta / 2 / float64(l.Rounds)
@@ -87,7 +87,7 @@ func composedDelta(each float64, k int, epsilon float64) float64 {
 // LocalFor returns the largest ε₀ with which shuffled messages cost at most the target.
 func LocalFor(epsilon, delta float64, users, rounds int) (Local, error) {
 	if !(epsilon > 0) || math.IsInf(epsilon, 1) {
-		return Local{}, errors.New("dp: epsilon must be positive and finite")
+		return Local{}, errors.New("gd-dr: epsilon must be positive and finite")
 	}
 	l := Local{Users: users, Rounds: rounds}
 	// One answer of randomised response with ε₀ = ε + ln(1/δ) has a δ near 1 at ε, so no ε₀ beyond it will do.

@@ -1,9 +1,13 @@
-package noise
+// Package exact has samplers without tables for releases without a δ: [Laplace] noise on counts, and [Response] for one of a few
+// values.
+package exact
 
 import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/fedsim/fedsim/dp/noise"
 )
 
 // Laplace draws integers k with probabilities in proportion to e^(-rate·|k|): the discrete Laplace,
@@ -25,7 +29,7 @@ const mostOfRatio = 1 << 31
 // Validate refuses a ratio that samplers do not take.
 func (r Ratio) Validate() error {
 	if r.Num < 1 || r.Den < 1 || r.Num > mostOfRatio || r.Den > mostOfRatio {
-		return fmt.Errorf("noise: ratio %d/%d; both must be from 1 to 2^31", r.Num, r.Den)
+		return fmt.Errorf("exact: ratio %d/%d; both must be from 1 to 2^31", r.Num, r.Den)
 	}
 	return nil
 }
@@ -36,31 +40,34 @@ func (r Ratio) Float() float64 { return float64(r.Num) / float64(r.Den) }
 // NewLaplace returns the law of the rate.
 func NewLaplace(rate Ratio) (*Laplace, error) {
 	if err := rate.Validate(); err != nil {
-		return nil, fmt.Errorf("noise: Laplace: %w", err)
+		return nil, fmt.Errorf("exact: Laplace: %w", err)
 	}
 	return &Laplace{rate}, nil
 }
 
 // Add adds an independent draw to every coordinate of dst. If the stream fails, Add clears dst, so that nothing with too little
 // noise can leave by mistake, and returns the stream's error.
-func (l *Laplace) Add(dst []int64, b *Bits) error {
+func (l *Laplace) Add(dst []int64, b *noise.Bits) error {
 	for i := range dst {
 		dst[i] += l.draw(b)
 	}
-	return checkStreams(dst, b)
+	if b.Err() != nil {
+		clear(dst)
+	}
+	return b.Err()
 }
 
 // draw returns 0 once the stream has failed. x = u + Den·v is Den·(a geometric variable of rate 1)
 // with digits u. It has probabilities in proportion to e^(-x/Den), and its quotient by Num has the
 // law of the rate. A sign makes it two-sided; 0 must not count twice.
-func (l *Laplace) draw(b *Bits) int64 {
-	for b.err == nil {
+func (l *Laplace) draw(b *noise.Bits) int64 {
+	for b.Err() == nil {
 		u := below(b, l.rate.Den)
 		if !happensExp(b, u, l.rate.Den) {
 			continue
 		}
 		var v uint64
-		for b.err == nil && happensExp(b, 1, 1) {
+		for b.Err() == nil && happensExp(b, 1, 1) {
 			v++
 		}
 		k := (u + l.rate.Den*v) / l.rate.Num
@@ -88,10 +95,10 @@ type Response struct {
 // NewResponse returns randomised response over n values, at least 1.
 func NewResponse(n int, epsilon Ratio) (*Response, error) {
 	if err := epsilon.Validate(); err != nil {
-		return nil, fmt.Errorf("noise: randomised response: %w", err)
+		return nil, fmt.Errorf("exact: randomised response: %w", err)
 	}
 	if n < 1 || int64(n) > mostOfRatio {
-		return nil, fmt.Errorf("noise: randomised response over %d values; there must be from 1 to 2^31", n)
+		return nil, fmt.Errorf("exact: randomised response over %d values; there must be from 1 to 2^31", n)
 	}
 	return &Response{uint64(n), epsilon}, nil
 }
@@ -108,23 +115,23 @@ func (r *Response) Keep() float64 {
 // the probability e^-ε. That is exact for the ratio ε, given uniform bits, and takes at most min(n,
 // e^ε) attempts on average. A value out of range is an error. If the stream fails, Randomise clears
 // values and returns the stream's error.
-func (r *Response) Randomise(values []int, b *Bits) error {
+func (r *Response) Randomise(values []int, b *noise.Bits) error {
 	for i, v := range values {
 		if v < 0 || uint64(v) >= r.n {
 			clear(values)
-			return fmt.Errorf("noise: randomised response: value %d at %d; it must be from 0 to %d", v, i, r.n-1)
+			return fmt.Errorf("exact: randomised response: value %d at %d; it must be from 0 to %d", v, i, r.n-1)
 		}
 		values[i] = r.answer(v, b)
 	}
-	if b.err != nil {
+	if b.Err() != nil {
 		clear(values)
 	}
-	return b.err
+	return b.Err()
 }
 
 // answer returns 0 once the stream has failed.
-func (r *Response) answer(v int, b *Bits) int {
-	for b.err == nil {
+func (r *Response) answer(v int, b *noise.Bits) int {
+	for b.Err() == nil {
 		if a := int(below(b, r.n)); a == v || r.other(b) {
 			return a
 		}
@@ -133,7 +140,7 @@ func (r *Response) answer(v int, b *Bits) int {
 }
 
 // other returns true with the probability e^-ε: whole units of ε first, then the rest.
-func (r *Response) other(b *Bits) bool {
+func (r *Response) other(b *noise.Bits) bool {
 	for range r.epsilon.Num / r.epsilon.Den {
 		if !happensExp(b, 1, 1) {
 			return false
@@ -145,19 +152,19 @@ func (r *Response) other(b *Bits) bool {
 // happensExp returns true with the probability e^(-num/den), num <= den <= 2^31, by von Neumann's
 // series. Of events with the chances γ, γ/2, γ/3, ... the first event that does not happen has an
 // odd number with that probability. It returns false once the stream has failed.
-func happensExp(b *Bits, num, den uint64) bool {
+func happensExp(b *noise.Bits, num, den uint64) bool {
 	k := uint64(1)
-	for below(b, den*k) < num && b.err == nil {
+	for below(b, den*k) < num && b.Err() == nil {
 		k++ // den·k has room for 2^31 of them, which do not happen: the chance is below 1/k!
 	}
-	return k&1 == 1 && b.err == nil
+	return k&1 == 1 && b.Err() == nil
 }
 
 // below draws an integer below n >= 1, each equally likely (Lemire's method); 0 once the stream has failed.
-func below(b *Bits, n uint64) uint64 {
+func below(b *noise.Bits, n uint64) uint64 {
 	for {
 		hi, lo := bits.Mul64(b.Uint64(), n)
-		if lo >= n || lo >= -n%n || b.err != nil {
+		if lo >= n || lo >= -n%n || b.Err() != nil {
 			return hi
 		}
 	}
