@@ -24,12 +24,12 @@ func ExampleFind() {
 
 // Settings come as texts, and are read by typed keys.
 func ExampleOf() {
-	c, err := config.ResolveMap(map[string]string{"algorithm": "lfl-sgdmf", "epsilon": "3", "rounds": "20"})
+	c, err := config.Config{}.WithMap(map[string]string{"algorithm": "lfl-sgdmf", "epsilon": "3", "rounds": "20"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(algorithm.Of(c).About().Name, algorithm.Epsilon.Value(c), algorithm.Rounds.Int(c))
-	_, err = config.ResolveMap(map[string]string{"epsilon": "-3"})
+	_, err = config.Config{}.WithMap(map[string]string{"epsilon": "-3"})
 	fmt.Println(err)
 	// Output:
 	// lfl-sgdmf 3 20

@@ -133,9 +133,6 @@ func KeysOf(err error) []string {
 	return names
 }
 
-// ResolveMap is [Resolve] of keys and their values. A problem's place is the name of its key.
-func ResolveMap(values map[string]string) (Config, error) { return Config{}.WithMap(values) }
-
 // WithMap is [Config.With] of keys and their values. A problem's place is the name of its key.
 func (c Config) WithMap(values map[string]string) (Config, error) {
 	var list []Setting

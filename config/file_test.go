@@ -125,7 +125,7 @@ func TestReadFileOrigins(t *testing.T) {
 
 // An error names the keys that it is about, through whatever wraps it.
 func TestKeysOf(t *testing.T) {
-	_, err := config.ResolveMap(map[string]string{"test.kind": "x", "no.such.key": "1"})
+	_, err := config.Config{}.WithMap(map[string]string{"test.kind": "x", "no.such.key": "1"})
 	for name, c := range map[string]struct {
 		err  error
 		want []string

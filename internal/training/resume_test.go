@@ -509,7 +509,7 @@ func TestStoppedRuns(t *testing.T) {
 		t.Errorf("it was %q, want %q", said, want)
 	}
 	o = opened(t, out, "algorithm=ssp-c epsilon=100")
-	c, err := config.ResolveMap(o.Settings)
+	c, err := config.Config{}.WithMap(o.Settings)
 	if err != nil {
 		t.Fatal(err)
 	}

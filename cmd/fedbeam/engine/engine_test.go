@@ -82,7 +82,7 @@ func opened(t *testing.T, algorithm string, more map[string]string) *experiment.
 		"dropout": "0.1", "leave": "0.05", "away": "0.1", "away-rounds": "1", "tolerance": "0.3"}
 	maps.Copy(s, small[algorithm])
 	maps.Copy(s, more)
-	c, err := config.ResolveMap(s)
+	c, err := config.Config{}.WithMap(s)
 	if err != nil {
 		t.Fatal(err)
 	}
