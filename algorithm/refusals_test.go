@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, fmf-lfl, fmf-vfl, fmf-hfl, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, private-item-bias, als, ease, item-knn, ials, fcf, bpr-mf, sgd-mf, objective-perturbation, gd-dr, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
+	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, fmf-lfl, fmf-vfl, fmf-hfl, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, private-item-bias, als, ease, item-knn, ials, fcf, bpr-mf, sgd-mf, objective-perturbation, gd-dr, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
