@@ -110,7 +110,7 @@ func (p Problem) Epsilon() (Result, error) {
 		return Result{}, err
 	}
 	if len(p.Searches) > 0 {
-		return p.searched()
+		return p.searched(renyiCurve.leftOut)
 	}
 	c, err := compose(p.Events)
 	if err != nil {

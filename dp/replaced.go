@@ -1,7 +1,6 @@
 package dp
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -38,10 +37,14 @@ func (b Budget) Replaced(spent Result) Result {
 // and ε₂ for δ₂ = (1-t)·δ·e^-ε₁; PLD gives each for its own direction. The sum is a bound at δ for
 // every t in (0, 1). Sampling never raises δ, which is jointly convex: so the bound without samples
 // limits the sum. For Gaussians without samples, where the least ε is known, two steps would exceed
-// it by less than 0.2%. With samples they exceed it by up to a half.
+// it by less than 0.2%. With samples they exceed it by up to a half. Of a private search, the curve of each run is
+// converted (renyiCurve.replaced).
 func (p Problem) Replaced() (Result, error) {
 	if len(p.Searches) > 0 {
-		return Result{}, fmt.Errorf("%w: a private search, if a unit is replaced", ErrNoAccountant)
+		if err := p.Validate(); err != nil {
+			return Result{}, err
+		}
+		return p.searched(renyiCurve.replaced)
 	}
 	doubled := slices.Clone(p.Events)
 	sampled := false

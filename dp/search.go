@@ -99,7 +99,7 @@ func (s Search) Validate() error {
 
 // curve returns the Rényi curve of the whole search. D is the largest of all candidates at each order, since a run draws
 // its candidate without looking at data.
-func (s Search) curve() (renyiCurve, error) {
+func (s Search) curve(neighbours func(renyiCurve) renyiCurve) (renyiCurve, error) {
 	worst := make(renyiCurve, len(renyiOrders))
 	for _, events := range s.Runs {
 		curve, err := standInCurve(events)
@@ -110,7 +110,7 @@ func (s Search) curve() (renyiCurve, error) {
 			worst[i] = max(worst[i], d)
 		}
 	}
-	return s.Law.renyi(worst), nil
+	return s.Law.renyi(neighbours(worst)), nil
 }
 
 // searched returns the ε of a problem with searches. The number K of runs is drawn without looking at data. Couple each run's
@@ -120,7 +120,9 @@ func (s Search) curve() (renyiCurve, error) {
 //	Σ_k P(K=k)·(1 - (1-E)^k) <= E·(mean number of runs).
 //
 // The left side is reached if a failed sampler gives the best score and shows itself. So E counts once a run.
-func (p Problem) searched() (Result, error) {
+//
+// neighbours turns the curve of a unit that is left out into the curve of the problem's neighbours.
+func (p Problem) searched(neighbours func(renyiCurve) renyiCurve) (Result, error) {
 	if p.Accountant != RDP && p.Accountant != Best {
 		return Result{}, fmt.Errorf("%w: accountant %s does not cover a private search; %s does", ErrNoAccountant, p.Accountant, RDP)
 	}
@@ -128,18 +130,58 @@ func (p Problem) searched() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	failure := p.SamplerError
+	all = neighbours(all)
 	for _, s := range p.Searches {
-		curve, err := s.curve()
+		curve, err := s.curve(neighbours)
 		if err != nil {
 			return Result{}, err
 		}
 		for i, d := range curve {
 			all[i] += d
 		}
-		failure += s.SamplerError * s.Law.Runs()
 	}
-	return Result{Epsilon: settings{RDP, p.Delta, failure}.solve(all), Accountant: RDP}, nil
+	return Result{Epsilon: settings{RDP, p.Delta, p.samplers()}.solve(all), Accountant: RDP}, nil
+}
+
+// leftOut returns the curve as it is: of a unit that is left out.
+func (curve renyiCurve) leftOut() renyiCurve { return curve }
+
+// replaced returns the curve for a unit that is replaced. With P and Q of the two units, and R without either,
+//
+//	D_α(P‖Q) <= (α-1/2)/(α-1)·D_2α(P‖R) + D_(2α-1)(R‖Q)
+//
+// (Mironov, "Rényi differential privacy", 2017, proposition 11). Divergences grow with the order, so the next order above stands for one
+// between two orders.
+func (curve renyiCurve) replaced() renyiCurve {
+	at := func(order float64) float64 {
+		if i, _ := slices.BinarySearch(renyiOrders, order); i < len(curve) {
+			return curve[i]
+		}
+		return math.Inf(1)
+	}
+	all := make(renyiCurve, len(curve))
+	for i, alpha := range renyiOrders {
+		all[i] = (alpha-0.5)/(alpha-1)*at(2*alpha) + at(2*alpha-1)
+	}
+	return all
+}
+
+// samplers returns the samplers' error of the run and of all searches.
+func (p Problem) samplers() float64 {
+	sum := p.SamplerError
+	for _, s := range p.Searches {
+		sum += s.SamplerError * s.Law.Runs()
+	}
+	return sum
+}
+
+// exact returns the problem with exact noise.
+func (p Problem) exact() Problem {
+	p.SamplerError, p.Searches = 0, slices.Clone(p.Searches)
+	for i := range p.Searches {
+		p.Searches[i].SamplerError = 0
+	}
+	return p
 }
 
 // Chosen states the search that chose a run's settings by the same data. The zero Chosen states that none did.

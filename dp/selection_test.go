@@ -235,8 +235,44 @@ func TestSearchComposes(t *testing.T) {
 			t.Errorf("%+v costs %v", p, r)
 		}
 	}
-	if r, err := (Problem{Delta: delta, Accountant: RDP, Searches: []Search{*search}}).Replaced(); err == nil {
-		t.Errorf("a search with a replaced unit costs %v", r)
+}
+
+// If a unit is replaced, the line of a run that a private search released keeps the statement's δ. The bound is compared with
+// the exact chance of an event: the best of K runs is above y, where scores order runs by y, and K is geometric. Then
+// P(best <= y) = γF(y)/(1-(1-γ)F(y)). The unit moves F by μ without it, and by 2μ if it is replaced. The bound must be
+// above the ε of the worst y. It is at most a half above, as the bound for the unit that is left out is itself.
+func TestSearchOfAReplacedUnit(t *testing.T) {
+	const delta, gamma, mu = 1e-5, 0.25, 1.0
+	beyond := func(mean, y float64) float64 {
+		above := math.Erfc((y-mean)/math.Sqrt2) / 2
+		return above / (gamma + (1-gamma)*above) // 1 - P(best <= y), without cancellation
+	}
+	least := func(moved float64) (epsilon float64) {
+		for y := -6.0; y < 12; y += 0.01 {
+			if a := beyond(moved, y); a > delta {
+				epsilon = max(epsilon, math.Log((a-delta)/beyond(0, y)))
+			}
+		}
+		return epsilon
+	}
+	search, err := NewSearch(Selection{1, gamma}, [][]Event{{Gaussian(1 / mu)}}, 1e-30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Statement{Epsilon: GaussianEpsilon(mu, delta), Delta: delta, Unit: User, Relation: ZeroOut, Accountant: GDPSkellam, Sampling: NoSampling, Noise: SkellamNoise}
+	if s, err = s.After(*search, nil, 0); err != nil || s.Epsilon < least(mu) {
+		t.Fatalf("%v, %v; an event has %v", s, err, least(mu))
+	}
+	g, ok := s.Replacement(Problem{Searches: []Search{*search}})
+	if low := least(2 * mu); !ok || g.Delta != delta || g.Epsilon < low || g.Epsilon > 1.5*low {
+		t.Errorf("%+v, %t; an event has ε = %v at %v", g, ok, low, delta)
+	}
+	if line := s.ReplacementLine(Problem{Searches: []Search{*search}}); !strings.HasSuffix(line, ", delta=1e-05) if a user is replaced by another") {
+		t.Error(line)
+	}
+	search.SamplerError = 1e-9 // it leaves no ε at δ: the line says how far the run is from exact noise, 4 runs on average
+	if line := s.ReplacementLine(Problem{Searches: []Search{*search}}); !strings.Contains(line, "delta=1e-05) if a user is replaced by another, within total variation 4e-09") {
+		t.Error(line)
 	}
 }
 

@@ -237,22 +237,21 @@ type Guarantee struct {
 
 // Replacement converts the statement to the other neighbours: data sets A and B in which one unit
 // is replaced by another instead of being empty or absent. Both are neighbours of the set E without
-// the unit. releases are all releases that the statement covers, and samplerError is the samplers'
-// error of the run's budget.
+// the unit. all has the releases and searches that the statement covers, with the samplers' errors.
 //
 // The result has the statement's δ. If the accountant charges Gaussians without samples, ε is
 // exact: each release moves at most twice as far between A and B as from E, so that μ is doubled.
 // Otherwise [Problem.Replaced] gives ε. The analysis of shuffled messages covers a replaced unit as
 // it is.
 //
-// A statement without releases has (2ε, δ(1 + e^ε)), since for any event S
+// A statement alone, without releases, has (2ε, δ(1 + e^ε)), since for any event S
 //
 //	P[A] <= e^ε·P[E] + δ <= e^ε(e^ε·P[B] + δ) + δ = e^2ε·P[B] + δ(1 + e^ε).
 //
 // The FMF paper (section 2.2.1) has (2ε, 2δ), which forgets the factor of the inner δ. Replacement
 // reports false if nothing follows: without noise, if δ would be 1 or more, and if the samplers'
 // error leaves no ε at δ.
-func (s Statement) Replacement(releases []Event, samplerError float64) (Guarantee, bool) {
+func (s Statement) Replacement(all Problem) (Guarantee, bool) {
 	var epsilon float64
 	switch {
 	case math.IsInf(s.Epsilon, 1):
@@ -261,9 +260,10 @@ func (s Statement) Replacement(releases []Event, samplerError float64) (Guarante
 		return Guarantee{s.Epsilon, s.Delta}, true
 	case s.Sampling == NoSampling && (s.Accountant == GDPSkellam || s.Accountant == Exact):
 		mu := GaussianMu(s.Epsilon, s.Delta) * (1 + 1e-12) // mu is rounded down
-		epsilon = settings{Exact, s.Delta, samplerError}.solve(gaussianMu(2 * mu))
-	case len(releases) > 0 && s.Chosen.By == "":
-		r, err := Problem{Events: releases, Delta: s.Delta, Accountant: s.Accountant, SamplerError: samplerError}.Replaced()
+		epsilon = settings{Exact, s.Delta, all.SamplerError}.solve(gaussianMu(2 * mu))
+	case len(all.Searches) > 0 || len(all.Events) > 0 && s.Chosen.By == "":
+		all.Delta, all.Accountant = s.Delta, s.Accountant
+		r, err := all.Replaced()
 		if err != nil {
 			return Guarantee{math.Inf(1), s.Delta}, false
 		}
@@ -278,15 +278,15 @@ func (s Statement) Replacement(releases []Event, samplerError float64) (Guarante
 // ReplacementLine returns Replacement in one line, for example (epsilon=2.108, delta=1e-05), both
 // rounded up. Without noise it returns "". If the samplers' error leaves no ε at δ, the line is
 // about a run with exact noise and says how far the run is from it, as with NoiseDistance.
-func (s Statement) ReplacementLine(releases []Event, samplerError float64) string {
+func (s Statement) ReplacementLine(all Problem) string {
 	if math.IsInf(s.Epsilon, 1) || s.Relation.replaces() { // by another as it is
 		return ""
 	}
 	distance := s.NoiseDistance
-	g, ok := s.Replacement(releases, samplerError)
-	if !ok && samplerError > 0 {
-		distance += samplerError
-		g, ok = s.Replacement(releases, 0)
+	g, ok := s.Replacement(all)
+	if failure := all.samplers(); !ok && failure > 0 {
+		distance += failure
+		g, ok = s.Replacement(all.exact())
 	}
 	if !ok {
 		return "nothing follows if a " + string(s.Unit) + " is replaced by another: delta would be 1 or more"

@@ -91,12 +91,12 @@ func TestStatement(t *testing.T) {
 //
 // Then 0.7 is exactly 4·0.1 + 0.3, which is δ(1 + e^ε), and more than 4·0.1 + 2δ = 0.6.
 func TestReplacement(t *testing.T) {
-	if got := plain.ReplacementLine(nil, 0); got != "(epsilon=1.996, delta=3.72e-05) if a user is replaced by another" {
+	if got := plain.ReplacementLine(Problem{}); got != "(epsilon=1.996, delta=3.72e-05) if a user is replaced by another" {
 		t.Error(got)
 	}
 	s := plain
 	s.Epsilon, s.Delta = math.Ln2, 0.1
-	g, ok := s.Replacement(nil, 0)
+	g, ok := s.Replacement(Problem{})
 	const a, e, b = 0.7, 0.3, 0.1
 	if within := func(x, y float64) bool { return x <= 2*y+0.1+1e-12 }; !within(a, e) || !within(e, b) || !within(1-e, 1-a) || !within(1-b, 1-e) {
 		t.Error("the three are not neighbours of (ln 2, 0.1)")
@@ -105,11 +105,11 @@ func TestReplacement(t *testing.T) {
 		t.Errorf("%+v, %t: want the bound that is met exactly", g, ok)
 	}
 	s.Epsilon = 3
-	if _, ok := s.Replacement(nil, 0); ok || s.ReplacementLine(nil, 0) != "nothing follows if a user is replaced by another: delta would be 1 or more" {
-		t.Errorf("δ of 2.1 is given as a bound: %s", s.ReplacementLine(nil, 0))
+	if _, ok := s.Replacement(Problem{}); ok || s.ReplacementLine(Problem{}) != "nothing follows if a user is replaced by another: delta would be 1 or more" {
+		t.Errorf("δ of 2.1 is given as a bound: %s", s.ReplacementLine(Problem{}))
 	}
 	s.Epsilon = math.Inf(1)
-	if _, ok := s.Replacement(nil, 0); ok || s.ReplacementLine(nil, 0) != "" {
+	if _, ok := s.Replacement(Problem{}); ok || s.ReplacementLine(Problem{}) != "" {
 		t.Error("without noise there is a bound")
 	}
 }
@@ -249,18 +249,18 @@ func TestReplacementOfGaussians(t *testing.T) {
 				hi = mid
 			}
 		}
-		g, ok := s.Replacement(nil, 1e-24)
+		g, ok := s.Replacement(Problem{SamplerError: 1e-24})
 		if !ok || g.Delta != 1e-5 || math.Abs(g.Epsilon-want) > 0.05 || math.Abs(delta(g.Epsilon, 2*lo)/1e-5-1) > 1e-6 {
 			t.Errorf("epsilon %v gives %+v, %t; want (%v, 1e-5), where the formula has delta %v", epsilon, g, ok, want, delta(g.Epsilon, 2*lo))
 		}
 		exact := fmt.Sprintf("(epsilon=%s, delta=1e-05) if a user is replaced by another", roundUp(g.Epsilon))
-		if line := s.ReplacementLine(nil, 1e-24); line != exact {
+		if line := s.ReplacementLine(Problem{SamplerError: 1e-24}); line != exact {
 			t.Errorf("epsilon %v: %s; want %s", epsilon, line, exact)
 		}
-		if g, ok = s.Replacement(nil, 1e-9); ok {
+		if g, ok = s.Replacement(Problem{SamplerError: 1e-9}); ok {
 			t.Errorf("epsilon %v with much error of samplers gives %+v", epsilon, g)
 		}
-		if line, want := s.ReplacementLine(nil, 1e-9), exact+", within total variation 1e-09 of a run that is (epsilon, delta)-private"; line != want {
+		if line, want := s.ReplacementLine(Problem{SamplerError: 1e-9}), exact+", within total variation 1e-09 of a run that is (epsilon, delta)-private"; line != want {
 			t.Errorf("epsilon %v with much error of samplers: %s; want %s", epsilon, line, want)
 		}
 	}
@@ -291,7 +291,7 @@ func TestReplacementKeepsDelta(t *testing.T) {
 			}
 			s.Epsilon = r.Epsilon
 		}
-		if g, ok := s.Replacement([]Event{c.release}, 0); !ok || g.Delta != 1e-5 || g.Epsilon < c.low || g.Epsilon > c.high {
+		if g, ok := s.Replacement(Problem{Events: []Event{c.release}}); !ok || g.Delta != 1e-5 || g.Epsilon < c.low || g.Epsilon > c.high {
 			t.Errorf("%s: %+v, %t; want from %v to %v at 1e-5", name, g, ok, c.low, c.high)
 		}
 	}
@@ -303,7 +303,7 @@ func TestPureStatement(t *testing.T) {
 	if err := s.Validate(); err != nil {
 		t.Error(err)
 	}
-	if got, want := s.ReplacementLine(nil, 0), "(epsilon=10, delta=0) if a rating is replaced by another"; got != want {
+	if got, want := s.ReplacementLine(Problem{}), "(epsilon=10, delta=0) if a rating is replaced by another"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 	for reason, change := range map[string]func(*Statement){
@@ -332,7 +332,7 @@ func TestStatementOfALabel(t *testing.T) {
 	if got, want := of(Example, Label, NoSampling).String(), "unit=example, relation=label"; !strings.Contains(got, want) {
 		t.Errorf("the statement is %s; it must say %s", got, want)
 	}
-	if line := of(Example, Label, NoSampling).ReplacementLine(nil, 0); line != "" {
+	if line := of(Example, Label, NoSampling).ReplacementLine(Problem{}); line != "" {
 		t.Errorf("%q; the relation is one of replacement already", line)
 	}
 	for _, bad := range []Statement{

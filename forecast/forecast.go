@@ -45,9 +45,8 @@ type Forecast struct {
 	// Sessions is set by the caller, for the first of several sessions.
 	Sessions *SessionsForecast `json:"sessions,omitempty"`
 
-	releases     []dp.Event
-	samplerError float64
-	observers    string // the parties that Privacy protects a unit from
+	released  dp.Problem
+	observers string // the parties that Privacy protects a unit from
 }
 
 // DataForecast describes the data of the run.
@@ -197,7 +196,7 @@ func New(x *experiment.Experiment) (*Forecast, error) {
 		return nil, err
 	}
 	f := &Forecast{
-		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), releases: e.Privacy.Run, samplerError: e.Privacy.Budget.SamplerError, observers: e.Observers(),
+		Algorithm: e.About().Name, Uncovered: e.uncovered(), Secagg: "none", Noise: algorithm.Noise.Of(e.Config), Privacy: e.Statement(spent), released: e.Released(), observers: e.Observers(),
 		Data: DataForecast{
 			Name: e.Data.Name, Users: e.Data.Users, Items: e.Data.Items, TrainingRatings: e.Split.Train.Len(),
 			TestRatings: e.Split.Test.Len(), ValidationRatings: e.Split.Validation.Len(),

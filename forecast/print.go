@@ -94,7 +94,7 @@ func (p *forecastPrinter) closing(f *Forecast, mark string) {
 	}
 	p.head("privacy", "%s", f.Privacy.Words(f.observers))
 	p.head("statement", "%s", f.Privacy)
-	if line := f.Privacy.ReplacementLine(f.releases, f.samplerError); line != "" {
+	if line := f.Privacy.ReplacementLine(f.released); line != "" {
 		p.line("  %s", line)
 	}
 	if f.Sessions != nil {

@@ -499,7 +499,7 @@ func (p *printer) privacy() {
 	if p.verbose {
 		p.line("\nprivacy     %s", s.Privacy.Words(p.e.Observers()))
 		p.line("statement   %s", s.Privacy)
-		if line := s.Privacy.ReplacementLine(p.e.Privacy.Run, p.e.Privacy.Budget.SamplerError); line != "" {
+		if line := s.Privacy.ReplacementLine(p.e.Released()); line != "" {
 			p.line("            %s", line)
 		}
 	} else {

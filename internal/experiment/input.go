@@ -329,16 +329,14 @@ func (e *Experiment) past(skipped int) (algorithm.PastSession, error) {
 	if err != nil || math.IsInf(planned.Epsilon, 1) {
 		return p, err
 	}
-	b := e.Privacy.Budget
-	releases, samplers := e.Privacy.Run, b.SamplerError
+	b, all := e.Privacy.Budget, e.Released()
 	if p.Search = e.Search; e.Search != nil {
 		planned.Epsilon = e.Statement(planned).Epsilon
-		releases, samplers = e.searchedBeside()
 	}
-	p.Delta, p.Accountant, p.SamplerError = b.Delta, b.Accountant, samplers
+	p.Delta, p.Accountant, p.SamplerError = b.Delta, b.Accountant, all.SamplerError
 	if !math.IsInf(planned.Epsilon, 1) {
 		p.Epsilon = &planned.Epsilon
 	}
-	p.Events = append(p.Events, releases...)
+	p.Events = append(p.Events, all.Events...)
 	return p, nil
 }

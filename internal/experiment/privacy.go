@@ -31,20 +31,25 @@ func (e *Experiment) Statement(spent dp.Result) dp.Statement {
 	if e.Search == nil || !e.Private() {
 		return s
 	}
-	releases, samplers := e.searchedBeside()
-	s, err := s.After(*e.Search, releases, samplers)
+	all := e.Released()
+	s, err := s.After(*e.Search, all.Events, all.SamplerError)
 	if err != nil { // checkSearch has refused it
 		s.Epsilon, s.Accountant = math.Inf(1), dp.Unaccounted
 	}
 	return s
 }
 
-// searchedBeside returns the releases of the run that the cost of its search does not include, and their samplers' error.
-func (e *Experiment) searchedBeside() ([]dp.Event, float64) {
-	if e.Search.Private() && e.Search.Winner == e.Fingerprint() {
-		return nil, 0
+// Released returns what the statement covers: the releases of the run, and the private search that chose its settings. The
+// cost of the search includes the run that won.
+func (e *Experiment) Released() dp.Problem {
+	all := dp.Problem{Events: e.Privacy.Run, SamplerError: e.Privacy.Budget.SamplerError}
+	if e.Search != nil && e.Search.Private() {
+		all.Searches = []dp.Search{*e.Search}
+		if e.Search.Winner == e.Fingerprint() {
+			all.Events, all.SamplerError = nil, 0
+		}
 	}
-	return e.Privacy.Run, e.Privacy.Budget.SamplerError
+	return all
 }
 
 // readSearch reads the record of the search that chose the settings, and refuses a run that no account joins with it.
@@ -59,8 +64,8 @@ func (e *Experiment) readSearch() error {
 	if len(e.Privacy.Run) == 0 || algorithm.UnitOf(e.Config) != dp.User {
 		return config.Errorf("%s: a private search protects users, and no account joins it with this run; leave the key out only if other data chose the settings", algorithm.ChosenBy.Name)
 	}
-	releases, samplers := e.searchedBeside()
-	if _, err = e.statementAlone(dp.Result{}).After(*e.Search, releases, samplers); err != nil {
+	all := e.Released()
+	if _, err = e.statementAlone(dp.Result{}).After(*e.Search, all.Events, all.SamplerError); err != nil {
 		return config.Errorf("%s: %w", algorithm.ChosenBy.Name, err)
 	}
 	return nil
