@@ -1,6 +1,7 @@
 package study
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,34 @@ func TestCaptionsSayWhatIsOver(t *testing.T) {
 		p := runs.Table().Means(seeds).Paper([]string{"test_rmse"})
 		if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, want) {
 			t.Errorf("%q, want %q", notes, want)
+		}
+	}
+}
+
+// A table of private rows on private ratings says that choosing among them is a search. One row is no choice, rows without noise
+// state no ε, and generated ratings belong to no person.
+func TestTablesSayThatAChoiceIsASearch(t *testing.T) {
+	for _, c := range []struct {
+		data, algorithms string
+		epsilon          float64
+		want             bool
+	}{
+		{"films.csv", "ssp-c dp-cmf", 3, true},
+		{"films.csv", "ssp-c", 3, false},
+		{"films.csv", "ssp-c dp-cmf", math.Inf(1), false},
+		{"synthetic:small", "ssp-c dp-cmf", 3, false},
+	} {
+		var runs Runs
+		for name := range strings.FieldsSeq(c.algorithms) {
+			for _, seed := range []string{"1", "2"} {
+				r := runOf(t, "epsilon=3 algorithm="+name+" seed="+seed+" data="+c.data, map[string]float64{"test_rmse": 0.9})
+				r.Summary.Privacy.Epsilon = c.epsilon
+				runs = append(runs, r)
+			}
+		}
+		var b strings.Builder
+		if err := runs.Table().Means(seeds).Print(&b); err != nil || strings.Contains(strings.Join(strings.Fields(b.String()), " "), choiceNote) != c.want {
+			t.Errorf("%+v: %v\n%s", c, err, &b)
 		}
 	}
 }

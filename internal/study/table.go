@@ -149,6 +149,7 @@ func (t *Table) Means(over []*config.Key) *Table {
 		m.Metrics = append(m.Metrics, name, name+" sd")
 	}
 	var groups []Runs
+	private := 0
 	for _, group := range t.groups(over) {
 		row := Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{"runs": float64(len(group))}}
 		for _, r := range group {
@@ -170,12 +171,21 @@ func (t *Table) Means(over []*config.Key) *Table {
 			m.Notes = append(m.Notes, fmt.Sprintf("Rows look alike and are kept apart, such as %s: their starts or their versions of fedsim differ.", row.Name))
 		}
 		m.Rows = append(m.Rows, row)
+		if !math.IsInf(row.runs[0].Summary.Privacy.Epsilon, 1) && !strings.HasPrefix(algorithm.Data.Of(row.runs[0].Config), "synthetic:") {
+			private++
+		}
+	}
+	if private > 1 {
+		m.Notes = append(m.Notes, choiceNote)
 	}
 	if note := seedsNote(groups); note != "" && slices.Contains(over, algorithm.Seed.Key) {
 		m.Notes = append(m.Notes, note)
 	}
 	return m
 }
+
+// choiceNote tells who picks a setting from a table that the picking is a search.
+const choiceNote = "A choice of settings by these errors is a search. If the ratings are private, no ε of a row covers the choice; fedsim tune --private pays for one."
 
 // groups returns the rows whose runs belong together, in the order of their first.
 func (t *Table) groups(over []*config.Key) (all [][]Row) {

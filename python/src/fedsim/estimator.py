@@ -99,6 +99,9 @@ _DAMPING = 5.0  # ratings: how much the mean of the items weighs in the level of
 class Recommender(_Estimator):  # type: ignore[misc]
     """A private recommender with ``fit`` and ``predict``.
 
+    A grid search over estimators compares exact errors. If the ratings are private, no ε covers its choice; ``fedsim tune --private``
+    pays for a search.
+
     Parameters
     ----------
     algorithm : str or Algorithm, optional
