@@ -204,6 +204,18 @@ func List() []Entry {
 	return list
 }
 
+// Find returns the error of [Open] for data that are not there, and reads nothing.
+func Find(ctx context.Context, spec string, o Options) error {
+	if synthetic.Is(spec) {
+		return nil
+	}
+	s, err := findSource(ctx, spec, o)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // findSource opens the source that a spec stands for.
 func findSource(ctx context.Context, spec string, o Options) (*files.Source, error) {
 	s, err := files.Open(ctx, spec, o.files())

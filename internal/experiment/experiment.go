@@ -11,8 +11,11 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,6 +127,26 @@ func OpenPublic(c config.Config, set *dataset.Set, features *dataset.ItemFeature
 	}
 	e.Test = eval.NewTest(e.Split, set.Min, set.Max, algorithm.EvalBuckets.Int(e.Config))
 	return e, e.derive()
+}
+
+// Find reports a file that the configuration names and that is not there. It reads none, and standard input is there.
+func Find(ctx context.Context, c config.Config) error {
+	in := inputOf(c)
+	if err := read.Find(ctx, algorithm.Data.Of(c), in.read); err != nil {
+		return err
+	}
+	named := map[string]string{algorithm.SplitTestFile.Name: in.read.Test, algorithm.PublicIDs.Name: in.public.file}
+	for part := range strings.SplitSeq(algorithm.FeatureSpec.Of(c), ",") {
+		if file, _, is := strings.Cut(strings.TrimSpace(part), ".csv"); is {
+			named[algorithm.FeatureSpec.Name+" "+part] = file + ".csv"
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(named)) {
+		if _, err := os.Stat(named[key]); err != nil && named[key] != "" && named[key] != "-" {
+			return config.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // OpenData opens a set on the rating scale of the configuration, without its public users.

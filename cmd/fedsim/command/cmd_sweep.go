@@ -72,6 +72,9 @@ func (c *sweepCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.On != "local" {
 		return c.batch(ctx, s, out, runs)
 	}
+	if err = find(ctx, runs); err != nil {
+		return err
+	}
 	f, release, err := prepare(ctx, s, c.Out, runs)
 	if err != nil {
 		return err
@@ -135,7 +138,13 @@ func (c *sweepCmd) presets(ctx context.Context, s verb.Streams) error {
 	if verb.RunStudies == nil {
 		return cli.Misusef("--preset %s: this program was built without the papers' studies; use fedsim itself", c.Preset)
 	}
-	grid := func(said []config.Setting, o sweep.Options) ([]sweep.Run, error) { return c.runs(said, o, s.Err) }
+	grid := func(said []config.Setting, o sweep.Options) ([]sweep.Run, error) {
+		runs, err := c.runs(said, o, s.Err)
+		if err == nil && !c.DryRun {
+			err = find(ctx, runs)
+		}
+		return runs, err
+	}
 	run := func(ctx context.Context, dir string, runs []sweep.Run) ([]string, error) {
 		f, release, err := prepare(ctx, s, dir, runs)
 		if err != nil {
@@ -268,6 +277,16 @@ func prepare(ctx context.Context, s verb.Streams, path string, runs []sweep.Run)
 	return f, release, nil
 }
 
+// find reports the first run whose data or other files are not there, before any run begins.
+func find(ctx context.Context, runs []sweep.Run) error {
+	for _, r := range runs {
+		if err := experiment.Find(ctx, r.Config); err != nil {
+			return fmt.Errorf("%s cannot begin: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
 // folders returns the folders of the finished runs of a sweep.
 func folders(f *sweep.Folder) (dirs []string) {
 	for _, r := range f.Runs {
@@ -314,6 +333,11 @@ func (c *sweepCmd) batch(ctx context.Context, s verb.Streams, out string, runs [
 		if b.Program, err = os.Executable(); err != nil { // the nodes see the same files
 			return err
 		}
+	}
+	if err = find(ctx, runs); err != nil && c.On == "slurm" {
+		return err
+	} else if err != nil {
+		fmt.Fprintf(s.Err, "warning: %v; pods find it only if their image holds it\n", err)
 	}
 	for _, path := range f.Unseen() {
 		if c.On == "kubernetes" {
