@@ -56,7 +56,8 @@ func Read(dir string) (*FinishedRun, error) {
 
 // ReadConfig reads the configuration and the manifest of a run.
 func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
-	settings, err := config.ReadFile(filepath.Join(dir, "config.yaml"))
+	path := filepath.Join(dir, "config.yaml")
+	settings, err := config.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && IsDeployed(dir) {
 		return c, m, fmt.Errorf("%s holds the model of a deployment; users' own embeddings are on their clients. Ask it by fedsim similar --run, by fedsim recommend --run with a user's ratings as --data, "+
 			"or take it away by fedsim export. On a client ask its own result by fednode recommend --state", dir)
@@ -64,13 +65,33 @@ func ReadConfig(dir string) (c config.Config, m Manifest, err error) {
 	if err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w%s", dir, err, instead(dir))
 	}
-	if c, err = config.Resolve(settings); err != nil {
+	if err = CheckKeys(path, settings); err == nil {
+		c, err = config.Resolve(settings)
+	}
+	if err != nil {
 		return c, m, err
 	}
 	if err = readJSON(filepath.Join(dir, "manifest.json"), &m); err != nil {
 		return c, m, fmt.Errorf("%s is not the folder of a finished run: %w", dir, err)
 	}
 	return c, m, nil
+}
+
+// CheckKeys names the version that made a run with keys that this program does not have. path is the file of the settings; it
+// need not lie in a run's folder.
+func CheckKeys(path string, settings []config.Setting) error {
+	var gone []string
+	for _, s := range settings {
+		if config.Find(s.Key) == nil {
+			gone = append(gone, s.Key)
+		}
+	}
+	dir, m := filepath.Dir(path), Manifest{}
+	if gone == nil || readJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
+		return nil
+	}
+	return config.Errorf("%s: this program has no key %s. fedsim %s (revision %s) made the run, and can open it. Here fedsim export --run %s works, and summary.json can be read. "+
+		"To train anew without the keys, take them out of a copy: fedsim run COPY.yaml", path, strings.Join(gone, ", "), m.Version, m.Revision, dir)
 }
 
 // instead names the folder of a run or model near a wrong folder; "" if there is none. The wrong

@@ -107,6 +107,9 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 		return nil, cli.Misusef("%s holds ratings and no settings: fedsim run --data %[1]s", file)
 	}
 	base, err := config.ReadFile(file)
+	if err == nil {
+		err = results.CheckKeys(file, base)
+	}
 	if err != nil {
 		return nil, err
 	}
