@@ -70,7 +70,13 @@ func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, h
 		said, _ = config.Over(said, []config.Setting{{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name}})
 	}
 	if how.format == "yaml" {
-		_, err = s.Out.Write(e.Config.YAML())
+		file := e.Config
+		for _, k := range algorithm.Scoped(config.Simulated) {
+			if e.Asked().IsAuto(k) {
+				file.Reset(k) // a deployment would warn of it, and a simulation chooses it again
+			}
+		}
+		_, err = s.Out.Write(file.YAML())
 		return err
 	}
 	x, err := forecast.New(e)
