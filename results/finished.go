@@ -83,14 +83,14 @@ func CheckKeys(path string, settings []config.Setting) error {
 	var gone []string
 	for _, s := range settings {
 		if config.Find(s.Key) == nil {
-			gone = append(gone, s.Key)
+			gone = append(gone, fmt.Sprintf("%q", s.Key))
 		}
 	}
 	dir, m := filepath.Dir(path), Manifest{}
 	if gone == nil || readJSON(filepath.Join(dir, "manifest.json"), &m) != nil {
 		return nil
 	}
-	return config.Errorf("%s: this program has no key %s. fedsim %s (revision %s) made the run, and can open it. Here fedsim export --run %s works, and summary.json can be read. "+
+	return config.Errorf("%s: unknown key %s. fedsim %s (revision %s) made the run, and can open it if it has the key. Here fedsim export --run %s works, and summary.json can be read. "+
 		"To train anew without the keys, take them out of a copy: fedsim run COPY.yaml", path, strings.Join(gone, ", "), m.Version, m.Revision, dir)
 }
 

@@ -26,7 +26,7 @@ func TestRunWithKeysOfAnotherVersion(t *testing.T) {
 		t.Fatal(err, CheckKeys(path, settings))
 	}
 	write("manifest.json", `{"version": "v0.0.9", "revision": "abc"}`)
-	for _, want := range []string{"no key random-walk", "v0.0.9 (revision abc) made the run", "fedsim export --run " + dir} {
+	for _, want := range []string{`unknown key "random-walk"`, "v0.0.9 (revision abc) made the run", "fedsim export --run " + dir} {
 		if _, _, err = ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
