@@ -206,9 +206,9 @@ func (c *Client) head() []byte {
 	return h.Bytes()
 }
 
-// meet compares the ledger with the latest head of it that the aggregator knows; nil: none. An error
+// compareHead compares the ledger with the latest head of it that the aggregator knows; nil: none. An error
 // says that the ledger lacks charges. A head that the client has not signed says nothing.
-func (c *Client) meet(shown []byte) error {
+func (c *Client) compareHead(shown []byte) error {
 	if shown == nil {
 		return nil
 	}

@@ -217,7 +217,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err != nil {
 		return err
 	}
-	if err = c.meet(w.Head); err != nil {
+	if err = c.compareHead(w.Head); err != nil {
 		return peer.Fatal(err)
 	}
 	c.compareClocks(w.At)
@@ -227,7 +227,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	c.cfg.Log.Info().Msg("registered")
 	c.cfg.Observer.Registered(1)
 	defer c.cfg.Observer.Registered(-1)
-	t, err := c.awaits(ctx, s)
+	t, err := c.nextSession(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -259,8 +259,8 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	}
 }
 
-// awaits hears of sessions until there is a session that the client takes part in.
-func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, error) {
+// nextSession hears of sessions until there is a session that the client takes part in.
+func (c *Client) nextSession(ctx context.Context, s network.Stream) (*participation, error) {
 	for {
 		_ = s.SetDeadline(time.Time{}) // it may take its time until there is a session
 		n, err := session.Hear(s, session.DescriptorSize)
@@ -270,7 +270,7 @@ func (c *Client) awaits(ctx context.Context, s network.Stream) (*participation, 
 		if n.Session == nil {
 			return nil, session.ErrNotice
 		}
-		t, err := c.take(ctx, n.Session)
+		t, err := c.joinSession(ctx, n.Session)
 		answer := &session.Message{Wait: &session.Wait{}}
 		refusal, declines := errors.AsType[*session.DeclineError](err)
 		switch {
@@ -315,10 +315,10 @@ func (c *Client) party() protocol.Party {
 	return protocol.Party(c.cfg.Membership.Enrolment.Ticket.Place)
 }
 
-// take checks the description of a session, also of a session that the client was in before. The
+// joinSession checks the description of a session, also of a session that the client was in before. The
 // present server must have signed it, for the present list. Unless the client takes part in it
 // already, it begins to.
-func (c *Client) take(ctx context.Context, s *session.Signed) (*participation, error) {
+func (c *Client) joinSession(ctx context.Context, s *session.Signed) (*participation, error) {
 	m := c.cfg.Membership
 	list, err := session.Trust(m, c.cfg.Registry, s.List)
 	if err != nil {
@@ -414,14 +414,14 @@ func (c *Client) account(job *Job) (client.Ledger, error) {
 		err = c.clocks.check(c.now())
 	}
 	if err != nil {
-		return nil, session.AsDecline(err, c.short(job, err))
+		return nil, session.AsDecline(err, c.declineReason(job, err))
 	}
 	return ledger, nil
 }
 
-// short is the kind of reason of a session that costs too much. The owner may allow the client to say
+// declineReason is the kind of reason of a session that costs too much. The owner may allow the client to say
 // what it could afford.
-func (c *Client) short(job *Job, why error) session.Decline {
+func (c *Client) declineReason(job *Job, why error) session.Decline {
 	if _, overspends := errors.AsType[*dp.OverspendError](why); !overspends || !c.cfg.TellAffordable {
 		return session.DeclineBudget
 	}

@@ -210,7 +210,7 @@ func TestRevokedConnectionCloses(t *testing.T) {
 			if err := h.Connect(t.Context(), f.hub); err != nil {
 				t.Fatal(err)
 			}
-			revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&m.Enrolment))
+			revocations, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&m.Enrolment))
 			if err != nil {
 				t.Fatal(err)
 			}

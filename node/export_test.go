@@ -51,3 +51,8 @@ func PaceOf(measured time.Duration) time.Duration {
 	p.took("phase", measured)
 	return p.current
 }
+
+// RevocationOf revokes an enrolled party, and bars its key from coming back.
+func RevocationOf(e *admission.Enrolment) admission.Revocation {
+	return admission.Revocation{Place: e.Ticket.Place, Serial: e.Ticket.Serial, Identity: e.Identity}
+}

@@ -104,7 +104,7 @@ func TestLateClientGetsTheModel(t *testing.T) {
 	t.Run("revocation and restart", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, results := ended(t)
-			v, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(2)].Enrolment))
+			v, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&f.memberships[admission.ClientPlace(2)].Enrolment))
 			if err != nil {
 				t.Fatal(err)
 			}

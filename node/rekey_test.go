@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 )
@@ -31,7 +32,7 @@ func TestLedgerStaysWithItsState(t *testing.T) {
 	m.must(err)
 	membership, err := admission.ReadFile(filepath.Join(m.state(place), "membership.json"), admission.ParseMembership)
 	m.must(err)
-	v, err := admission.Revoke(m.operator, m.federation, nil, admission.RevocationOf(&membership.Enrolment))
+	v, err := admission.Revoke(m.operator, m.federation, nil, node.RevocationOf(&membership.Enrolment))
 	m.must(err)
 	text, err := v.Encode()
 	m.must(err)

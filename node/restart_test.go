@@ -172,7 +172,7 @@ func TestRevokedClientIsPutOut(t *testing.T) {
 		const id = 2
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
-		revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(id)].Enrolment))
+		revocations, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&f.memberships[admission.ClientPlace(id)].Enrolment))
 		if err != nil {
 			t.Fatal(err)
 		}

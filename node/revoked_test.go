@@ -35,7 +35,7 @@ func (w *told) Write(b []byte) (int, error) {
 // revocation puts a client out.
 func (f *federation) revocation(id protocol.ClientID) *admission.Revocations {
 	f.t.Helper()
-	v, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(id)].Enrolment))
+	v, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&f.memberships[admission.ClientPlace(id)].Enrolment))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestRevokedPartyEnds(t *testing.T) {
 		"client": {admission.ClientPlace(3), client.Revoke, func() error { return client.Run(f.ctx) }},
 		"server": {admission.ServerPlace, server.Revoke, func() error { _, err := server.Run(f.ctx); return err }},
 	} {
-		v, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[p.own].Enrolment))
+		v, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&f.memberships[p.own].Enrolment))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -132,7 +133,7 @@ func TestLogsHoldNoSecret(t *testing.T) {
 		}
 		m := f.join(admission.ServerPlace)
 		clients := f.joinAll()
-		revocations, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[admission.ClientPlace(out)].Enrolment))
+		revocations, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&f.memberships[admission.ClientPlace(out)].Enrolment))
 		if err != nil {
 			t.Fatal(err)
 		}

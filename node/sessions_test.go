@@ -167,7 +167,7 @@ func TestSessionsFollowOneAnother(t *testing.T) {
 // replaced is a place whose holder is put out and invited again, with a new identity.
 func (f *federation) replaced(p admission.Place) *admission.Membership {
 	f.t.Helper()
-	v, err := admission.Revoke(f.operator, f.federation, nil, admission.RevocationOf(&f.memberships[p].Enrolment))
+	v, err := admission.Revoke(f.operator, f.federation, nil, node.RevocationOf(&f.memberships[p].Enrolment))
 	if err != nil {
 		f.t.Fatal(err)
 	}

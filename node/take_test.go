@@ -102,13 +102,13 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 		return &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature, List: text, Ended: ended}
 	}
 	old := d.description()
-	first, err := c.take(t.Context(), shown(old, false))
+	first, err := c.joinSession(t.Context(), shown(old, false))
 	must(err)
 	defer func() { c.part.leave() }()
-	if again, failed := c.take(t.Context(), shown(old, false)); failed != nil || again != first {
+	if again, failed := c.joinSession(t.Context(), shown(old, false)); failed != nil || again != first {
 		t.Errorf("the same session after a broken line: %v, and another part in it: %v", failed, again != first)
 	}
-	v, err := admission.Revoke(d.operator, d.federation, nil, admission.RevocationOf(before))
+	v, err := admission.Revoke(d.operator, d.federation, nil, RevocationOf(before))
 	must(err)
 	_, err = hub.Revoke(v)
 	must(err)
@@ -116,11 +116,11 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	d.serial = 2
 	must(hub.Redeem(time.Unix(0, 0), d.enrolled(admission.ServerPlace, d.server)))
 	for name, s := range map[string]*session.Signed{"as before": shown(old, false), "said to be over": shown(old, true)} {
-		if _, err = c.take(t.Context(), s); !errors.Is(err, session.ErrSession) {
+		if _, err = c.joinSession(t.Context(), s); !errors.Is(err, session.ErrSession) {
 			t.Errorf("the session of a server that is revoked, %s: %v, want %v", name, err, session.ErrSession)
 		}
 	}
-	second, err := c.take(t.Context(), shown(d.description(), false))
+	second, err := c.joinSession(t.Context(), shown(d.description(), false))
 	if err != nil || second == first {
 		t.Errorf("the session of the server that there is: %v, and the same part in it: %v", err, second == first)
 	}
@@ -128,7 +128,7 @@ func TestSessionIsTheNewestServersOnly(t *testing.T) {
 	known := d.description()
 	d.serial = 1
 	must(hub.Redeem(time.Unix(0, 0), d.enrolled(admission.ClientPlace(2), d.key("another client"))))
-	if _, err = c.take(t.Context(), shown(known, false)); !errors.Is(err, session.ErrSession) {
+	if _, err = c.joinSession(t.Context(), shown(known, false)); !errors.Is(err, session.ErrSession) {
 		t.Errorf("a session of another list than there is: %v, want %v", err, session.ErrSession)
 	}
 }

@@ -9,3 +9,8 @@ func (r *Registry) Waiting() int {
 	defer r.line.mu.Unlock()
 	return len(r.line.waiting)
 }
+
+// RevocationOf revokes an enrolled party, and bars its key from coming back.
+func RevocationOf(e *Enrolment) Revocation {
+	return Revocation{Place: e.Ticket.Place, Serial: e.Ticket.Serial, Identity: e.Identity}
+}

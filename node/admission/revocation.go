@@ -20,11 +20,6 @@ type Revocation struct {
 	Identity PublicKey `json:"identity,omitzero"`
 }
 
-// RevocationOf revokes an enrolled party, and bars its key from coming back.
-func RevocationOf(e *Enrolment) Revocation {
-	return Revocation{Place: e.Ticket.Place, Serial: e.Ticket.Serial, Identity: e.Identity}
-}
-
 func (r Revocation) compare(o Revocation) int {
 	return cmp.Or(r.Place.compare(o.Place), cmp.Compare(r.Serial, o.Serial), bytes.Compare(r.Identity[:], o.Identity[:]))
 }

@@ -128,8 +128,8 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if err != nil {
 		return nil, err
 	}
-	a.recall()
-	if err = a.recallRunning(); err != nil {
+	a.loadEnd()
+	if err = a.loadRunning(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	a.host.SetStreamHandler(peer.ProtocolID, func(s network.Stream) { a.handle(s, a.serve) })
@@ -221,14 +221,19 @@ func (a *Aggregator) place(id peer.ID) (admission.Place, bool) {
 // are refused, see admission.Registry.
 func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	out, err := a.cfg.Registry.Revoke(v)
-	for i := range out {
-		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("revoked")
-		if id, failed := peer.IDOf(out[i].Identity.Ed25519()); failed == nil {
-			_ = a.host.Network().ClosePeer(id) // the gate does not let it in again
-		}
-	}
+	a.disconnect(out, "revoked")
 	a.relist()
 	return err
+}
+
+// disconnect closes the connections of parties that are out. The gate does not let them in again.
+func (a *Aggregator) disconnect(out []admission.Enrolment, why string) {
+	for i := range out {
+		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg(why)
+		if id, err := peer.IDOf(out[i].Identity.Ed25519()); err == nil {
+			_ = a.host.Network().ClosePeer(id)
+		}
+	}
 }
 
 // disconnected lets go of a peer that waits for a session, and so would not be missed.

@@ -292,7 +292,7 @@ func TestExcludedOnABadDisk(t *testing.T) {
 	if err = errors.Join(os.Remove(blocked), os.Mkdir(blocked, 0o700), a.Check()); err != nil {
 		t.Errorf("once there is one: %v", err)
 	}
-	if got := a.excludedIn(protocol.SessionID{}, registry.List()).clients(); len(got) != 1 || got[0] != 0 {
+	if got := a.loadExcluded(protocol.SessionID{}, registry.List()).clients(); len(got) != 1 || got[0] != 0 {
 		t.Errorf("the file has clients %v, want client 0", got)
 	}
 }
@@ -318,7 +318,7 @@ func TestRunningOnABadDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := &Aggregator{cfg: AggregatorConfig{State: blocked}}
-	if err := again.recallRunning(); err != nil || !again.running() {
+	if err := again.loadRunning(); err != nil || !again.running() {
 		t.Errorf("after a restart no session runs, %v", err)
 	}
 }

@@ -62,9 +62,9 @@ func (a *Aggregator) forget() error {
 	return nil
 }
 
-// recall goes back to the end of the last session after a restart. An unusable file is no reason
+// loadEnd goes back to the end of the last session after a restart. An unusable file is no reason
 // not to start: the server, started again, ends the session once more.
-func (a *Aggregator) recall() {
+func (a *Aggregator) loadEnd() {
 	s, err := a.readEnd()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -89,7 +89,7 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 		return nil, err
 	}
 	s := a.lead(e.signed, e.descriptor, e.server, list)
-	s.askNobody()
+	s.closeAcceptance()
 	s.final = frames
 	return s, nil
 }

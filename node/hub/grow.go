@@ -10,7 +10,6 @@ import (
 
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/node/admission"
-	"github.com/fedsim/fedsim/node/peer"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -44,12 +43,7 @@ func (a *Aggregator) Grow(f *admission.Federation) error {
 func (a *Aggregator) adopt(f *admission.Federation) error {
 	before := a.cfg.Registry.Federation()
 	out, err := a.cfg.Registry.Grow(f)
-	for i := range out {
-		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg("the place was given up")
-		if id, failed := peer.IDOf(out[i].Identity.Ed25519()); failed == nil {
-			_ = a.host.Network().ClosePeer(id) // the gate does not let it in again
-		}
-	}
+	a.disconnect(out, "the place was given up")
 	if errors.Is(err, admission.ErrOutdated) {
 		return nil // a file that was not renewed
 	}
@@ -64,8 +58,8 @@ func (a *Aggregator) adopt(f *admission.Federation) error {
 	return nil
 }
 
-// grown takes over epochs that waited for the end of a session.
-func (a *Aggregator) grown() {
+// applyGrowth takes over epochs that waited for the end of a session.
+func (a *Aggregator) applyGrowth() {
 	a.mu.Lock()
 	f := a.growing
 	a.growing = nil
@@ -110,8 +104,8 @@ func (a *Aggregator) keepRunning(id string) error {
 	return err
 }
 
-// recallRunning reads which session ran before a restart.
-func (a *Aggregator) recallRunning() error {
+// loadRunning reads which session ran before a restart.
+func (a *Aggregator) loadRunning() error {
 	text, err := os.ReadFile(a.runningPath())
 	if a.cfg.State == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -129,8 +123,8 @@ func (s *hubSession) beyond(c *conn) bool {
 	return s != nil && c.place.Role == protocol.Client && int64(c.place.Client) >= int64(s.terms.Cohort.All())
 }
 
-// another says whether a description is not of the session that runs.
-func (a *Aggregator) another(p *session.Signed, server admission.PublicKey) bool {
+// isNewSession says whether a description is not of the session that runs.
+func (a *Aggregator) isNewSession(p *session.Signed, server admission.PublicKey) bool {
 	peek := *p
 	peek.Ended = true // whatever epoch it is of
 	d, err := peek.Verify(a.cfg.Registry.Federation(), server)

@@ -18,7 +18,7 @@ func TestRunningIsKept(t *testing.T) {
 	}
 	again := func() *Aggregator {
 		a := &Aggregator{cfg: AggregatorConfig{State: dir, Log: zerolog.Nop(), Registry: d.a.cfg.Registry}}
-		if err := a.recallRunning(); err != nil {
+		if err := a.loadRunning(); err != nil {
 			t.Fatal(err)
 		}
 		return a

@@ -107,7 +107,7 @@ func (d *door) ended() {
 		d.t.Fatal(err)
 	}
 	d.a.session = nil
-	d.a.recall()
+	d.a.loadEnd()
 	if d.a.session == nil {
 		d.t.Fatal("the end of the session was not found")
 	}

@@ -147,7 +147,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	defer r.up.unhook(s)
 	presences := 0
 	if anew {
-		if presences, err = r.lookedOver(ctx, s); err != nil {
+		if presences, err = r.awaitAcceptance(ctx, s); err != nil {
 			return err
 		}
 	} else {
@@ -238,11 +238,7 @@ func (r *Relay) learn(w *session.Welcome) error {
 	if err != nil {
 		return err
 	}
-	for i := range out {
-		if id, failed := peer.IDOf(out[i].Identity.Ed25519()); failed == nil {
-			_ = r.hub.host.Network().ClosePeer(id) // revoked: the gate does not let it in again
-		}
-	}
+	r.hub.disconnect(out, "revoked")
 	r.hub.relist()
 	return nil
 }
@@ -280,16 +276,7 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 		old.stop()
 	}
 	s = r.lead(p, d, key, list)
-	a.session = s
-	for _, c := range a.conns {
-		if !s.beyond(c) {
-			a.tell(c, s)
-		}
-	}
-	if len(s.asked) == 0 {
-		s.askNobody()
-	}
-	a.cfg.Observer.Session(d.Terms.Session)
+	a.begin(s)
 	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Msg("there is a session")
 	return s, true, nil
 }
@@ -297,28 +284,19 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 // lead starts the role that adds up in a session.
 func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
 	a := r.hub
-	s := &hubSession{signed: &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, over: p.Ended,
-		excluded: new(exclusions), lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
-	s.ctx, s.stop = context.WithCancel(a.ctx)
+	s := a.newSession(p, d, server, new(exclusions))
+	s.over = p.Ended
 	r.up.hook(s)
 	a.drive(s, list, relay.New(relay.Config{Clients: s.terms.Cohort.All(), Rounds: s.terms.Steps.Rounds()}))
 	return s
 }
 
-// lookedOver returns when the clients that were here have looked a session over, or after as long as
+// awaitAcceptance returns when the clients that were here have looked a session over, or after as long as
 // a stage may take, with how many presences wait to be said.
-func (r *Relay) lookedOver(ctx context.Context, s *hubSession) (int, error) {
-	late := time.NewTimer(s.terms.StageTimeout)
-	defer late.Stop()
-	select {
-	case <-s.looked:
-	case <-late.C:
-		r.hub.mu.Lock()
-		s.askNobody()
-		r.hub.mu.Unlock()
-	case <-ctx.Done():
+func (r *Relay) awaitAcceptance(ctx context.Context, s *hubSession) (int, error) {
+	if there := r.hub.awaitAcceptance(s, ctx.Done()); !there && ctx.Err() != nil {
 		return 0, ctx.Err()
-	case <-s.ctx.Done():
+	} else if !there {
 		return 0, fmt.Errorf("%w: it is over here", session.ErrSession)
 	}
 	s.driver.Give(s.ctx, protocol.Tick{}) // once the role has taken it, what it was given before is queued

@@ -62,7 +62,7 @@ func (a *Aggregator) serveServer(c *conn) error {
 		_ = session.Conclude(c.stream, &session.Message{Refused: err.Error(), ForGood: good})
 		return err
 	}
-	if !a.lookedOver(c, s) {
+	if !a.awaitAcceptance(s, c.closed) {
 		return nil
 	}
 	a.mu.Lock()
@@ -80,10 +80,10 @@ func (a *Aggregator) serveServer(c *conn) error {
 	return a.carry(c, s, protocol.Party{Role: protocol.Server})
 }
 
-// lookedOver returns when the clients that were there at the session's beginning have looked it
+// awaitAcceptance returns when the clients that were there at the session's beginning have looked it
 // over or gone, or after as long as a stage may take. A plan that came before would find them busy,
-// and its first stage would lose that time. It is false if the server or the session is gone.
-func (a *Aggregator) lookedOver(c *conn, s *hubSession) bool {
+// and its first stage would lose that time. It is false if the peer that asked, or the session, is gone.
+func (a *Aggregator) awaitAcceptance(s *hubSession, gone <-chan struct{}) bool {
 	late := time.NewTimer(s.terms.StageTimeout)
 	defer late.Stop()
 	select {
@@ -92,8 +92,8 @@ func (a *Aggregator) lookedOver(c *conn, s *hubSession) bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.cfg.Log.Warn().Int("clients", len(s.asked)).Msg("clients are still looking the session over, which begins without them")
-		s.askNobody()
-	case <-c.closed:
+		s.closeAcceptance()
+	case <-gone:
 		return false
 	case <-s.ctx.Done():
 		return false
@@ -108,12 +108,12 @@ func (s *hubSession) answered(c *conn) {
 		return
 	}
 	if delete(s.asked, c); len(s.asked) == 0 {
-		s.askNobody()
+		s.closeAcceptance()
 	}
 }
 
-// askNobody has the session begin. The caller holds the aggregator's mu.
-func (s *hubSession) askNobody() {
+// closeAcceptance has the session begin. The caller holds the aggregator's mu.
+func (s *hubSession) closeAcceptance() {
 	if s.asked != nil {
 		s.asked = nil
 		close(s.looked)
@@ -126,9 +126,9 @@ type unfit struct{ error }
 
 func (e *unfit) Unwrap() error { return e.error }
 
-// judge reads the description of a session that the holder of a key publishes, and says why it could never
+// validate reads the description of a session that the holder of a key publishes, and says why it could never
 // be led here.
-func (a *Aggregator) judge(p *session.Signed, server admission.PublicKey) (*session.Descriptor, error) {
+func (a *Aggregator) validate(p *session.Signed, server admission.PublicKey) (*session.Descriptor, error) {
 	d, err := p.Verify(a.cfg.Registry.Federation(), server)
 	if err != nil {
 		return nil, &unfit{err}
@@ -147,10 +147,10 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.another(p, key) {
-		a.grown()
+	if a.isNewSession(p, key) {
+		a.applyGrowth()
 	}
-	d, err := a.judge(p, key)
+	d, err := a.validate(p, key)
 	if err != nil {
 		return nil, err
 	}
@@ -183,18 +183,24 @@ func (a *Aggregator) publish(c *conn, p *session.Signed) (*hubSession, error) {
 		return nil, err
 	}
 	s := a.lead(p, d, key, list)
-	a.session, c.in = s, s
-	for _, other := range a.conns {
-		if other != c && other.via == nil && !s.beyond(other) {
-			a.tell(other, s)
+	c.in = s
+	a.begin(s)
+	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("rounds", d.Terms.Steps.Rounds()).Msg("session published")
+	return s, nil
+}
+
+// begin makes a session the session that there is, and has clients look it over. The caller holds mu.
+func (a *Aggregator) begin(s *hubSession) {
+	a.session = s
+	for _, c := range a.conns {
+		if c.in != s && c.via == nil && !s.beyond(c) {
+			a.tell(c, s)
 		}
 	}
 	if len(s.asked) == 0 {
-		s.askNobody()
+		s.closeAcceptance()
 	}
-	a.cfg.Observer.Session(d.Terms.Session)
-	a.cfg.Log.Info().Hex("session", d.Terms.Session[:]).Int("rounds", d.Terms.Steps.Rounds()).Msg("session published")
-	return s, nil
+	a.cfg.Observer.Session(s.terms.Session)
 }
 
 // tell has a client that waits for a session look it over; a client in the session before registers
@@ -216,12 +222,18 @@ func (a *Aggregator) tell(c *conn, s *hubSession) {
 // once, and pauses for longer only when that has failed.
 const grace = 1500 * time.Millisecond
 
-// lead starts the role that leads a session's sums.
-func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
-	excluded := a.excludedIn(d.Terms.Session, list)
+// newSession makes a session without its role.
+func (a *Aggregator) newSession(p *session.Signed, d *session.Descriptor, server admission.PublicKey, excluded *exclusions) *hubSession {
 	s := &hubSession{signed: &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, excluded: excluded,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
+	return s
+}
+
+// lead starts the role that leads a session's sums.
+func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
+	excluded := a.loadExcluded(d.Terms.Session, list)
+	s := a.newSession(p, d, server, excluded)
 	params := s.terms.Sums(list)
 	a.drive(s, list, aggregator.New(aggregator.Config{
 		Clients: s.terms.Cohort.All(), StageTimeout: s.terms.StageTimeout,
@@ -442,7 +454,7 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			if err = a.keepFinal(s, f); err != nil {
 				return fmt.Errorf("keeping the end of the session: %w", err)
 			}
-			a.busy.Go(a.grown)
+			a.busy.Go(a.applyGrowth)
 		}
 		a.heard(c.place, m)
 		if o, ok := m.(*protocol.Open); ok && from.Role == protocol.Server && o.Plan != nil {

@@ -34,15 +34,6 @@ func NewKey(private []byte) (*Key, error) {
 	return k, nil
 }
 
-// Public is the public key of each key.
-func Public(keys []*Key) [][Size]byte {
-	scalars := make([]edwards25519.Scalar, len(keys))
-	for i, k := range keys {
-		scalars[i] = k.s
-	}
-	return multiples(scalars)
-}
-
 // Common returns the secret that a key has in common with each of others: the result of X25519 of
 // one's private and the other's public key.
 func (k *Key) Common(others []*Key) [][Size]byte {
