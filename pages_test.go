@@ -110,6 +110,30 @@ func TestPagesNameFilesThatAreThere(t *testing.T) {
 	}
 }
 
+// TestPathsHaveFewRooms checks that each path that docs/architecture.md leads through files has at most 12 rooms.
+func TestPathsHaveFewRooms(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, paths := regexp.MustCompile("`((?:[a-z]+/)+)[a-z_]+\\.go`"), 0
+	for _, section := range strings.Split(string(text), "\n## ") {
+		rooms := make(map[string]bool)
+		for _, m := range file.FindAllStringSubmatch(section, -1) {
+			rooms[m[1]] = true
+		}
+		if len(rooms) > 12 {
+			t.Errorf("%.20q goes through %d rooms, at most 12 are wanted", section, len(rooms))
+		}
+		if strings.HasPrefix(section, "One ") && len(rooms) > 5 {
+			paths++
+		}
+	}
+	if paths != 2 {
+		t.Errorf("%d paths through files, want 2", paths)
+	}
+}
+
 // pages are all pages that people read.
 func pages(t *testing.T) []string {
 	t.Helper()
