@@ -14,7 +14,7 @@ import (
 	"github.com/fedsim/fedsim/aggregator"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/internal/roletest"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -215,9 +215,9 @@ func (b *bench) command(text string) protocol.Effects {
 // do runs work, which must not write to the aggregator: that is for Step, with the Done.
 func (b *bench) do(w protocol.Work) protocol.Done {
 	b.t.Helper()
-	before := roletest.Fields(b.aggregator, "cfg")
+	before := testutil.Fields(b.aggregator, "cfg")
 	done := w.Do(serial{})
-	if d := cmp.Diff(before, roletest.Fields(b.aggregator, "cfg")); d != "" {
+	if d := cmp.Diff(before, testutil.Fields(b.aggregator, "cfg")); d != "" {
 		b.t.Errorf("work wrote to the aggregator (-before +after):\n%s", d)
 	}
 	return done

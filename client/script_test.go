@@ -13,7 +13,7 @@ import (
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/internal/roletest"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 )
@@ -207,9 +207,9 @@ func (b *bench) command(text string) protocol.Effects {
 // do runs work, which must not write to the client: that is for Step, with the Done.
 func (b *bench) do(w protocol.Work) protocol.Done {
 	b.t.Helper()
-	before := roletest.Fields(b.client, "Shared")
+	before := testutil.Fields(b.client, "Shared")
 	done := w.Do(serial{})
-	if d := cmp.Diff(before, roletest.Fields(b.client, "Shared")); d != "" {
+	if d := cmp.Diff(before, testutil.Fields(b.client, "Shared")); d != "" {
 		b.t.Errorf("work wrote to the client (-before +after):\n%s", d)
 	}
 	return done

@@ -23,10 +23,10 @@ import (
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
 	"github.com/fedsim/fedsim/node/peer"
@@ -105,7 +105,7 @@ func newMachines(t *testing.T, settings ...string) *machines {
 	text, err := m.federation.Encode()
 	m.must(err)
 	m.must(admission.WriteFile(m.path("federation"), text))
-	m.hub = "/ip4/127.0.0.1/tcp/" + childtest.Port(t)
+	m.hub = "/ip4/127.0.0.1/tcp/" + testutil.Port(t)
 	id, err := peer.IDOf(aggregator.Public().Ed25519())
 	m.must(err)
 	info, err := libp2ppeer.AddrInfoFromString(m.hub + "/p2p/" + id.String())
@@ -253,7 +253,7 @@ func (m *machines) start(args ...string) *process {
 			p.code = -2
 		}
 	}()
-	childtest.Limit(m.t, p.end)
+	testutil.Limit(m.t, p.end)
 	return p
 }
 

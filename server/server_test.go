@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fedsim/fedsim/internal/roletest"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 )
@@ -137,9 +137,9 @@ func (b *bench) command(text string) protocol.Effects {
 // do runs work, which must not write to the server: that is for Step, with the Done.
 func (b *bench) do(w protocol.Work) protocol.Done {
 	b.t.Helper()
-	before := roletest.Fields(b.server)
+	before := testutil.Fields(b.server)
 	done := w.Do(serial{})
-	if d := cmp.Diff(before, roletest.Fields(b.server)); d != "" {
+	if d := cmp.Diff(before, testutil.Fields(b.server)); d != "" {
 		b.t.Errorf("work wrote to the server (-before +after):\n%s", d)
 	}
 	return done

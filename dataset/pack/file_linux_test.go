@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/dataset/read"
-	"github.com/fedsim/fedsim/internal/disktest"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // TestPackDisks: a packed file is there as a whole or not at all.
 func TestPackDisks(t *testing.T) {
 	const name = "set.pack"
-	disktest.Run(t, []disktest.Writer{{
+	testutil.TryWriters(t, []testutil.Writer{{
 		Name: "data pack", File: name, Once: true,
 		Write: func(dir string, _ int) error {
 			_, err := read.PackFile(t.Context(), "synthetic:small", read.Options{}, filepath.Join(dir, name))

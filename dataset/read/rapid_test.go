@@ -1,3 +1,9 @@
 package read
 
-import _ "github.com/fedsim/fedsim/internal/fewcases" // properties here are slow to check
+import (
+	_ "pgregory.net/rapid" // declares the flag
+
+	"github.com/fedsim/fedsim/internal/testutil"
+)
+
+func init() { testutil.FewCases() } // properties here are slow to check

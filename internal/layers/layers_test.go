@@ -148,8 +148,8 @@ var rules = []rule{
 		why:    "what is to be kept goes out as an effect, and the driver keeps it",
 	},
 	{
-		name: "helpers of tests are for tests", from: []string{"..."}, except: []string{"internal/roletest"},
-		forbid: []string{"internal/childtest", "internal/roletest", "internal/pagetest", "internal/cli/clitest", "internal/fewcases", "internal/disktest", "node/internal/nodetest"}, direct: true,
+		name: "helpers of tests are for tests", from: []string{"..."},
+		forbid: []string{"internal/testutil", "internal/cli/clitest", "node/internal/nodetest"}, direct: true,
 		why: "they look into roles, or have tests and their flags, which no program may have",
 	},
 	{

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/disktest"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/internal/training"
 )
 
@@ -12,7 +12,7 @@ import (
 // before as it is, and nothing beside it. A run can still continue from the checkpoint before.
 func TestCheckpointOnABadDisk(t *testing.T) {
 	const name = ".x.checkpoint"
-	disktest.Run(t, []disktest.Writer{{
+	testutil.TryWriters(t, []testutil.Writer{{
 		Name: "checkpoint", File: name,
 		Write: func(dir string, n int) error { return training.WriteCheckpoint(filepath.Join(dir, name), n) },
 		Read:  func(dir string) (int, error) { return training.ReadCheckpoint(filepath.Join(dir, name)) },

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	_ "github.com/fedsim/fedsim/internal/families"
-	"github.com/fedsim/fedsim/internal/pagetest"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // finished makes folders of runs as fedsim run leaves them, with just what a page reads.
@@ -85,7 +85,7 @@ func TestPageSaysWhatRunsCameTo(t *testing.T) {
 // headings, scopes of table heads, and scrolling parts that the keyboard reaches.
 func TestPageForEverybody(t *testing.T) {
 	text := written(t)
-	pagetest.Check(t, text)
+	testutil.CheckPage(t, text)
 	if !strings.Contains(text, `data-head="test_rmse"`) {
 		t.Error("on a phone test_rmse has no name beside its value")
 	}

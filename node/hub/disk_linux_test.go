@@ -16,7 +16,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/internal/disktest"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
@@ -28,14 +28,14 @@ import (
 // write that failed, and nothing else is left behind. The same write succeeds once there is room.
 // The files that package command writes are tried there.
 func TestWritersOnABadDisk(t *testing.T) {
-	disktest.Run(t, append(append(logWriters(t), stateWriters(t)...), documentWriters(t)...))
+	testutil.TryWriters(t, append(append(logWriters(t), stateWriters(t)...), documentWriters(t)...))
 }
 
 // pages is room for as many pages of a log's database.
 func pages(n int) uint64 { return uint64(n * os.Getpagesize()) }
 
 // logWriters write append-only logs.
-func logWriters(t *testing.T) []disktest.Writer {
+func logWriters(t *testing.T) []testutil.Writer {
 	t.Helper()
 	owner := admission.PublicKey{1}
 	ledger := func(dir string) string { return filepath.Join(dir, "ledger") }
@@ -75,7 +75,7 @@ func logWriters(t *testing.T) []disktest.Writer {
 		}
 		return errors.Join(l.Append([]byte("an enrolment")), l.Close())
 	}
-	return []disktest.Writer{
+	return []testutil.Writer{
 		{Name: "ledger", File: "ledger", Inside: true, Middle: pages(3), Read: last, Write: func(dir string, n int) error {
 			if err := store.CreateLedger(ledger(dir), owner); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
@@ -112,7 +112,7 @@ func founded(t *testing.T) *admission.Federation {
 }
 
 // stateWriters write the files that a session leaves in a party's state.
-func stateWriters(t *testing.T) []disktest.Writer {
+func stateWriters(t *testing.T) []testutil.Writer {
 	t.Helper()
 	key := drawn(t, "client").Public()
 	checkpoint := func(n int) *store.Checkpoint {
@@ -124,7 +124,7 @@ func stateWriters(t *testing.T) []disktest.Writer {
 		a.cfg.State, a.cfg.Observer = dir, session.Observing(nil)
 		return a
 	}
-	return []disktest.Writer{
+	return []testutil.Writer{
 		{Name: "checkpoint", File: "checkpoint", Write: func(dir string, n int) error { return store.SaveCheckpoint(dir, checkpoint(n)) },
 			Read: func(dir string) (int, error) {
 				c, fallback, err := store.LoadCheckpoint(dir, protocol.Hash{})
@@ -217,7 +217,7 @@ func parsed(path string, to any) error {
 }
 
 // documentWriters write keys, invitations and published documents.
-func documentWriters(t *testing.T) []disktest.Writer {
+func documentWriters(t *testing.T) []testutil.Writer {
 	t.Helper()
 	key := drawn(t, "client")
 	operator, federation := drawn(t, "operator"), founded(t)
@@ -234,7 +234,7 @@ func documentWriters(t *testing.T) []disktest.Writer {
 			return 1, err
 		}
 	}
-	return []disktest.Writer{
+	return []testutil.Writer{
 		{Name: "key", File: "identity.key", Once: true,
 			Write: func(dir string, _ int) error { return admission.WriteKey(filepath.Join(dir, "identity.key"), key) },
 			Read: exists("identity.key", func(path string) error {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fedsim/fedsim/internal/pagetest"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -54,7 +54,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("there is %s in\n%s", never, text)
 		}
 	}
-	pagetest.Check(t, text)
+	testutil.CheckPage(t, text)
 	if cache := r.Header.Get("Cache-Control"); cache != "no-store" {
 		t.Errorf("the link Refresh may show an old page: Cache-Control is %q", cache)
 	}
@@ -107,7 +107,7 @@ func TestPageOfAnOwner(t *testing.T) {
 	failing := m.Own(func() (*store.Account, error) { return nil, errors.New("<b>the disk fails</b>") })
 	m.Event(protocol.Event{Kind: protocol.ClientAccused, Round: 2, Party: protocol.ClientParty(4), By: protocol.ClientParty(7)})
 	page := text("/")
-	pagetest.Check(t, page)
+	testutil.CheckPage(t, page)
 	for _, want := range []string{"<caption>client 7</caption>", "<td>ab, als</td>", "mode active, 20 clients", "<td>3 of 12</td>", "<td>1.24</td>",
 		"epsilon 1.24 at delta 1e-05; left of --max-epsilon: 8.76", "&lt;b&gt;the disk fails", "<td>client 7</td><td>1</td><td>0</td><td>round 2</td>"} {
 		if !strings.Contains(page, want) {

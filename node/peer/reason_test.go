@@ -22,7 +22,7 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/internal/childtest"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // The wrapping is as libp2p's swarm and package net have it.
@@ -141,7 +141,7 @@ func TestReasonOfAnAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			port := childtest.Port(t) // which no listener of another test is given, so that nothing listens there
+			port := testutil.Port(t) // which no listener of another test is given, so that nothing listens there
 			li, err := net.Listen("tcp", "127.0.0.1:"+port)
 			if err != nil {
 				t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/align"
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // organisations are parties that own items and share users, on a machine, with an aggregator.
@@ -67,7 +67,7 @@ func newOrganisations(t *testing.T, n int) *organisations {
 	if err = json.Unmarshal([]byte(text), &key); err != nil {
 		t.Fatal(err)
 	}
-	port := childtest.Port(t)
+	port := testutil.Port(t)
 	o.run(cli.Done, "invite", "--operator", o.path("operator.key"), "--federation", o.path("federation.json"), "--name", "Shops", "--clients", itoa(n),
 		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/"+port, "--out", o.path("invitations"))
 	o.aggregator = o.start("aggregator", "--key", o.path("aggregator.key"), "--federation", o.path("federation.json"), "--state", o.path("aggregator"),

@@ -16,9 +16,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // composition is compose.yaml, as far as it uses what the Compose specification has: any
@@ -105,10 +105,10 @@ func keys[V any](m map[string]V) []string {
 func TestCompositionRuns(t *testing.T) {
 	long(t)
 	c, m := readComposition(t), newMachine(t)
-	port := childtest.Port(t)
+	port := testutil.Port(t)
 	command := func(name string) []string {
 		s := c.Services[name]
-		ops := "127.0.0.1:" + childtest.Port(t)
+		ops := "127.0.0.1:" + testutil.Port(t)
 		change := []string{"/dns4/aggregator/tcp/7946", "/ip4/127.0.0.1/tcp/" + port, "/ip4/0.0.0.0/tcp/7946", "/ip4/127.0.0.1/tcp/" + port,
 			"127.0.0.1:9464", ops, "$$", "$"}
 		for _, v := range s.Volumes {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // Eight clients with a --max-epsilon of 10 spend 8 in the first session. The second would cost 8 more: the server ends with
@@ -16,7 +16,7 @@ import (
 // fourth fits into what is left, and the same processes take part in it.
 func TestBudgetIsUsedUp(t *testing.T) {
 	long(t)
-	f := &follow{newMachine(t), childtest.Port(t)}
+	f := &follow{newMachine(t), testutil.Port(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
 	var key struct{ Public string }

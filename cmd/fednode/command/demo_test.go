@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // demonstration is deploy/demo.sh under way, with its output in a pipe.
@@ -52,7 +52,7 @@ func demonstrate(t *testing.T, path, temporary string, port int) *demonstration 
 	if err = errors.Join(d.cmd.Start(), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	childtest.Limit(t, func() error { return syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) })
+	testutil.Limit(t, func() error { return syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL) })
 	d.output = bufio.NewScanner(r)
 	return d
 }
@@ -87,7 +87,7 @@ func (d *demonstration) end(t *testing.T, temporary string) error {
 func TestDemonstration(t *testing.T) {
 	long(t)
 	temporary := t.TempDir()
-	d := demonstrate(t, os.Getenv("PATH"), temporary, childtest.TwoPorts(t))
+	d := demonstrate(t, os.Getenv("PATH"), temporary, testutil.TwoPorts(t))
 	if err := d.end(t, temporary); err != nil {
 		t.Errorf("%v\n%s", err, d.seen.String())
 	}
@@ -118,7 +118,7 @@ func TestDemonstrationSaysThatAPortIsTaken(t *testing.T) {
 func TestDemonstrationCanBeInterrupted(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	temporary := t.TempDir()
-	d := demonstrate(t, buildsNothing(t), temporary, childtest.TwoPorts(t))
+	d := demonstrate(t, buildsNothing(t), temporary, testutil.TwoPorts(t))
 	d.until("20 clients start")
 	for range 2 { // by an impatient operator
 		if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGINT); err != nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	openedtest "github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/results"
@@ -58,7 +58,7 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 	effort.NotShort(t, "builds the command and starts processes")
 	m := newMachine(t)
 	lead, _, _ := m.twenty(1)
-	ops := "127.0.0.1:" + childtest.Port(t)
+	ops := "127.0.0.1:" + testutil.Port(t)
 	aggregator := m.start(append(lead, "--ops", ops)...)
 	aggregator.until("metrics, health and status")
 	if code, answer := asked(t, ops, "/readyz"); code != http.StatusOK {
@@ -102,7 +102,7 @@ func TestSessionOnAFullDisk(t *testing.T) {
 	if code := client.wait(); code != cli.Failed || !strings.Contains(client.log.String(), "cannot be kept") {
 		t.Errorf("the client ended with %d\n%s", code, client.log.String())
 	}
-	ops := "127.0.0.1:" + childtest.Port(t)
+	ops := "127.0.0.1:" + testutil.Port(t)
 	client = m.start(append(slices.Clone(alone), "--ops", ops)...)
 	client.until("registered")
 	server.until("sum received")

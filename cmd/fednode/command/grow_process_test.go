@@ -7,15 +7,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // Of 6 invited clients 4 come, and with --spare 2 the session begins without any to be lost. Then the federation grows to 8,
 // and client 5, who never came, is given up: 7 take part, with the ledgers of the first session.
 func TestFederationGrowsByCommands(t *testing.T) {
 	long(t)
-	f := &follow{newMachine(t), childtest.Port(t)}
+	f := &follow{newMachine(t), testutil.Port(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
 	var key struct{ Public string }

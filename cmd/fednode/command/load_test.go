@@ -15,10 +15,10 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/sim"
 )
@@ -161,7 +161,7 @@ func (m *machine) found(l load) *loaded {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		m.t.Fatal(err)
 	}
-	address := "/ip4/127.0.0.1/tcp/" + childtest.Port(m.t)
+	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(m.t)
 	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Load",
 		"--clients", itoa(l.clients), "--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
 	a := m.follow("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
@@ -222,7 +222,7 @@ func (m *machine) follow(args ...string) *followed {
 		f.news.Broadcast()
 	}()
 	m.t.Cleanup(func() { <-done })
-	childtest.Limit(m.t, f.cmd.Process.Kill) // before that
+	testutil.Limit(m.t, f.cmd.Process.Kill) // before that
 	return f
 }
 

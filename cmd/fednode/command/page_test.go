@@ -18,7 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/fedsim/fedsim/internal/childtest"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write what is printed into docs/three-machines.md")
@@ -161,7 +161,7 @@ func newPage(t *testing.T) *page {
 		_ = l.Close() // nothing connects
 	}
 	m := newMachine(t)
-	p := &page{t: t, root: m.dir, ports: []port{{"7946", childtest.Port(t)}, {"9464", childtest.Port(t)}},
+	p := &page{t: t, root: m.dir, ports: []port{{"7946", testutil.Port(t)}, {"9464", testutil.Port(t)}},
 		names: make(map[string]string), terminals: make(map[string]*terminal)}
 	for _, name := range []string{"operator", "agg", "server", "users", "north", "south", "west", "east", "shops"} {
 		if err := os.Mkdir(m.path(name), 0o700); err != nil {
@@ -286,7 +286,7 @@ func (p *page) start(e *entry, command string) *terminal {
 	if err := t.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	childtest.Limit(p.t, t.cmd.Process.Kill)
+	testutil.Limit(p.t, t.cmd.Process.Kill)
 	go func() { t.ended <- t.cmd.Wait(); _ = w.Close() }()
 	go func() {
 		defer close(t.lines)

@@ -17,9 +17,9 @@ import (
 	"github.com/sbinet/npyio"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // demo is the folder of the demonstration, whose data the test uses.
@@ -104,7 +104,7 @@ func (m *machine) start(args ...string) *process {
 	if err = p.cmd.Start(); err != nil {
 		m.t.Fatal(err)
 	}
-	childtest.Limit(m.t, p.cmd.Process.Kill)
+	testutil.Limit(m.t, p.cmd.Process.Kill)
 	go func() {
 		defer close(p.lines)
 		for r := bufio.NewReader(stderr); ; {
@@ -166,7 +166,7 @@ func TestFederationOfProcesses(t *testing.T) {
 	}
 	m.more = []string{"--log-level", "debug"} // as much as can be logged: see checkLogs
 	t.Setenv("GOLOG_LOG_LEVEL", "debug")      // likewise, of libp2p
-	port, ops := childtest.Port(t), "127.0.0.1:"+childtest.Port(t)
+	port, ops := testutil.Port(t), "127.0.0.1:"+testutil.Port(t)
 	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
 		"--aggregator-key", key.Public, "--address", "/ip4/127.0.0.1/tcp/" + port, "--out", m.path("invitations")}
 	m.run(cli.Done, append(invite, "--place", "server", "--place", "aggregator")...)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/sim"
 )
 
@@ -104,7 +104,7 @@ func (m *machine) foundRelays(l load, relays int) *relayedLoad {
 		return k.Public, k.Peer
 	}
 	public, id := key("aggregator.key")
-	address := "/ip4/127.0.0.1/tcp/" + childtest.Port(m.t)
+	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(m.t)
 	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Load",
 		"--clients", itoa(l.clients), "--aggregator-key", public, "--address", address, "--out", m.path("invitations"))
 	lead := []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),
@@ -113,7 +113,7 @@ func (m *machine) foundRelays(l load, relays int) *relayedLoad {
 	for k := range relays {
 		relay, name := key(fmt.Sprintf("relay-%d.key", k))
 		lead = append(lead, "--relay", relay)
-		listens = append(listens, "/ip4/127.0.0.1/tcp/"+childtest.Port(m.t))
+		listens = append(listens, "/ip4/127.0.0.1/tcp/"+testutil.Port(m.t))
 		dials = append(dials, "--relay", listens[k]+"/p2p/"+name)
 	}
 	f.aggregator = m.follow(lead...)

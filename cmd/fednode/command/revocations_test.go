@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/node/admission"
 )
 
@@ -93,7 +93,7 @@ func TestPartiesReadRevocationsOnHangup(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		t.Fatal(err)
 	}
-	address := "/ip4/127.0.0.1/tcp/" + childtest.Port(t)
+	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(t)
 	invite := []string{"invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--out", m.path("invitations")}
 	m.run(cli.Done, append(slices.Clone(invite), "--name", "Demo", "--clients", "20", "--aggregator-key", key.Public, "--address", address)...)
 	aggregator := m.start("aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),

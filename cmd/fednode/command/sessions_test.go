@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // follow is a federation of 8 processes' clients: 7 share one, the last has its own.
@@ -66,7 +66,7 @@ func (p *process) summary() (s summary) {
 // aggregator is started again before the third. Every model and result stays.
 func TestSessionsOfProcesses(t *testing.T) {
 	long(t)
-	f := &follow{newMachine(t), childtest.Port(t)}
+	f := &follow{newMachine(t), testutil.Port(t)}
 	f.run(cli.Done, "keygen", f.path("operator.key"))
 	text, _ := f.run(cli.Done, "keygen", "--format", "json", f.path("aggregator.key"))
 	var key struct{ Public string }

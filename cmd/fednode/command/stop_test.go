@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fedsim/fedsim/internal/childtest"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 // Each role is told to stop (SIGTERM, as a service manager does) in the middle of a session. It
@@ -71,7 +71,7 @@ func (m *machine) twenty(rounds int) (lead, serve, alone []string) {
 	if err := json.Unmarshal([]byte(text), &key); err != nil {
 		m.t.Fatal(err)
 	}
-	address := "/ip4/127.0.0.1/tcp/" + childtest.Port(m.t)
+	address := "/ip4/127.0.0.1/tcp/" + testutil.Port(m.t)
 	m.run(cli.Done, "invite", "--operator", m.path("operator.key"), "--federation", m.path("federation.json"), "--name", "Demo", "--clients", "20",
 		"--aggregator-key", key.Public, "--address", address, "--out", m.path("invitations"))
 	lead = []string{"aggregator", "--key", m.path("aggregator.key"), "--federation", m.path("federation.json"), "--state", m.path("aggregator"),

@@ -13,8 +13,8 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/atomicfile"
-	"github.com/fedsim/fedsim/internal/disktest"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/testutil"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
@@ -42,7 +42,7 @@ func TestWritersOnABadDisk(t *testing.T) {
 		}
 		return len(ids) / 100, err
 	}
-	disktest.Run(t, []disktest.Writer{
+	testutil.TryWriters(t, []testutil.Writer{
 		// The file of the ids is the larger one, and is written after the matrix.
 		{Name: "model", File: "item_embeddings.ids.json", Read: rows,
 			Write: func(dir string, n int) error { return results.WriteEmbeddings(dir, embeddings(n)) }},

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fedsim/fedsim/internal/childtest"
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 const aYear = "../../../node/a-year.md"
@@ -38,7 +38,7 @@ func TestAYear(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPage(t)
-	p.ports = append(p.ports, port{"8080", childtest.Port(t)})
+	p.ports = append(p.ports, port{"8080", testutil.Port(t)})
 	p.organisations(string(text))
 	var out []string
 	waited := make(map[*terminal]bool)

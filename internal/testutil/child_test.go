@@ -1,4 +1,4 @@
-package childtest
+package testutil
 
 import (
 	"errors"
@@ -65,7 +65,7 @@ func TestLimit(t *testing.T) {
 			_, _ = cmd.Process.Kill(), cmd.Wait()
 		}
 		f, asked := &fails{TB: t}, make(chan struct{}, 2)
-		limited(f, c.limit, func() error {
+		killAfter(f, c.limit, func() error {
 			asked <- struct{}{}
 			return cmd.Process.Kill()
 		})

@@ -1,4 +1,4 @@
-package disktest
+package testutil
 
 import (
 	"bytes"
@@ -39,13 +39,13 @@ type Writer struct {
 const nobody = 65534
 
 // inProcess is set in the environment of the process that tries writers.
-const inProcess = "FEDSIM_DISKTEST"
+const inProcess = "FEDSIM_TRY_WRITERS"
 
-// Run tries writers with each fault, in an empty folder and in a folder with content. A write that
+// TryWriters tries writers with each fault, in an empty folder and in a folder with content. A write that
 // fails must return an error that names the file, and must leave the content unchanged and no other
-// file. Once the fault is gone, the same write succeeds. Run works in a process of the calling
+// file. Once the fault is gone, the same write succeeds. TryWriters works in a process of the calling
 // test's own, since the limit would also apply to the files that go test keeps.
-func Run(t *testing.T, writers []Writer) {
+func TryWriters(t *testing.T, writers []Writer) {
 	t.Helper()
 	if os.Getenv(inProcess) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")

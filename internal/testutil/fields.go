@@ -1,5 +1,4 @@
-// Package roletest has helpers for the tests of several roles.
-package roletest
+package testutil
 
 import (
 	"fmt"

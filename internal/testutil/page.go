@@ -1,6 +1,4 @@
-// Package pagetest checks that the pages of both programs can be read by all people: on a phone, in the dark, by
-// keyboard, and aloud.
-package pagetest
+package testutil
 
 import (
 	"math"
@@ -12,10 +10,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Check fails unless a page has a language, a viewport, one main landmark, headings in order and a name for each
+// CheckPage fails unless a page has a language, a viewport, one main landmark, headings in order and a name for each
 // scrolling part. It also fails if the page loads itself again, if a table cannot scroll, or if a text has too little
 // contrast, in the light or in the dark.
-func Check(t *testing.T, page string) {
+func CheckPage(t *testing.T, page string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package childtest serves tests that start processes: it finds free ports for them, and limits their time.
-package childtest
+package testutil
 
 import (
 	"net"
@@ -70,10 +69,10 @@ func Limit(t testing.TB, kill func() error) {
 	if effort.Load() {
 		limit = time.Hour
 	}
-	limited(t, limit, kill)
+	killAfter(t, limit, kill)
 }
 
-func limited(t testing.TB, limit time.Duration, kill func() error) {
+func killAfter(t testing.TB, limit time.Duration, kill func() error) {
 	t.Helper()
 	killed := make(chan error, 1)
 	late := time.AfterFunc(limit, func() { killed <- kill() })
