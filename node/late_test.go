@@ -149,7 +149,7 @@ func TestEndOfSessionOnDisk(t *testing.T) {
 				changed[k] = v
 			}
 			if changed[field] = make([]byte, 64); field == "descriptor" {
-				changed[field] = json.RawMessage(bytes.Replace(fields[field], []byte(`"Rounds":1`), []byte(`"Rounds":2`), 1))
+				changed[field] = json.RawMessage(bytes.Replace(fields[field], []byte(`"rounds":1`), []byte(`"rounds":2`), 1))
 			}
 			text, err := json.Marshal(changed)
 			if err != nil {

@@ -101,7 +101,7 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 	forgeries := map[string]forgery{
 		"signature of another": {"session", "signature", func(testing.TB, json.RawMessage) any { return make([]byte, 64) }},
 		"other terms": {"session", "descriptor", func(_ testing.TB, d json.RawMessage) any {
-			return json.RawMessage(bytes.Replace(d, []byte(`"Rounds":4`), []byte(`"Rounds":5`), 1))
+			return json.RawMessage(bytes.Replace(d, []byte(`"rounds":4`), []byte(`"rounds":5`), 1))
 		}},
 	}
 	for name, change := range lists {
