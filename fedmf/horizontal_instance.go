@@ -132,11 +132,7 @@ type horizontalParties struct {
 }
 
 func (p *horizontalParties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.parties))
-	for i, h := range p.parties {
-		list[i] = h
-	}
-	return list
+	return trainers(len(p.parties), func(i int) algorithm.Trainer { return p.parties[i] })
 }
 
 // Interim predicts by the shared V and the users of stages 1 and 2: before fine-tuning.
@@ -212,10 +208,7 @@ type local struct {
 }
 
 func (l *local) Predict(user int, items []int32, out []float64) {
-	u, v := l.users.Row(user), l.items[l.party[user]]
-	for i, j := range items {
-		out[i] = model.Dot(u, v.Row(int(j)))
-	}
+	(&model.Factors{Users: l.users, Items: l.items[l.party[user]]}).Predict(user, items, out)
 }
 
 func (x *horizontalInstance) Watch(_ int, full bool, src entropy.Source) (func() (float64, error), error) {

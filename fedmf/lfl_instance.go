@@ -114,9 +114,14 @@ type userParties struct {
 }
 
 func (p *userParties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.users))
-	for i := range p.users {
-		list[i] = &p.users[i]
+	return trainers(len(p.users), func(i int) algorithm.Trainer { return &p.users[i] })
+}
+
+// trainers lists the trainers of n parties.
+func trainers(n int, of func(i int) algorithm.Trainer) []algorithm.Trainer {
+	list := make([]algorithm.Trainer, n)
+	for i := range list {
+		list[i] = of(i)
 	}
 	return list
 }
@@ -161,11 +166,8 @@ func all(n int, run protocol.Runner, f func(i int) error) error {
 func (f *family) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	rank := algorithm.Rank.Int(c)
 	items, err := files.Matrix("item_embeddings", set.Items, rank)
-	if err != nil {
-		return nil, err
-	}
-	users, err := files.Matrix("user_embeddings", set.Users, rank)
-	if err != nil {
+	users, err2 := files.Matrix("user_embeddings", set.Users, rank)
+	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
 	if f.about.Clients != algorithm.UserParties {

@@ -202,11 +202,7 @@ type verticalParties struct {
 }
 
 func (p *verticalParties) Trainers() []algorithm.Trainer {
-	list := make([]algorithm.Trainer, len(p.parties))
-	for i, t := range p.parties {
-		list[i] = t
-	}
-	return list
+	return trainers(len(p.parties), func(i int) algorithm.Trainer { return p.parties[i] })
 }
 
 func (p *verticalParties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {

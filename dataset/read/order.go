@@ -252,7 +252,7 @@ const (
 
 // merge makes one record of all records of a pair. perm sorts the ratings. merge returns perm with
 // only the last record in the file of each pair, and sets that record's value by the rule
-// t.duplicates. Its time becomes the latest time of the pair, except with DuplicatesLast. If any
+// t.duplicates. With DuplicatesMean and DuplicatesCount its time becomes the latest time of the pair. If any
 // record of a pair is in the test file, its last record is, because test records come last.
 func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
 	var out []int32
@@ -268,7 +268,7 @@ func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
 		case t.duplicates == DuplicatesCount:
 			r.Value[last] = float32(min(float64(len(same)), t.max))
 		}
-		if t.times != nil && t.duplicates != DuplicatesLast {
+		if t.times != nil && (t.duplicates == DuplicatesMean || t.duplicates == DuplicatesCount) {
 			for _, k := range perm[from:to] {
 				if at := t.times[k]; !(at <= t.times[last]) && !math.IsNaN(at) { // a missing time is no latest one
 					t.times[last] = at
@@ -320,7 +320,7 @@ func (t *table) unique(r dataset.Ratings, perm []int32, userIDs, itemIDs []strin
 	for _, p := range twice {
 		t.skipped(again(p[0], p[1], "%s %q rates %s %q again on %s, which counts"))
 	}
-	return lastOfEach(r, perm), nil
+	return t.merge(r, perm), nil // the times of a pair are as of its last record
 }
 
 // repeated lists the neighbours in perm, which sorts the ratings, that are of one pair: where
@@ -332,16 +332,4 @@ func repeated(r dataset.Ratings, perm []int32) (twice [][2]int32) {
 		}
 	}
 	return twice
-}
-
-// lastOfEach is perm, which sorts the ratings, with the last one of each pair only.
-func lastOfEach(r dataset.Ratings, perm []int32) []int32 {
-	var out []int32
-	for k, a := range perm {
-		if k+1 < len(perm) && r.User[a] == r.User[perm[k+1]] && r.Item[a] == r.Item[perm[k+1]] {
-			continue
-		}
-		out = append(out, a)
-	}
-	return out
 }

@@ -77,6 +77,13 @@ func (t *table) readPart(ctx context.Context, s *files.Source, name string, o Op
 	if errors.Is(err, records.ErrNoRows) { // Spark writes empty parts
 		return nil
 	}
+	t.parts = append(t.parts, part{t.ratings.Len(), in.Path})
+	return t.readMore(in, rows, err)
+}
+
+// readMore appends the ratings of a further file, which was looked at with an error or none. It has ratings and timestamps where the
+// first has.
+func (t *table) readMore(in files.Input, rows records.RatingRows, err error) error {
 	if err == nil && t.clicks != (rows.Cols.Rating < 0) {
 		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
 	}
@@ -90,8 +97,12 @@ func (t *table) readPart(ctx context.Context, s *files.Source, name string, o Op
 		rows.Cols.Time = -1
 	}
 	t.comma, t.truths = rows.Comma, rows.Truths
-	t.parts = append(t.parts, part{t.ratings.Len(), in.Path})
-	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
+	return t.readAll(in.Path, rows)
+}
+
+// readAll reads the rows of a file, plain lines on all processors.
+func (t *table) readAll(file string, rows records.RatingRows) error {
+	return t.read(file, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
 }
 
 // readRatings reads a ratings file, whose format it recognizes by its content, its name and the files
@@ -101,7 +112,7 @@ func readRatings(ctx context.Context, in files.Input, o Options) (*table, error)
 	if err != nil || rows.Rows == nil {
 		return t, err
 	}
-	return t, t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
+	return t, t.readAll(in.Path, rows)
 }
 
 // openTable recognizes a ratings file. There are no rows where it is empty and may be.
@@ -201,18 +212,11 @@ func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
 	if errors.Is(err, records.ErrNoRows) {
 		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, records.WantColumns)
 	}
-	if err == nil && t.clicks != (rows.Cols.Rating < 0) {
-		err = fmt.Errorf("either this file or %s has a column of ratings; want it in both or in none", t.file)
-	}
-	if err != nil {
-		return rows.Locate(in.Path, err)
-	}
-	rows.Cols.Time = -1
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no error with drift is measured"})
 	}
-	t.test, t.testFile, t.times, t.comma, t.truths = t.ratings.Len(), in.Path, nil, rows.Comma, rows.Truths
-	return t.read(in.Path, rows, t.newPlainReader(rows, rows.Size, pieceSize, runtime.GOMAXPROCS(0)))
+	t.test, t.testFile, t.times = t.ratings.Len(), in.Path, nil
+	return t.readMore(in, rows, err)
 }
 
 // emptyTable returns the table of a file without a row, which shows neither format nor scale.

@@ -361,19 +361,14 @@ func retarget(s *dataset.Set, p Params, users, parts []byte) {
 
 // withoutLeftOut is the set without what is left out, and where each of its ratings is in this one.
 func withoutLeftOut(s *dataset.Set, parts []byte) (*dataset.Set, []int) {
-	out := &dataset.Set{Ratings: dataset.Ratings{Users: s.Users, Items: s.Items}, UserIDs: s.UserIDs, ItemIDs: s.ItemIDs}
+	keep := make([]byte, len(parts))
 	var at []int
 	for k, part := range parts {
-		if part == partLeftOut {
-			continue
-		}
-		at = append(at, k)
-		out.User, out.Item, out.Value = append(out.User, s.User[k]), append(out.Item, s.Item[k]), append(out.Value, s.Value[k])
-		if s.Times != nil {
-			out.Times = append(out.Times, s.Times[k])
+		if part != partLeftOut {
+			keep[k], at = 1, append(at, k)
 		}
 	}
-	return out, at
+	return &dataset.Set{Ratings: pick(s.Ratings, keep, 1, len(at)), UserIDs: s.UserIDs, ItemIDs: s.ItemIDs}, at
 }
 
 // seenUsers divides the likes of each user ([UsersSeen]).
@@ -408,15 +403,7 @@ func likedOf(s *dataset.Set, p Params) *dataset.Set {
 		}
 	}
 	out := *s
-	out.Ratings = pick(s.Ratings, keep, 1, count)
-	if s.Tested != nil {
-		out.Tested = nil
-		for k, is := range s.Tested {
-			if keep[k] == 1 {
-				out.Tested = append(out.Tested, is)
-			}
-		}
-	}
+	out.Ratings, out.Tested = pick(s.Ratings, keep, 1, count), only(s.Tested, keep, 1)
 	return &out
 }
 

@@ -225,19 +225,19 @@ func TakeOut(s *dataset.Set, p PublicUsers) (*dataset.Set, error) {
 		}
 	}
 	out.Ratings.Users, out.Raters.Users = len(out.UserIDs), count
-	out.Tested = without(s.Tested, parts)
+	out.Tested = only(s.Tested, parts, 0)
 	out.Digest = out.ComputeDigest()
 	return &out, nil
 }
 
-// without keeps the entries of part 0; nil stays nil.
-func without[T any](list []T, parts []byte) []T {
+// only keeps the entries of one part; nil stays nil.
+func only(list []bool, parts []byte, part byte) []bool {
 	if list == nil {
 		return nil
 	}
-	out := make([]T, 0, len(list))
+	out := make([]bool, 0, len(list))
 	for k, v := range list {
-		if parts[k] == 0 {
+		if parts[k] == part {
 			out = append(out, v)
 		}
 	}

@@ -130,39 +130,42 @@ func (s *strategy) Skip(*protocol.Plan, error) {}
 // Model returns the shared embeddings, encoded.
 func (s *strategy) Model() []byte { return s.shared.Encode() }
 
+// strategyHead is the part of a state between the domain and the embeddings.
+type strategyHead struct {
+	Session    protocol.SessionID
+	Round      uint64
+	Rows, Cols uint32
+}
+
 // Save returns the state before the next call of Next.
 func (s *strategy) Save() ([]byte, error) {
-	b := append([]byte(s.domain), s.session[:]...)
-	b = binary.BigEndian.AppendUint64(b, s.round)
-	b = binary.BigEndian.AppendUint32(b, uint32(s.shared.Rows()))
-	b = binary.BigEndian.AppendUint32(b, uint32(s.shared.Cols()))
-	return append(b, s.shared.Encode()...), nil
+	b, err := binary.Append([]byte(s.domain), binary.BigEndian, strategyHead{s.session, s.round, uint32(s.shared.Rows()), uint32(s.shared.Cols())})
+	return append(b, s.shared.Encode()...), err
 }
 
 // Restore takes up a saved state. It refuses a state of another session, of a round after the last,
 // of embeddings of another shape, or in a wrong form; the strategy is then as it was.
 func (s *strategy) Restore(b []byte) error {
-	fixed := len(s.domain) + len(s.session) + 8 + 4 + 4
+	var h strategyHead
+	fixed := len(s.domain) + binary.Size(h)
 	if len(b) < fixed {
 		return fmt.Errorf("fedmf: a state of %d bytes; it begins with %d", len(b), fixed)
 	}
 	if got := string(b[:len(s.domain)]); got != s.domain {
 		return fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, s.domain)
 	}
-	b = b[len(s.domain):]
-	if got := protocol.SessionID(b[:len(s.session)]); got != s.session {
-		return fmt.Errorf("fedmf: the state is of session %x; this one is %x", got, s.session)
+	_, err := binary.Decode(b[len(s.domain):], binary.BigEndian, &h)
+	switch {
+	case err != nil:
+		return err
+	case h.Session != s.session:
+		return fmt.Errorf("fedmf: the state is of session %x; this one is %x", h.Session, s.session)
+	case h.Round > uint64(s.rounds):
+		return fmt.Errorf("fedmf: the state is of round %d; the last one is %d", h.Round, s.rounds)
+	case uint64(h.Rows) != uint64(s.shared.Rows()) || uint64(h.Cols) != uint64(s.shared.Cols()):
+		return fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", h.Rows, h.Cols, s.shared.Rows(), s.shared.Cols())
 	}
-	b = b[len(s.session):]
-	round := binary.BigEndian.Uint64(b)
-	if round > uint64(s.rounds) {
-		return fmt.Errorf("fedmf: the state is of round %d; the last one is %d", round, s.rounds)
-	}
-	rows, cols := binary.BigEndian.Uint32(b[8:]), binary.BigEndian.Uint32(b[12:])
-	if uint64(rows) != uint64(s.shared.Rows()) || uint64(cols) != uint64(s.shared.Cols()) {
-		return fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, s.shared.Rows(), s.shared.Cols())
-	}
-	shared, err := model.NewBroadcast(b[16:], s.shared.Rows(), s.shared.Cols())
+	shared, err := model.NewBroadcast(b[fixed:], s.shared.Rows(), s.shared.Cols())
 	if err != nil {
 		return err
 	}
@@ -172,12 +175,12 @@ func (s *strategy) Restore(b []byte) error {
 			return fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/m.Cols(), x)
 		}
 	}
-	s.round, s.shared = round, m
+	s.round, s.shared = h.Round, m
 	return nil
 }
 
 // Snapshot returns u_i, fitted in stage 1, as little-endian float64, row by row.
-func (t *User) Snapshot() ([]byte, error) { return numbers(t.u), nil }
+func (t *User) Snapshot() ([]byte, error) { return numbers(t.u) }
 
 func (t *User) Resume(snapshot []byte, _ entropy.Source) error {
 	u := make([]float64, t.params.Rank)
@@ -193,7 +196,7 @@ func (t *Horizontal) Snapshot() ([]byte, error) {
 	if t.u == nil {
 		return nil, nil
 	}
-	return numbers(t.u.Data()), nil
+	return numbers(t.u.Data())
 }
 
 // Resume restores U_k. The ratings are trimmed as they were before.
@@ -207,23 +210,17 @@ func (t *Horizontal) Resume(snapshot []byte, src entropy.Source) error {
 }
 
 // numbers encodes x; nil stays nil.
-func numbers(x []float64) []byte {
+func numbers(x []float64) ([]byte, error) {
 	if x == nil {
-		return nil
+		return nil, nil
 	}
-	b := make([]byte, 0, 8*len(x))
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	return b
+	return binary.Append(make([]byte, 0, 8*len(x)), binary.LittleEndian, x)
 }
 
 func readNumbers(dst []float64, b []byte) error {
 	if len(b) != 8*len(dst) {
 		return fmt.Errorf("fedmf: a snapshot of %d bytes of embeddings; there must be %d", len(b), 8*len(dst))
 	}
-	for i := range dst {
-		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
-	}
-	return nil
+	_, err := binary.Decode(b, binary.LittleEndian, dst)
+	return err
 }

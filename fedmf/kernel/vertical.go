@@ -199,10 +199,17 @@ func (t *Vertical) Finish(model []byte, _ protocol.Runner) error {
 //
 // Integers are big endian, and so are floats, except for the embeddings, which are as
 // [Matrix.Encode] writes them. The keeper of a state must detect damage.
-const (
-	verticalState = "fedsim/fedmf/vertical/v1\n"
-	verticalHead  = len(verticalState) + 1 + 1 + 8 + 8 + 4 + 4 + 4
-)
+const verticalState = "fedsim/fedmf/vertical/v1\n"
+
+// verticalHead is the part of a state between the domain and the items.
+type verticalHead struct {
+	Finished, Kind           uint8
+	Multiplier, SamplingRate float64
+	Steps, Rows, Cols        uint32
+}
+
+// verticalFixed is the number of bytes before the items.
+var verticalFixed = len(verticalState) + binary.Size(verticalHead{})
 
 // Save returns nil before the first round. The state is as private as V_k: more exact than the
 // embeddings that the party may publish.
@@ -214,22 +221,16 @@ func (t *Vertical) Save() ([]byte, error) {
 		return nil, nil
 	}
 	v := t.steps.v
-	b := make([]byte, 0, verticalHead+4*len(t.items)+8*len(v.Data()))
-	b = append(b, verticalState...)
-	finished := byte(0)
+	h := verticalHead{
+		Kind: uint8(t.last.Kind), Multiplier: t.last.Multiplier, SamplingRate: t.last.SamplingRate, Steps: uint32(t.last.Steps),
+		Rows: uint32(v.Rows()), Cols: uint32(v.Cols()),
+	}
 	if t.finished {
-		finished = 1
+		h.Finished = 1
 	}
-	b = append(b, finished, byte(t.last.Kind))
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(t.last.Multiplier))
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(t.last.SamplingRate))
-	b = binary.BigEndian.AppendUint32(b, uint32(t.last.Steps))
-	b = binary.BigEndian.AppendUint32(b, uint32(v.Rows()))
-	b = binary.BigEndian.AppendUint32(b, uint32(v.Cols()))
-	for _, j := range t.items {
-		b = binary.BigEndian.AppendUint32(b, uint32(j))
-	}
-	return append(b, v.Encode()...), nil
+	b, err := binary.Append([]byte(verticalState), binary.BigEndian, h)
+	b, err2 := binary.Append(b, binary.BigEndian, t.items)
+	return append(b, v.Encode()...), errors.Join(err, err2)
 }
 
 // Restore takes up a saved state, before the first round. It draws the trimmed ratings of a
@@ -242,7 +243,7 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 	if err != nil {
 		return err
 	}
-	rest := state[verticalHead:]
+	rest := state[verticalFixed:]
 	for k, j := range t.items {
 		if got := binary.BigEndian.Uint32(rest[4*k:]); got != uint32(j) {
 			return fmt.Errorf("fedmf: the state is of item %d at place %d; the party owns %d there", got, k, j)
@@ -262,31 +263,29 @@ func (t *Vertical) Restore(state []byte, src entropy.Source) error {
 
 // decodeHead reads a state up to its items, and checks the state's length.
 func (t *Vertical) decodeHead(b []byte) (last protocol.Noise, finished bool, err error) {
-	if want := verticalHead + len(t.items)*(4+8*t.params.Rank); len(b) != want {
+	if want := verticalFixed + len(t.items)*(4+8*t.params.Rank); len(b) != want {
 		return last, false, fmt.Errorf("fedmf: a state of %d bytes; a state of %d items has %d", len(b), len(t.items), want)
 	}
 	if got := string(b[:len(verticalState)]); got != verticalState {
 		return last, false, fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, verticalState)
 	}
-	b = b[len(verticalState):]
-	last = protocol.Noise{
-		Kind:       protocol.NoiseKind(b[1]),
-		Multiplier: math.Float64frombits(binary.BigEndian.Uint64(b[2:])), SamplingRate: math.Float64frombits(binary.BigEndian.Uint64(b[10:])),
-		Steps: int(binary.BigEndian.Uint32(b[18:])),
-	}
-	rows, cols := binary.BigEndian.Uint32(b[22:]), binary.BigEndian.Uint32(b[26:])
+	var h verticalHead
+	_, err = binary.Decode(b[len(verticalState):], binary.BigEndian, &h)
+	last = protocol.Noise{Kind: protocol.NoiseKind(h.Kind), Multiplier: h.Multiplier, SamplingRate: h.SamplingRate, Steps: int(h.Steps)}
 	switch {
-	case b[0] > 1:
-		return last, false, fmt.Errorf("fedmf: the state says finished %d; 0 is no and 1 is yes", b[0])
+	case err != nil:
+		return last, false, err
+	case h.Finished > 1:
+		return last, false, fmt.Errorf("fedmf: the state says finished %d; 0 is no and 1 is yes", h.Finished)
 	case last.Kind != protocol.NoNoise && last.Kind != protocol.PartyNoise:
 		return last, false, fmt.Errorf("fedmf: the state has noise of the kind %s; a party noises its own steps", last.Kind)
 	case last.Steps > t.params.ItemSteps || !(last.SamplingRate > 0 && last.SamplingRate <= 1) || !(last.Multiplier >= 0):
 		return last, false, fmt.Errorf("fedmf: the state has %d steps paid for, at the rate %v and multiplier %v; at most %d follow the last round",
 			last.Steps, last.SamplingRate, last.Multiplier, t.params.ItemSteps)
-	case uint64(rows) != uint64(len(t.items)) || uint64(cols) != uint64(t.params.Rank):
-		return last, false, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", rows, cols, len(t.items), t.params.Rank)
+	case uint64(h.Rows) != uint64(len(t.items)) || uint64(h.Cols) != uint64(t.params.Rank):
+		return last, false, fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", h.Rows, h.Cols, len(t.items), t.params.Rank)
 	}
-	return last, b[0] == 1, nil
+	return last, h.Finished == 1, nil
 }
 
 func (t *Vertical) Snapshot() ([]byte, error) { return t.Save() }

@@ -291,19 +291,28 @@ func (t *Table) CSV(w io.Writer) error {
 	return out.Error()
 }
 
+// record returns a row by the names of its columns, without the numbers that it lacks.
+func (t *Table) record(r Row) map[string]any {
+	row := map[string]any{"run": r.Name}
+	for _, k := range t.columns() {
+		row[k.Name] = r.Settings[k.Name]
+	}
+	for _, m := range t.Metrics {
+		if v := r.value(m); !math.IsNaN(v) {
+			row[m] = v
+		}
+	}
+	return row
+}
+
 // JSON writes a list of objects with the columns of CSV; a number that a row lacks, or that
 // is infinite, is null.
 func (t *Table) JSON(w io.Writer) error {
 	rows := make([]map[string]any, 0, len(t.Rows))
 	for _, r := range t.Rows {
-		row := map[string]any{"run": r.Name}
-		for _, k := range t.columns() {
-			row[k.Name] = r.Settings[k.Name]
-		}
+		row := t.record(r)
 		for _, m := range t.Metrics {
-			if v := r.value(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
-				row[m] = v
-			} else {
+			if v, there := row[m].(float64); !there || math.IsInf(v, 0) {
 				row[m] = nil
 			}
 		}
@@ -326,16 +335,7 @@ func (t *Table) Parquet(w io.Writer) error {
 	schema := parquet.NewSchema("runs", group)
 	out := parquet.NewGenericWriter[map[string]any](w, schema)
 	for _, r := range t.Rows {
-		row := map[string]any{"run": r.Name}
-		for _, k := range t.columns() {
-			row[k.Name] = r.Settings[k.Name]
-		}
-		for _, m := range t.Metrics {
-			if v := r.value(m); !math.IsNaN(v) {
-				row[m] = v
-			}
-		}
-		if _, err := out.Write([]map[string]any{row}); err != nil {
+		if _, err := out.Write([]map[string]any{t.record(r)}); err != nil {
 			return err
 		}
 	}
