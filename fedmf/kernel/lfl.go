@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -212,4 +215,244 @@ func Schedule(rate float64, t, rounds int) float64 {
 		return rate
 	}
 	return rate * (1 - 0.9*min(float64(t-1)/fall, 1))
+}
+
+// Fit is the local fit of a user's client: it fits u_i to its ratings with V held fixed, by
+// projected gradient steps on
+//
+//	Σ_j (x_j - <u, v_j>)² + ridge·mean·‖u - start‖².
+//
+// The client sends none of it.
+type Fit struct {
+	Steps int     // gradient steps; the same budget before and after cooperation
+	Ridge float64 // weight of the start, in ratings: an item's embedding starts with ‖v‖² = mean
+}
+
+// Validate reports every fault of the settings.
+func (f Fit) Validate() error {
+	var errs []error
+	if f.Steps < 0 {
+		errs = append(errs, fmt.Errorf("fit steps is %d; it must not be negative", f.Steps))
+	}
+	if !(f.Ridge >= 0) || math.IsInf(f.Ridge, 1) {
+		errs = append(errs, fmt.Errorf("fit ridge is %v; it must be at least 0", f.Ridge))
+	}
+	return errors.Join(errs...)
+}
+
+// rows gives item embeddings; dst is scratch of the rank's length.
+type rows interface {
+	Row(j int, dst []float64) []float64
+}
+
+// matrixRows makes a Matrix a source of rows.
+type matrixRows struct{ *model.Matrix }
+
+func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
+
+// User fits a user against V and returns u.
+func (p Params) User(r model.Ratings, v *model.Matrix) []float64 {
+	u := make([]float64, p.Rank)
+	p.fit(r, matrixRows{v}, u)
+	return u
+}
+
+// fitting holds the memory of a fit; it is used again from user to user.
+type fitting struct {
+	gram                 []float64 // rank x rank
+	right, scratch, grad []float64
+}
+
+var fittings = sync.Pool{New: func() any { return new(fitting) }}
+
+// of makes room for rank d.
+func (f *fitting) of(d int) {
+	if len(f.right) == d {
+		return
+	}
+	all := make([]float64, d*d+3*d)
+	f.gram, all = all[:d*d], all[d*d:]
+	f.right, f.scratch, f.grad = all[:d], all[d:2*d], all[2*d:]
+}
+
+// fit writes the fit to u. It works on the Gram matrix Σ v vᵀ, so that a step costs p² for any
+// number of ratings.
+func (p *Params) fit(r model.Ratings, v rows, u []float64) {
+	start := p.startValue()
+	for i := range u {
+		u[i] = start
+	}
+	if len(r.Items) == 0 {
+		return
+	}
+	f := fittings.Get().(*fitting)
+	defer fittings.Put(f)
+	f.of(p.Rank)
+	p.normalEquations(r, v, f)
+	// The trace bounds the largest eigenvalue, so that 1/trace is a step
+	// that never overshoots.
+	var trace float64
+	for i := range p.Rank {
+		trace += f.gram[i*p.Rank+i]
+	}
+	if trace == 0 {
+		return
+	}
+	for range p.Fit.Steps {
+		for i := range f.grad {
+			f.grad[i] = model.Dot(f.gram[i*p.Rank:(i+1)*p.Rank], u) - f.right[i]
+		}
+		for i := range u {
+			u[i] -= f.grad[i] / trace
+		}
+		Project(u, p.MaxRating)
+	}
+}
+
+// normalEquations computes Σ v vᵀ + ridge·mean·I and Σ x v + ridge·mean·start.
+func (p *Params) normalEquations(r model.Ratings, v rows, f *fitting) {
+	d, gram, right := p.Rank, f.gram, f.right
+	clear(gram)
+	clear(right)
+	for k, j := range r.Items {
+		row := v.Row(int(j), f.scratch)
+		x := float64(r.Values[k])
+		for a, va := range row {
+			right[a] += x * va
+			g := gram[a*d : a*d+a+1]
+			for b := range g {
+				g[b] += va * row[b]
+			}
+		}
+	}
+	weight, start := p.Fit.Ridge*p.StartMean, p.startValue()
+	for a := range d {
+		for b := range a {
+			gram[b*d+a] = gram[a*d+b]
+		}
+		gram[a*d+a] += weight
+		right[a] += weight * start
+	}
+}
+
+// FitUsers fits every user's embedding to V with the local budget of p: stages 1 and 3 alone. At
+// the start of V the result is the baseline before_cooperation.
+func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Runner) *model.Factors {
+	users := model.NewMatrix(rows.Len(), p.Rank)
+	run.Each(rows.Len(), func(u int) {
+		rows.Lend(u, func(js []int32, xs []float32) {
+			copy(users.Row(u), p.User(model.Ratings{Items: js, Values: xs}, items))
+		})
+	})
+	return &model.Factors{Users: users, Items: items}
+}
+
+// Local holds the results of every user training alone.
+type Local struct {
+	params Params
+	rows   *dataset.Rows
+	start  *model.Matrix
+	users  *model.Matrix
+	steps  int
+}
+
+// LocalOnly trains each user alone, with a copy of V that no other user moves: stage 1, then steps
+// gradient steps on the rows of V that the user rated, then stage 3. A step is 1/(2R), the largest
+// that cannot overshoot. Items that the user did not rate keep their start, so little is gained.
+func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *Local {
+	l := &Local{params: p, rows: rows, start: p.StartItems(), users: model.NewMatrix(rows.Len(), p.Rank), steps: steps}
+	run.Each(rows.Len(), func(u int) {
+		rows.Lend(u, func(js []int32, xs []float32) { copy(l.users.Row(u), l.train(model.Ratings{Items: js, Values: xs})) })
+	})
+	return l
+}
+
+// train returns a user's embedding after stage 3. Its rows of V are compacted to 0..n-1, since no
+// other row is touched. They are not kept, because no prediction of a training rating is needed.
+func (l *Local) train(r model.Ratings) []float64 {
+	own := model.NewMatrix(len(r.Items), l.params.Rank)
+	compact := model.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
+	for k, j := range r.Items {
+		copy(own.Row(k), l.start.Row(int(j)))
+		compact.Items[k] = int32(k)
+	}
+	u := l.params.User(compact, own)
+	for k, x := range r.Values {
+		v := own.Row(k)
+		for range l.steps {
+			slope := (float64(x) - model.Dot(u, v)) / l.params.MaxRating
+			for i := range v {
+				v[i] += slope * u[i]
+			}
+			Project(v, l.params.MaxRating)
+		}
+	}
+	return l.params.User(compact, own)
+}
+
+// Predict predicts items that the user has not rated.
+func (l *Local) Predict(user int, items []int32, out []float64) {
+	u := l.users.Row(user)
+	for i, j := range items {
+		out[i] = model.Dot(u, l.start.Row(int(j)))
+	}
+}
+
+// Pass takes one projected gradient step on u_i and v_j for each rating, in the given order: plain
+// stochastic gradient descent on ratings in one place. users, items and values hold the user, the
+// item and the stars of each rating.
+func (p Params) Pass(u, v *model.Matrix, users, items []int32, values []float32, order []int32, rate float64) {
+	type rating struct {
+		user, item []float64
+		value      float64
+	}
+	var block [32]rating
+	var loaded float64
+	for len(order) > 0 {
+		// Loading a block's ratings and the start of its rows before its steps lets the memory
+		// answer many requests at a time. A step would wait for each of its own.
+		n := min(len(order), len(block))
+		for i, k := range order[:n] {
+			b := &block[i]
+			b.user, b.item, b.value = u.Row(int(users[k])), v.Row(int(items[k])), float64(values[k])
+			loaded += b.user[0] + b.item[0]
+		}
+		for i := range block[:n] {
+			b := &block[i]
+			p.step(b.user, b.item, 2*rate*(b.value-model.Dot(b.user, b.item)))
+		}
+		order = order[n:]
+	}
+	runtime.KeepAlive(loaded)
+}
+
+// step adds step·vj to ui and step·ui to vj and projects both, as Project does, in one loop:
+// the two norms do not wait for each other.
+func (p Params) step(ui, vj []float64, step float64) {
+	vj = vj[:len(ui)]
+	var normU, normV float64
+	for c, x := range ui {
+		y := vj[c]
+		a, b := x+step*y, y+step*x
+		if a < 0 {
+			a = 0
+		}
+		if b < 0 {
+			b = 0
+		}
+		ui[c], vj[c] = a, b
+		normU += a * a
+		normV += b * b
+	}
+	Shrink(ui, normU, p.MaxRating)
+	Shrink(vj, normV, p.MaxRating)
+}
+
+// Order returns the identity permutation of n ratings, for a caller to shuffle.
+func Order(n int) []int32 {
+	order := make([]int32, n)
+	for k := range order {
+		order[k] = int32(k)
+	}
+	return order
 }

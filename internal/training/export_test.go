@@ -36,6 +36,6 @@ func ReadCheckpoint(path string) (int, error) {
 // Stopped returns the error of a run of ten rounds that was stopped when a number of them was written down.
 // failed is the error of the latest attempt to write, or nil.
 func Stopped(written int, failed error) error {
-	k := &keeper{path: "runs/.x.checkpoint", rounds: 10, written: written, failed: failed}
+	k := &checkpointer{path: "runs/.x.checkpoint", rounds: 10, written: written, failed: failed}
 	return k.stopped(context.Canceled)
 }

@@ -48,14 +48,14 @@ func newJob(e *experiment.Experiment, p results.Progress) *job {
 // job is one run: it joins an experiment with the simulator and collects what
 // the summary says.
 type job struct {
-	e        *experiment.Experiment
-	progress results.Progress
-	clock    *stopwatch
-	result   *Result
-	attempts []experiment.Attempt
-	shared   []byte  // the model that clients finished with; nil where all ratings are in one place
-	keeper   *keeper // nil where no checkpoints are written
-	engine   Engine  // nil: the simulator
+	e           *experiment.Experiment
+	progress    results.Progress
+	clock       *stopwatch
+	result      *Result
+	attempts    []experiment.Attempt
+	shared      []byte        // the model that clients finished with; nil where all ratings are in one place
+	checkpoints *checkpointer // nil where no checkpoints are written
+	engine      Engine        // nil: the simulator
 
 	on      *experiment.Experiment // what the run is measured on; nil: its own test part
 	clients algorithm.ClientSide   // of the users of on, between rounds
@@ -221,7 +221,7 @@ func (j *job) baseline(ctx context.Context, b algorithm.Baseline) error {
 			}
 			defer stopWith(ctx, e)()
 			lap = b.Name
-			p, err = j.again(ctx, b.Name, e)
+			p, err = j.runVariant(ctx, b.Name, e)
 		}
 		if err != nil {
 			return err
@@ -264,8 +264,8 @@ func stopWith(ctx context.Context, e *experiment.Experiment) (detach func() bool
 	return context.AfterFunc(ctx, s.Stop)
 }
 
-// again runs a named variant of the experiment and returns its model.
-func (j *job) again(ctx context.Context, name string, e *experiment.Experiment) (model.Predictor, error) {
+// runVariant runs a named variant of the experiment and returns its model.
+func (j *job) runVariant(ctx context.Context, name string, e *experiment.Experiment) (model.Predictor, error) {
 	name = strings.ReplaceAll(name, "_", " ")
 	if c, ok := e.Instance().(algorithm.Central); ok {
 		j.progress.Start(name, c.Epochs())
@@ -298,10 +298,10 @@ func (j *job) federated(ctx context.Context) error {
 	j.progress.Start(j.e.About().Name, j.e.Schedule.Rounds())
 	j.ended = time.Now()
 	c := Simulation(j.e, f, func(it sim.Round, shared []byte) error { return j.round(f, it, shared) })
-	if k := j.keeper; k != nil {
-		k.told()
+	if k := j.checkpoints; k != nil {
+		k.reportResumed()
 		c.Between = func(take func() (*sim.Snapshot, error)) error {
-			return k.between(j.result.Metrics, j.attempts, func(c *checkpoint) error {
+			return k.afterRound(j.result.Metrics, j.attempts, func(c *checkpoint) error {
 				s, failed := take()
 				if failed == nil {
 					c.Run = *s
@@ -419,9 +419,9 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 	j.progress.Start(j.e.About().Name, c.Epochs())
 	r.Rounds, r.Secagg = c.Epochs(), "none"
 	j.ended = time.Now()
-	k, from := j.keeper, algorithm.Passes{}
+	k, from := j.checkpoints, algorithm.Passes{}
 	if k != nil {
-		k.told()
+		k.reportResumed()
 		if k.from != nil {
 			from = algorithm.Passes{Done: k.from.Rounds, State: k.from.Central}
 		}
@@ -435,7 +435,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 		if failed != nil || k == nil || e.Number == c.Epochs() {
 			return failed
 		}
-		return k.between(j.result.Metrics, j.attempts, func(c *checkpoint) error {
+		return k.afterRound(j.result.Metrics, j.attempts, func(c *checkpoint) error {
 			c.Central = e.Save()
 			return nil
 		})

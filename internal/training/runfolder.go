@@ -51,7 +51,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 		return nil, errors.New("only runs of the simulator can be gone on with")
 	}
 	defer stopWith(ctx, e)()
-	k, err := newKeeper(e, p, how)
+	k, err := newCheckpointer(e, p, how)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 			return nil, err
 		}
 	} else if j.engine = how.Engine; j.engine == nil {
-		j.keeper = k
+		j.checkpoints = k
 	}
 	if k.from != nil {
 		if j.result.Metrics, err = k.restore(folder.Append); err != nil {

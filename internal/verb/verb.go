@@ -3,17 +3,24 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/forecast"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/results"
 )
@@ -140,4 +147,239 @@ func (p *Progress) Note(text string) {
 func (p *Progress) Round(m results.Metrics, skipped error) error {
 	p.trained = true
 	return p.Line(m.Round, m.Note(skipped))
+}
+
+// ExperimentFlags say what is run: the flags that run and plan have in common. The keys'
+// own are made from their declarations.
+type ExperimentFlags struct {
+	File string `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file with the same names as the flags. A flag with another value is an error; see --from."`
+	From string `placeholder:"DIR|FILE" help:"Start from the settings of the finished run in this folder, or of an experiment file. Flags replace them, and a warning names each replaced value. fedsim run checks that the data are those of the run."`
+
+	KeyFlags
+}
+
+// KeyFlags are the flags of keys, and --set.
+type KeyFlags struct {
+	kong.Plugins // a flag for each key that has one
+
+	Set []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of an experiment file, with dots between levels; may be repeated."`
+}
+
+func NewKeyFlags(take func(*config.Key) bool) KeyFlags {
+	var fields []reflect.StructField
+	for i, k := range config.Keys() {
+		if k.Flag && take(k) {
+			kind := reflect.TypeFor[[]string]() // so that a flag given twice keeps both values; Settings passes them on
+			if k.Switch {
+				kind = reflect.TypeFor[*bool]()
+			}
+			fields = append(fields, reflect.StructField{
+				Name: fmt.Sprintf("Key%d", i), Type: kind,
+				Tag: reflect.StructTag(fmt.Sprintf("name:%q placeholder:%q sep:\"none\" help:%q choices:%q group:%q", k.Name, k.Placeholder, flagHelp(k), strings.Join(choices(k), " "), Group(k))),
+			})
+		}
+	}
+	return KeyFlags{Plugins: kong.Plugins{reflect.New(reflect.StructOf(fields)).Interface()}}
+}
+
+// choices are the values that a key can have, where they are a list.
+func choices(k *config.Key) []string {
+	switch {
+	case k == algorithm.Name.Key:
+		return algorithm.Names()
+	case k.Kind == config.Word:
+		return k.Words
+	}
+	return nil
+}
+
+func flagHelp(k *config.Key) string {
+	help := k.Help
+	if k.Kind == config.Word && len(k.Words) > 0 && !strings.Contains(help, k.Words[0]) {
+		help += " One of " + strings.Join(k.Words, ", ") + "."
+	}
+	if k == algorithm.Name.Key {
+		help += " One of " + strings.Join(algorithm.Names(), ", ") + "."
+	}
+	switch {
+	case k.Auto != "":
+		help += " Default: " + k.Auto + "."
+	case k.Default != "":
+		help += " Default " + k.Default + "."
+	}
+	return help
+}
+
+// Settings collects what was said by the file, the flags and --set. Flags replace settings of --from, and no others.
+func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
+	said, err := f.KeyFlags.Settings()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range said {
+		if isList(s) {
+			return nil, cli.Misusef("%s: this command takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
+		}
+	}
+	file := cmp.Or(f.File, f.From)
+	if i, failed := os.Stat(file); f.File == "" && f.From != "" && (failed != nil || i.IsDir()) {
+		file = filepath.Join(f.From, "config.yaml")
+	}
+	switch {
+	case file == "":
+		return said, nil
+	case f.File != "" && f.From != "":
+		return nil, cli.Misusef("--from %s: an experiment file is given, too", f.From)
+	case holdsRatings(file):
+		return nil, cli.Misusef("%s holds ratings and no settings: fedsim run --data %[1]s", file)
+	}
+	base, err := config.ReadFile(file)
+	if err == nil {
+		err = results.CheckKeys(file, base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, replaced := config.Over(base, said)
+	for _, pair := range replaced {
+		if f.File != "" {
+			return nil, cli.Misusef("%w; to start from the settings of the file and replace some: --from %s", config.Twice(pair[0], pair[1]), f.File)
+		}
+		WarnReplaced(warn, pair)
+	}
+	return all, nil
+}
+
+// WarnReplaced says which value of a base another value replaces, if results may depend on it.
+func WarnReplaced(w io.Writer, pair [2]config.Setting) {
+	if slices.Contains([]*config.Key{algorithm.Out.Key, algorithm.RunName.Key, algorithm.Workers.Key}, config.Find(pair[0].Key)) {
+		return
+	}
+	fmt.Fprintf(w, "warning: %s %s replaces %s %s of %s\n", pair[1].Origin, pair[1].Value, pair[0].Key, pair[0].Value, pair[0].Origin)
+}
+
+// Call returns the words of a call of another command with the same experiment file and flags.
+func (f *ExperimentFlags) Call(verb string, said []config.Setting, more ...string) []string {
+	words := []string{"fedsim", verb}
+	switch {
+	case f.File != "":
+		words = append(words, f.File)
+	case f.From != "":
+		words = append(words, "--from", f.From)
+	}
+	for _, s := range said {
+		switch k := config.Find(s.Key); {
+		case !strings.HasPrefix(s.Origin, "--"): // from the file
+		case k == algorithm.Workers.Key: // the results do not depend on it
+		case s.Origin == "--"+s.Key && !k.Switch:
+			words = append(words, s.Origin, s.Value)
+		default:
+			words = append(words, "--set", s.Key+"="+s.Value)
+		}
+	}
+	return append(words, more...)
+}
+
+// holdsRatings reports whether the name of a file that stands for an experiment is one of data: a folder, or a file with
+// an ending that experiments do not have.
+func holdsRatings(name string) bool {
+	if i, err := os.Stat(name); err == nil && i.IsDir() {
+		_, err = os.Stat(filepath.Join(name, "config.yaml")) // a run's, which --from repeats
+		return err != nil
+	}
+	ending := strings.ToLower(filepath.Ext(name))
+	return slices.Contains([]string{".csv", ".tsv", ".dat", ".data", ".inter", ".parquet", ".jsonl", ".gz", ".zip", ".xz", ".zst", ".bz2", ".packed"}, ending)
+}
+
+// isList reports whether a number is given as a list or a range of numbers, as sweeps take it.
+func isList(s config.Setting) bool {
+	k := config.Find(s.Key)
+	return k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed) && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, ".."))
+}
+
+// Settings collects what was said by flags, then by --set.
+func (f *KeyFlags) Settings() ([]config.Setting, error) {
+	var list []config.Setting
+	for _, plugin := range f.Plugins {
+		v := reflect.ValueOf(plugin).Elem()
+		for i := range v.NumField() {
+			key := v.Type().Field(i).Tag.Get("name")
+			switch p := v.Field(i).Interface().(type) {
+			case []string:
+				for _, value := range p {
+					list = append(list, config.Setting{Key: key, Value: value, Origin: "--" + key})
+				}
+			case *bool:
+				if p != nil {
+					list = append(list, config.Setting{Key: key, Value: map[bool]string{true: "yes", false: "no"}[*p], Origin: "--" + key})
+				}
+			}
+		}
+	}
+	set, err := config.Assignments("--set", f.Set)
+	return append(list, set...), err
+}
+
+// Opener is experiment.Open or experiment.OpenPacked.
+type Opener func(context.Context, config.Config, func(done, total int64)) (*experiment.Experiment, error)
+
+// Open resolves what was said, warns of what is odd in it, and loads the data.
+func Open(ctx context.Context, said []config.Setting, s Streams, p *Progress, load Opener) (*experiment.Experiment, error) {
+	c, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range algorithm.Warnings(c) {
+		fmt.Fprintf(s.Err, "warning: %s\n", w)
+	}
+	if algorithm.StartFrom.Is(c, "last") {
+		dir, failed := results.Newest(algorithm.Out.Of(c))
+		if failed != nil {
+			return nil, failed
+		}
+		algorithm.StartFrom.Set(&c, dir)
+	}
+	e, err := load(ctx, c, p.Loading(algorithm.Data.Of(c)))
+	if err != nil {
+		return nil, err
+	}
+	p.Clear()
+	warnings, err := forecast.Warnings(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(s.Err, "warning: %s\n", w)
+	}
+	Notify(e.Data.Notices, s)
+	return e, nil
+}
+
+// Notify prints what reading the data dropped, assumed or merged.
+func Notify(list []dataset.Notice, s Streams) {
+	for _, n := range list {
+		fmt.Fprintf(s.Err, "warning: %s\n", n)
+	}
+}
+
+// groups holds, by the headings of a command's help, the names of the keys whose flags stand under them; the
+// others stand under Training.
+var groups = map[string][]string{
+	"Data:": {
+		"data", "rating-min", "rating-max", "columns", "duplicates", "separator", "no-header", "day-first", "encoding", "member", "unrated", "bad-rows",
+		"features", "feedback", "public-users", "public-ids", "public-binary",
+	},
+	"Privacy:":  {"epsilon", "delta", "unit", "accountant", "noise", "noise-draw", "secagg", "mode", "colluders"},
+	"Dropouts:": {"dropout", "dropout-at", "tolerance", "sit-out", "leave", "away", "away-rounds"},
+	"Output:":   {"out", "name", "baselines", "workers"},
+}
+
+// Group returns the heading of a command's help under which the flag of a key stands.
+func Group(k *config.Key) string {
+	for heading, names := range groups {
+		if slices.Contains(names, k.Name) {
+			return heading
+		}
+	}
+	return "Training:"
 }

@@ -26,27 +26,27 @@ import (
 	"github.com/fedsim/fedsim/sim"
 )
 
-// keeper writes checkpoints of a run, and finds the checkpoint to continue from.
-type keeper struct {
+// checkpointer writes checkpoints of a run, and finds the checkpoint to continue from.
+type checkpointer struct {
 	path, identity string
 	given          []config.Setting
 	written        int // rounds in the file; 0: this run has written none
 	rounds         int
-	least          int       // rounds in a checkpoint that is there and not gone on from: it stays until this run is further
+	unresumedRound int       // rounds in a checkpoint that is there and not gone on from: it stays until this run is further
 	next           time.Time // when another is due
 	failed         error     // of the last attempt to write
 	from           *checkpoint
-	told           func() // tells from which round the run continues
+	reportResumed  func() // reports the round from which the run continues
 }
 
-// newKeeper makes the keeper of an experiment. With resume it reads the checkpoint, if there is
+// newCheckpointer makes the checkpointer of an experiment. With resume it reads the checkpoint, if there is
 // one.
-func newKeeper(e *experiment.Experiment, p results.Progress, how KeepOptions) (*keeper, error) {
+func newCheckpointer(e *experiment.Experiment, p results.Progress, how KeepOptions) (*checkpointer, error) {
 	id := Identity(e)
-	k := &keeper{told: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
+	k := &checkpointer{reportResumed: func() {}, path: filepath.Join(algorithm.Out.Of(e.Config), "."+id[:16]+checkpointExt), identity: id, given: given(e), rounds: roundsOf(e), next: time.Now().Add(checkpointEvery)}
 	if !how.Resume {
 		if how.Engine == nil {
-			k.beside(p)
+			k.noteUnresumed(p)
 		}
 		return k, nil
 	}
@@ -54,7 +54,7 @@ func newKeeper(e *experiment.Experiment, p results.Progress, how KeepOptions) (*
 		return nil, fmt.Errorf("%s: the checkpoint is of another run, or of other data than there are now; without --resume, or without this file, the run starts anew", how.Checkpoint)
 	}
 	if r, ok := p.(results.Resumer); ok {
-		k.told = func() { r.Resumed(k.written, k.rounds) }
+		k.reportResumed = func() { r.Resumed(k.written, k.rounds) }
 	}
 	c, err := readCheckpoint(k.path)
 	switch {
@@ -69,8 +69,8 @@ func newKeeper(e *experiment.Experiment, p results.Progress, how KeepOptions) (*
 	return k, nil
 }
 
-// beside tells the user of a checkpoint that the run could continue from but was not asked to.
-func (k *keeper) beside(p results.Progress) {
+// noteUnresumed notes a checkpoint that the run could continue from but was not asked to.
+func (k *checkpointer) noteUnresumed(p results.Progress) {
 	note := func(string) {}
 	if n, ok := p.(results.Noter); ok {
 		note = n.Note
@@ -81,16 +81,16 @@ func (k *keeper) beside(p results.Progress) {
 	case err != nil:
 		note(fmt.Sprintf("%v; it will be replaced", err))
 	case c.Identity == k.identity:
-		k.least = c.Rounds
+		k.unresumedRound = c.Rounds
 		note(fmt.Sprintf("a checkpoint of this run is there, after round %d of %d (%s); --resume would continue from it. This run begins at round 1, and replaces it once it is further", c.Rounds, k.rounds, k.path))
 	}
 }
 
-// between is called after every round, and writes a checkpoint if enough time has passed. take adds
+// afterRound is called after every round, and writes a checkpoint if enough time has passed. take adds
 // the state that the training continues from. A checkpoint that cannot be written stops no run.
-func (k *keeper) between(metrics []results.Metrics, attempts []experiment.Attempt, take func(*checkpoint) error) error {
+func (k *checkpointer) afterRound(metrics []results.Metrics, attempts []experiment.Attempt, take func(*checkpoint) error) error {
 	begin := time.Now()
-	if begin.Before(k.next) || len(metrics) <= k.least {
+	if begin.Before(k.next) || len(metrics) <= k.unresumedRound {
 		return nil
 	}
 	encoded, err := json.Marshal(metrics)
@@ -110,7 +110,7 @@ func (k *keeper) between(metrics []results.Metrics, attempts []experiment.Attemp
 }
 
 // restore returns the metrics of the rounds before the checkpoint, and reports each of them.
-func (k *keeper) restore(report func(results.Metrics) error) ([]results.Metrics, error) {
+func (k *checkpointer) restore(report func(results.Metrics) error) ([]results.Metrics, error) {
 	var metrics []results.Metrics
 	if err := json.Unmarshal(k.from.Metrics, &metrics); err != nil {
 		return nil, fmt.Errorf("%s: the checkpoint's metrics: %w", k.path, err)
@@ -125,7 +125,7 @@ func (k *keeper) restore(report func(results.Metrics) error) ([]results.Metrics,
 
 // remove takes the file away, and what a run that was killed while it wrote left of another:
 // the run is there as a whole.
-func (k *keeper) remove() error {
+func (k *checkpointer) remove() error {
 	dir, name := filepath.Split(k.path)
 	all, err := os.ReadDir(filepath.Clean(dir))
 	errs := []error{err}
@@ -143,13 +143,13 @@ func (k *keeper) remove() error {
 }
 
 // stopped makes the error of an interrupted run, which names the checkpoint.
-func (k *keeper) stopped(err error) error {
+func (k *checkpointer) stopped(err error) error {
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	switch {
-	case max(k.written, k.least) > 0:
-		return &results.StoppedError{Path: k.path, Round: max(k.written, k.least), Rounds: k.rounds, Err: err, Unwritten: k.failed}
+	case max(k.written, k.unresumedRound) > 0:
+		return &results.StoppedError{Path: k.path, Round: max(k.written, k.unresumedRound), Rounds: k.rounds, Err: err, Unwritten: k.failed}
 	case k.failed != nil:
 		return fmt.Errorf("%w; what was computed cannot be gone on with: %w", err, k.failed)
 	default:
