@@ -113,21 +113,15 @@ func (t *Test) measure(rows *dataset.Rows, p model.Predictor, run protocol.Runne
 		items, _ := rows.Row(user)
 		return items
 	})
-	some := make([]errors, min(rows.Len(), someUsers))
-	for from := 0; from < rows.Len(); from += len(some) {
-		clear(some)
-		t.eachError(rows, from, min(from+len(some), rows.Len()), p, run, func(user int, _ int32, d float64) {
-			of := &some[user-from]
-			of.n++
-			of.squared += d * d
-			of.absolute += math.Abs(d)
-		})
-		for _, of := range some[:min(len(some), rows.Len()-from)] {
-			n += of.n
-			q.MSE += of.squared
-			q.MAE += of.absolute
-		}
-	}
+	addErrors(t, rows, p, run, func(of *errors, _ int32, d float64) {
+		of.n++
+		of.squared += d * d
+		of.absolute += math.Abs(d)
+	}, func(of *errors) {
+		n += of.n
+		q.MSE += of.squared
+		q.MAE += of.absolute
+	})
 	q.MSE, q.MAE = q.MSE/n, q.MAE/n
 	q.RMSE = math.Sqrt(q.MSE)
 	return q
@@ -139,6 +133,19 @@ const (
 	someUsers = 1 << 14
 	fewUsers  = 64
 )
+
+// addErrors calls hear with each error of a user and the user's sums, and then add with the sums, user by user.
+func addErrors[S any](t *Test, rows *dataset.Rows, p model.Predictor, run protocol.Runner, hear func(of *S, item int32, d float64), add func(of *S)) {
+	some := make([]S, min(rows.Len(), someUsers))
+	for from := 0; from < rows.Len(); from += len(some) {
+		to := min(from+len(some), rows.Len())
+		clear(some)
+		t.eachError(rows, from, to, p, run, func(user int, item int32, d float64) { hear(&some[user-from], item, d) })
+		for i := range some[:to-from] {
+			add(&some[i])
+		}
+	}
+}
 
 // eachError calls hear with the error of every prediction for the users from <= user < to, clamped
 // to the rating scale. Calls are sequential for one user, and may be concurrent for different
@@ -171,21 +178,15 @@ func (t *Test) Slices(p model.Predictor, run protocol.Runner) []ErrorSlice {
 	b := t.Buckets
 	out := make([]ErrorSlice, len(b.sizes))
 	var sums [MostBuckets]float64
-	some := make([]errors, min(t.Rows.Len(), someUsers))
-	for from := 0; from < t.Rows.Len(); from += len(some) {
-		clear(some)
-		t.eachError(t.Rows, from, min(from+len(some), t.Rows.Len()), p, run, func(user int, item int32, d float64) {
-			of, bucket := &some[user-from], b.of[item]
-			of.n[bucket]++
-			of.squared[bucket] += d * d
-		})
-		for i := range some {
-			for bucket := range out {
-				out[bucket].Ratings += some[i].n[bucket]
-				sums[bucket] += some[i].squared[bucket]
-			}
+	addErrors(t, t.Rows, p, run, func(of *errors, item int32, d float64) {
+		of.n[b.of[item]]++
+		of.squared[b.of[item]] += d * d
+	}, func(of *errors) {
+		for bucket := range out {
+			out[bucket].Ratings += of.n[bucket]
+			sums[bucket] += of.squared[bucket]
 		}
-	}
+	})
 	for bucket := range out {
 		s := &out[bucket]
 		s.Items = b.sizes[bucket]

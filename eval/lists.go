@@ -232,14 +232,10 @@ func thin(users []int32, n int) []int32 {
 
 // list makes the list of each user.
 func (t *Test) list(users []listed, score func(user int, out []float64), most int, run protocol.Runner) {
-	blocks := (len(users) + rankingBlock - 1) / rankingBlock
-	run.Each(blocks, func(block int) {
-		scores := make([]float64, len(t.Buckets.of))
-		for i := block * rankingBlock; i < min((block+1)*rankingBlock, len(users)); i++ {
-			u := &users[i]
-			score(u.user, scores)
-			u.list = Top(scores, most, t.seen(u.user), u.user)
-		}
+	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
+		u := &users[i]
+		score(u.user, scores)
+		u.list = Top(scores, most, t.seen(u.user), u.user)
 	})
 }
 

@@ -105,26 +105,32 @@ type RecallSlice struct {
 func Rank(h split.HeldOut, s Scorer, b Buckets, run protocol.Runner) Ranking {
 	history, target, hidden := h.History.ByUser(), h.Target.ByUser(), h.Hidden.ByUser()
 	each := make([]userRanking, len(h.Users))
-	blocks := (len(each) + rankingBlock - 1) / rankingBlock
-	run.Each(blocks, func(block int) {
-		scores := make([]float64, h.Target.Items)
-		for i := block * rankingBlock; i < min((block+1)*rankingBlock, len(each)); i++ {
-			user := int(h.Users[i])
-			wanted, _ := target.Row(user)
-			if len(wanted) == 0 {
-				continue
-			}
-			seen, values := history.Row(user)
-			s.Score(user, seen, values, scores)
-			if hidden.Len() > 0 {
-				more, _ := hidden.Row(user)
-				seen = slices.Concat(seen, more)
-				slices.Sort(seen)
-			}
-			each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen, user), wanted)
+	withScores(len(each), h.Target.Items, run, func(i int, scores []float64) {
+		user := int(h.Users[i])
+		wanted, _ := target.Row(user)
+		if len(wanted) == 0 {
+			return
 		}
+		seen, values := history.Row(user)
+		s.Score(user, seen, values, scores)
+		if hidden.Len() > 0 {
+			more, _ := hidden.Row(user)
+			seen = slices.Concat(seen, more)
+			slices.Sort(seen)
+		}
+		each[i] = b.rank(Top(scores, sliceCutoff(len(b.sizes)-1), seen, user), wanted)
 	})
 	return b.mean(each)
+}
+
+// withScores calls f for each of n users, with memory for the scores of all items that other calls use before and after.
+func withScores(n, items int, run protocol.Runner, f func(i int, scores []float64)) {
+	run.Each((n+rankingBlock-1)/rankingBlock, func(block int) {
+		scores := make([]float64, items)
+		for i := block * rankingBlock; i < min((block+1)*rankingBlock, n); i++ {
+			f(i, scores)
+		}
+	})
 }
 
 // userRanking holds the counts for one user's list; counted is false for a user without a target.
@@ -136,28 +142,16 @@ type userRanking struct {
 
 // rank compares a list with the target, which is ascending.
 func (b Buckets) rank(list, wanted []int32) userRanking {
-	u := userRanking{counted: true}
+	m := accuracyOf(wanted, list, RankingCutoff)
+	u := userRanking{counted: true, recall: m.Recall, ndcg: m.NDCG}
 	for _, j := range wanted {
 		u.wanted[b.of[j]]++
 	}
-	hits, gain := 0, 0.
 	for place, j := range list {
-		if _, hit := slices.BinarySearch(wanted, j); !hit {
-			continue
-		}
-		if place < RankingCutoff {
-			hits++
-			gain += discount(place)
-		}
-		if bucket := b.of[j]; place < sliceCutoff(int(bucket)) {
-			u.hits[bucket]++
+		if _, hit := slices.BinarySearch(wanted, j); hit && place < sliceCutoff(int(b.of[j])) {
+			u.hits[b.of[j]]++
 		}
 	}
-	best, ideal := min(RankingCutoff, len(wanted)), 0.
-	for place := range best {
-		ideal += discount(place)
-	}
-	u.recall, u.ndcg = float64(hits)/float64(best), gain/ideal
 	return u
 }
 
@@ -315,13 +309,9 @@ func (t *Test) Sampled(p model.Predictor, q SampledParams, run protocol.Runner) 
 	}
 	users, _ := t.wishes(q.Relevant, t.most(q.ListParams))
 	each := make([]sampledUser, len(users))
-	blocks := (len(users) + rankingBlock - 1) / rankingBlock
-	run.Each(blocks, func(block int) {
-		scores := make([]float64, len(t.Buckets.of))
-		for i := block * rankingBlock; i < min((block+1)*rankingBlock, len(users)); i++ {
-			score(users[i].user, scores)
-			each[i] = t.sample(users[i], scores, q)
-		}
+	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
+		score(users[i].user, scores)
+		each[i] = t.sample(users[i], scores, q)
 	})
 	each = slices.DeleteFunc(each, func(u sampledUser) bool { return u.ranks == nil })
 	if len(each) == 0 {
