@@ -1,14 +1,17 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/internal/heard"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
@@ -221,4 +224,203 @@ func (b *background) likelihood(list sendings, release int) float64 {
 		sum += math.Exp(x - most)
 	}
 	return most + math.Log(sum/float64(len(list)))
+}
+
+// falseAlarms is the rate of false alarms at which attacks are compared.
+const falseAlarms = 0.01
+
+// resamples of a bootstrap: its ends are within some thousandths.
+const resamples = 400
+
+// Interval is a measured value with an interval of 95%.
+type Interval struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Holds reports whether the interval holds a value.
+func (i Interval) Holds(v float64) bool { return i.Low <= v && v <= i.High }
+
+// score is an attacker's verdict on a target in a run: the larger the value, the likelier the target is in.
+type score struct {
+	run   int
+	in    bool
+	value float64
+}
+
+type scored []score
+
+// sortedAUC returns the chance that a target in the run scores higher than a target outside it, of scores that ascend; a
+// tie counts half. It is the statistic of Mann and Whitney. Each score counts as often as its run has weight; nil: once.
+func (s scored) sortedAUC(weight []int) float64 {
+	var below, won, in float64 // out so far, in times out below it, in so far
+	for i := 0; i < len(s); {
+		var ins, outs float64
+		j := i
+		for ; j < len(s) && s[j].value == s[i].value; j++ {
+			w := 1.
+			if weight != nil {
+				w = float64(weight[s[j].run])
+			}
+			if s[j].in {
+				ins += w
+			} else {
+				outs += w
+			}
+		}
+		won += ins * (below + outs/2)
+		below += outs
+		in += ins
+		i = j
+	}
+	if in == 0 || below == 0 {
+		return math.NaN()
+	}
+	return won / in / below
+}
+
+// area returns the AUC with the interval of a bootstrap over runs, since the targets of a run share their noise.
+// If the AUC is 0 or 1 in every sample, area returns the interval of Clopper and Pearson instead. Its number of
+// trials is the number of disjoint pairs of a target in the run and a target outside it.
+func (s scored) area(seed uint64, runs int) Interval {
+	sorted := slices.Clone(s)
+	slices.SortFunc(sorted, func(a, b score) int { return cmp.Compare(a.value, b.value) })
+	random := entropy.Public(seed, "audit/attack/bootstrap")
+	var all []float64
+	for range resamples {
+		weight := make([]int, runs)
+		for range runs {
+			weight[random.IntN(runs)]++
+		}
+		if v := sorted.sortedAUC(weight); !math.IsNaN(v) {
+			all = append(all, v)
+		}
+	}
+	x := percentiles(sorted.sortedAUC(nil), all)
+	in, out := s.counts()
+	pairs := min(in, out)
+	switch {
+	case x.Low == 1:
+		x.Low = binomial.Lower(pairs, pairs, binomial.Tail)
+	case x.High == 0:
+		x.High = binomial.Upper(0, pairs, binomial.Tail)
+	}
+	return x
+}
+
+// percentiles is a value with the middle 95% of samples of it.
+func percentiles(v float64, samples []float64) Interval {
+	slices.Sort(samples)
+	at := func(share float64) float64 {
+		return samples[min(len(samples)-1, int(share*float64(len(samples))))]
+	}
+	return Interval{Value: v, Low: min(v, at(binomial.Tail)), High: max(v, at(1-binomial.Tail))}
+}
+
+// counts returns the numbers of scores of targets in and out of their run.
+func (s scored) counts() (in, out int) {
+	for _, x := range s {
+		if x.in {
+			in++
+		}
+	}
+	return in, len(s) - in
+}
+
+// Rates is a point of a curve: the shares that a threshold calls in, of the targets outside (False) and in the run (True).
+type Rates struct {
+	False float64 `json:"false"`
+	True  float64 `json:"true"`
+}
+
+// Curve lists the share found at each rate of false alarms, ascending.
+type Curve []Rates
+
+// at is the most that the curve has with at most a rate of false alarms.
+func (c Curve) at(rate float64) float64 {
+	most := 0.
+	for _, x := range c {
+		if x.False <= rate {
+			most = max(most, x.True)
+		}
+	}
+	return most
+}
+
+// points are the rates at all thresholds, false ones ascending, as counts.
+func (s scored) points() (falsely, truly []int) {
+	sorted := slices.Clone(s)
+	slices.SortFunc(sorted, func(a, b score) int { return cmp.Compare(b.value, a.value) })
+	f, t := 0, 0
+	falsely, truly = []int{0}, []int{0}
+	for i, x := range sorted {
+		if x.in {
+			t++
+		} else {
+			f++
+		}
+		if i+1 == len(sorted) || sorted[i+1].value != x.value {
+			falsely, truly = append(falsely, f), append(truly, t)
+		}
+	}
+	return falsely, truly
+}
+
+// at returns the most that is found with false alarms of at most a rate, with the interval of Clopper and Pearson.
+// The threshold is chosen on the same scores: the rate of false alarms holds for these scores, not for others.
+func (s scored) at(rate float64) (falsely float64, truly Interval) {
+	in, out := s.counts()
+	fs, ts := s.points()
+	best := 0
+	for i := range fs {
+		if float64(fs[i]) <= rate*float64(out) {
+			best = i
+		}
+	}
+	k := ts[best]
+	return float64(fs[best]) / float64(out), Interval{Value: float64(k) / float64(in), Low: binomial.Lower(k, in, binomial.Tail), High: binomial.Upper(k, in, binomial.Tail)}
+}
+
+// roc is the curve, thinned to what a logarithmic picture shows.
+func (s scored) roc() Curve {
+	in, out := s.counts()
+	fs, ts := s.points()
+	var list Curve
+	const step = 1.08
+	for i := range fs {
+		last := i+1 == len(fs)
+		if !last && fs[i+1] == fs[i] {
+			continue // the most that is found with as many false alarms
+		}
+		x := Rates{False: float64(fs[i]) / float64(out), True: float64(ts[i]) / float64(in)}
+		if n := len(list); last || n == 0 || x.False >= step*list[n-1].False {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// Limit holds the most that (ε, δ) allows any attack that decides between with and without.
+type Limit struct {
+	Epsilon float64 `json:"epsilon"`
+	Delta   float64 `json:"delta"`
+	AUC     float64 `json:"auc"`
+	TPR     float64 `json:"tpr"` // at the rate of false alarms at which attacks are compared
+}
+
+// newLimit computes it from the region of Kairouz, Oh and Viswanath (2015): the true rate t and the false rate f
+// have t <= e^ε f + δ and 1-f <= e^ε (1-t) + δ. The border is straight from (0, δ) to (x, 1-x), with
+// x = (1-δ)/(1+e^ε), to (1-δ, 1); the area below it is the area of three trapezia.
+func newLimit(epsilon, delta float64) *Limit {
+	x := (1 - delta) / (1 + math.Exp(epsilon))
+	l := &Limit{Epsilon: epsilon, Delta: delta, AUC: x*(delta+1-x)/2 + (1-delta-x)*(2-x)/2 + delta}
+	l.TPR = l.allows(falseAlarms)
+	return l
+}
+
+// allows is the largest true rate at a false rate.
+func (l *Limit) allows(falsely float64) float64 {
+	e := math.Exp(l.Epsilon)
+	return min(1, e*falsely+l.Delta, 1-max(0, 1-falsely-l.Delta)/e)
 }

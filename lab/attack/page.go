@@ -1,15 +1,26 @@
 package attack
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/lab/page"
+	"github.com/fedsim/fedsim/internal/study/page"
 )
 
 // notShown lists the limits of attacks that the page states beside every picture.
@@ -135,4 +146,182 @@ func level(d *page.Drawn, name string, y float64) {
 func numbered(d page.Drawn) page.Drawn {
 	d.Numbers = page.Numbers(&d.Figure)
 	return d
+}
+
+// Report holds the results of an attack at each budget, and how it was made.
+type Report struct {
+	Kind      Kind    `json:"attack"`
+	Algorithm string  `json:"algorithm"`
+	Data      string  `json:"data"`
+	Unit      dp.Unit `json:"unit"`
+	Seed      uint64  `json:"seed"`
+	Shadows   int     `json:"shadows"`
+	Targets   int     `json:"targets"`
+	Control   bool    `json:"control"`
+	// Settings lists the settings of the command, KEY=VALUE, except the budgets and the workers.
+	Settings []string `json:"settings"`
+	// Budgets are the attacks, in the order in which they were asked for.
+	Budgets []At `json:"budgets"`
+}
+
+// At is an attack at a budget. Of its kinds it has one.
+type At struct {
+	Epsilon Epsilon `json:"epsilon"`
+	Delta   float64 `json:"delta"` // 0 without noise
+	// Limit bounds every attack of membership; nil if the budget sets no bound on the attack.
+	Limit          *Limit             `json:"limit,omitempty"`
+	Membership     []MembershipResult `json:"membership,omitempty"`
+	Attribute      *Attribute         `json:"attribute,omitempty"`
+	Reconstruction []Rebuilt          `json:"reconstruction,omitempty"`
+}
+
+// MembershipResult holds how well one view of the attacker tells targets in a run from targets outside it.
+type MembershipResult struct {
+	// From names what the attacker sees: the model that is released in the end, or the sums of all rounds.
+	From   string   `json:"from"`
+	Trials int      `json:"trials"` // targets in held-out runs, half of them in
+	AUC    Interval `json:"auc"`
+	Active Interval `json:"auc_active"` // of the half of the targets with the most ratings
+	Random Interval `json:"auc_random"` // of the others
+	// FPR is the largest rate of false alarms of at most 1% that a threshold has, and TPR what is found there.
+	FPR float64  `json:"fpr"`
+	TPR Interval `json:"tpr"`
+	ROC Curve    `json:"roc"`
+}
+
+// report begins one of what was asked for.
+func (a *attacker) report(said []config.Setting) *Report {
+	e := a.full
+	settings := []string{}
+	for _, s := range said {
+		if s.Key != algorithm.Epsilon.Name && s.Key != algorithm.Workers.Name {
+			settings = append(settings, s.Key+"="+s.Value)
+		}
+	}
+	return &Report{Kind: a.cfg.Kind, Algorithm: e.About().Name, Data: e.Data.Name, Unit: algorithm.UnitOf(e.Config), Seed: a.seed,
+		Shadows: a.cfg.Shadows, Targets: len(a.targets), Control: a.cfg.Control, Settings: settings}
+}
+
+// String is a value with its interval.
+func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.Value, i.Low, i.High) }
+
+// tried says in a sentence how the attack was made.
+func (r *Report) tried() string {
+	m, _ := r.Kind.method()
+	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.name(), r.Data, m.about, r.Targets, r.Unit, m.how(r))
+}
+
+// Print writes a table.
+func (r *Report) Print(w io.Writer) error {
+	fmt.Fprintf(w, "tried: %s\n", r.tried()) //nolint:errcheck // the table below says so, too
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	head, rows := r.table()
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t")) //nolint:errcheck // Flush does
+	}
+	return t.Flush()
+}
+
+// table returns the results as a table, a row for each budget and view.
+func (r *Report) table() (head []string, rows [][]string) {
+	m, _ := r.Kind.method()
+	for i := range r.Budgets {
+		at := &r.Budgets[i]
+		for _, row := range m.rows(at) {
+			rows = append(rows, append([]string{at.Epsilon.String()}, row...))
+		}
+	}
+	return append([]string{"epsilon"}, m.head...), rows
+}
+
+// attackFiles begins the name of every file with a report; .json ends it.
+const attackFiles = "attack-"
+
+// Write leaves the report in a folder, which it makes, and returns the path. The name has the attack, the algorithm and
+// a digest of what was asked for: the same again takes the place of what was there.
+func (r *Report) Write(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	digest := sha256.Sum256([]byte(r.command()))
+	name := fmt.Sprintf("%s%s-%s-%x.json", attackFiles, r.Kind, r.Algorithm, digest[:4])
+	path := filepath.Join(dir, name)
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err = atomicfile.Write(path, append(b, '\n'), 0o644); err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// Load reads the reports in folders, at any depth, in the order of their paths. It skips files and folders whose names
+// begin with a dot. A report that cannot be read is left out, and warn is called with the reason; if no
+// report of a folder can be read, Load returns an error.
+func Load(warn func(error), dirs ...string) ([]*Report, error) {
+	var list []*Report
+	for _, dir := range dirs {
+		before := len(list)
+		var damaged []error
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && path != dir && d.Name()[0] == '.':
+				return filepath.SkipDir
+			case d.IsDir() || !strings.HasPrefix(d.Name(), attackFiles) || filepath.Ext(path) != ".json":
+				return nil
+			}
+			r, err := readAttack(path)
+			if err != nil {
+				damaged = append(damaged, err)
+				return nil
+			}
+			list = append(list, r)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == before && len(damaged) > 0 {
+			return nil, errors.Join(damaged...)
+		}
+		for _, err := range damaged {
+			warn(fmt.Errorf("left out: %w", err))
+		}
+	}
+	return list, nil
+}
+
+func readAttack(path string) (*Report, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err = json.Unmarshal(b, r); err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return nil, config.Errorf("%s is no report of fedsim attack: %w", path, err)
+	}
+	return r, nil
+}
+
+// check refuses a report that lacks the results of its attack.
+func (r *Report) check() error {
+	if len(r.Budgets) == 0 {
+		return errors.New("it has no budgets")
+	}
+	m, ok := r.Kind.method()
+	if !ok {
+		return fmt.Errorf("there is no attack %q", r.Kind)
+	}
+	for i := range r.Budgets {
+		if at := &r.Budgets[i]; !m.has(at) {
+			return fmt.Errorf("it has nothing of attack %q at epsilon %s", r.Kind, at.Epsilon)
+		}
+	}
+	return nil
 }

@@ -12,11 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -171,3 +173,253 @@ func gaussian(mu, delta float64) float64 {
 	}
 	return dp.GaussianEpsilon(mu, delta)
 }
+
+// bestOf is the law of the best of a random number of runs whose likelihood ratios are normal. A run's ratio has deviation mu, and mean
+// mu²/2 with the unit or -mu²/2 without. The score of the best tells more, independently, as a normal number whose means are score deviations apart.
+type bestOf struct {
+	dp.Selection
+	mu, score float64
+	// first is a ratio: runs below it rank first, the lowest ratio before others. The other runs follow, the highest ratio first.
+	first float64
+}
+
+// ahead reports whether a run with ratio l ranks before a run with ratio m.
+func (b bestOf) ahead(l, m float64) bool {
+	if l <= b.first || m <= b.first {
+		return l < m
+	}
+	return l > m
+}
+
+// before returns the probability that a run ranks before a run with ratio l, in a world.
+func (b bestOf) before(l float64, world int) float64 {
+	if l <= b.first {
+		return b.below(l, world)
+	}
+	return b.below(b.first, world) + b.below(-l, 1-world) // the worlds are mirror images
+}
+
+// below returns the probability that a run has a ratio of at most l.
+func (b bestOf) below(l float64, world int) float64 {
+	mean := (float64(world) - 0.5) * b.mu * b.mu
+	return math.Erfc((mean-l)/(b.mu*math.Sqrt2)) / 2
+}
+
+// loss returns the logarithm of how much likelier a best run with ratio l is with the unit than without.
+func (b bestOf) loss(l float64) float64 {
+	slope := func(world int) float64 { return math.Log(b.Gamma + (1-b.Gamma)*b.before(l, world)) }
+	return l + (1+b.Eta)*(slope(0)-slope(1))
+}
+
+// beaten returns the probability that some run ranks among a share p of the best: 1 - f(1-p), with f the probability
+// generating function of the number of runs.
+func (b bestOf) beaten(p float64) float64 {
+	log := math.Log1p((1/b.Gamma - 1) * p)
+	if b.Eta == 0 {
+		return log / -math.Log(b.Gamma)
+	}
+	return math.Expm1(-b.Eta*log) / math.Expm1(b.Eta*math.Log(b.Gamma))
+}
+
+// scaled returns the law for runs and scores that tell so many times as much.
+func (b bestOf) scaled(scale float64) bestOf {
+	b.first *= scale // the same share of a normal law's deviation
+	b.mu *= scale
+	b.score *= scale
+	return b
+}
+
+// worst chooses the threshold with the largest ε at δ.
+func (b bestOf) worst(delta float64) bestOf {
+	chosen, most := b, -1.
+	for _, deviations := range []float64{-3, -2.5, -2, -1.75, -1.5, -1.25, -1, -0.75, -0.5, -0.25, 0, 0.5} {
+		b.first = deviations * b.mu
+		if e := b.epsilon(delta); e > most {
+			chosen, most = b, e
+		}
+	}
+	return chosen
+}
+
+// cells of the ratios of a run, from eight deviations below the lower mean to eight above the higher.
+const cells = 600
+
+// epsilon returns the ε at δ of the best run and its score. Ratios fall into cells, so that it errs on the low side.
+func (b bestOf) epsilon(delta float64) float64 {
+	var losses [cells]float64
+	var chance [worlds][cells]float64
+	width := (16*b.mu + b.mu*b.mu) / cells
+	for i := range cells {
+		low := -8*b.mu - b.mu*b.mu/2 + width*float64(i)
+		for w := range chance {
+			chance[w][i] = max(0, b.within(low, low+width, w))
+		}
+		losses[i] = math.Log(chance[1][i] / chance[0][i])
+	}
+	lost := func(epsilon float64) float64 {
+		var with, without float64
+		for i, l := range losses {
+			if !math.IsNaN(l) && !math.IsInf(l, 0) {
+				with += chance[1][i] * normalDelta(epsilon-l, b.score)
+				without += chance[0][i] * normalDelta(epsilon+l, b.score)
+			}
+		}
+		return max(with, without)
+	}
+	low, high := 0., 1.
+	for lost(high) > delta && high < 1e3 {
+		low, high = high, 2*high
+	}
+	for range 20 {
+		if mid := (low + high) / 2; lost(mid) > delta {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// normalDelta is the δ at ε of two normal laws whose means are μ deviations apart, at a negative ε too.
+func normalDelta(epsilon, mu float64) float64 {
+	if epsilon >= 0 {
+		return dp.GaussianDelta(epsilon, mu)
+	}
+	return -math.Expm1(epsilon) + math.Exp(epsilon)*dp.GaussianDelta(-epsilon, mu)
+}
+
+// within returns the probability that the best run has a ratio from low to high.
+func (b bestOf) within(low, high float64, world int) float64 {
+	switch {
+	case high <= b.first:
+		return b.beaten(b.below(high, world)) - b.beaten(b.below(low, world))
+	case low < b.first: // a cell that holds the threshold
+		return b.within(low, b.first, world) + b.within(math.Nextafter(b.first, math.Inf(1)), high, world)
+	}
+	return b.beaten(b.before(low, world)) - b.beaten(b.before(high, world))
+}
+
+// LowerBound holds an attacker's success on runs that it has not seen, and the ε that this success implies.
+type LowerBound struct {
+	// Of the runs with the empty unit and with the full one, how many the attacker called
+	// full.
+	FalsePositives, TruePositives, Runs int
+	// Epsilon is the lower bound, and Point the estimate by the counts themselves.
+	Epsilon, Point float64
+}
+
+// half is the runs that choose an attack, or measure it: a number for each, in both worlds.
+type half [worlds][]float64
+
+// called counts the runs of a world whose number is above a threshold.
+func (h *half) called(w int, threshold float64) int {
+	n := 0
+	for _, x := range h[w] {
+		if x > threshold {
+			n++
+		}
+	}
+	return n
+}
+
+// price returns the ε that the rates of an attack imply: the share of empty runs called full, and of full runs.
+type price func(falsely, truly float64) float64
+
+// thresholds is the number of thresholds to try. They range from far below to far above the middle of both worlds.
+const thresholds = 199
+
+// choose finds the threshold that gives the best bound on the runs that choose.
+func (h *half) choose(p price) (threshold, bound float64) {
+	pooled := slices.Concat(h[0], h[1])
+	slices.Sort(pooled)
+	bound = math.Inf(-1)
+	for i := 1; i <= thresholds; i++ {
+		t := pooled[i*len(pooled)/(thresholds+1)]
+		if b := h.measure(t, p, tail).Epsilon; b > bound {
+			threshold, bound = t, b
+		}
+	}
+	return threshold, bound
+}
+
+// measure prices an attack on these runs. The lower bound is wrong with probability at most wrong.
+func (h *half) measure(threshold float64, p price, wrong float64) LowerBound {
+	n := len(h[0])
+	b := LowerBound{FalsePositives: h.called(0, threshold), TruePositives: h.called(1, threshold), Runs: n}
+	b.Epsilon = p(binomial.Upper(b.FalsePositives, n, wrong/2), binomial.Lower(b.TruePositives, n, wrong/2))
+	// Half a run more on either side keeps what never happened from being impossible.
+	rate := func(k int) float64 { return (float64(k) + 0.5) / (float64(n) + 1) }
+	b.Point = p(rate(b.FalsePositives), rate(b.TruePositives))
+	return b
+}
+
+// event prices one event and its complement, for any mechanism. It returns the least ε at which each is at most
+// e^ε times as likely in one world as in the other, plus δ.
+func event(delta float64) price {
+	return func(falsely, truly float64) float64 {
+		e := math.Log((truly - delta) / falsely)
+		if c := math.Log((1 - falsely - delta) / (1 - truly)); c > e || math.IsNaN(e) {
+			e = c
+		}
+		if math.IsNaN(e) {
+			return 0
+		}
+		return max(0, e)
+	}
+}
+
+// curve prices success at one threshold by the normal curve of trade-offs through it, which
+// says what success at the others, and so ε at a small δ, is.
+func curve(delta float64) price {
+	return func(falsely, truly float64) float64 { return gaussian(quantile(truly)-quantile(falsely), delta) }
+}
+
+// distance is the distance between the means of a number in the two worlds, in its standard deviations, with a lower bound.
+type distance struct{ estimate, lower float64 }
+
+// separated measures the distance μ from pairs: run i of one world and run i of the other. Pairs are independent of each other. The two
+// runs of a pair may depend on each other in any way, since μ depends on the law of each world alone. If both draw the same noise,
+// their difference d hardly varies, and the error of the estimate mean(d)/sd is almost only the error of sd.
+//
+// To first order the error of the estimate is the mean over pairs of d' - μ(q-1)/2. There d' is the deviation of d from its mean, in
+// units of sd, and q averages the squared deviations of the pair in units of sd². The margin takes the larger of two variances.
+// The first is the sample variance of these terms, which holds for any law and any dependence. The second is var(d)/sd² + μ²/2,
+// which is at least the variance of these terms for jointly normal pairs. Of a normal pair d and q are uncorrelated and q has variance 1 + ρ², at most 2. The value 2 counts the degrees
+// of freedom of one world only. The second variance keeps the level in few runs, where the sample variance of squares tends to be low.
+// The bound is wrong with probability wrong.
+func separated(h *half, wrong float64) distance {
+	var mean [worlds]float64
+	n := float64(len(h[0]))
+	for w, all := range h {
+		for _, x := range all {
+			mean[w] += x / n
+		}
+	}
+	var squares, differences float64
+	for i := range h[0] {
+		empty, full := h[0][i]-mean[0], h[1][i]-mean[1]
+		squares += empty*empty + full*full
+		differences += (full - empty) * (full - empty)
+	}
+	apart := mean[1] - mean[0]
+	switch {
+	case apart == 0:
+		return distance{}
+	case squares == 0:
+		return distance{math.Inf(1), math.Inf(1)}
+	}
+	variance := squares / (2*n - 2)
+	sd := math.Sqrt(variance)
+	mu := apart / sd
+	var errors float64
+	for i := range h[0] {
+		empty, full := (h[0][i]-mean[0])/sd, (h[1][i]-mean[1])/sd
+		e := full - empty - mu*((empty*empty+full*full)/2-1)/2
+		errors += e * e
+	}
+	spread := max(errors/(n-1), differences/(n-1)/variance+mu*mu/2)
+	return distance{mu, mu - quantile(1-wrong)*math.Sqrt(spread/n)}
+}
+
+// quantile is the quantile function of the standard normal law.
+func quantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }

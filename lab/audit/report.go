@@ -6,9 +6,15 @@ import (
 	"math"
 	"strings"
 
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -168,3 +174,218 @@ func (r *Report) Print(w io.Writer) error {
 
 // number writes a claim no smaller than it is.
 func number(x float64) string { return dp.RoundUp(x, 4) }
+
+// search is a private search over runs of an experiment, as an attacker arranges it.
+type search struct {
+	cost *tune.Cost
+	best bestOf
+}
+
+// newSearch returns the search with the worst score that this audit knows.
+//
+// A score may depend on the model in any way, since other users choose what they want of it, and a large sum over them hides the
+// score's noise. The worst score that is known here ranks first the runs that speak most against the unit, below a threshold, and
+// then the runs that speak most for it. If a run of the second kind wins, no run of the first kind was there, and that is likelier with the unit.
+func (a *auditor) newSearch() (*search, error) {
+	if a.counted {
+		return nil, config.Errorf("the search of %s cannot be audited: its run draws samples; take an algorithm whose clients are users, without a sampling rate", a.e.About().Name)
+	}
+	cost, err := tune.CostOf(*a.cfg.Select, a.e)
+	if err != nil {
+		return nil, err
+	}
+	if math.IsInf(cost.Epsilon, 1) {
+		return nil, config.Errorf("a search with a mean of %.4g runs has no finite epsilon; take a smaller epsilon of one run", cost.Law.Runs())
+	}
+	s := &search{cost: cost, best: bestOf{Selection: cost.Law, mu: dp.GaussianMu(cost.Each, cost.Delta), score: 1 / cost.Multiplier}}
+	s.best = s.best.worst(cost.Delta)
+	return s, nil
+}
+
+// bestRun makes a search in both worlds, and returns the view of its best run and of the score.
+func (a *auditor) bestRun(number int) (best [worlds]view, err error) {
+	bits := noise.NewBits(simulated.New(a.cfg.Seed, fmt.Sprintf("audit/%d/search", number)).Stream("selection", 0))
+	var scores [worlds]float64
+	for k := range a.search.cost.Runs(bits) {
+		pair, err := a.run(fmt.Sprintf("%d/%d", number, k))
+		if err != nil {
+			return best, err
+		}
+		drawn, err := a.search.cost.Score(0, 1, bits)
+		if err != nil {
+			return best, err
+		}
+		for w := range pair {
+			if k == 0 || a.search.best.ahead(pair[w].likelihood, best[w].likelihood) {
+				best[w], scores[w] = pair[w], float64(w)+drawn // the unit adds 1, or nothing
+			}
+		}
+	}
+	z := a.search.cost.Multiplier
+	for w := range best {
+		best[w].likelihood = a.search.best.loss(best[w].likelihood) + (2*scores[w]-1)/(2*z*z)
+	}
+	return best, bits.Err()
+}
+
+// price prices success by the least scale at which the best of a random number of runs could be told apart so well. Runs and scores have
+// one scale. The price is the exact ε at δ of the search at this scale.
+func (b bestOf) price(delta float64) price {
+	return func(falsely, truly float64) float64 {
+		if !(truly > falsely) {
+			return 0
+		}
+		possible := func(scale float64) bool {
+			at := b.scaled(scale)
+			for _, d := range familyDeltas {
+				if ratio := math.Exp(at.epsilon(d)); truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d {
+					return false
+				}
+			}
+			return true
+		}
+		low, high := math.Log(1./16), math.Log(4.)
+		for range familySteps {
+			if mid := (low + high) / 2; possible(math.Exp(mid)) {
+				high = mid
+			} else {
+				low = mid
+			}
+		}
+		if low == math.Log(1./16) {
+			return 0
+		}
+		return b.scaled(math.Exp(low)).epsilon(delta)
+	}
+}
+
+// statistic is a number by which an attacker tells runs apart: the larger it is, the likelier the unit is there.
+type statistic struct {
+	name string
+	// learn makes the number's function from runs.
+	learn func(*[worlds][]view) func(view) float64
+}
+
+// likelihoodRatio is the ratio of likelihoods by the stated law, which needs no learning.
+var likelihoodRatio = statistic{"attack by the ratio of likelihoods", func(*[worlds][]view) func(view) float64 {
+	return func(v view) float64 { return v.likelihood }
+}}
+
+// learnt is a weighted sum of everything seen. It finds noise that does not follow its law, and removals that betray what stays.
+var learnt = statistic{"attack by a learnt sum of all that is seen", func(runs *[worlds][]view) func(view) float64 {
+	weights := discriminant(runs)
+	return func(v view) float64 {
+		var sum float64
+		for k, x := range v.feature {
+			sum += weights[k] * x
+		}
+		return sum
+	}
+}}
+
+// apply computes a number for the runs of both worlds.
+func apply(of func(view) float64, views *[worlds][]view) *half {
+	var h half
+	for w, all := range views {
+		for _, v := range all {
+			h[w] = append(h[w], of(v))
+		}
+	}
+	return &h
+}
+
+// discriminant is Fisher's: the inverse of the covariance within worlds times the difference
+// of their means. A feature that never varies gets no weight.
+func discriminant(views *[worlds][]view) [features]float64 {
+	var mean [worlds][features]float64
+	for w, all := range views {
+		for _, v := range all {
+			for k, x := range v.feature {
+				mean[w][k] += x / float64(len(all))
+			}
+		}
+	}
+	var m [features][features + 1]float64 // covariance, and the difference behind it
+	for w, all := range views {
+		for _, v := range all {
+			for i := range features {
+				for j := range features {
+					m[i][j] += (v.feature[i] - mean[w][i]) * (v.feature[j] - mean[w][j]) / float64(worlds*len(all))
+				}
+			}
+		}
+	}
+	for i := range features {
+		m[i][features] = mean[1][i] - mean[0][i]
+		if m[i][i] == 0 {
+			m[i] = [features + 1]float64{}
+			m[i][i] = 1
+		}
+		m[i][i] *= 1 + 1e-9 // sums may depend on one another
+	}
+	return solveLinear(m)
+}
+
+// solveLinear solves equations whose matrix is positive definite, by elimination.
+func solveLinear(m [features][features + 1]float64) (x [features]float64) {
+	for i := range features {
+		for j := i + 1; j < features; j++ {
+			f := m[j][i] / m[i][i]
+			for k := i; k <= features; k++ {
+				m[j][k] -= f * m[i][k]
+			}
+		}
+	}
+	for i := features - 1; i >= 0; i-- {
+		x[i] = m[i][features]
+		for k := i + 1; k < features; k++ {
+			x[i] -= m[i][k] * x[k]
+		}
+		x[i] /= m[i][i]
+	}
+	return x
+}
+
+// steps watches all noised steps of a run, of parties that noise their own training. Everything
+// that leaves a party follows from these steps.
+func (a *auditor) steps(world int, sources func(party string) entropy.Source) (view, error) {
+	var v view
+	n := a.e.Schedule.Noise()
+	watcher := a.e.Instance().(algorithm.StepWatcher)
+	parties := 1
+	if n.Spread {
+		parties = a.e.Cohort.Clients
+	}
+	for k, kind := range watcher.LocalSteps() {
+		for p := range parties {
+			next, err := watcher.Watch(k, world == 1, sources(fmt.Sprintf("party/%d/%d", k, p)))
+			if err != nil {
+				return v, err
+			}
+			for range kind.Count {
+				x, err := next()
+				if err != nil {
+					return v, err
+				}
+				v.likelihood += sampledRatio(x, n.Multiplier, n.SamplingRate)
+				v.feature[inputs] += x
+				v.pulls = append(v.pulls, pull{x, n.Multiplier, n.SamplingRate})
+			}
+		}
+	}
+	return v, nil
+}
+
+// sampledRatio is the logarithm of how much likelier x is with the unit there, which is 1 in a
+// share q of the samples, than without, under normal noise of deviation z.
+func sampledRatio(x, z, q float64) float64 {
+	return math.Log1p(q * math.Expm1((2*x-1)/(2*z*z)))
+}
+
+// watchable refuses an experiment whose parties' steps cannot be watched.
+func watchable(a algorithm.Instance, name string) error {
+	if _, ok := a.(algorithm.StepWatcher); !ok {
+		return config.Errorf("the parties of %s noise their own training, and its steps cannot be watched (algorithm.StepWatcher)", name)
+	}
+	return nil
+}

@@ -1,9 +1,24 @@
 package audit
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
 	"math"
+	"slices"
+	"strconv"
 
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/split"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // features of a view: how far what was released lies in the direction of the unit, in units
@@ -131,4 +146,222 @@ func logSkellam(k, variance float64) float64 {
 	skew := k / root
 	correction := (1 - 5*skew*skew/3) / (8 * root)
 	return root - variance - k*s - math.Log(2*math.Pi*root)/2 + math.Log1p(correction)
+}
+
+// weigher is a trainer whose contributions are compared with the bounds of their releases, apart from the client role,
+// which does so too. It keeps the contributions of clients that hold the unit.
+type weigher struct {
+	client.Trainer
+	id protocol.ClientID
+	w  *witness
+}
+
+// weighed identifies a contribution.
+type weighed struct {
+	client  protocol.ClientID
+	round   uint64
+	release string
+}
+
+// sentVector is a contribution of a client that holds the unit.
+type sentVector struct {
+	vector protocol.Vector
+	to     protocol.Release
+}
+
+// Contribute notes what the trainer contributes.
+func (t *weigher) Contribute(p *protocol.Plan, src entropy.Source, run protocol.Runner) ([]protocol.Vector, error) {
+	list, err := t.Trainer.Contribute(p, src, run)
+	if err != nil {
+		return nil, err
+	}
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	for i, v := range list {
+		r := p.Releases[i]
+		t.w.contributions++
+		if what := exceeded(sizeOf(v), r); what != "" {
+			t.w.beyond = append(t.w.beyond, fmt.Sprintf("client %d sends to release %s in round %d a vector whose %s", t.id, r.Name, p.Round, what))
+		}
+		if t.w.owners[t.id] && r.Noise.Kind != protocol.PartyNoise { // a party's own noise is in its vector already
+			kept := protocol.Vector{Value: make([]float64, r.Len)}
+			v.Each(func(j int, x float64) { kept.Value[j] = x })
+			t.w.own[weighed{t.id, p.Round, r.Name}] = sentVector{kept, r}
+		}
+	}
+	return list, nil
+}
+
+// exceeded says which bound of a release a vector is beyond; "" where it is within all.
+func exceeded(s size, r protocol.Release) string {
+	const rounding = 1e-9
+	for _, b := range []struct {
+		what      string
+		is, bound float64
+	}{
+		{"L2 norm", s.l2, r.L2}, {"L1 norm", s.l1, r.L1}, {"largest coordinate", s.largest, r.LInf},
+		{"number of coordinates other than zero", float64(s.nonZero), float64(r.MaxNonZero)},
+	} {
+		if b.bound > 0 && b.is > b.bound*(1+rounding) {
+			return fmt.Sprintf("%s is %.4g times its bound of %g", b.what, b.is/b.bound, b.bound)
+		}
+	}
+	return ""
+}
+
+// apart compares what the clients that hold the unit contribute with it and without it. The two may be as far apart as the
+// sensitivity of their release says, in integers. If the unit is a whole client, its empty record must add zero.
+func apart(with, without map[weighed]sentVector, whole bool) (differences []string, err error) {
+	for key, empty := range without {
+		if s := sizeOf(empty.vector); whole && s.nonZero > 0 {
+			differences = append(differences, fmt.Sprintf("client %d sends to release %s in round %d a vector of L2 norm %.4g although its record is empty; it must send zeros",
+				key.client, key.release, key.round, s.l2))
+		}
+	}
+	for key, full := range with {
+		empty, there := without[key]
+		if !there {
+			empty.vector = protocol.Vector{}
+		}
+		a, err1 := integers(full.vector, full.to)
+		b, err2 := integers(empty.vector, full.to)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+		var l1, l2 float64
+		for j := range a {
+			d := math.Abs(float64(a[j] - b[j]))
+			l1, l2 = l1+d, l2+d*d
+		}
+		d2, d1 := full.to.Bounds()
+		if l2 = math.Sqrt(l2); l2 > d2*(1+1e-9) || l1 > d1*(1+1e-9) {
+			differences = append(differences, fmt.Sprintf("client %d moves release %s in round %d by %.4g (L2) and %.4g (L1), in integers; its sensitivity is %.4g and %.4g",
+				key.client, key.release, key.round, l2, l1, d2, d1))
+		}
+	}
+	slices.Sort(differences)
+	return differences, nil
+}
+
+// The size of the audited federation. The privacy of a release does not depend on the numbers of items and clients,
+// except the clients that share its noise. A small federation is audited fast.
+const (
+	Users = 12
+	Items = 3
+	// Parties is the number of organisations, if organisations are clients.
+	Parties = 2
+)
+
+// Open opens an experiment as it is audited: on a small federation whose clients draw their own
+// noise, without the cryptography, which changes no sum.
+func Open(said []config.Setting) (*experiment.Experiment, error) {
+	// The default number of parties is for more items than there are.
+	said, _ = config.Over([]config.Setting{{Key: algorithm.Parties.Name, Value: strconv.Itoa(Parties), Origin: "the audit"}}, said)
+	c, err := config.Resolve(said)
+	if err != nil {
+		return nil, err
+	}
+	algorithm.NoiseDraw.Set(&c, "client")
+	if algorithm.SplitBy.Is(c, string(split.Random)) { // nothing is measured, and of so few ratings a test part may be empty
+		algorithm.SplitTest.Set(&c, 0)
+		algorithm.SplitValidation.Set(&c, 0)
+	}
+	if algorithm.Secagg.Is(c, "real") {
+		algorithm.Secagg.Set(&c, "ideal")
+		algorithm.Mode.Set(&c, graph.SemiHonest.String())
+	}
+	if algorithm.CohortSize.Int(c) > Users/2 {
+		algorithm.CohortSize.Set(&c, Users/2)
+	}
+	set, err := Small(c)
+	if err != nil {
+		return nil, err
+	}
+	return experiment.OpenSet(c, set)
+}
+
+// Small is the data of the audited federation: every user has rated every item, so that
+// nothing but the settings decides what is released. The ratings go up and down the scale.
+func Small(c config.Config) (*dataset.Set, error) {
+	o := experiment.DataOptions(c)
+	lo, hi := 1., 5.
+	if o.Min == nil {
+		o.Min = &lo
+	}
+	if o.Max == nil {
+		o.Max = &hi
+	}
+	var list []read.Rating
+	for u := range Users {
+		for j := range Items {
+			part := float64((u+2*j)%5) / 4
+			list = append(list, read.Rating{
+				User: fmt.Sprintf("user %d", u), Item: fmt.Sprintf("item %d", j), Value: *o.Min + math.Round(part*(*o.Max-*o.Min)), Time: float64(u*Items + j),
+			})
+		}
+	}
+	set, err := read.FromRatings("audit", list, o)
+	if err != nil {
+		return nil, err
+	}
+	set.Genres = make([][]string, set.Items) // public, for what learns from features
+	for j := range set.Genres {
+		set.Genres[j] = []string{[]string{"Comedy", "Drama"}[j%2]}
+	}
+	return set, nil
+}
+
+// target is the trainer of the unit's client: it sends what moves sums most.
+type target struct{ vectors map[string]protocol.Vector }
+
+// Contribute implements client.Trainer. Of releases of a sample it gives something where its coin says so.
+func (v target) Contribute(p *protocol.Plan, src entropy.Source, _ protocol.Runner) ([]protocol.Vector, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(src.Stream("batch", p.Round), b[:]); err != nil {
+		return nil, err
+	}
+	toss := float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53)
+	list := make([]protocol.Vector, len(p.Releases))
+	for i, r := range p.Releases {
+		list[i] = protocol.Vector{Index: []uint32{}}
+		if x, there := v.vectors[r.Name]; there && toss < sampled(r) {
+			list[i] = x
+		}
+	}
+	return list, nil
+}
+
+// sampled is the chance of a client to be in a release.
+func sampled(r protocol.Release) float64 {
+	if r.Noise.SamplingRate == 0 {
+		return 1
+	}
+	return r.Noise.SamplingRate
+}
+
+// Finish does nothing: the target has no model to finish.
+func (target) Finish([]byte, protocol.Runner) error { return nil }
+
+// worst returns the longest vector that the bounds of a release allow, on as few coordinates as
+// they allow. If the noise is alike on all coordinates, the length tells the worlds apart. Among vectors of one
+// length the L1 norm matters, and it is least on few coordinates.
+func worst(r protocol.Release) protocol.Vector {
+	most := func(bound float64) float64 {
+		if bound == 0 {
+			return math.Inf(1)
+		}
+		return bound
+	}
+	v := protocol.Vector{Value: make([]float64, r.Len)}
+	length := r.L2
+	if r.Sensitivity > 0 { // what one unit makes of it
+		length = min(length, r.Sensitivity)
+	}
+	left2, left1 := length*length, most(r.L1)
+	for j := range r.MaxNonZero {
+		x := min(most(r.LInf), math.Sqrt(left2), left1)
+		v.Value[j] = x
+		left2, left1 = max(0, left2-x*x), left1-x
+	}
+	return v
 }

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
@@ -142,4 +144,220 @@ func pickAt(scores []float64, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = scores[j]
 	}
+}
+
+// bprName is the name of the method whose items have biases.
+const bprName = "bpr-mf"
+
+const (
+	bprStart = 0.1 // deviation of an embedding's numbers at the start
+	bprFolds = 30  // passes over the history of a user that training has not seen
+)
+
+// bpr returns matrix factorization by Bayesian personalised ranking.
+func bpr() *method {
+	passes := config.DeclareNumber(config.Key{
+		Name: "bpr.passes", Kind: config.Whole, Default: "50", Range: config.AtLeast(1),
+		Help: "How many pairs of a liked and another item are drawn, for each training rating.",
+	})
+	rate := config.DeclareNumber(config.Key{
+		Name: "bpr.rate", Kind: config.Real, Default: "0.05", Range: config.Positive(),
+		Help: "Learning rate.",
+	})
+	ridge := config.DeclareNumber(config.Key{
+		Name: "bpr.ridge", Kind: config.Real, Default: "0.01", Range: config.AtLeast(0),
+		Help: "Ridge of the embeddings and biases of a pair.",
+	})
+	return &method{
+		about:  about(bprName, "matrix factorization that puts liked items before others, pair by pair", "BPR: Rendle et al., UAI 2009", factorRank, algorithm.Rank.Key, passes.Key, rate.Key, ridge.Key),
+		passes: func(c config.Config) int { return passes.Int(c) },
+		start: func(s *algorithm.Setup) (learner, error) {
+			d := int(algorithm.Rank.Chosen(s.Config))
+			l := &pairwise{factors: newFactors(s, d, d+1), ratings: s.Ratings, rate: rate.Value(s.Config), ridge: ridge.Value(s.Config), seed: algorithm.Seed.Of(s.Config)}
+			rng := entropy.Public(l.seed, "bpr/start")
+			for i := range l.users.Data() {
+				l.users.Data()[i] = bprStart * rng.NormFloat64()
+			}
+			for j := range l.items.Rows() {
+				for c := range d {
+					l.items.Row(j)[c] = bprStart * rng.NormFloat64()
+				}
+			}
+			l.fit = l.fold
+			return l, nil
+		},
+	}
+}
+
+// pairwise is BPR-MF. An item's row holds its embedding and, last, its bias.
+type pairwise struct {
+	factors
+	ratings     dataset.Ratings
+	rate, ridge float64
+	seed        uint64
+}
+
+// pass takes as many steps as there are ratings. Steps follow one another, so workers do not matter.
+func (l *pairwise) pass(number int, _ protocol.Runner) error {
+	rng := entropy.Public(l.seed, fmt.Sprint("bpr/pass/", number))
+	for range l.ratings.Len() {
+		k := rng.IntN(l.ratings.Len())
+		u := int(l.ratings.User[k])
+		l.train.Lend(u, func(liked []int32, _ []float32) {
+			if other, ok := otherThan(liked, l.items.Rows(), rng); ok {
+				l.step(l.users.Row(u), l.items.Row(int(l.ratings.Item[k])), l.items.Row(other), true)
+			}
+		})
+	}
+	return nil
+}
+
+// otherThan draws an item that is not liked. It returns false if all are.
+func otherThan(liked []int32, items int, rng interface{ IntN(int) int }) (item int, ok bool) {
+	for len(liked) < items {
+		j := rng.IntN(items)
+		if _, is := slices.BinarySearch(liked, int32(j)); !is {
+			return j, true
+		}
+	}
+	return 0, false
+}
+
+// step moves a user's embedding, and the rows of a liked and another item if items move, up the slope of
+//
+//	ln σ(x) - ridge/2·(|u|² + |liked|² + |other|²)  with x = u·(liked - other) + bias(liked) - bias(other)
+func (l *pairwise) step(u, liked, other []float64, items bool) {
+	d := len(u)
+	x := liked[d] - other[d]
+	for c, v := range u {
+		x += v * (liked[c] - other[c])
+	}
+	slope := 1 / (1 + math.Exp(x))
+	for c, v := range u {
+		a, b := liked[c], other[c]
+		u[c] += l.rate * (slope*(a-b) - l.ridge*v)
+		if items {
+			liked[c] += l.rate * (slope*v - l.ridge*a)
+			other[c] += l.rate * (-slope*v - l.ridge*b)
+		}
+	}
+	if items {
+		liked[d] += l.rate * (slope - l.ridge*liked[d])
+		other[d] += l.rate * (-slope - l.ridge*other[d])
+	}
+}
+
+// fold fits a user that training has not seen, by the same steps with the items as they are. The paper
+// knows no such users.
+func (l *pairwise) fold(user int, history []int32, row []float64) {
+	rng := entropy.Public(l.seed, fmt.Sprint("bpr/user/", user))
+	clear(row)
+	for range bprFolds * len(history) {
+		if other, ok := otherThan(history, l.items.Rows(), rng); ok {
+			l.step(row, l.items.Row(int(history[rng.IntN(len(history))])), l.items.Row(other), false)
+		}
+	}
+}
+
+// fcfName is the name of federated collaborative filtering.
+const fcfName = "fcf"
+
+// These constants are Adam's (Kingma and Ba 2015): how much of the earlier means of slopes and of their
+// squares is kept, and what keeps a step finite.
+const (
+	fcfFirst  = 0.9
+	fcfSecond = 0.999
+	fcfLeast  = 1e-8
+)
+
+// fcf returns federated collaborative filtering: the objective of ials, with users solved for by their
+// clients and items moved by the sum of the clients' slopes. Sums are exact and nothing is protected.
+func fcf(ials *method, unobserved, ridge config.NumberKey) *method {
+	passes := config.DeclareNumber(config.Key{
+		Name: "fcf.passes", Kind: config.Whole, Default: "50", Range: config.AtLeast(1),
+		Help: "Rounds of fcf. In each, all clients solve for their users, and the server moves the items once.",
+	})
+	rate := config.DeclareNumber(config.Key{
+		Name: "fcf.rate", Kind: config.Real, Default: "0.01", Range: config.Positive(),
+		Help: "Learning rate of the items, which Adam moves.",
+	})
+	return &method{
+		about: about(fcfName, "federated collaborative filtering: ials with items moved by sums of clients' slopes, which nothing hides", "Ammad-ud-din et al. 2019, arXiv:1901.09888", factorRank,
+			algorithm.Rank.Key, passes.Key, rate.Key, unobserved.Key, ridge.Key),
+		passes: func(c config.Config) int { return passes.Int(c) },
+		start: func(s *algorithm.Setup) (learner, error) {
+			l, err := ials.start(s)
+			if err != nil {
+				return nil, err
+			}
+			x := l.(*implicit)
+			n, d := x.items.Dims()
+			return &federated{implicit: x, first: model.NewMatrix(n, d), second: model.NewMatrix(n, d), rate: rate.Value(s.Config)}, nil
+		},
+	}
+}
+
+// federated is FCF. Between two passes its users fit its items.
+type federated struct {
+	*implicit
+	first, second *model.Matrix // Adam's means of slopes and of their squares
+	rate          float64
+}
+
+// pass solves for all users, moves all items, and solves for all users again.
+func (l *federated) pass(number int, run protocol.Runner) error {
+	l.solveUsers(run)
+	gram := l.gram(l.users)
+	run.Each(l.items.Rows(), func(j int) {
+		slope := make([]float64, l.items.Cols())
+		l.slope(j, gram, slope)
+		adam(l.items.Row(j), slope, l.first.Row(j), l.second.Row(j), number, l.rate)
+	})
+	l.itemGram = l.gram(l.items)
+	l.solveUsers(run)
+	return nil
+}
+
+// slope writes the derivative of the objective by an item's embedding. gram is unobserved times the
+// users' Gramian, upper triangle.
+func (l *federated) slope(j int, gram, to []float64) {
+	v, d := l.items.Row(j), len(to)
+	users, _ := l.byItem.Row(j)
+	for _, u := range users {
+		w := l.users.Row(int(u))
+		off := model.Dot(w, v) - 1
+		for c, x := range w {
+			to[c] += 2 * off * x
+		}
+	}
+	ridge := l.ridge * (float64(len(users)) + l.unobserved*float64(l.users.Rows()))
+	for c := range d {
+		to[c] += 2 * ridge * v[c]
+		for k := range d {
+			to[c] += 2 * gram[min(c, k)*d+max(c, k)] * v[k]
+		}
+	}
+}
+
+// adam moves numbers against their slopes, in a step that is counted from 1.
+func adam(x, slope, first, second []float64, step int, rate float64) {
+	a, b := 1-math.Pow(fcfFirst, float64(step)), 1-math.Pow(fcfSecond, float64(step))
+	for i, g := range slope {
+		first[i] = fcfFirst*first[i] + (1-fcfFirst)*g
+		second[i] = fcfSecond*second[i] + (1-fcfSecond)*g*g
+		x[i] -= rate * first[i] / a / (math.Sqrt(second[i]/b) + fcfLeast)
+	}
+}
+
+func (l *federated) state() []byte {
+	return slices.Concat(l.first.Encode(), l.second.Encode(), l.implicit.state())
+}
+
+func (l *federated) restore(state []byte) error {
+	moments := factors{users: l.first, items: l.second}
+	cut := min(len(state), 2*model.EncodedSize(l.first.Dims()))
+	if err := moments.restore(state[:cut]); err != nil {
+		return err
+	}
+	return l.implicit.restore(state[cut:])
 }

@@ -3,11 +3,17 @@ package baselines
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -119,4 +125,123 @@ func (x *factorizer) Load(c config.Config, set *dataset.Set, files algorithm.Fil
 	}
 	f := &factors{users: users, items: items}
 	return &algorithm.Saved{Items: items, Score: func(user int, out []float64) { f.score(users.Row(user), out) }}, nil
+}
+
+// ialsStart is the deviation of an embedding's length at the start (Rendle et al., section 4.4).
+const ialsStart = 0.1
+
+// ials returns implicit alternating least squares as Rendle et al. tuned it, and fcf, which shares its
+// objective.
+func ials() (exact, descends *method) {
+	passes := config.DeclareNumber(config.Key{
+		Name: "ials.passes", Kind: config.Whole, Default: "16", Range: config.AtLeast(1),
+		Help: "How often ials solves for all users and then for all items.",
+	})
+	unobserved := config.DeclareNumber(config.Key{
+		Name: "ials.unobserved", Kind: config.Real, Default: "0.1", Range: config.Positive(),
+		Help: "Weight of an item that a user has not rated, beside 1 for an item that the user likes.",
+	})
+	ridge := config.DeclareNumber(config.Key{
+		Name: "ials.ridge", Kind: config.Real, Default: "0.003", Range: config.AtLeast(0),
+		Help: "Ridge of an embedding, for the total weight of its ratings.",
+	})
+	exact = &method{
+		about: about("ials", "implicit alternating least squares, with a ridge that grows with the number of ratings", "Rendle, Krichene, Zhang, Koren, RecSys 2022; Hu, Koren, Volinsky 2008", factorRank,
+			algorithm.Rank.Key, passes.Key, unobserved.Key, ridge.Key),
+		passes: func(c config.Config) int { return passes.Int(c) },
+		start: func(s *algorithm.Setup) (learner, error) {
+			d := int(algorithm.Rank.Chosen(s.Config))
+			l := &implicit{factors: newFactors(s, d, d), byItem: turned(s.Ratings), unobserved: unobserved.Value(s.Config), ridge: ridge.Value(s.Config)}
+			rng := entropy.Public(algorithm.Seed.Of(s.Config), "ials/start")
+			for _, m := range []*model.Matrix{l.users, l.items} {
+				for i := range m.Data() {
+					m.Data()[i] = ialsStart / math.Sqrt(float64(d)) * rng.NormFloat64()
+				}
+			}
+			l.spaces.New = func() any { return &space{a: make([]float64, d*d)} }
+			l.fit = l.solveUser
+			return l, nil
+		},
+	}
+	return exact, fcf(exact, unobserved, ridge)
+}
+
+// implicit is iALS: it minimises, over embeddings w of users and h of items,
+//
+//	Σ over liked (w·h - 1)² + unobserved·Σ over all (w·h)² + ridge·Σ N·|w|² + ridge·Σ N·|h|²
+//
+// where N of a user or item is its number of likes plus unobserved times all items or users.
+type implicit struct {
+	factors
+	byItem            *dataset.Rows
+	unobserved, ridge float64
+	itemGram          []float64 // unobserved·Σ h hᵀ, upper triangle
+	spaces            sync.Pool
+}
+
+// space is the working memory of one worker.
+type space struct{ rows, a []float64 }
+
+// pass solves for all users, then for all items, and for users again after the items have changed.
+func (l *implicit) pass(_ int, run protocol.Runner) error {
+	l.solveUsers(run)
+	gram := l.gram(l.users)
+	run.Each(l.items.Rows(), func(j int) {
+		users, _ := l.byItem.Row(j)
+		l.solve(l.items.Row(j), l.users, gram, users)
+	})
+	l.itemGram = l.gram(l.items)
+	l.solveUsers(run)
+	return nil
+}
+
+func (l *implicit) solveUsers(run protocol.Runner) {
+	if l.itemGram == nil {
+		l.itemGram = l.gram(l.items)
+	}
+	run.Each(l.users.Rows(), func(u int) {
+		l.train.Lend(u, func(items []int32, _ []float32) { l.solveUser(u, items, l.users.Row(u)) })
+	})
+}
+
+func (l *implicit) solveUser(_ int, history []int32, row []float64) {
+	l.solve(row, l.items, l.itemGram, history)
+}
+
+// gram returns unobserved times the Gramian of embeddings.
+func (l *implicit) gram(m *model.Matrix) []float64 {
+	d := m.Cols()
+	g := make([]float64, d*d)
+	dense.AddOuter(g, d, m.Data(), d, d)
+	floats.Scale(l.unobserved, g)
+	return g
+}
+
+// solve sets one embedding to the minimum, given the other side's embeddings and their Gramian.
+func (l *implicit) solve(row []float64, others *model.Matrix, gram []float64, liked []int32) {
+	w := l.spaces.Get().(*space)
+	defer l.spaces.Put(w)
+	d := len(row)
+	w.rows = slices.Grow(w.rows[:0], d*len(liked))[:d*len(liked)]
+	copy(w.a, gram)
+	clear(row)
+	for k, j := range liked {
+		x := w.rows[k*d : (k+1)*d]
+		copy(x, others.Row(int(j)))
+		floats.Add(row, x)
+	}
+	dense.AddOuter(w.a, d, w.rows, d, d)
+	ridge := l.ridge * (float64(len(liked)) + l.unobserved*float64(others.Rows()))
+	for c := range d {
+		w.a[c*d+c] += ridge
+	}
+	if !dense.SolveUpper(w.a, row, d) {
+		clear(row)
+	}
+}
+
+func (l *implicit) restore(state []byte) error {
+	err := l.factors.restore(state)
+	l.itemGram = nil
+	return err
 }

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/dp/noise"
+	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // exactSum: the released sum covers exactly the clients whose masked input was taken. It adds their
@@ -147,4 +150,244 @@ func (it *contributions) check(m *protocol.Result) error {
 		}
 	}
 	return nil
+}
+
+// threshold returns how many shares restore a secret, with so many clients on the roster.
+func (s *Schedule) threshold(roster int) (int, error) {
+	c, err := graph.ForRoster(s.Params().Graph(s.setup()), roster)
+	return c.Threshold, err
+}
+
+// summing is one of the two sums of a round. The sum of the inputs is unmasked in the stage
+// unmask, and the sum of the changes of noise in the stage replace. The two have different secrets.
+type summing struct {
+	round uint64
+	stage protocol.Stage
+}
+
+func (s summing) String() string { return fmt.Sprintf("round %d, %s", s.round, s.stage) }
+
+// revealed takes the shares out of a client's answer, if there are any.
+func revealed(m protocol.Message) (of summing, shares []protocol.RevealedShare, ok bool) {
+	switch m := m.(type) {
+	case *protocol.Unmask:
+		return summing{m.Round, protocol.StageUnmask}, m.Shares, true
+	case *protocol.Replacement:
+		return summing{m.Round, protocol.StageReplace}, m.Shares, true
+	default:
+		return summing{}, nil, false
+	}
+}
+
+// oneKind: no client ever reveals both kinds of share for one peer in a sum. The
+// kinds are different random numbers, so it must not reveal two different ones, in
+// one answer or in several, in one life or in several.
+type oneKind struct{ seen map[holding][32]byte }
+
+// holding is a client's share of a peer's secrets.
+type holding struct {
+	summing
+	holder, of protocol.ClientID
+}
+
+func (*oneKind) Rule() string { return "a client reveals one kind of share of a peer" }
+
+func (c *oneKind) Observe(o Observation) error {
+	left, ok := o.(Left)
+	if !ok {
+		return nil
+	}
+	of, shares, ok := revealed(left.Envelope.Message)
+	if !ok {
+		return nil
+	}
+	for _, s := range shares {
+		key := holding{of, left.Envelope.From.Client, s.Of}
+		first, known := c.seen[key]
+		if known && first != s.Share {
+			return fmt.Errorf("%s: client %d reveals two shares of client %d", of, key.holder, key.of)
+		}
+		c.seen[key] = s.Share
+	}
+	return nil
+}
+
+// oneSecret: the shares that all clients revealed for a sum never restore both the secret of a
+// client's own mask and its mask key. The clients in the sum that a holder was shown say which
+// secret a share belongs to.
+type oneSecret struct {
+	schedule *Schedule
+	rosters  map[clientRound]*protocol.Roster // as a client was shown it, whole or its part
+	shown    map[shownTo]protocol.Bitmap
+	held     map[dealing]*holders
+}
+
+// shownTo is a client that was shown who is in a sum.
+type shownTo struct {
+	summing
+	client protocol.ClientID
+}
+
+// dealing is a client's sharing of its secrets for a sum.
+type dealing struct {
+	summing
+	dealer protocol.ClientID
+}
+
+// holders lists the clients that revealed a share of each secret of a client.
+type holders struct{ seed, key []protocol.ClientID }
+
+func (*oneSecret) Rule() string { return "no client's secrets are both restored" }
+
+func (c *oneSecret) Observe(o Observation) error {
+	switch o := o.(type) {
+	case Heard:
+		if o.Ignored {
+			return nil
+		}
+		switch m := o.Envelope.Message.(type) {
+		case *protocol.Survivors:
+			c.shown[shownTo{summing{m.Round, protocol.StageUnmask}, o.Envelope.To.Client}] = m.U1
+		case *protocol.Answered:
+			c.shown[shownTo{summing{m.Round, protocol.StageReplace}, o.Envelope.To.Client}] = m.U2
+		}
+	case Left:
+		if m, ok := o.Envelope.Message.(*protocol.Roster); ok {
+			c.rosters[clientRound{o.Envelope.To.Client, m.Round}] = m
+		}
+		if sum, shares, ok := revealed(o.Envelope.Message); ok {
+			return c.revealed(o.Envelope.From.Client, sum, shares)
+		}
+	}
+	return nil
+}
+
+func (c *oneSecret) revealed(holder protocol.ClientID, sum summing, shares []protocol.RevealedShare) error {
+	shown := c.shown[shownTo{sum, holder}]
+	if shown == nil {
+		return fmt.Errorf("%s: client %d reveals shares without having been shown who is in the sum", sum, holder)
+	}
+	roster := c.rosters[clientRound{holder, sum.round}]
+	if roster == nil {
+		return fmt.Errorf("%s: client %d reveals shares without having been shown a roster", sum, holder)
+	}
+	t, err := c.schedule.threshold(roster.Clients)
+	if err != nil {
+		return err
+	}
+	for _, s := range shares {
+		h := c.held[dealing{sum, s.Of}]
+		if h == nil {
+			h = new(holders)
+			c.held[dealing{sum, s.Of}] = h
+		}
+		of := &h.key
+		if place := slices.IndexFunc(roster.Members, func(p protocol.Member) bool { return p.Client == s.Of }); shown.Has(place) {
+			of = &h.seed
+		}
+		if !slices.Contains(*of, holder) {
+			*of = append(*of, holder)
+		}
+		if len(h.seed) >= t && len(h.key) >= t {
+			return fmt.Errorf("%s: clients %v reveal client %d's seed and clients %v its mask key, %d restore either", sum, h.seed, s.Of, h.key, t)
+		}
+	}
+	return nil
+}
+
+// redrawer draws the noise of clients again, from the source of their randomness, which only a
+// simulator knows. The result is the noise that they must really have added, and taken back.
+type redrawer struct {
+	shares    map[float64]*noise.Skellam // by variance
+	thinnings map[thinning]*noise.Thinning
+}
+
+type thinning struct {
+	mean      float64
+	keep, all uint64
+}
+
+func newRedrawer() *redrawer {
+	return &redrawer{shares: make(map[float64]*noise.Skellam), thinnings: make(map[thinning]*noise.Thinning)}
+}
+
+// draw returns a client's noise in a round, by release; zero if it adds none. With survivors
+// above 0 it returns the change of that noise for so many: less a part if it is split, fresh for
+// old if it is replaced.
+func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([][]int64, error) {
+	added, err := entropy.NewSeed(src, "noise-seed", p.Round)
+	if err != nil {
+		return nil, err
+	}
+	thinned, err := entropy.NewSeed(src, "thinning-seed", p.Round)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]int64, len(p.Releases))
+	for i, r := range p.Releases {
+		out[i] = make([]int64, r.Len)
+		if !r.Noise.Distributed() || survivors > 0 && !r.Noise.Reduced() {
+			continue
+		}
+		share, err := n.share(r.Noise.Share(p.Cohort))
+		if err != nil {
+			return nil, err
+		}
+		bits := noise.NewBits(added.Stream(r.Name))
+		changes := noise.NewBits(thinned.Stream(r.Name))
+		switch {
+		case survivors == 0:
+			err = share.Add(out[i], bits)
+		case r.Noise.Kind == protocol.Split:
+			err = n.thin(out[i], share, p.Cohort, survivors, bits, changes)
+		default:
+			err = n.replace(out[i], share, r.Noise.Variance/float64(p.Cohort.Honest(survivors)), bits, changes)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// thin takes a part of the share away.
+func (n *redrawer) thin(dst []int64, share *noise.Skellam, c protocol.Cohort, survivors int, bits, changes *noise.Bits) error {
+	t, err := n.thinning(thinning{share.Variance() / 2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors))})
+	if err != nil {
+		return err
+	}
+	return share.Removal(dst, bits, changes, t)
+}
+
+// replace takes the share away and adds a fresh one of another variance.
+func (n *redrawer) replace(dst []int64, share *noise.Skellam, variance float64, bits, changes *noise.Bits) error {
+	if err := share.Add(dst, bits); err != nil {
+		return err
+	}
+	for j, x := range dst {
+		dst[j] = -x
+	}
+	fresh, err := n.share(variance)
+	if err != nil {
+		return err
+	}
+	return fresh.Add(dst, changes)
+}
+
+func (n *redrawer) share(variance float64) (*noise.Skellam, error) {
+	if s := n.shares[variance]; s != nil {
+		return s, nil
+	}
+	s, err := noise.NewSkellam(variance)
+	n.shares[variance] = s
+	return s, err
+}
+
+func (n *redrawer) thinning(k thinning) (*noise.Thinning, error) {
+	if t := n.thinnings[k]; t != nil {
+		return t, nil
+	}
+	t, err := noise.NewThinning(k.mean, k.keep, k.all)
+	n.thinnings[k] = t
+	return t, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/dp"
@@ -13,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // machine is the computer of a client: it survives the client's crashes, with the records and
@@ -205,3 +207,199 @@ func dense(p *protocol.Plan, vectors []protocol.Integers) [][]int64 {
 	}
 	return out
 }
+
+// strikes draws whether a fault of a chance strikes; none does in a healed
+// federation.
+func (w *world) strikes(chance float64) bool {
+	return !w.healed && chance > 0 && w.dice.Float64() < chance
+}
+
+// upTo draws a duration below d.
+func (w *world) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.dice.Float64() * float64(d))
+}
+
+// send puts a message on its way, or what the faults leave of it.
+func (w *world) send(e protocol.Envelope) {
+	w.observe(Left{e})
+	if r := protocol.Piggyback(e.Message); r != nil {
+		w.observe(Left{protocol.Envelope{From: e.From, To: e.To, Message: r}})
+	}
+	if e.To.Role == protocol.Client {
+		w.machines[e.To.Client].remember(e)
+	}
+	kind := e.Message.Kind()
+	lossy := e.From.Role == protocol.Client || e.To.Role == protocol.Client
+	if lossy && (w.volley(e) || w.strikes(w.schedule.Faults.Drop)) {
+		w.result.faults.Dropped++
+		w.tell("%s from %s to %s is lost", kind, e.From, e.To)
+		return
+	}
+	w.deliver(e, 0)
+	if w.strikes(w.schedule.Faults.Duplicate) {
+		w.result.faults.Duplicated++
+		w.tell("%s from %s to %s arrives twice", kind, e.From, e.To)
+		w.deliver(e, w.upTo(2*stageTimeout))
+	}
+}
+
+// deliver has a message arrive after its latency, what delays it, and more.
+func (w *world) deliver(e protocol.Envelope, more time.Duration) {
+	d := latency + w.upTo(latency) + more
+	if w.strikes(w.schedule.Faults.Reorder) {
+		w.result.faults.Reordered++
+		d += w.upTo(stageTimeout / 3)
+	}
+	if w.strikes(w.schedule.Faults.Delay) {
+		w.result.faults.Delayed++
+		d += w.upTo(3 * stageTimeout)
+		w.tell("%s from %s to %s takes %v", e.Message.Kind(), e.From, e.To, d)
+	}
+	w.queue.add(&happening{at: w.now.Add(d), to: e.To, in: protocol.Received{Envelope: e}})
+}
+
+// volley reports whether a volley takes the message.
+func (w *world) volley(e protocol.Envelope) bool {
+	after := e.From.Role == protocol.Client
+	id := e.To.Client
+	if after {
+		id = e.From.Client
+	}
+	for _, v := range w.schedule.Volleys {
+		if !w.healed && v.Round == w.round && v.After == after && slices.Contains(v.Clients, id) && protocol.StageOf(e.Message, w.schedule.Mode == graph.Active) == v.Stage {
+			return true
+		}
+	}
+	return false
+}
+
+// crash takes a client down for a while.
+func (w *world) crash(d *machine, when string) {
+	d.crash()
+	w.result.faults.Crashed++
+	down := w.upTo(longestDown)
+	w.tell("client %d crashes %s, for %v", d.id, when, down)
+	to := protocol.ClientParty(d.id)
+	delete(w.busy, to)
+	w.queue.add(&happening{at: w.now.Add(down), to: to})
+}
+
+// restart brings a client up, unless healing has already.
+func (w *world) restart(d *machine) {
+	if d.up {
+		return
+	}
+	if err := d.start(); err != nil {
+		w.observe(Failed{protocol.Event{Kind: protocol.WorkFailed, Round: w.round, Party: protocol.ClientParty(d.id), Err: err}})
+		return
+	}
+	w.tell("client %d is up again", d.id)
+	// A client that starts registers before it hears anything else.
+	w.carryOut(protocol.Party{Role: protocol.Aggregator}, w.aggregator.Step(w.now, protocol.Registered{Client: d.id}))
+	if w.strikes(w.schedule.Faults.Redeliver) {
+		w.result.faults.Redelivered++
+		w.tell("client %d is sent once more what it was sent in round %d", d.id, w.round)
+		for _, e := range d.inbox {
+			w.deliver(e, 0)
+		}
+	}
+}
+
+// heal ends the faults: all clients are up, and messages in transit arrive.
+func (w *world) heal() {
+	w.healed = true
+	w.tell("the federation heals")
+	for _, d := range w.machines {
+		w.restart(d)
+	}
+}
+
+// Observation is an event that a checker receives. It must not be changed.
+type Observation interface{ observation() }
+
+// Planned says that the server has planned a round. Healed: no more faults occur.
+type Planned struct {
+	Plan   *protocol.Plan
+	Healed bool
+}
+
+// Left says that a message has left its sender, whether or not it arrives.
+type Left struct{ Envelope protocol.Envelope }
+
+// Heard says that a message has reached a role. Ignored: the role did not accept it.
+type Heard struct {
+	Envelope protocol.Envelope
+	Ignored  bool
+}
+
+// Masked says that a client passed its inputs to the secure sum to be masked. Plain is
+// its contribution in integers, Noise its share of the noise, drawn again from its
+// randomness.
+type Masked struct {
+	Client               protocol.ClientID
+	Round                uint64
+	Plain, Noise, Inputs [][]int64 // by release, dense
+}
+
+// Thinned says that a client passed the changes of its noise to the secure sum. Due are
+// the changes that its randomness gives for the number of survivors that it was shown,
+// drawn again.
+type Thinned struct {
+	Client        protocol.ClientID
+	Round         uint64
+	Survivors     int
+	Due, Removals [][]int64 // by release, dense
+}
+
+// Durable says that a client's record is durable. Spent and Budget are epsilons of
+// its ledger, both 0 in a client without one.
+type Durable struct {
+	Client        protocol.ClientID
+	Record        protocol.Record
+	Spent, Budget float64
+}
+
+// Restarted says that a client is running again, and what its durable records say.
+type Restarted struct {
+	Client protocol.ClientID
+	Last   uint64  // the latest round recorded
+	Spent  float64 // epsilon of the ledger rebuilt
+}
+
+// ModelReceived says that a client's trainer was handed the final model.
+type ModelReceived struct {
+	Client protocol.ClientID
+	Model  []byte
+}
+
+// Absorbed says that the server's strategy absorbed a sum.
+type Absorbed struct {
+	Round uint64
+	Sums  protocol.Sums
+}
+
+// Failed says that a computation of a role failed.
+type Failed struct{ Event protocol.Event }
+
+// Blamed says that a client was excluded for a lie, or a sum refused.
+type Blamed struct{ Event protocol.Event }
+
+// Ended says that the schedule is over: no event is left, or their number exceeded the
+// limit.
+type Ended struct {
+	Model []byte // the server's
+	Over  bool   // the server has ended the session
+}
+
+func (Planned) observation()       {}
+func (Left) observation()          {}
+func (Heard) observation()         {}
+func (Masked) observation()        {}
+func (Thinned) observation()       {}
+func (Durable) observation()       {}
+func (Restarted) observation()     {}
+func (ModelReceived) observation() {}
+func (Absorbed) observation()      {}
+func (Failed) observation()        {}
+func (Blamed) observation()        {}
+func (Ended) observation()         {}

@@ -2,17 +2,27 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/attack"
+	"github.com/fedsim/fedsim/lab/audit"
+	"github.com/fedsim/fedsim/lab/chaos"
+	"github.com/fedsim/fedsim/protocol"
 )
 
 type attackCmd struct {
@@ -103,4 +113,179 @@ func (c *attackCmd) budgets(said []config.Setting) ([]attack.Epsilon, error) {
 		list = append(list, attack.Epsilon(e))
 	}
 	return list, nil
+}
+
+type auditCmd struct {
+	verb.ExperimentFlags
+
+	Neighbours bool `help:"Compare instead two runs that differ in one unit, at the same noise: all that is seen but noised integers must be the same, byte for byte. Contributions must keep to their bounds."`
+
+	Canaries *int `placeholder:"M" help:"Make instead one run on --data in which M users or ratings are left out by coins each, and guess which, from the model and from the sums."`
+
+	Runs     *int     `placeholder:"N" help:"Runs with the unit there, and as many with it empty. Default 4000, or 1000 if parties noise their own training."`
+	MeanRuns *float64 `placeholder:"N" help:"Audit the ε of a private search, fedsim tune --private, with this mean number of runs. All its runs have the settings given here, and of each search only the best run is seen."`
+	Eta      *float64 `placeholder:"ETA" help:"Law of the number of runs with --mean-runs, as of fedsim tune. Default 0."`
+
+	Claim  string `enum:"stated,published," default:"" help:"Which epsilon is audited: stated, that of the privacy statement, or published, what the published analysis of replaced noise claims. Default stated."`
+	Format string `enum:"table,json" default:"table" help:"table or json."`
+}
+
+// notAudited are keys that have no meaning for an audit: it draws noise as clients do and writes no folder.
+func notAudited(k *config.Key) bool {
+	return slices.Contains([]*config.Key{algorithm.NoiseDraw.Key, algorithm.Baselines.Key, algorithm.Out.Key, algorithm.RunName.Key}, k)
+}
+
+func (c *auditCmd) Run(ctx context.Context, s verb.Streams) error {
+	said, err := c.Settings(s.Err)
+	if err != nil {
+		return err
+	}
+	switch {
+	case (c.Neighbours || c.Canaries != nil) && (c.Runs != nil || c.Claim != "" || c.MeanRuns != nil) || c.Neighbours && c.Canaries != nil:
+		return cli.Misusef("--neighbours compares two runs and --canaries makes one, of what is stated; leave out the others of --neighbours, --canaries, --runs, --mean-runs and --claim")
+	case c.Eta != nil && c.MeanRuns == nil:
+		return cli.Misusef("--eta is the law of the number of runs of a private search; add --mean-runs")
+	case c.Canaries == nil && slices.ContainsFunc(said, func(s config.Setting) bool { return s.Origin == "--data" }):
+		return cli.Misusef("an audit has data of its own; --data is for --canaries")
+	case c.Neighbours:
+		return c.neighbours(ctx, said, s)
+	case c.Canaries != nil:
+		return c.canaries(ctx, said, s)
+	}
+	e, err := audit.Open(said)
+	if err != nil {
+		return err
+	}
+	cfg := audit.Config{Runs: audit.DefaultRuns(e), Claim: audit.Stated, Seed: algorithm.Seed.Of(e.Config), Workers: e.Workers()}
+	if c.Runs != nil {
+		cfg.Runs = *c.Runs
+	}
+	if c.Claim != "" {
+		cfg.Claim = audit.AuditedEpsilon(c.Claim)
+	}
+	if cfg.Select, err = c.search(); err != nil {
+		return err
+	}
+	if err = cfg.Validate(); err != nil {
+		return cli.Misusef("%w", err)
+	}
+	bar := verb.NewProgress(s.Err)
+	bar.Start("runs", 2*cfg.Runs)
+	cfg.Progress = func(done int) { bar.StepNote(done, "") }
+	report, err := audit.Run(ctx, e, cfg)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.print(s, report, c.Call("audit", said, "--neighbours"), c.Call("plan", said)), report.Err())
+}
+
+// search returns the law of the number of runs of an audited search; nil: runs are audited.
+func (c *auditCmd) search() (*dp.Selection, error) {
+	if c.MeanRuns == nil {
+		return nil, nil
+	}
+	var eta float64
+	if c.Eta != nil {
+		eta = *c.Eta
+	}
+	law, err := dp.SelectionOf(eta, *c.MeanRuns)
+	if err != nil {
+		return nil, cli.Misusef("--mean-runs and --eta: %w", err)
+	}
+	return &law, nil
+}
+
+// print prints a report and, for people, what to do next.
+func (c *auditCmd) print(s verb.Streams, report verb.Printer, next ...[]string) error {
+	if err := verb.PrintAs(s.Out, c.Format, report); err != nil || c.Format == "json" {
+		return err
+	}
+	return screen.Print(s.Out, "", next...)
+}
+
+// neighbours compares two runs.
+func (c *auditCmd) neighbours(ctx context.Context, said []config.Setting, s verb.Streams) error {
+	x, err := audit.Neighbours(ctx, said)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.print(s, x, c.Call("audit", said), c.Call("plan", said)), x.Err())
+}
+
+// canaries makes one run of full size.
+func (c *auditCmd) canaries(ctx context.Context, said []config.Setting, s verb.Streams) error {
+	p := verb.NewProgress(s.Err)
+	defer p.Clear()
+	e, err := verb.Open(ctx, said, s, p, experiment.Open)
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	r, err := audit.Canaries(ctx, e, *c.Canaries)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.print(s, r, c.Call("run", said)), r.Err())
+}
+
+type chaosCmd struct {
+	Schedules *int    `placeholder:"N" help:"Schedules to run. Default 100."`
+	Seed      *uint64 `placeholder:"S" help:"Seed of the first; the others' follow it. Default 1."`
+	Mode      string  `enum:"semi-honest,active,both" default:"both" help:"Mode of the secure sum: semi-honest, active, or both, which is either by the seed. Default both."`
+	Replay    *uint64 `placeholder:"SEED" help:"Run the schedule of this seed alone, and tell what happens in it. The mode must be that of the run which it was in."`
+	Workers   int     `default:"0" placeholder:"N" help:"Schedules at once; the result does not depend on it. Default 0, as many as there are cores."`
+	Format    string  `enum:"table,json" default:"table" help:"table or json."`
+}
+
+func (c *chaosCmd) Run(ctx context.Context, s verb.Streams) error {
+	if c.Replay != nil {
+		return c.replay(s)
+	}
+	cfg := chaos.Config{Schedules: 100, Seed: 1, Modes: chaos.Modes(c.Mode), Workers: protocol.Workers(c.Workers)}
+	if c.Schedules != nil {
+		cfg.Schedules = *c.Schedules
+	}
+	if c.Seed != nil {
+		cfg.Seed = *c.Seed
+	}
+	switch {
+	case c.Workers < 0:
+		return cli.Misusef("--workers is %d; it must not be negative", c.Workers)
+	case c.Workers == 0:
+		cfg.Workers = protocol.Workers(runtime.GOMAXPROCS(0))
+	}
+	if err := cfg.Validate(); err != nil {
+		return cli.Misusef("%w", err)
+	}
+	bar := verb.NewProgress(s.Err)
+	bar.Start("schedules", cfg.Schedules)
+	cfg.Progress = func(done int) { bar.StepNote(done, "") }
+	report, err := chaos.Run(ctx, cfg)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	return errors.Join(verb.PrintAs(s.Out, c.Format, report), report.Err())
+}
+
+// replay tells what happens in one schedule, a line or an object for each thing.
+func (c *chaosCmd) replay(s verb.Streams) error {
+	if c.Schedules != nil || c.Seed != nil {
+		return cli.Misusef("--replay runs one schedule, by its own seed; leave out --schedules and --seed")
+	}
+	var failed error
+	objects := json.NewEncoder(s.Out)
+	err := chaos.Replay(*c.Replay, chaos.Modes(c.Mode), func(at time.Duration, what string) {
+		var err error
+		if c.Format == "json" {
+			err = objects.Encode(map[string]any{"seconds": at.Seconds(), "what": what})
+		} else {
+			_, err = fmt.Fprintf(s.Out, "%9.3f s  %s\n", at.Seconds(), what)
+		}
+		if failed == nil {
+			failed = err
+		}
+	})
+	return errors.Join(failed, err)
 }

@@ -5,15 +5,28 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/internal/verb"
-	"github.com/fedsim/fedsim/lab/page"
+	"github.com/fedsim/fedsim/lab/attack"
 	"github.com/fedsim/fedsim/lab/presets"
+	"github.com/fedsim/fedsim/lab/sessions"
+	"github.com/fedsim/fedsim/lab/tune"
+	"github.com/fedsim/fedsim/results"
 )
 
 // studies runs the study of a name, or every study of a paper's figure, and makes a page of them.
@@ -93,4 +106,208 @@ func partOf(p presets.Preset, dir string, done []string, s verb.Streams) (page.P
 	}
 	_, err = io.WriteString(s.Out, text.String())
 	return part, err
+}
+
+// reportCmd is fedsim report: one page of finished runs and of attacks.
+type reportCmd struct {
+	Dirs  []string `arg:"" name:"dir" help:"Folders of runs or of attacks, or folders that hold some."`
+	Out   string   `default:"report.html" placeholder:"FILE" help:"File to write. Default report.html."`
+	Title string   `default:"Private recommenders: a study" help:"Its title."`
+}
+
+func (c *reportCmd) Run(s verb.Streams) error {
+	content, what, err := c.content(s)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err = page.Write(&b, *content); err != nil {
+		return err
+	}
+	if err = atomicfile.Write(c.Out, b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Err, "%s: %s\n", c.Out, what)
+	return nil
+}
+
+// content reads the folders. It returns the page's content and a count of what is in it, for the user.
+func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
+	x, what := &page.Content{Title: c.Title}, ""
+	var attacks []*attack.Report
+	var ofRuns []string // folders that do not hold attacks alone
+	for _, dir := range c.Dirs {
+		list, err := attack.Load(s.Warn, dir)
+		if err != nil {
+			return nil, "", err
+		}
+		attacks = append(attacks, list...)
+		held, err := study.Holds(dir)
+		if err != nil {
+			return nil, "", err
+		}
+		if held || len(list) == 0 { // where there is neither, loading says so
+			ofRuns = append(ofRuns, dir)
+		}
+	}
+	if len(ofRuns) > 0 {
+		runs, err := study.Load(s.Warn, ofRuns...)
+		if err == nil {
+			runs, err = runs.Whole(s.Warn)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
+		what = counted(len(runs), "run")
+	}
+	if len(attacks) > 0 {
+		x.Sections = []page.Section{attack.Section(attacks)}
+		if what != "" {
+			what += ", "
+		}
+		what += counted(len(attacks), "attack")
+	}
+	return x, what, nil
+}
+
+// counted returns a number with its noun, which takes an s except after 1.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// overTime is fedsim run --sessions.
+func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s verb.Streams) error {
+	c, err := config.Resolve(said)
+	if err != nil {
+		return err
+	}
+	p := verb.NewProgress(s.Err)
+	defer p.Clear()
+	timed := c
+	algorithm.SplitBy.Set(&timed, "time") // so that times are read
+	set, err := experiment.OpenData(ctx, timed, algorithm.Data.Of(c), p.Loading(algorithm.Data.Of(c)))
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	name := algorithm.RunName.Of(c)
+	if name == "" {
+		name = fmt.Sprintf("%s-%d-sessions-eps%v", algorithm.Name.Of(c), r.Sessions, r.Total)
+	}
+	dir := filepath.Join(algorithm.Out.Of(c), name)
+	if _, err = os.Stat(dir); err == nil {
+		return config.Errorf("%s exists already; give another --name, or remove it", dir)
+	}
+	d := sessions.Design{Sessions: r.Sessions, Total: r.Total, Shares: r.Shares, Seeds: r.Seeds}
+	result, err := sessions.Run(ctx, c, set, d, dir, func(seed uint64, arm sessions.Arm, session int) {
+		fmt.Fprintf(s.Err, "seed %d: session %d of %d, %s\n", seed, session, r.Sessions, arm)
+	})
+	if err != nil {
+		return err
+	}
+	pictures, err := result.Write(dir, study.Picture{Format: "svg", Width: 16, Low: math.NaN(), High: math.NaN()})
+	if err != nil {
+		return err
+	}
+	if r.Format == "json" {
+		return cli.PrintJSON(s.Out, result)
+	}
+	text := result.Text() + fmt.Sprintf("\nresults     %s\n", dir)
+	for _, path := range pictures {
+		text += fmt.Sprintf("            %s\n", path)
+	}
+	return screen.Print(s.Out, text, []string{"fedsim", "results", dir})
+}
+
+type tuneCmd struct {
+	verb.ExperimentFlags
+
+	Over     []string `placeholder:"KEY=VALUES" sep:"none" help:"A key to search over, with a range LOW..HIGH, a range log:LOW..HIGH that is drawn in its logarithm, or words A,B,C; may be repeated."`
+	Trials   int      `default:"20" help:"How many candidates to draw."`
+	Search   string   `enum:"random,halton" default:"random" help:"How candidates are drawn: random, or halton, which covers the space evenly."`
+	Private  bool     `help:"Choose by private selection, whose ε covers the search: a random number of runs, each of a random candidate with noise of its own, and a score with noise."`
+	MeanRuns float64  `default:"10" help:"Mean number of runs with --private."`
+	Total    float64  `name:"total-epsilon" placeholder:"E" help:"The most that the ε of a search with --private may be. The ε of one run is found by it, in place of --epsilon."`
+	Eta      float64  `default:"0" help:"Law of the number of runs with --private: 0 logarithmic, 1 geometric. A larger one has fewer draws of one run alone, and costs more."`
+
+	Format string `group:"Output:" enum:"table,json" default:"table" help:"table or json."`
+}
+
+func (c *tuneCmd) Run(ctx context.Context, s verb.Streams) error {
+	said, err := c.Settings(s.Err)
+	if err != nil {
+		return err
+	}
+	if c.Trials < 1 || c.Trials > 100_000 {
+		return cli.Misusef("--trials %d: 1 to 100,000 candidates are needed", c.Trials)
+	}
+	if c.Total != 0 {
+		if !c.Private {
+			return cli.Misusef("--total-epsilon is the budget of a private search; add --private, or give one run's budget with --epsilon")
+		}
+		for _, x := range said {
+			if x.Key == algorithm.Epsilon.Name {
+				return cli.Misusef("%s: with --total-epsilon the epsilon of one run follows from the search's; leave it out", x.Origin)
+			}
+		}
+	}
+	space, err := tune.ParseSpace(c.Over)
+	if err != nil {
+		return err
+	}
+	p := verb.NewProgress(s.Err)
+	defer p.Clear()
+	p.Start("candidates", 0)
+	search := tune.Search{
+		Settings: said, Space: space, Trials: c.Trials, Even: c.Search == "halton", Private: c.Private, Runs: c.MeanRuns, Eta: c.Eta, Total: c.Total,
+		Told: func(n int, t tune.Trial) { p.Sparse(n, fmt.Sprintf("%s: %.4f", config.Join(t.Settings), t.Score)) },
+	}
+	out, err := search.Run(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := verb.Open(ctx, out.Final, s, p, experiment.Open)
+	if err != nil {
+		return err
+	}
+	r, err := training.Keep(ctx, e, p, training.KeepOptions{})
+	if err != nil {
+		return err
+	}
+	p.Clear()
+	if c.Format == "json" {
+		return cli.PrintJSON(s.Out, tuned{out, r.PrimaryMetric(), r.Folder})
+	}
+	return c.print(s.Out, out, r.Summary, r.Folder)
+}
+
+type tuned struct {
+	*tune.SearchResult
+	Test    float64 `json:"test"`
+	Results string  `json:"results"`
+}
+
+func (c *tuneCmd) print(w io.Writer, out *tune.SearchResult, r *results.Summary, folder string) error {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("tried", "%d runs of %d candidates (%s)", len(out.Trials), c.Trials, c.Search)
+	row("chosen", "%s", config.Join(out.Best.Settings))
+	score := "validation"
+	if c.Private {
+		score = "noisy score"
+	}
+	row(score, "%.4f (%s)", out.Best.Score, out.Metric)
+	row("test", "%.4f (measured once, of the chosen run)", r.PrimaryMetric())
+	row("privacy", "%s", r.Privacy.Words(""))
+	if r.Privacy.Chosen.By == dp.PlainSearch {
+		row("", "To have an ε that covers the search, add --private.")
+	}
+	row("results", "%s", folder)
+	return screen.Print(w, b.String(), []string{"fedsim", "results", folder})
 }

@@ -1,12 +1,16 @@
 package fmf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -68,4 +72,206 @@ func Central(ctx context.Context, train dataset.Ratings, p CentralParams, run pr
 		}
 	}
 	return f, nil
+}
+
+// centralInstance is matrix factorization with all ratings in one place.
+type centralInstance struct {
+	algorithm.OnePlace
+	setup  *algorithm.Setup
+	params kernel.Params
+}
+
+// centralLearningRate is the step of sgd-mf for one rating.
+const centralLearningRate = 0.01
+
+func openCentral(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error) {
+	fedmf.LearningRate.Set(&s.Config, fedmf.LearningRate.Or(s.Config, centralLearningRate))
+	return &centralInstance{setup: s, params: p}, nil
+}
+
+func (x *centralInstance) Epochs() int { return epochs.Int(x.setup.Config) }
+
+func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
+	p := CentralParams{
+		Params: x.params, Epochs: x.Epochs(), LearningRate: fedmf.LearningRate.Value(x.setup.Config), Done: from.Done,
+		Passed: func(epoch int, f *model.Factors) error {
+			return passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.Users.Encode(), f.Items.Encode()) }})
+		},
+	}
+	if from.Done > 0 {
+		var err error
+		if p.From, err = x.restore(from.State); err != nil {
+			return nil, err
+		}
+	}
+	f, err := Central(ctx, x.setup.Ratings, p, run)
+	if err != nil {
+		return nil, err
+	}
+	return model.OfFactors(f), nil
+}
+
+// restore reads the embeddings of users, then the embeddings of items, as [model.Matrix.Encode]
+// writes them.
+func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
+	users, items := x.setup.Ratings.Users, x.setup.Ratings.Items
+	cut := min(len(state), model.EncodedSize(users, x.params.Rank))
+	u, err := model.NewBroadcast(state[:cut], users, x.params.Rank)
+	v, err2 := model.NewBroadcast(state[cut:], items, x.params.Rank)
+	if err = errors.Join(err, err2); err != nil {
+		return nil, fmt.Errorf("fmf: a state of other users or items: %w", err)
+	}
+	return &model.Factors{Users: u.Matrix(), Items: v.Matrix()}, nil
+}
+
+func (x *centralInstance) Baselines() []algorithm.Baseline {
+	return append(fedmf.StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
+}
+
+// mostStripes is the number of stripes of users, and of items. It does not depend on the machine, so
+// neither do the results. The blocks of MovieLens 1M's shape fit into a core's cache.
+const mostStripes = 32
+
+// placed is one rating, beside its user and its item, so that a pass reads memory in order.
+type placed struct {
+	user, item int32
+	value      float32
+}
+
+// blocks holds ratings in a grid of stripes of users and stripes of items. Two blocks that share no
+// stripe share no embedding: their steps can be taken at the same time, and in any order, to the
+// same bits (Gemulla et al. 2011).
+type blocks struct {
+	stripes int
+	ratings []placed
+	start   []int // of each block, stripe of users by stripe of items, and the end of the last
+}
+
+// mixer is the part of a random generator that puts things in a random order.
+type mixer interface {
+	Shuffle(n int, swap func(i, j int))
+	Perm(n int) []int
+}
+
+// newBlocks deals users and items to stripes with about as many ratings each, and puts the ratings
+// of each block in a random order.
+func newBlocks(train dataset.Ratings, rng mixer) *blocks {
+	b := &blocks{stripes: max(1, min(mostStripes, train.Users, train.Items))}
+	users, items := dealt(train.User, train.Users, b.stripes), dealt(train.Item, train.Items, b.stripes)
+	at := func(k int) int { return users[train.User[k]]*b.stripes + items[train.Item[k]] }
+	b.start = make([]int, b.stripes*b.stripes+1)
+	for k := range train.User {
+		b.start[at(k)+1]++
+	}
+	for i := range b.stripes * b.stripes {
+		b.start[i+1] += b.start[i]
+	}
+	b.ratings = make([]placed, train.Len())
+	next := slices.Clone(b.start)
+	for k, x := range train.Value {
+		to := &next[at(k)]
+		b.ratings[*to] = placed{train.User[k], train.Item[k], x}
+		*to++
+	}
+	for i := range b.stripes * b.stripes {
+		one := b.ratings[b.start[i]:b.start[i+1]]
+		rng.Shuffle(len(one), func(x, y int) { one[x], one[y] = one[y], one[x] })
+	}
+	return b
+}
+
+// dealt returns the stripe of each of n rows. Rows are dealt there and back, those with the most
+// ratings first.
+func dealt(rows []int32, n, stripes int) []int {
+	count, order, stripe := make([]int, n), kernel.Order(n), make([]int, n)
+	for _, i := range rows {
+		count[i]++
+	}
+	slices.SortStableFunc(order, func(x, y int32) int { return cmp.Compare(count[y], count[x]) })
+	for k, i := range order {
+		s := k % stripes
+		if k/stripes%2 == 1 {
+			s = stripes - 1 - s
+		}
+		stripe[i] = s
+	}
+	return stripe
+}
+
+// pass takes a projected step for each rating. It goes from one diagonal of the grid to the next,
+// in a random order, and takes the blocks of a diagonal at the same time.
+func (b *blocks) pass(f *model.Factors, r, rate float64, rng mixer, run protocol.Runner) {
+	u, v, rank := f.Users.Data(), f.Items.Data(), f.Users.Cols()
+	for _, diagonal := range rng.Perm(b.stripes) {
+		run.Each(b.stripes, func(i int) {
+			at := i*b.stripes + (i+diagonal)%b.stripes
+			inTurn(u, v, rank, b.ratings[b.start[at]:b.start[at+1]], r, rate)
+		})
+	}
+}
+
+// inTurn takes a projected step on u_i and v_j for each rating, in order.
+func inTurn(u, v []float64, rank int, ratings []placed, r, rate float64) {
+	for k := range ratings {
+		x := &ratings[k]
+		ui, vj := u[int(x.user)*rank:][:rank:rank], v[int(x.item)*rank:][:rank:rank]
+		normU, normV := turn(ui, vj, float64(x.value), 2*rate)
+		kernel.Shrink(ui, normU, r)
+		kernel.Shrink(vj, normV, r)
+	}
+}
+
+// turn takes the gradient step of a rating on u_i and v_j, sets negative coordinates to zero,
+// and returns the squared norms. It takes four coordinates at a time. Sums are of four parts, so that
+// no addition waits for the addition before it.
+func turn(ui, vj []float64, value, rate float64) (normU, normV float64) {
+	step := rate * (value - dot(ui, vj))
+	var u0, u1, v0, v1 float64
+	c := 0
+	for ; c+4 <= len(ui); c += 4 {
+		a, b := (*[4]float64)(ui[c:]), (*[4]float64)(vj[c:])
+		x0, x1, x2, x3 := a[0], a[1], a[2], a[3]
+		y0, y1, y2, y3 := b[0], b[1], b[2], b[3]
+		p0, p1, p2, p3 := positive(x0+step*y0), positive(x1+step*y1), positive(x2+step*y2), positive(x3+step*y3)
+		a[0], a[1], a[2], a[3] = p0, p1, p2, p3
+		u0 += p0*p0 + p2*p2
+		u1 += p1*p1 + p3*p3
+		p0, p1, p2, p3 = positive(y0+step*x0), positive(y1+step*x1), positive(y2+step*x2), positive(y3+step*x3)
+		b[0], b[1], b[2], b[3] = p0, p1, p2, p3
+		v0 += p0*p0 + p2*p2
+		v1 += p1*p1 + p3*p3
+	}
+	for ; c < len(ui); c++ {
+		x, y := ui[c], vj[c]
+		p, q := positive(x+step*y), positive(y+step*x)
+		ui[c], vj[c] = p, q
+		u0 += p * p
+		v0 += q * q
+	}
+	return u0 + u1, v0 + v1
+}
+
+// dot is the inner product, as the sum of four parts.
+func dot(x, y []float64) float64 {
+	var s0, s1, s2, s3 float64
+	c := 0
+	for ; c+4 <= len(x); c += 4 {
+		a, b := (*[4]float64)(x[c:]), (*[4]float64)(y[c:])
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+	}
+	for ; c < len(x); c++ {
+		s0 += x[c] * y[c]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// positive is x, or 0 if x is negative.
+func positive(x float64) float64 {
+	if x < 0 {
+		return 0
+	}
+	return x
 }

@@ -1,13 +1,18 @@
 package fmf
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -149,4 +154,199 @@ func uniform(bits *noise.Bits, n int) int {
 // for n users: √(k·p/n)/tanh(ε₀/2).
 func (p ResponseParams) Deviation(users int) float64 {
 	return math.Sqrt(float64(p.Dimensions*p.Rank)/float64(users)) / math.Tanh(p.Epsilon/2)
+}
+
+// responseInstance is Private-GD-DR with its data.
+type responseInstance struct {
+	algorithm.OnePlace
+	setup  *algorithm.Setup
+	params ResponseParams
+}
+
+func openResponse(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, error) {
+	c, users := s.Config, s.Data.Users
+	dimensions.Set(&s.Config, dimensions.Or(c, math.Ceil(float64(p.Items)/10)))
+	r := ResponseParams{Params: p, Rounds: algorithm.Rounds.Int(c), Dimensions: dimensions.Int(s.Config), Epsilon: math.Inf(1)}
+	if s.Private() {
+		delta := algorithm.Delta.Value(c)
+		if err := dp.CheckDelta(delta, users); err != nil {
+			return nil, config.Errorf("delta: %w", err)
+		}
+		local, err := LocalFor(algorithm.Epsilon.Value(c), delta, users, r.Rounds)
+		if err != nil {
+			return nil, config.Wrap(err)
+		}
+		r.Epsilon = local.Epsilon
+		spent, err := local.Shuffled(delta)
+		if err != nil {
+			return nil, config.Wrap(err)
+		}
+		s.Privacy.Proved, s.Privacy.Local = dp.Result{Epsilon: spent, Accountant: dp.Shuffling}, local.Total()
+	}
+	fedmf.LearningRate.Set(&s.Config, fedmf.LearningRate.Or(s.Config, responseRate(r, users)))
+	r.LearningRate = fedmf.LearningRate.Value(s.Config)
+	if err := r.Validate(); err != nil {
+		return nil, config.Wrap(err)
+	}
+	return &responseInstance{setup: s, params: r}, nil
+}
+
+// responseRate returns η if none is given: the noise of all rounds together moves a prediction by a
+// tenth of a star of five. On synthetic:small at ε = 5 a fiftieth to four tenths end within 0.005,
+// and nine tenths 0.04 worse.
+func responseRate(p ResponseParams, users int) float64 {
+	const stars = 0.1
+	sway := float64(p.Items) * p.Deviation(users) * math.Sqrt(float64(p.Rounds)*p.StartMean)
+	return stars * p.MaxRating / 5 / sway
+}
+
+func (x *responseInstance) Epochs() int { return x.params.Rounds }
+
+func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
+	r, err := NewResponse(x.params)
+	if err != nil {
+		return nil, err
+	}
+	if from.Done > 0 {
+		b, err := model.NewBroadcast(from.State, x.params.Items, x.params.Rank)
+		if err != nil {
+			return nil, fmt.Errorf("fmf: a state of other items: %w", err)
+		}
+		copy(r.Items().Data(), b.Matrix().Data())
+	}
+	rows := make([]model.Ratings, x.setup.Data.Users)
+	for u := range rows {
+		rows[u] = x.setup.Row(u)
+	}
+	if err := kernel.CheckRatings(rows, x.params.Items, x.params.MaxRating); err != nil {
+		return nil, err
+	}
+	users := r.Users(rows, run)
+	for round := from.Done + 1; round <= x.params.Rounds; round++ {
+		if err := r.Round(round, users, rows, src.Stream("responses", uint64(round)), run); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := passed(algorithm.Epoch{Number: round, Model: x.fitted(r, run), Save: r.Items().Encode}); err != nil {
+			return nil, err
+		}
+	}
+	return model.OfFactors(x.fitted(r, run)), nil
+}
+
+// fitted returns users fitted to V: stage 3.
+func (x *responseInstance) fitted(r *Response, run protocol.Runner) *model.Factors {
+	return kernel.FitUsers(x.params.Params, x.setup.Train, r.Items().Clone(), run)
+}
+
+func (x *responseInstance) Baselines() []algorithm.Baseline {
+	return fedmf.StartBaselines(x.setup, x.params.Params, x.params.Rounds)
+}
+
+func (x *responseInstance) Words() algorithm.Words {
+	return algorithm.Words{Model: fmt.Sprintf("messages of epsilon %.3g each", x.params.Epsilon)}
+}
+
+// Local describes messages that each user randomises: Rounds rounds of N users. One message is
+// ε₀-private by itself.
+type Local struct {
+	Epsilon float64 // ε₀ of one message, for any replacement of the user's data
+	Users   int
+	Rounds  int
+}
+
+// Total returns the cost of all messages of a user for an observer who sees them with the user's
+// name: Rounds·ε₀, without a δ.
+func (l Local) Total() float64 { return float64(l.Rounds) * l.Epsilon }
+
+// Shuffled returns the cost, at δ, for an observer who sees the messages of all users in a shuffled
+// order in each round. It is the smaller of two proved bounds, both by optimal composition. One
+// bound forgets the shuffling. In the other the shuffling amplifies each round: a theorem of
+// Feldman, McMillan and Talwar (2021, theorem 3.1) gives
+//
+//	ε <= ln(1 + (e^ε₀ - 1)/(e^ε₀ + 1)·(8√(e^ε₀·ln(4/δ)/n) + 8e^ε₀/n)) for ε₀ <= ln(n/(16·ln(2/δ))).
+//
+// Half of δ is for the rounds, an equal part for each, and half for their composition. The bound
+// holds for a user who is replaced, and so for a user whose record is empty and who sends all the
+// same.
+func (l Local) Shuffled(delta float64) (float64, error) {
+	if !(l.Epsilon >= 0) || l.Users < 1 || l.Rounds < 1 || !(delta > 0 && delta < 1) {
+		return 0, fmt.Errorf("gd-dr: %d rounds of %d users with messages of epsilon %v at delta %v; rounds and users must be at least 1, delta above 0 and below 1", l.Rounds, l.Users, l.Epsilon, delta)
+	}
+	least := composed(l.Epsilon, l.Rounds, delta)
+	each := delta / 2 / float64(l.Rounds)
+	if amplified, ok := amplified(l.Epsilon, float64(l.Users), each); ok {
+		least = min(least, composed(amplified, l.Rounds, delta/2))
+	}
+	return least, nil
+}
+
+// amplified returns the ε of shuffled messages; false if the theorem does not apply.
+func amplified(local, n, delta float64) (float64, bool) {
+	if local > math.Log(n/(16*math.Log(2/delta))) {
+		return 0, false
+	}
+	e := math.Exp(local)
+	return math.Log1p(math.Tanh(local/2) * (8*math.Sqrt(e*math.Log(4/delta)/n) + 8*e/n)), true
+}
+
+// composed returns the least ε at δ of k releases that are (each, 0)-private and chosen as an
+// adversary likes. It is the ε of k answers of randomised response (Kairouz, Oh and Viswanath 2015,
+// theorem 3.3), by bisection from above, so never less than that ε. The δ of each release adds to
+// delta.
+func composed(each float64, k int, delta float64) float64 {
+	low, high := 0., float64(k)*each
+	for range 100 {
+		if middle := (low + high) / 2; composedDelta(each, k, middle) <= delta {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+// composedDelta returns Σ_l C(k,l)·max(0, e^((k-l)·each) - e^(ε+l·each))/(1+e^each)^k, with
+// logarithms for terms that would overflow.
+func composedDelta(each float64, k int, epsilon float64) float64 {
+	n := float64(k)
+	norm := n * (each + math.Log1p(math.Exp(-each))) // ln(1 + e^each)^k
+	lk, _ := math.Lgamma(n + 1)
+	sum := 0.
+	for l := range k + 1 {
+		x := float64(l)
+		a, _ := math.Lgamma(x + 1)
+		b, _ := math.Lgamma(n - x + 1)
+		up, down := (n-x)*each, epsilon+x*each
+		if up > down {
+			sum += math.Exp(lk-a-b+up-norm) * -math.Expm1(down-up)
+		}
+	}
+	return sum
+}
+
+// LocalFor returns the largest ε₀ with which shuffled messages cost at most the target.
+func LocalFor(epsilon, delta float64, users, rounds int) (Local, error) {
+	if !(epsilon > 0) || math.IsInf(epsilon, 1) {
+		return Local{}, errors.New("gd-dr: epsilon must be positive and finite")
+	}
+	l := Local{Users: users, Rounds: rounds}
+	// One answer of randomised response with ε₀ = ε + ln(1/δ) has a δ near 1 at ε, so no ε₀ beyond it will do.
+	low, high := 0., epsilon+math.Log(1/delta)
+	for range 100 {
+		l.Epsilon = (low + high) / 2
+		got, err := l.Shuffled(delta)
+		if err != nil {
+			return Local{}, err
+		}
+		if got <= epsilon {
+			low = l.Epsilon
+		} else {
+			high = l.Epsilon
+		}
+	}
+	l.Epsilon = low
+	return l, nil
 }

@@ -1,3 +1,9 @@
+// Package regression makes sets of regressions. It reads tables of features with a label for each row (columns label=NAME). A program
+// that imports this package opens such tables with package dataset/read. Every example is a user of the set, and rates its single
+// item, the label.
+//
+// The package also generates such sets: "synthetic:regression-DECAY-LABELS" has features as numbers, "synthetic:fields" has
+// categories, and "synthetic:fields-ROWS-private" has ROWS rows with some private fields.
 package regression
 
 import (
@@ -5,11 +11,14 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dataset/synthetic"
 )
 
 // Files of regressions: a row an example, a column a feature, and one the label.
@@ -291,4 +300,148 @@ func bucket(name, word string, size int) int32 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, name+"\x00"+word) // never fails, says hash.Hash
 	return int32(h.Sum64() % uint64(size))
+}
+
+func init() {
+	read.RegisterRegressions(readFile)
+	synthetic.Register(regressionName, openRegression)
+	synthetic.Register(fieldsName, openFields)
+}
+
+// Data holds examples: public features and a label each.
+type Data struct {
+	Rows, Cols int
+	X          []float64 // row by row, Rows x Cols
+	Y          []float64 // Rows labels
+}
+
+// NewSet makes a set of a regression. Its examples are the users 1 to Rows, and each rates the
+// single item, by its label. Labels beyond the scale count as its ends, since a refused label would
+// reveal its value. columns are the names of the features; nil numbers them.
+func NewSet(name string, r *Data, columns []string, lo, hi float64) (*dataset.Set, error) {
+	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows || columns != nil && len(columns) != r.Cols {
+		return nil, fmt.Errorf("%s: %d features, %d labels and %d names for %d rows and %d columns; there must be a feature for each row and column, a label for each row and a name for each column",
+			name, len(r.X), len(r.Y), len(columns), r.Rows, r.Cols)
+	}
+	if !(lo < hi) || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
+		return nil, fmt.Errorf("%s: %w: %v to %v; want two finite numbers, the lower first", name, dataset.ErrScale, lo, hi)
+	}
+	for k, v := range r.X {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%s: feature %d of row %d is %v; features must be finite", name, k%r.Cols+1, k/r.Cols+1, v)
+		}
+	}
+	if columns == nil {
+		columns = make([]string, r.Cols)
+		for j := range columns {
+			columns[j] = fmt.Sprintf("x%d", j+1)
+		}
+	}
+	return dataset.FromLabels(name, dataset.NewProfile(columns, r.X), r.Y, lo, hi), nil
+}
+
+// Alignment is which singular directions of the features the labels lie in.
+type Alignment string
+
+// The alignments.
+const (
+	TopLabels     Alignment = "top"     // the direction of the largest singular value
+	UniformLabels Alignment = "uniform" // all alike
+	BottomLabels  Alignment = "bottom"  // the direction of the smallest singular value
+)
+
+// Shape describes synthetic regressions: X = √n·UΣVᵀ with singular values
+// Σ_i = i^-Decay, and labels √n·U·ŷ + N(0, Noise²) with ‖ŷ‖ = 1, which are a linear function
+// of the features plus noise. √n makes the mean square of a label without noise 1 at any n.
+type Shape struct {
+	Rows, Cols int       // Rows >= Cols >= 1
+	Decay      float64   // a of σ_i = i^-a, at least 0; 0: a flat spectrum
+	Labels     Alignment // where ŷ lies
+	Noise      float64   // standard deviation of what no feature explains, at least 0
+}
+
+// Validate reports the first value that describes no regression.
+func (s Shape) Validate() error {
+	switch {
+	case s.Cols < 1 || s.Rows < s.Cols:
+		return fmt.Errorf("dataset: regression has %d rows and %d columns; it needs at least one column, and as many rows as columns", s.Rows, s.Cols)
+	case !(s.Decay >= 0) || math.IsInf(s.Decay, 1):
+		return fmt.Errorf("dataset: regression's decay is %v; it must be at least 0 and finite", s.Decay)
+	case !(s.Noise >= 0) || math.IsInf(s.Noise, 1):
+		return fmt.Errorf("dataset: regression's noise is %v; it must be at least 0 and finite", s.Noise)
+	case s.Labels != TopLabels && s.Labels != UniformLabels && s.Labels != BottomLabels:
+		return fmt.Errorf("dataset: regression's labels are %q; they must be %s, %s or %s", s.Labels, TopLabels, UniformLabels, BottomLabels)
+	}
+	return nil
+}
+
+// New makes a regression of the shape. The same seed makes the same. It takes
+// time in Rows·Cols².
+func New(s Shape, seed uint64) (*Data, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x72656772657373)) // "regress"
+	u, v := orthonormal(rng, s.Rows, s.Cols), orthonormal(rng, s.Cols, s.Cols)
+	r := &Data{Rows: s.Rows, Cols: s.Cols, X: make([]float64, s.Rows*s.Cols), Y: make([]float64, s.Rows)}
+	scale := math.Sqrt(float64(s.Rows))
+	for k := range s.Cols {
+		sigma, share := math.Pow(float64(k+1), -s.Decay), s.share(k)
+		for i := range s.Rows {
+			r.Y[i] += scale * share * u[k][i]
+			row := r.X[i*s.Cols : (i+1)*s.Cols]
+			for j := range row {
+				row[j] += scale * sigma * u[k][i] * v[k][j]
+			}
+		}
+	}
+	for i := range r.Y {
+		r.Y[i] += s.Noise * rng.NormFloat64()
+	}
+	return r, nil
+}
+
+// share is ŷ_k.
+func (s Shape) share(k int) float64 {
+	switch {
+	case s.Labels == UniformLabels:
+		return 1 / math.Sqrt(float64(s.Cols))
+	case s.Labels == TopLabels && k == 0, s.Labels == BottomLabels && k == s.Cols-1:
+		return 1
+	}
+	return 0
+}
+
+// orthonormal returns count random orthonormal vectors of n values, n >= count. Each is made
+// orthogonal twice: once leaves errors where little of a vector remains.
+func orthonormal(rng *rand.Rand, n, count int) [][]float64 {
+	vs := make([][]float64, count)
+	for k := range vs {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = rng.NormFloat64()
+		}
+		for range 2 {
+			for _, w := range vs[:k] {
+				along := product(v, w)
+				for i := range v {
+					v[i] -= along * w[i]
+				}
+			}
+		}
+		norm := math.Sqrt(product(v, v))
+		for i := range v {
+			v[i] /= norm
+		}
+		vs[k] = v
+	}
+	return vs
+}
+
+func product(v, w []float64) float64 {
+	var sum float64
+	for i := range v {
+		sum += v[i] * w[i]
+	}
+	return sum
 }
