@@ -52,7 +52,7 @@ type Config struct {
 }
 
 // DefaultRuns returns the runs of an audit. Noise of 0.7 of its deviation at ε = 1 was found with as many or fewer in 20 of 20 audits of a
-// family (docs/privacy.md). The steps of a party that noises its own training are many in a run, and are measured one by one.
+// family (audit.md). The steps of a party that noises its own training are many in a run, and are measured one by one.
 func DefaultRuns(e *experiment.Experiment) int {
 	if e.Schedule.Noise().Kind == protocol.PartyNoise {
 		return 1000
