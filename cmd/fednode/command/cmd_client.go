@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/node/admission"
@@ -274,5 +275,6 @@ func (c *clientCmd) consent() (*consent, error) {
 		return nil, err
 	}
 	given.experiment = &agreed
-	return given, nil
+	asked := dp.Budget{Epsilon: algorithm.Epsilon.Value(agreed), Delta: algorithm.Delta.Or(agreed, 0)}
+	return given, given.keeps("--experiment "+c.Experiment, asked, algorithm.Mode.Of(agreed), algorithm.Colluders.Or(agreed, math.Inf(1)), algorithm.UnitOf(agreed))
 }

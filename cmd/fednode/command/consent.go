@@ -31,15 +31,9 @@ type consent struct {
 // refuses says why the client takes no part in a session, if so. The session's terms follow from its
 // configuration (agreement.Open).
 func (o *consent) refuses(p *agreement.Public) error {
-	switch b := p.Terms.Budget; {
-	case math.IsInf(b.Epsilon, 1) && !math.IsInf(o.epsilon, 1):
-		return cli.Misusef("--max-epsilon %v: the session's sums are without noise, which only inf allows", o.epsilon)
-	case !(b.Epsilon <= o.epsilon):
-		return cli.Misusef("--max-epsilon %v: the session has a budget of epsilon=%v, which is more", o.epsilon, b.Epsilon)
-	case !math.IsInf(b.Epsilon, 1) && !(b.Delta <= o.delta):
-		return cli.Misusef("--max-delta %v: the session counts its epsilon at delta=%v, which is more", o.delta, b.Delta)
-	}
-	if err := o.floors(p); err != nil || o.experiment == nil {
+	t := p.Terms
+	err := o.keeps("the session", t.Budget, algorithm.Mode.Of(p.Config), t.Cohort.Colluders, t.Privacy.Unit)
+	if err != nil || o.experiment == nil {
 		return err
 	}
 	agreed, err := agreement.Publish(*o.experiment, p.Facts, p.Session)
@@ -63,16 +57,22 @@ func (o *consent) limit(session dp.Budget) *dp.Budget {
 	return &session
 }
 
-// floors says on what that the owner does not accept the privacy of a session rests, if so.
-func (o *consent) floors(p *agreement.Public) error {
-	mode, unit := algorithm.Mode.Of(p.Config), string(p.Terms.Privacy.Unit)
+// keeps says which of the owner's limits a session or the owner's own experiment does not keep, if so.
+func (o *consent) keeps(whose string, b dp.Budget, mode string, colluders float64, unit dp.Unit) error {
+	noiseless := math.IsInf(b.Epsilon, 1)
 	switch {
+	case noiseless && !math.IsInf(o.epsilon, 1):
+		return cli.Misusef("--max-epsilon %v: %s has sums without noise, which only inf allows", o.epsilon, whose)
+	case !(b.Epsilon <= o.epsilon):
+		return cli.Misusef("--max-epsilon %v: %s has a budget of epsilon=%v, which is more", o.epsilon, whose, b.Epsilon)
+	case !noiseless && !(b.Delta <= o.delta):
+		return cli.Misusef("--max-delta %v: %s counts its epsilon at delta=%v, which is more", o.delta, whose, b.Delta)
 	case o.mode == graph.Active.String() && mode != o.mode:
-		return cli.Misusef("--require-mode %s: the session is in mode %s", o.mode, mode)
-	case !(p.Terms.Cohort.Colluders >= o.colluders):
-		return cli.Misusef("--min-colluders %v: the session reckons with a share of %v who collude", o.colluders, p.Terms.Cohort.Colluders)
-	case o.unit != "" && o.unit != anyUnit && o.unit != unit && !math.IsInf(p.Terms.Budget.Epsilon, 1):
-		return cli.Misusef("--unit %s: the session protects unit=%s; --unit %s agrees to it", o.unit, unit, unit)
+		return cli.Misusef("--require-mode %s: %s is in mode %s", o.mode, whose, mode)
+	case !(colluders >= o.colluders):
+		return cli.Misusef("--min-colluders %v: %s reckons with a share of %v who collude", o.colluders, whose, colluders)
+	case o.unit != "" && o.unit != anyUnit && o.unit != string(unit) && !noiseless:
+		return cli.Misusef("--unit %s: %s protects unit=%s; --unit %s agrees to it", o.unit, whose, unit, unit)
 	}
 	return nil
 }

@@ -184,3 +184,28 @@ func gaussianEpsilon(mu, delta float64) float64 {
 	}
 	return hi
 }
+
+// An experiment of the owner's own that does not keep the owner's limits is found out before the client enrols: no session of it could
+// ever be taken up. Values that only a session fixes are left to the session.
+func TestOwnExperimentKeepsTheLimits(t *testing.T) {
+	for settings, want := range map[string]string{
+		"epsilon: 10\nmode: active\ncolluders: 0.2\nunit: user\n": "",
+		"mode: active\n":                                     "",
+		"epsilon: 11\nmode: active\n":                        "--max-epsilon 10: --experiment FILE has a budget of epsilon=11",
+		"epsilon: inf\nmode: active\n":                       "has sums without noise",
+		"delta: 0.001\nmode: active\n":                       "--max-delta 1e-05: --experiment FILE counts its epsilon at delta=0.001",
+		"mode: semi-honest\n":                                "--require-mode active: --experiment FILE is in mode semi-honest",
+		"mode: active\ncolluders: 0.1\n":                     "--min-colluders 0.2: --experiment FILE reckons with a share of 0.1",
+		"algorithm: vfl-sgdmf\nunit: rating\nmode: active\n": "--unit user: --experiment FILE protects unit=rating",
+	} {
+		file := filepath.Join(t.TempDir(), "experiment.yaml")
+		if err := os.WriteFile(file, []byte("secagg: real\n"+settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := &clientCmd{MaxEpsilon: 10, MaxDelta: 1e-5, RequireMode: "active", MinColluders: 0.2, Unit: "user", Experiment: file}
+		_, err := cmd.consent()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(strings.ReplaceAll(err.Error(), file, "FILE"), want) {
+			t.Errorf("%q: %v; want %q", settings, err, want)
+		}
+	}
+}
