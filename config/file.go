@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -316,6 +318,16 @@ func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting,
 		all = append(all, Setting{Key: key, Value: n.Value, Origin: at(path, n)})
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		all = append(all, Setting{Key: key, Value: n.GetToken().Value, Origin: at(path, n)})
+	case *ast.TagNode:
+		text, ok := n.Value.(*ast.StringNode)
+		if !ok || n.Start.Value != binaryTag {
+			return nil, fmt.Errorf("%s: %s: of tags only %s is known", at(path, n), key, binaryTag)
+		}
+		b, err := base64.StdEncoding.DecodeString(text.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", at(path, n), key, err)
+		}
+		all = append(all, Setting{Key: key, Value: string(b), Origin: at(path, n)})
 	case *ast.CommentGroupNode:
 	case *ast.SequenceNode:
 		if !lists {
@@ -354,13 +366,18 @@ func (c Config) YAML() []byte {
 		}
 		section = section[:len(path)-1]
 		text := c.Text(k)
-		if (k.Kind == Text || k.Kind == Word) && (!plain.MatchString(text) || strings.EqualFold(text, "null")) {
+		if !utf8.ValidString(text) { // such as the name of a file
+			text = binaryTag + " " + base64.StdEncoding.EncodeToString([]byte(text))
+		} else if (k.Kind == Text || k.Kind == Word) && (!plain.MatchString(text) || strings.EqualFold(text, "null")) {
 			text = strconv.Quote(text)
 		}
 		b = fmt.Appendf(b, "%s%s: %s\n", strings.Repeat("  ", len(path)-1), path[len(path)-1], text)
 	}
 	return b
 }
+
+// binaryTag marks base64 of a text that is not UTF-8.
+const binaryTag = "!!binary"
 
 // plain matches texts that need no quotes: they start with a letter or a path.
 var plain = regexp.MustCompile(`^[A-Za-z./_-][A-Za-z0-9./_:-]*[A-Za-z0-9/]$`)

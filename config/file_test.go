@@ -140,3 +140,31 @@ func TestKeysOf(t *testing.T) {
 		}
 	}
 }
+
+// Names of files need not be UTF-8. The expected line is by hand: caf and the byte 0xE9 are 63 61 66 e9, in base64 Y2Fm6Q==.
+func TestFileKeepsBytes(t *testing.T) {
+	name := "caf\xe9"
+	c, err := config.Config{}.WithMap(map[string]string{"data": name})
+	if err != nil || !strings.Contains(string(c.YAML()), "\ndata: !!binary Y2Fm6Q==\n") {
+		t.Fatalf("%v\n%.200s", err, c.YAML())
+	}
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err = os.WriteFile(path, c.YAML(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := config.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := (config.Config{}).With(settings); err != nil || !back.Equal(c) {
+		t.Errorf("%v: came back as\n%.200s", err, back.YAML())
+	}
+	for _, bad := range []string{"data: !!binary ???\n", "data: !!int 3\n", "data: !!binary [a]\n"} {
+		if err = os.WriteFile(path, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := config.ReadFile(path); err == nil {
+			t.Errorf("%q is read as %v", bad, s)
+		}
+	}
+}
