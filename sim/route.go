@@ -14,14 +14,14 @@ func (f *federation) send(e protocol.Envelope) error {
 	if err := f.observe(e); err != nil {
 		return err
 	}
-	size := protocol.Size(e.Message)
+	size, riders := f.sizeOf(e.Message)
 	delay := f.cfg.Network.Latency
 	switch {
 	case e.From.Role == protocol.Client:
 		if !f.hears(e.From.Client, e.Message) {
 			return nil
 		}
-		count(&f.out.Up, e.Message)
+		count(&f.out.Up, e.Message, size, riders)
 		f.present.Up += int64(size)
 		if e.Message.Kind() == protocol.KindMaskedInput {
 			f.present.Sent++
@@ -31,7 +31,7 @@ func (f *federation) send(e protocol.Envelope) error {
 		if !f.hears(e.To.Client, e.Message) {
 			return nil
 		}
-		count(&f.out.Down, e.Message)
+		count(&f.out.Down, e.Message, size, riders)
 		f.present.Down += int64(size)
 		delay += transfer(size, f.cfg.Network.Down)
 	}
@@ -50,13 +50,26 @@ func (f *federation) send(e protocol.Envelope) error {
 	return nil
 }
 
-// count counts the bytes of a message, and counts its riders under their own kinds.
-func count(book *[protocol.Kinds]int64, m protocol.Message) {
-	rides := protocol.PiggybackSize(m)
-	if r := protocol.Piggyback(m); r != nil {
-		book[r.Kind()] += int64(rides)
+// sized is a message with its bytes, and the bytes in it of the message that travels with it.
+type sized struct {
+	of           protocol.Message
+	size, riders int
+}
+
+// sizeOf returns the bytes of a message. A message for all clients is counted once.
+func (f *federation) sizeOf(m protocol.Message) (size, riders int) {
+	if f.sized.of != m {
+		f.sized = sized{m, protocol.Size(m), protocol.PiggybackSize(m)}
 	}
-	book[m.Kind()] += int64(protocol.Size(m) - rides)
+	return f.sized.size, f.sized.riders
+}
+
+// count counts the bytes of a message, and counts its riders under their own kinds.
+func count(book *[protocol.Kinds]int64, m protocol.Message, size, riders int) {
+	if r := protocol.Piggyback(m); r != nil {
+		book[r.Kind()] += int64(riders)
+	}
+	book[m.Kind()] += int64(size - riders)
 }
 
 func transfer(bytes int, bitsPerSecond float64) time.Duration {

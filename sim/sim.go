@@ -217,6 +217,7 @@ type federation struct {
 	cfg        Config
 	streams    *streams
 	queue      *queue
+	sized      sized // the latest message
 	now        time.Time
 	server     role
 	aggregator role

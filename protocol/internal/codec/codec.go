@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 )
 
 // Rules that a field or a message breaks.
@@ -64,10 +65,15 @@ type step struct {
 	index int
 }
 
+// counters are used again: a simulation counts every message that it sends.
+var counters = sync.Pool{New: func() any { return new(Codec) }}
+
 // Count returns the bytes that fields take.
 func Count(fields func(*Codec)) int {
-	c := Codec{last: -1}
-	fields(&c)
+	c := counters.Get().(*Codec)
+	defer counters.Put(c)
+	c.n = 0
+	fields(c)
 	return c.n
 }
 
