@@ -1,4 +1,4 @@
-package export
+package results_test
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/fedsim/fedsim/model"
+
+	"github.com/fedsim/fedsim/results/export"
 )
 
 // some returns two films with two numbers each, and a user with one.
@@ -28,7 +30,7 @@ func some(ids ...string) []model.Embeddings {
 func written(t *testing.T, format string, all []model.Embeddings) (dir string, files []string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "out")
-	files, err := Write(format, dir, all)
+	files, err := export.Write(format, dir, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,13 +133,13 @@ func TestWord2Vec(t *testing.T) {
 // An export that fails leaves nothing behind, and leaves existing files alone.
 func TestWhatCannotBe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	if _, err := Write("word2vec", dir, some("7", "")); err == nil || !strings.Contains(err.Error(), "an id is empty") {
+	if _, err := export.Write("word2vec", dir, some("7", "")); err == nil || !strings.Contains(err.Error(), "an id is empty") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the folder is there: %v", err)
 	}
-	if _, err := Write("xml", dir, some("7", "8")); err == nil || !strings.Contains(err.Error(), "there are parquet, csv") {
+	if _, err := export.Write("xml", dir, some("7", "8")); err == nil || !strings.Contains(err.Error(), "there are parquet, csv") {
 		t.Error(err)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -146,7 +148,7 @@ func TestWhatCannotBe(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write("csv", dir, some("7", "8")); !os.IsExist(err) {
+	if _, err := export.Write("csv", dir, some("7", "8")); !os.IsExist(err) {
 		t.Errorf("a folder that is there: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mine")); err != nil {
@@ -156,7 +158,7 @@ func TestWhatCannotBe(t *testing.T) {
 	if err != nil || len(beside) != 1 {
 		t.Errorf("%v, %v: nothing but that folder should be there", beside, err)
 	}
-	if _, err := Write("csv", filepath.Join(dir, "no", "where"), some("7", "8")); !os.IsNotExist(err) {
+	if _, err := export.Write("csv", filepath.Join(dir, "no", "where"), some("7", "8")); !os.IsNotExist(err) {
 		t.Errorf("in a folder that is not there: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package units_test
+package internal_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package generate_test
+package tasks_test
 
 import (
 	"math"

@@ -1,3 +1,3 @@
-package export_test
+package results_test
 
 import _ "github.com/fedsim/fedsim/results/export/parquet" // tests write this format

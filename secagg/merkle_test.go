@@ -1,4 +1,4 @@
-package merkle
+package secagg_test
 
 import (
 	"errors"
@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/fedsim/fedsim/secagg/internal/merkle"
 )
 
-func leaves(n int) []Hash {
-	out := make([]Hash, n)
+func leaves(n int) []merkle.Hash {
+	out := make([]merkle.Hash, n)
 	for i := range out {
-		out[i] = Leaf(fmt.Append(nil, "leaf ", i))
+		out[i] = merkle.Leaf(fmt.Append(nil, "leaf ", i))
 	}
 	return out
 }
@@ -38,8 +40,8 @@ func TestRoot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree := New(leaves(n))
-		if got := tree.Root(); got != Hash(want) {
+		tree := merkle.New(leaves(n))
+		if got := tree.Root(); got != merkle.Hash(want) {
 			t.Fatalf("the root of %d leaves is %x, want %x", n, got, want)
 		}
 		// A proof of one leaf has the same hashes as theirs, which go upwards.
@@ -49,8 +51,8 @@ func TestRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := tree.Prove([]int{at})
-		same := func(h Hash) bool { return slices.Contains(record, tlog.Hash(h)) }
-		if len(got) != len(record) || slices.IndexFunc(got, func(h Hash) bool { return !same(h) }) >= 0 {
+		same := func(h merkle.Hash) bool { return slices.Contains(record, tlog.Hash(h)) }
+		if len(got) != len(record) || slices.IndexFunc(got, func(h merkle.Hash) bool { return !same(h) }) >= 0 {
 			t.Fatalf("leaf %d of %d: %d hashes prove it, %d in the log", at, n, len(got), len(record))
 		}
 	}
@@ -63,18 +65,18 @@ func TestProofs(t *testing.T) {
 	for range 2000 {
 		n := 1 + r.IntN(70)
 		all := leaves(n)
-		tree := New(all)
+		tree := merkle.New(all)
 		places := r.Perm(n)[:1+r.IntN(n)]
 		slices.Sort(places)
-		wanted := make([]Hash, len(places))
+		wanted := make([]merkle.Hash, len(places))
 		for i, p := range places {
 			wanted[i] = all[p]
 		}
 		proof := tree.Prove(places)
-		check := func(want bool, n int, places []int, wanted, proof []Hash, what string) {
+		check := func(want bool, n int, places []int, wanted, proof []merkle.Hash, what string) {
 			t.Helper()
-			got, err := Root(n, places, wanted, proof)
-			if err != nil && !errors.Is(err, ErrProof) {
+			got, err := merkle.Root(n, places, wanted, proof)
+			if err != nil && !errors.Is(err, merkle.ErrProof) {
 				t.Fatal(err)
 			}
 			if right := err == nil && got == tree.Root(); right != want {
@@ -86,7 +88,7 @@ func TestProofs(t *testing.T) {
 		other := slices.Clone(wanted)
 		other[k][r.IntN(32)] ^= 1
 		check(false, n, places, other, proof, "another leaf")
-		check(false, n, places, wanted, append(slices.Clone(proof), Hash{}), "a hash more")
+		check(false, n, places, wanted, append(slices.Clone(proof), merkle.Hash{}), "a hash more")
 		check(false, n, slices.Insert(slices.Clone(places), k, places[k]), slices.Insert(slices.Clone(wanted), k, wanted[k]), proof, "a place twice")
 		check(false, n, append(slices.Clone(places), n), append(slices.Clone(wanted), wanted[0]), proof, "a place beyond the end")
 		if len(proof) > 0 {
@@ -96,7 +98,7 @@ func TestProofs(t *testing.T) {
 			check(false, n, places, wanted, other, "another hash")
 			check(false, n, places, wanted, slices.Delete(slices.Clone(proof), j, j+1), "a hash less")
 		}
-		if free := slices.IndexFunc(all, func(h Hash) bool { return !slices.Contains(wanted, h) }); free >= 0 && len(places) == 1 {
+		if free := slices.IndexFunc(all, func(h merkle.Hash) bool { return !slices.Contains(wanted, h) }); free >= 0 && len(places) == 1 {
 			check(false, n, []int{free}, wanted, tree.Prove([]int{free}), "another place")
 		}
 	}
@@ -105,7 +107,7 @@ func TestProofs(t *testing.T) {
 // Neighbouring leaves need at most two hashes a level.
 func TestProofsAreShort(t *testing.T) {
 	const n, m = 1000, 40
-	tree := New(leaves(n))
+	tree := merkle.New(leaves(n))
 	for start := range n - m {
 		places := make([]int, m)
 		for i := range places {

@@ -1,9 +1,11 @@
-package typo
+package internal_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/internal/typo"
 )
 
 // The distances come from textbooks (Levenshtein 1966; kitten and sitting are Wikipedia's).
@@ -12,7 +14,7 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"", "abc", 3}, {"same", "same", 0}} {
-		if got := Distance(c.a, c.b); got != c.want {
+		if got := typo.Distance(c.a, c.b); got != c.want {
 			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
 	}
@@ -20,7 +22,7 @@ func TestDistance(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	words := []string{"RECALL", "RMSE", "MAE"}
-	if got := Nearest("rsme", words, strings.ToLower); got[0] != "RMSE" {
+	if got := typo.Nearest("rsme", words, strings.ToLower); got[0] != "RMSE" {
 		t.Errorf("nearest to rsme is %v", got)
 	}
 	if !slices.Equal(words, []string{"RECALL", "RMSE", "MAE"}) {

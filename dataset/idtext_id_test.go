@@ -1,8 +1,10 @@
-package idtext
+package dataset_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
 // The rule of ids, by its statement: spaces and byte order marks around an id are no part of it, and 7.0 is 7. Words of pandas, R,
@@ -14,7 +16,7 @@ func TestParse(t *testing.T) {
 		"007": "007", "007.0": "007.0", "7.5": "7.5", "813.54": "813.54", "7.": "7.", ".0": ".0", "1.0.0": "1.0.0", "5e3": "5e3", "12e45678": "12e45678", "v7.0": "v7.0", "a+b": "a+b", "1e+x": "1e+x", "12e+3": "12e+3",
 		"na": "na", "none": "none", "Null": "Null", "Nan": "Nan", "NAT": "NAT", "NaTasha": "NaTasha", "Antonia": "Antonia", "кот": "кот", "a b": "a b",
 	} {
-		if got, err := Parse([]byte(text)); err != nil || string(got) != want {
+		if got, err := idtext.Parse([]byte(text)); err != nil || string(got) != want {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
 	}
@@ -24,7 +26,7 @@ func TestParse(t *testing.T) {
 		"1.8446744073709552e+19": "no exact integer", "1E+06": "no exact integer", "1.23457E+11": "no exact integer", "9007199254740992.0": "no exact integer", "-1e+20": "no exact integer",
 		"a\x00b": "a byte that is zero", "caf\xe9": "is not UTF-8",
 	} {
-		if got, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := idtext.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %q, %v; want an error with %q", text, got, err, want)
 		}
 	}
@@ -33,7 +35,7 @@ func TestParse(t *testing.T) {
 // Numbers of JSON are ids where they are exact integers below 2^53, or written with digits alone.
 func TestParseNumber(t *testing.T) {
 	for text, want := range map[string]string{"7": "7", "7.0": "7", "-7": "-7", "1e3": "1000", "18446744073709551615": "18446744073709551615", "7.5": "", "1.8446744073709552e+19": "", "1e400": "", "9007199254740992.0": ""} {
-		if got, err := ParseNumber(text); got != want || (err == nil) != (want != "") {
+		if got, err := idtext.ParseNumber(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package lineage_test
+package internal_test
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package kdf
+package secagg_test
 
 import (
 	"bytes"
@@ -6,21 +6,23 @@ import (
 	"crypto/sha256"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/fedsim/fedsim/secagg/internal/kdf"
 )
 
 // The oracle is crypto/hkdf, for infos short and longer than what is kept on the stack.
 func TestKey(t *testing.T) {
 	r := rand.NewChaCha8([32]byte{1})
 	for n := range 1500 {
-		var secret [Size]byte
+		var secret [kdf.Size]byte
 		_, _ = r.Read(secret[:])
 		if n%10 == 0 {
-			secret = [Size]byte{}
+			secret = [kdf.Size]byte{}
 		}
 		info := make([]byte, n)
 		_, _ = r.Read(info)
-		got := Key(secret, info)
-		for _, size := range []int{16, Size} {
+		got := kdf.Key(secret, info)
+		for _, size := range []int{16, kdf.Size} {
 			want, err := hkdf.Key(sha256.New, secret[:], nil, string(info), size)
 			if err != nil {
 				t.Fatal(err)
@@ -37,13 +39,13 @@ func BenchmarkKey(b *testing.B) {
 	b.Run("kdf", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			Key([Size]byte{}, info)
+			kdf.Key([kdf.Size]byte{}, info)
 		}
 	})
 	b.Run("hkdf", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = hkdf.Key(sha256.New, make([]byte, Size), nil, string(info), Size)
+			_, _ = hkdf.Key(sha256.New, make([]byte, kdf.Size), nil, string(info), kdf.Size)
 		}
 	})
 }

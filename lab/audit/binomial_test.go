@@ -1,4 +1,4 @@
-package binomial_test
+package audit_test
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package simulated_test
+package entropy_test
 
 import (
 	"encoding/hex"
