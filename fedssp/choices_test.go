@@ -164,6 +164,17 @@ func TestDefaultsWithoutNoise(t *testing.T) {
 	}
 }
 
+// The rank of ssp-c follows ε·users: 1 below 2,400, 2 below 12,500, else 4. Here there are 600 users, so the limits are at ε = 4
+// and at ε = 20.83.
+func TestRankFollowsTheBudget(t *testing.T) {
+	for epsilon, want := range map[string]string{"3.99": "1", "4": "2", "20.83": "2", "20.84": "4", "inf": "4"} {
+		c := opened.Experiment(t, "algorithm=ssp-c statistics.posteriors=no epsilon="+epsilon).Config
+		if got := texts(c, "rank"); got != want {
+			t.Errorf("epsilon %s: the rank is %s, want %s", epsilon, got, want)
+		}
+	}
+}
+
 // A rank above the default's takes proportionally more ridge. Tastes weigh more by the root of that
 // factor, so ridge over squared weight, which holds tastes back, stays. Rankings have settings of
 // their own.

@@ -43,6 +43,16 @@ func TestNoiseIsForTurns(t *testing.T) {
 	}
 }
 
+// TestNoClientTooManyIsAsked: a cohort of 50 that asks 1.1 times as many asks 55, and of 25 with 1.12 asks 28. In float64 the products
+// are 55.00000000000001 and 28.000000000000004.
+func TestNoClientTooManyIsAsked(t *testing.T) {
+	for settings, want := range map[string]int{"cohort.size=50 cohort.over=1.1": 55, "cohort.size=25 cohort.over=1.12": 28, "cohort.size=10 cohort.over=1.11": 12} {
+		if c := opened.Experiment(t, "data=synthetic:small algorithm=fmf-lfl colluders=0 "+settings).Cohort; c.Clients != want {
+			t.Errorf("%s: %d clients are asked, want %d", settings, c.Clients, want)
+		}
+	}
+}
+
 // TestNoTurns checks that an algorithm without the key cohort.size takes no turns, whatever is set.
 func TestNoTurns(t *testing.T) {
 	if c := opened.Experiment(t, "data=synthetic:small algorithm=dpals cohort.size=200").Cohort; c.Enrolled != 0 || c.Clients != 600 {
