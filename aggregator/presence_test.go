@@ -88,6 +88,10 @@ func TestComesBack(t *testing.T) {
 			connected 4 5    ->
 			disconnected 4 9 ->
 			0-3 advertise 1  -> wake 1s`,
+		"after its own loss was said first": `
+			disconnected 4 5 ->
+			connected 4 5    ->
+			0-3 advertise 1  -> wake 1s`,
 		"nobody by that number": `
 			connected 5 9    ->
 			disconnected 5 9 ->

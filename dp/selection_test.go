@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -289,6 +290,28 @@ func TestSearchKeepsTheWorstRuns(t *testing.T) {
 		few, err2 := law.Epsilon(kept.Runs, delta, 0)
 		if err != nil || err2 != nil || math.Abs(all-few) > 1e-12*all {
 			t.Errorf("δ = %v: all candidates cost %v, %v, the kept ones %v, %v", delta, all, err, few, err2)
+		}
+	}
+}
+
+// Several releases of a run count as one Gaussian release only where a theorem covers each. An integer release of too little
+// noise, and a sampled release, stay as they are.
+func TestSearchJoinsOnlyWhatATheoremCovers(t *testing.T) {
+	few := math.Nextafter(MinGaussianVariance, 0)
+	for name, c := range map[string]struct {
+		run    []Event
+		joined bool
+	}{
+		"enough noise": {[]Event{Skellam(MinGaussianVariance, 1, 1).Times(3), Gaussian(4)}, true},
+		"too little":   {[]Event{Skellam(few, 1, 1).Times(3), Gaussian(4)}, false},
+		"sampled":      {[]Event{SubsampledGaussian(4, 0.1), Gaussian(4)}, false},
+	} {
+		s, err := NewSearch(Selection{1, 0.25}, [][]Event{c.run}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if joined := len(s.Runs) == 1 && len(s.Runs[0]) == 1; joined != c.joined || !joined && !slices.Equal(s.Runs[0], c.run) {
+			t.Errorf("%s: the search keeps %+v", name, s.Runs)
 		}
 	}
 }

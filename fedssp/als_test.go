@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/stage"
@@ -191,7 +190,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 				continue
 			}
 			v = o.step(v)
-			fixture.Near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.Current().Items, v.RawMatrix().Data, 1e-8)
+			near(t, fmt.Sprintf("%s: items after round %d", name, k+1), s.Current().Items, v.RawMatrix().Data, 1e-8)
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
@@ -200,7 +199,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 			wide.ClipUser = 1e9
 			o.p = &wide
 			wantU, want := o.user(rows[0], v)
-			fixture.Near(t, "a user's own fit", append(u, own), append(wantU, want), 1e-8)
+			near(t, "a user's own fit", append(u, own), append(wantU, want), 1e-8)
 		}
 	}
 }
@@ -215,7 +214,7 @@ func TestHandComputedStep(t *testing.T) {
 	s.Current().Items[0] = 0.5
 	users := []*user.User{NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{4}}), NewUser(&p, model.Ratings{Items: []int32{0}, Values: []float32{2}})}
 	train(t, s, users)
-	fixture.Near(t, "v", s.Current().Items, []float64{60.0 / 49}, 1e-12)
+	near(t, "v", s.Current().Items, []float64{60.0 / 49}, 1e-12)
 }
 
 // Counts, mean and biases against their definitions in plain loops, where the caps cut nothing off.
@@ -233,8 +232,8 @@ func TestFirstStages(t *testing.T) {
 			n++
 		}
 	}
-	fixture.Near(t, "counts", s.Current().Counts, counts, 1e-12)
-	fixture.Near(t, "mean", []float64{s.Current().Mean}, []float64{sum / n}, 1e-12)
+	near(t, "counts", s.Current().Counts, counts, 1e-12)
+	near(t, "mean", []float64{s.Current().Mean}, []float64{sum / n}, 1e-12)
 	round(t, s, users, nil)
 	r, c, total := make([]float64, 12), make([]float64, 12), 0.0
 	for _, row := range rows {
@@ -253,7 +252,7 @@ func TestFirstStages(t *testing.T) {
 	for j := range r {
 		r[j] /= c[j] + p.BiasRidge*50/total
 	}
-	fixture.Near(t, "biases", s.Current().Bias, r, 1e-12)
+	near(t, "biases", s.Current().Bias, r, 1e-12)
 }
 
 // A statistic is divided by the survivors of its own round: when the second half of users, who are
@@ -276,9 +275,9 @@ func TestDropoutsDoNotShrink(t *testing.T) {
 			for i := 0; round(t, whole, all, nil); i++ {
 				round(t, lossy, others, func(u int) bool { return i%2 == odd && u >= 20 })
 			}
-			fixture.Near(t, name+": items", lossy.Current().Items, whole.Current().Items, 1e-9)
-			fixture.Near(t, name+": biases", lossy.Current().Bias, whole.Current().Bias, 1e-9)
-			fixture.Near(t, name+": counts", lossy.Current().Counts, whole.Current().Counts, 1e-9)
+			near(t, name+": items", lossy.Current().Items, whole.Current().Items, 1e-9)
+			near(t, name+": biases", lossy.Current().Bias, whole.Current().Bias, 1e-9)
+			near(t, name+": counts", lossy.Current().Counts, whole.Current().Counts, 1e-9)
 		}
 	}
 }
@@ -292,21 +291,21 @@ func TestNoisyFirstStages(t *testing.T) {
 	s := newStrategy(t, p, 20, 4)
 	s.KeepWeights(serving.Absorbed{Values: map[string][]float64{kernel.WeightCounts: {-3, 1, 5}}, Noise: map[string]float64{kernel.WeightCounts: 2}, Users: 10})
 	c, typical := s.Weights()
-	fixture.Near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
-	fixture.Near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
+	near(t, "weights", c, []float64{4, 4, 10}, 1e-12)
+	near(t, "typical weight", []float64{typical}, []float64{1}, 1e-12) // 20/12, but a weight is at most 1
 	// A rating of a sample of at most 25 weighs 1/5, whatever the noise did to the sums.
 	p.Budgeting, p.PerUser = kernel.UniformSample, 25
 	s = newStrategy(t, p, 20, 4)
 	s.KeepWeights(serving.Absorbed{Values: map[string][]float64{kernel.WeightCounts: {-3, 1, 5}}, Noise: map[string]float64{kernel.WeightCounts: 2}, Users: 10})
 	_, typical = s.Weights()
-	fixture.Near(t, "typical weight of a sample", []float64{typical}, []float64{0.2}, 1e-12)
+	near(t, "typical weight of a sample", []float64{typical}, []float64{0.2}, 1e-12)
 	p = full(3, 2)
 	for _, x := range []struct{ sum, n, want float64 }{{1, 1.5, 3}, {1, 4, 3.5}, {-9, 4, 1}, {9, 4, 5}, {1, -4, 3}} {
 		s := newStrategy(t, p, 20, 4)
 		if err := (stage.Averaging{}).Absorb(s, serving.Absorbed{Values: map[string][]float64{kernel.Mean: {x.sum, x.n}}, Noise: map[string]float64{kernel.Mean: 2}, Users: 10}, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		fixture.Near(t, "mean", []float64{s.Current().Mean}, []float64{x.want}, 1e-12)
+		near(t, "mean", []float64{s.Current().Mean}, []float64{x.want}, 1e-12)
 	}
 }
 
@@ -321,7 +320,7 @@ func TestDiscountFollowsTheNoise(t *testing.T) {
 		for _, release := range append(names[:], kernel.Gramian) {
 			r.Values[release], r.Noise[release] = []float64{1, 1}, 3
 		}
-		fixture.Near(t, name, []float64{s.Equations(r, 2, names[0], names[1]).Rho}, []float64{72}, 1e-12)
+		near(t, name, []float64{s.Equations(r, 2, names[0], names[1]).Rho}, []float64{72}, 1e-12)
 	}
 }
 
@@ -335,7 +334,7 @@ func TestNoisyBiases(t *testing.T) {
 	if err := stage.SolveBiases(s, serving.Absorbed{Values: map[string][]float64{kernel.Bias: {4, 4}}, Noise: map[string]float64{kernel.Bias: 3}, Users: 20}); err != nil {
 		t.Fatal(err)
 	}
-	fixture.Near(t, "biases", s.Current().Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
+	near(t, "biases", s.Current().Bias, []float64{(32.0 / 17) / (64.0/17 + 2), (8.0 / 11) / (4.0/11 + 2)}, 1e-12)
 }
 
 // Where all users' embeddings are the same, c_j·G/n is the item's own Gramian, and the two forms
@@ -353,7 +352,7 @@ func TestOneGramianOfEqualUsers(t *testing.T) {
 	a, b := newStrategy(t, p, 30, 0), newStrategy(t, one, 30, 0)
 	train(t, a, users)
 	train(t, b, others)
-	fixture.Near(t, "items", b.Current().Items, a.Current().Items, 1e-9)
+	near(t, "items", b.Current().Items, a.Current().Items, 1e-9)
 }
 
 // A round that released nothing leaves the model as it is, and later ones run.

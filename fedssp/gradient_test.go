@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/stage"
@@ -106,7 +105,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 			sent := func() []float64 {
 				return spread(last(contribute(t, NewUser(&p, r), plan, i)), len(m.Theta))
 			}
-			fixture.Near(t, fmt.Sprint(name, ", user ", i), sent(), differences(-1), 1e-6)
+			near(t, fmt.Sprint(name, ", user ", i), sent(), differences(-1), 1e-6)
 			clip(&p, 0.01)
 			plan, _ = gradientPlan(t, &p)
 			want := make([]float64, len(m.Theta))
@@ -117,7 +116,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 				}
 				floats.Add(want, clipped(differences(k), w*0.01))
 			}
-			fixture.Near(t, fmt.Sprint(name, ", clipped, user ", i), sent(), want, 1e-6)
+			near(t, fmt.Sprint(name, ", clipped, user ", i), sent(), want, 1e-6)
 			clip(&p, 1e6)
 		}
 	}
@@ -155,7 +154,7 @@ func TestDescentReachesTheClosedForm(t *testing.T) {
 	if floats.Distance(at, start(p).Items, 2) == 0 {
 		t.Fatal("V did not move")
 	}
-	fixture.Near(t, "items", s.Current().Items, closed.Current().Items, 1e-3)
+	near(t, "items", s.Current().Items, closed.Current().Items, 1e-3)
 }
 
 // By hand, the third step: an item at (0.6, 0) whose ratings weigh 4, and a ridge of 0.1·4 + 2·w̃.
@@ -174,7 +173,7 @@ func TestStepOfAnItem(t *testing.T) {
 	g := math.Sqrt(math.Pow(0.5*4+ridge*0.7, 2) + 2*16) // noise of deviation 4 in what 10 clients make
 	eta := 3 * 0.7 / (g * math.Sqrt(3))
 	want := clipped([]float64{0.6 - eta*(6+ridge*0.6), 0 + eta*8}, 0.7)
-	fixture.Near(t, "items", s.Encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
+	near(t, "items", s.Encoder.Theta(), []float64{want[0], want[1], 0, 0.7}, 1e-12)
 }
 
 // Within an outer step users are fitted to the same items, whichever of its sums they take part in,
@@ -223,7 +222,7 @@ func TestUsersOwnStep(t *testing.T) {
 		want := slices.Clone(at)
 		floats.AddScaled(want, -1/(float64(len(r.Items))+p.UserRidge), fd.Gradient(nil, objective, at, &fd.Settings{Formula: fd.Central}))
 		contribute(t, user, plan, i)
-		fixture.Near(t, fmt.Sprint("user ", i), append(slices.Clone(user.Embedding()), user.Bias()), want, 1e-6)
+		near(t, fmt.Sprint("user ", i), append(slices.Clone(user.Embedding()), user.Bias()), want, 1e-6)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -31,11 +30,11 @@ func TestPacking(t *testing.T) {
 			}
 		}
 		dense.Unpack(full, packed, d, 1)
-		fixture.Near(t, "unpacked", full, want, 1e-14)
-		fixture.Near(t, "norm", []float64{dense.Dot(packed, packed)}, []float64{norm}, 1e-13)
+		near(t, "unpacked", full, want, 1e-14)
+		near(t, "norm", []float64{dense.Dot(packed, packed)}, []float64{norm}, 1e-13)
 		again := make([]float64, len(packed))
 		dense.Pack(again, full, d)
-		fixture.Near(t, "packed again", again, packed, 1e-14)
+		near(t, "packed again", again, packed, 1e-14)
 	}
 }
 
@@ -45,10 +44,10 @@ func TestProjection(t *testing.T) {
 	e := dense.NewEigen(2)
 	a := []float64{1, 2, 2, 1}
 	e.Project(a)
-	fixture.Near(t, "projection", a, []float64{1.5, 1.5, 1.5, 1.5}, 1e-14)
+	near(t, "projection", a, []float64{1.5, 1.5, 1.5, 1.5}, 1e-14)
 	b := []float64{2, 1, 1, 3}
 	e.Project(b)
-	fixture.Near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
+	near(t, "definite", b, []float64{2, 1, 1, 3}, 0)
 }
 
 // The projection comes before the ridge. Let A = [[1, 2], [2, 1]], b = (1, 0) and the ridge 0.5. Then v is
@@ -70,7 +69,7 @@ func TestProjectionComesBeforeTheRidge(t *testing.T) {
 			dense.Pack(y.Items, []float64{1, 2, 2, 1}, 2)
 			y.Solve(v, serial{})
 		}
-		fixture.Near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
+		near(t, fmt.Sprint("v, one Gramian ", one), v, []float64{2 - 6.0/7, -6.0 / 7}, 1e-12)
 	}
 }
 
@@ -134,10 +133,10 @@ func TestDiscountIsTheBestLinearEstimate(t *testing.T) {
 			}
 			want = append(want, x.RawVector().Data...)
 		}
-		fixture.Near(t, fmt.Sprint("item by item, one Gramian ", one), v, want, 1e-9)
+		near(t, fmt.Sprint("item by item, one Gramian ", one), v, want, 1e-9)
 		if one {
 			y.SolveOne(again, serial{})
-			fixture.Near(t, "in the eigenbasis", again, want, 1e-9)
+			near(t, "in the eigenbasis", again, want, 1e-9)
 		}
 	}
 }

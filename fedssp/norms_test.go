@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/solver"
@@ -32,8 +31,8 @@ func TestNormOfBiases(t *testing.T) {
 			t.Fatal(plan.Phase)
 		}
 		each := want * math.Sqrt(0.5)
-		fixture.Near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
-		fixture.Near(t, "weights", sums.Values[1], []float64{each, each}, 1e-12)
+		near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
+		near(t, "weights", sums.Values[1], []float64{each, each}, 1e-12)
 		declared := map[float64]float64{0: 1.5, 0.5: 0.5, 1.25: 1.25}[bound]
 		if plan.Releases[0].L2 != declared {
 			t.Errorf("with a bound of %v the release declares %v, want %v", bound, plan.Releases[0].L2, declared)
@@ -84,7 +83,7 @@ func TestNormOfItems(t *testing.T) {
 					if r.Name == kernel.WeightCounts {
 						times = 1
 					}
-					fixture.Near(t, name+", "+r.Name, spread(got[k], r.Len), dense.Scaled(spread(want[k], r.Len), times), 1e-9)
+					near(t, name+", "+r.Name, spread(got[k], r.Len), dense.Scaled(spread(want[k], r.Len), times), 1e-9)
 				}
 			}
 		}
@@ -134,7 +133,7 @@ func TestGrowth(t *testing.T) {
 		for _, x := range shares[len(shares)-2:] { // second and first order; weights come before in the first
 			sum += x
 		}
-		fixture.Near(t, "share", []float64{sum}, []float64{want * 0.8}, 1e-12)
+		near(t, "share", []float64{sum}, []float64{want * 0.8}, 1e-12)
 	}
 	if p.Growth = 11; stage.Validate(p) == nil {
 		t.Error("a growth of 11 was taken")
@@ -152,8 +151,8 @@ func TestPrecision(t *testing.T) {
 	s.Solving.(*solver.Kept).Remember(s, at(8), 2)
 	y := at(2)
 	variance := s.Solving.(*solver.Kept).Remember(s, y, 1)
-	fixture.Near(t, "mean", append(y.B, y.Gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
-	fixture.Near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
+	near(t, "mean", append(y.B, y.Gramian...), []float64{8. / 3, 8. / 3}, 1e-12)
+	near(t, "variance", []float64{variance}, []float64{(1 + 4./64) / (81. / 64)}, 1e-12)
 }
 
 // By hand: on a scale of 1 to 5 a model of mean 3 gives both items a bias of 1, and a user rates
@@ -174,7 +173,7 @@ func TestRefinedBiases(t *testing.T) {
 			t.Fatal(plan.Phase)
 		}
 		each := want * math.Sqrt(0.5)
-		fixture.Near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
+		near(t, "biases", sums.Values[0], []float64{each, each}, 1e-12)
 		if declared := 0.85 * p.BiasBound(); plan.Releases[0].L2 != declared {
 			t.Errorf("with a bound of %v the release declares %v, want %v", bound, plan.Releases[0].L2, declared)
 		}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/internal/dense"
@@ -55,7 +54,7 @@ func TestOthersAreAsTheirTwins(t *testing.T) {
 		users, _ := people(&p, 40, 0.5, 9)
 		s := newStrategy(t, p, 40, 0)
 		train(t, s, users)
-		fixture.Near(t, name, s.Current().Rest, s.Current().Items, 1e-12)
+		near(t, name, s.Current().Rest, s.Current().Items, 1e-12)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/posterior"
 	"github.com/fedsim/fedsim/fedssp/serving"
@@ -166,7 +165,7 @@ func TestPooledStep(t *testing.T) {
 			}
 		}
 		turned.Mul(&v, q.T())
-		fixture.Near(t, "V", s.Current().Items, turned.RawMatrix().Data, 1e-9)
+		near(t, "V", s.Current().Items, turned.RawMatrix().Data, 1e-9)
 	}
 }
 
@@ -214,7 +213,7 @@ func TestPooledBiases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fixture.Near(t, "biases", s.Current().Bias, got, 1e-9)
+	near(t, "biases", s.Current().Bias, got, 1e-9)
 }
 
 func TestPooledRefusals(t *testing.T) {
@@ -269,5 +268,5 @@ func TestPooledRestoreRefuses(t *testing.T) {
 func TestLogarithmsOfNothing(t *testing.T) {
 	got := serving.StandardLogs([]float64{0, 1, math.E, math.E * math.E * math.E}, 1)
 	far := 1 / math.Sqrt(1.5)
-	fixture.Near(t, "logarithms", got, []float64{-far, -far, 0, 2 * far}, 1e-12)
+	near(t, "logarithms", got, []float64{-far, -far, 0, 2 * far}, 1e-12)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fedsim/fedsim/client"
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
@@ -358,7 +357,7 @@ func TestStepsShares(t *testing.T) {
 	for _, s := range steps {
 		got, phases = append(got, s.Shares...), phases+s.Phase+" "
 	}
-	fixture.Near(t, "shares", got, []float64{0.05, 0.05, 0.32, 0.08, 0.025, 0.225, 0.025, 0.225}, 1e-12)
+	near(t, "shares", got, []float64{0.05, 0.05, 0.32, 0.08, 0.025, 0.225, 0.025, 0.225}, 1e-12)
 	if phases != "prepare bias statistics statistics " {
 		t.Errorf("phases %s", phases)
 	}
@@ -366,7 +365,7 @@ func TestStepsShares(t *testing.T) {
 	// Gramians.
 	q := plain(20, 3)
 	steps, _ = stage.Steps(q)
-	fixture.Near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
+	near(t, "shares without biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.2, 0.2, 0.2, 0.2, 0.2}, 1e-12)
 	// Biases only: what the statistics would have had goes to the others.
 	p.Rounds = 0
 	steps, _ = stage.Steps(p)
@@ -377,5 +376,5 @@ func TestStepsShares(t *testing.T) {
 	if u, own := user.Fit(&p, s.Current(), rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
 		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
 	}
-	fixture.Near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)
+	near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)
 }

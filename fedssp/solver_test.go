@@ -12,7 +12,6 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/fedssp/encoder"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/solver"
@@ -47,7 +46,7 @@ func TestDerivatives(t *testing.T) {
 			value, first, second := own.Derivatives(s, y)
 			f := func(x float64) float64 { return loss(&p, x, y) }
 			df := func(x float64) float64 { _, d, _ := own.Derivatives(x, y); return d }
-			fixture.Near(t, fmt.Sprint(l, " at ", s), []float64{value, first, second},
+			near(t, fmt.Sprint(l, " at ", s), []float64{value, first, second},
 				[]float64{f(s), fd.Derivative(f, s, &fd.Settings{Formula: fd.Central}), fd.Derivative(df, s, &fd.Settings{Formula: fd.Central})}, 1e-6)
 		}
 		// Far out nothing overflows.
@@ -121,7 +120,7 @@ func TestConvexSquaredIsALS(t *testing.T) {
 		x, y := newStrategy(t, a, 30, 0), newStrategy(t, b, 30, 0)
 		train(t, x, users)
 		train(t, y, convex)
-		fixture.Near(t, string(form), y.Current().Items, x.Current().Items, 1e-9)
+		near(t, string(form), y.Current().Items, x.Current().Items, 1e-9)
 	}
 }
 
@@ -176,8 +175,8 @@ func TestHessiansAndGradients(t *testing.T) {
 					}
 				}
 			}
-			fixture.Near(t, fmt.Sprint(l, " hessians"), spread(v[0], 60), hessians, 1e-9)
-			fixture.Near(t, fmt.Sprint(l, " gradients"), spread(v[1], 30), gradients, 1e-9)
+			near(t, fmt.Sprint(l, " hessians"), spread(v[0], 60), hessians, 1e-9)
+			near(t, fmt.Sprint(l, " gradients"), spread(v[1], 30), gradients, 1e-9)
 		}
 	}
 }
@@ -261,7 +260,7 @@ func TestCollectiveStep(t *testing.T) {
 		c := solver.NewCollective(&p)
 		got := append([]float64(nil), v.RawMatrix().Data...)
 		c.Alternate(y, got, serial{})
-		fixture.Near(t, fmt.Sprint("items, one Gramian ", one), got, want, 1e-9)
+		near(t, fmt.Sprint("items, one Gramian ", one), got, want, 1e-9)
 	}
 }
 
@@ -272,7 +271,7 @@ func TestCollectiveStartsFromFeatures(t *testing.T) {
 		Name: "genres", Values: []string{"a", "b"}, Start: []int32{0, 1, 2, 4, 4}, Value: []int32{0, 1, 0, 1}, Weight: []float64{1, 1, 1, 1},
 	}}}
 	v := start(p).Items
-	fixture.Near(t, "the item of both", v[4:6], []float64{(v[0] + v[2]) / 2, (v[1] + v[3]) / 2}, 1e-15)
+	near(t, "the item of both", v[4:6], []float64{(v[0] + v[2]) / 2, (v[1] + v[3]) / 2}, 1e-15)
 	if v[6] == 0 || v[0] == v[2] {
 		t.Errorf("items start at %v", v)
 	}
@@ -298,7 +297,7 @@ func TestEncoderOfIDsReachesTheClosedForm(t *testing.T) {
 			}
 			train(t, closed, users)
 			train(t, fitted, others)
-			fixture.Near(t, fmt.Sprint(form, ", variance ", variance), fitted.Current().Items, closed.Current().Items, 1e-6)
+			near(t, fmt.Sprint(form, ", variance ", variance), fitted.Current().Items, closed.Current().Items, 1e-6)
 		}
 	}
 }
@@ -361,7 +360,7 @@ func TestVFollowsWhenTheLastSumIsLost(t *testing.T) {
 	}
 	want := make([]float64, 24)
 	s.Encoder.Embed(want, protocol.Workers(1))
-	fixture.Near(t, "V", after.Items, want, 0)
+	near(t, "V", after.Items, want, 0)
 }
 
 // The model does not depend on how many workers solve for it.

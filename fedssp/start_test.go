@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/model"
 )
@@ -20,7 +19,7 @@ func TestSumsAreJoinedByPrecision(t *testing.T) {
 	own := &serving.Sum{Value: []float64{4, 8, 1, 1, 5, 5}, Precision: []float64{1, 2, math.Inf(1)}}
 	before := &serving.Sum{Value: []float64{0, 4, 7, 7, 9, 9}, Precision: []float64{3, 0, 1}}
 	x := own.Joined(before)
-	fixture.Near(t, "values", x.Value, []float64{1, 5, 1, 1, 5, 5}, 1e-15)
+	near(t, "values", x.Value, []float64{1, 5, 1, 1, 5, 5}, 1e-15)
 	if !slices.Equal(x.Precision, []float64{4, 2, math.Inf(1)}) {
 		t.Errorf("precisions %v", x.Precision)
 	}
@@ -47,9 +46,9 @@ func TestStartHasTheModelOfTheSums(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		a, b := first.Current(), next.Current()
-		fixture.Near(t, name+": mean", []float64{b.Mean}, []float64{a.Mean}, 1e-9)
-		fixture.Near(t, name+": items", b.Items, a.Items, 1e-6)
-		fixture.Near(t, name+": biases", b.Bias, a.Bias, 1e-9)
+		near(t, name+": mean", []float64{b.Mean}, []float64{a.Mean}, 1e-9)
+		near(t, name+": items", b.Items, a.Items, 1e-6)
+		near(t, name+": biases", b.Bias, a.Bias, 1e-9)
 
 		// Twice the same measurement, with noise of its own each time, is twice as precise.
 		for round(t, next, users, nil) {
@@ -77,7 +76,7 @@ func TestStartedSessionMeasuresTheSame(t *testing.T) {
 		}
 		for round(t, next, again, nil) {
 		}
-		fixture.Near(t, name+": biases", next.Current().Bias, first.Current().Bias, 0.08)
+		near(t, name+": biases", next.Current().Bias, first.Current().Bias, 0.08)
 	}
 }
 
@@ -122,7 +121,7 @@ func TestRestoreContinuesAfterAStart(t *testing.T) {
 			if again, err := s.Save(); err != nil || !bytes.Equal(again, state) || !bytes.Equal(s.Model(), whole.Model()) {
 				t.Fatalf("%s: restored after %d rounds, it is another (%v)", name, k, err)
 			}
-			fixture.Near(t, name, s.Together().Weight.Value, whole.Together().Weight.Value, 0)
+			near(t, name, s.Together().Weight.Value, whole.Together().Weight.Value, 0)
 			if !round(t, whole, users, nil) {
 				break
 			}
@@ -177,7 +176,7 @@ func TestRecordOfOtherItems(t *testing.T) {
 	}
 	col := columnsOf(&p)
 	old, own := at(list, "a", col.precision), at(kept, "new", col.precision)
-	fixture.Near(t, "precisions", []float64{at(kept, "a", col.precision), at(kept, "b", col.precision)}, []float64{0.8 * old, own + 0.8*old}, 1e-9*own)
+	near(t, "precisions", []float64{at(kept, "a", col.precision), at(kept, "b", col.precision)}, []float64{0.8 * old, own + 0.8*old}, 1e-9*own)
 	if at(kept, "a", col.moments) != at(list, "a", col.moments) {
 		t.Error("sums of an item that is gone changed")
 	}

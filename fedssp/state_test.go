@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/user"
@@ -199,8 +198,8 @@ func TestModelRoundTrip(t *testing.T) {
 		}
 		row := make([]float64, p.Rank)
 		for j := range 9 {
-			fixture.Near(t, name+": row", v.Row(j, row), m.Items[3*j:3*j+3], 0)
-			fixture.Near(t, name+": bias", []float64{v.ItemBias(j), v.Centre()}, []float64{m.ItemBias(j), m.Mean}, 0)
+			near(t, name+": row", v.Row(j, row), m.Items[3*j:3*j+3], 0)
+			near(t, name+": bias", []float64{v.ItemBias(j), v.Centre()}, []float64{m.ItemBias(j), m.Mean}, 0)
 		}
 		if v.Counted() && v.Count(4) != 17 {
 			t.Errorf("%s: a count of %v", name, v.Count(4))
@@ -223,7 +222,7 @@ func TestPredict(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 1 + 4/(1+math.Exp(-(math.Log(0.625/0.375)+0.75)))
-	fixture.Near(t, "logistic prediction", []float64{l.Predict([]float64{1, 2}, -0.25, 1)}, []float64{want}, 1e-14)
+	near(t, "logistic prediction", []float64{l.Predict([]float64{1, 2}, -0.25, 1)}, []float64{want}, 1e-14)
 }
 
 func FuzzDecodeModel(f *testing.F) {

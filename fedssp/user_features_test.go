@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
@@ -30,7 +29,7 @@ func TestExtended(t *testing.T) {
 	m := start(p)
 	copy(m.Items, []float64{7, 8, 9})
 	half := math.Sqrt(0.5)
-	fixture.Near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
+	near(t, "extended", m.Extended(&p), []float64{7, 2, 2 * half, 2 * half, 8, 0, 0, 0, 9, 2, 1.2, 1.6}, 1e-12)
 	if kernel.NewUserFeatures(nil, 1) != nil || kernel.NewUserFeatures(nil, 1).Width() != 0 || kernel.NewUserFeatures(f, 0) != nil {
 		t.Error("there are tastes for no features, or of no weight")
 	}
@@ -86,14 +85,14 @@ func TestTasteFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, bias := user.Fit(&p, shared, r)
-	fixture.Near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
-	fixture.Near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
+	near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
+	near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
 	for j := range m {
 		says := 3.2 + shared.Bias[j] + want.AtVec(width-1)
 		for i := range width - 1 {
 			says += want.AtVec(i) * all.At(j, i)
 		}
-		fixture.Near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
+		near(t, "prediction", []float64{shared.Predict(u, bias, j)}, []float64{says}, 1e-9)
 	}
 	s := newStrategy(t, p, 1, 0)
 	*s.Current(), s.Round = *shared, uint64(len(s.Params.Steps)-1)
@@ -106,7 +105,7 @@ func TestTasteFit(t *testing.T) {
 	if err = one.Finish(plan.Broadcast, serial{}); err != nil {
 		t.Fatal(err)
 	}
-	fixture.Near(t, "embedding", one.Embedding(), u, 1e-12)
+	near(t, "embedding", one.Embedding(), u, 1e-12)
 	clipped := append([]float64(nil), u[:d]...)
 	user.ClipUser(clipped, p.ClipUser)
 	moments := spread(vectors[1], m*d)
@@ -120,7 +119,7 @@ func TestTasteFit(t *testing.T) {
 			left -= u[i] * all.At(int(j), i)
 		}
 		left = math.Max(-p.ClipRating, math.Min(p.ClipRating, left)) / math.Sqrt(float64(len(r.Items)))
-		fixture.Near(t, "moments", moments[int(j)*d:int(j)*d+d], []float64{left * clipped[0], left * clipped[1]}, 1e-9)
+		near(t, "moments", moments[int(j)*d:int(j)*d+d], []float64{left * clipped[0], left * clipped[1]}, 1e-9)
 	}
 }
 

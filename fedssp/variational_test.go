@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
@@ -138,13 +137,13 @@ func TestPosteriorOfAUser(t *testing.T) {
 	precision := (ratings + 50) / (residuals()/0.7 + 50)
 	solve(precision)
 
-	fixture.Near(t, "means", w.Beta, mean.RawVector().Data, 1e-9)
+	near(t, "means", w.Beta, mean.RawVector().Data, 1e-9)
 	for a := range n {
 		for b := range n {
-			fixture.Near(t, "covariance", []float64{solver.FitsOf(w).Covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
+			near(t, "covariance", []float64{solver.FitsOf(w).Covariance[a*n+b]}, []float64{inverse.At(a, b)}, 1e-9)
 		}
 	}
-	fixture.Near(t, "precision and residuals", []float64{solver.FitsOf(w).Precision, solver.FitsOf(w).Residuals}, []float64{precision, precision * residuals()}, 1e-9)
+	near(t, "precision and residuals", []float64{solver.FitsOf(w).Precision, solver.FitsOf(w).Residuals}, []float64{precision, precision * residuals()}, 1e-9)
 
 	// E[(y - μ - own)·g] is the product of means less the covariance of own and g, which has none
 	// with the 1.
@@ -167,7 +166,7 @@ func TestPosteriorOfAUser(t *testing.T) {
 		if scale := dense.Norm(want) / (p.ClipRating * p.ClipUser); scale > 1 || math.Abs(target) > p.ClipRating {
 			continue
 		}
-		fixture.Near(t, "first moments", first[k*e:(k+1)*e], want, 1e-9)
+		near(t, "first moments", first[k*e:(k+1)*e], want, 1e-9)
 	}
 }
 
@@ -216,12 +215,12 @@ func TestTurnKeepsWhatIsPredicted(t *testing.T) {
 		for k := range p.Items {
 			x, c := metric(&before, j, k, mean)
 			gotX, gotC := metric(s.Current(), j, k, unit)
-			fixture.Near(t, "metric", []float64{gotX, gotC}, []float64{x, c}, 1e-9)
+			near(t, "metric", []float64{gotX, gotC}, []float64{x, c}, 1e-9)
 		}
-		fixture.Near(t, "variance of the bias", []float64{s.Current().JointCovariance(&p, j, d, d)}, []float64{before.JointCovariance(&p, j, d, d)}, 1e-12)
+		near(t, "variance of the bias", []float64{s.Current().JointCovariance(&p, j, d, d)}, []float64{before.JointCovariance(&p, j, d, d)}, 1e-12)
 		off += s.Current().Items[j*d]*s.Current().Items[j*d+1] + s.Current().JointCovariance(&p, j, 1, 0)
 	}
-	fixture.Near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
+	near(t, "second moment of items off the diagonal", []float64{off}, []float64{0}, 1e-9)
 }
 
 // The data follow the model, and a third of them is seen. Predictions of the rest are nearer to

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/entropy/simulated"
-	"github.com/fedsim/fedsim/fedssp/internal/fixture"
 )
 
 // A server's counts move weight between a user's ratings and never add any: Σw² is 1.
@@ -37,9 +36,9 @@ func TestWeightsSquareToOne(t *testing.T) {
 	// By hand: counts of 1 and 16 with exponent 1/4 are weights in the ratio 2 : 1.
 	w := make([]float64, 2)
 	Weigh(w, []float64{1, 16}, 0.25)
-	fixture.Near(t, "weights", w, []float64{2 / math.Sqrt(5), 1 / math.Sqrt(5)}, 1e-15)
+	near(t, "weights", w, []float64{2 / math.Sqrt(5), 1 / math.Sqrt(5)}, 1e-15)
 	Weigh(w, nil, 0.25)
-	fixture.Near(t, "weights without counts", w, []float64{math.Sqrt(0.5), math.Sqrt(0.5)}, 1e-15)
+	near(t, "weights without counts", w, []float64{math.Sqrt(0.5), math.Sqrt(0.5)}, 1e-15)
 }
 
 // Each of n ratings is equally likely to be in a sample. In 20,000 samples of 3 of 10 the count of
@@ -148,7 +147,7 @@ func TestGlobalWeightsByHand(t *testing.T) {
 	one, both := make([]float64, 1), make([]float64, 2)
 	WeighGlobally(one, counts[1:], 0.5, scale)
 	WeighGlobally(both, counts, 0.5, scale)
-	fixture.Near(t, "weights of one", one, []float64{math.Sqrt(5) / 4}, 1e-15)
-	fixture.Near(t, "weights of both", both, []float64{math.Sqrt(5) / 2 / 1.25, math.Sqrt(5) / 4 / 1.25}, 1e-15)
-	fixture.Near(t, "equal weights", []float64{GlobalScale(of, 2, 10, 0, 1), GlobalScale(of, 2, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
+	near(t, "weights of one", one, []float64{math.Sqrt(5) / 4}, 1e-15)
+	near(t, "weights of both", both, []float64{math.Sqrt(5) / 2 / 1.25, math.Sqrt(5) / 4 / 1.25}, 1e-15)
+	near(t, "equal weights", []float64{GlobalScale(of, 2, 10, 0, 1), GlobalScale(of, 2, 10, 0, 4)}, []float64{math.Sqrt(0.5), math.Sqrt(0.125)}, 1e-15)
 }

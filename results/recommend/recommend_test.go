@@ -146,3 +146,14 @@ func TestFindItem(t *testing.T) {
 		t.Errorf("without titles: %v", err)
 	}
 }
+
+// A user whom an organisation does not know is recommended items by the mean of its users' embeddings, by hand.
+func TestMeanRowByHand(t *testing.T) {
+	m := model.NewMatrix(4, 2)
+	for i, row := range [][]float64{{1, 2}, {3, -6}, {5, 0}, {-1, 1}} {
+		copy(m.Row(i), row)
+	}
+	if got := meanRow(m); !slices.Equal(got, []float64{2, -0.75}) {
+		t.Errorf("the mean is %v, want 2 and -0.75", got)
+	}
+}
