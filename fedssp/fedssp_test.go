@@ -293,62 +293,33 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	inf, nan := math.Inf(1), math.NaN()
+	inf := math.Inf(1)
 	for _, c := range []struct {
 		change func(p *kernel.Params)
 		want   string
 	}{
-		{func(p *kernel.Params) { p.Items = 0 }, "items is 0"},
-		{func(p *kernel.Params) { p.Rank = 0 }, "rank is 0"},
+		{func(p *kernel.Params) { p.Items = 0 }, "there are 0 items"},
+		{func(p *kernel.Params) { p.Rank = 0 }, "rank 0"},
+		{func(p *kernel.Params) { p.Rounds = -1 }, "-1 rounds"},
 		{func(p *kernel.Params) { p.Items, p.Rank = 1<<24, 100 }, "lower the rank"},
 		{func(p *kernel.Params) { p.Min = 5 }, "the rating scale is 5 to 5"},
 		{func(p *kernel.Params) { p.Max = inf }, "the rating scale"},
 		{func(p *kernel.Params) { p.Feedback = "x" }, `feedback is "x"`},
 		{func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 1 }, "no rating scale"},
-		{func(p *kernel.Params) { p.Feedback, p.Bias, p.MeanCap = kernel.Implicit, false, 0 }, "unobserved is 0"},
 		{func(p *kernel.Params) { p.Feedback, p.Solver = kernel.Implicit, steps.Convex }, "solver convex is for explicit"},
 		{func(p *kernel.Params) { p.Solver = nil }, "no solver"},
 		{func(p *kernel.Params) { p.Solver = solver.CMF }, "needs features"},
-		{func(p *kernel.Params) { p.Solver, p.CMF.Unobserved = solver.CMF, 1 }, "cmf.unobserved is 1"},
-		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-weight is 0"},
-		{func(p *kernel.Params) { p.Solver = solver.CMF }, "feature-weight is 0"},
-		{func(p *kernel.Params) { p.Solver = solver.CMF }, "sweeps is 0"},
 		{func(p *kernel.Params) { p.Features = someFeatures(9) }, "the features are of 9 items; there are 10"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[0].Start[3] = 90 }, "are not rows of 10 items"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Value[2] = 3 }, "value 3 of 3"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["cmf"]; p.Features.Categories[1].Weight[2] = inf }, "weights are positive"},
-		{func(p *kernel.Params) { withLoss(p, steps.Convex, steps.Settings{Loss: "x"}) }, `loss is "x"`},
-		{func(p *kernel.Params) { withLoss(p, steps.Convex, steps.Settings{Loss: steps.Huber}) }, "loss-width is 0"},
-		{func(p *kernel.Params) { p.Gramian = "x" }, `gramian is "x"`},
-		{func(p *kernel.Params) { p.Budgeting = "x" }, `budgeting is "x"`},
-		{func(p *kernel.Params) { p.Budgeting = kernel.UniformSample }, "per-user is 0"},
-		{func(p *kernel.Params) { p.Exponent = nan }, "exponent is NaN"},
-		{func(p *kernel.Params) { p.CountCap = 0 }, "count-cap is 0"},
-		{func(p *kernel.Params) { p.MeanCap = -1 }, "mean-cap is -1"},
-		{func(p *kernel.Params) { p.ClipUser = nan }, "clip-user is NaN"},
-		{func(p *kernel.Params) { p.ClipRating = inf }, "clip-rating is +Inf"},
-		{func(p *kernel.Params) { p.ClipBias = 0 }, "clip-bias is 0"},
-		{func(p *kernel.Params) { p.UserRidge = 0 }, "user-ridge is 0"},
-		{func(p *kernel.Params) { p.UserBiasRidge = -1 }, "user-bias-ridge is -1"},
-		{func(p *kernel.Params) { p.BiasRidge = 0 }, "bias-ridge is 0"},
-		{func(p *kernel.Params) { p.ItemRidge = -1 }, "item-ridge is -1"},
-		{func(p *kernel.Params) { p.ItemRidge, p.ItemPrior = 0, 0 }, "one must be positive"},
-		{func(p *kernel.Params) { p.ItemPrior = nan }, "item-prior is NaN"},
-		{func(p *kernel.Params) { p.StartSpread = 0 }, "start-spread is 0"},
 		{func(p *kernel.Params) { p.Rounds, p.Bias = 0, false }, "nothing would be learned"},
-		{func(p *kernel.Params) { p.Rounds = -1 }, "rounds is -1"},
 		{func(p *kernel.Params) { p.Rounds = 100_001 }, "100001 rounds of 1 sums are too many; there are at most 100000"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = 8334, 12 }, "8334 rounds of 12 sums are too many"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Rounds, p.Resample = math.MaxInt, 12 }, "of 12 sums are too many"},
 		{func(p *kernel.Params) { p.Resample = 2 }, "a closed form takes"},
 		{func(p *kernel.Params) { p.Resample = 0 }, "resample is 0"},
 		{func(p *kernel.Params) { *p = kinds(10, 2)["encoder"]; p.Resample = 13 }, "an encoder of 12 steps"},
-		{func(p *kernel.Params) { p.Solver = solver.Encoded }, "rate is 0"},
-		{func(p *kernel.Params) { p.Split.Counts = 0 }, "shares.counts is 0"},
-		{func(p *kernel.Params) { p.Split.Mean = nan }, "shares.mean is NaN"},
-		{func(p *kernel.Params) { p.Split.Bias = 1 }, "shares.bias is 1"},
-		{func(p *kernel.Params) { p.Split.Gramian = 0 }, "shares.gramian is 0"},
-		{func(p *kernel.Params) { p.Split.WeightCounts = 0 }, "shares.weight-counts is 0"},
 		{func(p *kernel.Params) { p.Split.Counts, p.Split.Bias = 0.5, 0.5 }, "the statistics need some"},
 	} {
 		p := full(10, 2)
@@ -360,8 +331,9 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q: Steps accepts the settings", c.want)
 		}
 	}
-	p := full(0, 0)
-	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "items is 0") || !strings.Contains(err.Error(), "rank is 0") {
+	p := full(10, 2)
+	p.Min, p.Features = 5, someFeatures(9)
+	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "rating scale") || !strings.Contains(err.Error(), "9 items") {
 		t.Errorf("not every problem is reported: %v", err)
 	}
 }

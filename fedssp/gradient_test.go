@@ -286,9 +286,6 @@ func TestDescentRefusals(t *testing.T) {
 		name, want string
 		change     func(*kernel.Params)
 	}{
-		{"gradients", "clip is 0", func(p *kernel.Params) { clip(p, 0) }},
-		{"gradients", "radius is -1", func(p *kernel.Params) { p.Own = steps.Settings{Clip: 1, Radius: -1} }},
-		{"gradients", "rate is NaN", func(p *kernel.Params) { p.Own = steps.Settings{Clip: 1, Rate: math.NaN()} }},
 		{"gradients", "explicit feedback", func(p *kernel.Params) { p.Feedback, p.Unobserved = kernel.Implicit, 0.1 }},
 		{"joint", "takes one sum", func(p *kernel.Params) { p.Resample = 2 }},
 		{"gradients of an encoder", "has at most 1073741824", func(p *kernel.Params) { p.Encoder.Dim = 1 << 29 }},

@@ -28,6 +28,11 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if f.about.Features == algorithm.NeedsFeatures && s.Features == nil {
 		return nil, config.Errorf("features: %s factors features of the items beside the ratings, and there are none", f.about.Name)
 	}
+	for _, k := range f.about.Keys { // of values that were chosen, too
+		if !s.Config.InRange(k) {
+			return nil, config.Errorf("%s is %s, which is out of its range", k.Name, s.Config.Text(k))
+		}
+	}
 	x := &instance{setup: s, params: paramsOf(s)}
 	if err := list(&x.params, s); err != nil {
 		return nil, err

@@ -217,19 +217,10 @@ func TestPooledBiases(t *testing.T) {
 }
 
 func TestPooledRefusals(t *testing.T) {
-	for want, change := range map[string]func(*kernel.Params){
-		"needs gramian one":      func(p *kernel.Params) { p.Gramian = kernel.PerItem },
-		"pool-iterations is -1":  func(p *kernel.Params) { p.Pool.Iterations = -1 },
-		"pool-iterations is 0":   func(p *kernel.Params) { p.Pool.Iterations = 0 },
-		"decay is 1":             func(p *kernel.Params) { p.Pool.Decay = 1 },
-		"decay is NaN":           func(p *kernel.Params) { p.Pool.Decay = math.NaN() },
-		"clip-bias is 0; it mus": func(p *kernel.Params) { p.ClipBias = 0 },
-	} {
-		p := kinds(6, 2)["pooled"]
-		change(&p)
-		if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q, got %v", want, err)
-		}
+	p := kinds(6, 2)["pooled"]
+	p.Gramian = kernel.PerItem
+	if err := stage.Validate(p); err == nil || !strings.Contains(err.Error(), "needs gramian one") {
+		t.Errorf("a Gramian for each item: %v", err)
 	}
 }
 

@@ -161,7 +161,7 @@ func TestNewRefuses(t *testing.T) {
 		change func(s *serving.StrategyParams)
 		want   string
 	}{
-		{func(s *serving.StrategyParams) { s.Rank = 0 }, "rank is 0"},
+		{func(s *serving.StrategyParams) { s.Rank = 0 }, "rank 0"},
 		{func(s *serving.StrategyParams) { s.Cohort.Clients = 0 }, "clients is 0"},
 		{func(s *serving.StrategyParams) { s.Steps = s.Steps[1:] }, "there are 3 steps; the settings make 4"},
 		{func(s *serving.StrategyParams) { s.Steps[1].Phase = "x" }, `step 2 is "x"`},

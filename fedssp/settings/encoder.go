@@ -115,17 +115,6 @@ func EncoderOf(c config.Config) encoder.Settings {
 	}
 }
 
-// CheckEncoder checks the settings of an encoder of that rank that takes gradient steps on statistics.
-func CheckEncoder(x encoder.Settings, rank int, e *Problems) {
-	e.Within(Keys.startNorm, x.StartNorm)
-	e.Within(Keys.rate, x.Rate)
-	e.Within(Keys.steps, float64(x.Steps))
-	e.Within(Keys.batch, float64(x.Batch))
-	if err := x.Validate(rank); err != nil {
-		*e = append(*e, err)
-	}
-}
-
 // EncoderKeys lists the keys of every encoder.
 func EncoderKeys() []*config.Key {
 	return []*config.Key{Keys.dim.Key, Keys.dense.Key, Keys.ids.Key, Keys.startNorm.Key, Keys.Optimiser.Key, Keys.rate.Key}

@@ -64,16 +64,11 @@ func (cmf) Read(p *kernel.Params, s settings.Settings) {
 	}
 }
 
-func (x cmf) Check(p *kernel.Params, e *settings.Problems) {
-	x.Closed.Check(p, e)
-	checkCMF(p.CMF, p, e)
-}
-
 func (cmf) Start(p *kernel.Params, v []float64, draw func() float64) { NewCollective(p).start(v, draw) }
 
 func (cmf) Begin(p *kernel.Params) serving.Solving { return NewCollective(p) }
 
-func checkCMF(c kernel.CMFParams, p *kernel.Params, e *settings.Problems) {
+func (cmf) Check(p *kernel.Params, e *settings.Problems) {
 	if p.Features == nil {
 		e.Add("solver %s needs features of the items", CMF)
 	} else if p.Features.Items == p.Items { // a wrong length is reported elsewhere
@@ -81,9 +76,6 @@ func checkCMF(c kernel.CMFParams, p *kernel.Params, e *settings.Problems) {
 			checkCategory(&p.Features.Categories[i], p.Items, e)
 		}
 	}
-	e.Within(featureWeightKey, c.FeatureWeight)
-	e.Within(unobservedFeatureKey, c.Unobserved)
-	e.Within(sweepsKey, float64(c.Sweeps))
 }
 
 // checkCategory checks that a category of features has the right shape and positive weights.

@@ -52,19 +52,9 @@ func (pooled) Check(p *kernel.Params, e *settings.Problems) {
 	if p.Gramian != kernel.One {
 		e.Add("solver %s needs gramian %s", Pooled, kernel.One)
 	}
-	CheckUserRidge(p, e)
-	CheckClips(p, e, true)
-	CheckStart(p, e)
 }
 
 func (pooled) Begin(*kernel.Params) serving.Solving { return &Kept{} }
-
-// CheckPool adds errors about the settings of learned priors.
-func CheckPool(c kernel.PoolParams, e *settings.Problems) {
-	e.AtLeast("pool-iterations", c.Iterations, 1)
-	e.Within(settings.Keys.PriorStrength, c.Strength)
-	e.Within(decayKey, c.Decay)
-}
 
 // PooledBiases returns the posterior means of item biases. The measured b_j is c_j times the bias,
 // with the scatter of ratings and the noise of both releases: c_j is noisy as well, and its noise

@@ -106,13 +106,6 @@ func (Closed) With(more ...*config.Key) []*config.Key {
 	}, more...)
 }
 
-func (Closed) Check(p *kernel.Params, e *settings.Problems) {
-	CheckUserRidge(p, e)
-	CheckClips(p, e, true)
-	CheckItems(p, e)
-	CheckStart(p, e)
-}
-
 func (Closed) Bound(p *kernel.Params) float64 { return p.TargetBound() * p.ClipUser }
 
 func (Closed) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
@@ -128,48 +121,6 @@ func (Closed) Contribute(c *user.Contribution, name string) (protocol.Vector, er
 		return c.Gramian(), nil
 	}
 	return c.Statistics(name == kernel.Gramians, nil), nil
-}
-
-// CheckUserRidge checks the ridge of a user's own fit.
-func CheckUserRidge(p *kernel.Params, e *settings.Problems) {
-	e.Within(settings.Keys.UserRidge, p.UserRidge)
-}
-
-// CheckClips checks the bounds of embeddings and, if ratings are clipped, of ratings.
-func CheckClips(p *kernel.Params, e *settings.Problems, ratings bool) {
-	if p.Rounds == 0 {
-		return
-	}
-	e.Within(settings.Keys.ClipUser, p.ClipUser)
-	if ratings && p.Feedback == kernel.Explicit {
-		e.Within(settings.Keys.ClipRating, p.ClipRating)
-	}
-}
-
-// CheckItems checks that each item has a solution.
-func CheckItems(p *kernel.Params, e *settings.Problems) {
-	if p.Rounds > 0 && p.ItemRidge == 0 && p.ItemPrior == 0 {
-		e.Add("item-ridge and item-prior are 0; one must be positive, else an item that is hardly rated has no solution")
-	}
-}
-
-// CheckStart checks the start of items.
-func CheckStart(p *kernel.Params, e *settings.Problems) {
-	if p.Rounds == 0 {
-		return
-	}
-	if !p.Encodes() {
-		e.Within(settings.Keys.StartSpread, p.StartSpread)
-	} else {
-		settings.CheckEncoder(p.Encoder, p.Rank, e)
-	}
-}
-
-// CheckExplicit refuses implicit feedback.
-func CheckExplicit(p *kernel.Params, e *settings.Problems) {
-	if p.Feedback == kernel.Implicit {
-		e.Add("solver %s is for explicit feedback", p.Solver)
-	}
 }
 
 // AppendStatistics adds the releases of an alternating step: second-order statistics, whose rows have

@@ -65,13 +65,9 @@ func (variational) Check(p *kernel.Params, e *settings.Problems) {
 	if p.Gramian != kernel.PerItem || !p.Bias || p.Budgeting != kernel.Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
 		e.Add("solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, kernel.PerItem)
 	}
-	if p.Bounded() {
-		e.Within(settings.Keys.PerUser, float64(p.PerUser))
-	} else if p.NormItems > 0 {
+	if !p.Bounded() && p.NormItems > 0 {
 		e.Add("solver %s bounds all of a user's moments only if per-user is positive; norm-items must be 0", Variational)
 	}
-	CheckClips(p, e, true)
-	CheckStart(p, e)
 }
 
 // AppendReleases adds the sums of a step ([variational.Contribute]). Without noise no rating weighs more than

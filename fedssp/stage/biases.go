@@ -38,21 +38,6 @@ func (Biasing) Read(p *kernel.Params, s settings.Settings) {
 	p.Split.Bias, p.Split.WeightCounts = settings.Keys.ShareBias.Value(c), settings.Keys.ShareWeightCounts.Value(c)
 }
 
-func (Biasing) check(p *kernel.Params, e *settings.Problems) {
-	e.WithinOrZero(settings.Keys.ShareBias, p.Split.Bias, p.Bias)
-	e.WithinOrZero(settings.Keys.ShareWeightCounts, p.Split.WeightCounts, p.WeighsItems())
-	if !p.Bias {
-		return
-	}
-	e.Within(settings.Keys.ClipBias, p.ClipBias)
-	e.Within(settings.Keys.NormBias, p.NormBias)
-	e.WithinOrZero(settings.Keys.BiasRounds, float64(p.BiasRounds), false)
-	if !p.Learned() {
-		e.Within(settings.Keys.BiasRidge, p.BiasRidge)
-	}
-	e.Within(settings.Keys.UserBiasRidge, p.UserBiasRidge)
-}
-
 func (Biasing) appendReleases(p *kernel.Params, to *schedule) {
 	if !p.Bias {
 		return

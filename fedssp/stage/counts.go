@@ -25,14 +25,6 @@ func (Counting) Read(p *kernel.Params, s settings.Settings) {
 	p.Split.Counts = settings.Keys.ShareCounts.Value(s.Config)
 }
 
-func (Counting) check(p *kernel.Params, e *settings.Problems) {
-	e.WithinOrZero(settings.Keys.ShareCounts, p.Split.Counts, p.ReleasesCounts())
-	if p.ReleasesCounts() {
-		e.Within(settings.Keys.CountCap, float64(p.CountCap))
-		e.Within(settings.Keys.CountMargin, p.CountMargin)
-	}
-}
-
 // appendReleases adds the counts: at most θ_c ones, so that the L1 norm is at most θ_c and the L2 norm √θ_c.
 func (Counting) appendReleases(p *kernel.Params, to *schedule) {
 	if !p.ReleasesCounts() {

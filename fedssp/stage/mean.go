@@ -23,11 +23,6 @@ func (Averaging) Read(p *kernel.Params, s settings.Settings) {
 	p.MeanCap, p.Split.Mean = settings.Keys.MeanCap.Int(s.Config), settings.Keys.ShareMean.Value(s.Config)
 }
 
-func (Averaging) check(p *kernel.Params, e *settings.Problems) {
-	e.WithinOrZero(settings.Keys.ShareMean, p.Split.Mean, p.WithMean())
-	e.Within(settings.Keys.MeanCap, float64(p.MeanCap))
-}
-
 func (Averaging) appendReleases(p *kernel.Params, to *schedule) {
 	if p.WithMean() {
 		to.prepare.Add(protocol.Release{Name: kernel.Mean, Len: 2, L2: math.Sqrt2, L1: 2, LInf: 1, MaxNonZero: 2}, p.Split.Mean)

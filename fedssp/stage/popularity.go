@@ -16,8 +16,6 @@ func (Ranking) Keys() []*config.Key { return nil }
 
 func (Ranking) Read(*kernel.Params, settings.Settings) {}
 
-func (Ranking) check(*kernel.Params, *settings.Problems) {}
-
 func (Ranking) appendReleases(p *kernel.Params, to *schedule) {
 	if p.OnlyPopularity() {
 		all := kernel.Step{Phase: kernel.Popularity}

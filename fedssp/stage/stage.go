@@ -28,8 +28,6 @@ type Stage interface {
 	Keys() []*config.Key
 	// Read takes the stage's settings from a configuration in which nothing is open.
 	Read(*kernel.Params, settings.Settings)
-	// check adds errors about the settings of this stage.
-	check(*kernel.Params, *settings.Problems)
 	// appendReleases adds the stage's releases and their shares of μ², if the settings have the stage.
 	appendReleases(*kernel.Params, *schedule)
 	// owns reports whether the release of a name belongs to this stage.

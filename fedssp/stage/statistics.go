@@ -34,29 +34,14 @@ func (Statistics) Read(p *kernel.Params, s settings.Settings) {
 // A schedule contains each of them, and every reader of a statement computes the schedule.
 const maxSums = 100_000
 
-func (Statistics) check(p *kernel.Params, e *settings.Problems) {
-	e.WithinOrZero(settings.Keys.ShareGramian, p.Split.Gramian, p.Rounds > 0 && !p.Solver.Traits().FirstOrder)
-	if p.Rounds > 0 {
-		e.Within(settings.Keys.NormItems, p.NormItems)
-		e.Within(settings.Keys.ItemRidge, p.ItemRidge)
-		e.Within(settings.Keys.ItemPrior, p.ItemPrior)
-	}
-	solver.Of(p).Check(p, e)
-	if p.Feedback == kernel.Implicit {
-		e.Within(settings.Keys.Unobserved, p.Unobserved)
-	}
-	if !p.Solver.Traits().FirstOrder {
-		e.OneOf(settings.Keys.Gramian, string(p.Gramian))
-	}
-	e.AtLeast("rounds", p.Rounds, 0)
+// checkSums checks how many sums there are.
+func checkSums(p *kernel.Params, e *settings.Problems) {
 	if p.Rounds == 0 && !p.Bias && !p.OnlyPopularity() {
 		e.Add("rounds is 0 and there is no bias stage; nothing would be learned")
 	}
-	e.WithinOrZero(settings.Keys.SamplingRate, p.SamplingRate, false)
-	e.WithinOrZero(settings.Keys.Growth, p.Growth, false)
-	e.Within(settings.Keys.Resample, float64(p.Resample))
 	switch {
-	case p.Resample < 1: // reported above
+	case p.Resample < 1:
+		e.Add("resample is %d; it must be at least 1", p.Resample)
 	case p.Resample > 1 && solver.Of(p).CheckResample(p) != "":
 		e.Add("resample is %d; %s", p.Resample, solver.Of(p).CheckResample(p))
 	case p.Rounds > maxSums/p.Resample:

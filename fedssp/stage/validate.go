@@ -2,6 +2,7 @@ package stage
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
@@ -48,34 +49,38 @@ func ProblemOfWeights(p *kernel.Params) string {
 	}
 }
 
-// Validate reports everything that makes the settings unusable.
+// Validate reports everything that makes the settings unusable, apart from numbers outside the ranges
+// of their keys: a configuration is checked for these.
 func Validate(p kernel.Params) error {
 	var e settings.Problems
 	if p.Solver == nil {
 		return errors.New("there is no solver; name one")
 	}
-	e.AtLeast("items", p.Items, 1)
-	e.AtLeast("rank", p.Rank, 1)
+	if p.Items < 1 || p.Rank < 1 || p.Rounds < 0 {
+		return fmt.Errorf("there are %d items, rank %d and %d rounds; items and rank are at least 1, rounds at least 0", p.Items, p.Rank, p.Rounds)
+	}
 	checkTop(&p, &e)
 	if p.Single && p.Solver.Traits().Exact {
 		e.Add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
 	}
-	if p.Items >= 1 && p.Rank >= 1 && float64(p.Trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
+	if float64(p.Trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
 		e.Add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Trained(), p.Rank, protocol.MaxLen)
 	}
 	if !(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0) {
 		e.Add("the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
 	}
 	checkForm(&p, &e)
-	checkBudgeting(&p, &e)
 	checkUserFeatures(&p, &e)
-	e.Within(settings.Keys.PopularityWeight, p.Popularity)
 	if p.Popularity > 0 && !p.Bias {
 		e.Add("popularity is %v without a bias stage, which releases it", p.Popularity)
 	}
-	for _, x := range All {
-		x.check(&p, &e)
+	if p.Encodes() {
+		if _, x := p.Solver.Encoder(&p); x.Validate(p.Rank) != nil {
+			e.Add("%w", x.Validate(p.Rank))
+		}
 	}
+	solver.Of(&p).Check(&p, &e)
+	checkSums(&p, &e)
 	check(p.Split, &p, &e)
 	return errors.Join(e...)
 }
@@ -90,9 +95,6 @@ func checkForm(p *kernel.Params, e *settings.Problems) {
 		}
 	default:
 		e.Add("feedback is %q; it must be %s or %s", p.Feedback, kernel.Explicit, kernel.Implicit)
-	}
-	if p.Learned() {
-		solver.CheckPool(p.Pool, e)
 	}
 	if f := p.Features; f != nil {
 		if f.Items != p.Items {
@@ -121,22 +123,5 @@ func checkUserFeatures(p *kernel.Params, e *settings.Problems) {
 	}
 	if x := p.UserFeatures.Largest(); !(x > 0) || math.IsInf(x, 1) {
 		e.Add("the features that users weigh are as large as %v; they must be finite, and not all zero", x)
-	}
-}
-
-func checkBudgeting(p *kernel.Params, e *settings.Problems) {
-	switch p.Budgeting {
-	case kernel.Weights:
-		e.Within(settings.Keys.Exponent, p.Exponent)
-		if p.Normalise != "" {
-			e.OneOf(settings.Keys.Normalise, string(p.Normalise))
-		}
-		if p.Normalise == kernel.GlobalNorm {
-			e.Within(settings.Keys.Headroom, p.Headroom)
-		}
-	case kernel.UniformSample, kernel.TailSample:
-		e.Within(settings.Keys.PerUser, float64(p.PerUser))
-	default:
-		e.OneOf(settings.Keys.Budgeting, string(p.Budgeting))
 	}
 }

@@ -69,18 +69,7 @@ func (convex) Read(p *kernel.Params, s settings.Settings) {
 	p.Own, p.Logits, p.Encoder = own, own.Loss == Logistic, settings.EncoderOf(s.Config)
 }
 
-func (convex) Check(p *kernel.Params, e *settings.Problems) {
-	solver.CheckExplicit(p, e)
-	solver.CheckUserRidge(p, e)
-	own := Of(p)
-	solver.CheckClips(p, e, own.Loss == Squared)
-	solver.CheckItems(p, e)
-	solver.CheckStart(p, e)
-	e.OneOf(lossKey, string(own.Loss))
-	if own.Loss == Huber {
-		e.Within(lossWidthKey, own.LossWidth)
-	}
-}
+func (convex) Check(p *kernel.Params, e *settings.Problems) { checkExplicit(p, e) }
 
 func (convex) Bound(p *kernel.Params) float64 { return SlopeBound(p) * p.ClipUser }
 

@@ -25,12 +25,9 @@ import (
 // w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
 // gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
 
-func checkDescent(p *kernel.Params, e *settings.Problems) {
-	e.Within(clipGradientKey, Of(p).Clip)
-	if f, s := p.Solver.Encoder(p); p.Items >= 1 && p.Rank >= 1 {
-		if n := encoder.Parameters(f, p.Items, p.Rank, s); n > protocol.MaxLen {
-			e.Add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
-		}
+func checkExplicit(p *kernel.Params, e *settings.Problems) {
+	if p.Feedback == kernel.Implicit {
+		e.Add("solver %s is for explicit feedback", p.Solver)
 	}
 }
 
@@ -70,11 +67,11 @@ func (descending) Defaults(s settings.Settings) settings.SolverDefaults {
 
 func (descending) Bound(p *kernel.Params) float64 { return Of(p).Clip }
 
-func (descending) check(p *kernel.Params, e *settings.Problems) {
-	solver.CheckExplicit(p, e)
-	solver.CheckUserRidge(p, e)
-	if p.Rounds > 0 {
-		checkDescent(p, e)
+func (descending) Check(p *kernel.Params, e *settings.Problems) {
+	checkExplicit(p, e)
+	f, x := p.Solver.Encoder(p)
+	if n := encoder.Parameters(f, p.Items, p.Rank, x); p.Rounds > 0 && n > protocol.MaxLen {
+		e.Add("the encoder has %.3g parameters; a gradient has at most %d: lower the rank or dim, or give fewer features", n, protocol.MaxLen)
 	}
 }
 

@@ -38,11 +38,6 @@ func (encoderGradient) Keys() []*config.Key {
 	return append(settings.EncoderKeys(), clipGradientKey.Key, settings.Keys.Resample.Key)
 }
 
-func (x encoderGradient) Check(p *kernel.Params, e *settings.Problems) {
-	x.descending.check(p, e)
-	solver.CheckStart(p, e)
-}
-
 func (encoderGradient) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
 	bound, n := p.ItemsBound(), p.Parameters()
 	to.Add(protocol.Release{Name: byEncoder, Len: n, L2: bound, LInf: bound, MaxNonZero: n}, share)

@@ -64,15 +64,6 @@ func (x gradient) Read(p *kernel.Params, s settings.Settings) {
 	p.Own = own
 }
 
-func (x gradient) Check(p *kernel.Params, e *settings.Problems) {
-	x.descending.check(p, e)
-	if p.Rounds > 0 {
-		e.Within(radiusKey, Of(p).Radius)
-		e.Within(itemRateKey, Of(p).Rate)
-		e.Within(settings.Keys.StartSpread, p.StartSpread)
-	}
-}
-
 func (gradient) CheckResample(*kernel.Params) string { return "" }
 
 // Encoder describes V as a table, one embedding for each item.
