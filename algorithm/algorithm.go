@@ -1,15 +1,18 @@
-// Package algorithm defines the interface of an algorithm, the registry that finds an algorithm
-// by its name, and the keys of every run. It knows no algorithm by name.
+// Package algorithm defines what an algorithm is, the registry that finds an algorithm by its name,
+// and the keys of every run. It knows no algorithm by name.
 //
-// An algorithm owns everything about itself: name, paper, keys and their defaults, the
-// releases of its rounds, and its words in the summary. It makes the two sides that train
-// ([Strategy] of the server, [Trainer] of a client) and the baselines. A simulation and a
-// deployment both go through [Instance] and ask for nothing else.
+// Begin with package peruser if every client of your algorithm is a user and every round sums one
+// vector of each user: five functions make an algorithm, and nothing else of this package is needed.
+// Package external takes the same functions from a program in another language.
+//
+// For all other algorithms there is the full interface. An algorithm owns everything about itself:
+// name, paper, keys and their defaults, the releases of its rounds, and its words in the summary. It
+// makes the two sides that train ([Strategy] of the server, [Trainer] of a client) and the baselines.
+// A simulation and a deployment both go through [Instance] and ask for nothing else.
 //
 // A new algorithm calls [MustRegister] from its package's init, and is imported where the
 // families are listed (package internal/families), or by the program that brings it. A program can also
 // run an algorithm by its value ([Use]), such as two variants side by side.
-// Package peruser makes one of a few functions where every client is a user.
 package algorithm
 
 import (

@@ -194,7 +194,7 @@ func TestWithoutNoiseItIsALS(t *testing.T) {
 		}
 		train(t, s, users)
 		if name == "full" { // what is left with the client
-			u, own := user.Fit(&p, s.Current(), rows[0])
+			u, own := fit(t, &p, s.Current(), rows[0])
 			wide := p
 			wide.ClipUser = 1e9
 			o.p = &wide

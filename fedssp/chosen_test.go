@@ -147,8 +147,8 @@ func TestChosenItemsAreACatalogueOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, r := range rows {
-			u, bias := user.Fit(&p, m, r)
-			v, own := user.Fit(&alone, want.Current(), same[i].Ratings(nil))
+			u, bias := fit(t, &p, m, r)
+			v, own := fit(t, &alone, want.Current(), same[i].Ratings(nil))
 			if !slices.Equal(u, v) || bias != own {
 				t.Fatalf("%s: user %d is fitted otherwise", name, i)
 			}

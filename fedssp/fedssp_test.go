@@ -352,3 +352,19 @@ func clip(p *kernel.Params, norm float64) {
 	own.Clip = norm
 	p.Own = own
 }
+
+// openedModel is a model as its clients read it.
+func openedModel(t testing.TB, p *kernel.Params, m *kernel.Model) *kernel.Broadcast {
+	t.Helper()
+	b, err := kernel.OpenBroadcast(m.Encode(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// fit fits a user to a model.
+func fit(t testing.TB, p *kernel.Params, m *kernel.Model, r model.Ratings) (u []float64, bias float64) {
+	t.Helper()
+	return user.Fit(openedModel(t, p, m), r)
+}

@@ -77,7 +77,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 		_, rows := people(&p, 6, 0.5, 9)
 		for i, r := range rows {
 			plan, m := gradientPlan(t, &p)
-			u, own := user.Fit(&p, m, r)
+			u, own := fit(t, &p, m, r)
 			e, err := p.NewEncoder()
 			if err != nil {
 				t.Fatal(err)

@@ -148,7 +148,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 			if err != nil {
 				return nil, err
 			}
-			return x.fitted(start, run), nil
+			return x.fitted(&all, start.Encode(), run)
 		}},
 	}
 	list = append(list, x.itemBias())
@@ -234,7 +234,7 @@ func column(x []float64) *model.Matrix {
 // predictor predicts from a model and the users that clients fitted to it.
 type predictor struct {
 	*kernel.Model
-	params *kernel.Params
+	opened *kernel.Broadcast // the same model
 	users  *model.Matrix
 	bias   []float64
 	order  *kernel.Order // nil: predictions order lists
@@ -249,7 +249,7 @@ func (m *predictor) Order(history []int32, scores []float64) {
 
 // Score predicts for a user whom training has not seen, after fitting the user to the history.
 func (m *predictor) Score(_ int, history []int32, values []float32, out []float64) {
-	u, bias := user.Fit(m.params, m.Model, model.Ratings{Items: history, Values: values})
+	u, bias := user.Fit(m.opened, model.Ratings{Items: history, Values: values})
 	for j := range out {
 		out[j] = m.Model.Predict(u, bias, j)
 	}
@@ -260,9 +260,13 @@ func (m *predictor) Predict(user int, items []int32, out []float64) {
 	m.PredictAll(m.users.Row(user), m.bias[user], items, out)
 }
 
-// predictor predicts from a model, without users yet.
-func (x *instance) predictor(m *kernel.Model) *predictor {
-	return &predictor{Model: m, params: &x.params}
+// newPredictor predicts from a model, without users yet.
+func newPredictor(shared []byte, p *kernel.Params) (m *predictor, err error) {
+	m = new(predictor)
+	if m.Model, err = kernel.DecodeModel(shared, p); err == nil {
+		m.opened, err = kernel.OpenBroadcast(shared, p)
+	}
+	return m, err
 }
 
 // ordered adds the order of lists, if the model is final and says how often items are rated.
@@ -287,7 +291,7 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 		run.Each(len(part.Users), func(i int) {
 			at := int(part.Users[i])
 			rows.Lend(at, func(items []int32, values []float32) {
-				u, bias := user.Fit(&x.params, m.Model, model.Ratings{Items: items, Values: values})
+				u, bias := user.Fit(m.opened, model.Ratings{Items: items, Values: values})
 				copy(m.users.Row(at), u)
 				m.bias[at] = bias
 			})
@@ -295,17 +299,21 @@ func (x *instance) fitHeldOut(m *predictor, run protocol.Runner) {
 	}
 }
 
-// fitted makes every client fit its user to a model.
-func (x *instance) fitted(m *kernel.Model, run protocol.Runner) *predictor {
-	out := x.predictor(m).hold(model.NewMatrix(x.setup.Data.Users, x.width()))
+// fitted makes every client fit its user to a model of some settings.
+func (x *instance) fitted(p *kernel.Params, shared []byte, run protocol.Runner) (model.Predictor, error) {
+	out, err := newPredictor(shared, p)
+	if err != nil {
+		return nil, err
+	}
+	out.hold(model.NewMatrix(x.setup.Data.Users, x.width()))
 	run.Each(x.setup.Data.Users, func(u int) {
 		x.setup.Lend(u, func(r model.Ratings) {
-			e, bias := user.Fit(&x.params, m, r)
+			e, bias := user.Fit(out.opened, r)
 			copy(out.users.Row(u), e)
 			out.bias[u] = bias
 		})
 	})
-	return out
+	return out, nil
 }
 
 type parties struct {
@@ -328,7 +336,7 @@ func (p *parties) Interim(shared []byte, _ protocol.Runner) (model.Predictor, er
 	if err != nil {
 		return nil, err
 	}
-	return fitting{p.ordered(p.predictor(of.Model)), p, of}, nil
+	return fitting{p.ordered(&predictor{Model: of.Model, opened: of.Opened}), p, of}, nil
 }
 
 // fitting predicts by fitting a user at each request. Users keep their fits for the next round.
@@ -347,11 +355,12 @@ func (f fitting) Predict(user int, items []int32, out []float64) {
 
 // Final takes users as their clients hold them after the last fit.
 func (p *parties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
-	m, err := kernel.DecodeModel(shared, &p.params)
+	out, err := newPredictor(shared, &p.params)
 	if err != nil {
 		return nil, err
 	}
-	out := p.ordered(p.predictor(m)).hold(p.kept.Rows()) // most embeddings are there already
+	m := out.Model
+	p.ordered(out).hold(p.kept.Rows()) // most embeddings are there already
 	errs := make([]error, len(p.users))
 	run.Each(len(p.users), func(u int) {
 		t := &p.users[u]

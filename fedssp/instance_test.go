@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -89,7 +88,7 @@ func TestImplicitFeedbackRanks(t *testing.T) {
 	rows, fitted := e.Held.Test.History.ByUser(), 0
 	for _, u := range e.Held.Test.Users {
 		items, values := rows.Row(int(u))
-		want, _ := user.Fit(ssp(e), start, model.Ratings{Items: items, Values: values})
+		want, _ := fit(t, ssp(e), start, model.Ratings{Items: items, Values: values})
 		got := m.Matrices[len(m.Matrices)-1]
 		if got.Name != "user_embeddings" || !slices.Equal(got.Row(int(u)), want) {
 			t.Errorf("%s of user %d is %v, want %v", got.Name, u, got.Row(int(u)), want)

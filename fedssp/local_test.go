@@ -41,7 +41,7 @@ func inFours(x, y []float64) float64 {
 func TestFitAgainstWholeProducts(t *testing.T) {
 	for _, kind := range []string{"plain", "full", "implicit", "pooled, with tastes"} {
 		p := kinds(60, 5)[kind]
-		m := start(p)
+		m := openedModel(t, &p, start(p))
 		for i := range 30 {
 			_, rows := people(&p, 1, float64(i)/30, uint64(i))
 			t.Run(fmt.Sprint(kind, "/", i), func(t *testing.T) {

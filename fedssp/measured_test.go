@@ -34,7 +34,7 @@ func TestMeasuringChangesNoBit(t *testing.T) {
 				}
 				for i := range n - 2 { // two users are not asked about
 					u, bias := together[i].FitTo(of, rows[i])
-					want, wantBias := user.Fit(&p, of.Model, rows[i])
+					want, wantBias := fit(t, &p, of.Model, rows[i])
 					if !slices.Equal(u, want) || bias != wantBias {
 						t.Fatalf("user %d is measured with %v and bias %v, want %v and %v", i, u, bias, want, wantBias)
 					}

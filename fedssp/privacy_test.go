@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/effort"
 	lab "github.com/fedsim/fedsim/lab/ssp/steps"
 	"github.com/fedsim/fedsim/model"
@@ -373,7 +372,7 @@ func TestStepsShares(t *testing.T) {
 	users, rows := people(&p, 20, 0.5, 5)
 	s := newStrategy(t, p, 20, 0.01)
 	train(t, s, users)
-	if u, own := user.Fit(&p, s.Current(), rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
+	if u, own := fit(t, &p, s.Current(), rows[0]); u[0] != 0 || u[1] != 0 || u[2] != 0 || own == 0 {
 		t.Errorf("without rounds a user has the embedding %v and bias %v", u, own)
 	}
 	near(t, "shares of biases", append(steps[0].Shares, steps[1].Shares...), []float64{0.1, 0.1, 0.64, 0.16}, 1e-12)

@@ -89,7 +89,7 @@ func TestUserMinimisesTheLoss(t *testing.T) {
 				}
 				return sum
 			}
-			u, own := user.Fit(&p, m, r)
+			u, own := fit(t, &p, m, r)
 			slope := fd.Gradient(nil, objective, append(u, own), &fd.Settings{Formula: fd.Central})
 			for a, g := range slope {
 				if math.Abs(g) > 1e-5 {
@@ -140,7 +140,7 @@ func TestHessiansAndGradients(t *testing.T) {
 		}
 		for i, one := range users {
 			v := contribute(t, one, plan, i)
-			u, own := user.Fit(&p, m, rows[i])
+			u, own := fit(t, &p, m, rows[i])
 			if norm := math.Sqrt(u[0]*u[0] + u[1]*u[1] + u[2]*u[2]); norm > p.ClipUser {
 				for a := range u {
 					u[a] *= p.ClipUser / norm

@@ -179,9 +179,5 @@ func (x *instance) fittedToStart(run protocol.Runner) (model.Predictor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := kernel.DecodeModel(s.Model(), &x.params)
-	if err != nil {
-		return nil, err
-	}
-	return x.fitted(m, run), nil
+	return x.fitted(&x.params, s.Model(), run)
 }

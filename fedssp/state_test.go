@@ -199,7 +199,7 @@ func TestModelRoundTrip(t *testing.T) {
 		row := make([]float64, p.Rank)
 		for j := range 9 {
 			near(t, name+": row", v.Row(j, row), m.Items[3*j:3*j+3], 0)
-			near(t, name+": bias", []float64{v.ItemBias(j), v.Centre()}, []float64{m.ItemBias(j), m.Mean}, 0)
+			near(t, name+": bias", []float64{v.ItemBias(j), v.Centre()}, []float64{m.BiasesOf(9)[j], m.Mean}, 0)
 		}
 		if v.Counted() && v.Count(4) != 17 {
 			t.Errorf("%s: a count of %v", name, v.Count(4))

@@ -84,7 +84,7 @@ func TestTasteFit(t *testing.T) {
 	if err := want.SolveVec(&gram, &right); err != nil {
 		t.Fatal(err)
 	}
-	u, bias := user.Fit(&p, shared, r)
+	u, bias := fit(t, &p, shared, r)
 	near(t, "u and tastes", u, want.RawVector().Data[:width-1], 1e-9)
 	near(t, "bias", []float64{bias}, []float64{want.AtVec(width - 1)}, 1e-9)
 	for j := range m {

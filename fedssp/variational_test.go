@@ -262,7 +262,7 @@ func TestVariationalLearnsMore(t *testing.T) {
 		s := newStrategy(t, p, users, 0)
 		train(t, s, list)
 		for i := range users {
-			e, bias := user.Fit(&p, s.Current(), rows[i])
+			e, bias := fit(t, &p, s.Current(), rows[i])
 			for j := range items {
 				if !slices.Contains(rows[i].Items, int32(j)) {
 					missed[name] += dense.Sqr(s.Current().Predict(e, bias, j) - truth(i, j))

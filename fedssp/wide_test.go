@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/stage"
-	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -116,8 +115,8 @@ func TestOthersAreItemsWithoutAnEmbedding(t *testing.T) {
 					t.Fatalf("%s: user %d, release %q: %v, want %v", name, k, rel.Name, x, y)
 				}
 			}
-			u, own := user.Fit(&p, some, r)
-			v, ownOfAll := user.Fit(&all, whole, r)
+			u, own := fit(t, &p, some, r)
+			v, ownOfAll := fit(t, &all, whole, r)
 			if !slices.Equal(u, v) || own != ownOfAll {
 				t.Fatalf("%s: user %d is fitted otherwise", name, k)
 			}

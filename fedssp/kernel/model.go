@@ -93,8 +93,6 @@ type Model struct {
 	Unchosen bool      // the choice is still open: there is no item
 	Rest     []float64 // embeddings of the others, nil: none
 	RestBias []float64 // biases of the others, nil: none
-
-	table *Table // nil: none was made
 }
 
 // scale relates predictions to the rating scale.
@@ -157,7 +155,7 @@ func (p *Params) Unchosen() *Model {
 func (m *Model) Training(phase string) *Model {
 	out := *m
 	out.Rest = nil
-	if !m.late() { // such a model fits users to all of their ratings
+	if m.Chosen == nil || !m.Chosen.Late { // such a model fits users to all of their ratings
 		out.RestBias = nil
 	}
 	if m.Scale.Single && phase != Statistics {
@@ -274,60 +272,7 @@ func (m *Model) predictFours(u *[5]float64, bias float64, own []float64, items [
 	}
 }
 
-// Shared is a model that a client reads, decoded or in place.
-type Shared interface {
-	Centre() float64                    // μ
-	Count(j int) float64                // n̂_j
-	Counted() bool                      // whether there are counts
-	ItemBias(j int) float64             // b_j, 0 if there are none
-	PopularityOf(j int) float64         // 0 if there is none
-	Row(j int, dst []float64) []float64 // v_j, in dst or in place
-	PackedGramian() []float64
-	AddCovariance(j int, dst []float64) // adds the packed covariance of [v_j, b_j], if there is one
-	VariancesNow(p *Params) Variances
-	Tabled() *Table // nil: rows are read one by one
-}
-
-func (m *Model) Centre() float64          { return m.Mean }
-func (m *Model) Counted() bool            { return m.Counts != nil }
-func (m *Model) Count(j int) float64      { return m.Counts[j] }
-func (m *Model) PackedGramian() []float64 { return m.Gramian }
-
-func (m *Model) Row(j int, dst []float64) []float64 {
-	switch {
-	case m.late():
-		row, _ := m.item(j, len(dst))
-		if row == nil {
-			clear(dst)
-			return dst
-		}
-		return row
-	default:
-		return m.Items[j*len(dst) : (j+1)*len(dst)]
-	}
-}
-
-// late reports whether weights chose the items, so that items keep their numbers in the catalogue.
-func (m *Model) late() bool { return m.Chosen != nil && m.Chosen.Late }
-
-func (m *Model) ItemBias(j int) float64 {
-	switch {
-	case m.late():
-		_, bias := m.item(j, 0)
-		return bias
-	case m.Bias == nil:
-		return 0
-	default:
-		return m.Bias[j]
-	}
-}
-
-func (m *Model) AddCovariance(j int, dst []float64) {
-	if m.Covariance != nil {
-		dense.Axpy(dst, 1, m.Covariance[j*len(dst):(j+1)*len(dst)])
-	}
-}
-
+// VariancesNow returns the variances, or the start's before any were learned.
 func (m *Model) VariancesNow(p *Params) Variances {
 	if m.Variances == nil {
 		return p.startVariances()
@@ -389,8 +334,11 @@ func (m *Model) Extended(p *Params) []float64 {
 
 // JointMean is coordinate k of the posterior mean of [v_j, b_j].
 func (m *Model) JointMean(p *Params, j, k int) float64 {
-	if k == p.Rank {
-		return m.ItemBias(j)
+	switch {
+	case k == p.Rank && m.Bias == nil:
+		return 0
+	case k == p.Rank:
+		return m.Bias[j]
 	}
 	return m.Items[j*p.Rank+k]
 }

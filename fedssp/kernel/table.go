@@ -8,7 +8,7 @@ func LineOf(p *Params) int { return (p.WeightsAt() + dense.Lane) / dense.Lane * 
 
 // Line writes the head of an item's row to dst, which becomes a line: v_j, 1 for the bias if there
 // is one, popularity if it is weighed, zeros. It returns the offset of the item's ratings.
-func Line(dst []float64, p *Params, m Shared, s scale, centre float64, j int) (offset float64) {
+func Line(dst []float64, p *Params, m *Broadcast, s scale, centre float64, j int) (offset float64) {
 	clear(dst[p.Rank:])
 	copy(dst, m.Row(j, dst[:p.Rank]))
 	if p.Bias {
@@ -33,7 +33,7 @@ type Table struct {
 }
 
 // tableOf reads the lines of all items that ratings may be of.
-func tableOf(p *Params, m Shared) *Table {
+func tableOf(p *Params, m *Broadcast) *Table {
 	t := &Table{step: LineOf(p), offsets: make([]float64, p.Items), popular: make([]float64, p.Items)}
 	t.lines = make([]float64, p.Items*t.step)
 	s, centre := p.Scale(), m.Centre()
@@ -79,18 +79,4 @@ func (v *Broadcast) Tabulate() {
 	if !v.Unchosen {
 		v.table = tableOf(v.Params, v)
 	}
-}
-
-// Tabled is the model's table, if one was made.
-func (m *Model) Tabled() *Table { return m.table }
-
-// Tabulate makes the table. The model must not change afterwards.
-func (m *Model) Tabulate(p *Params) {
-	if m.Unchosen {
-		return
-	}
-	if m.Chosen != nil && !m.Chosen.Late {
-		p = m.Chosen.Inner
-	}
-	m.table = tableOf(p, m)
 }

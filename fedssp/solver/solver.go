@@ -52,18 +52,18 @@ type Base struct{}
 func (Base) Encoder(p *kernel.Params) (*dataset.ItemFeatures, encoder.Settings) {
 	return p.Features, p.Encoder
 }
-func (Base) Start(*kernel.Params, []float64, func() float64)            {}
-func (Base) Open(*kernel.Params, *kernel.Broadcast, func(int, *[]byte)) {}
-func (Base) Serves(settings.Settings) bool                              { return true }
-func (Base) Loss(settings.Settings) settings.Loss                       { return settings.Loss{} }
-func (Base) Defaults(settings.Settings) (none settings.SolverDefaults)  { return none }
-func (Base) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared)   { w.LeastSquares(p, m) }
-func (Base) Keeps(*kernel.Params) int                                   { return 0 }
-func (Base) Planned(*serving.Strategy, *kernel.Model)                   {}
-func (Base) Settle(*serving.Strategy, *kernel.Model)                    {}
-func (Base) Read(*kernel.Params, settings.Settings)                     {}
-func (Base) Check(*kernel.Params, *settings.Problems)                   {}
-func (Base) ScaleFactor(*kernel.Params) float64                         { return 1 }
+func (Base) Start(*kernel.Params, []float64, func() float64)              {}
+func (Base) Open(*kernel.Params, *kernel.Broadcast, func(int, *[]byte))   {}
+func (Base) Serves(settings.Settings) bool                                { return true }
+func (Base) Loss(settings.Settings) settings.Loss                         { return settings.Loss{} }
+func (Base) Defaults(settings.Settings) (none settings.SolverDefaults)    { return none }
+func (Base) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) { w.LeastSquares(p, m) }
+func (Base) Keeps(*kernel.Params) int                                     { return 0 }
+func (Base) Planned(*serving.Strategy, *kernel.Model)                     {}
+func (Base) Settle(*serving.Strategy, *kernel.Model)                      {}
+func (Base) Read(*kernel.Params, settings.Settings)                       {}
+func (Base) Check(*kernel.Params, *settings.Problems)                     {}
+func (Base) ScaleFactor(*kernel.Params) float64                           { return 1 }
 
 // CheckResample allows an encoder fresh statistics for each of its steps.
 func (Base) CheckResample(p *kernel.Params) string {

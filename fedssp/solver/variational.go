@@ -87,7 +87,9 @@ func (variational) AppendReleases(p *kernel.Params, to *kernel.Step, share float
 	to.Add(biased, first)
 }
 
-func (variational) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared) { posteriorOf(w, p, m) }
+func (variational) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) {
+	posteriorOf(w, p, m)
+}
 
 func (variational) Open(p *kernel.Params, v *kernel.Broadcast, take func(int, *[]byte)) {
 	take(p.Items*p.PackedJoint(), &v.Covariance)

@@ -69,7 +69,7 @@ func FitsOf(w *user.Workspace) *fits {
 
 // posteriorOf sets beta and the rest of the user's posterior. If they cannot be computed, beta is
 // zero and nothing is known.
-func posteriorOf(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
+func posteriorOf(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) {
 	v := m.VariancesNow(p)
 	f, n, e := FitsOf(w), w.Width, p.Joint()
 	f.Covariance, f.normal, f.factor, f.right = user.Resize(f.Covariance, n*n), user.Resize(f.normal, n*n), user.Resize(f.factor, n*n), user.Resize(f.right, n)

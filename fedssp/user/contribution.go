@@ -25,7 +25,7 @@ const (
 // Solver is the client's computation.
 type Solver interface {
 	// Fit sets w.beta to the user's own solution for a broadcast model.
-	Fit(w *Workspace, p *kernel.Params, m kernel.Shared)
+	Fit(w *Workspace, p *kernel.Params, m *kernel.Broadcast)
 	// Contribute computes one release of a sum.
 	Contribute(c *Contribution, release string) (protocol.Vector, error)
 	// Keeps counts the numbers that a client keeps from sum to sum.

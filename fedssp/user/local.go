@@ -23,16 +23,14 @@ import (
 // Fit does a client's local fit to a model. It returns u, followed by the user's weights of
 // public features, and the user's own bias, 0 if users have none. The ratings must be valid for the
 // settings, with items ascending (see [fedssp.NewUser]).
-func Fit(p *kernel.Params, m *kernel.Model, r model.Ratings) (u []float64, bias float64) {
-	switch {
-	case m.Unchosen:
+func Fit(m *kernel.Broadcast, r model.Ratings) (u []float64, bias float64) {
+	p := m.Params
+	if m.Unchosen {
 		return make([]float64, p.Rank+p.UserFeatures.Width()), 0
-	case m.Chosen != nil && !m.Chosen.Late:
-		p = m.Chosen.Inner
-		r, _ = m.Chosen.Of(r)
 	}
 	w := NewWorkspace(p)
 	defer w.Free()
+	r, _ = m.TrainedOn(r)
 	w.Gather(p, m, r)
 	w.Fit(p, m)
 	return w.embedding(p, nil), w.bias(p)
@@ -114,7 +112,7 @@ func (w *Workspace) embedding(p *kernel.Params, dst []float64) []float64 {
 }
 
 // Residuals fits the user without V, and writes the residuals of its ratings, in stars, to dst.
-func (w *Workspace) Residuals(p *kernel.Params, m kernel.Shared, r model.Ratings, dst []float64) {
+func (w *Workspace) Residuals(p *kernel.Params, m *kernel.Broadcast, r model.Ratings, dst []float64) {
 	w.Gather(p, m, r)
 	for k := range r.Items {
 		clear(w.Row(k, p.Rank))
@@ -139,7 +137,7 @@ func (w *Workspace) Ridge(p *kernel.Params, i int) float64 {
 }
 
 // Fit solves for beta.
-func (w *Workspace) Fit(p *kernel.Params, m kernel.Shared) {
+func (w *Workspace) Fit(p *kernel.Params, m *kernel.Broadcast) {
 	clear(w.Beta)
 	if len(w.Value) == 0 {
 		return
@@ -154,7 +152,7 @@ func (w *Workspace) Fit(p *kernel.Params, m kernel.Shared) {
 }
 
 // LeastSquares solves (XᵀX + Λ) beta = Xᵀ(y - offset).
-func (w *Workspace) LeastSquares(p *kernel.Params, m kernel.Shared) {
+func (w *Workspace) LeastSquares(p *kernel.Params, m *kernel.Broadcast) {
 	if p.Feedback == kernel.Implicit {
 		dense.Unpack(w.Gram, m.PackedGramian(), p.Rank, p.Unobserved)
 	}

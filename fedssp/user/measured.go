@@ -47,7 +47,7 @@ func (t *crowd) open(b []byte) (*opened, error) {
 type Measured struct {
 	*kernel.Model
 	form   []byte
-	opened *kernel.Broadcast
+	Opened *kernel.Broadcast
 	number uint32 // counts the models that were measured, from 1
 }
 
@@ -58,10 +58,10 @@ func Measure(users []User, shared []byte) (of *Measured, err error) {
 	if of.Model, err = kernel.DecodeModel(shared, t.Params); err != nil {
 		return nil, err
 	}
-	if of.opened, err = kernel.OpenBroadcast(shared, t.Params); err != nil {
+	if of.Opened, err = kernel.OpenBroadcast(shared, t.Params); err != nil {
 		return nil, err
 	}
-	of.opened.Tabulate()
+	of.Opened.Tabulate()
 	of.number = t.measurings.Add(1)
 	t.measured.Store(of)
 	return of, nil
@@ -71,9 +71,9 @@ func Measure(users []User, shared []byte) (of *Measured, err error) {
 // user is fitted again. A user with parameters of its own, which follow no model, keeps those.
 func (t *User) FitTo(of *Measured, r model.Ratings) (u []float64, bias float64) {
 	if of.Unchosen || solverOf(t.Params).Keeps(t.Params) > 0 {
-		return Fit(t.Params, of.Model, r)
+		return Fit(of.Opened, r)
 	}
-	t.fit(of.opened, r)
+	t.fit(of.Opened, r)
 	t.fitted = of.number
 	return t.u, t.bias
 }

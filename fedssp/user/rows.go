@@ -10,7 +10,7 @@ import (
 // features are read from their list, and zeros are skipped.
 
 // Gather collects the parts of the model that a user's ratings touch.
-func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
+func (w *Workspace) Gather(p *kernel.Params, m *kernel.Broadcast, r model.Ratings) {
 	n := len(r.Items)
 	w.Gram = Resize(w.Gram, w.Width*w.Width)
 	w.Items, w.table, w.popular = r.Items, nil, nil
@@ -31,7 +31,7 @@ func (w *Workspace) Gather(p *kernel.Params, m kernel.Shared, r model.Ratings) {
 }
 
 // refer is Gather for a solution that is known, and leaves lines in the model's table.
-func (w *Workspace) refer(p *kernel.Params, m kernel.Shared, r model.Ratings) {
+func (w *Workspace) refer(p *kernel.Params, m *kernel.Broadcast, r model.Ratings) {
 	w.Items, w.table, w.Offset = r.Items, m.Tabled(), room(w.Offset, len(r.Items))
 	w.popular = w.table.Popular()
 	w.table.Offsets(w.Offset, r.Items)

@@ -77,7 +77,7 @@ func (convex) AppendReleases(p *kernel.Params, to *kernel.Step, share float64) {
 	solver.AppendStatistics(p, to, share, hessians, Of(p).CurvatureBound(), gradients)
 }
 
-func (convex) Fit(w *user.Workspace, p *kernel.Params, m kernel.Shared) {
+func (convex) Fit(w *user.Workspace, p *kernel.Params, m *kernel.Broadcast) {
 	if Of(p).Loss == Squared {
 		w.LeastSquares(p, m)
 	} else {
