@@ -12,7 +12,7 @@ import (
 )
 
 // A number that is out of the range of its key makes no run, also if a rule chose it: bounds and noise follow from these numbers. The
-// ranges are those of the keys' declarations.
+// declaration of each key states its range.
 func TestNumbersOutOfRange(t *testing.T) {
 	for _, c := range []struct {
 		key config.NumberKey
