@@ -56,6 +56,17 @@ func init() {
 	}
 }
 
+// family is an algorithm of this package. In each algorithm users send sufficient statistics; the
+// form holds the differences.
+type family struct {
+	about algorithm.About
+	form  settings.Form
+}
+
+func (f *family) About() *algorithm.About { return &f.about }
+
+func (f *family) FormOf() *settings.Form { return &f.form }
+
 // Register registers an algorithm of the family, with all fields of About that follow from the form
 // left out.
 func Register(about algorithm.About, form settings.Form) {

@@ -31,6 +31,36 @@ func (w condition) When() func(config.Config) bool {
 	return func(c config.Config) bool { return w(Settings{c}) }
 }
 
+// These are the commonest conditions.
+var (
+	items    condition = Settings.Items
+	explicit condition = func(s Settings) bool { return !s.Implicit() }
+	implicit condition = func(s Settings) bool { return s.Implicit() && s.Items() }
+	biased   condition = Settings.Biases
+	encoded  condition = Settings.encodes
+	notPool  condition = func(s Settings) bool { return s.Items() && !s.pooled() && !s.byUser() }
+	BySums   condition = func(s Settings) bool { return s.Items() && !s.Descends() }
+	inPasses condition = func(s Settings) bool { return s.encodes() && !s.Descends() }
+)
+
+// init declares the keys of the family. Keys are chosen in the order of their declaration, and keys
+// of one solver come after them.
+func init() {
+	declareRanking()
+	declarePosteriors()
+	declareStatistics()
+	declareWeighing()
+	declareCounts()
+	declareMean()
+	declareBiases()
+	declareUser()
+	declareOrder()
+	declareItems()
+	declareEncoder()
+	declareBatches()
+	declareChoice()
+}
+
 // Number declares a number. If it is left open, choose sets it from the other settings and the
 // facts.
 func Number(name string, r config.Range, when condition, auto, help string, choose func(Settings, *config.Facts) config.Number) config.NumberKey {

@@ -1,5 +1,7 @@
 package settings
 
+import "fmt"
+
 // These words name choices that fedsim makes unless the operator does.
 const (
 	yes = "yes"
@@ -39,3 +41,9 @@ const (
 	embeddings = "embeddings"
 	popularity = "popularity"
 )
+
+// Problems collects errors about settings.
+type Problems []error
+
+// Add adds an error of the given form.
+func (e *Problems) Add(format string, args ...any) { *e = append(*e, fmt.Errorf(format, args...)) }
