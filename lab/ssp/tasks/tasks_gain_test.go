@@ -116,8 +116,8 @@ func (r *taskRisk) first(sigma float64, omega func(i int) float64) float64 {
 // Weights by released counts cost no more than (20) says. 24 noises a mean; a mean of these varies
 // by 2 to 4%.
 func TestTaskBoundsOfSSP(t *testing.T) {
-	effort.NotShort(t, "a hundred fits of 160,000 labels")
-	for _, skew := range []float64{1, 2} {
+	effort.NotShort(t, "fits of 160,000 labels")
+	for _, skew := range effort.Of(nil, []float64{2}, []float64{1, 2}) {
 		x := newTaskData(t, skew, 10_000, 1)
 		r := newTaskRisk(t, x)
 		measure := func(o Options) (mean float64) {
@@ -176,7 +176,7 @@ func TestTaskBoundsOfSSP(t *testing.T) {
 // T. Adapting weights to γ = 1 gains at least as much as R0 says and, where tasks are skewed, about
 // R1.
 func TestTaskBoundsOfDescent(t *testing.T) {
-	effort.NotShort(t, "forty fits of 160,000 labels, 60 steps each")
+	effort.NotShort(t, "fits of 160,000 labels, 60 steps each")
 	x := newTaskData(t, 1, 10_000, 1)
 	r := newTaskRisk(t, x)
 	o := DefaultOptions(pld(20))
@@ -184,13 +184,13 @@ func TestTaskBoundsOfDescent(t *testing.T) {
 	var risk [3]float64
 	for k, mu := range []float64{0, 0.25, 0.5} {
 		o.Exponent = mu
-		const noises = 4
+		noises := effort.Of(1, 1, 4)
 		for n := range uint64(noises) {
 			f, err := Descend(x.tasks, o, simulated.New(n, "tasks"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			risk[k] += r.excess(f) / 2 / noises
+			risk[k] += r.excess(f) / 2 / float64(noises)
 		}
 		run, err := newTasksRun(x.tasks, o, o.Steps, o.Clip, simulated.New(1, "tasks"))
 		if err != nil {
