@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // information they are linked in half the time.
 func built(m *testing.M) int {
 	flag.Parse()
-	list := effort.Of(nil, []string{"./own-ratings", "./own-algorithm", "./skewed-tasks"}, []string{"./..."})
+	list := effort.Of(nil, []string{"./own-ratings", "./own-algorithm"}, []string{"./..."})
 	if len(list) == 0 {
 		return m.Run()
 	}
@@ -77,15 +77,6 @@ func TestOwnRatings(t *testing.T) {
 func TestOwnAlgorithm(t *testing.T) {
 	t.Parallel()
 	expect(t, said(t, "own-algorithm"), `item-mean on synthetic:small`, `private model +1\.0`, `before_cooperation +1\.3`, `non_private +1\.0`, `privacy +ε = 10 and δ = 1e-05 protect all ratings of one user`)
-}
-
-// A small figure, by public and by private counts.
-func TestSkewedTasks(t *testing.T) {
-	t.Parallel()
-	expect(t, said(t, "skewed-tasks", "-seeds", "1", "-skew", "0.5", "-epsilon", "20", "-users", "2000", "-steps", "5"),
-		`skew 0\.5, counts public, \(epsilon=20, delta=1e-05, unit=user, relation=zero-out, accountant=pld, sampling=none, noise=float-gaussian\)`,
-		`  0\.5 +0\.\d{4} ± 0\.0000  0\.\d{4} ± 0\.0000`)
-	expect(t, said(t, "skewed-tasks", "-seeds", "1", "-skew", "2", "-epsilon", "5", "-users", "500", "-steps", "2", "-counts", "private"), `skew 2, counts private`)
 }
 
 // The algorithm is in help, plan and run of a command that was built with it, with dropouts

@@ -203,7 +203,7 @@ var rules = []rule{
 		why:    "both sides compute with the same numbers, wherever these are from",
 	},
 	{
-		name: "a client's computation knows neither configuration nor server", from: []string{"fedssp/user", "lab/ssp/tasks"},
+		name: "a client's computation knows neither configuration nor server", from: []string{"fedssp/user"},
 		forbid: []string{"config", "algorithm/...", "fedssp", "fedssp/serving", "fedssp/settings", "fedssp/solver", "fedssp/stage"},
 		why:    "bounds hold whatever the server does, and depend on the numbers of the settings alone",
 	},
@@ -258,7 +258,7 @@ var rules = []rule{
 		why:    "it asks the registry, and audits what a program brings as it does what is built in",
 	},
 	{
-		name: "nothing rests on the lab", from: []string{"..."}, except: []string{"cmd/fedsim", "cmd/fednode", "examples/skewed-tasks", "lab/..."},
+		name: "nothing rests on the lab", from: []string{"..."}, except: []string{"cmd/fedsim", "cmd/fednode", "lab/..."},
 		forbid: []string{"lab/..."},
 		why:    "what checks, attacks or repeats a paper needs the core; the core must not know that it is checked",
 	},
@@ -303,7 +303,7 @@ var rules = []rule{
 		why:    "a deployment must not be able to reach a repeatable stream",
 	},
 	{
-		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "lab/cond/regression", "lab/ssp/tasks/generate"},
+		name: "generators are for public values", from: []string{"..."}, except: []string{"entropy", "lab/cond/regression"},
 		forbid: []string{"std:math/rand/..."}, direct: true,
 		why: "secrets come from entropy.Source, public values from entropy.Public; only they and the synthetic sets may use a plain generator",
 	},

@@ -15,13 +15,12 @@ import (
 	"github.com/fedsim/fedsim/fedssp/kernel"
 	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/effort"
-	"github.com/fedsim/fedsim/lab/ssp/tasks/generate"
 	"github.com/fedsim/fedsim/model"
 )
 
 // taskData are synthetic tasks with the split of a seed.
 type taskData struct {
-	*generate.Tasks
+	*Tasks
 	tasks *Set
 	test  dataset.Ratings
 	sizes []float64 // n_i that are expected of the training part, which no user decides on
@@ -29,9 +28,9 @@ type taskData struct {
 
 func newTaskData(t testing.TB, skew float64, users int, seed uint64) *taskData {
 	t.Helper()
-	shape := generate.PaperTasks(skew)
+	shape := PaperTasks(skew)
 	shape.Users = users
-	data, err := generate.NewTasks(shape, seed)
+	data, err := NewTasks(shape, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

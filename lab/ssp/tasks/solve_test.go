@@ -1,7 +1,3 @@
-// Package tasks solves many linear regressions on given features of the same users with private
-// labels (multi-task paper, section 3): from sufficient statistics, or by noisy descent. All data
-// are in one place. It is a library: no algorithm of a run uses it, and it imports no settings, keys
-// or roles.
 package tasks
 
 import (

@@ -1,12 +1,10 @@
-package tasks_test
+package tasks
 
 import (
 	"math"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/fedsim/fedsim/lab/ssp/tasks/generate"
 )
 
 // Rates are in proportion to draws of mean a/(a+1) and mean square a/(a+2) by definition. Their
@@ -14,9 +12,9 @@ import (
 // labels within five deviations; labels less noise are <u, θ>.
 func TestSyntheticTasks(t *testing.T) {
 	for _, a := range []float64{1, 2} {
-		s := generate.PaperTasks(a)
+		s := PaperTasks(a)
 		s.Tasks, s.Users, s.Each = 2000, 300, 100
-		x, err := generate.NewTasks(s, 1)
+		x, err := NewTasks(s, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +43,7 @@ func TestSyntheticTasks(t *testing.T) {
 				t.Errorf("task %d: %v labels, rate %v", i, size, q)
 			}
 		}
-		again, err := generate.NewTasks(s, 1)
+		again, err := NewTasks(s, 1)
 		if err != nil || again.Digest != x.Digest || !slices.Equal(again.Theta, x.Theta) {
 			t.Errorf("another set of the same seed, %v", err)
 		}
@@ -56,19 +54,19 @@ func TestSyntheticTasks(t *testing.T) {
 }
 
 func TestSyntheticTasksRefuse(t *testing.T) {
-	for want, spoil := range map[string]func(*generate.TaskShape){
-		"0 users":              func(s *generate.TaskShape) { s.Users = 0 },
-		"skew is 0":            func(s *generate.TaskShape) { s.Skew = 0 },
-		"labels of a user":     func(s *generate.TaskShape) { s.Each = 101 },
-		"noise is -1":          func(s *generate.TaskShape) { s.Noise = -1 },
-		"noise is NaN":         func(s *generate.TaskShape) { s.Noise = math.NaN() },
-		"skew is +Inf":         func(s *generate.TaskShape) { s.Skew = math.Inf(1) },
-		"-1 dimensions":        func(s *generate.TaskShape) { s.Dim = -1 },
-		"labels of a user are": func(s *generate.TaskShape) { s.Each = 0 },
+	for want, spoil := range map[string]func(*TaskShape){
+		"0 users":              func(s *TaskShape) { s.Users = 0 },
+		"skew is 0":            func(s *TaskShape) { s.Skew = 0 },
+		"labels of a user":     func(s *TaskShape) { s.Each = 101 },
+		"noise is -1":          func(s *TaskShape) { s.Noise = -1 },
+		"noise is NaN":         func(s *TaskShape) { s.Noise = math.NaN() },
+		"skew is +Inf":         func(s *TaskShape) { s.Skew = math.Inf(1) },
+		"-1 dimensions":        func(s *TaskShape) { s.Dim = -1 },
+		"labels of a user are": func(s *TaskShape) { s.Each = 0 },
 	} {
-		s := generate.PaperTasks(1)
+		s := PaperTasks(1)
 		spoil(&s)
-		if _, err := generate.NewTasks(s, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewTasks(s, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}

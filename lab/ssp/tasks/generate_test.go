@@ -1,5 +1,4 @@
-// Package generate makes sets of synthetic tasks.
-package generate
+package tasks
 
 import (
 	"errors"
