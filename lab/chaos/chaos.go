@@ -23,13 +23,10 @@
 package chaos
 
 import (
-	"container/heap"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -152,52 +149,32 @@ func (v *Violation) Error() string {
 // happening is one input for one role. Unlike the simulator's, these stand alone:
 // each has a time of its own, so that any two may change places.
 type happening struct {
-	at  time.Time
-	seq uint64 // of two at one time, the first to be scheduled comes first
-	to  protocol.Party
-	in  protocol.Input // nil with work, whose Done it is; nil without: a client comes up again
+	at time.Time
+	to protocol.Party
+	in protocol.Input // nil with work, whose Done it is; nil without: a client comes up again
 	// work is run first, if there is any.
 	work *protocol.Work
 	// life is the client's life that the work belongs to: it is lost with it.
 	life int
 }
 
-type queue struct {
-	heap happenings
-	seq  uint64
-}
+// queue holds happenings in descending order of time. Of two at one time, the first to be added comes first.
+type queue []*happening
 
 func (q *queue) add(h *happening) {
-	q.seq++
-	h.seq = q.seq
-	heap.Push(&q.heap, h)
+	at, _ := slices.BinarySearchFunc(*q, h.at, func(other *happening, at time.Time) int { return at.Compare(other.at) })
+	*q = slices.Insert(*q, at, h)
 }
 
 // next takes the earliest happening out; nil when nothing is left.
 func (q *queue) next() *happening {
-	if len(q.heap) == 0 {
+	last := len(*q) - 1
+	if last < 0 {
 		return nil
 	}
-	return heap.Pop(&q.heap).(*happening)
-}
-
-// happenings is a heap by time, then by sequence.
-type happenings []*happening
-
-func (h happenings) Len() int { return len(h) }
-func (h happenings) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].at.Before(h[j].at)
-}
-func (h happenings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *happenings) Push(x any)   { *h = append(*h, x.(*happening)) }
-func (h *happenings) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
+	h := (*q)[last]
+	*q = (*q)[:last]
+	return h
 }
 
 // planner is a server's strategy whose model is a hash of all sums so far: parties
@@ -229,16 +206,8 @@ func (p *planner) Next() (*protocol.Plan, bool, error) {
 
 func (p *planner) Absorb(plan *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	p.w.observe(Absorbed{Round: plan.Round, Sums: sums})
-	h := sha256.New()
-	h.Write(p.model)
-	var b []byte
-	for _, values := range sums.Values {
-		for _, x := range values {
-			b = binary.BigEndian.AppendUint64(b, math.Float64bits(x))
-		}
-	}
-	h.Write(b)
-	p.model = h.Sum(nil)
+	model := sha256.Sum256(fmt.Appendf(nil, "%x %v", p.model, sums.Values))
+	p.model = model[:]
 	return nil
 }
 

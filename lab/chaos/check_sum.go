@@ -297,19 +297,7 @@ func (c *oneSecret) revealed(holder protocol.ClientID, sum summing, shares []pro
 
 // redrawer draws the noise of clients again, from the source of their randomness, which only a
 // simulator knows. The result is the noise that they must really have added, and taken back.
-type redrawer struct {
-	shares    map[float64]*noise.Skellam // by variance
-	thinnings map[thinning]*noise.Thinning
-}
-
-type thinning struct {
-	mean      float64
-	keep, all uint64
-}
-
-func newRedrawer() *redrawer {
-	return &redrawer{shares: make(map[float64]*noise.Skellam), thinnings: make(map[thinning]*noise.Thinning)}
-}
+type redrawer struct{ tables noise.Tables }
 
 // draw returns a client's noise in a round, by release; zero if it adds none. With survivors
 // above 0 it returns the change of that noise for so many: less a part if it is split, fresh for
@@ -329,7 +317,7 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 		if !r.Noise.Distributed() || survivors > 0 && !r.Noise.Reduced() {
 			continue
 		}
-		share, err := n.share(r.Noise.Share(p.Cohort))
+		share, err := n.tables.Skellam(r.Noise.Share(p.Cohort))
 		if err != nil {
 			return nil, err
 		}
@@ -352,7 +340,7 @@ func (n *redrawer) draw(p *protocol.Plan, src entropy.Source, survivors int) ([]
 
 // thin takes a part of the share away.
 func (n *redrawer) thin(dst []int64, share *noise.Skellam, c protocol.Cohort, survivors int, bits, changes *noise.Bits) error {
-	t, err := n.thinning(thinning{share.Variance() / 2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors))})
+	t, err := n.tables.Thinning(share.Variance()/2, uint64(c.Honest(c.Required())), uint64(c.Honest(survivors)))
 	if err != nil {
 		return err
 	}
@@ -367,27 +355,9 @@ func (n *redrawer) replace(dst []int64, share *noise.Skellam, variance float64, 
 	for j, x := range dst {
 		dst[j] = -x
 	}
-	fresh, err := n.share(variance)
+	fresh, err := n.tables.Skellam(variance)
 	if err != nil {
 		return err
 	}
 	return fresh.Add(dst, changes)
-}
-
-func (n *redrawer) share(variance float64) (*noise.Skellam, error) {
-	if s := n.shares[variance]; s != nil {
-		return s, nil
-	}
-	s, err := noise.NewSkellam(variance)
-	n.shares[variance] = s
-	return s, err
-}
-
-func (n *redrawer) thinning(k thinning) (*noise.Thinning, error) {
-	if t := n.thinnings[k]; t != nil {
-		return t, nil
-	}
-	t, err := noise.NewThinning(k.mean, k.keep, k.all)
-	n.thinnings[k] = t
-	return t, err
 }

@@ -315,7 +315,7 @@ func (w *world) heal() {
 }
 
 // Observation is an event that a checker receives. It must not be changed.
-type Observation interface{ observation() }
+type Observation any
 
 // Planned says that the server has planned a round. Healed: no more faults occur.
 type Planned struct {
@@ -390,16 +390,3 @@ type Ended struct {
 	Model []byte // the server's
 	Over  bool   // the server has ended the session
 }
-
-func (Planned) observation()       {}
-func (Left) observation()          {}
-func (Heard) observation()         {}
-func (Masked) observation()        {}
-func (Thinned) observation()       {}
-func (Durable) observation()       {}
-func (Restarted) observation()     {}
-func (ModelReceived) observation() {}
-func (Absorbed) observation()      {}
-func (Failed) observation()        {}
-func (Blamed) observation()        {}
-func (Ended) observation()         {}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -354,30 +355,29 @@ func (r *Report) Err() error {
 
 // Print writes the report as text.
 func (r *Report) Print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	var errs []error
-	print := func(w io.Writer, format string, args ...any) {
-		_, err := fmt.Fprintf(w, format, args...)
-		errs = append(errs, err)
-	}
-	print(w, "%d schedules, seeds %d to %d: %d semi-honest (%d on a sparse graph), %d active\n",
+	var b bytes.Buffer // to which writing never fails
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(&b, "%d schedules, seeds %d to %d: %d semi-honest (%d on a sparse graph), %d active\n",
 		r.Schedules, r.Seed, r.Seed+uint64(r.Schedules)-1, r.Schedules-r.Active, r.Sparse, r.Active)
 	f := r.Faults
-	print(w, "faults: %d messages lost, %d duplicated, %d delayed, %d reordered; %d crashes, %d of them with redelivery; %d computations slow\n\n",
+	fmt.Fprintf(&b, "faults: %d messages lost, %d duplicated, %d delayed, %d reordered; %d crashes, %d of them with redelivery; %d computations slow\n\n",
 		f.Dropped, f.Duplicated, f.Delayed, f.Reordered, f.Crashed, f.Redelivered, f.Slowed)
-	print(t, "under faults\trounds\tlast of a schedule\t\n")
+	fmt.Fprintf(t, "under faults\trounds\tlast of a schedule\t\n")
 	all := r.Schedules // healed rounds
 	for _, o := range r.Outcomes {
-		print(t, "%s\t%d\t%d\t\n", o.Name, o.Rounds, o.Schedules)
+		fmt.Fprintf(t, "%s\t%d\t%d\t\n", o.Name, o.Rounds, o.Schedules)
 		all += o.Rounds
 	}
-	errs = append(errs, t.Flush())
-	print(w, "\n%d of all %d rounds began set up ahead\n", r.Ahead, all)
-	print(w, "once healed, %d of %d schedules ended in a sum\n", r.Healed, r.Schedules)
-	for _, v := range r.Violations {
-		print(w, "violation: %v\n", v)
+	if err := t.Flush(); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	fmt.Fprintf(&b, "\n%d of all %d rounds began set up ahead\n", r.Ahead, all)
+	fmt.Fprintf(&b, "once healed, %d of %d schedules ended in a sum\n", r.Healed, r.Schedules)
+	for _, v := range r.Violations {
+		fmt.Fprintf(&b, "violation: %v\n", v)
+	}
+	_, err := b.WriteTo(w)
+	return err
 }
 
 type result struct {
@@ -391,8 +391,6 @@ type result struct {
 	faults    Strikes
 	violation *Violation
 }
-
-func newResult(s *Schedule) *result { return &result{schedule: s} }
 
 // observe follows the rounds.
 func (r *result) observe(o Observation) {

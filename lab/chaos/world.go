@@ -29,7 +29,7 @@ type world struct {
 	session  protocol.SessionID
 	params   secagg.Params
 	samplers *client.Samplers
-	redrawer *redrawer
+	redrawer redrawer
 	prices   *dp.Cache
 	dice     dice
 	listener Tell // nil: no listener
@@ -57,10 +57,10 @@ var epoch = time.Unix(0, 0)
 
 func newWorld(s *Schedule, prices *dp.Cache, tell Tell) (*world, error) {
 	w := &world{
-		schedule: s, params: s.Params(), samplers: new(client.Samplers), redrawer: newRedrawer(),
+		schedule: s, params: s.Params(), samplers: new(client.Samplers),
 		prices: prices, listener: tell,
 		dice: entropy.Public(s.Seed, "chaos/faults"), now: epoch, busy: make(map[protocol.Party]time.Time),
-		machines: make([]*machine, s.Cohort.Clients), checkers: Checkers(s), result: newResult(s),
+		machines: make([]*machine, s.Cohort.Clients), checkers: Checkers(s), result: &result{schedule: s},
 	}
 	binary.BigEndian.PutUint64(w.session[:], s.Seed)
 	w.planner = &planner{w: w, model: []byte("start")}
