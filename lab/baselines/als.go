@@ -1,9 +1,7 @@
 package baselines
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -20,17 +18,19 @@ import (
 // central is alternating least squares with all ratings in one place and without privacy. It is the
 // usual factorization where no data is private, and serves as a reference for the private
 // algorithms.
-type central struct{ about algorithm.About }
+type central struct{ *method }
 
 func als() *central {
-	return &central{algorithm.About{
+	return &central{&method{about: algorithm.About{
 		Name: "als", Help: "alternating least squares with biases on all ratings in one place, without privacy: the usual method where data may be pooled",
 		Paper: "Zhou, Wilkinson, Schreiber, Pan 2008", Clients: algorithm.Nobody,
 		Units: []dp.Unit{dp.User}, OtherUnit: "als protects nothing", Relation: dp.ZeroOut,
 		Keys:   []*config.Key{algorithm.Rank.Key, passesKey.Key},
 		Rounds: func(config.Config) float64 { return 0 },
 		Rank:   func(config.Config) float64 { return alsRank },
-	}}
+	}, passes: func(c config.Config) int { return passesKey.Int(c) }, start: func(s *algorithm.Setup) (learner, error) {
+		return startALS(s.Ratings, int(algorithm.Rank.Chosen(s.Config)), algorithm.Seed.Of(s.Config)), nil
+	}}}
 }
 
 // alsRank has the least validation error of the ranks 6, 8 and 10 at the other defaults, on
@@ -48,13 +48,7 @@ var passesKey = config.DeclareNumber(config.Key{
 	Help: "How often als solves for all users and then for all items.",
 })
 
-func (a *central) About() *algorithm.About { return &a.about }
-
-func (a *central) Open(s *algorithm.Setup) (algorithm.Instance, error) {
-	return &centralInstance{setup: s, rank: int(algorithm.Rank.Chosen(s.Config))}, nil
-}
-
-func (a *central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
+func (*central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*algorithm.Saved, error) {
 	f := &alternating{}
 	parts := map[string]*model.Matrix{}
 	var errs []error
@@ -86,18 +80,6 @@ func (a *central) Load(c config.Config, set *dataset.Set, files algorithm.Files)
 	return &algorithm.Saved{Items: parts["item_embeddings"], Popularity: algorithm.PopularityOf(unknown), Score: func(user int, out []float64) { f.Predict(user, all, out) }}, nil
 }
 
-type centralInstance struct {
-	algorithm.OnePlace
-	setup *algorithm.Setup
-	rank  int
-}
-
-func (x *centralInstance) Epochs() int { return passesKey.Int(x.setup.Config) }
-
-func (x *centralInstance) Baselines() []algorithm.Baseline {
-	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, nil)}
-}
-
 // alternating is a factorization in training. A user's or item's row holds its embedding and, last,
 // its bias.
 type alternating struct {
@@ -111,20 +93,19 @@ type alternating struct {
 // alsSpace is the working memory of one worker.
 type alsSpace struct{ rows, products, a, b []float64 }
 
-func (x *centralInstance) start(train dataset.Ratings) *alternating {
+func startALS(train dataset.Ratings, rank int, seed uint64) *alternating {
+	d := rank + 1
 	f := &alternating{
-		mean: train.Mean(), byUser: train.ByUser(),
-		users: model.NewMatrix(train.Users, x.rank+1), items: model.NewMatrix(train.Items, x.rank+1),
+		mean: train.Mean(), byUser: train.ByUser(), byItem: turned(train),
+		users: model.NewMatrix(train.Users, d), items: model.NewMatrix(train.Items, d),
 	}
-	f.byItem = turned(train)
-	rng := entropy.Public(algorithm.Seed.Of(x.setup.Config), "als/start")
+	rng := entropy.Public(seed, "als/start")
 	for j := range train.Items {
 		row := f.items.Row(j)
-		for c := range x.rank {
+		for c := range rank {
 			row[c] = 0.1 * rng.NormFloat64()
 		}
 	}
-	d := x.rank + 1
 	f.spaces.New = func() any {
 		return &alsSpace{products: make([]float64, (d+1)*(d+1)), a: make([]float64, d*d), b: make([]float64, d)}
 	}
@@ -133,9 +114,10 @@ func (x *centralInstance) start(train dataset.Ratings) *alternating {
 
 // pass solves for all users, then for all items. Each row is solved independently, so the result
 // does not depend on the number of workers.
-func (f *alternating) pass(run protocol.Runner) {
+func (f *alternating) pass(_ int, run protocol.Runner) error {
 	run.Each(f.users.Rows(), func(u int) { f.solve(f.users.Row(u), f.items, f.byUser, u) })
 	run.Each(f.items.Rows(), func(j int) { f.solve(f.items.Row(j), f.users, f.byItem, j) })
+	return nil
 }
 
 // solve sets one row to the minimum of the squared error of its ratings against the other side's
@@ -206,38 +188,14 @@ func joinBias(embeddings, bias *model.Matrix) *model.Matrix {
 	return m
 }
 
-func (x *centralInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	f := x.start(x.setup.Ratings)
-	if from.Done > 0 {
-		if err := x.restore(f, from.State); err != nil {
-			return nil, err
-		}
-	}
-	for epoch := from.Done + 1; epoch <= x.Epochs(); epoch++ {
-		f.pass(run)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := passed(algorithm.Epoch{Number: epoch, Model: f, Save: func() []byte { return slices.Concat(f.users.Encode(), f.items.Encode()) }}); err != nil {
-			return nil, err
-		}
-	}
+func (f *alternating) state() []byte { return encoded(f.users, f.items) }
+
+func (f *alternating) restore(state []byte) error { return decode(state, f.users, f.items) }
+
+func (f *alternating) matrices(protocol.Runner) []model.Named {
 	users, userBias := splitBias(f.users)
 	items, itemBias := splitBias(f.items)
-	return &model.Trained{Predictor: f, Mean: &f.mean, Matrices: []model.Named{
-		{Name: "item_embeddings", Matrix: items}, {Name: "item_bias", Matrix: itemBias}, {Name: "user_embeddings", Matrix: users}, {Name: "user_bias", Matrix: userBias},
-	}}, nil
-}
-
-// restore reads the rows of users, then the rows of items, in the form of [model.Matrix.Encode].
-func (x *centralInstance) restore(f *alternating, state []byte) error {
-	cut := min(len(state), model.EncodedSize(f.users.Rows(), f.users.Cols()))
-	u, err := model.NewBroadcast(state[:cut], f.users.Rows(), f.users.Cols())
-	v, err2 := model.NewBroadcast(state[cut:], f.items.Rows(), f.items.Cols())
-	if err = errors.Join(err, err2); err != nil {
-		return fmt.Errorf("baselines: a state of other users or items: %w", err)
+	return []model.Named{
+		{Name: itemsName, Matrix: items}, {Name: "item_bias", Matrix: itemBias}, {Name: usersName, Matrix: users}, {Name: "user_bias", Matrix: userBias},
 	}
-	u.Into(f.users)
-	v.Into(f.items)
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/model"
@@ -24,8 +25,7 @@ func startOfALS(t *testing.T) *alternating {
 		}
 	}
 	s := opened.Experiment(t, "algorithm=als data=synthetic:small rank=3").Setup
-	x := &centralInstance{setup: &s, rank: 3}
-	return x.start(train)
+	return startALS(train, 3, algorithm.Seed.Of(s.Config))
 }
 
 // objective is the function that als minimises, as its keys define it: squared errors, a ridge on
@@ -99,8 +99,8 @@ func TestALSMinimises(t *testing.T) {
 func TestALSWorkers(t *testing.T) {
 	one, four := startOfALS(t), startOfALS(t)
 	for range 3 {
-		one.pass(protocol.Workers(1))
-		four.pass(protocol.Workers(4))
+		_ = one.pass(1, protocol.Workers(1)) // the pass has no way to fail
+		_ = four.pass(1, protocol.Workers(4))
 	}
 	if !slices.Equal(one.users.Data(), four.users.Data()) || !slices.Equal(one.items.Data(), four.items.Data()) {
 		t.Error("four workers end elsewhere than one")

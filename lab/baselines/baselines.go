@@ -15,7 +15,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
-	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -27,11 +26,10 @@ type method struct {
 	start  func(*algorithm.Setup) (learner, error)
 }
 
-// learner is a model in training. It predicts a number per item for a user that training has seen,
-// and scores items for any history. It is safe for concurrent use between two passes.
+// learner is a model in training. It predicts a number per item for a user that training has seen.
+// A learner of rankings is an eval.Scorer too. It is safe for concurrent use between two passes.
 type learner interface {
 	model.Predictor
-	eval.Scorer
 	// pass trains once more on all ratings. Passes count from 1.
 	pass(number int, run protocol.Runner) error
 	// state returns the state between two passes, and restore takes it back.
@@ -107,7 +105,11 @@ func (x *instance) Train(ctx context.Context, run protocol.Runner, from algorith
 			return nil, err
 		}
 	}
-	return &model.Trained{Predictor: l, Matrices: l.matrices(run)}, nil
+	t := &model.Trained{Predictor: l, Matrices: l.matrices(run)}
+	if f, ok := l.(*alternating); ok {
+		t.Mean = &f.mean
+	}
+	return t, nil
 }
 
 // atOnce is the part of a learner with a closed form: there is nothing between its passes.
@@ -350,13 +352,12 @@ func adam(x, slope, first, second []float64, step int, rate float64) {
 }
 
 func (l *federated) state() []byte {
-	return slices.Concat(l.first.Encode(), l.second.Encode(), l.implicit.state())
+	return append(encoded(l.first, l.second), l.implicit.state()...)
 }
 
 func (l *federated) restore(state []byte) error {
-	moments := factors{users: l.first, items: l.second}
 	cut := min(len(state), 2*model.EncodedSize(l.first.Dims()))
-	if err := moments.restore(state[:cut]); err != nil {
+	if err := decode(state[:cut], l.first, l.second); err != nil {
 		return err
 	}
 	return l.implicit.restore(state[cut:])

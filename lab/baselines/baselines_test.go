@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -79,7 +80,7 @@ func TestEASEIsTheMinimum(t *testing.T) {
 	passed(t, l, 1)
 	x, b := denseOf(r), mat.NewDense(12, 12, nil)
 	for i := range 12 {
-		l.Score(0, []int32{int32(i)}, nil, b.RawRowView(i))
+		l.(eval.Scorer).Score(0, []int32{int32(i)}, nil, b.RawRowView(i))
 	}
 	var left, slope mat.Dense
 	left.Mul(x, b)
@@ -110,7 +111,7 @@ func TestEASEByNumPy(t *testing.T) {
 	_, l := open(t, r, "algorithm=ease ease.ridge=2")
 	passed(t, l, 1)
 	got := make([]float64, 5)
-	l.Score(0, []int32{0, 1, 4}, nil, got)
+	l.(eval.Scorer).Score(0, []int32{0, 1, 4}, nil, got)
 	for j, want := range []float64{0.5952380952, 0.2765957447, 0.4047619048, 0.34, 0.32} {
 		if math.Abs(got[j]-want) > 1e-9 {
 			t.Errorf("item %d scores %v, want %v", j, got[j], want)
@@ -130,7 +131,7 @@ func TestItemKNN(t *testing.T) {
 	}
 	history := []int32{0, 3, 4, 7}
 	got := make([]float64, 12)
-	l.Score(0, history, nil, got)
+	l.(eval.Scorer).Score(0, history, nil, got)
 	for j := range 12 {
 		var others []int32
 		for i := range int32(12) {
@@ -381,13 +382,13 @@ func TestGroupsAreFound(t *testing.T) {
 			rows, mean := keep.ByUser(), 0.0
 			for u := range int(hidden) {
 				history, _ := rows.Row(u)
-				l.Score(u, history, nil, scores)
+				l.(eval.Scorer).Score(u, history, nil, scores)
 				mean += share(scores[:29], u%3) / float64(hidden)
 			}
 			if mean < 0.9 {
 				t.Errorf("%v of the pairs are in order", mean)
 			}
-			l.Score(int(hidden), []int32{2, 5, 8, 11}, nil, scores)
+			l.(eval.Scorer).Score(int(hidden), []int32{2, 5, 8, 11}, nil, scores)
 			if of := share(scores[12:29], 2); of < 0.95 {
 				t.Errorf("a new user: %v of the pairs are in order", of)
 			}

@@ -80,17 +80,23 @@ func (f *factors) Predict(user int, items []int32, out []float64) {
 	}
 }
 
-func (f *factors) state() []byte { return slices.Concat(f.users.Encode(), f.items.Encode()) }
+func (f *factors) state() []byte { return encoded(f.users, f.items) }
 
-func (f *factors) restore(state []byte) error {
-	cut := min(len(state), model.EncodedSize(f.users.Dims()))
-	u, err := model.NewBroadcast(state[:cut], f.users.Rows(), f.users.Cols())
-	v, err2 := model.NewBroadcast(state[cut:], f.items.Rows(), f.items.Cols())
+func (f *factors) restore(state []byte) error { return decode(state, f.users, f.items) }
+
+// encoded returns the rows of users, then the rows of items.
+func encoded(users, items *model.Matrix) []byte { return slices.Concat(users.Encode(), items.Encode()) }
+
+// decode reads the output of encoded into matrices of the same sizes.
+func decode(state []byte, users, items *model.Matrix) error {
+	cut := min(len(state), model.EncodedSize(users.Dims()))
+	u, err := model.NewBroadcast(state[:cut], users.Rows(), users.Cols())
+	v, err2 := model.NewBroadcast(state[cut:], items.Rows(), items.Cols())
 	if err = errors.Join(err, err2); err != nil {
 		return fmt.Errorf("baselines: a state of other users or items: %w", err)
 	}
-	u.Into(f.users)
-	v.Into(f.items)
+	u.Into(users)
+	v.Into(items)
 	return nil
 }
 
