@@ -16,7 +16,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// CentralParams holds the settings of Central.
+// CentralParams holds the settings of Central, which the keys of sgd-mf check.
 type CentralParams struct {
 	kernel.Params
 	Epochs       int     // passes over the ratings
@@ -29,29 +29,11 @@ type CentralParams struct {
 	Done int
 }
 
-// Validate reports every fault of the settings.
-func (p CentralParams) Validate() error {
-	errs := []error{p.Params.Validate()}
-	if p.Epochs < 1 {
-		errs = append(errs, fmt.Errorf("epochs is %d; it must be at least 1", p.Epochs))
-	}
-	if !(p.LearningRate > 0) {
-		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
-	}
-	if p.From == nil && p.Done != 0 || p.From != nil && (p.Done < 1 || p.Done >= p.Epochs) {
-		errs = append(errs, fmt.Errorf("%d of %d passes are done; there must be embeddings that they left, and a pass to follow", p.Done, p.Epochs))
-	}
-	return errors.Join(errs...)
-}
-
 // Central is SGD matrix factorization with embedding clipping on all ratings in one place: one
 // projected step on u_i and v_j for each rating of a pass. Ratings are in blocks, which each pass
 // takes in a new seeded random order, on all workers of the runner and to the same bits for any
 // number of them. It is the ceiling for federations of the same model, and not private.
 func Central(ctx context.Context, train dataset.Ratings, p CentralParams, run protocol.Runner) (*model.Factors, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
 	f := &model.Factors{Users: p.StartUsers(train.Users), Items: p.StartItems()}
 	rng := entropy.Public(p.Seed, "baseline/central")
 	p.Scatter(f.Users, rng)

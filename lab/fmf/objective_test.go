@@ -291,11 +291,9 @@ func TestObjectiveRefuses(t *testing.T) {
 		reason string
 	}{
 		{func(p *ObjectiveParams) { p.Ridge = 0 }, "ridge is 0"},
-		{func(p *ObjectiveParams) { p.Epsilon = 0 }, "epsilon is 0"},
 		{func(p *ObjectiveParams) { p.Epsilon = 0.1 }, "raise the ridge above"},
 		{func(p *ObjectiveParams) { p.ClipRatings = 2 }, "clip-ratings is 2"},
 		{func(p *ObjectiveParams) { p.Unit = dp.User }, "clip-ratings is 0"},
-		{func(p *ObjectiveParams) { p.Unit = "item" }, `unit is "item"`},
 	} {
 		p := objectiveParams(dp.Rating, 3, 1)
 		c.change(&p)

@@ -27,22 +27,13 @@ type ResponseParams struct {
 	LearningRate float64 // η: V moves by ηm times the mean clipped gradient, down Schedule
 }
 
-// Validate reports every fault of the settings.
+// Validate reports settings that no key refuses by itself.
 func (p ResponseParams) Validate() error {
-	errs := []error{p.Params.Validate()}
-	if p.Rounds < 1 {
-		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", p.Rounds))
+	err := p.Params.Validate()
+	if p.Dimensions > p.Items {
+		err = errors.Join(err, fmt.Errorf("dimensions is %d; it must be from 1 to the %d items", p.Dimensions, p.Items))
 	}
-	if p.Dimensions < 1 || p.Dimensions > p.Items {
-		errs = append(errs, fmt.Errorf("dimensions is %d; it must be from 1 to the %d items", p.Dimensions, p.Items))
-	}
-	if !(p.Epsilon > 0) {
-		errs = append(errs, fmt.Errorf("epsilon is %v; it must be positive", p.Epsilon))
-	}
-	if !(p.LearningRate > 0) || math.IsInf(p.LearningRate, 1) {
-		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Response is the server and the users of Private-GD-DR (Shin, Kim, Shin and Xiao 2018), in one
@@ -63,16 +54,13 @@ type Response struct {
 }
 
 // NewResponse makes a Response with V at its start.
-func NewResponse(p ResponseParams) (*Response, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
+func NewResponse(p ResponseParams) *Response {
 	r := &Response{params: p, start: p.StartItems(), items: p.StartItems(), signs: make([]bool, p.Dimensions*p.Items)}
 	rng := entropy.Public(p.Seed, "fedmf/projection")
 	for i := range r.signs {
 		r.signs[i] = rng.Uint64()&1 == 1
 	}
-	return r, nil
+	return r
 }
 
 // Items returns the current V, not a copy.
@@ -172,16 +160,9 @@ func openResponse(s *algorithm.Setup, p kernel.Params) (algorithm.Instance, erro
 		if err := dp.CheckDelta(delta, users); err != nil {
 			return nil, config.Errorf("delta: %w", err)
 		}
-		local, err := LocalFor(algorithm.Epsilon.Value(c), delta, users, r.Rounds)
-		if err != nil {
-			return nil, config.Wrap(err)
-		}
+		local := LocalFor(algorithm.Epsilon.Value(c), delta, users, r.Rounds)
 		r.Epsilon = local.Epsilon
-		spent, err := local.Shuffled(delta)
-		if err != nil {
-			return nil, config.Wrap(err)
-		}
-		s.Privacy.Proved, s.Privacy.Local = dp.Result{Epsilon: spent, Accountant: dp.Shuffling}, local.Total()
+		s.Privacy.Proved, s.Privacy.Local = dp.Result{Epsilon: local.Shuffled(delta), Accountant: dp.Shuffling}, local.Total()
 	}
 	fedmf.LearningRate.Set(&s.Config, fedmf.LearningRate.Or(s.Config, responseRate(r, users)))
 	r.LearningRate = fedmf.LearningRate.Value(s.Config)
@@ -203,10 +184,7 @@ func responseRate(p ResponseParams, users int) float64 {
 func (x *responseInstance) Epochs() int { return x.params.Rounds }
 
 func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	r, err := NewResponse(x.params)
-	if err != nil {
-		return nil, err
-	}
+	r := NewResponse(x.params)
 	if from.Done > 0 {
 		b, err := model.NewBroadcast(from.State, x.params.Items, x.params.Rank)
 		if err != nil {
@@ -271,16 +249,13 @@ func (l Local) Total() float64 { return float64(l.Rounds) * l.Epsilon }
 // Half of δ is for the rounds, an equal part for each, and half for their composition. The bound
 // holds for a user who is replaced, and so for a user whose record is empty and who sends all the
 // same.
-func (l Local) Shuffled(delta float64) (float64, error) {
-	if !(l.Epsilon >= 0) || l.Users < 1 || l.Rounds < 1 || !(delta > 0 && delta < 1) {
-		return 0, fmt.Errorf("gd-dr: %d rounds of %d users with messages of epsilon %v at delta %v; rounds and users must be at least 1, delta above 0 and below 1", l.Rounds, l.Users, l.Epsilon, delta)
-	}
+func (l Local) Shuffled(delta float64) float64 {
 	least := composed(l.Epsilon, l.Rounds, delta)
 	each := delta / 2 / float64(l.Rounds)
 	if amplified, ok := amplified(l.Epsilon, float64(l.Users), each); ok {
 		least = min(least, composed(amplified, l.Rounds, delta/2))
 	}
-	return least, nil
+	return least
 }
 
 // amplified returns the ε of shuffled messages; false if the theorem does not apply.
@@ -327,26 +302,19 @@ func composedDelta(each float64, k int, epsilon float64) float64 {
 	return sum
 }
 
-// LocalFor returns the largest ε₀ with which shuffled messages cost at most the target.
-func LocalFor(epsilon, delta float64, users, rounds int) (Local, error) {
-	if !(epsilon > 0) || math.IsInf(epsilon, 1) {
-		return Local{}, errors.New("gd-dr: epsilon must be positive and finite")
-	}
+// LocalFor returns the largest ε₀ with which shuffled messages cost at most the target, positive and finite.
+func LocalFor(epsilon, delta float64, users, rounds int) Local {
 	l := Local{Users: users, Rounds: rounds}
 	// One answer of randomised response with ε₀ = ε + ln(1/δ) has a δ near 1 at ε, so no ε₀ beyond it will do.
 	low, high := 0., epsilon+math.Log(1/delta)
 	for range 100 {
 		l.Epsilon = (low + high) / 2
-		got, err := l.Shuffled(delta)
-		if err != nil {
-			return Local{}, err
-		}
-		if got <= epsilon {
+		if l.Shuffled(delta) <= epsilon {
 			low = l.Epsilon
 		} else {
 			high = l.Epsilon
 		}
 	}
 	l.Epsilon = low
-	return l, nil
+	return l
 }

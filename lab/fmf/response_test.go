@@ -26,10 +26,7 @@ func responseParams(items int) ResponseParams {
 func TestResponsesKeepLocalEpsilon(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 9))
 	p := responseParams(12)
-	r, err := NewResponse(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := NewResponse(p)
 	least, most := 1., 0.
 	for range 1000 {
 		own := model.Ratings{}
@@ -57,10 +54,7 @@ func TestResponsesKeepLocalEpsilon(t *testing.T) {
 func TestResponsesEstimateTheGradient(t *testing.T) {
 	const n = 40_000
 	p := responseParams(5)
-	r, err := NewResponse(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := NewResponse(p)
 	kinds := []model.Ratings{{Items: []int32{0, 2}, Values: []float32{4, 3}}, {Items: []int32{1, 3, 4}, Values: []float32{3.6, 1, 3.5}}, {}}
 	rows := make([]model.Ratings, n)
 	for i := range rows {
@@ -130,25 +124,11 @@ func TestUniformPick(t *testing.T) {
 }
 
 func TestResponseRefuses(t *testing.T) {
-	for _, c := range []struct {
-		change func(*ResponseParams)
-		reason string
-	}{
-		{func(p *ResponseParams) { p.Rounds = 0 }, "rounds is 0"},
-		{func(p *ResponseParams) { p.Dimensions = 13 }, "from 1 to the 12 items"},
-		{func(p *ResponseParams) { p.Epsilon = 0 }, "epsilon is 0"},
-		{func(p *ResponseParams) { p.LearningRate = 0 }, "learning-rate is 0"},
-	} {
-		p := responseParams(12)
-		c.change(&p)
-		if _, err := NewResponse(p); err == nil || !strings.Contains(err.Error(), c.reason) {
-			t.Errorf("%v; want %s", err, c.reason)
-		}
+	p := responseParams(12)
+	if p.Dimensions = 13; p.Validate() == nil || !strings.Contains(p.Validate().Error(), "from 1 to the 12 items") {
+		t.Errorf("13 dimensions of 12 items: %v", p.Validate())
 	}
-	r, err := NewResponse(responseParams(12))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := NewResponse(responseParams(12))
 	if err := r.Round(1, [][]float64{{1, 1}}, make([]model.Ratings, 1), strings.NewReader("short"), protocol.Workers(1)); err == nil {
 		t.Error("a stream that ended was accepted")
 	}
