@@ -1,7 +1,6 @@
 package cond
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -14,7 +13,7 @@ import (
 // BinsOptions says how to randomise labels.
 type BinsOptions struct {
 	Low, High float64 // the labels' range, which is public; labels beyond it count as its ends
-	Cells     int     // k, the number of cells of equal width in the range, from 1 to 1024
+	Cells     int     // k, the number of cells of equal width in the range, at least 1
 	Epsilon   float64 // of both releases, above 0 and at most 64
 	// Prior is the share of Epsilon for the labels' histogram, in [0, 1). With 0 no histogram is
 	// released, and all cells count equally.
@@ -29,33 +28,18 @@ func DefaultBinsOptions(low, high, epsilon float64) BinsOptions {
 }
 
 const (
-	mostCells      = 1024
 	mostBinEpsilon = 64
 	// epsilonGrid is the number of steps in 1. ε is rounded down to a step, so that samplers have a
 	// ratio of integers.
 	epsilonGrid = 1 << 20
 )
 
-// Validate reports every fault of the options.
+// Validate reports an ε that is out of range.
 func (o BinsOptions) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("cond: bins: "+format, args...)) }
-	if !(o.Low < o.High) || math.IsInf(o.High-o.Low, 0) {
-		bad("labels are from %v to %v; the range must be finite and not empty", o.Low, o.High)
+	if prior, response := o.split(); !(o.Epsilon <= mostBinEpsilon) || response < 1 || o.Prior > 0 && prior < 1 {
+		return fmt.Errorf("cond: bins: epsilon is %v, and %v of it for the histogram; epsilon must be at most %d, and both parts at least 2^-20", o.Epsilon, o.Prior, mostBinEpsilon)
 	}
-	if o.Cells < 1 || o.Cells > mostCells {
-		bad("cells are %d; there must be from 1 to %d", o.Cells, mostCells)
-	}
-	if !(o.Epsilon > 0 && o.Epsilon <= mostBinEpsilon) {
-		bad("epsilon is %v; it must be above 0 and at most %d", o.Epsilon, mostBinEpsilon)
-	}
-	if !(o.Prior >= 0 && o.Prior < 1) {
-		bad("the histogram takes the part %v of epsilon; it must be at least 0 and below 1", o.Prior)
-	}
-	if prior, response := o.split(); len(errs) == 0 && (response < 1 || o.Prior > 0 && prior < 1) {
-		bad("epsilon is %v, and %v of it for the histogram; both parts must be at least 2^-20", o.Epsilon, o.Prior)
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // split returns ε1 and ε2 in steps of 1/epsilonGrid, together at most Epsilon.

@@ -241,12 +241,9 @@ func TestBinsOfOddLabels(t *testing.T) {
 
 func TestBinsRefuse(t *testing.T) {
 	for want, change := range map[string]func(*BinsOptions){
-		"range":     func(o *BinsOptions) { o.High = o.Low },
-		"finite":    func(o *BinsOptions) { o.High = math.Inf(1) },
-		"cells":     func(o *BinsOptions) { o.Cells = 0 },
-		"epsilon":   func(o *BinsOptions) { o.Epsilon = math.NaN() },
-		"histogram": func(o *BinsOptions) { o.Prior = 1 },
-		"2^-20":     func(o *BinsOptions) { o.Epsilon = 1e-6 },
+		"epsilon is NaN": func(o *BinsOptions) { o.Epsilon = math.NaN() },
+		"at most 64":     func(o *BinsOptions) { o.Epsilon = 65 },
+		"2^-20":          func(o *BinsOptions) { o.Epsilon = 1e-6 },
 	} {
 		o := DefaultBinsOptions(0, 1, 1)
 		change(&o)

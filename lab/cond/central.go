@@ -19,15 +19,18 @@ import (
 // ends there; otherwise the answers give a start for the remaining steps. All examples are in one
 // place; of several organisations each would randomise its own.
 type labelsInstance struct {
-	*instance
+	algorithm.OnePlace // whose methods win over the federation's, which lie deeper
+	regressed
 	share float64 // share of ε for the labels; 1: no training follows
 	rest  dp.Budget
 	steps int
 }
 
+type regressed struct{ *instance }
+
 // openLabels sets up the releases: labels with ε·share, and steps with the rest.
 func openLabels(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
-	x := &labelsInstance{instance: &instance{setup: s, bias: userBias.Is(s.Config, yes), ridge: userRidge.Value(s.Config)}, share: 1}
+	x := &labelsInstance{regressed: regressed{&instance{setup: s, bias: userBias.Is(s.Config, yes), ridge: userRidge.Value(s.Config)}}, share: 1}
 	var err error
 	if x.params, err = newParams(s); err != nil {
 		return nil, err
@@ -220,19 +223,6 @@ func (x *labelsInstance) step(ctx context.Context, examples *Examples, m moments
 // of the draws, whose low bits may betray the numbers under them. It costs no accuracy.
 const gridBits = 20
 
-// errCentral is returned by the methods of a federation, which this algorithm lacks.
-var errCentral = errors.New("all examples are in one place; there is no federation")
-
-func (x *labelsInstance) Strategy(protocol.SessionID) (algorithm.Strategy, error) {
-	return nil, errCentral
-}
-
-func (x *labelsInstance) ClientSide() (algorithm.ClientSide, error) { return nil, errCentral }
-
-func (x *labelsInstance) Party(algorithm.PartyData, *algorithm.LocalData) (*algorithm.Party, error) {
-	return nil, errCentral
-}
-
 func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	b := algorithm.Baseline{Name: "non_private", Itself: !x.setup.Private()}
 	if b.Itself {
@@ -242,7 +232,7 @@ func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	b.Predict = func(run protocol.Runner) (model.Predictor, error) {
 		s := *x.setup
 		algorithm.Epsilon.Set(&s.Config, math.Inf(1))
-		plain := &labelsInstance{instance: &instance{setup: &s, params: x.params, bias: x.bias, ridge: x.ridge}, share: 1}
+		plain := &labelsInstance{regressed: regressed{&instance{setup: &s, params: x.params, bias: x.bias, ridge: x.ridge}}, share: 1}
 		m, err := plain.Train(context.Background(), run, algorithm.Passes{}, entropy.Source{}, func(algorithm.Epoch) error { return nil })
 		if err != nil {
 			return nil, err
@@ -251,6 +241,3 @@ func (x *labelsInstance) Baselines() []algorithm.Baseline {
 	}
 	return []algorithm.Baseline{b}
 }
-
-// Lost returns "": there are no rounds.
-func (x *labelsInstance) Lost(protocol.Step) string { return "" }

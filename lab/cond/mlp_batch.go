@@ -1,7 +1,6 @@
 package cond
 
 import (
-	"fmt"
 	"math"
 	"sync"
 
@@ -14,23 +13,6 @@ import (
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
-
-// check compares the fields of examples with the model's fields.
-func (m *MLP) check(c *Categorical) error {
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	fields := c.fields()
-	if len(fields) != m.fields {
-		return fmt.Errorf("cond: examples have %d fields; the model has %d", len(fields), m.fields)
-	}
-	for k, f := range fields {
-		if f.Size != len(m.slots[k]) {
-			return fmt.Errorf("cond: field %s has the size %d; the model has %d", f.Name, f.Size, len(m.slots[k]))
-		}
-	}
-	return nil
-}
 
 // mlpBatch computes on several examples at once. It computes common parts once: the first layer's
 // part of an embedding for each value that occurs, and the gradient of an embedding from the sum of
@@ -416,10 +398,7 @@ func (m *MLP) at(c *Categorical) [][]int32 {
 
 // Predict returns a prediction for each example. The fields must have the number and the sizes of
 // the training fields.
-func (m *MLP) Predict(c *Categorical, run protocol.Runner) ([]float64, error) {
-	if err := m.check(c); err != nil {
-		return nil, err
-	}
+func (m *MLP) Predict(c *Categorical, run protocol.Runner) []float64 {
 	at, out := m.at(c), make([]float64, 0, len(c.Y))
 	b := newMLPBatch(m)
 	var rows []int32
@@ -431,7 +410,7 @@ func (m *MLP) Predict(c *Categorical, run protocol.Runner) ([]float64, error) {
 		b.forward(at, rows, nil, run)
 		out = append(out, b.out...)
 	}
-	return out, nil
+	return out
 }
 
 const predictAtOnce = 4096

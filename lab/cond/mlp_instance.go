@@ -45,11 +45,12 @@ func openMLP(s *algorithm.Setup, f *family) (algorithm.Instance, error) {
 	if x.conditioned && len(x.train.Public) == 0 {
 		return nil, config.Errorf("%s: all features are private, and none are left to condition by; take mlp-dp-sgd", s.Data.Name)
 	}
-	if err := x.options(f); err != nil {
-		return nil, err
+	if len(x.train.Y) == 0 {
+		return nil, config.Errorf("%s: the training part has no labels", s.Data.Name)
 	}
-	if err := errors.Join(x.train.Validate(), x.o.Validate(x.train)); err != nil {
-		return nil, config.Wrap(err)
+	x.options(f)
+	if x.o.SamplingRate < 0x1p-32 {
+		return nil, config.Errorf("%s: %v of %d examples is below the least sampling rate, 2^-32; raise it", batch.Name, batch.Value(s.Config), len(x.train.Y))
 	}
 	var err error
 	if x.calibrated, err = x.o.calibrate(x.train.relation()); err != nil {
@@ -107,7 +108,7 @@ func ratingFields(users, items int) *Categorical {
 	return &Categorical{Public: []dataset.Field{{Name: "user", Size: users}, {Name: "item", Size: items}}}
 }
 
-func (x *mlpInstance) options(f *family) error {
+func (x *mlpInstance) options(f *family) {
 	c := x.setup.Config
 	x.o = DefaultMLPOptions()
 	x.o.Width, x.o.Steps = algorithm.Rank.Int(c), algorithm.Rounds.Int(c)
@@ -115,15 +116,12 @@ func (x *mlpInstance) options(f *family) error {
 	x.o.SamplingRate = min(1, batch.Value(c)/float64(max(1, len(x.train.Y))))
 	x.o.Rate, x.o.Clip, x.o.Seed = rate.Value(c), clip.Value(c), algorithm.Seed.Of(c)
 	x.o.Budget = dp.Budget{Epsilon: algorithm.Epsilon.Value(c), Delta: algorithm.Delta.Value(c), Accountant: dp.Accountant(algorithm.Accountant.Of(c))}
-	if !f.conditioned {
-		return nil
-	}
 	if f.switches {
 		x.o.Switch = min(max(1, int(math.Round(switchAt.Value(c)*float64(x.o.Steps)))), x.o.Steps-1)
 	}
-	var err error
-	x.o.C, err = FieldConditioning(x.train, floor.Value(c))
-	return err
+	if f.conditioned {
+		x.o.C = FieldConditioning(x.train, floor.Value(c))
+	}
 }
 
 // mlpPasses is the number of measurements during a run.
@@ -154,35 +152,30 @@ func (x *mlpInstance) Train(ctx context.Context, run protocol.Runner, from algor
 				return nil, err
 			}
 		}
-		if last, err = x.trained(r.model(), run); err != nil {
-			return nil, err
-		}
+		last = x.trained(r.model(), run)
 		if err = passed(algorithm.Epoch{Number: pass, Model: last.Predictor, Save: r.save}); err != nil {
 			return nil, err
 		}
 	}
 	if last == nil {
-		return x.trained(r.model(), run)
+		last = x.trained(r.model(), run)
 	}
 	return last, nil
 }
 
 // trained returns a model's predictions and matrices.
-func (x *mlpInstance) trained(m *MLP, run protocol.Runner) (*model.Trained, error) {
+func (x *mlpInstance) trained(m *MLP, run protocol.Runner) *model.Trained {
 	out := &model.Trained{Matrices: m.matrices()}
 	if x.all == nil {
 		out.Predictor = newPairs(m, x.setup.Data.Users, x.setup.Data.Items, x.middle)
-		return out, nil
+		return out
 	}
-	p, err := m.Predict(x.all, run)
-	if err != nil {
-		return nil, err
-	}
+	p := m.Predict(x.all, run)
 	for i := range p {
 		p[i] += x.middle
 	}
 	out.Predictor = byUser(p)
-	return out, nil
+	return out
 }
 
 // byUser holds predictions of one item.
@@ -316,9 +309,6 @@ func (r *mlpRun) restore(state []byte, done int) error {
 	}
 	return nil
 }
-
-// Lost returns "": there are no rounds.
-func (x *mlpInstance) Lost(protocol.Step) string { return "" }
 
 func (x *mlpInstance) Baselines() []algorithm.Baseline {
 	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, func(c *config.Config) {

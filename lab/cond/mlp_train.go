@@ -78,7 +78,7 @@ func (r *mlpRun) next() error {
 	}
 	r.done++
 	if r.done > r.o.Steps/2 {
-		r.remember()
+		r.addPlain(r.average)
 	}
 	return nil
 }
@@ -260,9 +260,6 @@ func (r *mlpRun) adam(from, to int) error {
 	}
 	return nil
 }
-
-// remember adds the parameters to the average's sum.
-func (r *mlpRun) remember() { r.addPlain(r.average) }
 
 // addPlain adds the parameters, of plain embeddings, to sums.
 func (r *mlpRun) addPlain(sums []float64) {

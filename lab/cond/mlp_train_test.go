@@ -125,10 +125,7 @@ func TestMLPLearns(t *testing.T) {
 	o := mlpOptions(math.Inf(1))
 	o.Width, o.Hidden, o.SamplingRate, o.Steps, o.Clip = 8, [2]int{16, 8}, .1, 600, 10
 	f := trainMLP(t, c, o, 1)
-	mse, err := f.Model.MSE(c, o.Run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mse := f.Model.MSE(c, o.Run)
 	var mean, square float64
 	for _, y := range c.Y {
 		mean += y / float64(len(c.Y))
@@ -140,30 +137,16 @@ func TestMLPLearns(t *testing.T) {
 	unseen := &Categorical{Public: []dataset.Field{{Name: "a", Size: 21, Values: []int32{20}}}, Y: []float64{0}}
 	o.Steps = 2
 	g := trainMLP(t, &Categorical{Public: []dataset.Field{{Name: "a", Size: 21, Values: c.Public[0].Values}}, Y: c.Y}, o, 1)
-	if p, err := g.Model.Predict(unseen, o.Run); err != nil || math.IsNaN(p[0]) {
-		t.Errorf("a value that was not trained on is predicted as %v: %v", p, err)
-	}
-	if _, err := f.Model.Predict(unseen, o.Run); err == nil || !strings.Contains(err.Error(), "fields") {
-		t.Errorf("examples of one field were predicted by a model of four: %v", err)
+	if p := g.Model.Predict(unseen, o.Run); math.IsNaN(p[0]) {
+		t.Errorf("a value that was not trained on is predicted as %v", p)
 	}
 }
 
 func TestMLPRefuses(t *testing.T) {
 	c := categorical(20, 2, 1, 5, 5)
 	for want, change := range map[string]func(*MLPOptions){
-		"steps":                       func(o *MLPOptions) { o.Steps = 0 },
-		"rate is":                     func(o *MLPOptions) { o.Rate = math.NaN() },
-		"clip":                        func(o *MLPOptions) { o.Clip = math.Inf(1) },
-		"spread":                      func(o *MLPOptions) { o.Spread = 0 },
-		"sampling rate":               func(o *MLPOptions) { o.SamplingRate = 1e-12 },
-		"hidden":                      func(o *MLPOptions) { o.Hidden[1] = 0 },
-		"switch":                      func(o *MLPOptions) { o.Switch = 5 },
-		"private ones may not":        func(o *MLPOptions) { o.C = make([][]float64, 3) },
-		"conditioning of value":       func(o *MLPOptions) { o.C = [][]float64{make([]float64, 5), make([]float64, 5)} },
-		"conditioning of field a has": func(o *MLPOptions) { o.C = make([][]float64, 2) },
-		"runner":                      func(o *MLPOptions) { o.Run = nil },
-		"delta":                       func(o *MLPOptions) { o.Budget.Delta = 0 },
-		"diverges":                    func(o *MLPOptions) { o.Rate = 1e12 },
+		"delta":    func(o *MLPOptions) { o.Budget.Delta = 0 },
+		"diverges": func(o *MLPOptions) { o.Rate = 1e12 },
 	} {
 		o := mlpOptions(1)
 		change(&o)
@@ -173,16 +156,6 @@ func TestMLPRefuses(t *testing.T) {
 	}
 	if _, err := TrainMLP(c, mlpOptions(1), entropy.Source{}); err == nil {
 		t.Error("training went on without randomness")
-	}
-	for want, bad := range map[string]*Categorical{
-		"no field":     {Y: []float64{1}},
-		"labels":       {Public: []dataset.Field{{Name: "a", Size: 1, Values: nil}}},
-		"from 0 to 1":  {Public: []dataset.Field{{Name: "a", Size: 2, Values: []int32{2}}}, Y: []float64{1}},
-		"2 values for": {Private: []dataset.Field{{Name: "a", Size: 2, Values: []int32{0, 1}}}, Y: []float64{1}},
-	} {
-		if _, err := TrainMLP(bad, mlpOptions(1), simulated.New(1, "mlp")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error is %v", want, err)
-		}
 	}
 }
 
