@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/protocol/internal/codec"
 )
@@ -44,33 +45,34 @@ var kinds = [...]struct {
 	name string
 	code byte // of a frame's header, as in wire/wire.proto
 	make func() Message
+	ways []route // the roles between which it travels
 }{
-	KindOpen:         {"open", 1, func() Message { return new(Open) }},
-	KindAnnounce:     {"announce", 2, func() Message { return new(Announce) }},
-	KindInvite:       {"invite", 3, func() Message { return new(Invite) }},
-	KindAdvertise:    {"advertise", 4, func() Message { return new(Advertise) }},
-	KindRoster:       {"roster", 5, func() Message { return new(Roster) }},
-	KindShares:       {"shares", 6, func() Message { return new(Shares) }},
-	KindDelivery:     {"delivery", 7, func() Message { return new(Delivery) }},
-	KindPrepared:     {"prepared", 24, func() Message { return new(Prepared) }},
-	KindProceed:      {"proceed", 25, func() Message { return new(Proceed) }},
-	KindMaskedInput:  {"masked-input", 8, func() Message { return new(MaskedInput) }},
-	KindSurvivors:    {"survivors", 9, func() Message { return new(Survivors) }},
-	KindConsistency:  {"consistency", 10, func() Message { return new(Consistency) }},
-	KindQuorum:       {"quorum", 11, func() Message { return new(Quorum) }},
-	KindUnmask:       {"unmask", 12, func() Message { return new(Unmask) }},
-	KindAnswered:     {"answered", 13, func() Message { return new(Answered) }},
-	KindReplacement:  {"replacement", 14, func() Message { return new(Replacement) }},
-	KindRefusal:      {"refusal", 26, func() Message { return new(Refusal) }},
-	KindResult:       {"result", 15, func() Message { return new(Result) }},
-	KindAbort:        {"abort", 16, func() Message { return new(Abort) }},
-	KindHeld:         {"held", 23, func() Message { return new(Held) }},
-	KindFinal:        {"final", 17, func() Message { return new(Final) }},
-	KindForward:      {"forward", 18, func() Message { return new(Forward) }},
-	KindRelayAck:     {"relay-ack", 19, func() Message { return new(RelayAck) }},
-	KindRelayCollect: {"relay-collect", 20, func() Message { return new(RelayCollect) }},
-	KindPartial:      {"partial", 21, func() Message { return new(Partial) }},
-	KindRelayStatus:  {"relay-status", 22, func() Message { return new(RelayStatus) }},
+	KindOpen:         {"open", 1, func() Message { return new(Open) }, []route{planned}},
+	KindAnnounce:     {"announce", 2, func() Message { return new(Announce) }, []route{down, handed}},
+	KindInvite:       {"invite", 3, func() Message { return new(Invite) }, []route{down}},
+	KindAdvertise:    {"advertise", 4, func() Message { return new(Advertise) }, []route{up}},
+	KindRoster:       {"roster", 5, func() Message { return new(Roster) }, []route{down}},
+	KindShares:       {"shares", 6, func() Message { return new(Shares) }, []route{up}},
+	KindDelivery:     {"delivery", 7, func() Message { return new(Delivery) }, []route{down}},
+	KindPrepared:     {"prepared", 24, func() Message { return new(Prepared) }, []route{up}},
+	KindProceed:      {"proceed", 25, func() Message { return new(Proceed) }, []route{down}},
+	KindMaskedInput:  {"masked-input", 8, func() Message { return new(MaskedInput) }, []route{up}},
+	KindSurvivors:    {"survivors", 9, func() Message { return new(Survivors) }, []route{down}},
+	KindConsistency:  {"consistency", 10, func() Message { return new(Consistency) }, []route{up}},
+	KindQuorum:       {"quorum", 11, func() Message { return new(Quorum) }, []route{down}},
+	KindUnmask:       {"unmask", 12, func() Message { return new(Unmask) }, []route{up}},
+	KindAnswered:     {"answered", 13, func() Message { return new(Answered) }, []route{down}},
+	KindReplacement:  {"replacement", 14, func() Message { return new(Replacement) }, []route{up}},
+	KindRefusal:      {"refusal", 26, func() Message { return new(Refusal) }, []route{up}},
+	KindResult:       {"result", 15, func() Message { return new(Result) }, []route{released}},
+	KindAbort:        {"abort", 16, func() Message { return new(Abort) }, []route{released}},
+	KindHeld:         {"held", 23, func() Message { return new(Held) }, []route{released}},
+	KindFinal:        {"final", 17, func() Message { return new(Final) }, []route{planned, down, handed}},
+	KindForward:      {"forward", 18, func() Message { return new(Forward) }, []route{handed, relayed}},
+	KindRelayAck:     {"relay-ack", 19, func() Message { return new(RelayAck) }, []route{handed}},
+	KindRelayCollect: {"relay-collect", 20, func() Message { return new(RelayCollect) }, []route{handed}},
+	KindPartial:      {"partial", 21, func() Message { return new(Partial) }, []route{relayed}},
+	KindRelayStatus:  {"relay-status", 22, func() Message { return new(RelayStatus) }, []route{relayed}},
 }
 
 func (k Kind) String() string {
@@ -78,6 +80,32 @@ func (k Kind) String() string {
 		return kinds[k].name
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// route names a sender and a receiver.
+type route struct{ from, to Role }
+
+var (
+	planned  = route{Server, Aggregator}
+	released = route{Aggregator, Server}
+	down     = route{Aggregator, Client}
+	up       = route{Client, Aggregator}
+	handed   = route{Aggregator, Relay}
+	relayed  = route{Relay, Aggregator}
+)
+
+// Travels reports whether one role sends messages of the kind to another.
+func (k Kind) Travels(from, to Role) bool { return slices.Contains(kinds[k].ways, route{from, to}) }
+
+// TravelsInside reports whether a message of the kind travels inside a Forward from one role to another.
+func (k Kind) TravelsInside(from, to Role) bool {
+	switch (route{from, to}) { // a relay hands on a message of a client, or for a client
+	case relayed:
+		return k.Travels(Client, Aggregator)
+	case handed:
+		return k.Travels(Aggregator, Client)
+	}
+	return false
 }
 
 // Code returns the number of the kind in the header of a frame.

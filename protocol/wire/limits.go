@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"slices"
-
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -111,52 +109,36 @@ func limitsFor(p *protocol.Plan, s Session) Limits {
 	masked := slack + p.PackedSize() + vectorSize*releases + complaintSize*s.Neighbours + advertise
 	unmask := slack + revealedSize*s.Neighbours + removals + removals/8 + (64+vectorSize)*releases + shares
 	survivors := slack + bitmap + roster
-	return Limits{Clients: n, Releases: releases, Bytes: [protocol.Kinds]int{
-		protocol.KindOpen:         slack + plan,
-		protocol.KindAnnounce:     slack + plan + delivery,
-		protocol.KindInvite:       slack,
-		protocol.KindAdvertise:    advertise,
-		protocol.KindRoster:       roster,
-		protocol.KindShares:       shares,
-		protocol.KindDelivery:     delivery,
-		protocol.KindPrepared:     slack,
-		protocol.KindProceed:      slack,
-		protocol.KindMaskedInput:  masked,
-		protocol.KindSurvivors:    survivors,
-		protocol.KindConsistency:  slack,
-		protocol.KindQuorum:       slack + signedSize*n,
-		protocol.KindUnmask:       unmask,
-		protocol.KindAnswered:     slack + bitmap,
-		protocol.KindReplacement:  slack + revealedSize*s.Neighbours,
-		protocol.KindRefusal:      slack,
-		protocol.KindResult:       slack + 8*coordinates + vectorSize*releases,
-		protocol.KindAbort:        slack,
-		protocol.KindHeld:         slack,
-		protocol.KindFinal:        slack + s.Model,
-		protocol.KindForward:      slack + max(roster, delivery, masked, survivors, unmask),
-		protocol.KindRelayAck:     slack,
-		protocol.KindRelayCollect: slack,
-		protocol.KindPartial:      slack + bitmap + p.PackedSize() + vectorSize*releases,
-		protocol.KindRelayStatus:  slack,
-	}}
+	out := Limits{Clients: n, Releases: releases}
+	for k := range out.Bytes {
+		out.Bytes[k] = slack // of all that have no list and no content
+	}
+	out.Bytes[protocol.KindOpen] = slack + plan
+	out.Bytes[protocol.KindAnnounce] = slack + plan + delivery
+	out.Bytes[protocol.KindAdvertise] = advertise
+	out.Bytes[protocol.KindRoster] = roster
+	out.Bytes[protocol.KindShares] = shares
+	out.Bytes[protocol.KindDelivery] = delivery
+	out.Bytes[protocol.KindMaskedInput] = masked
+	out.Bytes[protocol.KindSurvivors] = survivors
+	out.Bytes[protocol.KindQuorum] = slack + signedSize*n
+	out.Bytes[protocol.KindUnmask] = unmask
+	out.Bytes[protocol.KindAnswered] = slack + bitmap
+	out.Bytes[protocol.KindReplacement] = slack + revealedSize*s.Neighbours
+	out.Bytes[protocol.KindResult] = slack + 8*coordinates + vectorSize*releases
+	out.Bytes[protocol.KindFinal] = slack + s.Model
+	out.Bytes[protocol.KindForward] = slack + max(roster, delivery, masked, survivors, unmask)
+	out.Bytes[protocol.KindPartial] = slack + bitmap + p.PackedSize() + vectorSize*releases
+	return out
 }
 
 // Between restricts the limits to the kinds of messages that one role sends to another.
 func (l Limits) Between(from, to protocol.Role) Limits {
-	inside := route{from, to}
-	switch inside { // what a relay hands on is a client's, or for one
-	case relayed:
-		inside = up
-	case handed:
-		inside = down
-	default:
-		inside = route{}
-	}
-	for k, way := range ways {
-		if !slices.Contains(way, route{from, to}) {
+	for k := range protocol.Kinds {
+		if !k.Travels(from, to) {
 			l.Bytes[k] = 0
 		}
-		if !slices.Contains(way, inside) {
+		if !k.TravelsInside(from, to) {
 			l.Inside[k] = 0
 		}
 	}
