@@ -373,12 +373,12 @@ func (p *Plan) fields(c *codec.Codec) {
 	c.Optional(7, "signature", &p.Signature, SignatureSize)
 }
 
-func (o *Cohort) fields(c *codec.Codec) {
-	c.Number(1, "clients", &o.Clients)
-	c.Float(2, "tolerance", &o.Tolerance)
-	c.Float(3, "colluders", &o.Colluders)
-	c.Number(4, "enrolled", &o.Enrolled)
-	c.Number(5, "goal", &o.Goal)
+func (c *Cohort) fields(to *codec.Codec) {
+	to.Number(1, "clients", &c.Clients)
+	to.Float(2, "tolerance", &c.Tolerance)
+	to.Float(3, "colluders", &c.Colluders)
+	to.Number(4, "enrolled", &c.Enrolled)
+	to.Number(5, "goal", &c.Goal)
 }
 
 func (r *Release) fields(c *codec.Codec) {

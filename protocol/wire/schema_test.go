@@ -35,9 +35,9 @@ func readProto(t *testing.T) (messages map[string]map[uint64]protoField, enums m
 	for _, m := range protoMessage.FindAllStringSubmatch(string(text), -1) {
 		messages[m[1]] = make(map[uint64]protoField)
 		for _, f := range protoLine.FindAllStringSubmatch(m[2], -1) {
-			n, err := strconv.ParseUint(f[3], 10, 64)
-			if err != nil {
-				t.Fatal(err)
+			n, failed := strconv.ParseUint(f[3], 10, 64)
+			if failed != nil {
+				t.Fatal(failed)
 			}
 			messages[m[1]][n] = protoField{f[1], f[2]}
 		}

@@ -24,14 +24,14 @@ func (c *Codec) uint(tag int, field string, v, most uint64) uint64 {
 		if !c.next(tag, varint, field) {
 			return 0
 		}
-		v, n := binary.Uvarint(c.b)
-		if n <= 0 || v > most {
+		got, n := binary.Uvarint(c.b)
+		if n <= 0 || got > most {
 			c.Fail(ErrSyntax, field, "an integer that is cut off or above %d", most)
 			return 0
 		}
 		c.b = c.b[n:]
 		c.once(tag, field)
-		return v
+		return got
 	case v == 0:
 	case c.mode == counts:
 		c.n += 1 + Varint(v)
