@@ -251,9 +251,9 @@ const (
 )
 
 // merge makes one record of all records of a pair. perm sorts the ratings. merge returns perm with
-// only the last record in the file of each pair, and sets that record's value by the rule
-// t.duplicates. With DuplicatesMean and DuplicatesCount its time becomes the latest time of the pair. If any
-// record of a pair is in the test file, its last record is, because test records come last.
+// only the last record in the file of each pair. The rule t.duplicates sets that record's value. With
+// DuplicatesMean and DuplicatesCount the rule also gives it the latest time of the pair. If a record
+// of a pair is in the test file, so is the pair's last record: test records come last.
 func (t *table) merge(r dataset.Ratings, perm []int32) []int32 {
 	var out []int32
 	for from := 0; from < len(perm); {
