@@ -21,6 +21,7 @@ import (
 //   - central and als: all ratings are in one place (objective: objective-perturbation alone; responses: gd-dr alone);
 //   - ranker: all ratings are in one place, and items are ranked;
 //   - statistics: users sum statistics (bias: item biases alone);
+//   - pairs: users sum pairs of items;
 //   - items, encoder and joint: users sum gradients;
 //   - regression: examples have labels (labels: randomised labels alone; perceptron: embeddings under a perceptron).
 var effects = []struct {
@@ -28,21 +29,21 @@ var effects = []struct {
 	forms   string
 }{
 	{"rounds=7", "device vertical sgld horizontal statistics items encoder joint responses regression rr-dp-sgd perceptron"},
-	{"dropout=0.15", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"dropout=0.3 dropout-at=share", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"leave=0.01", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"away=0.01", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"away=0.01 away-rounds=2", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"tolerance=0.4", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"colluders=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression"},
-	{"sit-out=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression"},
+	{"dropout=0.15", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"dropout=0.3 dropout-at=share", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"leave=0.01", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"away=0.01", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"away=0.01 away-rounds=2", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"tolerance=0.4", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"colluders=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
+	{"sit-out=0.1", "device vertical sgld horizontal statistics items encoder joint bias regression private-ease"},
 	{"cohort.size=100", "device"},
 	{"start-from=there", "device vertical horizontal dpals ada-dpals dp-cmf ssp-c"},
 	{"statistics.start-decay=0.5", ""}, // of a start alone
 	{"cohort.size=100 cohort.over=1.5", "device"},
-	{"baselines=quick", "lfl-sgdmf vfl-sgdmf sgld hfl-sgdmf hfl-synsgd statistics items encoder joint bias regression"},
+	{"baselines=quick", "lfl-sgdmf vfl-sgdmf sgld hfl-sgdmf hfl-synsgd statistics items encoder joint bias regression private-ease"},
 	{"contribution=all-ratings clipping=both clip-norm=2", "device vertical horizontal"},
-	{"noise-draw=client", "lfl-sgdmf statistics items encoder joint bias regression"},
+	{"noise-draw=client", "lfl-sgdmf statistics items encoder joint bias regression private-ease"},
 	{"contribution=all-ratings", "device"},
 	{"model.learning-rate=0.01", "device central responses"},
 	{"model.epochs=3", "central"},
@@ -79,24 +80,24 @@ var effects = []struct {
 	{"model.local-passes=3", "horizontal"},
 	{"unit=user clip-ratings=4", "vertical sgld horizontal objective"},
 	{"rank=3", "als ials fcf bpr-mf device vertical sgld horizontal central statistics items encoder joint objective responses perceptron"},
-	{"rating-max=5", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"rating-max=5", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
 	{"model.start-mean=3", "device vertical sgld horizontal central objective responses"},
 	{"model.start-spread=0.02", "device vertical sgld horizontal central objective responses"},
-	{"split.validation=0.1", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"split.fold=1/5", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"split.seed=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"seed=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"workers=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"eval.top-k=7", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
-	{"eval.buckets=4", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"split.validation=0.1", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
+	{"split.fold=1/5", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
+	{"split.seed=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
+	{"seed=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
+	{"workers=2", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
+	{"eval.top-k=7", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
+	{"eval.buckets=4", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
 	{"eval.relevant=3", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"eval.users=7", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
 	{"eval.drift=no", "als device vertical sgld horizontal central statistics items encoder joint bias objective responses"},
-	{"eval.negatives=9", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron"},
+	{"eval.negatives=9", "als ranker device vertical sgld horizontal central statistics items encoder joint bias objective responses regression labels perceptron private-ease"},
 	{"deployment.stage-timeout-s=30", ""}, // with any in a deployment, in a simulation with none
 	{"deployment.tail-s=1", ""},
 	{"deployment.gather-s=0", ""},
-	{"features=genres", "regression labels dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex am-dpsgd dp-sgd-mf"},
+	{"features=genres", "regression labels dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex am-dpsgd dp-sgd-mf private-ease"},
 	{"statistics.gramian=one", "statistics"},
 	{"statistics.budgeting=weights", "statistics bias items encoder joint"},
 	{"statistics.exponent=0.5", "ada-dpals dp-cmf ssp-c ssp-i am-ssp am-ssp-ids ssp-convex private-item-bias ada-dpsgd am-dpsgd dp-sgd-mf"},
@@ -127,12 +128,12 @@ var effects = []struct {
 	{"statistics.user-ridge=3", "statistics items encoder joint"},
 	{"statistics.item-ridge=3", "dpals ada-dpals dp-cmf ssp-i am-ssp am-ssp-ids ssp-convex items"},
 	{"statistics.item-prior=3", "dpals ada-dpals dp-cmf ssp-i am-ssp am-ssp-ids ssp-convex items"},
-	{"statistics.unobserved=0.2", ""}, // of implicit feedback alone
-	{"split.positive=3", "ranker"},    // likewise
-	{"split.time=3", ""},              // of split.by time alone
-	{"split.least=5", "ranker"},       // of implicit feedback alone
-	{"split.target=exact", "ranker"},  // likewise
-	{"split.users=seen", "ranker"},    // likewise
+	{"statistics.unobserved=0.2", ""},           // of implicit feedback alone
+	{"split.positive=3", "ranker private-ease"}, // likewise
+	{"split.time=3", ""},                          // of split.by time alone
+	{"split.least=5", "ranker private-ease"},      // of implicit feedback alone
+	{"split.target=exact", "ranker private-ease"}, // likewise
+	{"split.users=seen", "ranker private-ease"},   // likewise
 	{"statistics.top-items=0.5", "statistics"},
 	{"statistics.items-file=items.txt", "statistics"},
 	{"statistics.choose-by=counts", ""}, // of some items alone
@@ -166,13 +167,17 @@ var effects = []struct {
 	{"gradient.clip=2", "items encoder joint"},
 	{"gradient.radius=2", "items"},
 	{"gradient.rate=0.5", "items"},
+	{"pairs.items=9", "private-ease"},
+	{"pairs.norm=9", "private-ease"},
+	{"pairs.share-counts=0.4", "private-ease"},
+	{"pairs.ridge=9", "private-ease"},
 	{"cmf.sweeps=2", "dp-cmf"},
 	{"cmf.feature-weight=2", "dp-cmf"},
 }
 
 var formOf = map[string]string{
 	"lfl-sgdmf": "device", "fmf-lfl": "device", "vfl-sgdmf": "vertical", "dp-sgld": "sgld", "fmf-vfl": "vertical",
-	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "als": "als", "ease": "ranker", "item-knn": "ranker", "ials": "ranker", "fcf": "ranker", "bpr-mf": "ranker", "objective-perturbation": "objective", "gd-dr": "responses",
+	"hfl-sgdmf": "horizontal", "hfl-synsgd": "horizontal", "fmf-hfl": "horizontal", "sgd-mf": "central", "als": "als", "ease": "ranker", "item-knn": "ranker", "ials": "ranker", "fcf": "ranker", "bpr-mf": "ranker", "private-ease": "pairs", "objective-perturbation": "objective", "gd-dr": "responses",
 	"dpals": "statistics", "ada-dpals": "statistics", "dp-cmf": "statistics", "ssp-c": "statistics", "ssp-i": "statistics", "am-ssp": "statistics", "am-ssp-ids": "statistics",
 	"ssp-convex": "statistics", "dpsgd": "items", "ada-dpsgd": "items", "am-dpsgd": "encoder", "dp-sgd-mf": "joint", "private-item-bias": "bias", "dp-sgd": "regression", "cond-dp": "regression", "switch-cond-dp": "regression", "rr-on-bins": "labels", "rr-dp-sgd": "labels",
 	"mlp-dp-sgd": "perceptron", "mlp-cond-dp": "perceptron", "mlp-switch-cond-dp": "perceptron",

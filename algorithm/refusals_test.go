@@ -7,7 +7,7 @@ var refusals = []struct {
 	key      string // that the message is about
 	reason   string
 }{
-	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, fmf-lfl, fmf-vfl, fmf-hfl, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, private-item-bias, als, ease, item-knn, ials, fcf, bpr-mf, sgd-mf, objective-perturbation, gd-dr, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
+	{"algorithm=als-mf", "algorithm", "lfl-sgdmf, vfl-sgdmf, hfl-sgdmf, hfl-synsgd, dp-sgld, fmf-lfl, fmf-vfl, fmf-hfl, dpals, ada-dpals, dp-cmf, ssp-c, ssp-i, am-ssp, am-ssp-ids, private-item-bias, private-ease, als, ease, item-knn, ials, fcf, bpr-mf, sgd-mf, objective-perturbation, gd-dr, ssp-convex, dpsgd, ada-dpsgd, am-dpsgd, dp-sgd-mf, dp-sgd, cond-dp, switch-cond-dp, rr-on-bins, rr-dp-sgd, mlp-dp-sgd, mlp-cond-dp, mlp-switch-cond-dp"},
 	{"epsilon=0", "epsilon", "positive, or inf for no noise"},
 	{"epsilon=-1", "epsilon", "positive, or inf for no noise"},
 	{"algorithm=fmf-lfl epsilon=1", "epsilon", "use inf, or another algorithm"},
@@ -320,4 +320,9 @@ var refusals = []struct {
 	{"cmf.feature-weight=0", "cmf.feature-weight", "positive and finite"},
 	{"cmf.unobserved=1", "cmf.unobserved", "below 1"},
 	{"cmf.sweeps=0", "cmf.sweeps", "at least 1"},
+	{"algorithm=private-ease pairs.items=-1", "pairs.items", "from 0 to 20000"},
+	{"algorithm=private-ease pairs.norm=0", "pairs.norm", "outside 1 to 10000"},
+	{"algorithm=private-ease pairs.share-counts=1", "pairs.share-counts", "below 1"},
+	{"algorithm=private-ease pairs.ridge=-1", "pairs.ridge", "outside 0 to 100"},
+	{"algorithm=private-ease feedback=explicit", "feedback", "leave feedback at implicit"},
 }

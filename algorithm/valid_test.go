@@ -133,7 +133,7 @@ func drawPrivacy(t *rapid.T, c *config.Config) {
 		noises = word("auto", "split", "replace", "local")
 	}
 	without := word("auto", "none")
-	adds := slices.Contains([]string{"dp-sgd", "cond-dp", "switch-cond-dp", "rr-on-bins", "rr-dp-sgd", "mlp-dp-sgd", "mlp-cond-dp", "mlp-switch-cond-dp", "lfl-sgdmf", "dp-sgld", "objective-perturbation", "gd-dr", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
+	adds := slices.Contains([]string{"dp-sgd", "cond-dp", "switch-cond-dp", "rr-on-bins", "rr-dp-sgd", "mlp-dp-sgd", "mlp-cond-dp", "mlp-switch-cond-dp", "lfl-sgdmf", "dp-sgld", "objective-perturbation", "gd-dr", "private-ease", "vfl-sgdmf", "hfl-sgdmf", "hfl-synsgd"}, algorithm.Name.Of(*c)) || slices.Contains(ofStatistics, algorithm.Name.Of(*c))
 	switch how := rapid.IntRange(0, 2).Draw(t, "privacy"); {
 	case !adds:
 		put(t, c, "epsilon", rapid.SampledFrom([]config.Number{config.Auto, config.Fixed(math.Inf(1))}).Draw(t, "epsilon"))

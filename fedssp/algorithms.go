@@ -6,6 +6,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/fedssp/ease"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/stage"
@@ -54,6 +55,7 @@ func init() {
 	} {
 		Register(f.about, f.form)
 	}
+	algorithm.MustRegister(ease.New())
 }
 
 // family is an algorithm of this package. In each algorithm users send sufficient statistics; the

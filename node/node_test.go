@@ -50,6 +50,7 @@ func TestConformance(t *testing.T) {
 		"ada-dpsgd":         "algorithm=ada-dpsgd epsilon=inf rounds=2 rank=2",
 		"am-dpsgd":          "algorithm=am-dpsgd statistics.resample=3" + public,
 		"dp-sgd-mf":         "algorithm=dp-sgd-mf statistics.exponent=0" + public + " rounds=4",
+		"private-ease":      "algorithm=private-ease epsilon=inf pairs.items=6 features=" + features(t, 12) + " split.positive=1 split.test=0.3",
 		"biases":            "algorithm=private-item-bias epsilon=inf",
 		// The public part of examples, then gradients of conditioned features, and of plain
 		// features.

@@ -42,6 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"an organisation's clip at 1.4", "algorithm=hfl-sgdmf rounds=10 epsilon=1", 200, Stated, mutant{claim: stated(1.4)}},
 		{"users' noise at 0.7", "algorithm=lfl-sgdmf rounds=2 epsilon=1", 100, Stated, mutant{plan: lower}},
 		{"a user's clip at 1.4", lfl, 60, Stated, mutant{plan: wider(1.4)}},
+		{"pairs of items at twice their norm", "algorithm=private-ease epsilon=5", 200, Stated, mutant{plan: doubled("pairs")}},
 		{"a user not clipped", lfl, 60, Stated, mutant{plan: wider(1e6)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,6 +120,15 @@ func stated(times float64) func(*experiment.Experiment) (float64, error) {
 		}
 		cost, err := e.Cost(events)
 		return cost.Epsilon, err
+	}
+}
+
+// doubled has clients accept vectors of one release that are twice as long as is accounted for.
+func doubled(name string) func(*protocol.Plan) {
+	return func(p *protocol.Plan) {
+		if p.Releases[0].Name == name {
+			wider(2)(p)
+		}
 	}
 }
 

@@ -106,6 +106,8 @@ var goldenRuns = []struct{ name, flags string }{
 	{"private-item-bias", "--algorithm private-item-bias --epsilon 40"},
 	{"private-item-bias-implicit", "--algorithm private-item-bias --feedback implicit --baselines quick --epsilon 40"},
 	{"private-item-bias-real", "--algorithm private-item-bias --secagg real --baselines quick --epsilon 40"},
+	{"private-ease", "--algorithm private-ease --baselines quick --epsilon 40"},
+	{"private-ease-real", "--algorithm private-ease --features none --secagg real --baselines quick --epsilon 40"},
 	{"sgd-mf", "--algorithm sgd-mf --set model.epochs=4"},
 	{"als", "--algorithm als --set als.passes=4"},
 	{"ease", "--algorithm ease --set ease.ridge=20"},
@@ -232,7 +234,10 @@ func goldenFigures(block string) map[string]float64 {
 // goldenRun plans and runs, and returns the plan and a block: the name with its flags, digests, figures.
 func goldenRun(t *testing.T, dir, name, flags string) (block string, plan []byte) {
 	t.Helper()
-	words := append(strings.Fields(flags), "--data", filepath.Join(dir, "films"))
+	words := strings.Fields(flags)
+	if !slices.Contains(words, "--data") {
+		words = append(words, "--data", filepath.Join(dir, "films"))
+	}
 	if !strings.Contains(flags, "--parties") && regexp.MustCompile("vfl|hfl").MatchString(name) {
 		words = append(words, "--parties", "5")
 	}

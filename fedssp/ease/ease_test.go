@@ -1,0 +1,242 @@
+package ease
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/opened"
+	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
+	"github.com/fedsim/fedsim/sim"
+)
+
+func init() { algorithm.MustRegister(New()) } // as the family does
+
+func normOf(v protocol.Vector) float64 {
+	sum := 0.
+	v.Each(func(_ int, x float64) { sum += x * x })
+	return math.Sqrt(sum)
+}
+
+// TestSensitivity checks the bounds of both releases by hand-made extremes: users with one item and with
+// all, and counts that a hostile server may send.
+func TestSensitivity(t *testing.T) {
+	p := &params{items: 60, top: 40, norm: math.Sqrt(10), least: 0.5}
+	all := make([]int32, p.items)
+	for j := range all {
+		all[j] = int32(j)
+	}
+	inf := math.Inf(1)
+	largest := 0.
+	for name, counts := range map[string][]float64{
+		"zeros": make([]float64, p.items), "no numbers": slices.Repeat([]float64{math.NaN()}, p.items), "infinite": slices.Repeat([]float64{inf}, p.items), "negative": slices.Repeat([]float64{-1e300}, p.items),
+		"one huge": append([]float64{1e300}, make([]float64, p.items-1)...), "both infinities": append([]float64{inf, -inf}, make([]float64, p.items-2)...),
+	} {
+		c := p.choose(p.popularityOf(counts))
+		for n := range len(all) + 1 {
+			for _, items := range [][]int32{all[:n], all[len(all)-n:]} {
+				v := c.pairsOf(items, p.norm)
+				if err := v.Validate(p.pairsRelease().Len); err != nil {
+					t.Fatal(name, n, err)
+				}
+				norm := normOf(v)
+				if !(norm <= p.norm*(1+1e-12)) {
+					t.Fatalf("%s: pairs of %d items have the norm %v, bound %v", name, n, norm, p.norm)
+				}
+				largest = max(largest, norm)
+				if x := normOf(countsOf(items)); n > 0 && math.Abs(x-1) > 1e-12 || n == 0 && x+norm != 0 {
+					t.Fatalf("counts of %d items have the norm %v", n, x)
+				}
+			}
+		}
+	}
+	if largest < p.norm*(1-1e-12) {
+		t.Errorf("the largest norm is %v, and the bound %v is not reached", largest, p.norm)
+	}
+}
+
+// reference holds the output of testdata/reference.py, an implementation in NumPy that shares no code.
+type reference struct {
+	Items, Top   int
+	Norm         float64
+	Users        [][]int32
+	Counts, Gram []float64
+	Sigma, Ridge float64
+	Scores       [][]float64 // of every item, by user
+	NoisyGram    []float64
+	Spikes       int
+	NoisyScores  [][]float64
+	Lists, Noisy [][]int32 // the first five items that the user lacks
+}
+
+func readReference(t *testing.T) (r reference) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/reference.json")
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestReference compares sums, Gram matrix, scores and lists with NumPy's, without noise and with noise.
+func TestReference(t *testing.T) {
+	r := readReference(t)
+	p := &params{items: r.Items, top: r.Top, norm: r.Norm, least: 0.1, ridge: r.Ridge}
+	counts := make([]float64, p.items)
+	for _, items := range r.Users {
+		countsOf(items).Each(func(j int, x float64) { counts[j] += x })
+	}
+	near(t, "counts", counts, r.Counts, 1e-9)
+	c := p.choose(p.popularityOf(counts))
+	gram := make([]float64, p.pairsRelease().Len)
+	for _, items := range r.Users {
+		c.pairsOf(items, p.norm).Each(func(at int, x float64) { gram[at] += x })
+	}
+	near(t, "Gram matrix", gram, r.Gram, 1e-9)
+	for _, x := range []struct {
+		name   string
+		gram   []float64
+		sigma  float64
+		scores [][]float64
+		lists  [][]int32
+	}{{"exact", r.Gram, 0, r.Scores, r.Lists}, {"noisy", r.NoisyGram, r.Sigma, r.NoisyScores, r.Noisy}} {
+		p.sigma = x.sigma
+		l := p.newLinear(counts, p.vectorsOf(x.gram))
+		if spikes := countOf(l.vectors.Row(0)); x.sigma > 0 && spikes != r.Spikes {
+			t.Errorf("%d eigenvalues stand out, want %d", spikes, r.Spikes)
+		}
+		for u, items := range r.Users[:len(x.scores)] {
+			out := make([]float64, p.items)
+			l.Score(u, items, nil, out)
+			near(t, x.name+" scores", out, x.scores[u], 1e-7)
+			if got := first(out, items, 5); !slices.Equal(got, x.lists[u]) {
+				t.Errorf("%s: user %d gets %v, want %v", x.name, u, got, x.lists[u])
+			}
+		}
+	}
+}
+
+func countOf(row []float64) (n int) {
+	for _, x := range row {
+		if x != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func first(scores []float64, without []int32, n int) []int32 {
+	var list []int32
+	for j := range scores {
+		if !slices.Contains(without, int32(j)) {
+			list = append(list, int32(j))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int32) int {
+		switch {
+		case scores[a] > scores[b]:
+			return -1
+		case scores[a] < scores[b]:
+			return 1
+		}
+		return 0
+	})
+	return list[:n]
+}
+
+func near(t *testing.T, what string, got, want []float64, by float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if !(math.Abs(got[i]-want[i]) <= by*max(1, math.Abs(want[i]))) {
+			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestUsersWithoutItemsGetPopularity checks the order of a list for an unknown user against the counts, and that no
+// spike of the noise alone changes any list.
+func TestUsersWithoutItemsGetPopularity(t *testing.T) {
+	p := &params{items: 300, top: 50, norm: 3, least: 2, sigma: 1, ridge: 0.5}
+	rng := rand.New(rand.NewPCG(1, 2)) // public numbers of a test
+	counts := make([]float64, p.items)
+	for j := range counts {
+		counts[j] = 100*math.Exp(-float64(j)/60) + 4*rng.NormFloat64()
+	}
+	noise := make([]float64, p.pairsRelease().Len)
+	for i := range noise {
+		noise[i] = 0.9 * rng.NormFloat64() // below the stated deviation, so that no eigenvalue passes the edge
+	}
+	l := p.newLinear(counts, p.vectorsOf(noise))
+	for name, history := range map[string][]int32{"no items": nil, "noise alone": {0, 3, 20, 200}} {
+		out := make([]float64, p.items)
+		l.Score(0, history, nil, out)
+		order := func(x []float64) []int32 { return first(x, nil, p.items) }
+		if !slices.Equal(order(out), order(counts)) {
+			t.Errorf("%s: the list is not in the order of the counts", name)
+		}
+	}
+}
+
+// listening keeps the sums that a strategy absorbs.
+type listening struct {
+	server.Durable
+	sums map[string][]float64
+}
+
+func (l listening) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
+	l.sums[p.Phase] = sums.Values[0]
+	return l.Durable.Absorb(p, sums, run)
+}
+
+// sumsOf runs an experiment and returns the sum of each phase.
+func sumsOf(t *testing.T, settings string) (*experiment.Experiment, map[string][]float64) {
+	t.Helper()
+	e := opened.Experiment(t, "algorithm=private-ease data=synthetic:small-80 pairs.items=60 split.test=0.1 dropout=0 seed=3 "+settings)
+	f, err := e.Federation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := make(map[string][]float64)
+	f.Strategy = listening{f.Strategy.(server.Durable), sums}
+	if _, err := sim.Run(t.Context(), training.Simulation(e, f, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return e, sums
+}
+
+// TestNoiseOfARealSum compares the noise in sums of masked integers with the plan. The mean square of n
+// coordinates of noise has a relative deviation of at most √(3/n); five of these are passed once in a million seeds.
+func TestNoiseOfARealSum(t *testing.T) {
+	e, noisy := sumsOf(t, "secagg=real epsilon=20")
+	p := e.Instance().(*instance).params
+	c := p.choose(p.popularityOf(noisy[countsName]))
+	exact := map[string][]float64{countsName: make([]float64, p.items), pairsName: make([]float64, p.pairsRelease().Len)}
+	for u := range e.Data.Users {
+		items := e.Row(u).Items
+		countsOf(items).Each(func(j int, x float64) { exact[countsName][j] += x })
+		c.pairsOf(items, p.norm).Each(func(j int, x float64) { exact[pairsName][j] += x })
+	}
+	for step, r := range e.Schedule.All() {
+		want, n := r.Noise.Variance/(r.Scale*r.Scale), float64(r.Len)
+		got := 0.
+		for j, x := range noisy[step.Phase] {
+			got += (x - exact[step.Phase][j]) * (x - exact[step.Phase][j]) / n
+		}
+		if len(noisy[step.Phase]) != r.Len || math.Abs(got/want-1) > 5*math.Sqrt(3/n) {
+			t.Errorf("%s: noise of variance %.4g, planned %.4g", step.Phase, got, want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package ease
+
+import (
+	"math"
+
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
+)
+
+// mostDirections limits the columns of the model.
+const mostDirections = 256
+
+// ridgeOfUsers is the ridge in deviations of a sum over few users: it is this times √trace, beside the
+// ridge for the noise.
+const ridgeOfUsers = 0.25
+
+// vectorsOf returns the model of a sum of pairs, a row for each chosen item. With G the cleaned Gram
+// matrix and r the ridge, EASE needs P = (G + rI)⁻¹. In G's eigenvectors u and eigenvalues l,
+//
+//	rP = I - Σ l/(l+r) uuᵀ = I - EEᵀ
+//
+// where column k of E is √(l/(l+r))·u. Only eigenvalues above zero give a column.
+//
+// The noise of the sum is symmetric with deviation sigma in each entry. Its eigenvalues fill a
+// semicircle up to edge = 2σ√M. An eigenvalue λ <= edge may be noise and becomes 0. A larger eigenvalue
+// was raised by the noise, and becomes √(λ² - edge²).
+func (p *params) vectorsOf(packed []float64) *model.Matrix {
+	m := p.top
+	g := make([]float64, m*m)
+	trace, at := 0., 0
+	for i := range m {
+		trace += packed[at]
+		for j := i; j < m; j++ {
+			g[i*m+j], g[j*m+i] = packed[at], packed[at]
+			at++
+		}
+	}
+	edge := 2 * p.sigma * math.Sqrt(float64(m))
+	ridge := math.Hypot(p.ridge*edge, ridgeOfUsers*math.Sqrt(max(1, trace)))
+	e := dense.NewEigen(m)
+	e.Decompose(g)
+	out := model.NewMatrix(m, p.columns())
+	for c := range p.columns() {
+		k := m - 1 - c
+		l := e.Values[k]
+		if !(l > edge) {
+			break
+		}
+		l = math.Sqrt(l*l - edge*edge)
+		for i := range m {
+			out.Row(i)[c] = math.Sqrt(l/(l+ridge)) * e.Vectors[i*m+k]
+		}
+	}
+	return out
+}
+
+// columns is the width of the model.
+func (p *params) columns() int { return min(max(1, p.top), mostDirections) }

@@ -1,0 +1,217 @@
+package ease
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/model"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// instance is private-ease with its data.
+type instance struct {
+	setup  *algorithm.Setup
+	params *params
+}
+
+func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	return &strategy{instance: x, session: session, counts: make([]float64, x.params.items)}, nil
+}
+
+func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
+
+func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*algorithm.Party, error) {
+	user, err := l.UserOf(name, which)
+	if err != nil {
+		return nil, err
+	}
+	r := l.Row(user)
+	t := &trainer{params: x.params, row: func(hear func(model.Ratings)) { hear(r) }, alone: true}
+	return &algorithm.Party{Ratings: len(r.Items), Trainer: t, Result: func() []model.Embeddings {
+		u := model.Wrap(1, x.params.columns(), t.final.embed(r.Items))
+		return []model.Embeddings{model.NewEmbeddings("user_embeddings", u, l.IDs(user, which))}
+	}}, nil
+}
+
+func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
+	l, err := x.params.decode(shared)
+	if err != nil {
+		return nil, err
+	}
+	var list []model.Embeddings
+	for _, n := range l.matrices() {
+		list = append(list, model.Embeddings{Named: n, IDs: x.setup.Data.ItemIDs})
+	}
+	return list, nil
+}
+
+func (l *linear) matrices() []model.Named {
+	return []model.Named{
+		{Name: "item_embeddings", Matrix: l.itemVectors()}, {Name: algorithm.ItemCounts, Matrix: model.Wrap(l.params.items, 1, l.popular)},
+	}
+}
+
+// Baselines compares with private popularity for the same budget, and with exact sums.
+func (x *instance) Baselines() []algorithm.Baseline {
+	return []algorithm.Baseline{
+		{Name: "private_popularity", Note: "one list for all, by private counts", Vary: func(c *config.Config) {
+			keys.items.Set(c, 0)
+			algorithm.FeatureSpec.Set(c, "none")
+		}},
+		algorithm.NonPrivate(x.setup, func(c *config.Config) {
+			for _, k := range []config.NumberKey{keys.items, keys.norm} {
+				c.Reset(k.Key)
+			}
+		}),
+	}
+}
+
+// Lost says what a lost round takes.
+func (x *instance) Lost(step protocol.Step) string {
+	if step.Phase == countsName {
+		return "the round of counts was skipped: items are not ordered by popularity, and pairs are of the first items of the catalogue"
+	}
+	return "the round of pairs was skipped: popularity alone orders items"
+}
+
+// strategy is the server's side. A round that released nothing leaves the model as it is.
+type strategy struct {
+	*instance
+	session protocol.SessionID
+	round   uint64
+	counts  []float64
+	vectors *model.Matrix
+}
+
+func (t *strategy) Next() (*protocol.Plan, bool, error) {
+	step := t.setup.Schedule.At(t.round + 1)
+	if step == nil {
+		return nil, true, nil
+	}
+	t.round++
+	return &protocol.Plan{
+		Session: t.session, Round: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
+		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: t.broadcast(t.round),
+	}, false, nil
+}
+
+// broadcast returns the model before a round. Nothing is known before the first.
+func (t *strategy) broadcast(round uint64) []byte {
+	if round == 1 {
+		return nil
+	}
+	return t.Model()
+}
+
+func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
+	if p.Phase == countsName {
+		t.counts = append([]float64(nil), sums.Values[0]...)
+		return nil
+	}
+	t.vectors = t.params.vectorsOf(sums.Values[0])
+	return nil
+}
+
+func (t *strategy) Skip(*protocol.Plan, error) {}
+
+func (t *strategy) Model() []byte { return encode(t.counts, t.vectors) }
+
+const stateDomain = "fedsim/fedssp/ease/v1\n"
+
+// Save returns the domain, the session (16 bytes), the round (8, big endian), then the model.
+func (t *strategy) Save() ([]byte, error) {
+	b := append([]byte(stateDomain), t.session[:]...)
+	return append(binary.BigEndian.AppendUint64(b, t.round), t.Model()...), nil
+}
+
+func (t *strategy) Restore(state []byte) error {
+	head := len(stateDomain) + len(t.session)
+	if len(state) < head+8 || string(state[:len(stateDomain)]) != stateDomain {
+		return fmt.Errorf("%s: a state of %d bytes that does not begin with %q: it is of another algorithm or version", name, len(state), stateDomain)
+	}
+	if got := protocol.SessionID(state[len(stateDomain):head]); got != t.session {
+		return fmt.Errorf("%s: the state is of session %x; this session is %x", name, got, t.session)
+	}
+	round := binary.BigEndian.Uint64(state[head:])
+	if last := uint64(t.setup.Schedule.Rounds()); round > last {
+		return fmt.Errorf("%s: the state is of round %d; the last round is %d", name, round, last)
+	}
+	l, err := t.params.decode(state[head+8:])
+	if err != nil {
+		return err
+	}
+	t.round, t.counts, t.vectors = round, l.counts, l.vectors
+	return nil
+}
+
+// trainer is one user's side.
+type trainer struct {
+	params *params
+	row    func(hear func(model.Ratings)) // lends the user's likes, items ascending
+	alone  bool                           // a party of a deployment
+	final  *linear
+}
+
+func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) (list []protocol.Vector, err error) {
+	t.row(func(r model.Ratings) {
+		if p.Phase == countsName {
+			list = []protocol.Vector{countsOf(r.Items)}
+			return
+		}
+		var c *choice
+		if c, err = t.params.chosenBy(p.Broadcast); err == nil {
+			list = []protocol.Vector{c.pairsOf(r.Items, t.params.norm)}
+		}
+	})
+	return list, err
+}
+
+// Finish keeps the model of a party. The clients of a simulation share one, which Final decodes.
+func (t *trainer) Finish(shared []byte, _ protocol.Runner) (err error) {
+	if t.alone {
+		t.final, err = t.params.decode(shared)
+	}
+	return err
+}
+
+// clients are all users of a simulation.
+type clients struct{ *instance }
+
+func (c clients) Trainers() []algorithm.Trainer {
+	list := make([]algorithm.Trainer, c.setup.Data.Users)
+	for u := range list {
+		list[u] = &trainer{params: c.params, row: func(hear func(model.Ratings)) { c.setup.Lend(u, hear) }}
+	}
+	return list
+}
+
+func (c clients) Interim(shared []byte, _ protocol.Runner) (model.Predictor, error) {
+	l, err := c.params.decode(shared)
+	return predictor{l, c.setup}, err
+}
+
+func (c clients) Final(shared []byte, _ protocol.Runner) (*model.Trained, error) {
+	l, err := c.params.decode(shared)
+	if err != nil {
+		return nil, err
+	}
+	return &model.Trained{Predictor: predictor{l, c.setup}, Matrices: l.matrices()}, nil
+}
+
+// predictor scores the users of training by their likes there.
+type predictor struct {
+	*linear
+	setup *algorithm.Setup
+}
+
+// Predict writes scores. Their order alone counts.
+func (m predictor) Predict(user int, items []int32, out []float64) {
+	all := make([]float64, m.params.items)
+	m.setup.Lend(user, func(r model.Ratings) { m.Score(user, r.Items, r.Values, all) })
+	for i, j := range items {
+		out[i] = all[j]
+	}
+}

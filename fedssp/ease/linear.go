@@ -1,0 +1,158 @@
+package ease
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/model"
+)
+
+// linear is the shared model. It ranks items for any user, also for users whom training has not seen.
+type linear struct {
+	*params
+	*choice            // nil: no pairs
+	counts   []float64 // as released
+	vectors  *model.Matrix
+	popular  []float64 // positive, in the order of counts
+	share    []float64 // of each chosen item in the popularity of all chosen items
+	leverage []float64 // |E_j|² of each chosen item
+	order    *kernel.Order
+}
+
+// encode returns the model as it is broadcast: nothing before any release, then counts, and vectors
+// behind them.
+func encode(counts []float64, vectors *model.Matrix) []byte {
+	b := model.Wrap(1, len(counts), counts).Encode()
+	if vectors != nil {
+		b = append(b, vectors.Encode()...)
+	}
+	return b
+}
+
+// decode reads a broadcast model.
+func (p *params) decode(b []byte) (*linear, error) {
+	if len(b) == 0 {
+		return p.newLinear(make([]float64, p.items), nil), nil
+	}
+	head := min(len(b), model.EncodedSize(1, p.items))
+	counts, err := model.NewBroadcast(b[:head], 1, p.items)
+	if err != nil {
+		return nil, err
+	}
+	var vectors *model.Matrix
+	if len(b) > head {
+		v, err := model.NewBroadcast(b[head:], p.top, p.columns())
+		if err != nil {
+			return nil, err
+		}
+		vectors = v.Matrix()
+	}
+	return p.newLinear(counts.Matrix().Data(), vectors), nil
+}
+
+// chosenBy returns the choice by the counts of a broadcast, which all clients of a process share.
+func (p *params) chosenBy(broadcast []byte) (*choice, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil || !bytes.Equal(p.counts, broadcast) {
+		counts, err := model.NewBroadcast(broadcast, 1, p.items)
+		if err != nil {
+			return nil, err
+		}
+		p.last, p.counts = p.choose(p.popularityOf(counts.Matrix().Data())), bytes.Clone(broadcast)
+	}
+	return p.last, nil
+}
+
+// newLinear makes the model of released counts and of vectors, which may be nil.
+func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
+	l := &linear{params: p, counts: counts, vectors: vectors, popular: p.popularityOf(counts)}
+	l.order = kernel.NewOrder(l.popular, p.features, 1)
+	if p.top == 0 {
+		return l
+	}
+	l.choice = p.choose(l.popular)
+	total := 0.
+	for _, j := range l.items() {
+		total += l.popular[j]
+	}
+	for _, j := range l.items() {
+		l.share = append(l.share, l.popular[j]/total)
+	}
+	if vectors != nil {
+		for k := range vectors.Rows() {
+			l.leverage = append(l.leverage, dense.Dot(vectors.Row(k), vectors.Row(k)))
+		}
+	}
+	return l
+}
+
+func (l *linear) items() []int32 { return l.choice.items }
+
+// embed returns the sum of the vectors of a user's chosen items, each times its weight.
+func (l *linear) embed(history []int32) []float64 {
+	u := make([]float64, l.columns())
+	if l.vectors == nil {
+		return u
+	}
+	for _, j := range history {
+		if k := l.place[j]; k >= 0 {
+			dense.Axpy(u, l.weight[k], l.vectors.Row(int(k)))
+		}
+	}
+	return u
+}
+
+// Score writes a score for each item. Their order alone counts. EASE predicts an item by the weights
+// B_ij = -P_ij/P_jj = E_i·E_j/(1 - |E_j|²) of the user's other items i. Its positive predictions make up
+// a share of the chosen items' popularity; popularity itself makes up the rest, and all of it for items
+// that were not chosen. Last comes the user's taste for public features ([kernel.Order]).
+func (l *linear) Score(_ int, history []int32, _ []float32, out []float64) {
+	for j := range out {
+		out[j] = 0 // log of popularity to popularity
+	}
+	if l.vectors != nil && len(history) > 0 {
+		l.mix(history, out)
+	}
+	l.order.Rank(history, out)
+}
+
+// mix writes to out the logarithm of the mixed popularity of each chosen item to its own.
+func (l *linear) mix(history []int32, out []float64) {
+	u, total := l.embed(history), 0.
+	z := make([]float64, l.top)
+	for k := range z {
+		z[k] = dense.Dot(u, l.vectors.Row(k))
+	}
+	for _, j := range history {
+		if k := l.place[j]; k >= 0 {
+			z[k] -= l.weight[k] * l.leverage[k] // an item does not predict itself
+		}
+	}
+	for k := range z {
+		z[k] = max(0, z[k]/max(1e-9, 1-l.leverage[k])/l.weight[k])
+		total += z[k]
+	}
+	if !(total > 0) {
+		return
+	}
+	for k, j := range l.items() {
+		out[j] = math.Log(ofPairs*z[k]/total/l.share[k] + 1 - ofPairs)
+	}
+}
+
+// ofPairs is the part of a score that is predicted from pairs.
+const ofPairs = 0.7
+
+// itemVectors is a row for each item of the catalogue, of zeros for items that were not chosen.
+func (l *linear) itemVectors() *model.Matrix {
+	m := model.NewMatrix(l.params.items, l.columns())
+	if l.vectors != nil {
+		for k, j := range l.items() {
+			copy(m.Row(int(j)), l.vectors.Row(k))
+		}
+	}
+	return m
+}

@@ -1,0 +1,104 @@
+package ease
+
+import (
+	"math"
+	"slices"
+
+	"github.com/fedsim/fedsim/fedssp/kernel"
+	"github.com/fedsim/fedsim/protocol"
+)
+
+// The releases, which name their phases too.
+const (
+	countsName = "counts"
+	pairsName  = "pairs"
+)
+
+// countsRelease is the vector x/‖x‖ of a user's likes x, a 1 for each liked item. Its norm is 1, or 0 of
+// a user without likes, whatever the server sent.
+func (p *params) countsRelease() protocol.Release {
+	return protocol.Release{Name: countsName, Len: p.items, L2: 1, LInf: 1, MaxNonZero: p.items}
+}
+
+// pairsRelease is the upper triangle of y yᵀ with the diagonal, where y holds the user's likes among the
+// chosen items, each times the item's weight. The client measures the norm of the triangle and scales
+// it down to K, so that the norm is at most K whatever items and weights a server chooses.
+func (p *params) pairsRelease() protocol.Release {
+	n := p.top * (p.top + 1) / 2
+	return protocol.Release{Name: pairsName, Len: n, L2: p.norm, MaxNonZero: n}
+}
+
+// countsOf returns a user's contribution to counts. Items ascend.
+func countsOf(items []int32) protocol.Vector {
+	v := protocol.Vector{Index: make([]uint32, len(items)), Value: make([]float64, len(items))}
+	for k, j := range items {
+		v.Index[k], v.Value[k] = uint32(j), 1/math.Sqrt(float64(len(items)))
+	}
+	return v
+}
+
+// pairsOf returns a user's contribution to pairs. Items ascend.
+func (c *choice) pairsOf(items []int32, norm float64) protocol.Vector {
+	var places []int
+	var squares, fourths float64 // Σy² and Σy⁴
+	for _, j := range items {
+		if k := c.place[j]; k >= 0 {
+			places = append(places, int(k))
+			y := c.weight[k] * c.weight[k]
+			squares, fourths = squares+y, fourths+y*y
+		}
+	}
+	v := protocol.Vector{Index: []uint32{}}
+	// ‖triangle‖² = Σ_{i<=j} y_i²y_j² = ((Σy²)² + Σy⁴)/2
+	scale := min(1, norm/math.Sqrt((squares*squares+fourths)/2))
+	for a, i := range places {
+		row := i*len(c.items) - i*(i-1)/2 // of the packed triangle: row i begins with its diagonal
+		for _, j := range places[a:] {
+			v.Index = append(v.Index, uint32(row+j-i))
+			v.Value = append(v.Value, scale*c.weight[i]*c.weight[j])
+		}
+	}
+	return v
+}
+
+// choice holds the items whose pairs are summed, by the released counts alone.
+type choice struct {
+	items  []int32   // ascending
+	place  []int32   // of each item of the catalogue in items; -1: not chosen
+	weight []float64 // of each chosen item; 1 in the mean, smaller for frequent items
+}
+
+// mostRatio limits the weights: an item counts as at least one in so many of the most popular item.
+const mostRatio = 400
+
+// choose takes the items of the largest counts. Weights fall with the square root of an item's
+// popularity, so that a heavy user's bound is not spent on the few items that all users like.
+func (p *params) choose(popularity []float64) *choice {
+	c := &choice{items: kernel.MostRated(popularity, p.top), place: slices.Repeat([]int32{-1}, p.items)}
+	sum := 0.
+	least := slices.Max(popularity) / mostRatio
+	for k, j := range c.items {
+		c.place[j] = int32(k)
+		c.weight = append(c.weight, 1/math.Sqrt(max(least, popularity[j])))
+		sum += c.weight[k]
+	}
+	for k := range c.weight {
+		c.weight[k] *= float64(len(c.weight)) / sum
+	}
+	return c
+}
+
+// popularityOf turns noisy counts into positive numbers in their order. A count above half a deviation
+// of its noise stays; below, the number falls exponentially. A count that is no number is a zero.
+func (p *params) popularityOf(counts []float64) []float64 {
+	out := make([]float64, len(counts))
+	for j, c := range counts {
+		if math.IsNaN(c) {
+			c = 0
+		}
+		if out[j] = c; !(c > p.least) || math.IsInf(c, 0) {
+			out[j] = p.least * math.Exp(max(-600, min(0, c/p.least-1)))
+		}
+	}
+	return out
+}

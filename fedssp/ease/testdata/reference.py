@@ -1,0 +1,60 @@
+"""Writes reference.json: private-ease on a small made-up set, in NumPy, from the formulas of EASE
+(Steck, WWW 2019, equation 8) and of doc.go. Run it with python3 in this folder. It inverts the Gram
+matrix as a whole, where the Go code works with eigenvectors."""
+import json
+import numpy as np
+
+rng = np.random.default_rng(46)
+items, users, top, norm, ridge, sigma = 40, 150, 25, np.sqrt(10.0), 0.5, 0.4
+taste = rng.integers(0, 4, users)
+chance = 0.5 * np.exp(-np.arange(items) / 15)[None, :] * np.where(np.arange(items)[None, :] % 4 == taste[:, None], 1.6, 0.3)
+X = (rng.random((users, items)) < chance).astype(float)
+X[0] = 0
+
+counts = (X / np.sqrt(np.maximum(X.sum(1, keepdims=True), 1))).sum(0)
+least = 0.1
+popular = np.where(counts > least, counts, least * np.exp(np.minimum(0, counts / least - 1)))
+chosen = np.sort(np.lexsort((np.arange(items), -popular))[:top])
+weight = 1 / np.sqrt(np.maximum(popular[chosen], popular.max() / 400))
+weight /= weight.mean()
+upper = np.triu_indices(top)
+
+gram = np.zeros((top, top))
+for x in X:
+    y = x[chosen] * weight
+    pairs = np.outer(y, y)
+    length = np.linalg.norm(pairs[upper])
+    gram += pairs * (min(1, norm / length) if length > 0 else 1)
+
+def scores(g, sigma):
+    edge = 2 * sigma * np.sqrt(top)
+    r = np.hypot(ridge * edge, 0.25 * np.sqrt(max(1, np.trace(g))))
+    values, vectors = np.linalg.eigh(g)
+    kept = (values > edge) & (values > 0)
+    clean = (vectors * np.where(kept, np.sqrt(np.maximum(values**2 - edge**2, 0)), 0)) @ vectors.T
+    P = np.linalg.inv(clean + r * np.eye(top))
+    B = -P / np.diag(P)
+    np.fill_diagonal(B, 0)
+    out = np.tile(np.log(popular), (users, 1))
+    z = np.maximum((X[:, chosen] * weight) @ B / weight, 0)
+    share = popular[chosen] / popular[chosen].sum()
+    for u in range(users):
+        if z[u].sum() > 0:
+            out[u, chosen] += np.log(OFPAIRS * z[u] / z[u].sum() / share + 1 - OFPAIRS)
+    return out, int(kept.sum())
+
+OFPAIRS = 0.7
+
+def lists(s):
+    s = np.where(X > 0, -np.inf, s)
+    return [np.lexsort((np.arange(items), -row))[:5].tolist() for row in s[:12]]
+
+noise = np.triu(rng.normal(0, sigma, (top, top)))
+noisy = gram + noise + np.triu(noise, 1).T
+exact, _ = scores(gram, 0)
+disturbed, spikes = scores(noisy, sigma)
+json.dump({
+    "Items": items, "Top": top, "Norm": norm, "Users": [np.flatnonzero(x).tolist() for x in X], "Counts": counts.tolist(), "Gram": gram[upper].tolist(),
+    "Sigma": sigma, "Ridge": ridge, "Scores": exact[:12].round(10).tolist(), "NoisyGram": noisy[upper].tolist(), "Spikes": spikes,
+    "NoisyScores": disturbed[:12].round(10).tolist(), "Lists": lists(exact), "Noisy": lists(disturbed),
+}, open("reference.json", "w"))
