@@ -71,15 +71,6 @@ func (s Search) privately(ctx context.Context, candidates [][]config.Setting, ou
 	return bits.Err()
 }
 
-// Cost returns what the search costs, without making it.
-func (s Search) Cost(ctx context.Context) (*Cost, error) {
-	c, err := s.resolve()
-	if err != nil {
-		return nil, err
-	}
-	return s.cost(ctx, s.Space.Candidates(s.Trials, s.Even, algorithm.Seed.Of(c)))
-}
-
 // with returns settings with an ε of one run.
 func with(settings []config.Setting, epsilon float64) []config.Setting {
 	all, _ := config.Over(settings, []config.Setting{{Key: algorithm.Epsilon.Name, Value: strconv.FormatFloat(epsilon, 'g', -1, 64)}})
