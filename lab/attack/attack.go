@@ -373,7 +373,7 @@ type method struct {
 
 // methods returns the methods of all kinds, in the order of pages.
 func methods() []method {
-	return []method{userMembership(), ratingMembership(), attributes(), reconstruction()}
+	return []method{membershipOf(MembershipUser, "all ratings of a user"), membershipOf(MembershipRating, "one rating of a user"), attributes(), reconstruction()}
 }
 
 // Kinds returns all kinds.

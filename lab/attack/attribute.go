@@ -75,15 +75,17 @@ func (a *attacker) attribute(ctx context.Context) (*Attribute, error) {
 
 // means is a mean over targets with the interval of a bootstrap over them.
 func means(values []float64, seed uint64) Interval {
-	random := entropy.Public(seed, "audit/attack/bootstrap")
-	n := len(values)
-	of := func(pick func(i int) int) float64 {
-		var sum float64
-		for i := range n {
+	return bootstrap(len(values), seed, func(pick func(i int) int) (sum float64) {
+		for i := range values {
 			sum += values[pick(i)]
 		}
-		return sum / float64(n)
-	}
+		return sum / float64(len(values))
+	})
+}
+
+// bootstrap returns a number of n targets with the interval of a bootstrap over them. of computes the number of the targets that pick names.
+func bootstrap(n int, seed uint64, of func(pick func(i int) int) float64) Interval {
+	random := entropy.Public(seed, "audit/attack/bootstrap")
 	samples := make([]float64, resamples)
 	for i := range samples {
 		samples[i] = of(func(int) int { return random.IntN(n) })

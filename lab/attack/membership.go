@@ -163,10 +163,6 @@ func (l laws) ratio(x float64) float64 {
 	return d * (x - (l.with+l.without)/2) / math.Max(l.variance, least*d*d)
 }
 
-func userMembership() method { return membershipOf(MembershipUser, "all ratings of a user") }
-
-func ratingMembership() method { return membershipOf(MembershipRating, "one rating of a user") }
-
 // membershipOf returns the method of an attack of membership.
 func membershipOf(kind Kind, about string) method {
 	return method{

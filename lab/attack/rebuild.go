@@ -376,8 +376,7 @@ func (a *attacker) popularity(learn []int) (count, mean []float64) {
 // rootMeans is the root of the mean of lists of squares, one of each target, with the interval of a bootstrap over
 // targets; all 0 where nothing was found.
 func rootMeans(lists [][]float64, seed uint64) Interval {
-	random := entropy.Public(seed, "audit/attack/bootstrap")
-	of := func(pick func(i int) int) float64 {
+	return bootstrap(len(lists), seed, func(pick func(i int) int) float64 {
 		var sum, n float64
 		for i := range lists {
 			for _, x := range lists[pick(i)] {
@@ -385,12 +384,7 @@ func rootMeans(lists [][]float64, seed uint64) Interval {
 			}
 		}
 		return math.Sqrt(sum / max(n, 1))
-	}
-	samples := make([]float64, resamples)
-	for i := range samples {
-		samples[i] = of(func(int) int { return random.IntN(len(lists)) })
-	}
-	return percentiles(of(func(i int) int { return i }), samples)
+	})
 }
 
 // reconstruction returns the method of the attack on a client's ratings.
