@@ -1,11 +1,10 @@
 package sessions
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -170,25 +169,16 @@ func (r *Result) Write(dir string, pic study.Picture) (paths []string, err error
 	}
 	for _, f := range r.Figures() {
 		path := filepath.Join(dir, f.ID+"."+pic.Format)
-		if err = draw(path, f, pic); err != nil {
+		var b bytes.Buffer
+		if err = f.Draw(&b, pic); err == nil {
+			err = atomicfile.Write(path, b.Bytes(), 0o644)
+		}
+		if err != nil {
 			return paths, err
 		}
 		paths = append(paths, path)
 	}
 	return paths, nil
-}
-
-func draw(path string, f study.Figure, pic study.Picture) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	var w io.Writer = file
-	if err = f.Draw(w, pic); err != nil {
-		file.Close() //nolint:errcheck // the first error says more
-		return err
-	}
-	return file.Close()
 }
 
 // ArmComparison compares learning on with another arm by the RMSE of all periods after the first. In the first both are the same.

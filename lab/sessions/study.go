@@ -301,16 +301,13 @@ func (s *underway) measure(m *experiment.Experiment, arm Arm, i int, shared []by
 			}
 		}
 	}
-	fresh := m.Split.Test
-	fresh.User, fresh.Item, fresh.Value, fresh.Times = nil, nil, nil, nil
+	var places []int32 // of tested ratings of new items
 	for k, item := range m.Split.Test.Item {
 		if s.periods[i].New[item] {
-			fresh.User, fresh.Item, fresh.Value = append(fresh.User, m.Split.Test.User[k]), append(fresh.Item, item), append(fresh.Value, m.Split.Test.Value[k])
-			if m.Split.Test.Times != nil {
-				fresh.Times = append(fresh.Times, m.Split.Test.Times[k])
-			}
+			places = append(places, int32(k)) //nolint:gosec // ratings are counted in 32 bits
 		}
 	}
+	fresh := m.Split.Test.Gather(places)
 	for _, n := range s.periods[i].New {
 		if n {
 			p.NewItems++
