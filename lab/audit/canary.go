@@ -232,21 +232,13 @@ func (r *CanaryReport) worst() CanaryAttack {
 	return slices.MaxFunc(r.Attacks, func(a, b CanaryAttack) int { return cmp.Compare(a.Bound, b.Bound) })
 }
 
-// Err is a [CanaryError] where a bound is not below the claim.
+// Err names the largest bound. It returns nil if all bounds are below the claim.
 func (r *CanaryReport) Err() error {
-	if r.worst().Bound < r.Claimed {
+	worst := r.worst()
+	if worst.Bound < r.Claimed {
 		return nil
 	}
-	return &CanaryError{r}
-}
-
-// CanaryError is returned for a claim that one run disproves.
-type CanaryError struct{ Report *CanaryReport }
-
-// Error says by how much.
-func (e *CanaryError) Error() string {
-	r := e.Report
-	return fmt.Sprintf("the stated epsilon of %s does not hold: from the %s it is at least %.4g at delta %s, with 95%% confidence", number(r.Claimed), r.worst().From, r.worst().Bound, dp.RoundUp(r.Delta, 3))
+	return fmt.Errorf("the stated epsilon of %s does not hold: from the %s it is at least %.4g at delta %s, with 95%% confidence", number(r.Claimed), worst.From, worst.Bound, dp.RoundUp(r.Delta, 3))
 }
 
 // Print writes three lines: what was tried, the bounds and the claim.

@@ -340,21 +340,13 @@ func clone(values [][]float64) [][]float64 {
 	return out
 }
 
-// DifferError is returned where more differs than the noised integers.
-type DifferError struct{ Comparison *NeighbourComparison }
-
-// Error says what does.
-func (e *DifferError) Error() string {
-	return fmt.Sprintf("runs that differ in one %s differ in more than noised integers, or contribute more than their bounds: %d of %d kinds of what is seen",
-		e.Comparison.Unit, len(e.Comparison.Differences), len(e.Comparison.Compared))
-}
-
-// Err is a [DifferError] where more differs than the noised integers.
+// Err says how many kinds of what is seen differ. It returns nil if only the noised integers differ.
 func (c *NeighbourComparison) Err() error {
 	if len(c.Differences) == 0 {
 		return nil
 	}
-	return &DifferError{c}
+	return fmt.Errorf("runs that differ in one %s differ in more than noised integers, or contribute more than their bounds: %d of %d kinds of what is seen",
+		c.Unit, len(c.Differences), len(c.Compared))
 }
 
 // Print writes what was compared, and what differs.

@@ -118,24 +118,15 @@ func (r *Report) attack(views *[worlds][]view, list []statistic, p price, wrong 
 // Holds reports whether the bound stays below the claim, and the client refused every vector beyond its bounds.
 func (r *Report) Holds() bool { return r.Bound < r.Claimed && len(r.Accepted) == 0 }
 
-// CaughtError is returned for a claim that the audit disproves.
-type CaughtError struct{ Report *Report }
-
-// Error says by how much.
-func (e *CaughtError) Error() string {
-	r := e.Report
-	if len(r.Accepted) > 0 {
-		return fmt.Sprintf("the %s epsilon of %s does not hold: %s", r.Claim, number(r.Claimed), strings.Join(r.Accepted, "; "))
-	}
-	return fmt.Sprintf("the %s epsilon of %s does not hold: at least %.4g at delta %s, with 95%% confidence", r.Claim, number(r.Claimed), r.Bound, dp.RoundUp(r.Delta, 3))
-}
-
-// Err is a [CaughtError] where the claim does not hold.
+// Err says by how much the audit disproves the claim. It returns nil if the claim holds.
 func (r *Report) Err() error {
 	if r.Holds() {
 		return nil
 	}
-	return &CaughtError{r}
+	if len(r.Accepted) > 0 {
+		return fmt.Errorf("the %s epsilon of %s does not hold: %s", r.Claim, number(r.Claimed), strings.Join(r.Accepted, "; "))
+	}
+	return fmt.Errorf("the %s epsilon of %s does not hold: at least %.4g at delta %s, with 95%% confidence", r.Claim, number(r.Claimed), r.Bound, dp.RoundUp(r.Delta, 3))
 }
 
 // Print writes what was tried, the bound, what the client refused, and the claim.
