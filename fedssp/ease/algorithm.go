@@ -20,7 +20,7 @@ const mostItems = 2000
 // keys of pairs. The defaults follow from ε and from public facts.
 var keys = struct{ items, norm, counts, ridge config.NumberKey }{
 	items: config.DeclareNumber(config.Key{
-		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most 2000; 0 where ε·√users is below 15; 2000 without noise", Range: config.Between(0, 20_000),
+		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most 2000; 0 where ε·√users is below 15; 1000 without noise", Range: config.Between(0, 20_000),
 		Help:         "Number of items whose pairs are summed: the items that users like most, by private counts. 0 learns popularity alone.",
 		ChooseNumber: chooseItems,
 	}),
@@ -52,12 +52,12 @@ func chooseItems(c config.Config, f *config.Facts) config.Number {
 	if f == nil {
 		return config.Auto
 	}
-	n, e := float64(mostItems), algorithm.Epsilon.Chosen(c)
+	n, e := 1000.0, algorithm.Epsilon.Chosen(c) // without noise no eigenvalue may be left out, and all of them take M³
 	if users := math.Sqrt(float64(f.Users)); algorithm.Private(c) {
 		if e*users < 15 {
 			return config.Fixed(0)
 		}
-		n = min(n, math.Round(4.5*users*math.Pow(e, 0.4)))
+		n = min(mostItems, math.Round(4.5*users*math.Pow(e, 0.4)))
 	}
 	return config.Fixed(min(n, float64(f.Items)))
 }
