@@ -23,7 +23,7 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/lab/page"
 )
 
 // notShown lists the limits of attacks that the page states beside every picture.

@@ -12,7 +12,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/study/page"
+	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/protocol"
 )
 

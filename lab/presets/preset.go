@@ -12,8 +12,8 @@ import (
 
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/study"
-	"github.com/fedsim/fedsim/internal/study/page"
 	"github.com/fedsim/fedsim/internal/sweep"
+	"github.com/fedsim/fedsim/lab/page"
 )
 
 // Preset is the study of a figure.
