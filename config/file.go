@@ -323,9 +323,9 @@ func leaves(all []Setting, path, key string, n ast.Node, lists bool) ([]Setting,
 		if !ok || n.Start.Value != binaryTag {
 			return nil, fmt.Errorf("%s: %s: of tags only %s is known", at(path, n), key, binaryTag)
 		}
-		b, err := base64.StdEncoding.DecodeString(text.Value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", at(path, n), key, err)
+		b, invalid := base64.StdEncoding.DecodeString(text.Value)
+		if invalid != nil {
+			return nil, fmt.Errorf("%s: %s: %w", at(path, n), key, invalid)
 		}
 		all = append(all, Setting{Key: key, Value: string(b), Origin: at(path, n)})
 	case *ast.CommentGroupNode:

@@ -156,7 +156,8 @@ func TestFileKeepsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := (config.Config{}).With(settings); err != nil || !back.Equal(c) {
+	var back config.Config
+	if back, err = (config.Config{}).With(settings); err != nil || !back.Equal(c) {
 		t.Errorf("%v: came back as\n%.200s", err, back.YAML())
 	}
 	for _, bad := range []string{"data: !!binary ???\n", "data: !!int 3\n", "data: !!binary [a]\n"} {

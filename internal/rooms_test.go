@@ -58,9 +58,9 @@ func rooms(t *testing.T, root string) []string {
 		}
 		comment, production := "", false
 		for _, file := range files {
-			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
-			if err != nil {
-				return err
+			f, invalid := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if invalid != nil {
+				return invalid
 			}
 			production = production || !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(file, ".pb.go")
 			if f.Doc != nil && (comment == "" || f.Name.Name != "main") {

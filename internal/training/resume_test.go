@@ -65,6 +65,8 @@ var resumed = []string{
 	"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=6 secagg=real",
 	"algorithm=dp-sgd-mf epsilon=200 accountant=rdp rounds=6 statistics.budgeting=uniform statistics.per-user=3 statistics.bias-first=yes",
 	"algorithm=private-item-bias epsilon=200",
+	"algorithm=private-ease epsilon=200",
+	"algorithm=private-ease epsilon=200 secagg=real",
 	"algorithm=dp-sgd rounds=5",
 	"algorithm=cond-dp rounds=5 parties=4 secagg=real",
 	"algorithm=switch-cond-dp rounds=6 parties=4",

@@ -362,11 +362,14 @@ func (r *Report) Print(w io.Writer) error {
 	f := r.Faults
 	fmt.Fprintf(&b, "faults: %d messages lost, %d duplicated, %d delayed, %d reordered; %d crashes, %d of them with redelivery; %d computations slow\n\n",
 		f.Dropped, f.Duplicated, f.Delayed, f.Reordered, f.Crashed, f.Redelivered, f.Slowed)
-	fmt.Fprintf(t, "under faults\trounds\tlast of a schedule\t\n")
+	rows := "under faults\trounds\tlast of a schedule\t\n"
 	all := r.Schedules // healed rounds
 	for _, o := range r.Outcomes {
-		fmt.Fprintf(t, "%s\t%d\t%d\t\n", o.Name, o.Rounds, o.Schedules)
+		rows += fmt.Sprintf("%s\t%d\t%d\t\n", o.Name, o.Rounds, o.Schedules)
 		all += o.Rounds
+	}
+	if _, err := io.WriteString(t, rows); err != nil {
+		return err
 	}
 	if err := t.Flush(); err != nil {
 		return err
