@@ -57,7 +57,6 @@ def scalars(stream):
 SESSION = bytes(range(0xA0, 0xB0))
 ROUND = 3
 COHORT = {"Clients": 9, "Tolerance": 0.34, "Colluders": 0.1}
-NOISE = ("none", "split", "replace")
 BROADCAST = b"the model"
 
 
@@ -69,8 +68,8 @@ def plan(noise):
         "Phase": "item-gradient",
         "Cohort": COHORT,
         "Releases": [
-            {"Name": "g", "Len": 9, "L2": 1.5, "L1": 2.5, "LInf": 0.75, "MaxNonZero": 4, "Scale": 100.0, "Width": 29, "Noise": {"Kind": 0, "Variance": 0.0}},
-            {"Name": "h", "Len": 3, "L2": 2.0, "L1": 0.0, "LInf": 0.0, "MaxNonZero": 3, "Scale": 8.0, "Width": 45, "Noise": {"Kind": NOISE.index(noise), "Variance": 10.0}},
+            {"Name": "g", "length": 9, "L2": 1.5, "L1": 2.5, "LInf": 0.75, "max_non_zero": 4, "Scale": 100.0, "ring_bits": 29, "Noise": {"Kind": "none", "Variance": 0.0}},
+            {"Name": "h", "length": 3, "L2": 2.0, "L1": 0.0, "LInf": 0.0, "max_non_zero": 3, "Scale": 8.0, "ring_bits": 45, "Noise": {"Kind": noise, "Variance": 10.0}},
         ],
         "Broadcast": base64.b64encode(BROADCAST).decode(),
     }
@@ -79,8 +78,8 @@ def plan(noise):
 def plan_hash(plan):
     items = []
     for r in plan["Releases"]:
-        items += [r["Name"], r["Len"], r["L2"], r["L1"], r["LInf"], r["MaxNonZero"], r["Scale"], r["Width"]]
-        items += [NOISE[r["Noise"]["Kind"]], r["Noise"]["Variance"], 0.0, 0.0, 0, 0]
+        items += [r["Name"], r["length"], r["L2"], r["L1"], r["LInf"], r["max_non_zero"], r["Scale"], r["ring_bits"]]
+        items += [r["Noise"]["Kind"], r["Noise"]["Variance"], 0.0, 0.0, 0, 0]
     return digest("fedsim/protocol/plan/v1", SESSION, ROUND, plan["Phase"], *COHORT.values(), len(plan["Releases"]), *items,
                   hashlib.sha256(BROADCAST).digest())
 
@@ -253,9 +252,9 @@ class Sum:
         return hkdf(x25519(self.mask_key[l, i], self.public[l, j]), info, 32)
 
     def mask(self, l, secret, kind, release):
-        info = transcript("fedsim/secagg/mask/v1", kind, SESSION, ROUND, self.binding[l], release["Name"], release["Width"], release["Len"])
-        word = 4 if release["Width"] <= 32 else 8
-        stream = aes_ctr(hkdf(secret, info, 16), word * release["Len"])
+        info = transcript("fedsim/secagg/mask/v1", kind, SESSION, ROUND, self.binding[l], release["Name"], release["ring_bits"], release["length"])
+        word = 4 if release["ring_bits"] <= 32 else 8
+        stream = aes_ctr(hkdf(secret, info, 16), word * release["length"])
         return [int.from_bytes(stream[i : i + word], "little") for i in range(0, len(stream), word)]
 
     def masked(self, l, client, among, release, values):
@@ -265,7 +264,7 @@ class Sum:
             if j in among and not self.complains(client, j):
                 sign = -1 if j < client else 1
                 values = [v + sign * m for v, m in zip(values, self.mask(l, self.pair(l, client, j), "pair", release))]
-        return packed(values, release["Width"]).hex()
+        return packed(values, release["ring_bits"]).hex()
 
     def masked_input(self):
         self.survivors = self.left("masked-input", self.live)
@@ -311,7 +310,7 @@ class Sum:
 
     def sum(self):
         """Plainly; it must not need masks to be right."""
-        g, h = ([sum(INPUTS[i][k][j] for i in self.survivors) for j in range(r["Len"])] for k, r in enumerate(self.plan["Releases"]))
+        g, h = ([sum(INPUTS[i][k][j] for i in self.survivors) for j in range(r["length"])] for k, r in enumerate(self.plan["Releases"]))
         return [g, [x + sum(CHANGES[i][j] for i in self.answered) for j, x in enumerate(h)]]
 
     def run(self):
