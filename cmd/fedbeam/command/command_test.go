@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/cmd/fedbeam/engine"
 	"github.com/fedsim/fedsim/internal/cli"
+	_ "github.com/fedsim/fedsim/lab" // the algorithms of the lab
 )
 
 // TestMain serves as a worker too, since the tests start their own binary as the workers.

@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	_ "github.com/fedsim/fedsim/lab" // the algorithms of the lab
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
 	"github.com/fedsim/fedsim/sim"
