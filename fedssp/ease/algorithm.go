@@ -100,11 +100,11 @@ type params struct {
 }
 
 func paramsOf(c config.Config, set *dataset.Set, f *dataset.ItemFeatures) *params {
-	k := keys.norm.Value(c)
-	return &params{
-		items: set.Items, top: min(keys.items.Int(c), set.Items), norm: math.Sqrt(k * (k + 1) / 2),
-		ridge: keys.ridge.Value(c), features: f,
+	if algorithm.FeatureSpec.Is(c, "none") {
+		f = nil // a baseline is given the features of its run
 	}
+	k, top := keys.norm.Value(c), min(keys.items.Int(c), set.Items)
+	return &params{items: set.Items, top: top, norm: math.Sqrt(k * (k + 1) / 2), ridge: keys.ridge.Value(c), features: f}
 }
 
 func (private) Open(s *algorithm.Setup) (algorithm.Instance, error) {

@@ -240,3 +240,20 @@ func TestNoiseOfARealSum(t *testing.T) {
 		}
 	}
 }
+
+// One list for all has no user's taste for features, although the run beside it has.
+func TestPrivatePopularityIsOneList(t *testing.T) {
+	e := opened.Experiment(t, "algorithm=private-ease data=synthetic:small-80 split.test=0.1")
+	x := e.Instance().(*instance)
+	if x.params.features == nil {
+		t.Fatal("the run has no features")
+	}
+	b := x.Baselines()[0]
+	other, err := e.Vary(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := other.Instance().(*instance).params; b.Name != "private_popularity" || p.features != nil || p.top != 0 {
+		t.Errorf("%s takes features (%t) and pairs of %d items", b.Name, p.features != nil, p.top)
+	}
+}

@@ -62,9 +62,8 @@ func (x *instance) Baselines() []algorithm.Baseline {
 			algorithm.FeatureSpec.Set(c, "none")
 		}},
 		algorithm.NonPrivate(x.setup, func(c *config.Config) {
-			for _, k := range []config.NumberKey{keys.items, keys.norm} {
-				c.Reset(k.Key)
-			}
+			c.Reset(keys.items.Key)
+			c.Reset(keys.norm.Key)
 		}),
 	}
 }
