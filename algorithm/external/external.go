@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -336,7 +336,8 @@ func (x *instance) Words() algorithm.Words {
 }
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return &strategy{x, &matrixserver.Server{Setup: x.setup, Session: session, Name: name, Domain: stateDomain, Matrix: x.start.Clone()}}, nil
+	m := &modelserver.Matrix{Matrix: x.start.Clone()}
+	return &strategy{x, &modelserver.Server{Setup: x.setup, Session: session, Name: name, Domain: stateDomain, Shared: m}, m}, nil
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -163,25 +163,26 @@ const stateDomain = "fedsim/algorithm/external/v1\n"
 
 type strategy struct {
 	*instance
-	*matrixserver.Server
+	*modelserver.Server
+	shared *modelserver.Matrix
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	what := fmt.Sprintf("absorb of round %d", p.Round)
-	now := &sent{matrix: t.Matrix}
+	now := &sent{matrix: t.shared.Matrix}
 	sum := array{name: "sum", shape: []int{len(sums.Values[0])}, float: sums.Values[0]}
-	reply, err := t.server.ask(what, message{Type: "absorb", Round: p.Round, Survivors: sums.Survivors, arrays: []array{sum, now.array()}}, 8*int64(len(t.Matrix.Data())))
+	reply, err := t.server.ask(what, message{Type: "absorb", Round: p.Round, Survivors: sums.Survivors, arrays: []array{sum, now.array()}}, 8*int64(len(t.shared.Matrix.Data())))
 	if err != nil {
 		return fmt.Errorf("%w; absorb runs in a program of its own, which has seen no ratings", err)
 	}
 	m, err := matrix(reply)
-	if err == nil && (m.Rows() != t.Matrix.Rows() || m.Cols() != t.Matrix.Cols()) {
-		err = fmt.Errorf("it returned a model of %d x %d; %d x %d is needed, as at the start", m.Rows(), m.Cols(), t.Matrix.Rows(), t.Matrix.Cols())
+	if err == nil && (m.Rows() != t.shared.Matrix.Rows() || m.Cols() != t.shared.Matrix.Cols()) {
+		err = fmt.Errorf("it returned a model of %d x %d; %d x %d is needed, as at the start", m.Rows(), m.Cols(), t.shared.Matrix.Rows(), t.shared.Matrix.Cols())
 	}
 	if err != nil {
 		return fmt.Errorf("external: %s: %w", what, err)
 	}
-	t.Matrix = m
+	t.shared.Matrix = m
 	t.absorbed.Store(p.Round >= uint64(t.setup.Schedule.Rounds()))
 	return nil
 }

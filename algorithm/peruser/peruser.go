@@ -7,12 +7,12 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/algorithm/internal/matrixserver"
 	"github.com/fedsim/fedsim/algorithm/internal/purity"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -167,7 +167,8 @@ func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 }
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return &strategy{x, &matrixserver.Server{Setup: x.setup, Session: session, Name: x.about.Name, Domain: stateDomain, Matrix: x.start.Clone()}}, nil
+	m := &modelserver.Matrix{Matrix: x.start.Clone()}
+	return &strategy{x, &modelserver.Server{Setup: x.setup, Session: session, Name: x.about.Name, Domain: stateDomain, Shared: m}, m}, nil
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
@@ -275,12 +276,13 @@ const stateDomain = "fedsim/algorithm/peruser/v1\n"
 
 type strategy struct {
 	*instance
-	*matrixserver.Server
+	*modelserver.Server
+	shared *modelserver.Matrix
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
-	t.registered.Absorb(t.setup, t.Matrix, sums.Values[0], sums.Survivors, p.Round)
-	for i, x := range t.Matrix.Data() {
+	t.registered.Absorb(t.setup, t.shared.Matrix, sums.Values[0], sums.Survivors, p.Round)
+	for i, x := range t.shared.Matrix.Data() {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("%s: coordinate %d of the model became %v in round %d", t.about.Name, i, x, p.Round)
 		}

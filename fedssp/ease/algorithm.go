@@ -156,14 +156,14 @@ func (private) Load(c config.Config, set *dataset.Set, files algorithm.Files) (*
 	if err != nil {
 		return nil, err
 	}
-	l := p.newLinear(counts.Data(), nil)
+	var chosen *model.Matrix
 	if p.top > 0 {
-		chosen := model.NewMatrix(p.top, p.columns())
-		for k, j := range l.items() {
+		chosen = model.NewMatrix(p.top, p.columns())
+		for k, j := range p.choose(p.popularityOf(counts.Data())).items {
 			copy(chosen.Row(k), vectors.Row(int(j)))
 		}
-		l = p.newLinear(counts.Data(), chosen)
 	}
+	l := p.newLinear(counts.Data(), chosen)
 	out := &algorithm.Saved{Items: vectors, Popularity: make([]float64, p.items), Score: func(user int, to []float64) {
 		files.Train().Lend(user, func(items []int32, values []float32) { l.Score(user, items, values, to) })
 	}}

@@ -1,12 +1,12 @@
 package ease
 
 import (
-	"encoding/binary"
-	"fmt"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -18,7 +18,9 @@ type instance struct {
 }
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return &strategy{instance: x, session: session, counts: make([]float64, x.params.items)}, nil
+	t := &strategy{params: x.params, counts: make([]float64, x.params.items)}
+	t.Server = &modelserver.Server{Setup: x.setup, Session: session, Name: name, Domain: "fedsim/fedssp/ease/v1\n", Shared: t}
+	return t, nil
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }
@@ -76,74 +78,47 @@ func (x *instance) Lost(step protocol.Step) string {
 	return "the round of pairs was skipped: popularity alone orders items"
 }
 
-// strategy is the server's side. A round that released nothing leaves the model as it is.
+// strategy is the server's side, and its model: counts, and vectors once pairs are summed.
 type strategy struct {
-	*instance
-	session protocol.SessionID
-	round   uint64
+	*modelserver.Server
+	params  *params
 	counts  []float64
 	vectors *model.Matrix
 }
 
 func (t *strategy) Next() (*protocol.Plan, bool, error) {
-	step := t.setup.Schedule.At(t.round + 1)
-	if step == nil {
-		return nil, true, nil
+	p, over, err := t.Server.Next()
+	if p != nil && p.Round == 1 {
+		p.Broadcast = nil // nothing is known yet
 	}
-	t.round++
-	return &protocol.Plan{
-		Session: t.session, Round: t.round, Phase: step.Phase, Cohort: t.setup.Cohort,
-		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: t.broadcast(t.round),
-	}, false, nil
-}
-
-// broadcast returns the model before a round. Nothing is known before the first.
-func (t *strategy) broadcast(round uint64) []byte {
-	if round == 1 {
-		return nil
-	}
-	return t.Model()
+	return p, over, err
 }
 
 func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runner) error {
 	if p.Phase == countsName {
-		t.counts = append([]float64(nil), sums.Values[0]...)
+		t.counts = slices.Clone(sums.Values[0])
 		return nil
 	}
 	t.vectors = t.params.vectorsOf(sums.Values[0])
 	return nil
 }
 
-func (t *strategy) Skip(*protocol.Plan, error) {}
-
-func (t *strategy) Model() []byte { return encode(t.counts, t.vectors) }
-
-const stateDomain = "fedsim/fedssp/ease/v1\n"
-
-// Save returns the domain, the session (16 bytes), the round (8, big endian), then the model.
-func (t *strategy) Save() ([]byte, error) {
-	b := append([]byte(stateDomain), t.session[:]...)
-	return append(binary.BigEndian.AppendUint64(b, t.round), t.Model()...), nil
+// Encode returns the model as it is broadcast: counts, and vectors behind them.
+func (t *strategy) Encode() []byte {
+	b := model.Wrap(1, len(t.counts), t.counts).Encode()
+	if t.vectors != nil {
+		b = append(b, t.vectors.Encode()...)
+	}
+	return b
 }
 
-func (t *strategy) Restore(state []byte) error {
-	head := len(stateDomain) + len(t.session)
-	if len(state) < head+8 || string(state[:len(stateDomain)]) != stateDomain {
-		return fmt.Errorf("%s: a state of %d bytes that does not begin with %q: it is of another algorithm or version", name, len(state), stateDomain)
+// Decode reads what Encode wrote.
+func (t *strategy) Decode(b []byte) error {
+	l, err := t.params.decode(b)
+	if err == nil {
+		t.counts, t.vectors = l.counts, l.vectors
 	}
-	if got := protocol.SessionID(state[len(stateDomain):head]); got != t.session {
-		return fmt.Errorf("%s: the state is of session %x; this session is %x", name, got, t.session)
-	}
-	round := binary.BigEndian.Uint64(state[head:])
-	if last := uint64(t.setup.Schedule.Rounds()); round > last {
-		return fmt.Errorf("%s: the state is of round %d; the last round is %d", name, round, last)
-	}
-	l, err := t.params.decode(state[head+8:])
-	if err != nil {
-		return err
-	}
-	t.round, t.counts, t.vectors = round, l.counts, l.vectors
-	return nil
+	return err
 }
 
 // trainer is one user's side.

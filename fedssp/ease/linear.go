@@ -21,17 +21,7 @@ type linear struct {
 	order    *kernel.Order
 }
 
-// encode returns the model as it is broadcast: nothing before any release, then counts, and vectors
-// behind them.
-func encode(counts []float64, vectors *model.Matrix) []byte {
-	b := model.Wrap(1, len(counts), counts).Encode()
-	if vectors != nil {
-		b = append(b, vectors.Encode()...)
-	}
-	return b
-}
-
-// decode reads a broadcast model.
+// decode reads a broadcast model: nothing before any release, then counts, and vectors behind them.
 func (p *params) decode(b []byte) (*linear, error) {
 	if len(b) == 0 {
 		return p.newLinear(make([]float64, p.items), nil), nil
@@ -75,10 +65,10 @@ func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 	}
 	l.choice = p.choose(l.popular)
 	total := 0.
-	for _, j := range l.items() {
+	for _, j := range l.choice.items {
 		total += l.popular[j]
 	}
-	for _, j := range l.items() {
+	for _, j := range l.choice.items {
 		l.share = append(l.share, l.popular[j]/total)
 	}
 	if vectors != nil {
@@ -88,8 +78,6 @@ func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 	}
 	return l
 }
-
-func (l *linear) items() []int32 { return l.choice.items }
 
 // embed returns the sum of the vectors of a user's chosen items, each times its weight.
 func (l *linear) embed(history []int32) []float64 {
@@ -138,7 +126,7 @@ func (l *linear) mix(history []int32, out []float64) {
 	if !(total > 0) {
 		return
 	}
-	for k, j := range l.items() {
+	for k, j := range l.choice.items {
 		out[j] = math.Log(ofPairs*z[k]/total/l.share[k] + 1 - ofPairs)
 	}
 }
@@ -150,7 +138,7 @@ const ofPairs = 0.7
 func (l *linear) itemVectors() *model.Matrix {
 	m := model.NewMatrix(l.params.items, l.columns())
 	if l.vectors != nil {
-		for k, j := range l.items() {
+		for k, j := range l.choice.items {
 			copy(m.Row(int(j)), l.vectors.Row(k))
 		}
 	}

@@ -1,6 +1,6 @@
-// Package matrixserver has the server's side of algorithms whose shared model is one matrix: rounds, model and saved
-// state. Such an algorithm adds only how a sum moves the matrix.
-package matrixserver
+// Package modelserver has the server's side of algorithms whose state is the shared model as it is broadcast: rounds,
+// model and saved state. Such an algorithm adds only how a sum moves the model.
+package modelserver
 
 import (
 	"encoding/binary"
@@ -16,11 +16,29 @@ import (
 type Server struct {
 	Setup   *algorithm.Setup
 	Session protocol.SessionID
-	Name    string        // begins the errors
-	Domain  string        // begins a saved state; names the algorithm and the version of the state
-	Matrix  *model.Matrix // the shared model, whose shape stays
+	Name    string // begins the errors
+	Domain  string // begins a saved state; names the algorithm and the version of the state
+	Shared  Shared // the shared model
 
 	round uint64
+}
+
+// Shared is a model that all parties know. Encode returns it as it is broadcast, and Decode reads that.
+type Shared interface {
+	Encode() []byte
+	Decode(b []byte) error
+}
+
+// Matrix is a shared model of one matrix, whose shape stays.
+type Matrix struct{ *model.Matrix }
+
+// Decode refuses a matrix of another shape.
+func (m *Matrix) Decode(b []byte) error {
+	read, err := model.NewBroadcast(b, m.Rows(), m.Cols())
+	if err == nil {
+		m.Matrix = read.Matrix()
+	}
+	return err
 }
 
 // Next returns the plan of the next round; true after the last one.
@@ -32,7 +50,7 @@ func (s *Server) Next() (*protocol.Plan, bool, error) {
 	s.round++
 	return &protocol.Plan{
 		Session: s.Session, Round: s.round, Phase: step.Phase, Cohort: s.Setup.Cohort,
-		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: s.Matrix.Encode(),
+		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: s.Shared.Encode(),
 	}, false, nil
 }
 
@@ -40,17 +58,17 @@ func (s *Server) Next() (*protocol.Plan, bool, error) {
 func (s *Server) Skip(*protocol.Plan, error) {}
 
 // Model returns the shared model as it is broadcast.
-func (s *Server) Model() []byte { return s.Matrix.Encode() }
+func (s *Server) Model() []byte { return s.Shared.Encode() }
 
 // Save returns the state: the domain, the session (16 bytes), the round (8, big endian), then the model as it is
 // broadcast.
 func (s *Server) Save() ([]byte, error) {
 	b := append([]byte(s.Domain), s.Session[:]...)
-	return append(binary.BigEndian.AppendUint64(b, s.round), s.Matrix.Encode()...), nil
+	return append(binary.BigEndian.AppendUint64(b, s.round), s.Shared.Encode()...), nil
 }
 
 // Restore reads a state of [Server.Save]. It refuses a state of another domain or session, of a round after the last
-// one, or with a matrix of another shape.
+// one, or with a model that Decode refuses.
 func (s *Server) Restore(state []byte) error {
 	head := len(s.Domain) + len(s.Session)
 	if len(state) < head+8 || string(state[:len(s.Domain)]) != s.Domain {
@@ -63,10 +81,9 @@ func (s *Server) Restore(state []byte) error {
 	if last := uint64(s.Setup.Schedule.Rounds()); round > last {
 		return fmt.Errorf("%s: the state is of round %d; the last one is %d", s.Name, round, last)
 	}
-	b, err := model.NewBroadcast(state[head+8:], s.Matrix.Rows(), s.Matrix.Cols())
-	if err != nil {
+	if err := s.Shared.Decode(state[head+8:]); err != nil {
 		return err
 	}
-	s.round, s.Matrix = round, b.Matrix()
+	s.round = round
 	return nil
 }
