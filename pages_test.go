@@ -3,7 +3,6 @@ package fedsim_test
 import (
 	"bytes"
 	"flag"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fedsim/fedsim/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the pages that are made from declarations")
@@ -36,7 +37,7 @@ func samePage(t *testing.T, path string, got []byte) {
 // Every link between the pages leads somewhere, and the first page stays short.
 func TestPagesAndTheirLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, page := range pages(t) {
+	for _, page := range testutil.Pages(t, ".") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +94,7 @@ func TestReadmeCode(t *testing.T) {
 func TestPagesNameFilesThatAreThere(t *testing.T) {
 	name := regexp.MustCompile("`((?:[a-z]+/)+[a-z_]+\\.go)`")
 	seen := 0
-	for _, page := range pages(t) {
+	for _, page := range testutil.Pages(t, ".") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -132,24 +133,6 @@ func TestPathsHaveFewRooms(t *testing.T) {
 	if paths != 2 {
 		t.Errorf("%d paths through files, want 2", paths)
 	}
-}
-
-// pages are all pages that people read.
-func pages(t *testing.T) []string {
-	t.Helper()
-	var list []string
-	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && path != "." && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
-			return filepath.SkipDir
-		}
-		if err == nil && strings.HasSuffix(path, ".md") {
-			list = append(list, path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return list
 }
 
 // A guide for people who train, deploy or check: at most 12 pages, each of at most 1,500 words outside of blocks of code.

@@ -4,6 +4,10 @@ package testutil
 
 import (
 	"flag"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
 
 	"github.com/fedsim/fedsim/internal/effort"
 )
@@ -17,4 +21,21 @@ func FewCases() {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
 	}
+}
+
+// Pages lists the pages of the project: the Markdown files below a folder, as paths that begin with it.
+func Pages(t *testing.T, root string) (list []string) {
+	t.Helper()
+	if err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+			return filepath.SkipDir
+		}
+		if err == nil && strings.HasSuffix(path, ".md") {
+			list = append(list, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

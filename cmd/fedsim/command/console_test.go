@@ -2,8 +2,8 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"flag"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/internal/testutil"
+	"github.com/fedsim/fedsim/internal/verb"
 )
 
 var updatePages = flag.Bool("update-pages", false, "write what commands print into the pages; read the difference")
@@ -27,7 +29,7 @@ var consoleBlock = regexp.MustCompile("(?ms)^```console( full-size)?\n(\\$ .*?)^
 func TestPagesPrintWhatTheyShow(t *testing.T) {
 	effort.NotShort(t, "runs take seconds")
 	shown := 0
-	for _, path := range pages(t) {
+	for _, path := range testutil.Pages(t, "../../..") {
 		page := string(readFile(t, path))
 		if !consoleBlock.MatchString(page) {
 			continue
@@ -54,22 +56,9 @@ func TestPagesPrintWhatTheyShow(t *testing.T) {
 	}
 }
 
-// pages are the pages of the whole project.
-func pages(t *testing.T) []string {
-	t.Helper()
-	var list []string
-	if err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
-			return filepath.SkipDir
-		}
-		if err == nil && strings.HasSuffix(path, ".md") {
-			list = append(list, path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return list
+// run is the command without the process around it.
+func run(ctx context.Context, args []string, s verb.Streams) int {
+	return runParsed(ctx, args, s, func() {})
 }
 
 // playConsole runs the commands of a block and returns the block as it should be: each command with what it printed,
@@ -141,7 +130,7 @@ func TestPagesCommandsParse(t *testing.T) {
 	call := regexp.MustCompile(`(?m)^ *(?:    |\$ )(?:.*\| |go run \./cmd/|\./)?fedsim ([a-z].*)$`)
 	rest := regexp.MustCompile(`(?: +#| \|| >|&).*$`) // a comment, a pipe, a redirection
 	found := 0
-	for _, path := range pages(t) {
+	for _, path := range testutil.Pages(t, "../../..") {
 		if filepath.Base(path) == "CHANGELOG.md" {
 			continue // commands of older versions
 		}

@@ -143,12 +143,7 @@ func complete() cli.Program {
 	return p
 }
 
-// run is the command without the process around it.
-func run(ctx context.Context, args []string, s verb.Streams) int {
-	return runParsed(ctx, args, s, func() {})
-}
-
-// runParsed calls parsed after the call is parsed.
+// runParsed is the command without the process around it. It calls parsed after the call is parsed.
 func runParsed(ctx context.Context, args []string, s verb.Streams, parsed func()) int {
 	c, p := newCommands(args...), complete()
 	p.Bind = func() (any, error) {
