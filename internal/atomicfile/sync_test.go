@@ -111,7 +111,7 @@ func TestNamesAreGivenHere(t *testing.T) {
 			}
 			return err
 		}
-		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || rel == "internal/sweep/folder.go" {
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
 			return err
 		}
 		files := token.NewFileSet()
@@ -120,6 +120,9 @@ func TestNamesAreGivenHere(t *testing.T) {
 			return err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.FuncDecl); ok && rel == "internal/sweep/folder.go" && f.Name.Name == "one" {
+				return false // the log
+			}
 			if s, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" && (s.Sel.Name == "Rename" || s.Sel.Name == "Link") {
 					t.Errorf("%s: os.%s gives a name without a sync; package atomicfile does both", files.Position(s.Pos()), s.Sel.Name)
