@@ -13,7 +13,7 @@
 //	owner -> next      points   the owner's ids: blinded, padded, in random order
 //	party -> next      points   multiplied by the party's secret, until they are back
 //	party -> server    names    the pseudonyms, hashed to 16 bytes
-//	party -> server    checks   those of 16 ids that all parties know
+//	party -> server    checks   which of 16 ids all parties know
 //	server -> party    ranks    the row of each, and the number of rows
 //	party -> server    done     the party has stored its rows
 //	server -> all      Ended    all parties have; signed
