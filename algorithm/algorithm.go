@@ -398,16 +398,16 @@ type Loader interface {
 	Load(c config.Config, set *dataset.Set, files Files) (*Saved, error)
 }
 
-// NonPrivate returns the baseline of the same run without noise. vary may be nil; else it gives the run the learning rate for
-// training without noise. A run without noise is its own baseline.
-func NonPrivate(s *Setup, vary func(*config.Config)) Baseline {
+// NonPrivate returns the baseline of the same run without noise. vary may be nil; else it gives the run settings for training
+// without noise, and own names them. A run without noise is its own baseline.
+func NonPrivate(s *Setup, own string, vary func(*config.Config)) Baseline {
 	b := Baseline{Name: "non_private", Itself: !s.Private()}
 	if b.Itself {
 		return b
 	}
 	b.Note = "these settings without noise"
 	if vary != nil {
-		b.Note += " (own learning rate)"
+		b.Note += " (own " + own + ")"
 	}
 	b.Vary = func(c *config.Config) {
 		Epsilon.Set(c, math.Inf(1))

@@ -99,7 +99,7 @@ func StartBaselines(s *algorithm.Setup, p kernel.Params, steps int) []algorithm.
 // withoutNoise returns the baseline with the same data, start, local budget, parties and dropouts,
 // at the learning rate that suits no noise.
 func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
-	return algorithm.NonPrivate(s, func(c *config.Config) {
+	return algorithm.NonPrivate(s, "learning rate", func(c *config.Config) {
 		for _, k := range []config.NumberKey{LearningRate, userRate, itemRate} {
 			k.SetAuto(c)
 		}

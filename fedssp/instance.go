@@ -153,7 +153,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 	}
 	list = append(list, x.itemBias())
 	// Only the factorization has learning rates; the noise chooses nothing here.
-	return append(list, algorithm.NonPrivate(x.setup, nil))
+	return append(list, algorithm.NonPrivate(x.setup, "", nil))
 }
 
 // itemBias is the baseline that spends the whole budget on a private bias of every item or, without

@@ -368,6 +368,6 @@ func (x *instance) Baselines() []algorithm.Baseline {
 		{Name: "before_cooperation", Note: "the start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
 			return x.predictor(x.start), nil
 		}},
-		algorithm.NonPrivate(x.setup, nil),
+		algorithm.NonPrivate(x.setup, "", nil),
 	}
 }

@@ -199,7 +199,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 		{Name: "before_cooperation", Note: "this start, without any round", Predict: func(protocol.Runner) (model.Predictor, error) {
 			return predictor{x, x.start}, nil
 		}},
-		algorithm.NonPrivate(x.setup, nil),
+		algorithm.NonPrivate(x.setup, "", nil),
 	}
 }
 

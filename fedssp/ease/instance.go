@@ -63,7 +63,7 @@ func (x *instance) Baselines() []algorithm.Baseline {
 			keys.items.Set(c, 0)
 			algorithm.FeatureSpec.Set(c, "none")
 		}},
-		algorithm.NonPrivate(x.setup, func(c *config.Config) {
+		algorithm.NonPrivate(x.setup, "pairs", func(c *config.Config) {
 			c.Reset(keys.items.Key)
 			c.Reset(keys.norm.Key)
 		}),

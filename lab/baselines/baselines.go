@@ -87,7 +87,7 @@ type instance struct {
 func (x *instance) Epochs() int { return x.method.passes(x.setup.Config) }
 
 func (x *instance) Baselines() []algorithm.Baseline {
-	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, nil)}
+	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, "", nil)}
 }
 
 func (x *instance) Train(ctx context.Context, run protocol.Runner, from algorithm.Passes, _ entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {

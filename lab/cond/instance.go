@@ -248,7 +248,7 @@ const (
 )
 
 func (x *instance) Baselines() []algorithm.Baseline {
-	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, func(c *config.Config) {
+	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, "learning rate", func(c *config.Config) {
 		algorithm.Rounds.SetAuto(c)
 		step.SetAuto(c)
 		clip.SetAuto(c)

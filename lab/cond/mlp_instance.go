@@ -311,7 +311,7 @@ func (r *mlpRun) restore(state []byte, done int) error {
 }
 
 func (x *mlpInstance) Baselines() []algorithm.Baseline {
-	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, func(c *config.Config) {
+	return []algorithm.Baseline{algorithm.NonPrivate(x.setup, "learning rate", func(c *config.Config) {
 		algorithm.Rounds.SetAuto(c)
 		rate.SetAuto(c)
 		clip.SetAuto(c)

@@ -107,7 +107,7 @@ func (x *centralInstance) restore(state []byte) (*model.Factors, error) {
 }
 
 func (x *centralInstance) Baselines() []algorithm.Baseline {
-	return append(fedmf.StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, nil))
+	return append(fedmf.StartBaselines(x.setup, x.params, alone), algorithm.NonPrivate(x.setup, "", nil))
 }
 
 // mostStripes is the number of stripes of users, and of items. It does not depend on the machine, so
