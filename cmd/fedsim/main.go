@@ -3,7 +3,6 @@
 //
 //	fedsim run                       train LFL-SGDMF on a synthetic set
 //	fedsim plan                      what that rests on and costs, before it runs
-//	fedsim chaos                     faults of all kinds against the secure sum
 //	fedsim privacy epsilon ...       what noise costs
 //	fedsim privacy noise ...         what noise a budget needs
 //	fedsim data list | info DATA     data sets

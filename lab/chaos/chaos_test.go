@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,40 +19,68 @@ import (
 	"github.com/fedsim/fedsim/secagg/graph"
 )
 
-// No schedule breaks a rule, and every schedule ends in a sum once it is healed. The test also
-// checks that this means something: all faults strike, and rounds end in all possible ways. The
-// exception is a secret that cannot be restored, whose chance the graph keeps below 2^-20.
+// The schedules that go test runs. A report of a broken rule names the flags that replay it.
+var (
+	schedules = flag.Int("schedules", 40, "schedules that TestSchedules runs")
+	seed      = flag.Uint64("seed", 300, "seed of the first; the others' follow it")
+	mode      = flag.String("mode", string(Both), "mode of the secure sum: semi-honest, active, or both, which is either by the seed")
+	replayed  = flag.Int64("replay", -1, "seed of the schedule that TestReplay tells as it happens; see it with -v")
+)
+
+// No schedule breaks a rule, and every schedule ends in a sum once it is healed. With the flags'
+// defaults the test also checks that this means something: all faults strike, and rounds end in all
+// possible ways. The exception is a secret that cannot be restored, whose chance the graph keeps
+// below 2^-20.
 func TestSchedules(t *testing.T) {
 	effort.NotShort(t, "40 schedules take seconds")
-	const schedules = 40
-	r, err := Run(context.Background(), Config{Schedules: schedules, Seed: 300, Modes: Both, Workers: 2})
+	cfg := Config{Schedules: *schedules, Seed: *seed, Modes: Modes(*mode), Workers: protocol.Workers(runtime.GOMAXPROCS(0))}
+	r, err := Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Err(); err != nil {
 		t.Errorf("%v; the first: %v", err, r.Violations[0])
 	}
+	var text strings.Builder
+	if err := r.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(text.String())
+	if r.Healed != cfg.Schedules {
+		t.Errorf("%d of %d healed schedules ended in a sum", r.Healed, cfg.Schedules)
+	}
+	last := 0
+	for _, o := range r.Outcomes {
+		last += o.Schedules
+	}
+	if last != cfg.Schedules {
+		t.Errorf("the outcomes of %d schedules are counted", last)
+	}
+	if cfg.Schedules < 40 || cfg.Modes != Both {
+		return
+	}
 	if r.Ahead == 0 {
 		t.Error("no round began set up ahead")
-	}
-	if r.Healed != schedules {
-		t.Errorf("%d of %d healed schedules ended in a sum", r.Healed, schedules)
 	}
 	for _, o := range r.Outcomes {
 		if o.Rounds == 0 && o.Name != inUnrecoverable {
 			t.Errorf("no round ended in %q", o.Name)
 		}
 	}
-	last := 0
-	for _, o := range r.Outcomes {
-		last += o.Schedules
-	}
-	if last != schedules {
-		t.Errorf("the outcomes of %d schedules are counted", last)
-	}
 	f := r.Faults
 	if min(f.Dropped, f.Duplicated, f.Delayed, f.Reordered, f.Crashed, f.Redelivered, f.Slowed) == 0 {
 		t.Errorf("some fault never struck: %+v", f)
+	}
+}
+
+// The schedule of the flag -replay breaks no rule; -v tells what happens in it.
+func TestReplay(t *testing.T) {
+	if *replayed < 0 {
+		t.Skip("no seed; give -replay SEED")
+	}
+	err := Replay(uint64(*replayed), Modes(*mode), func(at time.Duration, what string) { t.Logf("%9.3f s  %s", at.Seconds(), what) })
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -168,7 +198,7 @@ func TestViolationIsReported(t *testing.T) {
 	if !strings.Contains(text.String(), want) {
 		t.Errorf("the report does not say %q:\n%s", want, &text)
 	}
-	if err = r.Err(); err == nil || !strings.Contains(err.Error(), "--replay 77 --mode both") {
+	if err = r.Err(); err == nil || !strings.Contains(err.Error(), "-replay 77 -mode both") {
 		t.Errorf("the error does not say how to see it: %v", err)
 	}
 }

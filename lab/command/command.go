@@ -1,4 +1,4 @@
-// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, chaos, report and tune.
+// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, report and tune.
 // It also adds the studies of fedsim sweep --preset and of fedsim run --sessions. A program imports it beside cmd/fedsim/command.
 package command
 
@@ -27,14 +27,6 @@ fedsim tune --epsilon 5 --over statistics.clip-user=0.3..2 --private --set split
 			New: func(flags func(func(*config.Key) bool) verb.KeyFlags) any {
 				return &tuneCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(*config.Key) bool { return true })}}
 			},
-		},
-		verb.Verb{
-			Name: "chaos", Help: "Run schedules of faults against the secure sum, and check that every rule holds.",
-			Examples: `fedsim chaos
-fedsim chaos --schedules 1000 --mode active
-fedsim chaos --replay 7
-`,
-			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(chaosCmd) },
 		},
 		verb.Verb{
 			Name: "audit", Help: "Try to catch the stated epsilon out: thousands of runs on worst-case neighbours, and a lower bound.",
