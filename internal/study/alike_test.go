@@ -77,8 +77,8 @@ func TestUnlikeRunsStayApart(t *testing.T) {
 		if n := int(means.Rows[0].Values["runs"]); n != 4/want {
 			t.Errorf("%s: %d runs in a row, want %d", name, n, 4/want)
 		}
-		if f := runs.QualityByEpsilon(); len(f.Series) != want || want == 2 && f.Series[0].Name == f.Series[1].Name {
-			t.Errorf("%s: series %+v, want %d of different names", name, f.Series, want)
+		if groups, label := runs.Groups(algorithm.Epsilon.Key); len(groups) != want || want == 2 && label(groups[0]) == label(groups[1]) {
+			t.Errorf("%s: %d groups, want %d of different names", name, len(groups), want)
 		}
 		if _, rows, _ := means.Standings(); len(slices.Concat(rows...)) != want {
 			t.Errorf("%s: %d rows stand at ε = 3, want %d", name, len(slices.Concat(rows...)), want)

@@ -1,6 +1,6 @@
 // Package study looks at many finished runs at once: as a table ([Runs.Table]), as means and
-// paired differences over seeds ([Table.Means], [Table.Against]), as a test of one run against
-// another ([Compare]) and as pictures ([Figure]).
+// paired differences over seeds ([Table.Means], [Table.Against]) and as a test of one run against
+// another ([Compare]). It draws nothing.
 package study
 
 import (
@@ -119,7 +119,7 @@ func (runs Runs) Whole(warn func(error)) (Runs, error) {
 	var damaged []error
 	for _, r := range runs {
 		_, err := r.Metrics()
-		_, err2 := r.clock()
+		_, err2 := r.Clock()
 		if err = errors.Join(err, err2); err != nil {
 			damaged = append(damaged, err)
 			continue
@@ -213,8 +213,8 @@ func (r *Run) Metrics() (all []results.Metrics, err error) {
 	return all, err
 }
 
-// clock returns the seconds of training up to the end of each round; empty for a run without times.
-func (r *Run) clock() (map[int]float64, error) {
+// Clock returns the seconds of training up to the end of each round; empty for a run without times.
+func (r *Run) Clock() (map[int]float64, error) {
 	ends, total := make(map[int]float64), 0.0
 	err := lines(filepath.Join(r.Path, "timings.jsonl"), func(t results.Timing) {
 		total += t.Seconds
@@ -317,6 +317,32 @@ func (runs Runs) together(over ...*config.Key) (groups []Runs) {
 		groups[place] = append(groups[place], r)
 	}
 	return groups
+}
+
+// Groups returns the runs that belong together over seeds and the keys that are left out, in the order of their settings. label
+// names a group by the settings in which groups differ.
+func (runs Runs) Groups(without ...*config.Key) (groups []Runs, label func(Runs) string) {
+	without = append(without, algorithm.Seed.Key)
+	asked, _ := runs.Differing()
+	keys := slices.DeleteFunc(asked, func(k *config.Key) bool { return slices.Contains(without, k) })
+	groups = runs.together(without...)
+	slices.SortStableFunc(groups, func(a, b Runs) int {
+		for _, k := range keys {
+			if c := compareTexts(a[0].Setting(k), b[0].Setting(k)); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	called, used := make(map[*Run]string), make(map[string]int)
+	for _, g := range groups {
+		name := cmp.Or(listed(names(keys), func(name string) string { return g[0].Setting(config.Find(name)) }), g[0].Algorithm())
+		if used[name]++; used[name] > 1 { // of another start or version
+			name = fmt.Sprintf("%s (%d)", name, used[name])
+		}
+		called[g[0]] = name
+	}
+	return groups, func(g Runs) string { return called[g[0]] }
 }
 
 // told are the keys whose values are told by digests. People see names.

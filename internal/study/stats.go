@@ -22,8 +22,8 @@ type Sample struct {
 	Mean, Deviation float64 // Deviation is the deviation of a single number (n-1), NaN for one number alone
 }
 
-// describe returns the mean of numbers and their deviation.
-func describe(x []float64) Sample {
+// Describe returns the mean of numbers and their deviation.
+func Describe(x []float64) Sample {
 	s := Sample{N: len(x), Mean: math.NaN(), Deviation: math.NaN()}
 	if len(x) > 0 {
 		s.Mean = stat.Mean(x, nil)
@@ -92,7 +92,7 @@ func (t *Table) Against(condition, metric string, over []*config.Key) (*Table, e
 				x = append(x, r.value(metric)-b.value(metric))
 			}
 		}
-		if s := describe(x); s.N > 0 {
+		if s := Describe(x); s.N > 0 {
 			d.Rows = append(d.Rows, Row{Name: group[0].Name, Settings: group[0].Settings, Values: map[string]float64{
 				metric + " difference": s.Mean, "sd": s.Deviation, "margin": s.Margin(), "p": s.P(), "pairs": float64(s.N)}})
 		}
@@ -149,9 +149,9 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	}
 	var x []float64
 	for _, seed := range slices.Sorted(maps.Keys(bySeed)) {
-		x = append(x, describe(bySeed[seed]).Mean)
+		x = append(x, Describe(bySeed[seed]).Mean)
 	}
-	return describe(x), pairs, nil
+	return Describe(x), pairs, nil
 }
 
 // keysOf returns the keys of a condition.
@@ -274,7 +274,7 @@ func differences(a, b Runs, metric string) Sample {
 			x = append(x, v-w)
 		}
 	}
-	return describe(x)
+	return Describe(x)
 }
 
 // holm adjusts p-values for their number, so that the probability of any false rejection stays
@@ -328,7 +328,7 @@ func (t *Table) Standings() (epsilons []float64, rows [][]Standing, tests string
 		slices.SortStableFunc(list, func(a, b int) int { return t.compare(metric, a, b) })
 		var of []Standing
 		for _, i := range list {
-			of = append(of, Standing{Sample: t.Rows[i].runs.sample(metric), Name: t.Rows[i].label(differing), Open: verdicts[i].open})
+			of = append(of, Standing{Sample: t.Rows[i].runs.Sample(metric), Name: t.Rows[i].label(differing), Open: verdicts[i].open})
 		}
 		epsilons, rows = append(epsilons, g.epsilon), append(rows, of)
 	}
@@ -338,15 +338,15 @@ func (t *Table) Standings() (epsilons []float64, rows [][]Standing, tests string
 	return epsilons, rows, tests
 }
 
-// sample describes a number of runs.
-func (runs Runs) sample(metric string) Sample {
+// Sample describes a number of runs.
+func (runs Runs) Sample(metric string) Sample {
 	var x []float64
 	for _, r := range runs {
 		if v, ok := r.Values[metric]; ok {
 			x = append(x, v)
 		}
 	}
-	return describe(x)
+	return Describe(x)
 }
 
 // label names a row by settings, except ε.

@@ -103,11 +103,11 @@ func TestOrderOfRows(t *testing.T) {
 }
 
 func TestOneIsNoSample(t *testing.T) {
-	s := describe([]float64{3})
+	s := Describe([]float64{3})
 	if s.N != 1 || s.Mean != 3 || !math.IsNaN(s.Deviation) || !math.IsNaN(s.Margin()) || !math.IsNaN(s.P()) {
 		t.Errorf("%+v, margin %v, p %v", s, s.Margin(), s.P())
 	}
-	if p := describe([]float64{2, 2}).P(); p != 0 {
+	if p := Describe([]float64{2, 2}).P(); p != 0 {
 		t.Errorf("p = %v of equal differences that are not 0", p)
 	}
 }

@@ -156,7 +156,7 @@ func (t *Table) Means(over []*config.Key) *Table {
 			row.runs = append(row.runs, r.runs...)
 		}
 		for _, name := range t.Metrics {
-			s := row.runs.sample(name)
+			s := row.runs.Sample(name)
 			if s.N > 0 {
 				row.Values[name] = s.Mean
 			}
@@ -446,3 +446,22 @@ func labelOf(name string) string {
 	}
 	return label
 }
+
+// AxisLabel names a metric on an axis: its label, its unit, and which numbers are the better ones.
+func AxisLabel(metric string) string {
+	label := labelOf(metric)
+	if metric == rmse || metric == "test_mae" {
+		label = "test " + label + ", stars"
+	}
+	switch betterOf(metric) {
+	case lower:
+		return label + " (lower is better)"
+	case higher:
+		return label + " (higher is better)"
+	case neither:
+	}
+	return label
+}
+
+// HigherIsBetter reports whether the higher numbers of a metric are the better ones.
+func HigherIsBetter(metric string) bool { return betterOf(metric) == higher }

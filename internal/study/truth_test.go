@@ -8,22 +8,6 @@ import (
 	"testing"
 )
 
-// The baseline without noise stands at each ε with the mean of the runs there, which is by hand: rank and rounds follow ε.
-func TestBaselineWithoutNoiseFollowsEpsilon(t *testing.T) {
-	t.Parallel()
-	of := func(v float64) map[string]float64 {
-		return map[string]float64{"test_rmse": 1, "baselines.non_private": v}
-	}
-	f := Runs{
-		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(1.5)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(1.7)),
-		runOf(t, "algorithm=ssp-c epsilon=20 seed=1", of(1.2)),
-	}.QualityByEpsilon()
-	s := f.Series[len(f.Series)-1]
-	if s.Name != "ssp-c without noise" || !s.Level || !slices.Equal(s.X, []float64{1, 20}) || !slices.Equal(s.Y, []float64{1.6, 1.2}) {
-		t.Errorf("%+v, want 1.6 at 1 and 1.2 at 20", s)
-	}
-}
-
 // The page and the table of a paper tell the same rows from the best. Differences from ssp-c at ε = 1 are 0.1 and -0.08 of two
 // seeds, which are noise. The differences 0.30 and 0.33 have t = 0.315/0.015 = 21 and p = 2/π·atan(1/21) = 0.0303, by Student's law
 // with one degree of freedom, which is Cauchy's. Holm's correction for the two tests doubles it: alone the row would be told apart.

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fedsim/fedsim/lab/figures"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
-	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/training"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
@@ -250,7 +251,7 @@ func rocFigure(r *Report, i int) page.Drawn {
 	if r.Kind == MembershipRating {
 		what = "rating"
 	}
-	d := page.Drawn{Figure: study.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
+	d := page.Drawn{Figure: figures.Figure{ID: fmt.Sprintf("%s-roc-%d", r.Kind, i), Title: fmt.Sprintf("Was a %s in the run of %s? Found against falsely found, by the sums", what, r.name()),
 		X: "share of targets not in it that are called in", Y: "share of targets in it that are called in, both logarithmic", Log: true, LogY: true,
 		Note: fmt.Sprintf("Curves are of all targets together, from the runs that the attacker did not learn from; their left ends rest on few, and may cross the limit there by chance. %s", notShown[1])}}
 	d.Numbers = page.Table{Caption: d.Title + ": the numbers", Head: []string{"falsely found, at most"}}
@@ -261,7 +262,7 @@ func rocFigure(r *Report, i int) page.Drawn {
 			if m.From != "sums" {
 				continue
 			}
-			s := study.Series{Name: "ε = " + at.Epsilon.sign(), Colour: len(d.Series)}
+			s := figures.Series{Name: "ε = " + at.Epsilon.sign(), Colour: len(d.Series)}
 			for _, x := range m.ROC {
 				if x.False > 0 && x.True > 0 {
 					s.X, s.Y = append(s.X, x.False), append(s.Y, x.True)
@@ -273,9 +274,9 @@ func rocFigure(r *Report, i int) page.Drawn {
 			columns = append(columns, m.ROC)
 		}
 	}
-	d.Series = append(d.Series, study.Series{Name: "guessing", X: []float64{least, 1}, Y: []float64{least, 1}, Level: true})
+	d.Series = append(d.Series, figures.Series{Name: "guessing", X: []float64{least, 1}, Y: []float64{least, 1}, Level: true})
 	if limit, at := tightest(r); limit != nil {
-		s := study.Series{Name: "limit of any attack at ε = " + at.String(), Level: true}
+		s := figures.Series{Name: "limit of any attack at ε = " + at.String(), Level: true}
 		for x := least; x < 1; x *= 1.1 {
 			s.X, s.Y = append(s.X, x), append(s.Y, limit.allows(x))
 		}

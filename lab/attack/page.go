@@ -14,12 +14,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/fedsim/fedsim/lab/figures"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
-	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/lab/page"
 )
 
@@ -105,7 +106,7 @@ func ladder(list []*Report) (budgets []Epsilon) {
 
 // byBudget begins a figure over budgets, which are places of their own: there is no room for ∞ on a line of numbers.
 func byBudget(id, title, y, note string, budgets []Epsilon) page.Drawn {
-	d := page.Drawn{Figure: study.Figure{ID: id, Title: title, X: "ε of the whole run (smaller is more private)", Y: y, Note: note}}
+	d := page.Drawn{Figure: figures.Figure{ID: id, Title: title, X: "ε of the whole run (smaller is more private)", Y: y, Note: note}}
 	for _, e := range budgets {
 		d.Ticks = append(d.Ticks, e.sign())
 	}
@@ -122,7 +123,7 @@ func (e Epsilon) sign() string {
 
 // line adds a series of what is measured at each budget; where there is nothing it has no point.
 func line(d *page.Drawn, name string, budgets []Epsilon, r *Report, of func(*At) (Interval, bool)) {
-	s := study.Series{Name: name, Colour: len(d.Series), Runs: 1}
+	s := figures.Series{Name: name, Colour: len(d.Series), Runs: 1}
 	for k, e := range budgets {
 		for i := range r.Budgets {
 			if at := &r.Budgets[i]; at.Epsilon == e {
@@ -139,7 +140,7 @@ func line(d *page.Drawn, name string, budgets []Epsilon, r *Report, of func(*At)
 
 // level adds a horizontal line to compare with.
 func level(d *page.Drawn, name string, y float64) {
-	d.Series = append(d.Series, study.Series{Name: name, X: []float64{0, float64(len(d.Ticks) - 1)}, Y: []float64{y, y}, Level: true})
+	d.Series = append(d.Series, figures.Series{Name: name, X: []float64{0, float64(len(d.Ticks) - 1)}, Y: []float64{y, y}, Level: true})
 }
 
 // numbered puts the numbers behind a figure.

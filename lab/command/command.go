@@ -1,4 +1,4 @@
-// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, report and tune.
+// Package command adds the lab to the command fedsim: its algorithms, the verbs audit, attack, plot, report and tune.
 // It also adds the studies of fedsim sweep --preset and of fedsim run --sessions. A program imports it beside cmd/fedsim/command.
 package command
 
@@ -10,6 +10,14 @@ import (
 
 func init() {
 	verb.Add(
+		verb.Verb{
+			Name: "plot", Help: "Draw one picture of finished runs, as PDF, SVG or PNG.",
+			Examples: `fedsim plot runs/sweep --out rmse.svg
+fedsim plot runs/sweep --out rmse.pdf --width 8.5 --no-title
+fedsim plot runs/a runs/b --out learning.svg --figure learning
+`,
+			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(plotCmd) },
+		},
 		verb.Verb{
 			Name: "report", Help: "Make one web page of finished runs: pictures, numbers, claims and the commands that repeat them.",
 			Examples: `fedsim report runs/sweep

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fedsim/fedsim/lab/figures"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
@@ -209,7 +211,7 @@ func overTime(ctx context.Context, said []config.Setting, r verb.Sessions, s ver
 	if err != nil {
 		return err
 	}
-	pictures, err := result.Write(dir, study.Picture{Format: "svg", Width: 16, Low: math.NaN(), High: math.NaN()})
+	pictures, err := result.Write(dir, figures.Picture{Format: "svg", Width: 16, Low: math.NaN(), High: math.NaN()})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fedsim/fedsim/lab/figures"
+
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli/screen"
@@ -43,7 +45,7 @@ type Section struct {
 
 // Drawn is a picture with the numbers behind it.
 type Drawn struct {
-	study.Figure
+	figures.Figure
 	Numbers Table
 	Command string        // draws the picture again; "" without one
 	Picture template.HTML // set by Write
@@ -99,15 +101,15 @@ type colour struct {
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"level":  func(i int) int { return i % 3 },
-	"colour": func(i int) int { return i % len(study.Palette) },
+	"colour": func(i int) int { return i % len(figures.Palette) },
 }).Parse(text))
 
 // Write makes the page.
 func Write(w io.Writer, c Content) error {
 	v := view{Title: c.Title}
-	for i, hex := range study.Palette {
-		dash := make([]string, len(study.Dashes[i]))
-		for k, d := range study.Dashes[i] {
+	for i, hex := range figures.Palette {
+		dash := make([]string, len(figures.Dashes[i]))
+		for k, d := range figures.Dashes[i] {
 			dash[k] = strconv.Itoa(d)
 		}
 		if len(dash) == 0 {
@@ -130,12 +132,12 @@ func Write(w io.Writer, c Content) error {
 
 func (p Part) view() (part, error) {
 	x := part{Part: p, Summary: summary(p.Runs), Tables: tables(p), Statements: statements(p.Runs), Reproduce: reproduce(p.Runs)}
-	figures, err := p.Runs.Figures()
+	drawn, err := figures.Figures(p.Runs)
 	if err != nil {
 		return x, err
 	}
 	dirs := strings.Join(screen.Quoted(p.Dirs), " ")
-	for _, f := range figures {
+	for _, f := range drawn {
 		command := fmt.Sprintf("fedsim plot %s --figure %s --out %s.svg", dirs, f.ID, f.ID)
 		x.Figures = append(x.Figures, Drawn{Figure: f, Numbers: Numbers(&f), Command: command}.within(p.ID))
 	}
@@ -195,7 +197,7 @@ func summary(runs study.Runs) []string {
 	if tests != "" {
 		out = append(out, "Differences here are significant by "+tests+".")
 	}
-	f := runs.QualityByEpsilon()
+	f := figures.QualityByEpsilon(runs)
 	for _, s := range f.Series {
 		if !s.Level {
 			continue
@@ -301,7 +303,7 @@ func means(p Part, t *study.Table, metrics []string, caption string) Table {
 }
 
 // Numbers returns the numbers behind a figure.
-func Numbers(f *study.Figure) Table {
+func Numbers(f *figures.Figure) Table {
 	g := Table{Caption: f.Title + ": the numbers", Head: []string{f.X}}
 	for _, s := range f.Series {
 		g.Head = append(g.Head, s.Name)

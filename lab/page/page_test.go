@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/lab/figures"
+
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/testutil"
@@ -114,10 +116,10 @@ func TestPageForEverybody(t *testing.T) {
 // 0.01 is in the middle of 0.0001 and 1 on such an axis: half way between the ends. The ends are 58
 // and 628 across and, except for a tenth of room, 12 and 286 up.
 func TestSection(t *testing.T) {
-	f := study.Figure{ID: "roc", Title: "Found <falsely>", X: "x", Y: "y", Log: true, LogY: true,
-		Series: []study.Series{{Name: "a", X: []float64{0.0001, 0.01, 1}, Y: []float64{0.0001, 0.01, 1}}}}
-	steps := study.Figure{ID: "steps", Title: "By budget", X: "ε", Y: "y", Ticks: []string{"1", "∞"},
-		Series: []study.Series{{Name: "b", X: []float64{0, 1}, Y: []float64{0.5, 0.7}, Low: []float64{0.4, 0.69}, High: []float64{0.55, 0.9}}}}
+	f := figures.Figure{ID: "roc", Title: "Found <falsely>", X: "x", Y: "y", Log: true, LogY: true,
+		Series: []figures.Series{{Name: "a", X: []float64{0.0001, 0.01, 1}, Y: []float64{0.0001, 0.01, 1}}}}
+	steps := figures.Figure{ID: "steps", Title: "By budget", X: "ε", Y: "y", Ticks: []string{"1", "∞"},
+		Series: []figures.Series{{Name: "b", X: []float64{0, 1}, Y: []float64{0.5, 0.7}, Low: []float64{0.4, 0.69}, High: []float64{0.55, 0.9}}}}
 	var b bytes.Buffer
 	err := Write(&b, Content{Title: "A page", Sections: []Section{{ID: "s", Title: "A <section>", Words: []string{"Some words."}, NotShown: []string{"Much."}, Repeat: []string{"fedsim attack"},
 		Figures: []Drawn{{Figure: f}, {Figure: steps, Numbers: Numbers(&steps)}}, Tables: []Table{{Caption: "All", Head: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}}}}})

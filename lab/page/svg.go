@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/lab/figures"
 )
 
 // The drawing, in its own units; the browser scales it.
@@ -37,13 +37,13 @@ func (s scale) at(v float64) float64 {
 // drawing collects SVG. Its inputs are numbers and escaped texts.
 type drawing struct {
 	strings.Builder
-	f    *study.Figure
+	f    *figures.Figure
 	x, y scale
 }
 
 // draw returns a figure as an image that a screen reader names by its title; the numbers are in a
 // table below it.
-func draw(f *study.Figure) template.HTML {
+func draw(f *figures.Figure) template.HTML {
 	d := &drawing{f: f}
 	d.scales()
 	d.put(`<svg viewBox="0 0 %d %d" role="img" aria-labelledby="t-%s"><title id="t-%s">%s</title>`, width, height, f.ID, f.ID, template.HTMLEscapeString(f.Title+": "+f.Y+" by "+f.X))
@@ -95,8 +95,8 @@ func (d *drawing) scales() {
 }
 
 func (d *drawing) axes() {
-	rows := study.Steps(d.y.from, d.y.to, 5)
-	names := study.Labels(rows)
+	rows := figures.Steps(d.y.from, d.y.to, 5)
+	names := figures.Labels(rows)
 	if d.f.LogY {
 		rows = decades(d.y.from, d.y.to)
 		names = numerals(rows)
@@ -113,7 +113,7 @@ func (d *drawing) axes() {
 		for i, text := range d.f.Ticks {
 			label(float64(i), text)
 		}
-	case d.f.Log && len(d.f.Places()) > study.ManyPlaces:
+	case d.f.Log && len(d.f.Places()) > figures.ManyPlaces:
 		for _, v := range decades(d.x.from, d.x.to) {
 			label(v, number(v))
 		}
@@ -127,7 +127,7 @@ func (d *drawing) axes() {
 		}
 	default:
 		list := d.f.XSteps(d.x.from, d.x.to, 8)
-		for i, text := range study.Labels(list) {
+		for i, text := range figures.Labels(list) {
 			label(list[i], text)
 		}
 	}
@@ -155,7 +155,7 @@ func numerals(list []float64) []string {
 // number is a value on an axis, without the digits that arithmetic left.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'g', 6, 64) }
 
-func (d *drawing) band(s study.Series) {
+func (d *drawing) band(s figures.Series) {
 	switch {
 	case s.Low == nil:
 		return
@@ -163,7 +163,7 @@ func (d *drawing) band(s study.Series) {
 		d.put(`<path class="whisker" d="M%.1f %.1fV%.1f"/>`, d.x.at(s.X[0]), d.y.at(s.Low[0]), d.y.at(s.High[0]))
 		return
 	}
-	d.put(`<path class="band c%d" d="`, s.Colour%len(study.Palette))
+	d.put(`<path class="band c%d" d="`, s.Colour%len(figures.Palette))
 	for k := range s.X {
 		d.put("%s%.1f %.1f", command(k), d.x.at(s.X[k]), d.y.at(s.High[k]))
 	}
@@ -181,8 +181,8 @@ func command(k int) string {
 	return "L"
 }
 
-func (d *drawing) line(i int, s study.Series) {
-	class := fmt.Sprintf("line c%d", s.Colour%len(study.Palette))
+func (d *drawing) line(i int, s figures.Series) {
+	class := fmt.Sprintf("line c%d", s.Colour%len(figures.Palette))
 	if s.Level {
 		class = fmt.Sprintf("level l%d", i%3)
 	}
@@ -191,21 +191,21 @@ func (d *drawing) line(i int, s study.Series) {
 		d.put("%s%.1f %.1f", command(k), d.x.at(s.X[k]), d.y.at(s.Y[k]))
 	}
 	d.put(`"/>`)
-	if s.Level || len(s.X) > study.ManyPlaces {
+	if s.Level || len(s.X) > figures.ManyPlaces {
 		return
 	}
 	for k := range s.X {
-		d.put(`<circle class="dot c%d" cx="%.1f" cy="%.1f" r="3"/>`, s.Colour%len(study.Palette), d.x.at(s.X[k]), d.y.at(s.Y[k]))
+		d.put(`<circle class="dot c%d" cx="%.1f" cy="%.1f" r="3"/>`, s.Colour%len(figures.Palette), d.x.at(s.X[k]), d.y.at(s.Y[k]))
 	}
 }
 
-func (d *drawing) bars(i int, s study.Series) {
+func (d *drawing) bars(i int, s figures.Series) {
 	const all = 0.8
 	w := all / float64(len(d.f.Series))
 	for k := range s.X {
 		x0, x1 := d.x.at(s.X[k]-all/2+float64(i)*w), d.x.at(s.X[k]-all/2+(float64(i)+0.9)*w)
 		y := d.y.at(s.Y[k])
-		d.put(`<rect class="bar c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, s.Colour%len(study.Palette), x0, y, x1-x0, d.y.a-y)
+		d.put(`<rect class="bar c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, s.Colour%len(figures.Palette), x0, y, x1-x0, d.y.a-y)
 		if s.Low != nil {
 			d.put(`<path class="whisker" d="M%.1f %.1fV%.1f"/>`, (x0+x1)/2, d.y.at(s.Low[k]), d.y.at(s.High[k]))
 		}

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fedsim/fedsim/lab/figures"
+
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
-	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/units"
 )
 
@@ -128,11 +129,11 @@ func counted(n int, what string) string {
 }
 
 // Figures returns a picture of each measure over the sessions: means over seeds, with the band from the smallest to the largest.
-func (r *Result) Figures() (list []study.Figure) {
+func (r *Result) Figures() (list []figures.Figure) {
 	for _, m := range measures {
-		f := study.Figure{ID: m.id, Title: fmt.Sprintf("%s on %s", r.Algorithm, r.Data), X: "session", Y: m.axis}
+		f := figures.Figure{ID: m.id, Title: fmt.Sprintf("%s on %s", r.Algorithm, r.Data), X: "session", Y: m.axis}
 		for k, arm := range Arms {
-			s := study.Series{Name: string(arm), Colour: k, Runs: r.seeds()}
+			s := figures.Series{Name: string(arm), Colour: k, Runs: r.seeds()}
 			for session := 1; session <= r.Sessions; session++ {
 				v, ok := r.mean(arm, session, m.of)
 				if !ok {
@@ -159,7 +160,7 @@ func (r *Result) Figures() (list []study.Figure) {
 }
 
 // Write writes sessions.json and the pictures into the folder of the study, and returns the paths of the pictures.
-func (r *Result) Write(dir string, pic study.Picture) (paths []string, err error) {
+func (r *Result) Write(dir string, pic figures.Picture) (paths []string, err error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package study
+package figures
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fedsim/fedsim/internal/study"
+
 	"github.com/fedsim/fedsim/algorithm"
 )
 
@@ -14,30 +16,30 @@ import (
 const withoutNoise = "baselines.non_private"
 
 // levelsOf returns the names of what is drawn beside a metric, by the names of its numbers.
-func (runs Runs) levelsOf(metric string) map[string]string {
+func levelsOf(runs study.Runs, metric string) map[string]string {
 	levels := make(map[string]string)
 	if metric == runs[0].Primary() {
 		levels["baselines.item_bias"], levels[withoutNoise] = "biases, not private", "without noise"
 	}
-	if name := metric[strings.LastIndexByte(metric, '.')+1:]; betterOf(metric) == higher {
+	if name := metric[strings.LastIndexByte(metric, '.')+1:]; study.HigherIsBetter(metric) {
 		levels["popularity.exact."+name], levels["popularity.released."+name] = "popularity by exact counts, not private", "popularity by released counts"
 	}
 	return levels
 }
 
-// QualityByEpsilon returns [Runs.MetricByEpsilon] of the metric that compares the runs.
-func (runs Runs) QualityByEpsilon() Figure { return runs.MetricByEpsilon(runs[0].Primary()) }
+// QualityByEpsilon returns [MetricByEpsilon] of the metric that compares the runs.
+func QualityByEpsilon(runs study.Runs) Figure { return MetricByEpsilon(runs, runs[0].Primary()) }
 
 // MetricByEpsilon returns a metric, by its full name, against the requested ε. It leaves out runs
 // without noise; the baseline without noise shows their quality. Most baselines have the metric that
 // compares the runs, and no other. Lists have popularity beside them in every metric.
-func (runs Runs) MetricByEpsilon(metric string) Figure {
-	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: quality(metric), Log: true,
+func MetricByEpsilon(runs study.Runs, metric string) Figure {
+	f := Figure{ID: "quality", Title: "Quality against the privacy budget", X: "ε of the whole run (smaller is more private)", Y: study.AxisLabel(metric), Log: true,
 		Note: "Lines are means over seeds, bands one standard deviation of a single run to both sides. Grey lines are baselines; those without noise are the same model at the settings of that ε."}
-	groups, label := runs.groups(algorithm.Epsilon.Key)
+	groups, label := runs.Groups(algorithm.Epsilon.Key)
 	ends := [2]float64{math.Inf(1), math.Inf(-1)}
 	for _, g := range groups {
-		if s := g.byEpsilon(label(g), metric); len(s.X) > 0 {
+		if s := byEpsilon(g, label(g), metric); len(s.X) > 0 {
 			f.Series = append(f.Series, s)
 			ends = [2]float64{min(ends[0], s.X[0]), max(ends[1], s.X[len(s.X)-1])}
 		}
@@ -49,23 +51,23 @@ func (runs Runs) MetricByEpsilon(metric string) Figure {
 		ends = [2]float64{ends[0] / 2, ends[1] * 2}
 	}
 	slices.SortStableFunc(f.Series, func(a, b Series) int { return cmp.Compare(b.Y[0], a.Y[0]) })
-	f.Series = append(f.Series, baselines(groups, label, ends, runs.levelsOf(metric))...)
-	runs.colour(&f)
+	f.Series = append(f.Series, baselines(groups, label, ends, levelsOf(runs, metric))...)
+	colour(runs, &f)
 	return f
 }
 
 // baselines draws one horizontal line between two ends for a baseline that runs of one seed have in
 // common, and otherwise a line by ε for each group. The baseline without noise always has a line by ε.
-func baselines(groups []Runs, label func(Runs) string, ends [2]float64, levels map[string]string) (list []Series) {
+func baselines(groups []study.Runs, label func(study.Runs) string, ends [2]float64, levels map[string]string) (list []Series) {
 	for _, name := range slices.Sorted(maps.Keys(levels)) {
 		all := slices.Concat(groups...)
-		switch values := all.sample(name); {
+		switch values := all.Sample(name); {
 		case values.N == 0:
-		case name != withoutNoise && all.common(name):
+		case name != withoutNoise && common(all, name):
 			list = append(list, Series{Name: levels[name], X: ends[:], Y: []float64{values.Mean, values.Mean}, Level: true, Runs: values.N})
 		default:
 			for _, g := range groups {
-				if s := g.byEpsilon(label(g)+" "+levels[name], name); len(s.X) > 0 {
+				if s := byEpsilon(g, label(g)+" "+levels[name], name); len(s.X) > 0 {
 					list = append(list, s.level(ends))
 				}
 			}
@@ -75,7 +77,7 @@ func baselines(groups []Runs, label func(Runs) string, ends [2]float64, levels m
 }
 
 // common reports whether all runs of one seed have the same value of a number.
-func (runs Runs) common(name string) bool {
+func common(runs study.Runs, name string) bool {
 	bySeed := make(map[string]float64)
 	for _, r := range runs {
 		v, ok := r.Values[name]
@@ -91,7 +93,7 @@ func (runs Runs) common(name string) bool {
 }
 
 // byEpsilon returns the mean of a number at each finite ε.
-func (runs Runs) byEpsilon(title, name string) Series {
+func byEpsilon(runs study.Runs, title, name string) Series {
 	at := make(map[float64][]float64)
 	for _, r := range runs {
 		v, ok := r.Values[name]
@@ -123,20 +125,4 @@ func (s Series) At(x float64) (y float64, ok bool) {
 		return s.Y[0], true
 	}
 	return 0, false
-}
-
-// quality names the metric that compares the runs.
-func quality(metric string) string {
-	label := labelOf(metric)
-	if metric == rmse || metric == "test_mae" {
-		label = "test " + label + ", stars"
-	}
-	switch betterOf(metric) {
-	case lower:
-		return label + " (lower is better)"
-	case higher:
-		return label + " (higher is better)"
-	case neither:
-	}
-	return label
 }

@@ -1,4 +1,4 @@
-package study
+package figures
 
 import (
 	"bytes"
@@ -15,12 +15,14 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/config"
+	_ "github.com/fedsim/fedsim/internal/families" // the algorithms of the runs
+	"github.com/fedsim/fedsim/internal/study"
 )
 
 // runOf makes a run of settings "key=value ..." with numbers.
-func runOf(t *testing.T, settings string, values map[string]float64) *Run {
+func runOf(t *testing.T, settings string, values map[string]float64) *study.Run {
 	t.Helper()
-	r := &Run{Name: settings, Values: values}
+	r := &study.Run{Name: settings, Values: values}
 	r.Manifest.Data, r.Summary.Asked = "films", make(map[string]string)
 	var said []config.Setting
 	for f := range strings.FieldsSeq(settings) {
@@ -35,12 +37,12 @@ func runOf(t *testing.T, settings string, values map[string]float64) *Run {
 	return r
 }
 
-func someRuns(t *testing.T) Runs {
+func someRuns(t *testing.T) study.Runs {
 	t.Helper()
 	rmse := func(v, biases float64) map[string]float64 {
 		return map[string]float64{"test_rmse": v, "baselines.item_bias": biases, "bytes_up_per_client.masked-input": 2000, "bytes_down_per_client.announce": 500}
 	}
-	return Runs{
+	return study.Runs{
 		runOf(t, "algorithm=ssp-c epsilon=10 seed=1", rmse(0.9, 0.8)), runOf(t, "algorithm=ssp-c epsilon=10 seed=2", rmse(1.0, 0.9)),
 		runOf(t, "algorithm=ssp-c epsilon=2 seed=1", rmse(1.1, 0.8)), runOf(t, "algorithm=ssp-c epsilon=2 seed=2", rmse(1.3, 0.9)),
 		runOf(t, "algorithm=lfl-sgdmf epsilon=2 seed=1", rmse(1.5, 0.8)), runOf(t, "algorithm=lfl-sgdmf epsilon=inf seed=1", rmse(0.7, 0.8)),
@@ -49,7 +51,7 @@ func someRuns(t *testing.T) Runs {
 
 // Means and deviations are by hand; the figure leaves out runs without noise.
 func TestQualityByEpsilon(t *testing.T) {
-	f := someRuns(t).QualityByEpsilon()
+	f := QualityByEpsilon(someRuns(t))
 	if len(f.Series) != 3 {
 		t.Fatalf("%d series, want two algorithms and a baseline", len(f.Series))
 	}
@@ -72,9 +74,9 @@ func TestQualityByEpsilon(t *testing.T) {
 // An algorithm has one colour in every figure whose lines are algorithms.
 func TestColoursStay(t *testing.T) {
 	runs := someRuns(t)
-	quality, bytes := runs.QualityByEpsilon(), runs.BytesByMessage()
-	runs.colour(&quality)
-	runs.colour(&bytes)
+	quality, bytes := QualityByEpsilon(runs), BytesByMessage(runs)
+	colour(runs, &quality)
+	colour(runs, &bytes)
 	of := func(f Figure) map[string]int {
 		m := make(map[string]int)
 		for _, s := range f.Series {
@@ -95,7 +97,7 @@ func TestColoursStay(t *testing.T) {
 
 // Seconds of stages are means over the federated rounds, then over seeds: by hand.
 func TestSecondsByStage(t *testing.T) {
-	var runs Runs
+	var runs study.Runs
 	for seed, rounds := range []string{
 		`{"round":1,"seconds":9,"stages":{"share":2,"unmask":4}}` + "\n" + `{"round":2,"seconds":9,"stages":{"share":4}}`,
 		`{"round":1,"seconds":9,"stages":{"share":7,"unmask":1}}`,
@@ -107,7 +109,7 @@ func TestSecondsByStage(t *testing.T) {
 		}
 		runs = append(runs, r)
 	}
-	f, err := runs.SecondsByStage()
+	f, err := SecondsByStage(runs)
 	if err != nil || len(f.Series) != 1 || !slices.Equal(f.Ticks, []string{"share", "unmask"}) {
 		t.Fatalf("%+v, %v: want one line of share and unmask", f, err)
 	}
@@ -120,7 +122,7 @@ func TestSecondsByStage(t *testing.T) {
 // On the wall clock a round stands at the seconds of training up to its end, on average over seeds: by hand. A run that noted
 // no times is left out.
 func TestQualityOverClock(t *testing.T) {
-	var runs Runs
+	var runs study.Runs
 	for seed, timings := range []string{
 		`{"round":1,"seconds":2,"measuring":7}` + "\n" + `{"round":2,"seconds":4,"measuring":7}` + "\n",
 		`{"round":1,"seconds":4,"measuring":7}` + "\n" + `{"round":2,"seconds":10,"measuring":7}` + "\n",
@@ -139,7 +141,7 @@ func TestQualityOverClock(t *testing.T) {
 		}
 		runs = append(runs, r)
 	}
-	all, err := runs.Figures()
+	all, err := Figures(runs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +163,7 @@ func TestDraw(t *testing.T) {
 		s.X, s.Y = append(s.X, x), append(s.Y, x*x)
 	}
 	named := Figure{ID: "named", Ticks: []string{"1", "inf"}, Series: []Series{{Name: "a", X: []float64{0, 1}, Y: []float64{0.5, 0.7}}}}
-	for _, f := range []Figure{someRuns(t).QualityByEpsilon(), someRuns(t).BytesByMessage(), logarithmic, named} {
+	for _, f := range []Figure{QualityByEpsilon(someRuns(t)), BytesByMessage(someRuns(t)), logarithmic, named} {
 		var b bytes.Buffer
 		// A column of a paper is 8.5 cm wide: 1,004 dots at 300 an inch.
 		if err := f.Draw(&b, Picture{Format: "png", Width: 8.5, Low: math.NaN(), High: math.NaN()}); err != nil {
@@ -191,5 +193,28 @@ func TestDraw(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// The baseline without noise stands at each ε with the mean of the runs there, which is by hand: rank and rounds follow ε.
+func TestBaselineWithoutNoiseFollowsEpsilon(t *testing.T) {
+	t.Parallel()
+	of := func(v float64) map[string]float64 {
+		return map[string]float64{"test_rmse": 1, "baselines.non_private": v}
+	}
+	f := QualityByEpsilon(study.Runs{
+		runOf(t, "algorithm=ssp-c epsilon=1 seed=1", of(1.5)), runOf(t, "algorithm=ssp-c epsilon=1 seed=2", of(1.7)),
+		runOf(t, "algorithm=ssp-c epsilon=20 seed=1", of(1.2)),
+	})
+	s := f.Series[len(f.Series)-1]
+	if s.Name != "ssp-c without noise" || !s.Level || !slices.Equal(s.X, []float64{1, 20}) || !slices.Equal(s.Y, []float64{1.6, 1.2}) {
+		t.Errorf("%+v, want 1.6 at 1 and 1.2 at 20", s)
+	}
+}
+
+func near(t *testing.T, what string, got, want, within float64) {
+	t.Helper()
+	if math.IsNaN(got) || math.Abs(got-want) > within {
+		t.Errorf("%s: %v, want %v", what, got, want)
 	}
 }

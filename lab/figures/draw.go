@@ -1,4 +1,6 @@
-package study
+// Package figures draws pictures of finished runs: quality against ε, by round, by stage and by message, as PDF, SVG or PNG.
+// It computes no number that a table does not have.
+package figures
 
 import (
 	"fmt"

@@ -1,7 +1,6 @@
-package study
+package figures
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -9,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fedsim/fedsim/internal/study"
+
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/results"
 )
@@ -39,28 +39,28 @@ type Series struct {
 }
 
 // Figures returns the figures that the runs allow, in the order of a report.
-func (runs Runs) Figures() ([]Figure, error) {
-	all := []Figure{runs.QualityByEpsilon()}
+func Figures(runs study.Runs) ([]Figure, error) {
+	all := []Figure{QualityByEpsilon(runs)}
 	for _, curve := range curves {
-		f, err := runs.byRound(curve)
+		f, err := byRound(runs, curve)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, f)
 	}
-	stages, err := runs.SecondsByStage()
+	stages, err := SecondsByStage(runs)
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, stages, runs.ByPopularity(), runs.BytesByMessage())
+	all = append(all, stages, ByPopularity(runs), BytesByMessage(runs))
 	for i := range all {
-		runs.colour(&all[i])
+		colour(runs, &all[i])
 	}
 	return slices.DeleteFunc(all, func(f Figure) bool { return len(f.Series) == 0 }), nil
 }
 
 // colour gives the series their colours.
-func (runs Runs) colour(f *Figure) {
+func colour(runs study.Runs, f *Figure) {
 	var algorithms []string
 	for _, r := range runs {
 		algorithms = append(algorithms, r.Algorithm())
@@ -84,36 +84,10 @@ func (runs Runs) colour(f *Figure) {
 	}
 }
 
-// groups returns the runs that belong together over seeds and the keys that are left out, in the order of their settings. label
-// names a group by the settings in which groups differ.
-func (runs Runs) groups(without ...*config.Key) (groups []Runs, label func(Runs) string) {
-	without = append(without, algorithm.Seed.Key)
-	asked, _ := runs.Differing()
-	keys := slices.DeleteFunc(asked, func(k *config.Key) bool { return slices.Contains(without, k) })
-	groups = runs.together(without...)
-	slices.SortStableFunc(groups, func(a, b Runs) int {
-		for _, k := range keys {
-			if c := compareTexts(a[0].Setting(k), b[0].Setting(k)); c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
-	called, used := make(map[*Run]string), make(map[string]int)
-	for _, g := range groups {
-		name := cmp.Or(listed(names(keys), func(name string) string { return g[0].Setting(config.Find(name)) }), g[0].Algorithm())
-		if used[name]++; used[name] > 1 { // of another start or version
-			name = fmt.Sprintf("%s (%d)", name, used[name])
-		}
-		called[g[0]] = name
-	}
-	return groups, func(g Runs) string { return called[g[0]] }
-}
-
 // groupsByCost returns groups over all ε if ε does not change the bytes of a client, and groups by
 // ε otherwise: rounds and rank may follow ε.
-func (runs Runs) groupsByCost() (groups []Runs, label func(Runs) string) {
-	groups, label = runs.groups(algorithm.Epsilon.Key)
+func groupsByCost(runs study.Runs) (groups []study.Runs, label func(study.Runs) string) {
+	groups, label = runs.Groups(algorithm.Epsilon.Key)
 	const alike = 0.01 // dropouts alone change it by less
 	for _, g := range groups {
 		least, most := math.Inf(1), 0.0
@@ -122,7 +96,7 @@ func (runs Runs) groupsByCost() (groups []Runs, label func(Runs) string) {
 			least, most = min(least, cost), max(most, cost)
 		}
 		if most > least*(1+alike) {
-			return runs.groups()
+			return runs.Groups()
 		}
 	}
 	return groups, label
@@ -132,7 +106,7 @@ func (runs Runs) groupsByCost() (groups []Runs, label func(Runs) string) {
 func sampled(name string, at map[float64][]float64) Series {
 	s := Series{Name: name}
 	for _, x := range slices.Sorted(maps.Keys(at)) {
-		d := describe(at[x])
+		d := study.Describe(at[x])
 		half := d.Deviation
 		if d.N < 2 {
 			half = 0
@@ -187,7 +161,7 @@ var curves = []curve{
 const manyLines = 8
 
 // few leaves out groups if there are many: it keeps the groups of the largest budget.
-func (f *Figure) few(groups []Runs) []Runs {
+func (f *Figure) few(groups []study.Runs) []study.Runs {
 	if len(groups) <= manyLines {
 		return groups
 	}
@@ -197,7 +171,7 @@ func (f *Figure) few(groups []Runs) []Runs {
 			most = max(most, e)
 		}
 	}
-	if some := slices.DeleteFunc(slices.Clone(groups), func(g Runs) bool { return algorithm.Epsilon.Value(g[0].Config) != most }); len(some) > 0 {
+	if some := slices.DeleteFunc(slices.Clone(groups), func(g study.Runs) bool { return algorithm.Epsilon.Value(g[0].Config) != most }); len(some) > 0 {
 		groups = some
 		f.Note += fmt.Sprintf(" Shown are the runs with ε = %g.", most)
 	}
@@ -208,10 +182,10 @@ func (f *Figure) few(groups []Runs) []Runs {
 }
 
 // byRound draws a number of every round.
-func (runs Runs) byRound(c curve) (Figure, error) {
+func byRound(runs study.Runs, c curve) (Figure, error) {
 	f := Figure{ID: c.id, Title: c.title, X: "round", Y: c.y, Note: c.note}
 	if c.y == "" {
-		f.Y = quality(runs[0].Primary())
+		f.Y = study.AxisLabel(runs[0].Primary())
 	}
 	switch {
 	case c.time:
@@ -219,7 +193,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 	case c.clock:
 		f.X = "seconds on the wall clock"
 	}
-	groups, label := runs.groups()
+	groups, label := runs.Groups()
 	groups = f.few(groups)
 	for _, g := range groups {
 		at, ends := make(map[float64][]float64), make(map[int][]float64)
@@ -230,7 +204,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 			}
 			var clock map[int]float64
 			if c.clock {
-				if clock, err = r.clock(); err != nil {
+				if clock, err = r.Clock(); err != nil {
 					return f, err
 				}
 			}
@@ -255,7 +229,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 		s := sampled(label(g), at)
 		if c.time || c.clock {
 			for i, x := range s.X {
-				s.X[i] = describe(ends[int(x)]).Mean
+				s.X[i] = study.Describe(ends[int(x)]).Mean
 			}
 		}
 		f.Series = append(f.Series, s)
@@ -264,7 +238,7 @@ func (runs Runs) byRound(c curve) (Figure, error) {
 }
 
 // bars adds a series for each group: at tick k the numbers of its runs at k, if they have one.
-func (f *Figure) bars(groups []Runs, label func(Runs) string, of func(r *Run, k int) (v float64, ok bool)) {
+func (f *Figure) bars(groups []study.Runs, label func(study.Runs) string, of func(r *study.Run, k int) (v float64, ok bool)) {
 	for _, g := range groups {
 		at := make(map[float64][]float64)
 		for _, r := range g {
@@ -281,12 +255,12 @@ func (f *Figure) bars(groups []Runs, label func(Runs) string, of func(r *Run, k 
 }
 
 // ByPopularity returns the error in buckets of items, from the most rated items to the least rated.
-func (runs Runs) ByPopularity() Figure {
+func ByPopularity(runs study.Runs) Figure {
 	f := Figure{ID: "popularity", Title: "Error by popularity of items", X: "items, from the most to the least rated", Y: "test RMSE, stars (lower is better)", Bars: true,
 		Ticks: []string{"head", "2", "3", "4", "tail"},
 		Note:  "Each bucket has as many items; the tail has few ratings to test on. Bars are means over seeds, lines on them one standard deviation."}
-	groups, label := runs.groups()
-	f.bars(f.few(groups), label, func(r *Run, k int) (float64, bool) {
+	groups, label := runs.Groups()
+	f.bars(f.few(groups), label, func(r *study.Run, k int) (float64, bool) {
 		v, ok := r.Values["test_slices."+strconv.Itoa(k)+".rmse"]
 		return v, ok
 	})
@@ -296,15 +270,15 @@ func (runs Runs) ByPopularity() Figure {
 
 // BytesByMessage returns the bytes that a client sends and receives over the run, by kind of
 // message.
-func (runs Runs) BytesByMessage() Figure {
+func BytesByMessage(runs study.Runs) Figure {
 	f := Figure{ID: "bytes", Title: "Bytes of a client, by message", X: "message", Y: "kB over the whole run", Bars: true, Note: "Means over clients and runs; up and down together."}
-	groups, label := runs.groupsByCost()
+	groups, label := groupsByCost(runs)
 	for k := range protocol.Kinds {
-		if slices.ContainsFunc(runs, func(r *Run) bool { return r.bytes(k.String()) > 0 }) {
+		if slices.ContainsFunc(runs, func(r *study.Run) bool { return bytesOf(r, k.String()) > 0 }) {
 			f.Ticks = append(f.Ticks, k.String())
 		}
 	}
-	f.bars(f.few(groups), label, func(r *Run, k int) (float64, bool) { return r.bytes(f.Ticks[k]) / 1000, true })
+	f.bars(f.few(groups), label, func(r *study.Run, k int) (float64, bool) { return bytesOf(r, f.Ticks[k]) / 1000, true })
 	for i := range f.Series {
 		f.Series[i].Low, f.Series[i].High = nil, nil
 	}
@@ -312,12 +286,12 @@ func (runs Runs) BytesByMessage() Figure {
 }
 
 // SecondsByStage returns the duration of the stages of a round, in virtual time.
-func (runs Runs) SecondsByStage() (Figure, error) {
+func SecondsByStage(runs study.Runs) (Figure, error) {
 	f := Figure{ID: "stages", Title: "The time of a round, by stage", X: "stage", Y: "seconds of virtual time, mean of the rounds", Bars: true,
 		Note: "Time runs in the simulated network. A stage that loses a client lasts until its timeout. Bars are means over seeds, lines on them one standard deviation."}
-	groups, label := runs.groupsByCost()
+	groups, label := groupsByCost(runs)
 	groups = f.few(groups)
-	means := make(map[*Run]map[string]float64)
+	means := make(map[*study.Run]map[string]float64)
 	for _, r := range slices.Concat(groups...) {
 		mean, rounds := make(map[string]float64), 0.0
 		all, err := r.Metrics()
@@ -344,14 +318,14 @@ func (runs Runs) SecondsByStage() (Figure, error) {
 			}
 		}
 	}
-	f.bars(groups, label, func(r *Run, k int) (float64, bool) {
+	f.bars(groups, label, func(r *study.Run, k int) (float64, bool) {
 		v := means[r][f.Ticks[k]]
 		return v, v > 0
 	})
 	return f, nil
 }
 
-func (r *Run) bytes(kind string) float64 {
+func bytesOf(r *study.Run, kind string) float64 {
 	return r.Values["bytes_up_per_client."+kind] + r.Values["bytes_down_per_client."+kind]
 }
 
