@@ -42,6 +42,8 @@ type Comparison struct {
 	BetterB    int        `json:"users_better_in_b"`
 	// Passed counts rows of a file of predictions that name a user or an item unknown to the run.
 	Passed int `json:"rows_passed_over,omitempty"`
+	// Note says that a choice between two runs on private ratings is a search.
+	Note string `json:"note,omitempty"`
 }
 
 // CompareParams say how to compare. Draws follow from the seed.
@@ -120,8 +122,12 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 		return models, config.Errorf("%s and %s are both files of predictions; give the folder of a run and one file", c.A, c.B)
 	}
 	if !file[0] && !file[1] {
-		if err = sameTest(c.A, c.B); err != nil {
+		private, err := sameTest(c.A, c.B)
+		if err != nil {
 			return models, err
+		}
+		if private {
+			c.Note = choiceNote
 		}
 	}
 	for i, path := range paths {
@@ -148,20 +154,20 @@ func (c *Comparison) open(ctx context.Context) (models [2]contender, err error) 
 	return models, nil
 }
 
-// sameTest checks that two runs were tested on the same ratings.
-func sameTest(a, b string) error {
+// sameTest checks that two runs were tested on the same ratings, and reports whether both spent budget on them.
+func sameTest(a, b string) (private bool, err error) {
 	x, err := results.Read(a)
 	if err != nil {
-		return err
+		return false, err
 	}
 	y, err := results.Read(b)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if p, q := x.Manifest.SplitDigest, y.Manifest.SplitDigest; p != q {
-		return config.Errorf("%s and %s were tested on different ratings (split %.8s and %.8s); give both the same data, seed and split", a, b, p, q)
+		return false, config.Errorf("%s and %s were tested on different ratings (split %.8s and %.8s); give both the same data, seed and split", a, b, p, q)
 	}
-	return nil
+	return spends(x.Config, x.Summary) && spends(y.Config, y.Summary), nil
 }
 
 // metricOf returns the metric of a comparison.
@@ -343,6 +349,9 @@ func (c *Comparison) Print(w io.Writer) error {
 	text += fmt.Sprintf("       other tests: p = %.4g by randomisation, %.4g by Wilcoxon's signed ranks\n%s\n", c.PSwap, c.PWilcoxon, verdict)
 	if c.Passed > 0 {
 		text += fmt.Sprintf("%d rows of the file name a user or an item that the run does not have; they were passed over.\n", c.Passed)
+	}
+	if c.Note != "" {
+		text += c.Note + "\n"
 	}
 	var next [][]string
 	if isFolder(c.A) && isFolder(c.B) {

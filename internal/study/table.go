@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/typo"
+	"github.com/fedsim/fedsim/results"
 )
 
 // Table has a row for each run, or for each group of runs that differ in a seed alone.
@@ -171,7 +172,7 @@ func (t *Table) Means(over []*config.Key) *Table {
 			m.Notes = append(m.Notes, fmt.Sprintf("Rows look alike and are kept apart, such as %s: their starts or their versions of fedsim differ.", row.Name))
 		}
 		m.Rows = append(m.Rows, row)
-		if !math.IsInf(row.runs[0].Summary.Privacy.Epsilon, 1) && !strings.HasPrefix(algorithm.Data.Of(row.runs[0].Config), "synthetic:") {
+		if first := row.runs[0]; spends(first.Config, first.Summary) {
 			private++
 		}
 	}
@@ -186,6 +187,11 @@ func (t *Table) Means(over []*config.Key) *Table {
 
 // choiceNote tells who picks a setting from a table that the picking is a search.
 const choiceNote = "A choice of settings by these errors is a search. If the ratings are private, no ε of a row covers the choice; fedsim tune --private pays for one."
+
+// spends reports whether a run states an ε of ratings that were not made up.
+func spends(c config.Config, s results.Summary) bool {
+	return !math.IsInf(s.Privacy.Epsilon, 1) && !strings.HasPrefix(algorithm.Data.Of(c), "synthetic:")
+}
 
 // groups returns the rows whose runs belong together, in the order of their first.
 func (t *Table) groups(over []*config.Key) (all [][]Row) {
