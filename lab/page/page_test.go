@@ -5,14 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/fedsim/fedsim/lab/figures"
 
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/testutil"
+	"github.com/fedsim/fedsim/lab/figures"
 )
 
 // finished makes folders of runs as fedsim run leaves them, with just what a page reads.
@@ -153,5 +153,29 @@ func TestReproduce(t *testing.T) {
 	}
 	if page := written(t); !strings.Contains(page, "Program: fedsim v1.2.3, revision abc") {
 		t.Error("the page lacks the appendix")
+	}
+}
+
+// On a narrow screen labels are drawn at 19 units, and a digit of Arial, DejaVu Sans condensed or Roboto is at most 0.58 of that
+// wide. Labels that stay there do not touch, and at least two stay.
+func TestLabelsOnANarrowScreen(t *testing.T) {
+	t.Parallel()
+	epsilons := []float64{0.1, 0.125, 0.15, 0.2, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2, 5, 10, 20}
+	text := string(draw(&figures.Figure{ID: "f", Log: true, Series: []figures.Series{{X: epsilons, Y: epsilons}}}))
+	shown := regexp.MustCompile(`class="tick" x="([0-9.]+)" y="306" text-anchor="middle">([0-9.]+)<`).FindAllStringSubmatch(text, -1)
+	end := 0.0
+	for _, m := range shown {
+		at, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := 0.58 * 19 * float64(len(m[2])) / 2
+		if at-half < end {
+			t.Errorf("the label %s touches the one before it", m[2])
+		}
+		end = at + half
+	}
+	if wide := strings.Count(text, `class="tick wide"`); len(shown) < 2 || wide == 0 {
+		t.Errorf("%d labels on a narrow screen and %d more on a wide one", len(shown), wide)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fedsim/fedsim/lab/figures"
 )
@@ -40,6 +41,9 @@ type drawing struct {
 	f    *figures.Figure
 	x, y scale
 }
+
+// narrowDigit is the width of a letter of a label on a narrow screen, where page.html draws it at 19 units.
+const narrowDigit = 11
 
 // draw returns a figure as an image that a screen reader names by its title; the numbers are in a
 // table below it.
@@ -105,8 +109,16 @@ func (d *drawing) axes() {
 		y := d.y.at(v)
 		d.put(`<path class="grid" d="M%d %.1fH%d"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`, left, y, width-right, left-6, y+4, names[i])
 	}
+	end := math.Inf(-1) // of the last label that a narrow screen shows
 	label := func(v float64, text string) {
-		d.put(`<text class="tick" x="%.1f" y="%d" text-anchor="middle">%s</text>`, d.x.at(v), height-bottom+20, template.HTMLEscapeString(text))
+		at, half := d.x.at(v), narrowDigit*float64(utf8.RuneCountInString(text))/2
+		class := "tick"
+		if at-half < end {
+			class = "tick wide"
+		} else {
+			end = at + half + narrowDigit
+		}
+		d.put(`<text class="%s" x="%.1f" y="%d" text-anchor="middle">%s</text>`, class, at, height-bottom+20, template.HTMLEscapeString(text))
 	}
 	switch {
 	case d.f.Ticks != nil:
