@@ -40,6 +40,10 @@ const (
 	AttributeGenre Kind = "attribute"
 	// Reconstruction tells which items a client rated, and how.
 	Reconstruction Kind = "reconstruction"
+	// Promote has lying clients bring an item into the lists of others.
+	Promote Kind = "promote"
+	// Degrade has lying clients make the model worse.
+	Degrade Kind = "degrade"
 )
 
 // Config is an attack on the releases of simulated runs.
@@ -50,8 +54,11 @@ type Config struct {
 	// coins it does not know, measure it. Of [AttributeGenre] it learns nothing from them, and all measure;
 	// [Reconstruction] takes a run or two of its own.
 	Shadows int
-	// Targets is the number of attacked users, ratings or clients; 0: [Kind.Targets].
+	// Targets is the number of attacked users, ratings or clients, and of [Promote] and [Degrade] the number of runs,
+	// each with an item, liars and noise of its own; 0: [Kind.Targets].
 	Targets int
+	// Liars are the shares of the clients that lie, of [Promote] and [Degrade].
+	Liars []float64
 	// Control leaves all targets out of all runs, whatever their coins: the attacks of membership have
 	// nothing to find then, and an attack that finds something is wrong.
 	Control bool
@@ -77,6 +84,9 @@ func (k Kind) Targets() int {
 // membership reports whether the attack is one of membership.
 func (k Kind) membership() bool { return k == MembershipUser || k == MembershipRating }
 
+// lies reports whether the attacker is among the clients.
+func (k Kind) lies() bool { return k == Promote || k == Degrade }
+
 // Validate reports everything that makes the attack unusable.
 func (c Config) Validate() error {
 	var errs []error
@@ -99,6 +109,14 @@ func (c Config) Validate() error {
 	}
 	if c.Targets != 0 && c.Targets < fewestTargets {
 		errs = append(errs, fmt.Errorf("targets is %d; there must be at least %d", c.Targets, fewestTargets))
+	}
+	for _, share := range c.Liars {
+		if !(share > 0 && share <= mostLiars) {
+			errs = append(errs, fmt.Errorf("liars is %v; it must be above 0, and at most %v", share, mostLiars))
+		}
+	}
+	if (len(c.Liars) > 0) != c.Kind.lies() {
+		errs = append(errs, fmt.Errorf("liars is %v; %s and %s take at least one share, and other attacks none", c.Liars, Promote, Degrade))
 	}
 	if c.Control && !c.Kind.membership() {
 		errs = append(errs, fmt.Errorf("control is for attacks of membership; %s has no coins to find", c.Kind))
@@ -229,6 +247,12 @@ func newAttacker(ctx context.Context, said []config.Setting, c Config, e Epsilon
 		return nil, err
 	}
 	about := a.full.About()
+	if c.Kind.lies() {
+		if !about.Federated() {
+			return nil, config.Errorf("%s has all ratings in one place, and no client that lies; take a federated algorithm, ssp-c say", about.Name)
+		}
+		return a, nil
+	}
 	if about.Clients != algorithm.Users || about.Noise != algorithm.DistributedNoise {
 		return nil, config.Errorf("%s has no clients that are users and whose vectors are summed, and the attack needs what these release; take an algorithm with such clients, ssp-c or lfl-sgdmf say", about.Name)
 	}
@@ -360,7 +384,7 @@ func (a *attacker) limit(e Epsilon) *Limit {
 // method holds everything that a kind of attack brings. Each stands in the file that measures its kind.
 type method struct {
 	kind    Kind
-	about   string                    // the secret, for the report
+	about   string                    // what the attacker is after, for the report
 	how     func(r *Report) string    // the runs and the attacker's knowledge, for the report
 	targets int                       // the default number
 	runs    func(Config, Epsilon) int // simulated for a budget
@@ -373,7 +397,10 @@ type method struct {
 
 // methods returns the methods of all kinds, in the order of pages.
 func methods() []method {
-	return []method{membershipOf(MembershipUser, "all ratings of a user"), membershipOf(MembershipRating, "one rating of a user"), attributes(), reconstruction()}
+	return []method{
+		membershipOf(MembershipUser, "all ratings of a user"), membershipOf(MembershipRating, "one rating of a user"), attributes(), reconstruction(),
+		lyingOf(Promote, "an item in the lists of others"), lyingOf(Degrade, "the errors of others"),
+	}
 }
 
 // Kinds returns all kinds.

@@ -72,6 +72,9 @@ func (r *Report) command() string {
 	if r.Control {
 		c += " --control"
 	}
+	for _, share := range r.Liars {
+		c += fmt.Sprintf(" --liars %v", share)
+	}
 	for _, s := range r.Settings {
 		c += " --set " + screen.Quoted([]string{s})[0]
 	}
@@ -159,6 +162,8 @@ type Report struct {
 	Shadows   int     `json:"shadows"`
 	Targets   int     `json:"targets"`
 	Control   bool    `json:"control"`
+	// Liars are the shares of clients that lied, of [Promote] and [Degrade].
+	Liars []float64 `json:"liars,omitempty"`
 	// Settings lists the settings of the command, KEY=VALUE, except the budgets and the workers.
 	Settings []string `json:"settings"`
 	// Budgets are the attacks, in the order in which they were asked for.
@@ -174,6 +179,7 @@ type At struct {
 	Membership     []MembershipResult `json:"membership,omitempty"`
 	Attribute      *Attribute         `json:"attribute,omitempty"`
 	Reconstruction []Rebuilt          `json:"reconstruction,omitempty"`
+	Lies           []Lie              `json:"lies,omitempty"`
 }
 
 // MembershipResult holds how well one view of the attacker tells targets in a run from targets outside it.
@@ -200,7 +206,7 @@ func (a *attacker) report(said []config.Setting) *Report {
 		}
 	}
 	return &Report{Kind: a.cfg.Kind, Algorithm: e.About().Name, Data: e.Data.Name, Unit: algorithm.UnitOf(e.Config), Seed: a.seed,
-		Shadows: a.cfg.Shadows, Targets: len(a.targets), Control: a.cfg.Control, Settings: settings}
+		Shadows: a.cfg.Shadows, Targets: a.cfg.Targets, Control: a.cfg.Control, Liars: a.cfg.Liars, Settings: settings}
 }
 
 // String is a value with its interval.
@@ -209,7 +215,11 @@ func (i Interval) String() string { return fmt.Sprintf("%.3f (%.3f to %.3f)", i.
 // tried says in a sentence how the attack was made.
 func (r *Report) tried() string {
 	m, _ := r.Kind.method()
-	return fmt.Sprintf("%s on %s (%s): %d targets, half of them the most active; unit %s, %s", r.name(), r.Data, m.about, r.Targets, r.Unit, m.how(r))
+	targets := fmt.Sprintf("%d targets, half of them the most active", r.Targets)
+	if r.Kind.lies() {
+		targets = fmt.Sprintf("%d runs, each with an item, liars and noise of its own", r.Targets)
+	}
+	return fmt.Sprintf("%s on %s (%s): %s; unit %s, %s", r.name(), r.Data, m.about, targets, r.Unit, m.how(r))
 }
 
 // Print writes a table.

@@ -21,16 +21,17 @@ import (
 )
 
 type attackCmd struct {
-	Attack attack.Kind `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how."`
+	Attack attack.Kind `arg:"" enum:"membership-user,membership-rating,attribute,reconstruction,promote,degrade" help:"What the attacker is after: membership-user, whether all ratings of a user were trained on; membership-rating, whether one was; attribute, a user's favourite genre; reconstruction, which items a client rated and how; promote, clients that lie to bring an item into lists; degrade, clients that lie to make the model worse."`
 
 	verb.ExperimentFlags
 
-	Epsilon []string `placeholder:"E,..." help:"Budgets, each attacked by itself; inf for no noise. Default: that of the file, or 1,5,20,inf."`
-	Shadows int      `default:"32" placeholder:"N" help:"Runs that the attacker learns from; as many are held out to measure it. Default 32."`
-	Targets int      `placeholder:"N" help:"How many are attacked, half of them the most active users. Default: 40 of membership, else 100."`
-	Control bool     `help:"Leave all targets out of all runs, whatever the coins say: what an attack of membership finds then is chance."`
-	Keep    string   `placeholder:"DIR" help:"Folder to leave the result in, as a file; fedsim report makes pictures of all that are there."`
-	Format  string   `enum:"table,json" default:"table" help:"table or json."`
+	Epsilon []string  `placeholder:"E,..." help:"Budgets, each attacked by itself; inf for no noise. Default: that of the file, or 1,5,20,inf."`
+	Shadows int       `default:"32" placeholder:"N" help:"Runs that the attacker learns from; as many are held out to measure it. Default 32."`
+	Targets int       `placeholder:"N" help:"How many are attacked, half of them the most active users. Default: 40 of membership, else 100. Of promote and degrade the number of runs, by default 5."`
+	Liars   []float64 `placeholder:"SHARE,..." help:"Shares of the clients that lie, of promote and degrade. Default 0.001,0.01,0.05; one liar is always tried."`
+	Control bool      `help:"Leave all targets out of all runs, whatever the coins say: what an attack of membership finds then is chance."`
+	Keep    string    `placeholder:"DIR" help:"Folder to leave the result in, as a file; fedsim report makes pictures of all that are there."`
+	Format  string    `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // notAttacked are keys that have no meaning for an attack, or a flag of its own.
@@ -48,7 +49,10 @@ func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	said, _ = config.Over([]config.Setting{{Key: algorithm.Data.Name, Value: attackedData, Origin: "the attack"}}, said)
-	cfg := attack.Config{Kind: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control}
+	cfg := attack.Config{Kind: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control, Liars: c.Liars}
+	if cfg.Liars == nil {
+		cfg.Liars = c.Attack.Liars()
+	}
 	if cfg.Epsilons, err = c.budgets(said); err != nil {
 		return err
 	}
