@@ -39,8 +39,7 @@ func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	s := x.setup
 	return kernel.NewLFL(kernel.LFLParams{
-		Params: x.params, Rounds: s.Schedule.Rounds(), LearningRate: LearningRate.Value(s.Config),
-		Session: session, Cohort: s.Cohort, Release: *s.Schedule.First(),
+		Params: x.params, LearningRate: LearningRate.Value(s.Config), Session: session, Cohort: s.Cohort, Schedule: s.Schedule,
 	})
 }
 

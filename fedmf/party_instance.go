@@ -67,7 +67,7 @@ func openParties(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients,
 func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix) (*kernel.Average, error) {
 	return kernel.NewAverage(kernel.AverageParams{
 		PartyParams: x.params, Start: start, Gradients: x.gradients,
-		Session: session, Cohort: x.setup.Cohort, Release: *x.setup.Schedule.First(),
+		Session: session, Cohort: x.setup.Cohort, Schedule: x.setup.Schedule,
 	})
 }
 

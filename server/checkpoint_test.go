@@ -234,7 +234,7 @@ func algorithms(t *testing.T) map[string]server.Durable {
 	params := kernel.Params{Items: 6, Rank: 2, MaxRating: 5, StartMean: 3.5, Spread: 0.05, Seed: 1}
 	r := params.Release()
 	r.Scale, r.Width = 1e5, 32
-	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: params, Rounds: 6, LearningRate: 1e-3, Session: session, Cohort: cohort, Release: r})
+	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: params, LearningRate: 1e-3, Session: session, Cohort: cohort, Schedule: scheduleOf(r)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,11 +242,16 @@ func algorithms(t *testing.T) map[string]server.Durable {
 		Rounds: 6, LocalSteps: 1, SamplingRate: 1, Density: 1, UserRate: 1e-2, ItemRate: 1e-2}
 	r = silo.Release(6)
 	r.Width = 40
-	average, err := kernel.NewAverage(kernel.AverageParams{PartyParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Release: r})
+	average, err := kernel.NewAverage(kernel.AverageParams{PartyParams: silo, Start: params.StartItems(), Session: session, Cohort: cohort, Schedule: scheduleOf(r)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return map[string]server.Durable{"LFL": lfl, "Average": average}
+}
+
+// scheduleOf returns the schedule that asks for a release in each of 6 rounds.
+func scheduleOf(r protocol.Release) protocol.Schedule {
+	return protocol.Schedule{{Rounds: 6, Phase: r.Name, Releases: []protocol.Release{r}}}
 }
 
 // hand runs a session by hand: in each round the server gets a sum that follows from its

@@ -168,7 +168,7 @@ func (x *instance) decode(shared []byte) (*model.Matrix, error) {
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	m := &modelserver.Matrix{Matrix: x.start.Clone()}
-	return &strategy{x, &modelserver.Server{Setup: x.setup, Session: session, Name: x.about.Name, Domain: stateDomain, Shared: m}, m}, nil
+	return &strategy{x, &modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session, Name: x.about.Name, Domain: stateDomain, Shared: m}, m}, nil
 }
 
 func (x *instance) ClientSide() (algorithm.ClientSide, error) { return clients{x}, nil }

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -21,23 +21,32 @@ type AverageParams struct {
 	Gradients bool
 	Session   protocol.SessionID
 	Cohort    protocol.Cohort
-	Release   protocol.Release // of PartyParams.Release, with width and the noise of one local step set
+	// Schedule has the release of PartyParams.Release in every round, with width and the noise of its local steps set.
+	Schedule protocol.Schedule
 }
 
 // Average is the server's side of VFL- and HFL-SGDMF, a server.Durable. It averages the versions of
 // the shared embeddings, by weight, over the parties that took part (FMF paper, figure 3, step s2).
 type Average struct {
-	strategy
+	*modelserver.Server
+	shared *modelserver.Matrix
 	params AverageParams
 }
 
 // NewAverage makes the strategy, with the shared embeddings at their start.
 func NewAverage(p AverageParams) (*Average, error) {
-	errs := []error{p.Validate(), p.Cohort.Validate(), p.Release.Validate()}
-	if p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != p.Release.Len {
-		errs = append(errs, fmt.Errorf("the start does not have the %d coordinates of the release", p.Release.Len-1))
+	errs := []error{p.Validate(), p.Cohort.Validate()}
+	if err := checkSchedule(p.Schedule); err != nil {
+		return nil, errors.Join(append(errs, err)...)
 	}
-	if k := p.Release.Noise.Kind; k != protocol.PartyNoise && k != protocol.NoNoise {
+	r := p.Schedule.First()
+	if p.Schedule.Rounds() != p.Rounds {
+		errs = append(errs, fmt.Errorf("the schedule has %d rounds; there must be %d", p.Schedule.Rounds(), p.Rounds))
+	}
+	if p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != r.Len {
+		errs = append(errs, fmt.Errorf("the start does not have the %d coordinates of the release", r.Len-1))
+	}
+	if k := r.Noise.Kind; k != protocol.PartyNoise && k != protocol.NoNoise {
 		errs = append(errs, fmt.Errorf("noise is %s; parties noise their own steps or not at all", k))
 	}
 	if p.Gradients && p.LocalSteps != 1 {
@@ -46,16 +55,24 @@ func NewAverage(p AverageParams) (*Average, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Average{strategy{domain: averageState, session: p.Session, rounds: p.Rounds, shared: p.Start.Clone()}, p}, nil
+	shared := &modelserver.Matrix{Matrix: p.Start.Clone()}
+	return &Average{newServer("average", p.Schedule, p.Cohort, p.Session, shared), shared, p}, nil
 }
 
-// Next returns the plan of the next round, and true after the last.
-func (s *Average) Next() (*protocol.Plan, bool, error) {
-	r := s.params.Release
-	if r.Noise.Kind == protocol.PartyNoise {
-		r.Noise.Steps = s.params.StepsOf(s.round + 1)
+// newServer makes the part of a strategy that does not depend on what a sum does to the shared embeddings.
+func newServer(form string, s protocol.Schedule, c protocol.Cohort, id protocol.SessionID, shared *modelserver.Matrix) *modelserver.Server {
+	return &modelserver.Server{Schedule: s, Cohort: c, Session: id, Name: "fedmf", Domain: "fedsim/fedmf/" + form + "/v2\n", Shared: shared}
+}
+
+// checkSchedule checks that all rounds have the same single release.
+func checkSchedule(s protocol.Schedule) error {
+	if err := s.Validate(); err != nil {
+		return err
 	}
-	return s.next(Shared, s.params.Cohort, r)
+	if !s.Uniform() {
+		return errors.New("the rounds of the schedule release different vectors; all must release the same one")
+	}
+	return s.First().Validate()
 }
 
 // Absorb averages the sums into the shared embeddings. If no weight was sent (every party failed to
@@ -84,98 +101,6 @@ func (s *Average) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runn
 			Project(row, s.params.MaxRating) // an average of feasible points is feasible, except for rounding
 		}
 	})
-	return nil
-}
-
-// A strategy's state for a restart holds its session, the number of rounds it has planned, and
-// the shared embeddings.
-//
-//	state = domain ‖ session (16 bytes) ‖ round (8) ‖ rows (4) ‖ columns (4) ‖ embeddings
-//
-// Integers are big endian; embeddings are encoded as for a broadcast ([Matrix.Encode]). The domain
-// ends in the version of the form. The keeper of a state must detect damage.
-const (
-	lflState     = "fedsim/fedmf/lfl/v1\n"
-	averageState = "fedsim/fedmf/average/v1\n"
-)
-
-// strategy holds the shared embeddings of a server's side, and the rounds that it has planned. A skipped
-// round is an attempt like any other: the budget is planned over attempts.
-type strategy struct {
-	domain  string // begins a saved state
-	session protocol.SessionID
-	rounds  int
-	round   uint64
-	shared  *model.Matrix
-}
-
-// Shared returns the current shared embeddings, not a copy.
-func (s *strategy) Shared() *model.Matrix { return s.shared }
-
-// next returns the plan of the next round, and true after the last.
-func (s *strategy) next(phase string, c protocol.Cohort, r protocol.Release) (*protocol.Plan, bool, error) {
-	if s.round == uint64(s.rounds) {
-		return nil, true, nil
-	}
-	s.round++
-	return &protocol.Plan{
-		Session: s.session, Round: s.round, Phase: phase,
-		Cohort: c, Releases: []protocol.Release{r}, Broadcast: s.shared.Encode(),
-	}, false, nil
-}
-
-// Skip leaves the embeddings as they are; the attempt is used up.
-func (s *strategy) Skip(*protocol.Plan, error) {}
-
-// Model returns the shared embeddings, encoded.
-func (s *strategy) Model() []byte { return s.shared.Encode() }
-
-// strategyHead is the part of a state between the domain and the embeddings.
-type strategyHead struct {
-	Session    protocol.SessionID
-	Round      uint64
-	Rows, Cols uint32
-}
-
-// Save returns the state before the next call of Next.
-func (s *strategy) Save() ([]byte, error) {
-	b, err := binary.Append([]byte(s.domain), binary.BigEndian, strategyHead{s.session, s.round, uint32(s.shared.Rows()), uint32(s.shared.Cols())})
-	return append(b, s.shared.Encode()...), err
-}
-
-// Restore takes up a saved state. It refuses a state of another session, of a round after the last,
-// of embeddings of another shape, or in a wrong form; the strategy is then as it was.
-func (s *strategy) Restore(b []byte) error {
-	var h strategyHead
-	fixed := len(s.domain) + binary.Size(h)
-	if len(b) < fixed {
-		return fmt.Errorf("fedmf: a state of %d bytes; it begins with %d", len(b), fixed)
-	}
-	if got := string(b[:len(s.domain)]); got != s.domain {
-		return fmt.Errorf("fedmf: the state begins with %q; it must begin with %q: it is of another algorithm or version", got, s.domain)
-	}
-	_, err := binary.Decode(b[len(s.domain):], binary.BigEndian, &h)
-	switch {
-	case err != nil:
-		return err
-	case h.Session != s.session:
-		return fmt.Errorf("fedmf: the state is of session %x; this one is %x", h.Session, s.session)
-	case h.Round > uint64(s.rounds):
-		return fmt.Errorf("fedmf: the state is of round %d; the last one is %d", h.Round, s.rounds)
-	case uint64(h.Rows) != uint64(s.shared.Rows()) || uint64(h.Cols) != uint64(s.shared.Cols()):
-		return fmt.Errorf("fedmf: the state holds %d x %d embeddings; there must be %d x %d", h.Rows, h.Cols, s.shared.Rows(), s.shared.Cols())
-	}
-	shared, err := model.NewBroadcast(b[fixed:], s.shared.Rows(), s.shared.Cols())
-	if err != nil {
-		return err
-	}
-	m := shared.Matrix()
-	for i, x := range m.Data() {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("fedmf: row %d of the state's embeddings holds %v; coordinates are finite", i/m.Cols(), x)
-		}
-	}
-	s.round, s.shared = h.Round, m
 	return nil
 }
 

@@ -22,9 +22,19 @@ func newAverage(t *testing.T, p PartyParams, start *model.Matrix, gradients bool
 	}
 	r.Width, r.Noise = 40, noise
 	s, err := NewAverage(AverageParams{PartyParams: p, Start: start, Gradients: gradients, Session: protocol.SessionID{1: 7},
-		Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Release: r})
+		Cohort: protocol.Cohort{Clients: 4, Tolerance: 0.5}, Schedule: scheduleOf(p, r)})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return s
+}
+
+// scheduleOf returns the schedule that asks for a release in every round. Where parties add noise, the last round pays for the
+// steps after it.
+func scheduleOf(p PartyParams, r protocol.Release) protocol.Schedule {
+	s := protocol.Schedule{{Rounds: p.Rounds, Phase: r.Name, Releases: []protocol.Release{r}}}
+	if r.Noise.Kind == protocol.PartyNoise {
+		s.EndWith(p.LocalSteps + p.ItemSteps)
 	}
 	return s
 }
@@ -107,10 +117,10 @@ func TestAbsorbAverages(t *testing.T) {
 			if subset == 0 {
 				want = start.Data()
 			}
-			if d := apart(want, s.Shared().Data()); d > 1e-14 {
+			if d := apart(want, s.shared.Data()); d > 1e-14 {
 				t.Errorf("parties %03b, gradients %t: off by %g", subset, gradients, d)
 			}
-			if !cmp.Equal(s.Model(), s.Shared().Encode()) {
+			if !cmp.Equal(s.Model(), s.shared.Encode()) {
 				t.Error("the model is not what is shared")
 			}
 		}
@@ -147,25 +157,33 @@ func TestAbsorbProjects(t *testing.T) {
 		if err := s.Absorb(pl, protocol.Sums{Values: [][]float64{{3, -1, 0.5}}}, serial{}); err != nil {
 			t.Fatal(err)
 		}
-		if apart(c.want, s.Shared().Data()) > 1e-14 {
-			t.Errorf("clipping %s, gradients %t: %v, want %v", c.clipping, c.gradients, s.Shared().Data(), c.want)
+		if apart(c.want, s.shared.Data()) > 1e-14 {
+			t.Errorf("clipping %s, gradients %t: %v, want %v", c.clipping, c.gradients, s.shared.Data(), c.want)
 		}
 	}
 }
 
 func TestNewAverageRefuses(t *testing.T) {
 	p := soundParams(3, 4, 2)
-	good := AverageParams{PartyParams: p, Start: p.StartUsers(3), Cohort: protocol.Cohort{Clients: 4}, Release: p.Release(3)}
-	good.Release.Width = 40
+	good := AverageParams{PartyParams: p, Start: p.StartUsers(3), Cohort: protocol.Cohort{Clients: 4}}
+	release := p.Release(3)
+	release.Width = 40
 	for want, change := range map[string]func(*AverageParams){
 		"":                     func(*AverageParams) {},
 		"6 coordinates":        func(a *AverageParams) { a.Start = nil },
 		"the 6 coordinates of": func(a *AverageParams) { a.Start = p.StartUsers(4) },
 		"rounds is 0":          func(a *AverageParams) { a.Rounds = 0 },
-		"clients is 0":         func(a *AverageParams) { a.Cohort.Clients = 0 },
-		"ring width is 0":      func(a *AverageParams) { a.Release.Width = 0 },
+		"must be 7":            func(a *AverageParams) { a.Rounds = 7 },
+		"has no steps":         func(a *AverageParams) { a.Schedule = nil },
+		"different vectors":    func(a *AverageParams) { a.Schedule[0].Releases = append(a.Schedule[0].Releases, release) },
+		"noise is split": func(a *AverageParams) {
+			a.Schedule[0].Releases[0].Noise = protocol.Noise{Kind: protocol.Split, Variance: 9}
+		},
+		"clients is 0":    func(a *AverageParams) { a.Cohort.Clients = 0 },
+		"ring width is 0": func(a *AverageParams) { a.Schedule[0].Releases[0].Width = 0 },
 	} {
 		a := good
+		a.Schedule = scheduleOf(p, release)
 		change(&a)
 		_, err := NewAverage(a)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

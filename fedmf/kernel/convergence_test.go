@@ -101,9 +101,9 @@ func vanilla(t *testing.T, horizontally bool, rounds int) float64 {
 			c()
 		}
 		if horizontally {
-			v = server.Shared()
+			v = server.shared.Matrix
 		} else {
-			u = server.Shared()
+			u = server.shared.Matrix
 		}
 		sum += ref.steepness(3, u, v)
 	}

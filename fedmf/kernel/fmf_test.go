@@ -141,7 +141,7 @@ func TestVerticalIsFMF(t *testing.T) {
 				}
 			}
 			ref.u = average
-			checkNear(t, "U", ref.u, server.Shared())
+			checkNear(t, "U", ref.u, server.shared.Matrix)
 		}
 		for k, v := range vertical {
 			if err := v.Finish(server.Model(), serial{}); err != nil {
@@ -235,7 +235,7 @@ func TestHorizontalIsFMF(t *testing.T) {
 				}
 			}
 			ref.v = average
-			checkNear(t, "V", ref.v, server.Shared())
+			checkNear(t, "V", ref.v, server.shared.Matrix)
 			for _, h := range horizontal {
 				for i, user := range h.Own() {
 					checkNear(t, "U", model.Wrap(1, rank, ref.u.Row(int(user))), model.Wrap(1, rank, h.Users().Row(i)))

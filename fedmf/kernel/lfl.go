@@ -9,6 +9,7 @@ import (
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/modelserver"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -145,14 +146,14 @@ func (t *User) Finish(items []byte, _ protocol.Runner) error {
 // LFLParams holds the settings of the server's side of LFL-SGDMF.
 type LFLParams struct {
 	Params
-	Rounds int // T, attempts
 	// LearningRate is η: in a round V moves by η·(m/|U1|) times the summed
 	// gradient, which is a step of η for an item with its even share |U1|/m of
 	// the sampled ratings. The paper's γ_t is η·m.
 	LearningRate float64
 	Session      protocol.SessionID
 	Cohort       protocol.Cohort
-	Release      protocol.Release // of Params.Release, with scale, width and noise set
+	// Schedule has the release of Params.Release in each of T rounds, with scale, width and noise set.
+	Schedule protocol.Schedule
 }
 
 // Release returns LFL's release with the bounds that hold by construction: one row of V of norm at
@@ -168,37 +169,31 @@ func (p Params) Release() protocol.Release {
 
 // LFL is the server's side of LFL-SGDMF: a server.Durable.
 type LFL struct {
-	strategy // of V
-	params   LFLParams
+	*modelserver.Server
+	items  *modelserver.Matrix // V
+	params LFLParams
 }
 
 // NewLFL makes the strategy, with V at its start.
 func NewLFL(p LFLParams) (*LFL, error) {
-	errs := []error{p.Validate(), p.Release.Validate(), p.Cohort.Validate()}
-	if p.Rounds < 0 {
-		errs = append(errs, fmt.Errorf("rounds is %d; it must not be negative", p.Rounds))
-	}
+	errs := []error{p.Validate(), checkSchedule(p.Schedule), p.Cohort.Validate()}
 	if !(p.LearningRate > 0) {
 		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &LFL{strategy{domain: lflState, session: p.Session, rounds: p.Rounds, shared: p.StartItems()}, p}, nil
-}
-
-// Next returns the plan of the next round, and true after the last.
-func (s *LFL) Next() (*protocol.Plan, bool, error) {
-	return s.next(ItemGradient, s.params.Cohort, s.params.Release)
+	items := &modelserver.Matrix{Matrix: p.StartItems()}
+	return &LFL{newServer("lfl", p.Schedule, p.Cohort, p.Session, items), items, p}, nil
 }
 
 // Absorb computes V <- Π(V - γ_t/|U1| · Σ gradient) (FMF paper, figure 3(d), step s2).
 func (s *LFL) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner) error {
-	gamma := Schedule(s.params.LearningRate, int(p.Round), s.params.Rounds) *
+	gamma := Schedule(s.params.LearningRate, int(p.Round), s.Schedule.Rounds()) *
 		float64(s.params.Items) / float64(sums.Survivors)
 	g, d := sums.Values[0], s.params.Rank
 	run.Each(s.params.Items, func(j int) {
-		row := s.shared.Row(j)
+		row := s.items.Row(j)
 		for i := range row {
 			row[i] -= gamma * g[j*d+i]
 		}

@@ -353,11 +353,12 @@ func TestMeasuredSensitivity(t *testing.T) {
 // Absorb against the formula of the FMF paper, written out.
 func TestAbsorb(t *testing.T) {
 	p := params(3, 2)
-	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: p, Rounds: 10, LearningRate: 0.02, Cohort: protocol.Cohort{Clients: 9}, Release: release(p)})
+	schedule := protocol.Schedule{{Rounds: 10, Phase: kernel.ItemGradient, Releases: []protocol.Release{release(p)}}}
+	lfl, err := kernel.NewLFL(kernel.LFLParams{Params: p, LearningRate: 0.02, Cohort: protocol.Cohort{Clients: 9}, Schedule: schedule})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := lfl.Shared().Clone()
+	before := p.StartItems()
 	sum := []float64{3, -2, 0, 100, -100, 0.5}
 	pl, done, err := lfl.Next()
 	if err != nil || done {
@@ -366,15 +367,19 @@ func TestAbsorb(t *testing.T) {
 	if err := lfl.Absorb(pl, protocol.Sums{Values: [][]float64{sum}, Survivors: 6}, each{}); err != nil {
 		t.Fatal(err)
 	}
+	after, err := model.NewBroadcast(lfl.Model(), 3, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for j := range 3 {
-		want := make([]float64, 2)
+		want, got := make([]float64, 2), after.Matrix().Row(j)
 		for i := range want {
 			want[i] = before.Row(j)[i] - 0.02*3/6*sum[2*j+i] // η·m/|U1|, the first round has the full rate
 		}
 		kernel.Project(want, 5)
 		for i := range want {
-			if got := lfl.Shared().Row(j)[i]; math.Abs(got-want[i]) > 1e-12 {
-				t.Errorf("item %d: %v, want %v", j, lfl.Shared().Row(j), want)
+			if math.Abs(got[i]-want[i]) > 1e-12 {
+				t.Errorf("item %d: %v, want %v", j, got, want)
 			}
 		}
 	}

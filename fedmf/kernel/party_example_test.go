@@ -20,7 +20,8 @@ func ExampleVertical() {
 	}
 	release := p.Release(p.Users)
 	release.Width = 32
-	server, err := kernel.NewAverage(kernel.AverageParams{PartyParams: p, Start: p.StartUsers(2), Cohort: protocol.Cohort{Clients: 2}, Release: release})
+	server, err := kernel.NewAverage(kernel.AverageParams{PartyParams: p, Start: p.StartUsers(2), Cohort: protocol.Cohort{Clients: 2},
+		Schedule: protocol.Schedule{{Rounds: 1, Phase: release.Name, Releases: []protocol.Release{release}}}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -51,7 +52,12 @@ func ExampleVertical() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("U = %.2f\n", server.Shared().Data())
+	u, err := model.NewBroadcast(server.Model(), 2, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("U = %.2f\n", u.Matrix().Data())
 	// Output:
 	// party 0: v = [2.20], sends [1.00 1.04 0.50]
 	// party 1: v = [1.80], sends [1.00 0.96 0.50]

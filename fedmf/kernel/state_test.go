@@ -35,7 +35,7 @@ func strategies(t testing.TB) map[string]durable {
 	p.Rounds, p.ItemRate, p.Seed = 5, 0.3, 9
 	r := p.Params.Release()
 	r.Scale, r.Width = 100, 40
-	lfl, err := NewLFL(LFLParams{Params: p.Params, Rounds: 5, LearningRate: 0.01, Session: stateSession, Cohort: cohort, Release: r})
+	lfl, err := NewLFL(LFLParams{Params: p.Params, LearningRate: 0.01, Session: stateSession, Cohort: cohort, Schedule: scheduleOf(p, r)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func strategies(t testing.TB) map[string]durable {
 		r := p.Release(3)
 		r.Width = 40
 		if out[name], err = NewAverage(AverageParams{PartyParams: p, Start: p.StartItems(), Gradients: gradients, Session: stateSession,
-			Cohort: cohort, Release: r}); err != nil {
+			Cohort: cohort, Schedule: scheduleOf(p, r)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,13 +164,11 @@ func TestStateIsACopy(t *testing.T) {
 const (
 	atSession = 0
 	atRound   = 16
-	atRows    = 24
-	atCols    = 28
-	atValues  = 32
+	atValues  = 24
 )
 
 func TestRestoreRefuses(t *testing.T) {
-	domains := map[string]string{"lfl": "fedsim/fedmf/lfl/v1\n", "average": "fedsim/fedmf/average/v1\n", "gradients": "fedsim/fedmf/average/v1\n"}
+	domains := map[string]string{"lfl": "fedsim/fedmf/lfl/v2\n", "average": "fedsim/fedmf/average/v2\n", "gradients": "fedsim/fedmf/average/v2\n"}
 	put := func(at int, value uint64, size int) func([]byte) []byte {
 		return func(b []byte) []byte {
 			word := binary.BigEndian.AppendUint64(nil, value)
@@ -197,11 +195,8 @@ func TestRestoreRefuses(t *testing.T) {
 		{"of another session", put(atSession+8, 7, 8), "is of session 0001020304050607000000000000000"},
 		{"of a round after the last", put(atRound, 6, 8), "is of round 6; the last one is 5"},
 		{"of a round that no int holds", put(atRound, math.MaxUint64, 8), "is of round 18446744073709551615; the last one is 5"},
-		{"of more rows", put(atRows, 4, 4), "holds 4 x 2 embeddings; there must be 3 x 2"},
-		{"of rows and columns exchanged", func(b []byte) []byte { return put(atCols, 3, 4)(put(atRows, 2, 4)(b)) }, "holds 2 x 3 embeddings; there must be 3 x 2"},
-		{"of 2^32-1 columns", put(atCols, math.MaxUint32, 4), "holds 3 x 4294967295 embeddings"},
-		{"with a NaN", float(math.NaN()), "row 1 of the state's embeddings holds NaN"},
-		{"with an infinity", float(math.Inf(-1)), "row 1 of the state's embeddings holds -Inf"},
+		{"with a NaN", float(math.NaN()), "row 1 of the state's model holds NaN"},
+		{"with an infinity", float(math.Inf(-1)), "row 1 of the state's model holds -Inf"},
 	} {
 		for name, s := range strategies(t) {
 			domain := domains[name]
@@ -216,7 +211,7 @@ func TestRestoreRefuses(t *testing.T) {
 		}
 	}
 	for name, s := range strategies(t) {
-		for _, domain := range []string{"fedsim/fedmf/lfl/v2\n", "fedsim/fedmf/lfl/v1\n", "fedsim/fedmf/average/v1\n"} {
+		for _, domain := range []string{"fedsim/fedmf/lfl/v1\n", "fedsim/fedmf/lfl/v2\n", "fedsim/fedmf/average/v2\n"} {
 			if domain == domains[name] {
 				continue
 			}

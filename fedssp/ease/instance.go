@@ -19,7 +19,7 @@ type instance struct {
 
 func (x *instance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
 	t := &strategy{params: x.params, counts: make([]float64, x.params.items)}
-	t.Server = &modelserver.Server{Setup: x.setup, Session: session, Name: name, Domain: "fedsim/fedssp/ease/v1\n", Shared: t}
+	t.Server = &modelserver.Server{Schedule: x.setup.Schedule, Cohort: x.setup.Cohort, Session: session, Name: name, Domain: "fedsim/fedssp/ease/v1\n", Shared: t}
 	return t, nil
 }
 

@@ -5,20 +5,21 @@ package modelserver
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
-	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// Server has every method of an [algorithm.Strategy] except Absorb. A round that released nothing is an attempt like
+// Server has every method of a server.Durable except Absorb. A round that released nothing is an attempt like
 // any other: the budget is planned over attempts.
 type Server struct {
-	Setup   *algorithm.Setup
-	Session protocol.SessionID
-	Name    string // begins the errors
-	Domain  string // begins a saved state; names the algorithm and the version of the state
-	Shared  Shared // the shared model
+	Schedule protocol.Schedule
+	Cohort   protocol.Cohort
+	Session  protocol.SessionID
+	Name     string // begins the errors
+	Domain   string // begins a saved state; names the algorithm and the version of the state
+	Shared   Shared // the shared model
 
 	round uint64
 }
@@ -32,24 +33,31 @@ type Shared interface {
 // Matrix is a shared model of one matrix, whose shape stays.
 type Matrix struct{ *model.Matrix }
 
-// Decode refuses a matrix of another shape.
+// Decode refuses a matrix of another shape, and numbers that are not finite.
 func (m *Matrix) Decode(b []byte) error {
 	read, err := model.NewBroadcast(b, m.Rows(), m.Cols())
-	if err == nil {
-		m.Matrix = read.Matrix()
+	if err != nil {
+		return err
 	}
-	return err
+	decoded := read.Matrix()
+	for i, x := range decoded.Data() {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("row %d of the state's model holds %v; coordinates are finite", i/m.Cols(), x)
+		}
+	}
+	m.Matrix = decoded
+	return nil
 }
 
 // Next returns the plan of the next round; true after the last one.
 func (s *Server) Next() (*protocol.Plan, bool, error) {
-	step := s.Setup.Schedule.At(s.round + 1)
+	step := s.Schedule.At(s.round + 1)
 	if step == nil {
 		return nil, true, nil
 	}
 	s.round++
 	return &protocol.Plan{
-		Session: s.Session, Round: s.round, Phase: step.Phase, Cohort: s.Setup.Cohort,
+		Session: s.Session, Round: s.round, Phase: step.Phase, Cohort: s.Cohort,
 		Releases: append([]protocol.Release(nil), step.Releases...), Broadcast: s.Shared.Encode(),
 	}, false, nil
 }
@@ -78,7 +86,7 @@ func (s *Server) Restore(state []byte) error {
 		return fmt.Errorf("%s: the state is of session %x; this one is %x", s.Name, got, s.Session)
 	}
 	round := binary.BigEndian.Uint64(state[head:])
-	if last := uint64(s.Setup.Schedule.Rounds()); round > last {
+	if last := uint64(s.Schedule.Rounds()); round > last {
 		return fmt.Errorf("%s: the state is of round %d; the last one is %d", s.Name, round, last)
 	}
 	if err := s.Shared.Decode(state[head+8:]); err != nil {
