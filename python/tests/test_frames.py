@@ -169,6 +169,10 @@ def test_errors_speak_of_rows_and_keywords(ratings: dict, tmp_path) -> None:
     assert "--" not in str(e.value)
     with pytest.raises(fedsim.UsageError, match="^rating_min, rating_max: "):
         fedsim.run(pd.DataFrame(ratings), rating_min=5, rating_max=1, out=tmp_path)
+    stamped = pd.DataFrame(ratings).assign(timestamp=[1e9 + i for i in range(len(ratings["user"]))]).astype({"timestamp": object})
+    stamped.loc[4, "timestamp"] = "2020-13-45"
+    with pytest.warns(fedsim.FedsimWarning, match="without a time.*; row 4$"):
+        fedsim.plan(stamped, "private-item-bias", 5, rating_min=1, rating_max=5)
     with pytest.warns(fedsim.FedsimWarning, match="the true scale with rating_min and rating_max"):
         fedsim.plan(pd.DataFrame(ratings), "private-item-bias", 5)
 

@@ -70,7 +70,9 @@ def id_text(x: Any, place: str = "the id") -> str:
         return str(int(x))
     if isinstance(x, (float, np.floating)):
         bits = np.finfo(type(x)).nmant + 1
-        if x != np.floor(x) or not abs(float(x)) < 2.0**bits:
+        if x != np.floor(x):
+            raise UsageError(f"{place} is {x!r}, which is no whole number; an id is a text or a whole number")
+        if not abs(float(x)) < 2.0**bits:
             raise UsageError(f"{place} is {x!r}, and such a float holds a whole number exactly only below 2**{bits}; read the column as whole numbers (Int64) or as texts")
         return str(int(x))
     if isinstance(x, np.ndarray) and x.ndim == 0:
