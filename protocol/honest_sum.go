@@ -86,6 +86,64 @@ func (p *Plan) Beyond(r Release, sum []int64, survivors, answered int) error {
 	return nil
 }
 
+// Term is a coordinate of a release times a factor. Release is its place in the plan.
+type Term struct {
+	Release, Coordinate int
+	Factor              float64
+}
+
+// Limits calls hear with each inequality Σ factor·x <= 0 that the vectors of every honest client keep in a round, and so
+// their sums do. Terms of an inequality are of different coordinates. The first term names the release.
+type Limits func(hear func(terms ...Term))
+
+// Broken returns an error that names the first limit that honest clients and their noise cannot have broken; nil if there
+// is none. The sums are over sums.Survivors clients; answered of them reduced their noise. Honest sums break a limit by
+// more than their slack with probability at most HonestSumFailure, over all rounds of a session.
+func (p *Plan) Broken(limits Limits, sums Sums, answered int) (err error) {
+	n, i := 0., float64(p.Round)
+	limits(func(...Term) { n++ })
+	l := math.Log(i * (i + 1) * n / HonestSumFailure)
+	limits(func(terms ...Term) {
+		if err != nil {
+			return
+		}
+		var x float64
+		for _, t := range terms {
+			x += t.Factor * sums.Values[t.Release][t.Coordinate]
+		}
+		if slack := p.Slack(l, sums.Survivors, answered, terms...); !(x <= slack) {
+			err = fmt.Errorf("release %q: coordinate %d of the sum passes a limit that each client keeps by %.6g, and rounding and noise by at most %.6g: a client lied about its vector",
+				p.Releases[terms[0].Release].Name, terms[0].Coordinate, x, slack)
+		}
+	})
+	return err
+}
+
+// Slack returns the number that Σ factor·x over honest clients passes with probability at most e^-l, if Σ factor·x <= 0
+// for the vector of each.
+//
+// Rounding moves an integer of a client by less than 1. The noise of the terms is a sum of independent Skellam numbers
+// with the variance V = Σ (factor/scale)²·v, in steps of at most max |factor|/scale, and one-sided Bernstein bounds it.
+// Parties that noise their vectors themselves keep no limit: their slack is infinite.
+func (p *Plan) Slack(l float64, survivors, answered int, terms ...Term) float64 {
+	var rounded, variance, step float64
+	for _, t := range terms {
+		r := &p.Releases[t.Release]
+		if r.Noise.Kind == PartyNoise {
+			return math.Inf(1)
+		}
+		size := math.Abs(t.Factor) / r.Scale
+		rounded, step = rounded+float64(survivors)*size, max(step, size)
+		if r.Noise.Variance > 0 {
+			variance += size * size * r.Noise.Final(p.Cohort, survivors, answered)
+		}
+	}
+	if variance == 0 {
+		return rounded
+	}
+	return rounded + tail(l, step, variance)
+}
+
 // RemovalBound bounds a coordinate of one honest client's removal, where noise is split, in
 // integers. It holds for all clients of at most so many rounds, except with probability
 // HonestSumFailure: a removal is Skellam of a variance below the variance of the client's share.

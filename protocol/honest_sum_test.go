@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -89,5 +90,88 @@ func TestReachOfTheSilent(t *testing.T) {
 	all, half := p.HonestSumBound(p.Releases[0], 10, 10), p.HonestSumBound(p.Releases[0], 10, 5)
 	if !(half.LInf > all.LInf && half.L2 > all.L2) {
 		t.Errorf("reach %+v when all answered and %+v when half did", all, half)
+	}
+}
+
+// pairPlan has two releases of one coordinate and their sums over four clients.
+func pairPlan(variance, scale float64, round uint64) *protocol.Plan {
+	r := protocol.Release{Name: "x", Len: 1, L2: 20, MaxNonZero: 1, Scale: scale, Width: 32}
+	if variance > 0 {
+		r.Noise = protocol.Noise{Kind: protocol.Split, Variance: variance}
+	}
+	y := r
+	y.Name = "y"
+	return &protocol.Plan{Round: round, Cohort: protocol.Cohort{Clients: 4}, Releases: []protocol.Release{r, y}}
+}
+
+// twice is the limit x <= 2y, stated so many times.
+func twice(times int) protocol.Limits {
+	return func(hear func(terms ...protocol.Term)) {
+		for range times {
+			hear(protocol.Term{Factor: 1}, protocol.Term{Release: 1, Factor: -2})
+		}
+	}
+}
+
+// By hand: the integers of four clients move by less than 4 each, at scale 10 x - 2y by less than 4·(1 + 2)/10 = 1.2.
+func TestBrokenLimitIsNamed(t *testing.T) {
+	for x, want := range map[float64]string{4: "", 5.1: "", 5.4: `release "x": coordinate 0`, math.NaN(): `release "x"`} {
+		err := pairPlan(0, 10, 1).Broken(twice(1), protocol.Sums{Survivors: 4, Values: [][]float64{{x}, {2}}}, 4)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("x = %v: %v, want %q", x, err, want)
+		}
+	}
+}
+
+// Noise breaks limits with probability at most 2^-40 over all rounds, by the exact law of X - 2Y. The slack is within
+// twice the slack that the Gaussian of the same variance would need, and a slack for a chance of 1% is passed about so
+// often.
+func TestNoiseKeepsLimits(t *testing.T) {
+	const m, limits = 200, 3
+	for _, v := range []float64{0.5, 4, 40} {
+		law := skellam(v, m)
+		tail := func(above float64) (chance float64) {
+			for x := -m; x <= m; x++ {
+				for y := -m; y <= m; y++ {
+					if float64(x-2*y) > above {
+						chance += law[x+m] * law[y+m]
+					}
+				}
+			}
+			return chance
+		}
+		all := 0.
+		for round := uint64(1); round <= 12; round++ {
+			p, low, high := pairPlan(v, 1, round), 0., 1e4 // the threshold, found by asking
+			for range 40 {
+				middle := (low + high) / 2
+				if p.Broken(twice(limits), protocol.Sums{Survivors: 4, Values: [][]float64{{middle}, {0}}}, 4) == nil {
+					low = middle
+				} else {
+					high = middle
+				}
+			}
+			slack := low - 4*3 // without the rounding of four clients
+			all += limits * tail(slack)
+			if z := 8.5 * math.Sqrt(5*v); v == 40 && slack > 2*z {
+				t.Errorf("variance %v, round %d: slack %v, %v deviations", v, round, slack, slack/math.Sqrt(5*v))
+			}
+		}
+		if all > 0x1p-40 || v == 4 && all == 0 {
+			t.Errorf("variance %v: honest sums break limits with a chance of %g", v, all)
+		}
+		terms := []protocol.Term{{Factor: 1}, {Release: 1, Factor: -2}}
+		if got := tail(pairPlan(v, 1, 1).Slack(math.Log(100), 4, 4, terms...) - 4*3); got > 0.01 || v == 40 && got < 1e-4 {
+			t.Errorf("variance %v: a slack for 1%% is passed with a chance of %g", v, got)
+		}
+	}
+}
+
+// Parties that noise their own vectors may break any limit.
+func TestPartyNoiseHasNoLimits(t *testing.T) {
+	p := pairPlan(0, 1, 1)
+	p.Releases[1].Noise = protocol.Noise{Kind: protocol.PartyNoise, Multiplier: 1, SamplingRate: 1, Steps: 1}
+	if err := p.Broken(twice(1), protocol.Sums{Survivors: 4, Values: [][]float64{{1e9}, {0}}}, 4); err != nil {
+		t.Error(err)
 	}
 }

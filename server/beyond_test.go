@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/server"
 )
 
 // A sum that four honest clients cannot have given releases nothing. Release a's vectors, of one
@@ -47,6 +48,33 @@ func TestSumBeyondReach(t *testing.T) {
 		}
 		if got, want := b.server.Attempts().Released, uint64(1); c.want == "" && got != want || c.want != "" && (got != 0 || b.server.Attempts().Opened != 2) {
 			t.Errorf("%v, %d: attempts %+v", c.a, c.b, b.server.Attempts())
+		}
+	}
+}
+
+// limited is a strategy whose release a never sums to less than zero.
+type limited struct{ *strategy }
+
+func (limited) Limits(p *protocol.Plan, hear func(terms ...protocol.Term)) {
+	for j := range p.Releases[0].Len {
+		hear(protocol.Term{Coordinate: j, Factor: -1})
+	}
+}
+
+// A sum within the reach that breaks a limit of the strategy is refused too. Rounding leaves less than 1 for each of
+// four clients, so that -4 may be honest, and -5 is not.
+func TestSumThatBreaksALimit(t *testing.T) {
+	for value, want := range map[int64]string{3: "", -4: "", -5: `release "a": coordinate 1`} {
+		s := &strategy{rounds: 1}
+		b := &bench{t: t, strategy: s, server: server.New(limited{s})}
+		b.command("start")
+		m := result(1)
+		m.Integers = [][]int64{{2, value, 0}, {0}}
+		b.receive(m)
+		b.command("run")
+		told := strings.Join(s.diary, "; ")
+		if refused := strings.Contains(told, "skip 1: "+want); refused != (want != "") || refused == (len(s.sums) == 1) {
+			t.Errorf("%d: the strategy was told %q", value, told)
 		}
 	}
 }

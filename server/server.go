@@ -31,6 +31,26 @@ type Strategy interface {
 	Model() []byte
 }
 
+// Limited is a Strategy that knows limits which the vectors of honest clients keep, such as that no item's sum of clipped
+// residuals is above the clip times its sum of weights. The server refuses sums that break them.
+type Limited interface {
+	Limits(p *protocol.Plan, hear func(terms ...protocol.Term))
+}
+
+// Refuse returns an error that names the release whose sums honest clients cannot have given; nil if they can. integers
+// are the sums of a plan's releases, and sums the same in the units of the vectors. answered clients reduced their noise.
+func Refuse(s Strategy, p *protocol.Plan, integers [][]int64, sums protocol.Sums, answered int) error {
+	for i, r := range p.Releases {
+		if err := p.Beyond(r, integers[i], sums.Survivors, answered); err != nil {
+			return err
+		}
+	}
+	if limited, ok := s.(Limited); ok {
+		return p.Broken(func(hear func(terms ...protocol.Term)) { limited.Limits(p, hear) }, sums, answered)
+	}
+	return nil
+}
+
 // Server runs a session. Its methods are for one goroutine at a time.
 type Server struct {
 	strategy Strategy
@@ -158,17 +178,15 @@ func (s *Server) absorb(m *protocol.Result) protocol.Effects {
 	s.work++
 	strategy := s.strategy
 	return protocol.Effects{Work: []protocol.Work{protocol.NewWork(s.work, func(run protocol.Runner) (refusal error, err error) {
-		for i, r := range p.Releases {
-			if refusal = p.Beyond(r, m.Integers[i], m.Survivors, m.Answered); refusal != nil {
-				return refusal, nil
-			}
-		}
 		sums := protocol.Sums{Survivors: m.Survivors, Values: make([][]float64, len(m.Integers))}
 		for i, r := range p.Releases {
 			sums.Values[i] = make([]float64, r.Len)
 			for j, x := range m.Integers[i] {
 				sums.Values[i][j] = float64(x) / r.Scale
 			}
+		}
+		if refusal = Refuse(strategy, p, m.Integers, sums, m.Answered); refusal != nil {
+			return refusal, nil
 		}
 		return nil, strategy.Absorb(p, sums, run)
 	}, func(now time.Time, refusal error) protocol.Effects {

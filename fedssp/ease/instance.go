@@ -103,6 +103,35 @@ func (t *strategy) Absorb(p *protocol.Plan, sums protocol.Sums, _ protocol.Runne
 	return nil
 }
 
+// Limits calls hear with inequalities that the vector of each honest client keeps ([server.Limited]). Counts are not
+// negative. With the weights of items taken out, a pair is liked by no client who does not like both its items:
+// 0 <= g_ij/(w_i·w_j) <= g_ii/w_i² and g_jj/w_j².
+func (t *strategy) Limits(p *protocol.Plan, hear func(terms ...protocol.Term)) {
+	if p.Phase == countsName {
+		for j := range t.counts {
+			hear(protocol.Term{Coordinate: j, Factor: -1})
+		}
+		return
+	}
+	c := t.params.choose(t.params.popularityOf(t.counts))
+	m := len(c.items)
+	diagonal := func(i int) protocol.Term {
+		return protocol.Term{Coordinate: i*m - i*(i-1)/2, Factor: -1 / (c.weight[i] * c.weight[i])}
+	}
+	at := 0
+	for i := range m {
+		hear(protocol.Term{Coordinate: at, Factor: -1})
+		at++
+		for j := i + 1; j < m; j++ {
+			pair := protocol.Term{Coordinate: at, Factor: 1 / (c.weight[i] * c.weight[j])}
+			hear(pair, diagonal(i))
+			hear(pair, diagonal(j))
+			hear(protocol.Term{Coordinate: at, Factor: -1})
+			at++
+		}
+	}
+}
+
 // Encode returns the model as it is broadcast: counts, and vectors behind them.
 func (t *strategy) Encode() []byte {
 	b := model.Wrap(1, len(t.counts), t.counts).Encode()

@@ -296,7 +296,7 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 		}
 		low, high := 0., math.Log(hugely)
 		for range 30 {
-			if middle := (low + high) / 2; refuse(p, raised(sums, said, math.Exp(middle))) == nil {
+			if middle := (low + high) / 2; l.refuse(p, raised(sums, said, math.Exp(middle))) == nil {
 				low = middle
 			} else {
 				high = middle
@@ -312,7 +312,7 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 		}
 	}
 	if sums = raised(sums, said, factor); factor > 1 {
-		if err := refuse(p, sums); err != nil {
+		if err := l.refuse(p, sums); err != nil {
 			l.refused++
 			l.Skip(p, err)
 			return nil
@@ -334,15 +334,12 @@ func raised(sums protocol.Sums, said [][]float64, factor float64) protocol.Sums 
 }
 
 // refuse makes the server's checks of released sums. All survivors have answered: no client is lost.
-func refuse(p *protocol.Plan, sums protocol.Sums) error {
+func (l *lying) refuse(p *protocol.Plan, sums protocol.Sums) error {
+	integers := make([][]int64, len(sums.Values))
 	for i, r := range p.Releases {
-		integers := make([]int64, r.Len)
-		for j, x := range sums.Values[i] {
-			integers[j] = int64(math.Round(x * r.Scale))
-		}
-		if err := p.Beyond(r, integers, sums.Survivors, sums.Survivors); err != nil {
-			return err
+		for _, x := range sums.Values[i] {
+			integers[i] = append(integers[i], int64(math.Round(x*r.Scale)))
 		}
 	}
-	return nil
+	return server.Refuse(l.Strategy, p, integers, sums, sums.Survivors)
 }
