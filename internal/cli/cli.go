@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -161,13 +162,13 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 		return p.report(stderr, err, false)
 	}
 	call, err := parser.Parse(joined(args))
-	if err != nil {
+	if err != nil && !closedPipe(err) {
 		hint := ""
 		if p.Hint != nil {
 			hint = p.Hint(err)
 		}
 		err = Misusef("%w; %s", err, cmp.Or(hint, help(p.Name, err)))
-	} else {
+	} else if err == nil {
 		err = p.call(tree, call)
 	}
 	return p.report(stderr, err, wantsJSON(args))
@@ -267,12 +268,20 @@ func IsMisuse(err error) bool {
 	return errors.As(err, &u) && u.Usage()
 }
 
+// closedPipe reports whether the reader of the output went away, as head does once it has its lines. It needs no message.
+func closedPipe(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && path.Path == os.Stdout.Name() && errors.Is(err, syscall.EPIPE)
+}
+
 // report prints an error and turns it into an exit code.
 func (p Program) report(w io.Writer, err error, asJSON bool) int {
 	code := Failed
 	switch {
 	case err == nil:
 		return Done
+	case closedPipe(err):
+		return Failed
 	case errors.Is(err, context.Canceled):
 		code, err = Interrupted, p.Interrupt(err)
 	case IsMisuse(err):

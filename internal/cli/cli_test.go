@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/cli"
@@ -123,6 +126,29 @@ func TestVersionAndHelp(t *testing.T) {
 }
 
 // Commands get their context and the bound values when the arguments are parsed.
+// closed is a standard output whose reader went away.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+}
+
+// A reader that has enough, such as head, is no mistake of the call: the command fails without a word.
+func TestAReaderThatHasEnough(t *testing.T) {
+	p := cli.Program{Name: "tool", Version: func() string { return "" }, Bind: func() (any, error) { return &world{err: fmt.Errorf("the page: %w", writeTo(closed{}))}, nil }}
+	for _, args := range [][]string{{"do"}, {"do", "--help"}, {"help", "do"}} {
+		var errs bytes.Buffer
+		if code := p.Run(context.Background(), new(tree), args, closed{}, &errs); code != cli.Failed || errs.Len() > 0 {
+			t.Errorf("%q: exit code %d and %q, want %d and nothing", args, code, &errs, cli.Failed)
+		}
+	}
+}
+
+func writeTo(w io.Writer) error {
+	_, err := w.Write(nil)
+	return err
+}
+
 func TestCommandsAreBound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
