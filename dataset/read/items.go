@@ -225,7 +225,7 @@ func (f *itemFormat) begin(ctx context.Context, file string, r io.Reader, names 
 	in := files.Input{ReadCloser: io.NopCloser(r)}
 	found, err := in.Unwrap(ctx, files.Options{})
 	if err != nil {
-		return nil, nil, nil, records.FirstLine{}.Locate(file, err)
+		return nil, nil, nil, &dataset.FileError{File: file, Line: 1, Err: err}
 	}
 	t := table{found: found}
 	t.notifyEncoding()

@@ -303,7 +303,7 @@ func Table(ctx context.Context, path string, names []string, open func(header []
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
 	in := files.Input{ReadCloser: f, Path: path}
 	if _, err = in.Unwrap(ctx, files.Options{}); err != nil {
-		return records.FirstLine{}.Locate(path, err)
+		return &dataset.FileError{File: path, Line: 1, Err: err}
 	}
 	s, header, err := records.OpenTable(ctx, in, names, records.Commas)
 	if err != nil {

@@ -138,7 +138,7 @@ func (o Options) records() records.Options {
 func sniff(ctx context.Context, in files.Input, o Options) (records.RatingRows, error) {
 	found, err := in.Unwrap(ctx, o.files())
 	if err != nil {
-		return records.RatingRows{Rows: records.FirstLine{}}, err
+		return records.RatingRows{Rows: &records.Scanner{Line: 1}}, err
 	}
 	rows, err := records.Open(ctx, in, o.records())
 	rows.Found = append(found, rows.Found...)

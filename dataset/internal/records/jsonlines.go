@@ -309,7 +309,7 @@ var Parquet func(ctx context.Context, r io.ReaderAt, size int64, progress func(i
 // openParquet recognizes a Parquet file by the names of its columns. Its end says where they
 // are, so that it cannot come from a pipe or an archive.
 func openParquet(s *Scanner, in files.Input, o Options) (RatingRows, error) {
-	out := RatingRows{Rows: FirstLine{}}
+	out := RatingRows{Rows: &Scanner{Line: 1}}
 	if Parquet == nil {
 		return out, errors.New("a Parquet file: this program has no reader for it; import github.com/fedsim/fedsim/dataset/parquet, or convert the file to CSV")
 	}

@@ -86,17 +86,6 @@ func Open(ctx context.Context, in files.Input, o Options) (RatingRows, error) {
 	return out, err
 }
 
-// FirstLine stands for the rows of a file that cannot be unpacked: errors are about its first line.
-type FirstLine struct{}
-
-func (FirstLine) Next() ([][]byte, error) { return nil, io.EOF }
-
-func (FirstLine) At() int { return 1 }
-
-func (FirstLine) Locate(file string, err error) error {
-	return &dataset.FileError{File: file, Line: 1, Err: err}
-}
-
 func refusePacked(s *Scanner, _ files.Input, _ Options) (RatingRows, error) {
 	s.Line = 1
 	return RatingRows{Rows: s}, errors.New("it is a packed set, which is opened from its path, and not from an archive, a folder or a pipe")
