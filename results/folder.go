@@ -39,7 +39,6 @@ type Folder struct {
 	metrics   *os.File
 	buffered  *bufio.Writer
 	timings   []byte
-	sessions  []algorithm.PastSession // with those before, if there are any
 }
 
 // DefaultName returns the name of a run's folder if the user gave none: a description of the run.
@@ -230,9 +229,9 @@ func ManifestOf(e *experiment.Experiment) Manifest {
 	return m
 }
 
-// Complete writes the other files and gives the folder its name, which it returns. It fails if
+// Complete writes the other files and gives the folder its name, which it returns. sessions are for [Evidence]. It fails if
 // another run has meanwhile taken a name given by the user.
-func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained) (string, error) {
+func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained, sessions []algorithm.PastSession) (string, error) {
 	err := errors.Join(f.buffered.Flush(), f.metrics.Close())
 	f.metrics = nil
 	if err != nil {
@@ -245,15 +244,22 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 			key.Set(&c, whole) // so that the file repeats the run from anywhere
 		}
 	}
+	manifest := ManifestOf(e)
+	if len(sessions) > 1 {
+		manifest.Sessions = sessions
+	}
 	err = errors.Join(
 		os.WriteFile(filepath.Join(f.temporary, "config.yaml"), c.YAML(), 0o644),
-		f.json("manifest.json", f.manifest(e)),
+		f.json("manifest.json", manifest),
 		f.json("summary.json", s),
 		f.writeSplit(e),
 		os.WriteFile(filepath.Join(f.temporary, "timings.jsonl"), f.timings, 0o644),
 	)
 	for _, x := range m.Matrices {
 		err = errors.Join(err, f.matrix(x, e.Data, m.Rows[x.Name]))
+	}
+	if err == nil {
+		err = WriteEvidence(f.temporary, sessions)
 	}
 	if err != nil {
 		return "", err
@@ -269,13 +275,13 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 	return f.path, nil
 }
 
-// Amend writes the summary of a finished run anew, whole or not at all.
+// Amend writes the summary of a finished run anew, with its digest.
 func Amend(dir string, s *Summary) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, "summary.json"), append(b, '\n'), 0o644)
+	return amendEvidence(dir, "summary.json", append(b, '\n'))
 }
 
 // matrix writes a matrix with the ids of its rows, or with names if they are given.

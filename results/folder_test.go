@@ -125,7 +125,7 @@ func TestFolderNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path, err := f.Complete(e, &Summary{}, trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1)))
+		path, err := f.Complete(e, &Summary{}, trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1)), noCost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,10 +171,10 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 	}
 	folders[1].name = "x" // a file system without locks lets both in
 	m := trained(model.NewMatrix(1, 1), model.NewMatrix(1, 1))
-	if _, err := folders[0].Complete(e, &Summary{Rounds: 1}, m); err != nil {
+	if _, err := folders[0].Complete(e, &Summary{Rounds: 1}, m, noCost); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := folders[1].Complete(e, &Summary{Rounds: 2}, m); err == nil {
+	if _, err := folders[1].Complete(e, &Summary{Rounds: 2}, m, noCost); err == nil {
 		t.Error("the second run took the name of the first")
 	}
 	folders[1].Discard()
@@ -186,8 +186,8 @@ func TestCompleteDoesNotOverwrite(t *testing.T) {
 	if err := json.Unmarshal(b, &s); err != nil || s.Rounds != 1 {
 		t.Errorf("the summary there says %d rounds (%v), want that of the first run", s.Rounds, err)
 	}
-	if got := tree(t, "."); len(got) != 10 {
-		t.Errorf("left %v, want one run of eight files", got)
+	if got := tree(t, "."); len(got) != 11 {
+		t.Errorf("left %v, want one run of nine files", got)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestModelFiles(t *testing.T) {
 	for r := range 3 {
 		copy(items.Row(r), []float64{float64(r), -0.1 * float64(r)})
 	}
-	if _, err = f.Complete(e, &Summary{}, trained(items, model.NewMatrix(1, 2))); err != nil {
+	if _, err = f.Complete(e, &Summary{}, trained(items, model.NewMatrix(1, 2)), noCost); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile("runs/x/item_embeddings.npy")
@@ -234,3 +234,6 @@ func TestModelFiles(t *testing.T) {
 		t.Errorf("values %v, want %v", got, want)
 	}
 }
+
+// noCost states a session without noise.
+var noCost = []algorithm.PastSession{{}}

@@ -14,7 +14,6 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
-	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/lineage"
 )
 
@@ -74,17 +73,7 @@ func (f *Folder) WriteRecord(s *algorithm.Start) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Sessions) > 1 {
-		f.sessions = s.Sessions
-	}
 	return os.WriteFile(filepath.Join(f.temporary, lineage.File), b, 0o600)
-}
-
-// manifest is the manifest with the sessions before.
-func (f *Folder) manifest(e *experiment.Experiment) Manifest {
-	m := ManifestOf(e)
-	m.Sessions = f.sessions
-	return m
 }
 
 // Newest returns the folder of the newest finished run in a folder from which a session can start, except the runs of some names.

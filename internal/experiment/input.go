@@ -304,7 +304,7 @@ func (e *Experiment) Record(s server.Strategy, trained *model.Trained, skipped i
 	if err != nil || released == nil {
 		return nil, err
 	}
-	past, err := e.past(skipped)
+	past, err := e.Past(e.Released().Events, skipped)
 	if err != nil {
 		return nil, err
 	}
@@ -319,24 +319,28 @@ func (e *Experiment) Record(s server.Strategy, trained *model.Trained, skipped i
 	return out, nil
 }
 
-// past states the cost of this session.
-func (e *Experiment) past(skipped int) (algorithm.PastSession, error) {
+// Past states the cost of this session, whose releases were charged. A private search that chose the settings covers the
+// run that won, so that no release of that run counts again.
+func (e *Experiment) Past(charged []dp.Event, skipped int) (algorithm.PastSession, error) {
 	p := algorithm.PastSession{Session: hex.EncodeToString(e.session[:]), Unit: algorithm.UnitOf(e.Config), Skipped: skipped, Events: []dp.Event{}}
 	if !e.Private() {
 		return p, nil
 	}
-	planned, err := e.Planned()
-	if err != nil || math.IsInf(planned.Epsilon, 1) {
+	spent, err := e.Planned()
+	if err == nil && e.Search == nil && e.Privacy.Proved.Accountant == "" {
+		spent, err = e.Cost(charged)
+	}
+	if err != nil || math.IsInf(spent.Epsilon, 1) {
 		return p, err
 	}
 	b, all := e.Privacy.Budget, e.Released()
 	if p.Search = e.Search; e.Search != nil {
-		planned.Epsilon = e.Statement(planned).Epsilon
+		spent.Epsilon, charged = e.Statement(spent).Epsilon, all.Events
 	}
 	p.Delta, p.Accountant, p.SamplerError = b.Delta, b.Accountant, all.SamplerError
-	if !math.IsInf(planned.Epsilon, 1) {
-		p.Epsilon = &planned.Epsilon
+	if !math.IsInf(spent.Epsilon, 1) {
+		p.Epsilon = &spent.Epsilon
 	}
-	p.Events = append(p.Events, all.Events...)
+	p.Events = append(p.Events, charged...)
 	return p, nil
 }

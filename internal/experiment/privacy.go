@@ -168,8 +168,23 @@ type Attempt struct {
 // attempt that ended without a sum counts at its full planned price. Attempts are in the order
 // of the rounds, from the first on.
 func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result, error) {
+	if n := e.Schedule.Noise(); n.Kind == protocol.TwoRound || n.Spread {
+		all, err := e.Charged(ledgers, attempts)
+		if err != nil {
+			return dp.Result{}, err
+		}
+		return e.Cost(all)
+	}
+	if l := fullest(ledgers); l != nil {
+		return l.Spent(), nil
+	}
+	return dp.Result{}, nil
+}
+
+// Charged returns the releases that Spent is the cost of.
+func (e *Experiment) Charged(ledgers []*dp.Ledger, attempts []Attempt) ([]dp.Event, error) {
 	if n := e.Schedule.Noise(); n.Kind == protocol.TwoRound {
-		return e.spentOnViews(attempts)
+		return e.viewed(attempts)
 	} else if n.Spread {
 		// Each ledger holds what all would have spent, had they all done as its client did.
 		var all []dp.Event
@@ -179,15 +194,22 @@ func (e *Experiment) Spent(ledgers []*dp.Ledger, attempts []Attempt) (dp.Result,
 				all = append(all, ev)
 			}
 		}
-		return e.Cost(all)
+		return all, nil
 	}
-	var most dp.Result
+	if l := fullest(ledgers); l != nil {
+		return l.Charged(), nil
+	}
+	return nil, nil
+}
+
+// fullest returns the ledger that has spent most; nil if there is none.
+func fullest(ledgers []*dp.Ledger) (most *dp.Ledger) {
 	for _, l := range ledgers {
-		if s := l.Spent(); s.Epsilon >= most.Epsilon {
-			most = s
+		if most == nil || l.Spent().Epsilon >= most.Spent().Epsilon {
+			most = l
 		}
 	}
-	return most, nil
+	return most
 }
 
 // SpentAtMost is an upper bound on what the first attempts cost any unit. It holds
@@ -207,29 +229,30 @@ func (e *Experiment) SpentAtMost(attempts int) (dp.Result, error) {
 	return e.Cost(events)
 }
 
-func (e *Experiment) spentOnViews(attempts []Attempt) (dp.Result, error) {
+// viewed returns the views of every sum with replaced noise.
+func (e *Experiment) viewed(attempts []Attempt) ([]dp.Event, error) {
 	var all []dp.Event
 	for i, a := range attempts {
 		p := e.Plan(uint64(i) + 1)
 		if p == nil {
-			return dp.Result{}, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Schedule.Rounds())
+			return nil, fmt.Errorf("experiment: %d attempts; there are at most %d", len(attempts), e.Schedule.Rounds())
 		}
 		switch {
 		case a.Summed:
 			for _, r := range p.Releases {
 				views, err := p.Views(r, a.Survivors, a.Answered)
 				if err != nil {
-					return dp.Result{}, err
+					return nil, err
 				}
 				all = append(all, views...)
 			}
 		case a.Sent:
 			full, err := p.Charges()
 			if err != nil {
-				return dp.Result{}, err
+				return nil, err
 			}
 			all = append(all, full...)
 		}
 	}
-	return e.Cost(all)
+	return all, nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/model"
@@ -53,9 +55,10 @@ type job struct {
 	clock       *stopwatch
 	result      *Result
 	attempts    []experiment.Attempt
-	shared      []byte        // the model that clients finished with; nil where all ratings are in one place
-	checkpoints *checkpointer // nil where no checkpoints are written
-	engine      Engine        // nil: the simulator
+	sessions    []algorithm.PastSession // that the model depends on, with the charged releases; this one is the last
+	shared      []byte                  // the model that clients finished with; nil where all ratings are in one place
+	checkpoints *checkpointer           // nil where no checkpoints are written
+	engine      Engine                  // nil: the simulator
 
 	on      *experiment.Experiment // what the run is measured on; nil: its own test part
 	clients algorithm.ClientSide   // of the users of on, between rounds
@@ -337,6 +340,13 @@ func (j *job) federated(ctx context.Context) error {
 		return err
 	}
 	r.Privacy = j.e.Statement(spent)
+	charged, err := j.e.Charged(f.Ledgers, j.attempts)
+	if err != nil {
+		return err
+	}
+	if err = j.state(charged); err != nil {
+		return err
+	}
 	j.shared = out.Model
 	if r.Model, err = j.e.Final(f, out.Model, j.e.Workers()); err != nil {
 		return err
@@ -350,6 +360,16 @@ func (j *job) federated(ctx context.Context) error {
 		r.SharedRMSE = &shared
 	}
 	return nil
+}
+
+// state notes the releases that were charged, and every session before this one.
+func (j *job) state(charged []dp.Event) error {
+	past, err := j.e.Past(charged, j.result.SkippedRounds)
+	if j.e.Start != nil {
+		j.sessions = slices.Clone(j.e.Start.Sessions)
+	}
+	j.sessions = append(j.sessions, past)
+	return err
 }
 
 // record notes what the session leaves for a later session, and what it costs together with earlier sessions. Another
@@ -445,7 +465,7 @@ func (j *job) central(ctx context.Context, c algorithm.Central) error {
 	}
 	spent, err := j.e.Planned()
 	r.Model, r.Mean, r.Privacy = m, m.Mean, j.e.Statement(spent)
-	return err
+	return errors.Join(err, j.state(j.e.Privacy.Run))
 }
 
 // stopwatch keeps the seconds of phases, on the wall clock.

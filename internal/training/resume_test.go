@@ -127,7 +127,7 @@ func left(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
 	if err := fs.WalkDir(os.DirFS(out), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "summary.json" || d.Name() == "timings.jsonl" {
+		if err != nil || d.IsDir() || d.Name() == "summary.json" || d.Name() == "timings.jsonl" || d.Name() == results.EvidenceFile {
 			return err
 		}
 		b, err := os.ReadFile(filepath.Join(out, path))

@@ -89,7 +89,7 @@ func Keep(ctx context.Context, e *experiment.Experiment, p results.Progress, how
 		err = folder.WriteRecord(r.Record)
 	}
 	if err == nil {
-		r.Folder, err = folder.Complete(e, r.Summary, r.Model)
+		r.Folder, err = folder.Complete(e, r.Summary, r.Model, j.sessions)
 	}
 	if err != nil {
 		return r, errors.Join(j.compare(ctx), fmt.Errorf("the run is not kept: %w", err))

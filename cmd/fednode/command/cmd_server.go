@@ -333,6 +333,13 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if err = atomicfile.Write(filepath.Join(dir, party.SummaryFile), append(text, '\n'), 0o644); err != nil {
 		return err
 	}
+	sessions, err := c.sessions(e, out)
+	if err != nil {
+		return err
+	}
+	if err = results.WriteEvidence(dir, sessions); err != nil {
+		return err
+	}
 	if err = atomicfile.Sync(filepath.Dir(dir)); err != nil {
 		return err
 	}
@@ -348,6 +355,21 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 		return cli.PrintJSON(w, s)
 	}
 	return s.print(w, e)
+}
+
+// sessions states this session, with every attempt at its full price, after the sessions that it starts from.
+func (c *serverCmd) sessions(e *experiment.Experiment, out *node.Outcome) (all []algorithm.PastSession, err error) {
+	var charged []dp.Event
+	if e.Private() {
+		if charged, err = e.Charges(int(out.Attempts.Opened)); err != nil {
+			return nil, err
+		}
+	}
+	if e.Start != nil {
+		all = append(all, e.Start.Sessions...)
+	}
+	past, err := e.Past(charged, int(out.Attempts.Opened-out.Attempts.Released))
+	return append(all, past), err
 }
 
 // together is the line about all sessions, if there were sessions before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -120,6 +121,11 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 	all, err := results.ReadEmbeddings(c.Folder)
 	if err != nil {
 		return cli.Misusef("--run: %w", err)
+	}
+	if err = results.CheckEvidence(c.Folder); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(s.Err, "warning: %s has no %s: an older version made it, or the file was removed; nothing in it is checked\n", c.Folder, results.EvidenceFile)
+	} else if err != nil {
+		return fmt.Errorf("--run: %w", err)
 	}
 	if c.Data != "" {
 		if !c.Users {

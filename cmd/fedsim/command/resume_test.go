@@ -82,7 +82,7 @@ func sameRuns(t *testing.T, a, b string) {
 		t.Fatalf("%s holds %v, %v", a, files, err)
 	}
 	for _, f := range files {
-		if f.Name() == "summary.json" || f.Name() == "timings.jsonl" || f.Name() == "config.yaml" {
+		if f.Name() == "summary.json" || f.Name() == "timings.jsonl" || f.Name() == "evidence.json" || f.Name() == "config.yaml" {
 			continue
 		}
 		x, err := os.ReadFile(filepath.Join(a, f.Name()))

@@ -133,7 +133,7 @@ func TestNothingHasTheNameBeforeTheEnd(t *testing.T) {
 			t.Errorf("%s was there while the run went on", name)
 		}
 	}
-	if got, want := files(t, out), []string{"x", "x/catalogue.json", "x/config.yaml", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
+	if got, want := files(t, out), []string{"x", "x/catalogue.json", "x/config.yaml", "x/evidence.json", "x/item_embeddings.ids.json", "x/item_embeddings.npy", "x/manifest.json",
 		"x/metrics.jsonl", "x/released.bin", "x/shared.bin", "x/split.csv", "x/summary.json", "x/timings.jsonl", "x/user_embeddings.ids.json", "x/user_embeddings.npy"}; !slices.Equal(got, want) {
 		t.Errorf("it left %v, want %v", got, want)
 	}

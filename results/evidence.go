@@ -1,0 +1,178 @@
+package results
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/lineage"
+	"github.com/fedsim/fedsim/internal/version"
+)
+
+// EvidenceFile names the file of a folder by which others check the folder.
+const EvidenceFile = "evidence.json"
+
+const evidenceFormat = "fedsim/results/evidence/v1"
+
+// Evidence is the content of EvidenceFile: the program that made the folder, the releases that ε rests on, and the digest
+// of every file. It holds no rating; files such as split.csv, whose digests it has, are private.
+type Evidence struct {
+	Format   string `json:"format"`
+	Version  string `json:"version"`
+	Revision string `json:"revision"` // of the program's source, see version.Info.Source
+	Platform string `json:"platform"` // operating system, architecture and version of Go
+	// Sessions states every session that the model depends on, the folder's own last. Its events are the releases that were
+	// charged to the unit that spent most.
+	Sessions []algorithm.PastSession `json:"sessions"`
+	Files    map[string]string       `json:"files"` // SHA-256 in hex by name, of every other file
+}
+
+// WriteEvidence writes the evidence of a folder, whose other files are complete.
+func WriteEvidence(dir string, sessions []algorithm.PastSession) error {
+	v := version.Get()
+	x := &Evidence{
+		Format: evidenceFormat, Version: v.Version, Revision: v.Source(), Platform: fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()),
+		Sessions: sessions, Files: make(map[string]string),
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if name := f.Name(); f.Type().IsRegular() && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") && name != EvidenceFile {
+			if x.Files[name], err = FileDigest(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	text, err := x.text()
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, EvidenceFile), text, 0o644)
+}
+
+func (x *Evidence) text() ([]byte, error) {
+	b, err := json.MarshalIndent(x, "", "  ")
+	return append(b, '\n'), err
+}
+
+// FileDigest returns the SHA-256 of a file in hex.
+func FileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// amendEvidence writes a file of a folder anew, and its digest.
+func amendEvidence(dir, name string, content []byte) error {
+	x, err := ReadEvidence(dir)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(content)
+	x.Files[name] = hex.EncodeToString(sum[:])
+	text, err := x.text()
+	if err != nil {
+		return err
+	}
+	file := func(name string, content []byte) atomicfile.File {
+		return atomicfile.File{Path: filepath.Join(dir, name), Mode: 0o644, Write: func(w io.Writer) error {
+			_, err := w.Write(content)
+			return err
+		}}
+	}
+	return atomicfile.WriteAll(file(name, content), file(EvidenceFile, text))
+}
+
+// ReadEvidence reads the evidence of a folder. The error for a folder without evidence wraps fs.ErrNotExist.
+func ReadEvidence(dir string) (*Evidence, error) {
+	path := filepath.Join(dir, EvidenceFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d, x := json.NewDecoder(bytes.NewReader(text)), new(Evidence)
+	d.DisallowUnknownFields()
+	if err = d.Decode(x); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if x.Format != evidenceFormat || len(x.Sessions) == 0 {
+		return nil, fmt.Errorf("%s: its format is %q and it states %d sessions; this version reads %q, of at least 1 session", path, x.Format, len(x.Sessions), evidenceFormat)
+	}
+	return x, nil
+}
+
+// Changed names every file of a folder that is missing or differs from its digest, in order.
+func (x *Evidence) Changed(dir string) (names []string, err error) {
+	for name, want := range x.Files {
+		if name != filepath.Base(name) {
+			return nil, fmt.Errorf("%s names the file %q, outside the folder", EvidenceFile, name)
+		}
+		is, err := FileDigest(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if is != want {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// ErrForged is wrapped by the error for a folder that contradicts its evidence.
+var ErrForged = errors.New("the folder was changed after the run")
+
+// CheckEvidence refuses a folder that contradicts its evidence: with a file that was changed, or with an ε below the cost of its
+// releases. The error for a folder without evidence wraps fs.ErrNotExist. [ErrForged] is wrapped by the others.
+func CheckEvidence(dir string) error {
+	x, err := ReadEvidence(dir)
+	if err != nil {
+		return err
+	}
+	changed, err := x.Changed(dir)
+	if err != nil {
+		return err
+	}
+	if len(changed) > 0 {
+		return fmt.Errorf("%w: %s: other content than the digests in %s", ErrForged, strings.Join(changed, ", "), EvidenceFile)
+	}
+	var summary struct {
+		Privacy dp.Statement `json:"privacy"`
+	}
+	if err = readJSON(filepath.Join(dir, "summary.json"), &summary); err != nil {
+		return err
+	}
+	last := x.Sessions[len(x.Sessions)-1]
+	if len(last.Events) == 0 {
+		return nil // ε has a proof without releases, or there is no noise
+	}
+	cost, _, err := lineage.Cost([]algorithm.PastSession{last})
+	if err != nil {
+		return fmt.Errorf("%s: %w", EvidenceFile, err)
+	}
+	if stated := summary.Privacy.Epsilon; stated < cost.Epsilon*(1-1e-9) {
+		return fmt.Errorf("%w: summary.json states epsilon=%v, and the releases in %s cost epsilon=%v",
+			ErrForged, stated, EvidenceFile, cost.Epsilon)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dp"
+)
+
+// An ε below the cost of the recorded releases is refused, with its old digest and with a new one. One normal release with
+// z = 1 costs ε = 4.377178 at δ = 1e-5 (SciPy, from Φ(1/2 - ε) - e^ε·Φ(-1/2 - ε)).
+func TestCheckEvidenceRefusesWhatWasChanged(t *testing.T) {
+	dir := t.TempDir()
+	sessions := []algorithm.PastSession{{Epsilon: new(4.3772), Delta: 1e-5, Accountant: dp.Exact, Events: []dp.Event{dp.Gaussian(1)}}}
+	state := func(epsilon float64) {
+		b, err := json.Marshal(map[string]any{"privacy": map[string]any{"epsilon": epsilon, "delta": 1e-5}})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "summary.json"), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want error, format string, args ...any) {
+		t.Helper()
+		if err := CheckEvidence(dir); !errors.Is(err, want) {
+			t.Errorf("%s: %v", fmt.Sprintf(format, args...), err)
+		}
+	}
+	check(fs.ErrNotExist, "no evidence")
+	for _, epsilon := range []float64{4.3772, 0.5, 4.377} {
+		state(epsilon)
+		if err := WriteEvidence(dir, sessions); err != nil {
+			t.Fatal(err)
+		}
+		if epsilon == 4.3772 {
+			check(nil, "the honest ε")
+			state(4.38)
+			check(ErrForged, "another file")
+		} else {
+			check(ErrForged, "epsilon %v with its digest", epsilon)
+		}
+	}
+}
