@@ -49,7 +49,6 @@ fedsim audit --algorithm lfl-sgdmf --epsilon 1 --neighbours
 		verb.Verb{
 			Name: "attack", Help: "Attack simulated runs: who was in them, what a user likes, what a client sent, what lying clients can do; at each epsilon.",
 			Examples: `fedsim attack membership-user
-fedsim attack membership-rating --epsilon 1,10,inf
 fedsim attack promote --liars 0.01
 fedsim attack attribute --data ratings.csv --control
 `,
