@@ -56,6 +56,14 @@ fedsim attack attribute --data ratings.csv --control
 				return &attackCmd{ExperimentFlags: verb.ExperimentFlags{KeyFlags: flags(func(k *config.Key) bool { return !notAttacked(k) })}}
 			},
 		},
+		verb.Verb{
+			Name: "verify", Help: "Check a folder that you were handed: digests, ε computed a second time, all sessions; --again repeats the run.",
+			Examples: `fedsim verify runs/a
+fedsim verify runs/a --again
+fedsim verify state-server/current --json
+`,
+			New: func(func(func(*config.Key) bool) verb.KeyFlags) any { return new(verifyCmd) },
+		},
 	)
 	verb.OverTime = overTime
 	verb.RunStudies = studies
