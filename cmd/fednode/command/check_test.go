@@ -17,8 +17,10 @@ import (
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/effort"
+	"github.com/fedsim/fedsim/lab/verify"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/store"
+	"github.com/fedsim/fedsim/results"
 )
 
 // contents lists a folder with modes, times and digests, so that any change shows.
@@ -301,6 +303,7 @@ func TestLostAggregatorIsRebuilt(t *testing.T) {
 	if err := json.Unmarshal([]byte(readFile(t, m.path("server/current"), "summary.json")), &s); err != nil || s.Rounds != rounds || s.SkippedRounds > 2 {
 		t.Errorf("%v: %+v", err, s)
 	}
+	verified(t, m.path("server/current"))
 	for _, state := range []string{"alone", "together/client-0", "together/client-7"} {
 		account, err := readOwner(m.path(state), 10)
 		if err != nil {
@@ -322,4 +325,37 @@ func partyKey(dir string) (admission.PublicKey, error) {
 		return admission.PublicKey{}, err
 	}
 	return m.Enrolment.Identity, nil
+}
+
+// verified checks that a server's folder passes fedsim verify, and that a folder which counts a client less, or states a
+// smaller ε with a new digest, does not.
+func verified(t *testing.T, dir string) {
+	t.Helper()
+	r, err := verify.Folder(t.Context(), dir, verify.Options{})
+	if err != nil || r.Kind != "deployment" || r.Err() != nil {
+		t.Errorf("an honest folder: %+v, %v", r, err)
+	}
+	for forged, change := range map[string]func(summary map[string]any){
+		"clients": func(s map[string]any) { s["clients"] = s["clients"].(float64) - 1 },
+		"epsilon": func(s map[string]any) { s["privacy"].(map[string]any)["epsilon"] = 0.5 },
+	} {
+		other := filepath.Join(t.TempDir(), "model")
+		evidence, err := results.ReadEvidence(dir)
+		if err = errors.Join(err, os.CopyFS(other, os.DirFS(dir))); err != nil {
+			t.Fatal(err)
+		}
+		var s map[string]any
+		if err = json.Unmarshal([]byte(readFile(t, other, "summary.json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		change(s)
+		text, err := json.Marshal(s)
+		if err = errors.Join(err, os.WriteFile(filepath.Join(other, "summary.json"), text, 0o600), results.WriteEvidence(other, evidence.Sessions)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := verify.Folder(t.Context(), other, verify.Options{})
+		if err != nil || r.Err() == nil || r.Err().Error() != other+": forged: "+forged {
+			t.Errorf("%s: %+v, %v", forged, r, err)
+		}
+	}
 }
