@@ -364,7 +364,7 @@ func TestAbsorb(t *testing.T) {
 	if err != nil || done {
 		t.Fatal(done, err)
 	}
-	if err := lfl.Absorb(pl, protocol.Sums{Values: [][]float64{sum}, Survivors: 6}, each{}); err != nil {
+	if err = lfl.Absorb(pl, protocol.Sums{Values: [][]float64{sum}, Survivors: 6}, each{}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := model.NewBroadcast(lfl.Model(), 3, 2)

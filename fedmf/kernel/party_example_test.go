@@ -33,12 +33,14 @@ func ExampleVertical() {
 	}
 	sum := make([]float64, release.Len)
 	for item, mark := range []float32{5, 3} {
-		party, err := kernel.NewVertical(&p, []int32{int32(item)}, []model.Ratings{{}, {Items: []int32{0}, Values: []float32{mark}}})
+		var party *kernel.Vertical
+		party, err = kernel.NewVertical(&p, []int32{int32(item)}, []model.Ratings{{}, {Items: []int32{0}, Values: []float32{mark}}})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		sent, err := party.Contribute(plan, simulated.New(1, fmt.Sprint("party/", item)), each{})
+		var sent []protocol.Vector
+		sent, err = party.Contribute(plan, simulated.New(1, fmt.Sprint("party/", item)), each{})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -48,7 +50,7 @@ func ExampleVertical() {
 			sum[i] += x
 		}
 	}
-	if err := server.Absorb(plan, protocol.Sums{Values: [][]float64{sum}, Survivors: 2}, each{}); err != nil {
+	if err = server.Absorb(plan, protocol.Sums{Values: [][]float64{sum}, Survivors: 2}, each{}); err != nil {
 		fmt.Println(err)
 		return
 	}

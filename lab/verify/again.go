@@ -35,9 +35,9 @@ func again(ctx context.Context, r *Report, f *folder, e *experiment.Experiment, 
 		if name == "predictions.csv" {
 			continue // of --save-predictions; it follows from the matrices
 		}
-		is, err := results.FileDigest(filepath.Join(dir, "again", name))
+		is, missing := results.FileDigest(filepath.Join(dir, "again", name))
 		switch {
-		case err != nil:
+		case missing != nil:
 			r.add(Forged, "model", "a repetition leaves no %s", name)
 		case is != want:
 			r.add(Forged, "model", "a repetition leaves another %s", name)
@@ -46,7 +46,7 @@ func again(ctx context.Context, r *Report, f *folder, e *experiment.Experiment, 
 		}
 	}
 	platform := "of another platform or version, where a last bit may differ"
-	if own, err := results.ReadEvidence(filepath.Join(dir, "again")); err == nil && own.Platform == f.evidence.Platform && own.Revision == f.evidence.Revision {
+	if own, missing := results.ReadEvidence(filepath.Join(dir, "again")); missing == nil && own.Platform == f.evidence.Platform && own.Revision == f.evidence.Revision {
 		platform = "of the same program and platform"
 	}
 	again, err := results.Read(filepath.Join(dir, "again"))

@@ -179,7 +179,7 @@ func (f *folder) files(r *Report) error {
 		r.add(OK, "files", "%d files have the digests of %s", len(f.evidence.Files), results.EvidenceFile)
 	}
 	for _, name := range []string{"summary.json", "config.yaml", results.PublicFile, "manifest.json"} {
-		if _, err := os.Stat(filepath.Join(f.dir, name)); err == nil && f.evidence.Files[name] == "" {
+		if _, missing := os.Stat(filepath.Join(f.dir, name)); missing == nil && f.evidence.Files[name] == "" {
 			r.add(Forged, "files", "%s is not among the files of %s", name, results.EvidenceFile)
 		}
 	}
