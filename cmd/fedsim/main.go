@@ -1,7 +1,7 @@
 // Command fedsim simulates a federation that trains private recommenders: real
 // roles and messages, real noise and accounting, dropouts as they are asked for.
 //
-//	fedsim run                       train LFL-SGDMF on a synthetic set
+//	fedsim run                       train SSP-c on a synthetic set
 //	fedsim plan                      what that rests on and costs, before it runs
 //	fedsim privacy epsilon ...       what noise costs
 //	fedsim privacy noise ...         what noise a budget needs

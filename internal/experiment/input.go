@@ -326,10 +326,11 @@ func (e *Experiment) Past(charged []dp.Event, skipped int) (algorithm.PastSessio
 	if !e.Private() {
 		return p, nil
 	}
-	spent, err := e.Planned()
-	if err == nil && e.Search == nil && e.Privacy.Proved.Accountant == "" {
-		spent, err = e.Cost(charged)
+	cost := e.Planned
+	if e.Search == nil && e.Privacy.Proved.Accountant == "" {
+		cost = func() (dp.Result, error) { return e.Cost(charged) }
 	}
+	spent, err := cost()
 	if err != nil || math.IsInf(spent.Epsilon, 1) {
 		return p, err
 	}
