@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,7 +52,7 @@ func WriteEvidence(dir string, sessions []algorithm.PastSession) error {
 	}
 	for _, f := range files {
 		if name := f.Name(); f.Type().IsRegular() && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") && name != EvidenceFile {
-			if x.Files[name], err = FileDigest(filepath.Join(dir, name)); err != nil {
+			if x.Files[name], err = version.Digest(filepath.Join(dir, name)); err != nil {
 				return err
 			}
 		}
@@ -70,18 +69,6 @@ func (x *Evidence) text() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// FileDigest returns the SHA-256 of a file in hex.
-func FileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // it is only read
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
-}
-
 // amendEvidence writes a file of a folder anew, and its digest.
 func amendEvidence(dir, name string, content []byte) error {
 	x, err := ReadEvidence(dir)
@@ -94,13 +81,7 @@ func amendEvidence(dir, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	file := func(name string, content []byte) atomicfile.File {
-		return atomicfile.File{Path: filepath.Join(dir, name), Mode: 0o644, Write: func(w io.Writer) error {
-			_, err := w.Write(content)
-			return err
-		}}
-	}
-	return atomicfile.WriteAll(file(name, content), file(EvidenceFile, text))
+	return atomicfile.WriteAll(fileOf(dir, name, 0o644, content), fileOf(dir, EvidenceFile, 0o644, text))
 }
 
 // ReadEvidence reads the evidence of a folder. The error for a folder without evidence wraps fs.ErrNotExist.
@@ -127,7 +108,7 @@ func (x *Evidence) Changed(dir string) (names []string, err error) {
 		if name != filepath.Base(name) {
 			return nil, fmt.Errorf("%s names the file %q, outside the folder", EvidenceFile, name)
 		}
-		is, err := FileDigest(filepath.Join(dir, name))
+		is, err := version.Digest(filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

@@ -170,13 +170,15 @@ func IsDeployed(dir string) bool {
 // settings that the parties agreed on; it may list ids and is readable by the owner of the folder
 // alone. shared is the model from which clients compute their users.
 func WriteDeployed(dir string, public, shared []byte) error {
-	text := func(name string, text []byte) atomicfile.File {
-		return atomicfile.File{Path: filepath.Join(dir, name), Mode: 0o600, Write: func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		}}
-	}
-	return atomicfile.WriteAll(text(PublicFile, public), text(SharedFile, shared))
+	return atomicfile.WriteAll(fileOf(dir, PublicFile, 0o600, public), fileOf(dir, SharedFile, 0o600, shared))
+}
+
+// fileOf is a file of a folder with its content.
+func fileOf(dir, name string, mode fs.FileMode, content []byte) atomicfile.File {
+	return atomicfile.File{Path: filepath.Join(dir, name), Mode: mode, Write: func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}}
 }
 
 // UsersOf returns the ids of the users whose embeddings a folder holds. The error for a folder without any wraps fs.ErrNotExist.

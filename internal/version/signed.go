@@ -3,7 +3,6 @@ package version
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -32,16 +31,11 @@ func Check(file, sums, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.Open(file)
+	digest, err := Digest(file)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
-	h := sha256.New()
-	if _, err = io.Copy(h, f); err != nil {
-		return "", err
-	}
-	found, err := listed(list, fmt.Sprintf("%x", h.Sum(nil)), filepath.Base(file))
+	found, err := listed(list, digest, filepath.Base(file))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w: %w", file, ErrNotSigned, err)
 	}

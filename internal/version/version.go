@@ -54,7 +54,7 @@ var Get = sync.OnceValue(func() Info {
 	default:
 		info.Revision = unknown
 		if path, err := os.Executable(); err == nil {
-			info.Binary = digest(path)
+			info.Binary, _ = Digest(path) // without it only the binary is unknown
 		}
 	}
 	return info
@@ -118,18 +118,18 @@ func (i *Info) tagged(version string) {
 	}
 }
 
-// digest is the SHA-256 of a file, in hex; "" if it cannot be read.
-func digest(path string) string {
+// Digest returns the SHA-256 of a file, in hex; "" with an error.
+func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	h := sha256.New()
 	if _, err = io.Copy(h, f); err != nil {
-		return ""
+		return "", err
 	}
-	return fmt.Sprintf("%x", h.Sum(nil))
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
 // commit matches git's full name of a commit.

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/results"
 )
 
@@ -35,7 +36,7 @@ func again(ctx context.Context, r *Report, f *folder, e *experiment.Experiment, 
 		if name == "predictions.csv" {
 			continue // of --save-predictions; it follows from the matrices
 		}
-		is, missing := results.FileDigest(filepath.Join(dir, "again", name))
+		is, missing := version.Digest(filepath.Join(dir, "again", name))
 		switch {
 		case missing != nil:
 			r.add(Forged, "model", "a repetition leaves no %s", name)
