@@ -1,7 +1,7 @@
 package admission
 
 // Add takes an enrolment as verified, whatever it is.
-func (v *Verified) Add(e *Enrolment) { v.add(e) }
+func (v *Verified) Add(e *Enrolment) { v.remember(&List{Enrolments: []Enrolment{*e}}) }
 
 // Waiting are the enrolments that wait for others to be written.
 func (r *Registry) Waiting() int {

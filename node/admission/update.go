@@ -139,18 +139,13 @@ func (r *Registry) verify(l *List, kept bool) error {
 	if err := r.Federation().own(l.Federation.Hash(), "list"); err != nil {
 		return err
 	}
-	if !r.verified.whole(l) {
+	if r.verified.last() != l {
 		err := l.verify(r.Federation().Operator, func(e *Enrolment) bool { return r.has(e) || r.verified.has(r.hash, e) })
 		if err != nil {
 			return err
 		}
-		for i := range l.Enrolments {
-			if e := &l.Enrolments[i]; !r.has(e) { // or its signatures were passed over
-				r.verified.add(e)
-			}
-		}
 		if kept {
-			r.verified.addWhole(l)
+			r.verified.remember(l)
 		}
 	}
 	return l.Revocations.Follows(r.revocations)

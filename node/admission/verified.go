@@ -1,21 +1,17 @@
 package admission
 
 import (
+	"slices"
 	"sync"
-
-	"github.com/fedsim/fedsim/protocol"
 )
 
-// Verified remembers which enrolments are valid, for the registries of one process: where
-// many parties are shown the same list, its signatures are verified once only. The zero
-// value is ready for use, and safe for concurrent use. It grows only with what an
-// operator has signed.
+// Verified keeps the last list that a registry of the process has verified. Its other registries are shown the same list,
+// or a list with a few more parties, and verify only what is new in it. The zero value is ready for use, and safe for concurrent use.
 type Verified struct {
 	mu     sync.RWMutex
-	seen   map[Hash]bool
 	parsed *List // the last list; must not change; nil: none was
 	digest Hash  // of its text
-	sure   bool  // it was verified as a whole
+	sure   *List // the last list that was verified as a whole; nil: none was
 }
 
 // parse is ParseList of a text with a digest. It parses a text once if many parties are shown it.
@@ -31,70 +27,36 @@ func (v *Verified) parse(digest Hash, text []byte) (*List, error) {
 	}
 	l, err := ParseList(text)
 	if err == nil {
-		v.parsed, v.digest, v.sure = l, digest, false
+		v.parsed, v.digest = l, digest
 	}
 	return l, err
 }
 
-// whole says whether the very list was verified.
-func (v *Verified) whole(l *List) bool {
-	if v == nil {
-		return false
-	}
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.sure && v.parsed == l
-}
-
-// name is the same for enrolments that are the same to the byte, signatures included:
-// what is only meant the same would be kept without having been verified.
-func (e *Enrolment) name() (Hash, error) {
-	end, err := e.Ticket.NotAfter.MarshalText() // the ticket's hash leaves fractions and zones out
-	if err != nil {
-		return Hash{}, err
-	}
-	ticket := e.Ticket.Hash()
-	return Hash(protocol.NewTranscript("fedsim/admission/verified/v1").Bytes(ticket[:]).Bytes(end).Bytes(e.Ticket.Signature[:]).
-		Bytes(e.Identity[:]).Bytes(e.Redemption[:]).Bytes(e.Possession[:]).Sum()), nil
-}
-
-// has says whether an enrolment in the federation was verified. It is false of a nil
-// Verified.
+// has says whether the very enrolment, signatures included, was verified in the federation. It is false of a nil Verified.
 func (v *Verified) has(federation Hash, e *Enrolment) bool {
-	if v == nil || e.Ticket.Federation != federation {
+	l := v.last()
+	if l == nil || e.Ticket.Federation != federation {
 		return false
 	}
-	name, err := e.name()
-	if err != nil {
-		return false // verifying it gives the error
+	i, found := slices.BinarySearchFunc(l.Enrolments, e.Ticket.Place, func(x Enrolment, p Place) int { return x.Ticket.Place.compare(p) })
+	return found && l.Enrolments[i] == *e
+}
+
+// last returns the last list that was verified; nil: none was.
+func (v *Verified) last() *List {
+	if v == nil {
+		return nil
 	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.seen[name]
+	return v.sure
 }
 
-func (v *Verified) add(e *Enrolment) {
-	if v == nil {
-		return
+// remember takes a list as verified, which must not change any more.
+func (v *Verified) remember(l *List) {
+	if v != nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.sure = l
 	}
-	name, err := e.name()
-	if err != nil {
-		return // of no use, but no harm
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.seen == nil {
-		v.seen = make(map[Hash]bool)
-	}
-	v.seen[name] = true
-}
-
-// addWhole remembers the last list as verified.
-func (v *Verified) addWhole(l *List) {
-	if v == nil {
-		return
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.sure = v.sure || v.parsed == l
 }
