@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,7 +57,7 @@ func TestLateAnswersOfProgramsAreDropped(t *testing.T) {
 					p.Round = uint64(round) + 1
 					begun := time.Now()
 					if round == 0 {
-						begun = begun.Add(quick) // the made-up record is timed first
+						begun = begun.Add(3 * quick) // the made-up record is timed first
 					}
 					v, err := trainer.Contribute(p, entropy.Source{}, nil)
 					trainer.pace.hold(t.Context())
@@ -74,6 +75,52 @@ func TestLateAnswersOfProgramsAreDropped(t *testing.T) {
 					t.Errorf("the program was asked %d times, want %d", own.calls, c.calls)
 				}
 				time.Sleep(time.Hour) // until the program ends
+			})
+		})
+	}
+}
+
+// TestABusyMomentCostsAMoment has a device that is busy while the made-up record is timed, once or in the whole first round. The
+// times are by the rule that SECURITY.md states: four times the least time, in a power of two of milliseconds.
+func TestABusyMomentCostsAMoment(t *testing.T) {
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		trials []time.Duration // of the made-up record
+		leaves []time.Duration // after which the answers of rounds leave
+	}{
+		"quiet":                      {[]time.Duration{10 * ms, 10 * ms, 10 * ms}, []time.Duration{64 * ms, 64 * ms}},
+		"busy for a moment":          {[]time.Duration{1000 * ms, 10 * ms, 12 * ms}, []time.Duration{64 * ms, 64 * ms}},
+		"busy in the first round":    {[]time.Duration{4000 * ms, 10 * ms}, []time.Duration{16384 * ms, 64 * ms, 64 * ms}},
+		"as slow in every trial":     {slices.Repeat([]time.Duration{4000 * ms}, 9), slices.Repeat([]time.Duration{16384 * ms}, 12)},
+		"below an eighth it is kept": {[]time.Duration{1000 * ms, 1000 * ms, 1000 * ms}, []time.Duration{4096 * ms, 4096 * ms}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := zerolog.Nop()
+				trials := 0
+				p := &pace{Pacing: &Pacing{}, worst: func(context.Context) (client.Trainer, error) {
+					trials++
+					return &program{takes: []time.Duration{c.trials[trials-1]}}, nil
+				}, ctx: t.Context(), now: time.Now, log: &log, limit: time.Minute}
+				trainer := &pacedTrainer{Trainer: &program{takes: []time.Duration{ms}}, pace: p}
+				plan := &protocol.Plan{Releases: []protocol.Release{{Name: "x", Len: 1, L2: 9, MaxNonZero: 1, Scale: 1, Width: 8}}}
+				for round, leaves := range c.leaves {
+					begun := time.Now()
+					before := trials
+					if _, err := trainer.Contribute(plan, entropy.Source{}, nil); err != nil {
+						t.Fatal(err)
+					}
+					p.hold(t.Context())
+					took := time.Since(begun)
+					if round == 0 { // the first measuring comes before
+						for _, d := range c.trials[before:trials] {
+							took -= d
+						}
+					}
+					if took.Truncate(ms) != leaves {
+						t.Errorf("round %d: its answer leaves after %v, want %v", round+1, took, leaves)
+					}
+				}
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/bits"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 type Pacing struct {
 	mu      sync.Mutex
 	offsets map[phaseOf]time.Duration
+	trials  map[phaseOf]int // of the made-up record
 }
 
 // phaseOf names a phase of an experiment. Its rounds take about equally long.
@@ -33,8 +35,10 @@ type phaseOf struct {
 // are, or whether a secret coin put the client into a batch: training takes longer with more.
 //
 // The time is the same for every record and coin. The client measures it in the first round of a
-// phase: four times the time that the device takes for a made-up record as large as the experiment
-// allows, in every batch. It is rounded up to a power of two of milliseconds. A computation that
+// phase: four times the least time that the device takes for a made-up record as large as the experiment
+// allows, in every batch. It is rounded up to a power of two of milliseconds. A time that is long
+// beside the stage's limit is measured again in later rounds, and only falls. When it is measured, and what comes of it, follows from public
+// numbers and from made-up records alone, so that it tells no more of a client's record than a single trial would. A computation that
 // takes longer all the same, since the device does something else, leaves at a multiple of the
 // time. The time of the owner's program may depend on the ratings in any way. After three quarters of the fixed time its
 // answer is dropped, and zeros with noise leave at the fixed time. Later answers of a round need no hold: they are computed from values that are dense by
@@ -58,7 +62,9 @@ type pace struct {
 
 const (
 	paceFactor = 4
-	leastPace  = 8 * time.Millisecond
+	// A made-up record is timed firstTrials times in the first round of a phase, and at most mostTrials times in all rounds.
+	firstTrials, mostTrials = 3, 8
+	leastPace               = 8 * time.Millisecond
 	// programPace is the least time with a program of the owner's: other work of the device may hold up a process for long.
 	programPace = 1024 * time.Millisecond
 )
@@ -134,31 +140,54 @@ func (t *pacedTrainer) Finish(model []byte, run protocol.Runner) (err error) {
 }
 
 // timed does a party's own work of a phase, and makes sure that the time of the phase is known. The
-// time of measuring is not counted towards the own work's time.
+// first measuring is not counted towards the own work's time.
 func (c *pace) timed(phase string, largest func(client.Trainer) error, own func()) {
-	c.measure(phase, largest)
 	c.begun = c.now()
+	if c.measure(phase, largest) {
+		c.begun = c.now()
+	}
 	own()
 	c.took(phase, c.now().Sub(c.begun))
 }
 
-// measure times the largest record, unless that has been done for the phase.
-func (c *pace) measure(phase string, work func(client.Trainer) error) {
+// measure times the largest record. It reports whether the time of the phase was unknown before. A time above an eighth of the stage's
+// limit may come from a busy moment, and is measured again, once a round.
+func (c *pace) measure(phase string, work func(client.Trainer) error) (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.offsets[phaseOf{c.experiment, phase}] > 0 || c.worst == nil {
-		return
+	at := phaseOf{c.experiment, phase}
+	known, trials := c.offsets[at], mostTrials
+	if first = known == 0; first {
+		trials = firstTrials
+	} else if c.limit == 0 || known <= c.limit/8 {
+		return first
 	}
-	t, err := c.worst(c.ctx)
-	if err != nil {
-		c.worst = nil
-		c.log.Warn().Err(err).Msg("no made-up record could be timed: a client's own first round is")
-		return
+	begun, least := c.now(), time.Duration(math.MaxInt64)
+	for n := c.trials[at]; c.worst != nil && n < trials; n++ {
+		t, err := c.worst(c.ctx)
+		if err != nil {
+			c.worst = nil
+			c.log.Warn().Err(err).Msg("no made-up record could be timed: a client's own first round is")
+			return first
+		}
+		start := c.now()
+		if err = work(t); err != nil { // the plan is refused, whatever the record
+			return first
+		}
+		if c.trials == nil {
+			c.trials = make(map[phaseOf]int)
+		}
+		c.trials[at]++
+		now := c.now()
+		least = min(least, now.Sub(start))
+		if !first || c.limit > 0 && now.Sub(begun) > c.limit/16 {
+			break
+		}
 	}
-	begun := c.now()
-	if err = work(t); err == nil { // else the plan is refused, whatever the record
-		c.set(phase, c.now().Sub(begun))
+	if offset := c.offset(least); least < math.MaxInt64/paceFactor && (first || offset < known) {
+		c.set(phase, offset)
 	}
+	return first
 }
 
 // took notes what the party's own record took, where nothing else is known.
@@ -167,18 +196,21 @@ func (c *pace) took(phase string, d time.Duration) {
 	defer c.mu.Unlock()
 	at := phaseOf{c.experiment, phase}
 	if c.offsets[at] == 0 {
-		c.set(phase, d)
+		c.set(phase, c.offset(d))
 	}
 	c.current = c.offsets[at]
 }
 
-// set fixes the time of a phase. The caller holds mu.
-func (c *pace) set(phase string, measured time.Duration) {
-	least := leastPace
+// offset is the fixed time for a measured time.
+func (c *pace) offset(measured time.Duration) time.Duration {
 	if c.drops {
-		least = programPace
+		return max(roundUp(paceFactor*measured), programPace)
 	}
-	offset := max(roundUp(paceFactor*measured), least)
+	return max(roundUp(paceFactor*measured), leastPace)
+}
+
+// set fixes the time of a phase. The caller holds mu.
+func (c *pace) set(phase string, offset time.Duration) {
 	if c.offsets == nil {
 		c.offsets = make(map[phaseOf]time.Duration)
 	}
