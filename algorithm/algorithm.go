@@ -336,9 +336,7 @@ func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, str
 		if set.Raters != nil {
 			specs = []string{"genres,year,rater", "genres,rater", "year,rater", "rater"}
 		}
-		if Of(c).About().Features != NeedsFeatures {
-			specs = append(specs, "none")
-		}
+		specs = append(specs, "none")
 	}
 	return readFeatures(set, specs)
 }

@@ -244,7 +244,7 @@ var refusals = []struct {
 	{"split.positive=-1", "split.positive", "at least 0"},
 	{"algorithm=ssp-c unit=rating", "unit", "theorem 1 of the am-ssp paper takes u_i as given"},
 	{"algorithm=ssp-c secagg=none", "secagg", "only a party that is alone"},
-	{"algorithm=dp-cmf features=none", "features", "name some, or use ssp-c"},
+	{"algorithm=dp-cmf features=none", "features", "name some with --features FILE.csv, or use ssp-c"},
 	{"feedback=both", "feedback", "explicit, implicit"},
 	{"algorithm=ssp-convex feedback=implicit", "feedback", "it takes explicit feedback"},
 	{"algorithm=ssp-c feedback=implicit statistics.bias-first=yes", "statistics.bias-first", "no biases on it"},

@@ -24,7 +24,7 @@ func init() {
 		},
 		{
 			about: algorithm.About{Name: "dp-cmf", Help: "private collective factorization: factors the ratings together with public features of items", Paper: "DP-CMF, section 3",
-				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some, or use ssp-c"},
+				Features: algorithm.NeedsFeatures, NoFeatures: "dp-cmf factors features beside the ratings; name some with --features FILE.csv, or use ssp-c"},
 			form: settings.Form{Solvers: []settings.Solver{solver.CMF}, Ours: true, Starts: true},
 		},
 		{

@@ -341,3 +341,11 @@ func TestWideCatalogues(t *testing.T) {
 		}
 	}
 }
+
+// Own data without genres and years: the message says what to do, and names no feature that the user did not.
+func TestFactorsOfFeaturesNeedSome(t *testing.T) {
+	_, err := opened.Try(t, "algorithm=dp-cmf data="+opened.Crowd(t, 60, 20, 1))
+	if err == nil || !strings.Contains(err.Error(), "name some with --features FILE.csv, or use ssp-c") {
+		t.Errorf("got %v", err)
+	}
+}

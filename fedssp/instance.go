@@ -26,7 +26,7 @@ type instance struct {
 
 func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	if f.about.Features == algorithm.NeedsFeatures && s.Features == nil {
-		return nil, config.Errorf("features: %s factors features of the items beside the ratings, and there are none", f.about.Name)
+		return nil, config.Errorf("features: %s lists no genres or years; %s", s.Data.Name, f.about.NoFeatures)
 	}
 	for _, k := range f.about.Keys { // of values that were chosen, too
 		if !s.Config.InRange(k) {

@@ -109,7 +109,7 @@ func paramsOf(c config.Config, set *dataset.Set, f *dataset.ItemFeatures) *param
 
 func (private) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	p := paramsOf(s.Config, s.Data, s.Features)
-	releases, sizes, shares := []protocol.Release{p.countsRelease()}, []int{0}, [][]float64(nil)
+	releases, sizes, shares := []protocol.Release{p.countsRelease()}, []int{0}, [][]float64{{1}}
 	if p.top > 0 {
 		counts := keys.counts.Value(s.Config)
 		releases, sizes = append(releases, p.pairsRelease()), append(sizes, model.EncodedSize(1, p.items))

@@ -257,3 +257,11 @@ func TestPrivatePopularityIsOneList(t *testing.T) {
 		t.Errorf("%s takes features (%t) and pairs of %d items", b.Name, p.features != nil, p.top)
 	}
 }
+
+// One release is noised as far as samplers go, at a coarser fixed point: ε = 0.1 of 600 users was refused.
+func TestPrivatePopularityAtSmallEpsilon(t *testing.T) {
+	e := opened.Experiment(t, "algorithm=private-ease epsilon=0.1 feedback=implicit")
+	if p := e.Instance().(*instance).params; p.top != 0 || !(p.least > 0) {
+		t.Errorf("pairs of %d items, least count %v; want popularity alone", p.top, p.least)
+	}
+}
