@@ -29,6 +29,10 @@ func declareData() {
 		},
 		Check: func(c config.Config) string { return checkFinite(RatingMax.Of(c)) },
 	})
+	LeastRatings = config.DeclareNumber(config.Key{
+		Name: "least-ratings", Kind: config.Whole, Default: "1", Range: config.Between(1, 1e6), Unit: "ratings",
+		Help: "Number of ratings that each user has at least, as is publicly known. A user with fewer gives each rating the weight it would have among so many. The larger the number, the less one lying client moves one item.",
+	})
 	Columns = config.DeclareText(config.Key{
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
 		Help: "Names of the columns, if they are not user, item, rating and timestamp: user=visitor,item=sku. Places work too: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression: that column is the label, user=NAME may be the id of an example, all other columns are features.",

@@ -68,17 +68,8 @@ func (a *Aggregator) checkAdvertised(from protocol.ClientID, m *protocol.Adverti
 	if err := checkChange(a.setup, m.Keys); err != nil {
 		return err
 	}
-	return checkOrder(m.Keys)
-}
-
-// checkOrder refuses keys of low order: they give no secret in common with any key. A client that
-// advertised one would stop its neighbours, stages later.
-func checkOrder(k *protocol.Keys) error {
-	keys := []protocol.Key{k.Mask, k.Channel}
-	if k.Change != nil {
-		keys = append(keys, *k.Change)
-	}
-	if slices.ContainsFunc(keys, lowOrder) {
+	// A key of low order gives no secret in common with any key, and would stop the client's neighbours stages later.
+	if k := m.Keys; lowOrder(k.Mask) || lowOrder(k.Channel) || k.Change != nil && lowOrder(*k.Change) {
 		return fmt.Errorf("%w: a public key is of low order", ErrKeys)
 	}
 	return nil

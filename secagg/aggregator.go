@@ -225,7 +225,7 @@ func (a *Aggregator) Close(s protocol.Stage) error {
 	case protocol.StageAdvertise:
 		return a.closeAdvertise()
 	case protocol.StageShare:
-		return a.closeShare()
+		return a.starved(a.arrived, a.arrived) // clients that dealt are the graph of masks
 	case protocol.StageMaskedInput:
 		return a.closeInput()
 	case protocol.StageConsistency:

@@ -60,13 +60,6 @@ func (a *Aggregator) checkComplaints(holder int, list []protocol.Complaint) erro
 	return nil
 }
 
-// complained takes checked complaints.
-func (a *Aggregator) complained(holder int, list []protocol.Complaint) {
-	for _, m := range list {
-		a.complaints[edge{holder, a.roster.find(m.Of)}] = m.Secret
-	}
-}
-
 // holds reports whether a client has shares of a dealer's secrets, as far as it says.
 func (a *Aggregator) holds(holder, dealer int) bool {
 	_, complains := a.complaints[edge{holder, dealer}]

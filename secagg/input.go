@@ -44,7 +44,9 @@ func (c *Client) MaskedInput(m *protocol.Delivery, inputs []protocol.Integers, r
 	}
 	clear(masks)
 	if c.roster.parts() && !c.setup.Replaces {
-		c.roster = c.roster.withoutKeys()
+		slim := *c.roster // nothing is masked or opened by keys any more
+		slim.members = nil
+		c.roster = &slim
 	}
 	c.stage = c.course().After(protocol.StageMaskedInput)
 	return out, nil
@@ -196,7 +198,9 @@ func (a *Aggregator) input(from protocol.ClientID, m *protocol.MaskedInput) erro
 			return err
 		}
 	}
-	a.complained(at, m.Complaints)
+	for _, c := range m.Complaints {
+		a.complaints[edge{at, a.roster.find(c.Of)}] = c.Secret
+	}
 	return nil
 }
 

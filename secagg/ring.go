@@ -43,16 +43,12 @@ func (r *roster) ringSeed(keys protocol.Hash) protocol.Hash {
 	return protocol.NewTranscript("fedsim/secagg/ring/v1").Bytes(keys[:]).Bytes(r.params.Beacon).Sum()
 }
 
-// ringKey is by what clients are in order on the ring; no two are alike but with a chance of 2^-256.
-func ringKey(seed protocol.Hash, id protocol.ClientID) protocol.Hash {
-	return protocol.NewTranscript("fedsim/secagg/ring-key/v1").Bytes(seed[:]).Uint(uint64(id)).Sum()
-}
-
-// byKeys are places of the members in the order of their ring keys.
+// byKeys are places of the members in the order of their ring keys. Two keys are alike with a chance of 2^-256.
 func (r *roster) byKeys(seed protocol.Hash) []int32 {
 	keys, order := make([]protocol.Hash, len(r.members)), make([]int32, len(r.members))
 	for i := range keys {
-		keys[i], order[i] = ringKey(seed, r.members[i].Client), int32(i)
+		order[i] = int32(i)
+		keys[i] = protocol.NewTranscript("fedsim/secagg/ring-key/v1").Bytes(seed[:]).Uint(uint64(r.members[i].Client)).Sum()
 	}
 	slices.SortFunc(order, func(i, j int32) int { return bytes.Compare(keys[i][:], keys[j][:]) })
 	return order
@@ -126,13 +122,6 @@ func (r *roster) shown(place int) *protocol.Roster {
 	}
 	out.Ring = &protocol.Ring{Keys: r.ring.keys, Start: from, Proof: r.ring.tree.Prove(span(from, r.choice.Degree, r.clients))}
 	return out
-}
-
-// withoutKeys is a client's part of the roster once nothing is masked or opened by it any more.
-func (r *roster) withoutKeys() *roster {
-	slim := *r
-	slim.members = nil
-	return &slim
 }
 
 // newPart is the roster of a client that is shown its part of the ring. Its members must stand in

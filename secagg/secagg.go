@@ -91,23 +91,15 @@ func Width(c protocol.Cohort, r protocol.Release, rounds int) (uint8, error) {
 	if r.LInf > 0 {
 		largest = min(largest, r.LInf*r.Scale+0.5) // rounded to nearest
 	}
-	reach := float64(c.Clients)*math.Floor(largest) + noiseTail(c, r, rounds)
+	reach := float64(c.Clients) * math.Floor(largest)
+	if r.Noise.Variance > 0 { // all N clients add a = V/w each: Bernstein, as [protocol.Plan.HonestSumBound] has it
+		v, l := float64(c.Clients)*r.Noise.Share(c), math.Log(2*float64(r.Len)*float64(rounds)/ringFailure)
+		reach += l/3 + math.Sqrt(l*l/9+2*l*v)
+	}
 	for width := uint8(8); width <= 64; width++ {
 		if reach < math.Ldexp(1, int(width)-1) {
 			return width, nil
 		}
 	}
 	return 0, fmt.Errorf("release %q: sums reach %.3g: %w; a smaller scale than %g is needed", r.Name, reach, ErrRing, r.Scale)
-}
-
-// noiseTail bounds the noise in any coordinate of any round, except with probability ringFailure.
-// All N clients add a = V/w each; for Skellam noise of variance v, P[|S| >= t] <= 2·exp(-t²/(2(v +
-// t/3))) (Bernstein).
-func noiseTail(c protocol.Cohort, r protocol.Release, rounds int) float64 {
-	if r.Noise.Variance == 0 {
-		return 0
-	}
-	v := float64(c.Clients) * r.Noise.Share(c)
-	l := math.Log(2 * float64(r.Len) * float64(rounds) / ringFailure)
-	return l/3 + math.Sqrt(l*l/9+2*l*v)
 }

@@ -228,11 +228,6 @@ func checkSealed(s *protocol.EncryptedShare, mode graph.Mode, n layer) error {
 	return nil
 }
 
-// closeShare settles who is in the graph of masks.
-func (a *Aggregator) closeShare() error {
-	return a.starved(a.arrived, a.arrived)
-}
-
 // shared keeps checked shares of the client at a place.
 func (a *Aggregator) shared(place int, m *protocol.Shares) error {
 	size := a.dealt.size

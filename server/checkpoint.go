@@ -105,21 +105,15 @@ func (s *Server) checkpoint(strategy []byte) []protocol.Record {
 	if s.durable == nil {
 		return nil
 	}
-	return []protocol.Record{protocol.Checkpoint{Session: s.session, Round: s.last, State: encodeState(s.attempts, strategy)}}
+	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, len(stateDomain)+16+len(strategy)), stateDomain...), s.attempts.Opened)
+	b = binary.BigEndian.AppendUint64(b, s.attempts.Released)
+	return []protocol.Record{protocol.Checkpoint{Session: s.session, Round: s.last, State: append(b, strategy...)}}
 }
 
 // stateDomain begins a state, and ends in the version of its form. Behind it stand
 // how many rounds were opened and how many released a sum, 8 bytes each, big
 // endian, and the state of the strategy.
 const stateDomain = "fedsim/server/v1\n"
-
-func encodeState(a Attempts, strategy []byte) []byte {
-	b := make([]byte, 0, len(stateDomain)+16+len(strategy))
-	b = append(b, stateDomain...)
-	b = binary.BigEndian.AppendUint64(b, a.Opened)
-	b = binary.BigEndian.AppendUint64(b, a.Released)
-	return append(b, strategy...)
-}
 
 func decodeState(b []byte) (a Attempts, strategy []byte, err error) {
 	const head = len(stateDomain) + 16

@@ -71,7 +71,7 @@ var about = algorithm.About{
 	Name: name, Help: "a linear model from a user's items to each other item, by one noisy sum of pairs of items: ranks without training", Paper: "EASE: Steck, WWW 2019, in our private form",
 	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true, OnlyRanks: true, ByUser: true, Features: algorithm.TakesFeatures,
 	Units: []dp.Unit{dp.User}, OtherUnit: "one like of a user moves all pairs with the user's other likes: privacy is stated per user", Relation: dp.ZeroOut,
-	Keys: append(algorithm.Federated(), algorithm.NoiseDraw.Key, algorithm.FeatureSpec.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key,
+	Keys: append(algorithm.Federated(), algorithm.NoiseDraw.Key, algorithm.FeatureSpec.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.LeastRatings.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key,
 		keys.items.Key, keys.norm.Key, keys.counts.Key, keys.ridge.Key),
 	Rounds: func(config.Config) float64 { return 2 },
 	Rank:   func(config.Config) float64 { return mostDirections },
@@ -88,6 +88,7 @@ func (private) About() *algorithm.About { return &about }
 // params holds the public settings of a run.
 type params struct {
 	items, top int     // of the catalogue; whose pairs are summed
+	fewest     int     // likes of a user, as is publicly known
 	norm       float64 // K
 	ridge      float64
 	least      float64 // half a deviation of the noise of counts; 0 of a model that was read
@@ -104,7 +105,7 @@ func paramsOf(c config.Config, set *dataset.Set, f *dataset.ItemFeatures) *param
 		f = nil // a baseline is given the features of its run
 	}
 	k, top := keys.norm.Value(c), min(keys.items.Int(c), set.Items)
-	return &params{items: set.Items, top: top, norm: math.Sqrt(k * (k + 1) / 2), ridge: keys.ridge.Value(c), features: f}
+	return &params{items: set.Items, top: top, fewest: algorithm.LeastRatings.Int(c), norm: math.Sqrt(k * (k + 1) / 2), ridge: keys.ridge.Value(c), features: f}
 }
 
 func (private) Open(s *algorithm.Setup) (algorithm.Instance, error) {

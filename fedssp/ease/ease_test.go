@@ -51,7 +51,7 @@ func TestSensitivity(t *testing.T) {
 					t.Fatalf("%s: pairs of %d items have the norm %v, bound %v", name, n, norm, p.norm)
 				}
 				largest = max(largest, norm)
-				if x := normOf(countsOf(items)); n > 0 && math.Abs(x-1) > 1e-12 || n == 0 && x+norm != 0 {
+				if x := normOf(p.countsOf(items)); n > 0 && math.Abs(x-1) > 1e-12 || n == 0 && x+norm != 0 {
 					t.Fatalf("counts of %d items have the norm %v", n, x)
 				}
 			}
@@ -59,6 +59,18 @@ func TestSensitivity(t *testing.T) {
 	}
 	if largest < p.norm*(1-1e-12) {
 		t.Errorf("the largest norm is %v, and the bound %v is not reached", largest, p.norm)
+	}
+}
+
+// By hand: of a public least of 20 likes a like counts 1/√20, and of a user with 45 likes 1/√45.
+func TestLeastBoundsALike(t *testing.T) {
+	p := &params{items: 60, fewest: 20}
+	for n, want := range map[int]float64{1: 1 / math.Sqrt(20), 20: 1 / math.Sqrt(20), 45: 1 / math.Sqrt(45)} {
+		for _, x := range p.countsOf(make([]int32, n)).Value {
+			if math.Abs(x-want) > 1e-15 || x > p.countsRelease().LInf {
+				t.Errorf("a like of %d counts %v, want %v, bound %v", n, x, want, p.countsRelease().LInf)
+			}
+		}
 	}
 }
 
@@ -94,7 +106,7 @@ func TestReference(t *testing.T) {
 	p := &params{items: r.Items, top: r.Top, norm: r.Norm, least: 0.1, ridge: r.Ridge}
 	counts := make([]float64, p.items)
 	for _, items := range r.Users {
-		countsOf(items).Each(func(j int, x float64) { counts[j] += x })
+		p.countsOf(items).Each(func(j int, x float64) { counts[j] += x })
 	}
 	near(t, "counts", counts, r.Counts, 1e-9)
 	c := p.choose(p.popularityOf(counts))
@@ -226,7 +238,7 @@ func TestNoiseOfARealSum(t *testing.T) {
 	exact := map[string][]float64{countsName: make([]float64, p.items), pairsName: make([]float64, p.pairsRelease().Len)}
 	for u := range e.Data.Users {
 		items := e.Row(u).Items
-		countsOf(items).Each(func(j int, x float64) { exact[countsName][j] += x })
+		p.countsOf(items).Each(func(j int, x float64) { exact[countsName][j] += x })
 		c.pairsOf(items, p.norm).Each(func(j int, x float64) { exact[pairsName][j] += x })
 	}
 	for step, r := range e.Schedule.All() {

@@ -161,7 +161,7 @@ type trainer struct {
 func (t *trainer) Contribute(p *protocol.Plan, _ entropy.Source, _ protocol.Runner) (list []protocol.Vector, err error) {
 	t.row(func(r model.Ratings) {
 		if p.Phase == countsName {
-			list = []protocol.Vector{countsOf(r.Items)}
+			list = []protocol.Vector{t.params.countsOf(r.Items)}
 			return
 		}
 		var c *choice

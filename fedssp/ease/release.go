@@ -14,11 +14,14 @@ const (
 	pairsName  = "pairs"
 )
 
-// countsRelease is the vector x/‖x‖ of a user's likes x, a 1 for each liked item. Its norm is 1, or 0 of
-// a user without likes, whatever the server sent.
+// countsRelease is the vector x/‖x‖ of a user's likes x, a 1 for each liked item; of fewer likes than the public least
+// number L, x/√L. Its norm is at most 1, and a coordinate at most 1/√L, whatever the server sent.
 func (p *params) countsRelease() protocol.Release {
-	return protocol.Release{Name: countsName, Len: p.items, L2: 1, LInf: 1, MaxNonZero: p.items}
+	return protocol.Release{Name: countsName, Len: p.items, L2: 1, LInf: p.likeOf(1), MaxNonZero: p.items}
 }
+
+// likeOf is the weight of a like in counts if the user has n, n at least 1.
+func (p *params) likeOf(n int) float64 { return 1 / math.Sqrt(float64(max(n, p.fewest))) }
 
 // pairsRelease is the upper triangle of y yᵀ with the diagonal, where y holds the user's likes among the
 // chosen items, each times the item's weight. The client measures the norm of the triangle and scales
@@ -29,10 +32,10 @@ func (p *params) pairsRelease() protocol.Release {
 }
 
 // countsOf returns a user's contribution to counts. Items ascend.
-func countsOf(items []int32) protocol.Vector {
+func (p *params) countsOf(items []int32) protocol.Vector {
 	v := protocol.Vector{Index: make([]uint32, len(items)), Value: make([]float64, len(items))}
 	for k, j := range items {
-		v.Index[k], v.Value[k] = uint32(j), 1/math.Sqrt(float64(len(items)))
+		v.Index[k], v.Value[k] = uint32(j), p.likeOf(len(items))
 	}
 	return v
 }

@@ -8,6 +8,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/fedsim/fedsim/dataset"
@@ -260,7 +261,12 @@ type WeighingParams struct {
 	// PerUser is the most ratings in a user's sample. With the variational solver it is the number
 	// of a user's ratings that count in full, and positive if there is noise; else 0.
 	PerUser int
+	// Least is the public least number of a user's ratings. It bounds the weight of a rating by [WeighingParams.MostWeight].
+	Least int
 }
+
+// MostWeight is the largest weight of a rating: the equal weight of a user with Least ratings.
+func (p *WeighingParams) MostWeight() float64 { return 1 / math.Sqrt(float64(max(1, p.Least))) }
 
 // Solver computes the items from the statistics. The interface has what models and bounds
 // depend on. String is its name in errors and settings.

@@ -1,13 +1,14 @@
 package settings
 
 import (
+	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/fedssp/kernel"
 )
 
 // WeighingKeys lists the keys of the division of sensitivity among ratings.
 func WeighingKeys() []*config.Key {
-	return []*config.Key{Keys.Budgeting.Key, Keys.Exponent.Key, Keys.Normalise.Key, Keys.Headroom.Key, Keys.PerUser.Key}
+	return []*config.Key{Keys.Budgeting.Key, Keys.Exponent.Key, Keys.Normalise.Key, Keys.Headroom.Key, Keys.PerUser.Key, algorithm.LeastRatings.Key}
 }
 
 func declareWeighing() {
@@ -56,6 +57,6 @@ func (s Settings) Weighing() kernel.WeighingParams {
 	c := s.Config
 	return kernel.WeighingParams{
 		Budgeting: kernel.Budgeting(Keys.Budgeting.Of(c)), Exponent: Keys.Exponent.Value(c), Normalise: kernel.Normaliser(Keys.Normalise.Of(c)),
-		Headroom: Keys.Headroom.Value(c), PerUser: s.perUser(),
+		Headroom: Keys.Headroom.Value(c), PerUser: s.perUser(), Least: algorithm.LeastRatings.Int(c),
 	}
 }

@@ -137,9 +137,9 @@ func AppendStatistics(p *kernel.Params, to *kernel.Step, share float64, items st
 		}
 	}
 	if p.Gramian == kernel.PerItem {
-		to.Add(Rows(p, items, p.Packed(), curvature*norm2), second)
+		to.Add(Weighed(p, Rows(p, items, p.Packed(), curvature*norm2), curvature*norm2), second)
 	}
-	to.Add(Rows(p, name, p.Rank, p.ItemsBound()), first)
+	to.Add(Weighed(p, Rows(p, name, p.Rank, p.ItemsBound()), p.Solver.Bound(p)), first)
 }
 
 // gramianRelease is Σ u uᵀ over all users: ‖svec(u uᵀ)‖ = ‖u‖² <= Γ_u².
@@ -161,6 +161,13 @@ func Rows(p *kernel.Params, name string, length int, bound float64) protocol.Rel
 // RowsOf is Rows for so many items.
 func RowsOf(p *kernel.Params, items int, name string, length int, bound float64) protocol.Release {
 	return protocol.Release{Name: name, Len: items * length, L2: bound, LInf: bound, MaxNonZero: mostRated(p, items) * length}
+}
+
+// Weighed bounds the coordinates of rows that have norm at most each times the weight of a rating.
+func Weighed(p *kernel.Params, r protocol.Release, each float64) protocol.Release {
+	const rounding = 1 + 1e-12 // of products in another order
+	r.LInf = min(r.LInf, p.MostWeight()*each*rounding)
+	return r
 }
 
 // mostRated is the most items that a user contributes to. Without sampling it is all of them: the

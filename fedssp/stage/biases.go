@@ -49,7 +49,7 @@ func (Biasing) appendReleases(p *kernel.Params, to *schedule) {
 		if t > 0 {
 			b.Phase, bound = kernel.Refine, refined*bound
 		}
-		b.Add(solver.RowsOf(p, p.Biased(), kernel.Bias, 1, bound), share*(1-s.WeightCounts))
+		b.Add(solver.Weighed(p, solver.RowsOf(p, p.Biased(), kernel.Bias, 1, bound), p.ClipBias), share*(1-s.WeightCounts))
 		b.Add(weightCountsRelease(p), share*s.WeightCounts)
 		to.steps = append(to.steps, b)
 	}
@@ -86,7 +86,7 @@ func (Biasing) Absorb(s *serving.Strategy, r serving.Absorbed, _ protocol.Runner
 }
 
 func weightCountsRelease(p *kernel.Params) protocol.Release {
-	r := solver.RowsOf(p, p.Biased(), kernel.WeightCounts, 1, 1)
+	r := solver.Weighed(p, solver.RowsOf(p, p.Biased(), kernel.WeightCounts, 1, 1), 1)
 	r.L1 = math.Sqrt(float64(r.MaxNonZero)) // Cauchy-Schwarz
 	return r
 }

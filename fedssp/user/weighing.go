@@ -62,6 +62,9 @@ func (c *Contribution) Weigh() error {
 	default:
 		Weigh(c.Weights, counts, p.Exponent)
 	}
+	for k, w := range c.Weights {
+		c.Weights[k] = min(w, p.MostWeight())
+	}
 	if p.Bias && p.NormBias > 0 {
 		c.slopes = make([]float64, len(c.Chosen)) // not needed before the fit
 		c.biases(c.slopes)
