@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/internal/files"
 	"github.com/fedsim/fedsim/dataset/internal/idtable"
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 	"github.com/fedsim/fedsim/dataset/internal/records"
@@ -67,17 +68,17 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 	for _, part := range parts {
 		switch part {
 		case featureGenres:
-			err = r.genres()
+			err = r.listed(part, s.Genres, fmt.Sprintf(noneListed, s.Name, "genres"))
 		case featureYear:
-			err = r.decades()
+			err = r.listed(part, decadesOf(s.Years), fmt.Sprintf(noneListed, s.Name, "years"))
 		default:
-			if part == featureRater && s.Raters != nil {
+			k := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part })
+			switch {
+			case part == featureRater && s.Raters != nil:
 				err = r.raters()
-				break
-			}
-			if k := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part }); k >= 0 {
-				err = r.column(s.Columns[k])
-			} else {
+			case k >= 0:
+				err = r.listed(part, s.Columns[k].Values, "the column of items.csv is empty")
+			default:
 				err = r.file(part)
 			}
 		}
@@ -94,6 +95,8 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 	f.Skipped = r.skipped
 	return f, nil
 }
+
+const noneListed = "%s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do"
 
 // featureParts splits a spec; nil stands for no features.
 func featureParts(spec string) ([]string, error) {
@@ -157,58 +160,46 @@ func (r *featureReader) category(name, from string) (*featureTable, error) {
 	return t, nil
 }
 
-// genres adds the genres of the set. A genre that the list names twice for a movie counts once.
-func (r *featureReader) genres() error {
-	t, err := r.category(featureGenres, "the list of items")
+// listed adds what the list of items says: the values of each item. A value that stands twice counts once.
+func (r *featureReader) listed(name string, values [][]string, none string) error {
+	t, err := r.category(name, "the list of items")
 	if err != nil {
 		return err
 	}
-	for j, genres := range r.set.Genres {
-		for k, genre := range genres {
-			if genre == "" || slices.Contains(genres[:k], genre) {
+	for j, list := range values {
+		for k, v := range list {
+			if v == "" || slices.Contains(list[:k], v) {
 				continue
 			}
-			if err = t.add(j, genre); err != nil {
+			if err = t.add(int32(j), []byte(v), 1); err != nil {
 				return err
 			}
 		}
 	}
-	return t.some(r.set, "genres")
-}
-
-// decades adds the decades of release.
-func (r *featureReader) decades() error {
-	t, err := r.category(featureYear, "the list of items")
-	if err != nil {
-		return err
+	if len(t.features) == 0 {
+		return fmt.Errorf("%w: %s", ErrNoFeatures, none)
 	}
-	for j, year := range r.set.Years {
-		if year == 0 {
-			continue
-		}
-		if err = t.add(j, fmt.Sprintf("%ds", year/10*10)); err != nil {
-			return err
-		}
-	}
-	return t.some(r.set, "years")
-}
-
-// add adds a feature of weight 1.
-func (t *featureTable) add(item int, value string) error {
-	v, err := t.values.Index([]byte(value))
-	if err != nil {
-		return fmt.Errorf("value %w", err)
-	}
-	t.features = append(t.features, feature{item: int32(item), value: v, weight: 1})
 	return nil
 }
 
-// some reports a set whose list of items has none of the features.
-func (t *featureTable) some(s *dataset.Set, what string) error {
-	if len(t.features) == 0 {
-		return fmt.Errorf("%w: %s lists no %s; the MovieLens sets with their file of movies (movies.csv, movies.dat, u.item), others with an items.csv and the synthetic ones do",
-			ErrNoFeatures, s.Name, what)
+// decadesOf returns the decade of each year but 0, such as 1990s.
+func decadesOf(years []int) [][]string {
+	decades := make([][]string, len(years))
+	for j, year := range years {
+		if year != 0 {
+			decades[j] = []string{fmt.Sprintf("%ds", year/10*10)}
+		}
 	}
+	return decades
+}
+
+// add adds a feature of an item.
+func (t *featureTable) add(item int32, value []byte, weight float64) error {
+	v, err := t.values.Index(value)
+	if err != nil {
+		return fmt.Errorf("value %w", err)
+	}
+	t.features = append(t.features, feature{item, v, weight})
 	return nil
 }
 
@@ -235,25 +226,6 @@ func (t *featureTable) compress(items int) dataset.Category {
 	return c
 }
 
-// column adds the values of a column of the list of items.
-func (r *featureReader) column(c dataset.ItemColumn) error {
-	t, err := r.category(c.Name, "the list of items")
-	if err != nil {
-		return err
-	}
-	for j, values := range c.Values {
-		for _, v := range values {
-			if err = t.add(j, v); err != nil {
-				return err
-			}
-		}
-	}
-	if len(t.features) == 0 {
-		return fmt.Errorf("%w: the column of items.csv is empty", ErrNoFeatures)
-	}
-	return nil
-}
-
 // Bounds of a weight. Sums and quotients of weights within them are finite.
 const (
 	minWeight = 1e-9
@@ -266,7 +238,6 @@ const wantFeatures = "want item_id,category,value or item_id,category,value,weig
 type featureColumns struct {
 	item, category, value int
 	weight                int // -1 without such a column
-	count                 int
 }
 
 // file adds the categories of a file; with FILE.csv:NAME it adds the category of that name only.
@@ -298,34 +269,22 @@ func (r *featureReader) file(path string) error {
 // read adds the categories of a file's content, or only one. Its errors are *FileError, errors of
 // the reader, or wrap ErrNoFeatures.
 func (r *featureReader) read(file, only string, in io.Reader) error {
+	rows := featureRows{featureReader: r, file: file, only: only, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
 	if r.index == nil {
 		r.index = make(map[string]int32, len(r.set.ItemIDs))
 		for j, id := range r.set.ItemIDs {
 			r.index[id] = int32(j)
 		}
 	}
-	s := records.NewScanner(context.Background(), in, records.Commas, nil)
-	header, err := s.Next()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return s.Locate(file, err)
-	}
-	cols, err := featureHeader(header)
+	names := []string{"item_id", "category", "value"}
+	err := readTable(context.Background(), files.Input{ReadCloser: io.NopCloser(in), Path: file}, "utf-8", names, func(header [][]byte) (_ func([][]byte, int) error, err error) {
+		rows.cols, err = featureHeader(header)
+		return rows.add, err
+	})
 	if err != nil {
-		return s.Locate(file, err)
+		return err
 	}
-	rows := featureRows{featureReader: r, file: file, only: only, cols: cols, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
-	for {
-		var record [][]byte
-		if record, err = s.Next(); errors.Is(err, io.EOF) {
-			return rows.end()
-		}
-		if err == nil {
-			err = rows.add(record, s.Line)
-		}
-		if err != nil {
-			return s.Locate(file, err)
-		}
-	}
+	return rows.end()
 }
 
 // featureHeader finds the columns. An unknown column is an error: it may be a misspelt weight.
@@ -333,7 +292,7 @@ func featureHeader(header [][]byte) (featureColumns, error) {
 	if len(header) == 0 {
 		return featureColumns{}, fmt.Errorf("the file is empty; its first line must be a header: %s", wantFeatures)
 	}
-	c := featureColumns{count: len(header)}
+	var c featureColumns
 	found := 0
 	for _, column := range []struct {
 		name string
@@ -370,9 +329,6 @@ type featureRows struct {
 type featureKey struct{ item, category, value string }
 
 func (r *featureRows) add(record [][]byte, line int) error {
-	if len(record) != r.cols.count {
-		return fmt.Errorf("%d fields, want %d as in the header", len(record), r.cols.count)
-	}
 	id, err := idtext.Parse(record[r.cols.item])
 	if err != nil {
 		return fmt.Errorf("item_id %w", err)
@@ -418,16 +374,10 @@ func (r *featureRows) add(record [][]byte, line int) error {
 		}
 		r.tables[key.category] = t
 	}
-	v, err := t.values.Index(value)
-	if err != nil {
-		return fmt.Errorf("value %w", err)
-	}
-	if r.kept == math.MaxInt32 {
+	if r.kept++; r.kept > math.MaxInt32 {
 		return fmt.Errorf("more than %d features; split the file", math.MaxInt32)
 	}
-	t.features = append(t.features, feature{item: item, value: v, weight: weight})
-	r.kept++
-	return nil
+	return t.add(item, value, weight)
 }
 
 // end reports a file that was of no use.
@@ -477,11 +427,9 @@ func (r *featureReader) raters() error {
 		if !(weight >= minWeight && weight <= maxWeight) {
 			continue
 		}
-		v, err := t.values.Index([]byte(public.IDs[u]))
-		if err != nil {
-			return fmt.Errorf("value %w", err)
+		if err = t.add(public.Item[k], []byte(public.IDs[u]), weight); err != nil {
+			return err
 		}
-		t.features = append(t.features, feature{item: public.Item[k], value: v, weight: weight})
 	}
 	if len(t.features) == 0 {
 		return fmt.Errorf("%w: the %d public users have no rating of %v or more", ErrNoFeatures, len(public.IDs), max(public.Least, minWeight))

@@ -92,6 +92,7 @@ func TestFeaturesDigest(t *testing.T) {
 	for what, same := range map[string]string{
 		"rows in another order":     digest(set, csvFile(t, "item_id,category,value\n3,rating,4\n2,cast,y\n2,cast,x\n")),
 		"columns in another order":  digest(set, csvFile(t, "category,value,item_id\ncast,x,2\ncast,y,2\nrating,4,3\n")),
+		"separated by semicolons":   digest(set, csvFile(t, "item_id;category;value\n2;cast;x\n2;cast;y\n3;rating;4\n")),
 		"weights of 1":              digest(set, csvFile(t, "item_id,category,value,weight\n2,cast,x,1\n2,cast,y,1.0\n3,rating,4,1e0\n")),
 		"without anybody's ratings": digest(items, csvFile(t, "item_id,category,value\n2,cast,x\n2,cast,y\n3,rating,4\n")),
 		"from two files": digest(set, csvFile(t, "item_id,category,value\n3,rating,4\n")+","+

@@ -222,17 +222,12 @@ func (f *itemFormat) begin(ctx context.Context, file string, r io.Reader, names 
 	if f.genres != nil && f.header == "" {
 		return f, records.NewScanner(ctx, r, f.dialect, nil), nil, nil
 	}
-	in := files.Input{ReadCloser: io.NopCloser(r)}
-	found, err := in.Unwrap(ctx, files.Options{})
+	s, header, found, err := openHeaded(ctx, files.Input{ReadCloser: io.NopCloser(r), Path: file}, "", names, f.dialect)
 	if err != nil {
-		return nil, nil, nil, &dataset.FileError{File: file, Line: 1, Err: err}
+		return nil, s, nil, err
 	}
 	t := table{found: found}
 	t.notifyEncoding()
-	s, header, err := records.OpenTable(ctx, in, names, f.dialect)
-	if err != nil {
-		return nil, s, nil, s.Locate(file, err)
-	}
 	if f.header != "" && strings.EqualFold(string(bytes.Join(header, []byte(","))), f.header) {
 		return f, s, t.notices, nil
 	}

@@ -293,38 +293,50 @@ func loadRegression(ctx context.Context, s *files.Source, o Options) (*dataset.S
 }
 
 // Table reads a table whose first line names its columns. It may be packed, encoded and separated in any way that [Open]
-// knows. Some columns have the given names: they show the separator. The function open gets the header and returns
-// what takes each row; a row is valid until the following one. Errors in the content are [*dataset.FileError].
-func Table(ctx context.Context, path string, names []string, open func(header []string) (take func(row [][]byte) error, err error)) error {
+// knows. Some columns have the given names: they show the separator. The function open gets the header, which is empty if the
+// file is, and returns what takes each row and its line; a row is valid until the following one. Errors in the content are
+// [*dataset.FileError].
+func Table(ctx context.Context, path string, names []string, open func(header [][]byte) (take func(row [][]byte, line int) error, err error)) error {
 	f, _, err := files.DiskFolder("").Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // read-only: nothing can be lost
-	in := files.Input{ReadCloser: f, Path: path}
-	if _, err = in.Unwrap(ctx, files.Options{}); err != nil {
-		return &dataset.FileError{File: path, Line: 1, Err: err}
-	}
-	s, header, err := records.OpenTable(ctx, in, names, records.Commas)
+	return readTable(ctx, files.Input{ReadCloser: f, Path: path}, "", names, open)
+}
+
+// readTable is Table of a file that is open, in an encoding; "" finds it out.
+func readTable(ctx context.Context, in files.Input, encoding string, names []string, open func(header [][]byte) (func(row [][]byte, line int) error, error)) error {
+	s, header, _, err := openHeaded(ctx, in, encoding, names, records.Commas)
 	if err != nil {
-		return s.Locate(path, err)
+		return err
 	}
-	list := make([]string, len(header))
-	for i, name := range header {
-		list[i] = string(name)
-	}
-	take, err := open(list)
+	take, err := open(header)
+	fields := len(header) // which is valid until the first row
 	for err == nil {
 		var row [][]byte
-		if row, err = s.Next(); err == nil && len(row) != len(header) {
-			err = fmt.Errorf("%d fields, want %d as in the header", len(row), len(header))
+		if row, err = s.Next(); err == nil && len(row) != fields {
+			err = fmt.Errorf("%d fields, want %d as in the header", len(row), fields)
 		}
 		if err == nil {
-			err = take(row)
+			err = take(row, s.Line)
 		}
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return s.Locate(path, err)
+	return s.Locate(in.Path, err)
+}
+
+// openHeaded takes a table out of what it is packed in and reads its header. Some columns have the given names.
+func openHeaded(ctx context.Context, in files.Input, encoding string, names []string, usual records.Dialect) (*records.Scanner, [][]byte, []dataset.Finding, error) {
+	found, err := in.Unwrap(ctx, files.Options{Encoding: encoding})
+	if err != nil {
+		return nil, nil, nil, &dataset.FileError{File: in.Path, Line: 1, Err: err}
+	}
+	s, header, err := records.OpenTable(ctx, in, names, usual)
+	if err != nil {
+		err = s.Locate(in.Path, err)
+	}
+	return s, header, found, err
 }

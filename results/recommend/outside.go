@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -48,10 +49,10 @@ func (o *Outside) read(ctx context.Context) error {
 	lists := make(map[int32][]entry)
 	seen := make(map[[2]int32]float64) // what is predicted or, without predictions, the order
 	var at columns
-	err := read.Table(ctx, o.path, []string{"user", "item"}, func(header []string) (func([][]byte) error, error) {
+	err := read.Table(ctx, o.path, []string{"user", "item"}, func(header [][]byte) (func([][]byte, int) error, error) {
 		var wrong error
 		at, wrong = columnsOf(header)
-		return func(row [][]byte) error {
+		return func(row [][]byte, _ int) error {
 			order, err := number(row[at.order])
 			v := order
 			if err == nil && at.predicted >= 0 {
@@ -60,14 +61,19 @@ func (o *Outside) read(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			u, known := users[string(row[at.user])]
-			j, rated := items[string(row[at.item])]
+			user, noUser := dataset.ParseID(string(row[at.user]))
+			item, noItem := dataset.ParseID(string(row[at.item]))
+			if err = errors.Join(noUser, noItem); err != nil {
+				return err
+			}
+			u, known := users[user]
+			j, rated := items[item]
 			if !known || !rated {
 				o.Passed++
 				return nil
 			}
 			if _, twice := seen[[2]int32{u, j}]; twice {
-				return fmt.Errorf("user %s and item %s are there twice", row[at.user], row[at.item])
+				return fmt.Errorf("user %s and item %s are there twice", user, item)
 			}
 			seen[[2]int32{u, j}] = v
 			if at.ranks {
@@ -114,13 +120,13 @@ type columns struct {
 	ranks            bool // the order is of ranks: the lowest is the best
 }
 
-func columnsOf(head []string) (at columns, err error) {
+func columnsOf(head [][]byte) (at columns, err error) {
 	if len(head) == 0 {
 		return at, errors.New("the file is empty; a header with user, item and predicted is needed")
 	}
 	var names []string
 	for _, h := range head {
-		names = append(names, strings.ToLower(strings.TrimSpace(h)))
+		names = append(names, strings.ToLower(string(h)))
 	}
 	first := func(of []string) int {
 		for _, name := range of {
