@@ -65,18 +65,22 @@ type dataIDsCmd struct {
 	Of string `enum:"users,items" default:"users" help:"users or items."`
 }
 
-// Run prints the ids of all users, or items, with a usable rating. Other commands report ratings that cannot be used.
+// Run prints the ids of all users, or items, with a usable rating.
 func (c *dataIDsCmd) Run(ctx context.Context, s verb.Streams) error {
 	o, err := c.options()
 	if err != nil {
 		return err
 	}
-	o.Skipped = func(*dataset.FileError) {}
+	var left []*dataset.FileError
+	o.Skipped = func(e *dataset.FileError) { left = append(left, e) }
 	set, err := read.Open(ctx, c.Data, o)
 	if err != nil {
 		return misread(err)
 	}
 	verb.Notify(set.Notices, s)
+	if len(left) > 0 {
+		fmt.Fprintf(s.Err, "warning: %d rows do not count; the first: %v\n", len(left), left[0])
+	}
 	ids := set.UserIDs
 	if c.Of == "items" {
 		ids = set.ItemIDs

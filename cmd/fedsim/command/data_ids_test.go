@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/fedsim/fedsim/internal/cli"
@@ -22,5 +23,12 @@ func TestDataIDs(t *testing.T) {
 		if code, out, stderr := call(t, "data", "ids", dir, "--of", of); code != cli.Done || out != want {
 			t.Errorf("ids of %s: exit code %d, %q, %s; want %q", of, code, out, stderr, want)
 		}
+	}
+	bad := filepath.Join(dir, "bad.csv")
+	if err := os.WriteFile(bad, []byte("user,item,rating\na\x00,7,3\nb,7,4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, stderr := call(t, "data", "ids", bad); code != cli.Done || out != "b\n" || !strings.Contains(stderr, "warning: 1 rows do not count; the first: "+bad+":2: ") {
+		t.Errorf("with a row that cannot be used: exit code %d, %q, %s", code, out, stderr)
 	}
 }
