@@ -104,9 +104,6 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 
 // placeOf returns the place of the id that a text asks for; -1 if the list has none.
 func placeOf(ids []string, text string) int {
-	if at := slices.Index(ids, text); at >= 0 { // a run of an earlier version may have 7.0
-		return at
-	}
 	id, err := dataset.ParseID(text)
 	if err != nil {
 		return -1

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -95,13 +98,13 @@ func statusOf(err error) int {
 }
 
 func (r *Recommender) replyToUser(q *http.Request) (any, error) {
-	user := q.FormValue("user")
-	n, err := top(q)
-	if err == nil && user == "" {
-		err = badf("user is missing: /recommend?user=ID")
-	}
+	said, n, err := query(q, "user=ID")
 	if err != nil {
 		return nil, err
+	}
+	user, err := dataset.ParseID(said["user"])
+	if err != nil {
+		return nil, badf("user: %w", err)
 	}
 	return r.recommended(user, nil, n)
 }
@@ -128,8 +131,12 @@ func (r *Recommender) replyToPairs(q *http.Request) (any, error) {
 		Item []*dataset.ID `json:"item"`
 	}
 	err := body(q, &x, `{"user": [ID], "item": [ID]}`)
-	if err == nil && len(x.User) != len(x.Item) {
+	switch {
+	case err != nil:
+	case len(x.User) != len(x.Item):
 		err = badf("%d users and %d items; a pair needs one of each", len(x.User), len(x.Item))
+	case slices.Contains(x.Item, nil):
+		err = badf("item %d is null; a pair needs an item", slices.Index(x.Item, nil)+1)
 	}
 	if err != nil {
 		return nil, err
@@ -139,17 +146,15 @@ func (r *Recommender) replyToPairs(q *http.Request) (any, error) {
 }
 
 func (r *Recommender) replySimilar(q *http.Request) (any, error) {
-	text, by := q.FormValue("item"), cmp.Or(Near(q.FormValue("by")), Cosine)
-	n, err := top(q)
-	switch {
-	case err != nil:
+	said, n, err := query(q, "item=TITLE", "by="+string(Cosine))
+	if err != nil {
 		return nil, err
-	case text == "":
-		return nil, badf("item is missing: /similar?item=TITLE")
-	case by != Cosine && by != Inner:
+	}
+	by := Near(said["by"])
+	if by != Cosine && by != Inner {
 		return nil, badf("by is %q; it must be %s or %s", by, Cosine, Inner)
 	}
-	item, list, err := r.Similar(text, n, by)
+	item, list, err := r.Similar(said["item"], n, by)
 	return struct {
 		Item  Item        `json:"item"`
 		Items []Neighbour `json:"items"`
@@ -245,14 +250,35 @@ func body(q *http.Request, to any, form string) error {
 	return nil
 }
 
-// top returns the number of items that a request by GET asks for.
-func top(q *http.Request) (int, error) {
-	text := cmp.Or(q.FormValue("top"), "10")
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > mostAsked {
-		return 0, badf("top=%s: a whole number from 1 to %d is needed", text, mostAsked)
+// query returns the values of a request by GET, and the number of items that it asks for. Names are NAME=DEFAULT; the
+// first must be there.
+func query(q *http.Request, names ...string) (map[string]string, int, error) {
+	given, err := url.ParseQuery(q.URL.RawQuery)
+	if err != nil {
+		return nil, 0, badf("the query cannot be read: %w", err)
 	}
-	return n, nil
+	said := make(map[string]string)
+	for _, pair := range append(names, "top=10") {
+		name, usual, _ := strings.Cut(pair, "=")
+		switch {
+		case len(given[name]) > 1:
+			return nil, 0, badf("%s has %d values; give one", name, len(given[name]))
+		case given.Has(name):
+			usual = given.Get(name)
+		case pair == names[0]:
+			return nil, 0, badf("%s is missing: %s?%s", name, q.URL.Path, pair)
+		}
+		said[name] = usual
+		delete(given, name)
+	}
+	for name := range given {
+		return nil, 0, badf("%q is no part of this question; %s takes %s", name, q.URL.Path, strings.Join(slices.Sorted(maps.Keys(said)), ", "))
+	}
+	n, err := strconv.Atoi(said["top"])
+	if err != nil || n < 1 || n > mostAsked {
+		return nil, 0, badf("top=%s: a whole number from 1 to %d is needed", said["top"], mostAsked)
+	}
+	return said, n, nil
 }
 
 func answer(w http.ResponseWriter, code int, v any) {

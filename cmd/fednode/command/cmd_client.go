@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -32,9 +33,9 @@ import (
 type clientCmd struct {
 	Data string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
 	reading
-	User       string `placeholder:"ID" help:"Whose of these ratings; needed if they are of several users and the client is one user."`
-	Part       int    `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. An organisation needs this or --ids."`
-	Invitation string `placeholder:"FILE" help:"The party's invitation; needed once."`
+	User       dataset.ID `placeholder:"ID" help:"Whose of these ratings; needed if they are of several users and the client is one user."`
+	Part       int        `placeholder:"K" help:"Between organisations: which part, from 1 on, of the ratings of all is this party's. An organisation needs this or --ids."`
+	Invitation string     `placeholder:"FILE" help:"The party's invitation; needed once."`
 
 	Users       string `placeholder:"A..B" help:"Take part as the clients A to B, for the users at these places of --ids, from 0 on; each has a folder of its own in the state."`
 	IDs         string `name:"ids" placeholder:"FILE" help:"Ids, one a line, that do not follow from ratings. With --users those of all users, client k being the one on line k+1 (default: users.txt beside the data). Between organisations those of the items (vfl) or users (hfl) that are the party's, or with --part (hfl) of all users."`
@@ -131,7 +132,7 @@ func (c *clientCmd) specs() ([]clientSpec, error) {
 		if c.Invitations != "" {
 			return nil, cli.Misusef("--invitations goes with --users; one client has an --invitation")
 		}
-		which := algorithm.PartyData{User: c.User, Part: c.Part}
+		which := algorithm.PartyData{User: string(c.User), Part: c.Part}
 		if c.IDs != "" {
 			var err error
 			if which.IDs, err = readIDs(c.IDs); err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/fedsim/fedsim/cmd/fednode/internal/party"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/results/recommend"
 )
@@ -17,10 +18,10 @@ type ownResult struct {
 	State string `required:"" placeholder:"DIR" help:"That of fednode client, of one user or of an organisation; with --users the folder client-K in it."`
 	Data  string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`
 	reading
-	User   string `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users. Of an organisation: one of its users."`
-	Items  string `placeholder:"DIR" help:"Folder with a list of items that has titles: movies.csv, movies.dat, u.item or items.csv. Default: those beside the ratings, if any."`
-	Top    int    `default:"10" placeholder:"N" help:"How many items. Default 10."`
-	Format string `enum:"table,json" default:"table" help:"table or json."`
+	User   dataset.ID `placeholder:"ID" help:"Whose of these ratings; needed where they are of several users. Of an organisation: one of its users."`
+	Items  string     `placeholder:"DIR" help:"Folder with a list of items that has titles: movies.csv, movies.dat, u.item or items.csv. Default: those beside the ratings, if any."`
+	Top    int        `default:"10" placeholder:"N" help:"How many items. Default 10."`
+	Format string     `enum:"table,json" default:"table" help:"table or json."`
 }
 
 // open opens what the last session left. Nothing but files of this device is read.
@@ -40,7 +41,7 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	c.of(e)
-	o := recommend.Options{Session: e, Data: c.Data, User: c.User, Titles: c.Items, All: e.About().Clients.Organisations()}
+	o := recommend.Options{Session: e, Data: c.Data, User: string(c.User), Titles: c.Items, All: e.About().Clients.Organisations()}
 	r, err := recommend.Open(ctx, dir, o)
 	return r, misnamed(err)
 }
@@ -62,7 +63,7 @@ func (c *recommendCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	user := c.User
+	user := string(c.User)
 	switch {
 	case user != "" && r.Session != "": // of an organisation, whose result has all its users
 	case len(r.Data.UserIDs) == 1:

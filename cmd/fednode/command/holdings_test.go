@@ -50,6 +50,7 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 		{cli.Misuse, "--empty", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none"}},
 		{cli.Failed, "none", []string{"--data", good, "--ids", written(t, "ids", "x\ny\n"), "--users", "0..1", "--invitations", "none", "--empty"}},
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "1"}},
+		{cli.Misuse, `"NA" stands for no value`, []string{"--data", good, "--user", "NA"}},
 		{cli.Misuse, "IS THE ID RIGHT", []string{"--data", good, "--user", "01"}}, // and continues, to the invitation
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", good, "--user", "01"}},
 		{cli.Misuse, "the way to one is an invitation", []string{"--data", written(t, "r.csv", "user,item,rating\n"), "--user", "01"}},
@@ -58,6 +59,10 @@ func TestDataAreReadBeforeAnInvitationIsUsed(t *testing.T) {
 		if code != c.code || !strings.Contains(strings.ReplaceAll(stderr, `\"`, `"`), c.want) {
 			t.Errorf("%q: exit code %d\n%s\nwant code %d and %q", c.args, code, stderr, c.code, c.want)
 		}
+	}
+	// One rule for ids: the user 1 is found by other spellings.
+	if _, _, stderr := call(t, "client", "--state", state, "--data", good, "--user", " 1.0"); !strings.Contains(stderr, "the way to one is an invitation") || strings.Contains(stderr, "IS THE ID RIGHT") {
+		t.Errorf("--user ' 1.0': %s", stderr)
 	}
 }
 

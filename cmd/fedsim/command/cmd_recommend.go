@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/agreement"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli"
@@ -26,11 +27,11 @@ import (
 type recommendCmd struct {
 	finishedRun
 
-	User string `placeholder:"ID" help:"The user's id in the data."`
-	All  bool   `help:"Write the lists of all users of the data, as --to says."`
-	Cold bool   `help:"List the items that the model likes most, for a user without any rating."`
-	To   string `enum:",csv,parquet" default:"" placeholder:"FORMAT" help:"Of --all: csv (default) or parquet, with the columns user, rank, item, title, score, predicted and by."`
-	Out  string `placeholder:"FILE" help:"Of --all: where to write. It must not be there yet. Default: standard output."`
+	User dataset.ID `placeholder:"ID" help:"The user's id in the data."`
+	All  bool       `help:"Write the lists of all users of the data, as --to says."`
+	Cold bool       `help:"List the items that the model likes most, for a user without any rating."`
+	To   string     `enum:",csv,parquet" default:"" placeholder:"FORMAT" help:"Of --all: csv (default) or parquet, with the columns user, rank, item, title, score, predicted and by."`
+	Out  string     `placeholder:"FILE" help:"Of --all: where to write. It must not be there yet. Default: standard output."`
 }
 
 // finishedRun says what is asked of which run.
@@ -76,7 +77,7 @@ func (c *recommendCmd) forUsers(ctx context.Context, s verb.Streams) (*recommend
 	if c.User == "" && results.IsDeployed(c.Folder) && c.Top > 0 {
 		return c.deployed(ctx, recommend.Options{All: true})
 	}
-	return c.open(ctx, s, c.User)
+	return c.open(ctx, s, string(c.User))
 }
 
 // deployed opens the model of a deployment. An organisation's result has all its users.
@@ -158,7 +159,7 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 	if c.Cold {
 		list, err = r.Popular(c.Top)
 	} else {
-		list, basis, err = r.Answer(c.User, c.Top)
+		list, basis, err = r.Answer(string(c.User), c.Top)
 	}
 	if errors.Is(err, recommend.ErrNotThere) { // the caller owns the data, and may see ids
 		ids := r.Data.UserIDs
@@ -173,8 +174,8 @@ func (c *recommendCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.Out, struct {
-			Run  string `json:"run"`
-			User string `json:"user"`
+			Run  string     `json:"run"`
+			User dataset.ID `json:"user"`
 			recommend.Basis
 			Items []recommend.Recommendation `json:"items"`
 		}{c.Folder, c.User, basis, list})

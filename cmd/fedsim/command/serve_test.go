@@ -188,7 +188,7 @@ func TestHandler(t *testing.T) {
 			t.Errorf("with the header %q: %d, want %d", header, w.Code, code)
 		}
 	}
-	for _, bad := range []any{map[string][]string{"user": {user}}, map[string]int{"user": 3}, "text"} {
+	for _, bad := range []any{map[string][]string{"user": {user}}, map[string]int{"user": 3}, "text", map[string][]any{"user": {user}, "item": {nil}}} {
 		if body := post(t, h, "/predict", bad, http.StatusBadRequest); body["error"] == "" {
 			t.Errorf("%v: %v", bad, body)
 		}
@@ -201,6 +201,10 @@ func TestHandler(t *testing.T) {
 	}
 	for url, code := range map[string]int{
 		"/recommend": http.StatusBadRequest, "/recommend?user=" + user + "&top=0": http.StatusBadRequest, "/recommend?user=" + user + "&top=many": http.StatusBadRequest,
+		// By GET as by POST: no user is called NA, and a question has one value for each of its own names.
+		"/recommend?user=NA": http.StatusBadRequest, "/recommend?user=%5CN": http.StatusBadRequest, "/recommend?user=1e%2B30": http.StatusBadRequest,
+		"/recommend?user=" + user + "&user=x": http.StatusBadRequest, "/recommend?user=" + user + "&tpo=3": http.StatusBadRequest, "/recommend?user=%zz": http.StatusBadRequest,
+		"/similar?item=nothing&by=inner&by=cosine": http.StatusBadRequest, "/similar?item=nothing&top=": http.StatusBadRequest,
 		"/similar": http.StatusBadRequest, "/similar?item=nothing": http.StatusNotFound, "/elsewhere": http.StatusNotFound,
 	} {
 		if body := get("GET", url, code); body["error"] == "" || body["error"] == nil {
