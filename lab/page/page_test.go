@@ -156,6 +156,30 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
+// On a wide screen labels are drawn at 11 units, and a letter of DejaVu Sans is 0.6 of that wide on average. The names of messages
+// stand in two rows: all are there, and none touches another of its row.
+func TestLabelsOnAWideScreen(t *testing.T) {
+	t.Parallel()
+	messages := []string{"announce", "advertise", "roster", "shares", "delivery", "prepared", "proceed", "masked-input", "survivors", "unmask", "final"}
+	text := string(draw(&figures.Figure{ID: "f", Bars: true, Ticks: messages, Series: []figures.Series{{X: make([]float64, 11), Y: make([]float64, 11)}}}))
+	shown := regexp.MustCompile(`class="tick[ a-z]*" x="([0-9.]+)" y="(306|319)" text-anchor="middle">([a-z-]+)<`).FindAllStringSubmatch(text, -1)
+	ends := map[string]float64{}
+	for _, m := range shown {
+		at, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := 0.6 * 11 * float64(len(m[3])) / 2
+		if at-half < ends[m[2]] {
+			t.Errorf("the label %s touches the one before it", m[3])
+		}
+		ends[m[2]] = at + half
+	}
+	if len(shown) != len(messages) || len(ends) != 2 {
+		t.Errorf("%d labels of %d in %d rows", len(shown), len(messages), len(ends))
+	}
+}
+
 // On a narrow screen labels are drawn at 19 units, and a digit of Arial, DejaVu Sans condensed or Roboto is at most 0.58 of that
 // wide. Labels that stay there do not touch, and at least two stay.
 func TestLabelsOnANarrowScreen(t *testing.T) {

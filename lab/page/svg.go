@@ -42,8 +42,11 @@ type drawing struct {
 	x, y scale
 }
 
-// narrowDigit is the width of a letter of a label on a narrow screen, where page.html draws it at 19 units.
-const narrowDigit = 11
+// The width of a letter of a label: on a narrow screen, where page.html draws it at 19 units, and on a wide one at 11.
+const (
+	narrowDigit = 11
+	wideLetter  = 6.8
+)
 
 // draw returns a figure as an image that a screen reader names by its title; the numbers are in a
 // table below it.
@@ -109,16 +112,23 @@ func (d *drawing) axes() {
 		y := d.y.at(v)
 		d.put(`<path class="grid" d="M%d %.1fH%d"/><text class="tick" x="%d" y="%.1f" text-anchor="end">%s</text>`, left, y, width-right, left-6, y+4, names[i])
 	}
-	end := math.Inf(-1) // of the last label that a narrow screen shows
+	end := math.Inf(-1)                            // of the last label that a narrow screen shows
+	ends := [2]float64{math.Inf(-1), math.Inf(-1)} // of the last labels of two rows on a wide screen
 	label := func(v float64, text string) {
-		at, half := d.x.at(v), narrowDigit*float64(utf8.RuneCountInString(text))/2
+		at, letters := d.x.at(v), float64(utf8.RuneCountInString(text))
 		class := "tick"
-		if at-half < end {
+		if at-narrowDigit*letters/2 < end {
 			class = "tick wide"
 		} else {
-			end = at + half + narrowDigit
+			end = at + narrowDigit*(letters/2+1)
 		}
-		d.put(`<text class="%s" x="%.1f" y="%d" text-anchor="middle">%s</text>`, class, at, height-bottom+20, template.HTMLEscapeString(text))
+		for row := range ends {
+			if at-wideLetter*letters/2 >= ends[row] {
+				ends[row] = at + wideLetter*(letters+1)/2
+				d.put(`<text class="%s" x="%.1f" y="%d" text-anchor="middle">%s</text>`, class, at, height-bottom+20+13*row, template.HTMLEscapeString(text))
+				return
+			}
+		}
 	}
 	switch {
 	case d.f.Ticks != nil:
