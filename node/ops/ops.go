@@ -12,6 +12,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -183,6 +184,9 @@ func (m *Monitor) Status() Status {
 		}
 		s.Accounts = append(s.Accounts, *a)
 	}
+	slices.SortStableFunc(s.Accounts, func(a, b store.Account) int { // by number: client 7 before client 10
+		return cmp.Or(cmp.Compare(len(a.Place), len(b.Place)), cmp.Compare(a.Place, b.Place))
+	})
 	return s
 }
 

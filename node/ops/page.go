@@ -28,7 +28,7 @@ table { border-collapse: collapse; min-width: 100%; }
 caption { text-align: left; font-weight: bold; padding: 0.5rem 0; max-width: calc(100vw - 2rem); }
 th, td { text-align: left; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 thead th, .scroll td { white-space: nowrap; }
-.scroll td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
+.scroll td:first-child, .scroll td.stages { white-space: normal; overflow-wrap: anywhere; min-width: 6rem; }
 .now td { overflow-wrap: anywhere; }
 @media print { :root { --back: #ffffff; --text: #000000; --soft: #333333; --line: #888888; } .screen { display: none; } body { max-width: none; padding: 0; } tr { break-inside: avoid; } .scroll { overflow: visible; } .scroll td, thead th { white-space: normal; overflow-wrap: anywhere; } }
 </style>
@@ -49,7 +49,7 @@ thead th, .scroll td { white-space: nowrap; }
 <caption>Rounds</caption>
 <thead><tr><th scope="col">Round</th><th scope="col">Seconds</th><th scope="col">By stage, in seconds</th><th scope="col">Late</th><th scope="col">Outcome</th></tr></thead>
 <tbody>
-{{range .}}<tr><td>{{.Round}}</td><td>{{printf "%.2f" .Seconds}}</td><td>{{range $i, $s := .Stages}}{{if $i}}, {{end}}{{$s.Stage}} {{printf "%.2f" $s.Seconds}}{{end}}</td><td>{{.Lost}}</td><td>{{.Outcome}}</td></tr>
+{{range .}}<tr><td>{{.Round}}</td><td>{{printf "%.2f" .Seconds}}</td><td class="stages">{{range $i, $s := .Stages}}{{if $i}}, {{end}}{{$s.Stage}} {{printf "%.2f" $s.Seconds}}{{end}}</td><td>{{.Lost}}</td><td>{{.Outcome}}</td></tr>
 {{end}}</tbody>
 </table></div>{{end}}
 {{with .Absent}}<div class="scroll" tabindex="0" role="region" aria-label="Late or out"><table>
@@ -66,7 +66,7 @@ thead th, .scroll td { white-space: nowrap; }
 {{range .}}<tr><td>{{.Party}}</td><td>{{.By}}</td><td>{{.Against}}</td><td>round {{.Round}}</td></tr>
 {{end}}</tbody>
 </table></div>{{end}}
-{{if eq .Role "client"}}<p>Complaints of others about a client of this process only the aggregator hears of.</p>{{end}}
+{{if eq .Role "client"}}<p>Only the aggregator learns which clients complain about a client of this process.</p>{{end}}
 {{range $i, $a := .Accounts}}<div class="scroll" tabindex="0" role="region" aria-label="Account {{$i}}: {{or .Place "a client"}}"><table>
 <caption>{{or .Place "A client"}}</caption>
 {{with .Sessions}}<thead><tr><th scope="col">Session</th><th scope="col">Since</th><th scope="col">Consented to</th><th scope="col">Rounds taken part in</th><th scope="col">ε spent</th></tr></thead>

@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 		t.Fatalf("%d, %v", r.StatusCode, err)
 	}
 	text := string(b)
-	for _, want := range []string{"<td>1</td><td>1.50</td><td>advertise 1.25, share 0.25, sum 0.00</td><td>1</td><td>summed</td>",
+	for _, want := range []string{"<td>1</td><td>1.50</td><td class=\"stages\">advertise 1.25, share 0.25, sum 0.00</td><td>1</td><td>summed</td>",
 		"<td>client 5</td><td>0</td><td>1</td><td>round 1</td>", "<td>client 6</td><td>1</td><td>0</td><td>round 1</td>", "<td>client 3</td><td>1</td><td>share, round 1</td>", "&lt;script&gt;it lied"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
@@ -102,12 +102,17 @@ func TestPageOfAnOwner(t *testing.T) {
 	spent, left := 1.2341, 8.7659
 	account := &store.Account{Place: "client 7", Spent: &spent, Left: &left, Delta: 1e-5, Sessions: []store.SessionAccount{{
 		Consent: store.Consent{Session: "ab", Algorithm: "als", Mode: "active", Clients: 20, Rounds: 12, At: noon}, Charged: 3, Spent: &spent}}}
+	later := m.Own(func() (*store.Account, error) { return &store.Account{Place: "client 10"}, nil }) // which enrolled first
 	asked := 0
 	forget := m.Own(func() (*store.Account, error) { asked++; return account, nil })
 	failing := m.Own(func() (*store.Account, error) { return nil, errors.New("<b>the disk fails</b>") })
 	m.Event(protocol.Event{Kind: protocol.ClientAccused, Round: 2, Party: protocol.ClientParty(4), By: protocol.ClientParty(7)})
 	page := text("/")
 	testutil.CheckPage(t, page)
+	if strings.Index(page, "<caption>client 7<") > strings.Index(page, "<caption>client 10<") {
+		t.Error("clients do not stand in the order of their numbers")
+	}
+	later()
 	for _, want := range []string{"<caption>client 7</caption>", "<td>ab, als</td>", "mode active, 20 clients", "<td>3 of 12</td>", "<td>1.24</td>",
 		"epsilon 1.24 at delta 1e-05; left of --max-epsilon: 8.76", "&lt;b&gt;the disk fails", "<td>client 7</td><td>1</td><td>0</td><td>round 2</td>"} {
 		if !strings.Contains(page, want) {
@@ -121,7 +126,7 @@ func TestPageOfAnOwner(t *testing.T) {
 			t.Errorf("%s reckons up accounts", path)
 		}
 	}
-	if s := m.Status(); len(s.Accounts) != 2 || s.Accounts[0].Sessions[0].Charged != 3 {
+	if s := m.Status(); len(s.Accounts) != 2 || s.Accounts[1].Sessions[0].Charged != 3 {
 		t.Errorf("the status is %+v", s)
 	}
 	forget()
