@@ -16,7 +16,7 @@ from conftest import QUICK
 import fedsim
 from fedsim import recbole
 from fedsim._command import join_settings
-from fedsim._frames import columns_of
+from fedsim._frames import columns_of, kinds_of
 from fedsim._ids import id_text, id_texts
 from fedsim.estimator import Recommender
 
@@ -39,7 +39,9 @@ def test_other_names_and_clicks() -> None:
     ({"user": [1, 2], "item": ["a", None]}, "row 1: the item is missing"), ({"user": [1.0, float("nan")], "item": [1, 2]}, "row 1: the user"),
     ({"user": [1], "user_id": [1], "item": [2]}, "may each be the column user"), ({"user": [[1, 2]], "item": [1]}, "row 0: the user is a list"), ({"user": np.ones((1, 2)), "item": [1]}, "2 dimensions"),
     ({"user": [1], "item": [2], "rating": ["good"]}, "row 0: the rating is 'good'"), ([{"user": 1, "item": 2}, {"user": 3}], "row 1: the item is missing"),
-    (np.ones((3, 9)), "shape"), ([(1, 2), (1,)], "rows must be"), (7, "a int is no table"),
+    ({"user": np.ma.array([1, 2], mask=[0, 1]), "item": [1, 2]}, "row 1: the user is missing"), (np.ma.array([[1, 2, 3], [1, 3, 4]], mask=[[0, 0, 0], [0, 0, 1]]), "row 1: the rating is missing"),
+    (pd.DataFrame([[1, 2, 3]], columns=["user", "user", "item"]), "column 'user' twice"), ({"user": {1, 2}, "item": [1, 2]}, "the column user is a set, which has no order"),
+    ({"user": "ab", "item": [1, 2]}, "the column user is a text"), ({"user": [1], "item": [2], "rating": ["1_0"]}, "row 0: the rating is '1_0'"), (np.ones((3, 9)), "shape"), ([(1, 2), (1,)], "rows must be"), (7, "a int is no table"),
 ])
 def test_ratings_that_cannot_be_used(bad: object, says: str) -> None:
     with pytest.raises(fedsim.UsageError, match=says):
@@ -72,6 +74,28 @@ FORMS = [
 def test_forms_of_ratings(form: object) -> None:
     got = columns_of(form)
     assert got["user"] == ["7", "7", "8"] and got["item"] == ["1", "2", "1"] and [float(x) for x in got["rating"]] == [5, 3, 4]
+
+
+def levels(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.set_index(["user", "item"])
+
+
+@pytest.mark.parametrize("form", [
+    levels(pd.DataFrame(FORMS[0])), levels(pd.DataFrame(FORMS[0]))["rating"], {"user": iter([7, 7, 8]), "item": (x for x in [1, 2, 1]), "rating": [5, 3, 4]},
+    {"user": np.ma.array([7, 7, 8]), "item": np.ma.array([1, 2, 1]), "rating": [5, 3, 4]},
+])
+def test_forms_of_columns(form: object) -> None:
+    assert columns_of(form) == {"user": ["7", "7", "8"], "item": ["1", "2", "1"], "rating": [5, 3, 4]}
+
+
+def test_truths_in_texts_are_ratings() -> None:
+    assert columns_of({"user": [1, 2, 3], "item": [1, 1, 1], "rating": ["True", " false ", "T"]})["rating"] == [1, 0, 1]
+    with pytest.raises(fedsim.UsageError, match="row 1: the rating is 'true'"):  # as in files: all of a column or none
+        columns_of({"user": [1, 2], "item": [1, 1], "rating": ["1", "true"]})
+
+
+def test_masked_ids_have_their_type() -> None:
+    assert kinds_of({"user": np.ma.array([7, 8]), "item": np.ma.array([1.0, 2.0])}).kinds == {"user": "int64", "item": "float64"}
 
 
 def test_sparse_matrix() -> None:

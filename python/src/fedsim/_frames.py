@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -29,6 +29,10 @@ ALIASES: Dict[str, Tuple[str, ...]] = {
     "rating": ("rating", "rating:float", "stars", "value"),
     "timestamp": ("timestamp", "timestamp:float", "time", "datetime"),
 }
+
+
+#: Words for 1 and 0 as ratings, of which all of a column are: those of the command.
+_TRUTHS = {"true": 1, "false": 0, "t": 1, "f": 0, "yes": 1, "no": 0, "y": 1, "n": 0}
 
 
 def pandas() -> Any:
@@ -86,11 +90,15 @@ def columns_in(data: Any, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, An
         coo = data.tocoo()
         return {"user": np.asarray(coo.row), "item": np.asarray(coo.col), "rating": np.asarray(coo.data)}
     if isinstance(data, Mapping):
-        return {str(name): values for name, values in data.items()}
+        return {str(name): list(values) if isinstance(values, Iterator) else values for name, values in data.items()}
+    index = getattr(data, "index", None)
+    if hasattr(data, "to_frame") and getattr(index, "nlevels", 1) > 1:  # a series by user and item
+        return columns_in(data.to_frame("rating" if data.name is None else data.name))
     if hasattr(data, "column_names") and hasattr(data, "to_pydict"):  # of Arrow
         return dict(data.to_pydict())
     if hasattr(data, "columns"):
-        return {str(name): data[name] for name in data.columns}
+        levels = [name for name in getattr(index, "names", ()) if name is not None and name not in data.columns]
+        return {**{str(name): index.get_level_values(name) for name in levels}, **{str(name): data[name] for name in data.columns}}
     if isinstance(data, np.ndarray) and data.dtype.names:
         return {name: data[name] for name in data.dtype.names}
     if isinstance(data, np.ndarray):
@@ -130,7 +138,7 @@ def _chosen(data: Any, columns: Optional[Mapping[str, str]], roles: Sequence[str
         if len(found) > 1:
             raise UsageError(f"{' and '.join(found)} may each be the column {role}; say columns={{{role!r}: NAME}}")
         if found:
-            out[role] = there[found[0]]
+            out[role] = _column(found[0], there[found[0]])
     for role in ("user", "item"):
         if role not in out:
             raise UsageError(f"there is no column {role}, only {', '.join(there)}; say columns={{{role!r}: NAME}}")
@@ -141,6 +149,22 @@ def _chosen(data: Any, columns: Optional[Mapping[str, str]], roles: Sequence[str
     if len({len(values) for values in out.values()}) != 1:
         raise UsageError("the columns differ in length: " + ", ".join(f"{role} has {len(values)}" for role, values in out.items()))
     return out
+
+
+def _column(name: str, values: Any) -> Any:
+    """Return a column whose rows can be counted. Masked values are None."""
+    if hasattr(values, "columns"):
+        raise UsageError(f"there is the column {name!r} twice; keep one")
+    if isinstance(values, (str, bytes)):
+        raise UsageError(f"the column {name} is a text; give a value for each row")
+    if isinstance(values, (set, frozenset)):
+        raise UsageError(f"the column {name} is a set, which has no order; give a list")
+    if isinstance(values, np.ma.MaskedArray):
+        if not np.ma.is_masked(values):
+            return values.data
+        values, gone = values.data.astype(object), np.ma.getmaskarray(values)
+        values[gone] = None
+    return values
 
 
 def columns_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: Sequence[str] = tuple(ALIASES)) -> Dict[str, List[Any]]:
@@ -174,12 +198,16 @@ def kinds_of(ratings: Any, columns: Optional[Mapping[str, str]] = None, roles: S
 
 
 def _numbers(values: Any) -> List[Any]:
-    out = []
-    for k, x in enumerate(np.asarray(values).tolist() if hasattr(values, "dtype") else list(values)):
+    out: List[Any] = []
+    listed = np.asarray(values).tolist() if hasattr(values, "dtype") else list(values)
+    truths = [_TRUTHS.get(x.strip().lower()) if isinstance(x, str) else None for x in listed]
+    if listed and None not in truths:
+        return truths
+    for k, x in enumerate(listed):
         if missing(x):
             raise UsageError(f"row {k}: the rating is missing: it is {x!r}")
         try:
-            number = float(x)
+            number = float("no" if isinstance(x, str) and "_" in x else x)
         except (TypeError, ValueError):
             raise UsageError(f"row {k}: the rating is {x!r}, which is no number") from None
         if not np.isfinite(number):
@@ -283,7 +311,7 @@ def _write_items(items: Any, rated: "set[str]", work: Path, digest: Any, parts: 
         if index is None or callable(index) or numbered or isinstance(items, Mapping):
             told = "; an index of ids needs a name: items.rename_axis('item')" if numbered else "; rename the column of ids to item"
             raise UsageError(f"items: there is no column item, only {', '.join(there)}{told}")
-        there, ids = {"item": index, **there}, ["item"]
+        there, ids = {"item": index, **{name: x for name, x in there.items() if name != index.name}}, ["item"]
     texts = id_texts(there.pop(ids[0]), "item of items")
     if len(set(texts)) != len(texts):
         twice = next(k for k, x in enumerate(texts) if x in texts[:k])

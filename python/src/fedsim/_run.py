@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._command import PathLike, call, call_json, events, folder_of, join_settings, setting_flags
 from ._errors import AuditError, FedsimError, UsageError
@@ -41,6 +41,8 @@ class _Call:
         if self.own is not None:
             self.keys.setdefault("rounds", str(self.own.rounds))
             self.env = command_of(self.own)
+        if isinstance(ratings, Iterator) or isinstance(ratings, Mapping):
+            ratings = columns_in(ratings)  # an iterator is read once
         self._ratings, self._columns, self._items = ratings, columns, items
         self.kinds = Kinds()
         self.files: Dict[str, str] = {}  # Python's names of files
