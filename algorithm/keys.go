@@ -54,9 +54,14 @@ func declareRun() {
 
 	Epsilon = config.DeclareNumber(config.Key{
 		Name: "epsilon", Kind: config.Real, Default: "auto", Auto: "10 with noise, inf without", Flag: true, Placeholder: "E",
-		Help:         "Privacy budget of the whole run, or inf for no noise.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(defaultEpsilonOf(c)) },
-		Check:        checkEpsilon,
+		Help: "Privacy budget of the whole run, or inf for no noise.",
+		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
+			if Of(c).About().Private && !Noise.Is(c, "none") {
+				return config.Fixed(defaultEpsilon)
+			}
+			return config.Fixed(math.Inf(1))
+		},
+		Check: checkEpsilon,
 	})
 	Delta = config.DeclareNumber(config.Key{
 		Name: "delta", Kind: config.Real, Default: "auto", Auto: "1e-5, or 1/(10·users) if that is smaller; of other units their public number", Range: config.Inside(0, 1),
@@ -443,13 +448,6 @@ func known(f *config.Facts, v func() float64) config.Number {
 		return config.Auto
 	}
 	return config.Fixed(v())
-}
-
-func defaultEpsilonOf(c config.Config) float64 {
-	if Of(c).About().Private && !Noise.Is(c, "none") {
-		return defaultEpsilon
-	}
-	return math.Inf(1)
 }
 
 // Private reports whether a configuration promises a finite ε.

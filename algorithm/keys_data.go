@@ -310,19 +310,13 @@ func checkSplitTime(c config.Config) string {
 // SplitSeedOf returns the seed of the split: the seed of the run where the split has none.
 func SplitSeedOf(c config.Config) uint64 { return SplitSeed.Or(c, Seed.Of(c)) }
 
-// ofUsers reports whether which of a user's ratings are trained on follows from the others of that
-// user.
-func ofUsers(c config.Config) bool {
-	return SplitBy.Is(c, string(split.UserTime)) || SplitBy.Is(c, string(split.LeaveOneOut))
-}
-
 // splitWarnings are about what ε says of a run whose split follows from ratings.
 func splitWarnings(c config.Config) []string {
 	switch {
 	case !Private(c):
 	case SplitBy.Is(c, string(split.Time)) && SplitTime.Is(c, ""):
 		return []string{"split.by time finds its moment by the timestamps of all users, which epsilon takes for public; set split.time to a moment of your own"}
-	case ofUsers(c) && UnitOf(c) == dp.Rating:
+	case UnitOf(c) == dp.Rating && (SplitBy.Is(c, string(split.UserTime)) || SplitBy.Is(c, string(split.LeaveOneOut))):
 		return []string{fmt.Sprintf("split.by %s: an added rating may move another rating into the training part, which epsilon with unit rating does not cover; use unit user or split.by random", SplitBy.Of(c))}
 	}
 	return nil

@@ -44,14 +44,12 @@ func Use(c *config.Config, a Algorithm) error {
 	if err := complete(about); err != nil {
 		return err
 	}
-	if other := Find(about.Name); other != nil && !same(other, a) {
+	if other := Find(about.Name); other != nil && !(reflect.ValueOf(other).Comparable() && other == a) {
 		return fmt.Errorf("algorithm: another algorithm is registered as %q; give this one a name of its own", about.Name)
 	}
 	Name.Bind(c, about.Name, a)
 	return nil
 }
-
-func same(a, b Algorithm) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // complete refuses an algorithm that says too little of itself.
 func complete(about *About) error {

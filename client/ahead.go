@@ -49,11 +49,6 @@ func (r *round) sideOf() *side {
 	return &s
 }
 
-// takes reports whether the round, if there is one, waits for a roster that came along.
-func (r *round) takes(m *protocol.Roster) bool {
-	return r != nil && m != nil && m.Round == r.setup.Round && r.stage == protocol.StageShare
-}
-
 // shareAhead answers a roster on the side of an answer to unmask, and says what the
 // client sends next. A roster that is no good is not answered: the client is then without
 // the next round, but the present one is not held up.

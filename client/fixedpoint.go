@@ -54,7 +54,10 @@ func checkBounds(v protocol.Vector, r protocol.Release) (largest float64, err er
 	}
 	size := sizeOf(v)
 	if v.Factor != nil && size.nonZero > r.MaxNonZero { // some products may be zero
-		size.nonZero = countNonZero(v)
+		size.nonZero = 0
+		for part := range v.Parts() {
+			size.nonZero += sizeOfAll(part).nonZero
+		}
 	}
 	l2, l1, nonZero := size.l2, size.l1, size.nonZero
 	largest = size.largest
@@ -121,13 +124,6 @@ func (s *size) add(x float64) {
 	if a > s.largest {
 		s.largest = a
 	}
-}
-
-func countNonZero(v protocol.Vector) (n int) {
-	for part := range v.Parts() {
-		n += sizeOfAll(part).nonZero
-	}
-	return n
 }
 
 // rounded returns values · scale as integers, to nearest or towards zero, with their squared L2

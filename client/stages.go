@@ -207,7 +207,7 @@ func (c *Client) unmask(r *round, q *protocol.Quorum) protocol.Effects {
 func (c *Client) unmasking(r *round, q *protocol.Quorum) compose {
 	noise, p, sum, shares, survivors := c.Noise, r.plan, r.sum, r.noise(), r.survivors
 	var next *side
-	if c.next.takes(survivors.Next) {
+	if n := survivors.Next; c.next != nil && n != nil && n.Round == c.next.setup.Round && c.next.stage == protocol.StageShare {
 		next = c.next.sideOf()
 	}
 	return func(run protocol.Runner) (x composed, err error) {

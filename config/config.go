@@ -117,7 +117,6 @@ func (c *Config) Set(name, text string) error {
 	return nil
 }
 
-// parse reads a value of the key's kind.
 func (k *Key) parse(text string) (v value, err error) {
 	switch {
 	case k.Kind == Text || k.Kind == Word:
@@ -204,7 +203,10 @@ const fewWords = 8
 func (c Config) outside(k *Key) string {
 	switch k.Kind {
 	case Word:
-		words := k.all()
+		words := k.Words
+		if k.Auto != "" {
+			words = append([]string{"auto"}, words...)
+		}
 		if k.Only != nil {
 			words = k.Only(c)
 		}
@@ -234,14 +236,6 @@ func (c Config) outside(k *Key) string {
 
 // InRange reports whether the value of a key is of its kind and range.
 func (c Config) InRange(k *Key) bool { return c.outside(k) == "" }
-
-// all returns the words of a key, auto included.
-func (k *Key) all() []string {
-	if k.Auto == "" {
-		return k.Words
-	}
-	return append([]string{"auto"}, k.Words...)
-}
 
 // Error is a configuration that cannot be run, by itself or with its data.
 type Error struct{ error }

@@ -269,7 +269,8 @@ func (d *Digester) Tail(s *Set) {
 	if s.Raters != nil {
 		d.Text("public users")
 		d.Texts(s.Raters.IDs)
-		d.ratings(s.Raters.Ratings)
+		d.Number(uint64(s.Raters.Len()))
+		d.Columns(s.Raters.Ratings)
 	}
 	if s.Profile != nil {
 		d.Text("profile")
@@ -319,11 +320,6 @@ func (d *Digester) Texts(list []string) {
 	for _, s := range list {
 		d.Text(s)
 	}
-}
-
-func (d *Digester) ratings(r Ratings) {
-	d.Number(uint64(r.Len()))
-	d.Columns(r)
 }
 
 func (d *Digester) Columns(r Ratings) {

@@ -90,12 +90,13 @@ func (s *Set) Info() Info {
 	}
 	slices.Sort(perUser)
 	slices.Sort(perItem)
+	zeros, _ := slices.BinarySearch(perItem, 1)
 	var columns []string
 	for _, c := range s.Columns {
 		columns = append(columns, c.Name)
 	}
 	return Info{
-		Name: s.Name, Users: s.Users, Items: s.Items, RatedItems: rated(perItem), Ratings: s.Len(),
+		Name: s.Name, Users: s.Users, Items: s.Items, RatedItems: len(perItem) - zeros, Ratings: s.Len(),
 		Density: float64(s.Len()) / (float64(s.Users) * float64(s.Items)),
 		Min:     s.Min, Max: s.Max, Mean: mean, Std: math.Sqrt(squares / float64(s.Len())),
 		Histogram: s.histogram(),
@@ -155,12 +156,6 @@ func (s *Set) equalBins() []Bin {
 		bins[min(max(i, 0), maxHistogram-1)].Count++
 	}
 	return bins
-}
-
-// rated returns how many of the sorted counts are not 0.
-func rated(sorted []int) int {
-	zeros, _ := slices.BinarySearch(sorted, 1)
-	return len(sorted) - zeros
 }
 
 // spread describes sorted counts; there must be at least one.

@@ -110,7 +110,7 @@ func (p Problem) Epsilon() (Result, error) {
 		return Result{}, err
 	}
 	if len(p.Searches) > 0 {
-		return p.searched(renyiCurve.leftOut)
+		return p.searched(func(curve renyiCurve) renyiCurve { return curve }) // of a unit that is left out
 	}
 	c, err := compose(p.Events)
 	if err != nil {

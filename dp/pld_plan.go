@@ -28,8 +28,6 @@ type lossGrid struct {
 	tilt [directions]float64 // λ, positive
 }
 
-func (g lossGrid) length() float64 { return float64(g.size) * g.step }
-
 const (
 	// finePrecision and coarsePrecision limit the amount that the grid adds to ε, relative to ε, or
 	// to 1/λ if that is larger. 1/λ is the change of ε that changes δ by a factor of e. Grids of up
@@ -127,7 +125,7 @@ func (plan *lossPlan) refine(g lossGrid, parts []lossPart, found lossSolution) l
 	}
 	for d := range directions {
 		length := plan.ladders[d].length(g.tilt[d], counts, found.epsilon, plan.logDelta+math.Log(10*wrapShare))
-		for g.size < maxGrid && g.length() < length {
+		for g.size < maxGrid && float64(g.size)*g.step < length {
 			g.size *= 2
 		}
 	}

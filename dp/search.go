@@ -143,9 +143,6 @@ func (p Problem) searched(neighbours func(renyiCurve) renyiCurve) (Result, error
 	return Result{Epsilon: settings{RDP, p.Delta, p.samplers()}.solve(all), Accountant: RDP}, nil
 }
 
-// leftOut returns the curve as it is: of a unit that is left out.
-func (curve renyiCurve) leftOut() renyiCurve { return curve }
-
 // replaced returns the curve for a unit that is replaced. With P and Q of the two units, and R without either,
 //
 //	D_α(P‖Q) <= (α-1/2)/(α-1)·D_2α(P‖R) + D_(2α-1)(R‖Q)

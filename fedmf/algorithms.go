@@ -34,32 +34,30 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 }
 
-// gradients reports whether parties send gradients.
 func gradients(c config.Config) bool {
 	f, ok := algorithm.Of(c).(*family)
 	return ok && f.gradients
 }
 
-// langevin reports whether parties take Langevin steps.
-func langevin(c config.Config) bool {
-	f, ok := algorithm.Of(c).(*family)
-	return ok && f.langevin
-}
-
 func init() {
 	declareKeys()
 	for _, f := range []*family{
-		{about: locally(users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6"))},
+		{about: users("lfl-sgdmf", "matrix factorization with one client per user, secure sums and distributed noise", "FMF, section 6")},
 		{about: vertical("vfl-sgdmf", "matrix factorization between organisations that each own some items and share the users' embeddings", "FMF, section 4")},
 		{about: horizontal("hfl-sgdmf", "matrix factorization between organisations that each have some users and share the items' embeddings", "FMF, section 5")},
 		{about: horizontal("hfl-synsgd", "hfl-sgdmf that averages noisy gradients after every step instead of embeddings after several", "FMF, section 5.3"), gradients: true},
-		{about: sampled(vertical("dp-sgld", "samples factorizations by noisy Langevin steps, by default in one place: the baseline of vfl-sgdmf", "FMF, Figure 5; Liu, Wang, Smola 2015")), langevin: true},
+		{about: vertical("dp-sgld", "samples factorizations by noisy Langevin steps, by default in one place: the baseline of vfl-sgdmf", "FMF, Figure 5; Liu, Wang, Smola 2015"), langevin: true},
 		{about: plain(users("fmf-lfl", "lfl-sgdmf without noise", "FMF, section 6"))},
 		{about: plain(vertical("fmf-vfl", "vfl-sgdmf without noise", "FMF, section 4"))},
 		{about: plain(horizontal("fmf-hfl", "hfl-sgdmf without noise", "FMF, section 5"))},
 	} {
-		if f.gradients { // one step a round
+		switch {
+		case f.gradients: // one step a round
 			f.about.Rounds = constant(1000)
+		case f.langevin:
+			f.about.OneParty, f.about.Keys = true, langevinKeys
+		case f.about.Private && f.about.Clients == algorithm.Users:
+			f.about.LocalNoise = true // its steps follow from the noise in the sum, no matter which client added it
 		}
 		algorithm.MustRegister(f)
 	}
@@ -69,17 +67,9 @@ func constant(v float64) func(config.Config) float64 {
 	return func(config.Config) float64 { return v }
 }
 
-// plain returns an algorithm without its noise.
 func plain(a algorithm.About) algorithm.About {
 	a.Private = false
 	a.Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k *config.Key) bool { return k == algorithm.NoiseDraw.Key })
-	return a
-}
-
-// locally returns an algorithm whose clients may add noise that suffices by itself. Its steps
-// follow from the noise in the sum, no matter which client added it.
-func locally(a algorithm.About) algorithm.About {
-	a.LocalNoise = true
 	return a
 }
 
@@ -103,12 +93,6 @@ func vertical(name, help, paper string) algorithm.About {
 		Genres: func(c config.Config) bool { return partition.Is(c, string(split.CategoryPartition)) },
 		Keys:   verticalKeys, Rounds: constant(100), Rank: constant(1), // FMF paper, section 4.3
 	}
-}
-
-// sampled returns an algorithm of parties with Langevin steps.
-func sampled(a algorithm.About) algorithm.About {
-	a.OneParty, a.Keys = true, langevinKeys
-	return a
 }
 
 func horizontal(name, help, paper string) algorithm.About {

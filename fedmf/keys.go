@@ -153,7 +153,8 @@ func defaultClipRatings(c config.Config) float64 {
 
 // byEmbeddings reports whether the norms of embeddings alone bound a gradient.
 func byEmbeddings(c config.Config) bool {
-	return langevin(c) || clipping.Is(c, string(kernel.EmbeddingClipping))
+	f, ok := algorithm.Of(c).(*family)
+	return ok && f.langevin || clipping.Is(c, string(kernel.EmbeddingClipping))
 }
 
 func checkClipRatings(c config.Config) string {

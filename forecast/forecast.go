@@ -297,7 +297,8 @@ func (e builder) releaseForecast(r protocol.Release) ReleaseForecast {
 		n.Multiplier, n.SamplingRate = r.Noise.Multiplier, r.Noise.SamplingRate
 		if l, ok := e.Instance().(algorithm.LocalNoiser); ok {
 			for _, s := range l.LocalSteps() {
-				n.step(s.Count, s.Sensitivity)
+				deviation := n.Multiplier * s.Sensitivity
+				n.Steps = append(n.Steps, LocalSteps{Count: s.Count, Sensitivity: s.Sensitivity, Variance: deviation * deviation})
 			}
 		}
 	case protocol.Split, protocol.TwoRound, protocol.LocalNoise:
@@ -318,9 +319,4 @@ func (e builder) unseenForecast(releases int, r protocol.Release) UnseenForecast
 		f.CoordinateClients = reach.LInf / reach.Client.LInf
 	}
 	return f
-}
-
-func (n *NoiseForecast) step(count int, sensitivity float64) {
-	deviation := n.Multiplier * sensitivity
-	n.Steps = append(n.Steps, LocalSteps{Count: count, Sensitivity: sensitivity, Variance: deviation * deviation})
 }

@@ -9,7 +9,9 @@ package external
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -155,7 +157,7 @@ func (x *instance) run() (*program, message, error) {
 	if err != nil {
 		return nil, message{}, err
 	}
-	p.stopWith(x)
+	runtime.AddCleanup(x, func(in io.WriteCloser) { in.Close() }, p.in) //nolint:errcheck // the program ends with its input
 	x.mu.Lock()
 	x.running = append(x.running, p)
 	if x.over {
@@ -321,13 +323,11 @@ func (x *instance) decode(shared []byte) (*sent, error) {
 }
 
 // Clipped counts the vectors that were computed, and those beyond a bound.
-func (x *instance) Clipped() algorithm.Clipped {
-	return x.counts.read()
-}
+func (x *instance) Clipped() algorithm.Clipped { return x.counts.read() }
 
 // Words say how many vectors were clipped.
 func (x *instance) Words() algorithm.Words {
-	c := x.Clipped()
+	c := x.counts.read()
 	text := fmt.Sprintf("%d of %d vectors clipped to the declared bounds", c.Clipped, c.Vectors)
 	if said := label.Of(x.setup.Config); said != "" {
 		text = said + ", " + text

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,11 +91,6 @@ func start(limit time.Duration) (*program, error) {
 	}
 	p.out = bufio.NewReaderSize(&watched{p.pipe, p}, 1<<16)
 	return p, nil
-}
-
-// stopWith stops the program once owner is not in use any more.
-func (p *program) stopWith(owner *instance) {
-	runtime.AddCleanup(owner, func(in io.WriteCloser) { in.Close() }, p.in) //nolint:errcheck // the program ends with its input
 }
 
 // stop ends the program at once, and the call that waits for it.

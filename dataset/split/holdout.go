@@ -134,7 +134,6 @@ const (
 	partLeftOut // fewer stars than count, or of a user with too few ratings
 )
 
-// holdOutUsers holds users out ([HoldOut]).
 func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
 	if err := p.checkCounts(s.Users); err != nil {
 		return nil, err
@@ -168,15 +167,9 @@ func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return h.parts(d.Sum()), nil
+	return &Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Held: h, Digest: d.Sum()}, nil
 }
 
-// parts returns the targets of held-out users as the parts of a set.
-func (h *HoldOut) parts(digest string) *Parts {
-	return &Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Held: h, Digest: digest}
-}
-
-// holdOutTraining returns the ratings of the users who train.
 func holdOutTraining(s *dataset.Set, p Params) (dataset.Ratings, error) {
 	if p.counted() {
 		return dataset.Ratings{}, errors.New("held-out users: who is among a number of them follows from all users, whom a party does not know; want shares below 1")
@@ -281,7 +274,6 @@ func targetExactly(s *dataset.Set, p Params, parts []byte, draw func(k int) uint
 	}
 }
 
-// usersOf lists the users of a part.
 func usersOf(users []byte, part byte) []int32 {
 	var list []int32
 	for u, p := range users {
@@ -300,7 +292,6 @@ func heldOut(s *dataset.Set, users []byte, part byte, parts []byte) HeldOut {
 	}
 }
 
-// pickOf returns the ratings of one part that users of one part gave.
 func pickOf(s *dataset.Set, users []byte, whose byte, parts []byte, part byte) dataset.Ratings {
 	chosen := make([]byte, len(parts))
 	count := 0
@@ -407,7 +398,6 @@ func likedOf(s *dataset.Set, p Params) *dataset.Set {
 	return &out
 }
 
-// usersWith lists the users that have a rating, ascending.
 func usersWith(r dataset.Ratings) []int32 {
 	has := make([]byte, r.Users)
 	for _, u := range r.User {

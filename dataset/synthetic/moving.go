@@ -144,8 +144,8 @@ func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, e
 	d.Head(set, s.ratings)
 	err := p.inOrder(ctx, o.Progress, func(from, to int, part dataset.Ratings) error {
 		for u := from; u < to; u++ {
-			row := rowsOf(part, p.start[u]-p.start[from], p.start[u+1]-p.start[from])
-			if err := out.Record(row.Item, row.Value); err != nil {
+			at, end := p.start[u]-p.start[from], p.start[u+1]-p.start[from]
+			if err := out.Record(part.Item[at:end], part.Value[at:end]); err != nil {
 				return err
 			}
 		}
@@ -158,11 +158,6 @@ func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, e
 	d.Tail(set)
 	set.Digest = d.Sum()
 	return out.Close(set)
-}
-
-// rowsOf are the ratings from one place to before another.
-func rowsOf(r dataset.Ratings, from, to int) dataset.Ratings {
-	return dataset.Ratings{Users: r.Users, Items: r.Items, User: r.User[from:to], Item: r.Item[from:to], Value: r.Value[from:to]}
 }
 
 // steps are all ratings that a shape may give.

@@ -73,17 +73,12 @@ func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.R
 func (t *Horizontal) begin(v *model.Matrix, run protocol.Runner) *model.Matrix {
 	p := t.params
 	if !p.RandomUsers {
-		return t.fit(v, run)
+		u := model.NewMatrix(len(t.users), p.Rank)
+		run.Each(len(t.users), func(i int) { copy(u.Row(i), p.User(t.ratings.row(i), v)) })
+		return u
 	}
 	u := p.StartUsers(len(t.users))
 	p.Scatter(u, entropy.Public(p.Seed, fmt.Sprintf("fedmf/start-users/%d", t.users[0])))
-	return u
-}
-
-// fit fits the party's users to V.
-func (t *Horizontal) fit(v *model.Matrix, run protocol.Runner) *model.Matrix {
-	u := model.NewMatrix(len(t.users), t.params.Rank)
-	run.Each(len(t.users), func(i int) { copy(u.Row(i), t.params.User(t.ratings.row(i), v)) })
 	return u
 }
 

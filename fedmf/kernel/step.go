@@ -216,7 +216,9 @@ func (s *stepper) gradients(u *model.Matrix, both bool) error {
 			r = s.ratings.row(row)
 			k++
 		} else {
-			row = s.rowOf(s.picked[k], row)
+			for s.ratings.start[row+1] <= s.picked[k] { // the user of the rating is at or behind row
+				row++
+			}
 			k, r = s.gather(k, s.ratings.start[row+1])
 		}
 		if len(r.Items) > 0 {
@@ -224,14 +226,6 @@ func (s *stepper) gradients(u *model.Matrix, both bool) error {
 		}
 	}
 	return nil
-}
-
-// rowOf finds the user of a rating at or behind row.
-func (s *stepper) rowOf(rating, row int) int {
-	for s.ratings.start[row+1] <= rating {
-		row++
-	}
-	return row
 }
 
 // gather collects the picked ratings from the k-th on that stand before end.

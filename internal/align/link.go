@@ -59,19 +59,14 @@ func (l *link) flush() (out []Envelope) {
 	return out
 }
 
-// acknowledge drops the messages that the peer has heard and returns the next to send.
-func (l *link) acknowledge(heard uint32) []Envelope {
-	for len(l.sent) > 0 && l.sent[0].Sequence <= heard {
-		l.sent = l.sent[1:]
-	}
-	return l.flush()
-}
-
 // open takes an envelope. The message is nil if there is nothing to do but to answer.
 func (l *link) open(e *Envelope) (message []byte, answer []Envelope, err error) {
 	switch {
 	case e.Sequence == 0:
-		return nil, l.acknowledge(e.Heard), nil
+		for len(l.sent) > 0 && l.sent[0].Sequence <= e.Heard {
+			l.sent = l.sent[1:]
+		}
+		return nil, l.flush(), nil
 	case e.Sequence <= l.heard:
 		return nil, l.taken(), nil // the acknowledgement was lost
 	case e.Sequence > l.heard+1:

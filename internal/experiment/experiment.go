@@ -246,7 +246,10 @@ func (e *Experiment) prepare() error {
 // chooseCohort sets the clients of a round: all clients, or in turns a part of them. A round with turns asks more clients
 // than it continues with.
 func (e *Experiment) chooseCohort() error {
-	c, n := e.Config, e.clients()
+	c, n := e.Config, e.Data.Users
+	if e.About().Clients.Organisations() {
+		n = algorithm.Parties.Int(c)
+	}
 	e.Cohort = protocol.Cohort{Clients: n, Tolerance: algorithm.Tolerance.Value(c), Colluders: algorithm.Colluders.Value(c)}
 	if size := algorithm.CohortSize.Int(c); size > 0 && e.About().Has(algorithm.CohortSize.Key) {
 		if size >= n {
@@ -290,14 +293,6 @@ func (e *Experiment) settle() error {
 	}
 	e.session = e.sessionID()
 	return e.checkNetwork()
-}
-
-// clients is N.
-func (e *Experiment) clients() int {
-	if e.About().Clients.Organisations() {
-		return algorithm.Parties.Int(e.Config)
-	}
-	return e.Data.Users
 }
 
 // units returns an upper bound on the units of privacy that follows from public facts: δ must be below

@@ -154,7 +154,6 @@ func (t *Table) Paired(first, second, baseline, metric string) (s Sample, pairs 
 	return Describe(x), pairs, nil
 }
 
-// keysOf returns the keys of a condition.
 func keysOf(condition map[string]string) (keys []*config.Key) {
 	for name := range condition {
 		keys = append(keys, config.Find(name))
@@ -323,12 +322,15 @@ func (t *Table) Standings() (epsilons []float64, rows [][]Standing, tests string
 	}
 	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(a.epsilon, b.epsilon) })
 	_, differing := t.settings()
+	differing = slices.DeleteFunc(differing, func(name string) bool { return name == algorithm.Epsilon.Name })
 	for _, g := range groups {
 		list := at[g]
 		slices.SortStableFunc(list, func(a, b int) int { return t.compare(metric, a, b) })
 		var of []Standing
 		for _, i := range list {
-			of = append(of, Standing{Sample: t.Rows[i].runs.Sample(metric), Name: t.Rows[i].label(differing), Open: verdicts[i].open})
+			settings := t.Rows[i].Settings
+			name := cmp.Or(listed(differing, func(name string) string { return settings[name] }), settings[algorithm.Name.Name])
+			of = append(of, Standing{Sample: t.Rows[i].runs.Sample(metric), Name: name, Open: verdicts[i].open})
 		}
 		epsilons, rows = append(epsilons, g.epsilon), append(rows, of)
 	}
@@ -347,12 +349,6 @@ func (runs Runs) Sample(metric string) Sample {
 		}
 	}
 	return Describe(x)
-}
-
-// label names a row by settings, except ε.
-func (r Row) label(settings []string) string {
-	named := slices.DeleteFunc(slices.Clone(settings), func(name string) bool { return name == algorithm.Epsilon.Name })
-	return cmp.Or(listed(named, func(name string) string { return r.Settings[name] }), r.Settings[algorithm.Name.Name])
 }
 
 // listed writes settings with their values. An algorithm has no name before it.

@@ -35,7 +35,7 @@ func Run(ctx context.Context, e *experiment.Experiment, p results.Progress) (*Re
 
 func newJob(e *experiment.Experiment, p results.Progress) *job {
 	j := &job{
-		e: e, progress: results.OrSilent(p), clock: newStopwatch(),
+		e: e, progress: results.OrSilent(p), clock: &stopwatch{last: time.Now(), laps: make(map[string]float64)},
 		result: &Result{Experiment: e, Summary: &results.Summary{
 			Algorithm: e.About().Name, Data: e.Data.Name, Notices: e.Data.Notices, Secagg: algorithm.Secagg.Of(e.Config), Noise: algorithm.Noise.Of(e.Config),
 			Rounds: e.Schedule.Rounds(), BytesUpPerClient: map[string]int64{}, BytesDownPerClient: map[string]int64{},
@@ -318,7 +318,9 @@ func (j *job) federated(ctx context.Context) error {
 	}
 	run := j.engine
 	if run == nil {
-		run = simulate
+		run = func(ctx context.Context, _ *experiment.Experiment, _ *experiment.Federation, c sim.Config) (*sim.Outcome, error) {
+			return sim.Run(ctx, c)
+		}
 	}
 	out, err := run(ctx, j.e, f, c)
 	if err != nil {
@@ -473,8 +475,6 @@ type stopwatch struct {
 	last time.Time
 	laps map[string]float64
 }
-
-func newStopwatch() *stopwatch { return &stopwatch{last: time.Now(), laps: make(map[string]float64)} }
 
 // lap adds the time since the last lap to a phase.
 func (s *stopwatch) lap(phase string) {

@@ -140,11 +140,6 @@ func (r *Result) Print(w io.Writer, verbose bool) error {
 // all trainers must be in the state after the last round.
 type Engine func(ctx context.Context, e *experiment.Experiment, f *experiment.Federation, c sim.Config) (*sim.Outcome, error)
 
-// simulate is the simulator as an engine.
-func simulate(ctx context.Context, _ *experiment.Experiment, _ *experiment.Federation, c sim.Config) (*sim.Outcome, error) {
-	return sim.Run(ctx, c)
-}
-
 // Simulation is the simulator's view of an experiment and its federation. each, which may
 // be nil, is called after every round with the shared model.
 func Simulation(e *experiment.Experiment, f *experiment.Federation, each func(sim.Round, []byte) error) sim.Config {
