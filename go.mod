@@ -18,7 +18,6 @@ require (
 	github.com/rs/zerolog v1.35.1
 	github.com/sbinet/npyio v0.6.0
 	github.com/ulikunitz/xz v0.5.15
-	go.etcd.io/bbolt v1.4.3
 	go.uber.org/goleak v1.3.0
 	golang.org/x/crypto v0.58.0
 	golang.org/x/image v0.47.0

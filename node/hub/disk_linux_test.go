@@ -31,9 +31,6 @@ func TestWritersOnABadDisk(t *testing.T) {
 	testutil.TryWriters(t, append(append(logWriters(t), stateWriters(t)...), documentWriters(t)...))
 }
 
-// pages is room for as many pages of a log's database.
-func pages(n int) uint64 { return uint64(n * os.Getpagesize()) }
-
 // logWriters write append-only logs.
 func logWriters(t *testing.T) []testutil.Writer {
 	t.Helper()
@@ -76,13 +73,13 @@ func logWriters(t *testing.T) []testutil.Writer {
 		return errors.Join(l.Append([]byte("an enrolment")), l.Close())
 	}
 	return []testutil.Writer{
-		{Name: "ledger", File: "ledger", Inside: true, Middle: pages(3), Read: last, Write: func(dir string, n int) error {
+		{Name: "ledger", File: "ledger", Inside: true, Middle: 4096, Read: last, Write: func(dir string, n int) error {
 			if err := store.CreateLedger(ledger(dir), owner); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
 			return charge(dir, n)
 		}},
-		{Name: "registry", File: "registry", Inside: true, Middle: pages(3), Read: entries, Write: func(dir string, n int) error {
+		{Name: "registry", File: "registry", Inside: true, Middle: 4096, Read: entries, Write: func(dir string, n int) error {
 			if err := store.CreateRegistry(registry(dir), federation); n == 1 {
 				return err
 			}

@@ -1,7 +1,7 @@
 // Package store keeps the durable state of a deployment's parties on disk.
 //
 // A [Log] is an append-only list of entries; an append is durable before it returns.
-// [OpenLog] uses bbolt, [NewMemoryLog] is for tests. Two things are built on it: a
+// [OpenLog] is a file, [NewMemoryLog] is for tests. Two things are built on it: a
 // client's [Ledger], which must never forget what was spent, and admission.Registry. The
 // server's state is a file that is replaced as a whole ([SaveCheckpoint]), with the
 // previous one kept beside it.

@@ -78,7 +78,7 @@ func holds(t testing.TB, log store.Log, want ...string) {
 // logs are the forms that a log has; each has to pass every test of a Log.
 var logs = map[string]func(testing.TB) store.Log{
 	"memory": func(testing.TB) store.Log { return store.NewMemoryLog() },
-	"bolt":   func(t testing.TB) store.Log { return open(t, file(t)) },
+	"file":   func(t testing.TB) store.Log { return open(t, file(t)) },
 }
 
 func TestLog(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 // does. The file is locked against writers while it is copied, and several readers may copy it at once;
 // a process that has it open is ErrLocked.
 func ReadLog(path string, k Kind) (Log, error) {
-	l := &boltLog{path: path, read: true}
-	err := l.open(k)
-	copied := &memoryLog{by: l.by}
-	if err == nil {
-		err = l.Entries(func(entry []byte) error { return copied.Append(entry) })
+	l, err := openLog(path, k, os.O_RDONLY)
+	if err != nil {
+		return nil, err
 	}
+	copied := &memoryLog{by: l.writer()}
+	err = l.Entries(func(entry []byte) error { return copied.Append(entry) })
 	if err = errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}

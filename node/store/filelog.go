@@ -1,0 +1,229 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/fedsim/fedsim/internal/atomicfile"
+	"github.com/fedsim/fedsim/internal/version"
+)
+
+// lockWait is the time that an opener waits for a process that is about to end.
+const lockWait = 200 * time.Millisecond
+
+// fileLog is a Log in a file: two pages with a head each, and then the entries, each behind its length in 4 bytes, big endian.
+// An append writes entries behind the last one and, once they are on disk, a head over the older of the two. Killed before that,
+// it leaves bytes that no head counts. The heads are of consecutive numbers: a disk that lost the newer one is noticed.
+type fileLog struct {
+	path string
+	file *os.File // nil: closed
+	head logHead
+}
+
+// logHead says what a log is, and how far it goes.
+type logHead struct {
+	Number uint64 `json:"number"` // one more with each append
+	Format string `json:"format"`
+	Owner  []byte `json:"owner"`
+	Count  uint64 `json:"count"` // of entries
+	End    int64  `json:"end"`   // of the last entry in the file
+	Chain  []byte `json:"chain"`
+	Writer string `json:"writer"` // the version that wrote last, for people
+}
+
+// headSize is the room for a head, which a disk writes as a whole.
+const headSize = 4096
+
+// page is a head as it is written: JSON, its SHA-256 in hex, and zeros.
+func (h *logHead) page() []byte {
+	text, err := json.Marshal(h)
+	if err != nil || len(text)+2*sha256.Size+2 > headSize {
+		panic(fmt.Sprintf("store: a head of %d bytes: %v", len(text), err)) // its texts are this program's own, and short
+	}
+	sum := sha256.Sum256(text)
+	text = append(hex.AppendEncode(append(text, ' '), sum[:]), '\n')
+	return append(text, make([]byte, headSize-len(text))...)
+}
+
+func parseHead(page []byte) (h logHead, err error) {
+	line, _, _ := bytes.Cut(page, []byte("\n"))
+	at := bytes.LastIndexByte(line, ' ')
+	if at < 0 {
+		return h, errors.New("a head is missing")
+	}
+	if sum := sha256.Sum256(line[:at]); hex.EncodeToString(sum[:]) != string(line[at+1:]) {
+		return h, errors.New("the checksum of a head is wrong")
+	}
+	return h, json.Unmarshal(line[:at], &h)
+}
+
+func (h *logHead) kind() Kind {
+	k := Kind{Format: h.Format}
+	copy(k.Owner[:], h.Owner)
+	return k
+}
+
+// CreateLog makes the file of an empty log, which only the present user can read. An
+// existing file is not changed (fs.ErrExist). If the process is killed, the file exists
+// completely or not at all; a file PATH.*.tmp may be left behind.
+func CreateLog(path string, k Kind) error {
+	c := k.chain()
+	h := logHead{Format: k.Format, Owner: k.Owner[:], End: 2 * headSize, Chain: c[:], Writer: version.Get().String()}
+	first := h.page()
+	h.Number = 1
+	if err := atomicfile.Create(path, append(first, h.page()...), 0o600); err != nil {
+		return fmt.Errorf("store: making the log %s: %w", path, err)
+	}
+	return nil
+}
+
+// OpenLog opens an existing log, and locks it against other processes until it is closed
+// (ErrLocked). Every entry is read and checked: a file with other contents than were
+// written is refused (ErrCorrupt) and left as it is. A log of another kind or owner is
+// refused with ErrFormat or ErrOwner, a missing one with fs.ErrNotExist.
+func OpenLog(path string, k Kind) (Log, error) { return openLog(path, k, os.O_RDWR) }
+
+func openLog(path string, k Kind, flag int) (*fileLog, error) {
+	f, err := os.OpenFile(path, flag, 0)
+	if err != nil {
+		return nil, fmt.Errorf("store: opening the log %s: %w", path, err)
+	}
+	l := &fileLog{path: path, file: f}
+	for until := time.Now().Add(lockWait); ; time.Sleep(lockWait / 20) {
+		if err = lockFile(f, flag == os.O_RDONLY); err == nil || time.Now().After(until) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, ErrLocked), f.Close())
+	}
+	if err = l.load(k); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), l.Close())
+	}
+	return l, nil
+}
+
+// load reads both heads, and the whole log against the newer one.
+func (l *fileLog) load(k Kind) error {
+	pages := make([]byte, 2*headSize)
+	if _, err := l.file.ReadAt(pages, 0); errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: it ends within its heads", ErrCorrupt)
+	} else if err != nil {
+		return err
+	}
+	const bbolt = "\xed\xda\x0c\xed" // which earlier versions used
+	if string(pages[16:20]) == bbolt {
+		return fmt.Errorf("%w: it is a database of an earlier version", ErrFormat)
+	}
+	before, err := parseHead(pages[:headSize])
+	newer, wrong := parseHead(pages[headSize:])
+	if err = errors.Join(err, wrong); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if before.Number > newer.Number {
+		before, newer = newer, before
+	}
+	if before.Number+1 != newer.Number {
+		return fmt.Errorf("%w: its heads are of appends %d and %d, with none between them", ErrCorrupt, before.Number, newer.Number)
+	}
+	l.head = newer
+	own := l.head.kind()
+	c := own.chain()
+	if err = l.Entries(func(entry []byte) error {
+		c = c.add(entry)
+		return nil
+	}); err != nil {
+		return err
+	}
+	switch {
+	case !bytes.Equal(c[:], l.head.Chain):
+		return fmt.Errorf("%w: its %d entries are not the last that were written", ErrCorrupt, l.head.Count)
+	case own.Format != k.Format:
+		return Foreign(l, fmt.Errorf("its format is %.40q, and %q is needed", own.Format, k.Format))
+	case own.Owner != k.Owner:
+		return fmt.Errorf("%w: %x, and this is %x", ErrOwner, own.Owner, k.Owner)
+	}
+	return nil
+}
+
+func (l *fileLog) writer() string { return l.head.Writer }
+
+// Append adds entries and the head that counts them. Without entries it writes a head, which shows whether the disk takes what is written.
+func (l *fileLog) Append(entries ...[]byte) error {
+	if l.file == nil {
+		return fmt.Errorf("%s: %w", l.path, ErrClosed)
+	}
+	next, c := l.head, chain(l.head.Chain)
+	next.Number, next.Count, next.Writer = next.Number+1, next.Count+uint64(len(entries)), version.Get().String()
+	var text []byte
+	for _, e := range entries {
+		c = c.add(e)
+		text = append(binary.BigEndian.AppendUint32(text, uint32(len(e))), e...)
+	}
+	next.Chain, next.End = c[:], next.End+int64(len(text))
+	err := l.write(text, l.head.End)
+	if err == nil {
+		err = l.write(next.page(), int64(next.Number%2)*headSize)
+	}
+	if err != nil {
+		return fmt.Errorf("store: writing to the log %s, which is now closed: %w", l.path, errors.Join(err, l.Close()))
+	}
+	l.head = next
+	return nil
+}
+
+// write writes durably.
+func (l *fileLog) write(b []byte, at int64) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := l.file.WriteAt(b, at); err != nil {
+		return err
+	}
+	return l.file.Sync()
+}
+
+// Entries reads them one by one.
+func (l *fileLog) Entries(f func(entry []byte) error) error {
+	if l.file == nil {
+		return fmt.Errorf("%s: %w", l.path, ErrClosed)
+	}
+	r := bufio.NewReader(io.NewSectionReader(l.file, 2*headSize, l.head.End-2*headSize))
+	var entry bytes.Buffer
+	for n := uint64(1); n <= l.head.Count; n++ {
+		entry.Reset()
+		var size [4]byte
+		_, err := io.ReadFull(r, size[:])
+		if err == nil {
+			_, err = io.CopyN(&entry, r, int64(binary.BigEndian.Uint32(size[:])))
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: entry %d of %d is missing", ErrCorrupt, n, l.head.Count)
+		}
+		if err == nil {
+			err = f(entry.Bytes())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close lets go of the file.
+func (l *fileLog) Close() error {
+	f := l.file
+	if l.file = nil; f == nil {
+		return nil
+	}
+	return f.Close()
+}
