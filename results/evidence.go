@@ -37,10 +37,12 @@ type Evidence struct {
 	// charged to the unit that spent most.
 	Sessions []algorithm.PastSession `json:"sessions"`
 	Files    map[string]string       `json:"files"` // SHA-256 in hex by name, of every other file
+	// Before has the digests of files before they were written anew. A crash may have left the earlier content.
+	Before map[string]string `json:"before,omitempty"`
 }
 
-// WriteEvidence writes the evidence of a folder, whose other files are complete.
-func WriteEvidence(dir string, sessions []algorithm.PastSession) error {
+// WriteEvidence writes the evidence of a folder, whose other files are complete. wrote says which files are the run's; nil: all are.
+func WriteEvidence(dir string, sessions []algorithm.PastSession, wrote func(name string) bool) error {
 	v := version.Get()
 	x := &Evidence{
 		Format: evidenceFormat, Version: v.Version, Revision: v.Source(), Platform: fmt.Sprintf("%s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version()),
@@ -51,7 +53,7 @@ func WriteEvidence(dir string, sessions []algorithm.PastSession) error {
 		return err
 	}
 	for _, f := range files {
-		if name := f.Name(); f.Type().IsRegular() && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") && name != EvidenceFile {
+		if name := f.Name(); f.Type().IsRegular() && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".tmp") && name != EvidenceFile && (wrote == nil || wrote(name)) {
 			if x.Files[name], err = version.Digest(filepath.Join(dir, name)); err != nil {
 				return err
 			}
@@ -69,19 +71,23 @@ func (x *Evidence) text() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// amendEvidence writes a file of a folder anew, and its digest.
+// amendEvidence writes a file of a folder anew, after its digest.
 func amendEvidence(dir, name string, content []byte) error {
 	x, err := ReadEvidence(dir)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(content)
+	x.Before = map[string]string{name: x.Files[name]}
 	x.Files[name] = hex.EncodeToString(sum[:])
 	text, err := x.text()
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(dir, EvidenceFile), text, 0o644)
+	}
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteAll(fileOf(dir, name, 0o644, content), fileOf(dir, EvidenceFile, 0o644, text))
+	return atomicfile.Write(filepath.Join(dir, name), content, 0o644)
 }
 
 // ReadEvidence reads the evidence of a folder. The error for a folder without evidence wraps fs.ErrNotExist.
@@ -112,7 +118,7 @@ func (x *Evidence) Changed(dir string) (names []string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if is != want {
+		if is != want && (is == "" || is != x.Before[name]) {
 			names = append(names, name)
 		}
 	}

@@ -36,7 +36,7 @@ func TestCheckEvidenceRefusesWhatWasChanged(t *testing.T) {
 	check(fs.ErrNotExist, "no evidence")
 	for _, epsilon := range []float64{4.3772, 0.5, 4.377} {
 		state(epsilon)
-		if err := WriteEvidence(dir, sessions); err != nil {
+		if err := WriteEvidence(dir, sessions, nil); err != nil {
 			t.Fatal(err)
 		}
 		if epsilon == 4.3772 {
@@ -46,5 +46,39 @@ func TestCheckEvidenceRefusesWhatWasChanged(t *testing.T) {
 		} else {
 			check(ErrForged, "epsilon %v with its digest", epsilon)
 		}
+	}
+}
+
+// A crash between the two files of an amendment leaves a folder that is not accused, whichever of them was written. Files of others
+// in the folder are none of the run's.
+func TestEvidenceSurvivesACrashAndIgnoresOthers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const before, after = `{"privacy":{"epsilon":5,"delta":1e-5}}`, `{"privacy":{"epsilon":5,"delta":1e-5},"more":1}`
+	write("summary.json", before)
+	write("notes.txt", "the owner's")
+	sessions := []algorithm.PastSession{{Epsilon: new(4.3772), Delta: 1e-5, Accountant: dp.Exact, Events: []dp.Event{dp.Gaussian(1)}}}
+	if err := WriteEvidence(dir, sessions, func(name string) bool { return name == "summary.json" }); err != nil {
+		t.Fatal(err)
+	}
+	write("notes.txt", "changed by the owner")
+	if err := amendEvidence(dir, "summary.json", []byte(after)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]error{after: nil, before: nil, `{"privacy":{"epsilon":4.5,"delta":1e-5}}`: ErrForged} {
+		write("summary.json", text)
+		if err := CheckEvidence(dir); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckEvidence(dir); !errors.Is(err, ErrForged) {
+		t.Errorf("without the file: %v", err)
 	}
 }

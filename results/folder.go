@@ -259,7 +259,7 @@ func (f *Folder) Complete(e *experiment.Experiment, s *Summary, m *model.Trained
 		err = errors.Join(err, f.matrix(x, e.Data, m.Rows[x.Name]))
 	}
 	if err == nil {
-		err = WriteEvidence(f.temporary, sessions)
+		err = WriteEvidence(f.temporary, sessions, nil)
 	}
 	if err != nil {
 		return "", err

@@ -74,7 +74,7 @@ func cover(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = results.WriteEvidence(dir, x.Sessions); err != nil {
+	if err = results.WriteEvidence(dir, x.Sessions, nil); err != nil {
 		t.Fatal(err)
 	}
 }

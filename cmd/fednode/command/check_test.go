@@ -350,7 +350,7 @@ func verified(t *testing.T, dir string) {
 		}
 		change(s)
 		text, err := json.Marshal(s)
-		if err = errors.Join(err, os.WriteFile(filepath.Join(other, "summary.json"), text, 0o600), results.WriteEvidence(other, evidence.Sessions)); err != nil {
+		if err = errors.Join(err, os.WriteFile(filepath.Join(other, "summary.json"), text, 0o600), results.WriteEvidence(other, evidence.Sessions, nil)); err != nil {
 			t.Fatal(err)
 		}
 		r, err := verify.Folder(t.Context(), other, verify.Options{})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/lineage"
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/session"
@@ -315,16 +317,21 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if err = os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
+	wrote := []string{results.PublicFile, results.SharedFile, party.SummaryFile} // --out may have files of others
 	for _, x := range shared {
 		if err = results.WriteEmbeddings(dir, x); err != nil {
 			return err
 		}
+		wrote = append(wrote, x.Name+".npy", x.Name+".ids.json")
 	}
 	if err = results.WriteDeployed(dir, public, out.Model); err != nil {
 		return err
 	}
 	if s.AllSessions, err = party.WriteRecord(dir, e, record); err != nil {
 		return err
+	}
+	if record != nil {
+		wrote = append(wrote, lineage.File)
 	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -337,7 +344,7 @@ func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byt
 	if err != nil {
 		return err
 	}
-	if err = results.WriteEvidence(dir, sessions); err != nil {
+	if err = results.WriteEvidence(dir, sessions, func(name string) bool { return slices.Contains(wrote, name) }); err != nil {
 		return err
 	}
 	if err = atomicfile.Sync(filepath.Dir(dir)); err != nil {
