@@ -3,6 +3,8 @@ package fedsim_test
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +36,25 @@ func TestFieldsAreSettings(t *testing.T) {
 	}
 	if typed.RMSE() != text.RMSE() || typed.Privacy.String() != text.Privacy.String() {
 		t.Errorf("by fields %v, %v; by keys %v, %v", typed.RMSE(), typed.Privacy, text.RMSE(), text.Privacy)
+	}
+}
+
+// A run that holds nothing out trains on all ratings, as a deployment does. Its folder has no error, and can be read and asked.
+func TestARunOfAllRatings(t *testing.T) {
+	for _, feedback := range []string{"explicit", "implicit"} {
+		r, err := fedsim.Run(t.Context(), fedsim.Options{Keep: true, Settings: map[string]string{
+			"algorithm": "ssp-c", "feedback": feedback, "epsilon": "20", "rank": "2", "rounds": "1", "data": "synthetic:small", "split.test": "0", "out": t.TempDir(),
+		}})
+		if err != nil {
+			t.Fatalf("%s: %v", feedback, err)
+		}
+		if !math.IsNaN(r.RMSE()) || r.Baselines != nil {
+			t.Errorf("%s: RMSE %v, baselines %v", feedback, r.RMSE(), r.Baselines)
+		}
+		text, err := os.ReadFile(filepath.Join(r.Folder, "summary.json"))
+		if err != nil || strings.Contains(string(text), "rmse") || strings.Contains(string(text), "recall") {
+			t.Errorf("%s: %v\n%s", feedback, err, text)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,10 +117,10 @@ type Metrics struct {
 // Note says in a few words how a round went. skipped says why the round released nothing; it is nil
 // for a round that released a result.
 func (m Metrics) Note(skipped error) string {
-	note := ""
+	note := "not measured"
 	if m.RatingMetrics != nil {
 		note = fmt.Sprintf("rmse %.4f", m.RMSE)
-	} else {
+	} else if m.RankingMetrics != nil {
 		note = fmt.Sprintf("recall@20 %.4f", m.Recall)
 	}
 	if m.Epsilon != nil {
@@ -149,6 +150,9 @@ type RankingMetrics struct {
 
 // MetricsOf makes the line of a round from the quality.
 func MetricsOf(q eval.Quality, round int) Metrics {
+	if math.IsNaN(q.PrimaryMetric()) {
+		return Metrics{Round: round} // there is no test part
+	}
 	if q.Ranking != nil {
 		return Metrics{Round: round, RankingMetrics: &RankingMetrics{q.Ranking.Recall, q.Ranking.NDCG}}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"runtime/metrics"
 	"slices"
@@ -182,12 +183,15 @@ func (s *Summary) SetPopularity(counts string, q *eval.ListQuality) {
 	}
 }
 
-// PrimaryMetric returns the metric that compares the run.
+// PrimaryMetric returns the metric that compares the run; NaN if all ratings were trained on.
 func (s *Summary) PrimaryMetric() float64 {
-	if s.RankingMetrics != nil {
+	switch {
+	case s.RankingMetrics != nil:
 		return s.Recall
+	case s.RatingSummary != nil:
+		return s.TestRMSE
 	}
-	return s.TestRMSE
+	return math.NaN()
 }
 
 // SetValidation notes the quality on the validation part.
@@ -308,6 +312,8 @@ func (p *printer) head() {
 	p.line("%s on %s: %s users, %s items, %s ratings", s.Algorithm, s.Data, units.Count(d.Users), units.Count(d.Items), all)
 	if s.RankingMetrics != nil {
 		p.line("Recall@%d of %s %s; higher is better", eval.RankingCutoff, units.Count(s.Ranking.Users), p.ranked())
+	} else if s.RatingSummary == nil {
+		p.line("no test: all ratings were trained on, as in a deployment (split.test=0)")
 	} else {
 		p.line("test RMSE, in %s: the typical error on %s ratings kept from training", p.unit(), test)
 	}
@@ -331,7 +337,29 @@ func starred(d *dataset.Set) bool {
 
 func (p *printer) quality() {
 	s := p.s
-	note := "this run"
+	if !math.IsNaN(s.PrimaryMetric()) {
+		p.measured()
+	}
+	if p.e.About().Federated() && s.SkippedRounds == s.Rounds {
+		left := p.words.Untrained
+		if left == "" {
+			left = "the model is untrained"
+		}
+		p.line("\nevery round was skipped: %s", left)
+		return
+	}
+	for _, lost := range s.Lost {
+		p.line("\n%s", lost)
+	}
+	if p.e.Private() && p.e.About().Federated() {
+		for _, said := range s.means() {
+			p.line("%s", said)
+		}
+	}
+}
+
+func (p *printer) measured() {
+	s, note := p.s, "this run"
 	if p.words.Model != "" {
 		note += ", " + p.words.Model
 	}
@@ -358,22 +386,6 @@ func (p *printer) quality() {
 			drift = &v
 		}
 		p.row(b.Name, b.Value, drift, b.Note)
-	}
-	if p.e.About().Federated() && s.SkippedRounds == s.Rounds {
-		left := p.words.Untrained
-		if left == "" {
-			left = "the model is untrained"
-		}
-		p.line("\nevery round was skipped: %s", left)
-		return
-	}
-	for _, lost := range s.Lost {
-		p.line("\n%s", lost)
-	}
-	if p.e.Private() && p.e.About().Federated() {
-		for _, said := range s.means() {
-			p.line("%s", said)
-		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/eval"
 	"github.com/fedsim/fedsim/internal/experiment"
@@ -69,9 +68,6 @@ type job struct {
 
 // train trains and measures the model.
 func (j *job) train(ctx context.Context) error {
-	if j.on == nil && algorithm.SplitTest.Value(j.e.Config) == 0 {
-		return config.Errorf("split.test: 0 trains on all ratings, as a deployment does, and leaves nothing to measure on; a run needs a test, and a plan does not")
-	}
 	train := j.federated
 	if c, ok := j.e.Instance().(algorithm.Central); ok {
 		train = func(ctx context.Context) error { return j.central(ctx, c) }
@@ -83,6 +79,11 @@ func (j *job) train(ctx context.Context) error {
 		return j.measureOn()
 	}
 	r, run := j.result, j.e.Workers()
+	if !j.measures() {
+		r.PeakMemory = results.PeakMemory()
+		j.clock.lap("train")
+		return model.Failed(r.Model)
+	}
 	quality := j.e.Test.Measure(r.Model, run)
 	var slices []eval.ErrorSlice
 	if quality.Ranking == nil {
@@ -108,6 +109,9 @@ func (j *job) train(ctx context.Context) error {
 	j.clock.lap("lists")
 	return model.Failed(r.Model)
 }
+
+// measures reports whether a part of the ratings was kept to measure on. split.test=0 trains on all, as a deployment does.
+func (j *job) measures() bool { return j.e.Split.Test.Len() > 0 }
 
 // measureOn measures the run on users and ratings of another experiment.
 func (j *job) measureOn() error {
@@ -192,7 +196,7 @@ func (j *job) compare(ctx context.Context) error {
 // baselines measures what the run is compared with: some by training through the
 // roles once more, unless only the quick ones are wanted.
 func (j *job) baselines(ctx context.Context) error {
-	if j.on != nil {
+	if j.on != nil || !j.measures() {
 		return nil
 	}
 	j.progress.Start("baselines", 0)
@@ -357,7 +361,7 @@ func (j *job) federated(ctx context.Context) error {
 	if err = j.record(f); err != nil {
 		return err
 	}
-	if r.Model.Shared != nil {
+	if r.Model.Shared != nil && j.measures() {
 		shared := j.e.Test.Measure(r.Model.Shared, j.e.Workers()).RMSE
 		r.SharedRMSE = &shared
 	}
