@@ -154,7 +154,6 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return protocol.Effects{}
 }
 
-// drop drops the sums of rounds that have been left.
 func (a *Aggregator) drop(rounds ...*round) {
 	for _, r := range rounds {
 		if r != nil && r != a.round && r != a.next {
@@ -297,7 +296,6 @@ func (a *Aggregator) past(p *protocol.Plan) protocol.Effects {
 	}
 }
 
-// relay sends one message to every enrolled client.
 func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 	eff := protocol.Effects{Send: make([]protocol.Envelope, a.cfg.Clients)}
 	for c := range eff.Send {
@@ -421,7 +419,6 @@ func (a *Aggregator) hand(r *round) []protocol.Envelope {
 	return out
 }
 
-// sumUp has the sum computed.
 func (a *Aggregator) sumUp(eff protocol.Effects) protocol.Effects {
 	r := a.round
 	a.work++
@@ -463,7 +460,6 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	return in.Apply(now)
 }
 
-// summed takes the released sum to the server.
 func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 	a.round = nil
 	ev := protocol.Event{Kind: protocol.RoundSummed, Round: r.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}}

@@ -17,7 +17,6 @@ import (
 // more than these complain of, over all rounds, has lied, and so has a client that complains of
 // more.
 
-// blame holds the facts about lying clients in a session.
 type blame struct {
 	excluded map[protocol.ClientID]bool
 	by, of   map[protocol.ClientID]map[protocol.ClientID]bool // by: the clients that a client complains of; of: the clients that complain of it

@@ -98,7 +98,6 @@ func (a *Aggregator) disconnected(now time.Time, in protocol.Disconnected) proto
 	return a.settle(now)
 }
 
-// here says whether a client would hear what is sent now.
 func (a *Aggregator) here(c int) bool {
 	return !a.cfg.Presence || a.lines[c].number > 0 && a.lines[c].lost.IsZero()
 }
@@ -234,7 +233,6 @@ func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	return protocol.Effects{Wake: wake}
 }
 
-// earlier returns the earlier of two times; b may be zero, which is none.
 func earlier(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

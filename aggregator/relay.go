@@ -36,7 +36,6 @@ type relayed struct {
 	owing map[relayNumber]bool              // who has not given one
 }
 
-// relayNumber is the number of a relay's party.
 type relayNumber = protocol.ClientID
 
 func (a *Aggregator) fromRelay(now time.Time, e protocol.Envelope) protocol.Effects {
@@ -81,7 +80,6 @@ func (a *Aggregator) heldMessage(now time.Time, relay protocol.Party, client pro
 	return eff
 }
 
-// hold hands a message to the sum of a round.
 func (a *Aggregator) hold(r *round, from protocol.ClientID, m protocol.StageMessage) error {
 	sum, ok := r.sum.(RelayedSum)
 	if !ok {
@@ -124,7 +122,6 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 // collecting says whether the present stage waits only for sums of relays.
 func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owing) > 0 }
 
-// partial takes the sum of a relay.
 func (a *Aggregator) partial(now time.Time, relay protocol.Party, m *protocol.Partial) protocol.Effects {
 	r := a.round
 	if r == nil || r.setup.Round != m.Round || r.stage != m.Stage || !r.relayed.owing[relay.Client] {
@@ -189,7 +186,6 @@ func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Ef
 	return a.goOn(now, r.without(protocol.RelayParty(in.Number).Client))
 }
 
-// sorted are the keys of a set, so that a run repeats.
 func sorted[V any](set map[protocol.ClientID]V) []protocol.ClientID {
 	return slices.Sorted(maps.Keys(set))
 }

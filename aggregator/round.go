@@ -57,7 +57,6 @@ func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 // or as many as the round continues with.
 func (r *round) complete() bool { return r.answered >= min(r.expected, r.setup.Cohort.Wanted()) }
 
-// following is the stage after the present one.
 func (r *round) following() protocol.Stage {
 	return protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
 }

@@ -187,7 +187,6 @@ func (j *Job) affordable(durable *store.Ledger, costs *dp.Cache, now time.Time) 
 	return 0, nil
 }
 
-// restore rebuilds a ledger of all sessions.
 func (j *Job) restore(b dp.Budget, durable *store.Ledger, costs *dp.Cache, records []dp.Record) (*dp.Ledger, error) {
 	l, err := dp.RestoreLedger(b, costs, records)
 	if err != nil {

@@ -106,7 +106,6 @@ type aligningRole interface {
 	Take(e *align.Envelope, run protocol.Runner) ([]align.Envelope, error)
 }
 
-// alignMember runs a role over a connection to the aggregator.
 type alignMember struct {
 	cfg      AlignConfig
 	role     aligningRole
@@ -127,7 +126,6 @@ func (m *alignMember) run(ctx context.Context) error {
 	return l.Keep(ctx, func(_ context.Context, s network.Stream) error { return m.serve(s) })
 }
 
-// serve is one stream to the aggregator.
 func (m *alignMember) serve(s network.Stream) error {
 	peer.Within(s, peer.RegisterTimeout)
 	hello := m.role.Hello()
@@ -213,7 +211,6 @@ func (m *alignMember) take(c *session.Message) ([]*session.Message, error) {
 
 var errUntrusted = errors.New("node: the aggregator's list is not trusted")
 
-// roster takes who is there. An alignment begins when all are.
 func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	if r.List == nil {
 		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Registry.Federation().Places()+1).Msg("waiting for the server and all parties")

@@ -72,14 +72,12 @@ const (
 // final is the phase of what a client does with the final model.
 const final = "final model"
 
-// pacedTrainer is a trainer whose time is measured.
 type pacedTrainer struct {
 	client.Trainer
 	pace *pace
 	late chan computed // a computation whose answer was dropped, until it ends; nil if there is none
 }
 
-// computed is the result of a contribution.
 type computed struct {
 	vectors []protocol.Vector
 	err     error

@@ -19,7 +19,6 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
-// participation is a client's part in a session.
 type participation struct {
 	described  [sha256.Size]byte // the descriptor's hash
 	experiment [sha256.Size]byte
@@ -44,7 +43,6 @@ func (t *participation) leave() {
 	<-t.stopped
 }
 
-// begin starts the role.
 func (c *Client) begin(ctx context.Context, t *participation, job *Job, ledger client.Ledger, list *admission.List) error {
 	id, in := c.cfg.Membership.Enrolment.Ticket.Place.Client, t.terms.Session
 	last := c.cfg.Ledger.Last(in)
@@ -134,7 +132,6 @@ func (c *Client) training(session protocol.SessionID) string {
 	return filepath.Join(c.cfg.State, fmt.Sprintf("training-%x", session))
 }
 
-// restore takes a trainer to where it was before a restart.
 func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 	kept, fallback, err := store.LoadCheckpoint(c.training(d.Terms.Session), sha256.Sum256(d.Experiment))
 	if errors.Is(err, store.ErrNoCheckpoint) {

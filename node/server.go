@@ -102,7 +102,6 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	return s, err
 }
 
-// resume makes the role.
 func (s *Server) resume() (*server.Server, error) {
 	c, fallback, err := store.LoadCheckpoint(s.cfg.State, s.cfg.Hash)
 	if errors.Is(err, store.ErrNoCheckpoint) {
@@ -284,7 +283,6 @@ func (e *restored) Unwrap() error { return e.error }
 // Usage reports that the call was wrong, so that a supervisor does not start the process again.
 func (e *restored) Usage() bool { return true }
 
-// over says whether the session has ended here.
 func (s *Server) over() bool {
 	select {
 	case <-s.ended:

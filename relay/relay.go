@@ -37,7 +37,6 @@ type Relay struct {
 	here  map[protocol.ClientID]uint64 // the connection of each client that has one
 }
 
-// part is the sum that the relay adds up in a stage.
 type part struct {
 	sum     *secagg.PartialSum
 	held    map[protocol.ClientID][][]byte // vectors that are not counted
@@ -92,14 +91,12 @@ func (r *Relay) present(c protocol.ClientID, connected bool) protocol.Effects {
 	return r.tell(&protocol.RelayStatus{Client: c, Connected: connected})
 }
 
-// tell says something to the aggregator.
 func (r *Relay) tell(m protocol.Message) protocol.Effects {
 	return protocol.Effects{Send: []protocol.Envelope{{From: r.party(), To: protocol.Party{Role: protocol.Aggregator}, Message: m}}}
 }
 
 func (r *Relay) party() protocol.Party { return protocol.RelayParty(r.cfg.Number) }
 
-// up takes a client's message.
 func (r *Relay) up(e protocol.Envelope) protocol.Effects {
 	m, ok := e.Message.(protocol.StageMessage)
 	refusal, declines := e.Message.(*protocol.Refusal)
@@ -147,7 +144,6 @@ func bare(m protocol.StageMessage) protocol.Message {
 	}
 }
 
-// down takes what the aggregator says.
 func (r *Relay) down(m protocol.Message) protocol.Effects {
 	switch m := m.(type) {
 	case *protocol.Announce:
@@ -181,7 +177,6 @@ func (r *Relay) begin(m *protocol.Announce) protocol.Effects {
 	return protocol.Effects{}
 }
 
-// hand gives a client what is for it.
 func (r *Relay) hand(f *protocol.Forward) protocol.Effects {
 	m := f.Message
 	if f.Opens {
@@ -234,7 +229,6 @@ func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
 	return r.parts[stage], nil
 }
 
-// end gives the final model to every client.
 func (r *Relay) end(m *protocol.Final) (eff protocol.Effects) {
 	r.plan, r.parts = nil, [protocol.Stages]*part{}
 	for c := range protocol.ClientID(r.cfg.Clients) {

@@ -23,7 +23,6 @@ type Epoch struct {
 	Signature Signature           `json:"signature"`
 }
 
-// maxEpochs limits the epochs of a federation.
 const maxEpochs = 1000
 
 // ErrEpoch is wrapped where epochs of a federation contradict one another.
@@ -93,7 +92,6 @@ func (f *Federation) Grow(operator PrivateKey, more int, retire []protocol.Clien
 	return &next, next.Verify(f.Operator)
 }
 
-// verifyEpochs checks the chain.
 func (f *Federation) verifyEpochs() error {
 	if len(f.Epochs) > maxEpochs {
 		return fmt.Errorf("%w: %d epochs; there can be %d", ErrMalformed, len(f.Epochs), maxEpochs)
@@ -194,7 +192,6 @@ func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
 	return r.retire(own.Retired()), nil
 }
 
-// retire takes places out, and returns the enrolments that it removes.
 func (s *state) retire(ids []protocol.ClientID) []Enrolment {
 	s.version++
 	s.barred.retired = ids

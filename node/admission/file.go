@@ -39,7 +39,6 @@ func WriteFile(path string, text []byte) error {
 	return atomicfile.Write(path, b, 0o644)
 }
 
-// keyText is a private key with the public half beside it.
 type keyText struct {
 	Public  PublicKey `json:"public"`
 	Private revealed  `json:"private"`

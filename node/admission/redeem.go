@@ -15,7 +15,6 @@ type redemption struct {
 	written   bool  // what became of it holds only if the write that it was in succeeded
 }
 
-// line is where enrolments wait while others are written.
 type line struct {
 	mu      sync.Mutex
 	waiting []*redemption

@@ -275,7 +275,6 @@ func (s *state) sweep() []Enrolment {
 	return out
 }
 
-// list returns the enrolments that are in, in the order of their places.
 func (s *state) list() []*Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b *Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
 }

@@ -153,7 +153,6 @@ func (r *Revocations) Follows(old *Revocations) error {
 // NextSerial returns the serial for the next ticket of the place: the first that is not revoked.
 func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r).serials[p] + 1 }
 
-// clone is a copy that shares nothing.
 func (r *Revocations) clone() *Revocations {
 	if r == nil {
 		return nil
@@ -196,7 +195,6 @@ func newBarred(r *Revocations) barred {
 	return b
 }
 
-// check says whether an enrolment is revoked.
 func (b barred) check(e *Enrolment) error {
 	if t := &e.Ticket; t.Serial <= b.serials[t.Place] {
 		return fmt.Errorf("%w: the tickets of the %s up to %d", ErrRevoked, t.Place, b.serials[t.Place])

@@ -32,7 +32,6 @@ func ParseFederation(text []byte) (*Federation, error) {
 	return sound(f, f.Verify(f.Operator))
 }
 
-// invitationText is an invitation with its secret.
 type invitationText struct {
 	Federation Federation `json:"federation"`
 	Ticket     Ticket     `json:"ticket"`

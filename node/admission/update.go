@@ -195,7 +195,6 @@ func (s *state) update(l *List, kept bool, encode func([]*Enrolment) ([][]byte, 
 	return entries, out, nil
 }
 
-// missing names who should be on the list.
 func (s *state) missing(l *List) error {
 	for _, e := range s.list() {
 		if _, ok := l.Holder(e.Ticket.Place); !ok {

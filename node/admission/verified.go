@@ -42,7 +42,6 @@ func (v *Verified) has(federation Hash, e *Enrolment) bool {
 	return found && l.Enrolments[i] == *e
 }
 
-// last returns the last list that was verified; nil: none was.
 func (v *Verified) last() *List {
 	if v == nil {
 		return nil

@@ -112,7 +112,6 @@ func (r *Registry) present(text bool) *view {
 	return nil
 }
 
-// listing is the list. The caller holds mu.
 func (r *Registry) listing() *List {
 	l := &List{Federation: *r.Federation(), Revocations: r.revocations.clone(), Enrolments: make([]Enrolment, 0, len(r.places))}
 	for _, e := range r.list() {

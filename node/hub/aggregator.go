@@ -139,7 +139,6 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	return a, nil
 }
 
-// newAggregator makes an aggregator that serves no peer yet.
 func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = session.Observing(cfg.Observer)
 	if cfg.Now == nil {
@@ -280,7 +279,6 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	}
 }
 
-// serve registers a peer and carries its messages.
 func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	place, ok := a.place(s.Conn().RemotePeer())
 	if !ok {

@@ -17,7 +17,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// aligning are the members of an alignment that have a stream.
 type aligning struct {
 	mu      sync.Mutex
 	members map[align.Seat]*aligner
@@ -43,7 +42,6 @@ func tell(c *session.Message, members ...*aligner) error {
 	return nil
 }
 
-// align serves a member's stream.
 func (a *Aggregator) align(s network.Stream, log zerolog.Logger) error {
 	place, ok := a.place(s.Conn().RemotePeer())
 	if !ok {
@@ -141,7 +139,6 @@ func (a *Aggregator) unseat(m *aligner) {
 	}
 }
 
-// pass carries what a member says.
 func (a *Aggregator) pass(from *aligner, c *session.Message) error {
 	x := &a.aligning
 	x.mu.Lock()

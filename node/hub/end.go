@@ -20,7 +20,6 @@ import (
 // aggregator was started again. The server has signed everything in the file.
 const endFile = "ended.json"
 
-// ending is the content of endFile.
 type ending struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
@@ -94,7 +93,6 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	return s, nil
 }
 
-// openedEnd is the end of a session, verified.
 type openedEnd struct {
 	signed     *session.Signed
 	descriptor *session.Descriptor

@@ -46,7 +46,6 @@ func (a *Aggregator) Admit(tickets []admission.Ticket) error {
 	return nil
 }
 
-// enrol handles a stream on which a peer redeems a ticket.
 func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
 	if _, enrolled := a.place(id); enrolled {

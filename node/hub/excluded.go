@@ -18,7 +18,6 @@ import (
 // session, so that a start anew does not let them in again.
 const excludedFile = "excluded.json"
 
-// exclusions is the content of excludedFile.
 type exclusions struct {
 	Session protocol.SessionID `json:"session"`
 	List    []exclusion        `json:"excluded"`
@@ -59,7 +58,6 @@ func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.Li
 	return out
 }
 
-// clients are their numbers.
 func (x *exclusions) clients() []protocol.ClientID {
 	var out []protocol.ClientID
 	for _, e := range x.List {

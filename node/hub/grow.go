@@ -39,7 +39,6 @@ func (a *Aggregator) Grow(f *admission.Federation) error {
 	return a.adopt(f)
 }
 
-// adopt takes over epochs now.
 func (a *Aggregator) adopt(f *admission.Federation) error {
 	before := a.cfg.Registry.Federation()
 	out, err := a.cfg.Registry.Grow(f)
@@ -58,7 +57,6 @@ func (a *Aggregator) adopt(f *admission.Federation) error {
 	return nil
 }
 
-// applyGrowth takes over epochs that waited for the end of a session.
 func (a *Aggregator) applyGrowth() {
 	a.mu.Lock()
 	f := a.growing
@@ -104,7 +102,6 @@ func (a *Aggregator) keepRunning(id string) error {
 	return err
 }
 
-// loadRunning reads which session ran before a restart.
 func (a *Aggregator) loadRunning() error {
 	text, err := os.ReadFile(a.runningPath())
 	if a.cfg.State == "" || errors.Is(err, fs.ErrNotExist) {

@@ -125,7 +125,6 @@ func (r *Relay) sendAway() {
 	}
 }
 
-// serve registers with the aggregator, hears of the session, and carries messages.
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	w, err := session.Greet(st, peer.RelayID, r.life, r.hub.cfg.Registry, nil)
 	if err != nil {
@@ -226,7 +225,6 @@ func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, e
 	return n.Message.Session, nil
 }
 
-// learn takes in who is enrolled, and the heads of their ledgers.
 func (r *Relay) learn(w *session.Welcome) error {
 	if err := r.hub.takeHeads(w.Heads); err != nil {
 		return err
@@ -281,7 +279,6 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 	return s, true, nil
 }
 
-// lead starts the role that adds up in a session.
 func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
 	a := r.hub
 	s := a.newSession(p, d, server, new(exclusions))

@@ -162,7 +162,6 @@ func (a *Aggregator) announceList() {
 	}
 }
 
-// behind notes how many clients are connected to a relay.
 func (a *Aggregator) behind(c *conn, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

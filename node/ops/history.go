@@ -53,7 +53,6 @@ const (
 	maxAbsences = 1000
 )
 
-// course describes a session as a whole.
 type course struct {
 	running   bool                    // there is a session, and it has not ended
 	summed    time.Time               // the latest sum of the session, or its beginning
@@ -121,7 +120,6 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 	}
 }
 
-// stage books what ended a part of a round.
 func (s *Status) stage(round uint64, now time.Time, name string) {
 	if r := s.round(round); r != nil {
 		r.Stages, r.closed = append(r.Stages, StageTime{name, r.open(now)}), now
@@ -136,7 +134,6 @@ func (r *Round) open(now time.Time) float64 {
 	return now.Sub(r.closed).Seconds()
 }
 
-// complain books a complaint. The caller holds mu.
 func (s *Status) complain(e protocol.Event) {
 	if c := s.complaints(e.By, e.Round); c != nil {
 		c.By++

@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// metrics holds the counters and histograms that Prometheus reads.
 type metrics struct {
 	registry *prometheus.Registry
 	events   *prometheus.CounterVec

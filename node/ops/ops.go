@@ -266,7 +266,6 @@ func (m *Monitor) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// maxStatus is the longest answer that Fetch reads, in bytes.
 const maxStatus = 1 << 20
 
 // Fetch asks the process at an address what it is doing.

@@ -36,7 +36,6 @@ var (
 	errEverybody = errors.New("this names all addresses of a machine or a group of machines; it is for listening. Name the address that clients reach")
 )
 
-// diallable says why an address can never be dialled.
 func diallable(a multiaddr.Multiaddr) error {
 	if _, err := a.ValueForProtocol(multiaddr.P_CIRCUIT); err == nil {
 		return errCircuit
@@ -89,7 +88,6 @@ func reachable(ip net.IP, zone bool) error {
 // ErrListen says that an aggregator or a relay cannot listen at an address.
 var ErrListen = errors.New("node: cannot listen")
 
-// listener is a network that listens.
 type listener interface {
 	Listen(...multiaddr.Multiaddr) error
 	ListenAddresses() []multiaddr.Multiaddr
@@ -129,7 +127,6 @@ func withoutIPv6(a multiaddr.Multiaddr) bool {
 	return false
 }
 
-// dialled is where an aggregator is dialled.
 func dialled(c admission.Contact) (peer.AddrInfo, error) {
 	id, err := peer.Decode(c.Peer)
 	if err != nil {

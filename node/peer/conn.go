@@ -128,12 +128,10 @@ func IsFatal(err error) bool {
 // Fatal marks an error that ends a peer's connection.
 func Fatal(err error) error { return &fatalError{err} }
 
-// fatalError is an error that ends a peer's connection.
 type fatalError struct{ error }
 
 func (e *fatalError) Unwrap() error { return e.error }
 
-// once dials and serves one stream.
 func (l *Conn) once(ctx context.Context, serve func(context.Context, network.Stream) error) error {
 	// Its own pauses between dials would come on top of the peer's, and go up to minutes.
 	if n, ok := l.host.Network().(interface{ Backoff() *swarm.DialBackoff }); ok {

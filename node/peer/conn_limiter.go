@@ -41,14 +41,12 @@ type connLimiter struct {
 	packets int // unauthenticated QUIC connections
 }
 
-// source is where connections come from.
 type source struct {
 	all     int       // connections, authenticated ones included
 	streams list.List // of *pendingConn: unauthenticated TCP connections, oldest first
 	packets int       // number of unauthenticated QUIC connections
 }
 
-// pendingConn is the scope of an inbound connection.
 type pendingConn struct {
 	network.ConnManagementScope
 	limiter *connLimiter

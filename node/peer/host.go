@@ -45,7 +45,6 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 	return h, nil
 }
 
-// room counts the connections that an aggregator has room for.
 type room struct {
 	// address is from one address: the whole federation may be behind one NAT, and who
 	// redials before the old connection is found dead has two.
@@ -169,7 +168,6 @@ func WarnOfFewDescriptors(peers int, log *zerolog.Logger) {
 	}
 }
 
-// fits warns if the process may open fewer files than the room needs.
 func (r room) fits(descriptors uint64, log *zerolog.Logger) {
 	if need := uint64(r.all + spareDescriptors); descriptors < need {
 		log.Warn().Uint64("descriptors", descriptors).Uint64("needed", need).

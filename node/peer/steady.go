@@ -66,7 +66,6 @@ func (s *steady) Write(b []byte) (int, error) {
 	}
 }
 
-// expired says whether an error is of a deadline.
 func expired(err error) bool {
 	e, ok := errors.AsType[net.Error](err)
 	return ok && e.Timeout()

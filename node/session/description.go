@@ -117,7 +117,6 @@ type Descriptor struct {
 	Experiment []byte `json:"experiment"`
 }
 
-// digest returns the hash that the server's signature is over.
 func (d *Signed) digest() []byte {
 	descriptor := sha256.Sum256(d.Descriptor)
 	h := protocol.NewTranscript("fedsim/node/session/v1").Bytes(descriptor[:]).Sum()

@@ -97,7 +97,6 @@ func (d *Driver) Give(ctx context.Context, in protocol.Input) {
 	}
 }
 
-// workshop does a role's work, one piece after the other.
 type workshop struct {
 	mu      sync.Mutex
 	waiting []task

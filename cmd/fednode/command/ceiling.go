@@ -23,7 +23,6 @@ func (c ceiling) String() string { return c.text }
 
 const day = 24 * time.Hour
 
-// periodUnits are the letters behind the number of a period.
 var periodUnits = map[string]time.Duration{"h": time.Hour, "d": day, "w": 7 * day}
 
 var errCeiling = errors.New("an epsilon and a period are needed, like 2/30d; a period is a whole number of hours (h), days (d) or weeks (w), at most 100 years")

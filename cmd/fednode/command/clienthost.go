@@ -145,7 +145,6 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 	return set, holding, nil
 }
 
-// again reads the lists of ids, by the client's state.
 func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
 	if d.list == nil {
 		return nil, nil
@@ -161,7 +160,6 @@ func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
 	return lists, nil
 }
 
-// party makes a client's party from the data at hand.
 func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at clientSpec, log *zerolog.Logger) (*experiment.Party, error) {
 	if err := atomicfile.RoomForModel(at.state, e.Schedule.Model()); err != nil {
 		return nil, err
@@ -183,7 +181,6 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	return p, err
 }
 
-// takePart is one client's part in sessions, from its enrolment to its own results.
 func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.Monitor, workers protocol.Workers, log zerolog.Logger) error {
 	f, _, err := party.Of(at.state, at.invitation)
 	if err != nil {
@@ -274,7 +271,6 @@ func (d *clientHost) next(at clientSpec) string {
 	return strings.Join(screen.Quoted(words), " ")
 }
 
-// job makes a client's work in a session.
 func (d *clientHost) job(public []byte, train func(context.Context, *experiment.Experiment) (client.Trainer, error)) (*node.Job, error) {
 	e, refusal, err := d.experiment(public)
 	if err != nil {

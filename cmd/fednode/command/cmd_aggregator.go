@@ -21,7 +21,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// aggregatorCmd is fednode aggregator. It needs no party's data and no experiment.
 type aggregatorCmd struct {
 	Key         string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the invitations name."`
 	Federation  string   `required:"" placeholder:"FILE" help:"The federation, as the operator wrote it last. Read again on SIGHUP: it may have grown."`
@@ -98,7 +97,6 @@ func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 	return out, nil
 }
 
-// run waits for the end, and reads the operator's files again when it is told to.
 func (c *aggregatorCmd) run(ctx context.Context, a *hub.Aggregator, f *admission.Federation, log *zerolog.Logger) {
 	onHangup(ctx, func() {
 		if err := c.load(a, f); err != nil {
@@ -154,7 +152,6 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	return r, err
 }
 
-// rebuild takes parties over from lists of others.
 func (c *aggregatorCmd) rebuild(r *admission.Registry, log *zerolog.Logger) error {
 	if len(c.List) == 0 {
 		return nil
@@ -175,7 +172,6 @@ func (c *aggregatorCmd) rebuild(r *admission.Registry, log *zerolog.Logger) erro
 	return nil
 }
 
-// enrol enters the aggregator in its own list.
 func (c *aggregatorCmd) enrol(r *admission.Registry, key admission.PrivateKey, log *zerolog.Logger) error {
 	if place, ok := r.Lookup(key.Public()); ok {
 		if place != admission.AggregatorPlace {

@@ -19,7 +19,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// alignCmd is fednode align, of the server and of each party.
 type alignCmd struct {
 	IDs        string `name:"ids" placeholder:"FILE" help:"A party's list of its users' ids, one a line, spelt as all parties do. They stay here."`
 	Pad        int    `default:"1" placeholder:"N" help:"Round the number of a party's ids, which all get to know, up to a multiple of N. What is added are rows without ratings."`
@@ -69,7 +68,6 @@ func (c *alignCmd) Run(ctx context.Context, s streams) error {
 	return c.print(s.out, have, role)
 }
 
-// ids are a party's.
 func (c *alignCmd) ids(role protocol.Role) ([]string, error) {
 	switch {
 	case role == protocol.Server && c.IDs != "":
@@ -93,7 +91,6 @@ func (c *alignCmd) ids(role protocol.Role) ([]string, error) {
 	return list, nil
 }
 
-// align takes part, and keeps what comes of it.
 func (c *alignCmd) align(ctx context.Context, cfg node.AlignConfig, have *party.Alignment, ids []string) (*party.Alignment, error) {
 	var err error
 	if ids == nil {
@@ -119,7 +116,6 @@ func (c *alignCmd) align(ctx context.Context, cfg node.AlignConfig, have *party.
 	return have, have.Write(c.State)
 }
 
-// print tells what has come of it.
 func (c *alignCmd) print(w io.Writer, a *party.Alignment, role protocol.Role) error {
 	fmt.Fprintf(w, "alignment  %s\n", a.Attempt[:8])
 	fmt.Fprintf(w, "rows       %s\n", units.Count(a.Users))

@@ -19,7 +19,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// inviteCmd is fednode invite: all that the operator's key is needed for.
 type inviteCmd struct {
 	Operator   string `required:"" placeholder:"FILE" help:"The operator's key. Keep it where neither aggregator nor server runs."`
 	Federation string `required:"" placeholder:"FILE" help:"The federation; founded with --name and --clients if the file is missing."`
@@ -73,7 +72,6 @@ func (c *inviteCmd) Run(s streams) error {
 	return o.invite(c, offer, s)
 }
 
-// exclusive refuses flags that do not go together.
 func (c *inviteCmd) exclusive() error {
 	switch {
 	case c.Add < 0:
@@ -89,7 +87,6 @@ func (c *inviteCmd) exclusive() error {
 // leastExpires is the shortest time in which a party can redeem an invitation.
 const leastExpires = time.Minute
 
-// offer is the common part of all invitations of a call.
 func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
 	if c.Expires < leastExpires {
 		return admission.Offer{}, cli.Misusef("--expires %v: an invitation must be good for %v or longer", c.Expires, leastExpires)
@@ -135,7 +132,6 @@ func (c *inviteCmd) open() (*operator, error) {
 	return o, nil
 }
 
-// found makes the federation.
 func (c *inviteCmd) found(key admission.PrivateKey) (*admission.Federation, error) {
 	if c.Name == "" || c.Clients == 0 {
 		return nil, cli.Misusef("there is no federation %s; --name and --clients found one", c.Federation)
@@ -151,7 +147,6 @@ func (c *inviteCmd) found(key admission.PrivateKey) (*admission.Federation, erro
 	return f, admission.WriteFile(c.Federation, text)
 }
 
-// invited is a line of what was done.
 type invited struct {
 	Place   string    `json:"place"`
 	Serial  uint32    `json:"serial"`
@@ -205,7 +200,6 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s streams) error 
 	return t.Flush()
 }
 
-// contact is where invited parties find the aggregator.
 func (c *inviteCmd) contact() (admission.Contact, error) {
 	if c.AggregatorKey == "" || len(c.Address) == 0 {
 		return admission.Contact{}, cli.Misusef("--aggregator-key and --address are needed: invitations say where the aggregator is, and who")
@@ -225,7 +219,6 @@ func (c *inviteCmd) contact() (admission.Contact, error) {
 	return contact, nil
 }
 
-// keep writes tickets.json, without what is revoked.
 func (o *operator) keep(dir string) error {
 	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return t.Serial < o.revocations.NextSerial(t.Place) })
 	text, err := hub.EncodeTickets(o.tickets)
@@ -235,7 +228,6 @@ func (o *operator) keep(dir string) error {
 	return admission.WriteFile(filepath.Join(dir, ticketsFile), text)
 }
 
-// revoke writes revocations.json.
 func (o *operator) revoke(c *inviteCmd, s streams) error {
 	if len(c.Place) > 0 {
 		return cli.Misusef("--revoke and --place do not go together; invite with a second call")

@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
-// ownResult says which client's result is asked, and about how many items.
 type ownResult struct {
 	State string `required:"" placeholder:"DIR" help:"That of fednode client, of one user or of an organisation; with --users the folder client-K in it."`
 	Data  string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`

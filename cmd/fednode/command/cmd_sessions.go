@@ -22,13 +22,11 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// sessionsCmd is fednode sessions. It reads files alone, so the party may run meanwhile.
 type sessionsCmd struct {
 	State  string `required:"" placeholder:"DIR" help:"The state of a server or a client. Its process may be running."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
 }
 
-// sessionLine is a session in a party's state.
 type sessionLine struct {
 	Session   string    `json:"session"` // in hex
 	Began     time.Time `json:"began"`
@@ -80,7 +78,6 @@ func (c *sessionsCmd) Run(s streams) error {
 	return t.Flush()
 }
 
-// sessionsOfServer reads the present session, and the folders of those before it.
 func sessionsOfServer(state string) ([]sessionLine, error) {
 	dirs := []string{state}
 	past, err := os.ReadDir(filepath.Join(state, party.PastFolder))
@@ -166,7 +163,6 @@ func readSummary(model string) (*summary, error) {
 	return s, nil
 }
 
-// sessionsOfClient reads what the owner consented to, and which of it is finished.
 func sessionsOfClient(state string) ([]sessionLine, error) {
 	consents, err := store.Consents(state)
 	if err != nil {

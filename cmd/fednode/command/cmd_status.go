@@ -53,7 +53,6 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	return printAccounts(s.out, status.Accounts...)
 }
 
-// owner tells what a client's state holds.
 func (c *statusCmd) owner(s streams) error {
 	most := math.NaN() // as in the last session
 	if c.MaxEpsilon != nil {

@@ -24,7 +24,6 @@ var (
 	errOther  = errors.New("another user")
 )
 
-// clientSpec holds the arguments for one client of the process.
 type clientSpec struct {
 	state, invitation string
 	holding           algorithm.PartyData

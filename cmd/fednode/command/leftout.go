@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
-// mostLeftOut limits the records that an owner is told of one by one.
 const mostLeftOut = 20
 
 // leftOut tells an owner which records of a file are not used. Only the person who started the
@@ -49,7 +48,6 @@ func (e contentless) Error() string {
 
 func (e contentless) Unwrap() error { return e.error }
 
-// withoutContent returns the error of a data file without what the file says there.
 func withoutContent(err error) error {
 	if f, ok := errors.AsType[*dataset.FileError](err); ok {
 		return &dataset.FileError{File: f.File, Line: f.Line, Err: contentless{f.Err}}
@@ -67,7 +65,6 @@ func (l *leftOut) end() {
 // session's. Fewer are slips, which are left out: one rating does not decide whether a client takes part.
 const fewOff = 3
 
-// errScale: the data are on another scale.
 var errScale = errors.New("the ratings are on another scale than the session's")
 
 // scale refuses data on another scale as a whole. used counts the ratings that are left.

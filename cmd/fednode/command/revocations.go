@@ -13,7 +13,6 @@ import (
 	"github.com/fedsim/fedsim/node/admission"
 )
 
-// revoker takes the operator's revocations.
 type revoker interface {
 	Revoke(*admission.Revocations) error
 }
@@ -88,7 +87,6 @@ func (p *parties) tell(to *hearer) error {
 	return err
 }
 
-// again reads the file again, for all.
 func (p *parties) again() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +97,6 @@ func (p *parties) again() error {
 	return errors.Join(errs...)
 }
 
-// follow reads the file again on SIGHUP, until it is stopped.
 func (p *parties) follow(ctx context.Context, log *zerolog.Logger) (stop func()) {
 	if p.path == "" {
 		return func() {}

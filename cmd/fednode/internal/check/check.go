@@ -96,7 +96,6 @@ func partiesIn(state string) ([]string, error) {
 	return dirs, nil
 }
 
-// party checks one folder.
 func (x *Report) party(federation string) error {
 	x.folder()
 	m, err := admission.ReadFile(filepath.Join(x.dir, party.MembershipFile), admission.ParseMembership)
@@ -230,7 +229,6 @@ func (x *Report) identity(own admission.PublicKey) {
 	x.looked(party.IdentityFile, err, do, "the private key of %s", own)
 }
 
-// unenrolled checks a state without a membership.
 func (x *Report) unenrolled() {
 	key, err := admission.ReadKey(filepath.Join(x.dir, party.IdentityFile))
 	x.has(party.RegistryFile)

@@ -61,7 +61,6 @@ func (x *Report) folder() {
 	}
 }
 
-// inside is a path in the state of the party.
 func (x *Report) inside(path string) string {
 	name, err := filepath.Rel(x.dir, path)
 	if err != nil {
@@ -72,7 +71,6 @@ func (x *Report) inside(path string) string {
 
 func bytesOf(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// client checks the files that only a client has.
 func (x *Report) client(own admission.PublicKey) {
 	x.has(party.LedgerFile)
 	l, err := store.ReadLedger(filepath.Join(x.dir, party.LedgerFile), own)
@@ -123,13 +121,11 @@ func (x *Report) ledger(l *store.Ledger, err error) []string {
 
 const lostLedger = "never put an old copy back; have the operator revoke this client and invite it again: see node/losses.md"
 
-// there says whether a file of the party is there.
 func (x *Report) there(name string) bool {
 	_, err := os.Lstat(filepath.Join(x.dir, name))
 	return err == nil
 }
 
-// result checks what a session left to a client.
 func (x *Report) result(name string) {
 	dir := filepath.Join(x.dir, name)
 	session, err := party.SessionIn(filepath.Join(dir, party.ResultSession))
@@ -145,7 +141,6 @@ func (x *Report) result(name string) {
 	x.looked(name, err, "move it elsewhere; the next session leaves another", "model and user's embedding of session %s, complete", session)
 }
 
-// training checks the checkpoints of a party that trains on its own between rounds.
 func (x *Report) training() {
 	list, _ := filepath.Glob(filepath.Join(x.dir, "training-*"))
 	for _, dir := range list {
@@ -171,7 +166,6 @@ func (x *Report) checkpointed(name string, c *store.Checkpoint, fallback, err er
 	}
 }
 
-// aligned checks the rows of organisations that share users.
 func (x *Report) aligned() {
 	x.has(party.UsersFile)
 	if x.has(party.AlignmentFile) {
@@ -194,7 +188,6 @@ func (x *Report) past(session func(id string)) {
 	}
 }
 
-// server checks the files that only a server has.
 func (x *Report) server() {
 	for _, name := range append([]string{party.PublicFile, party.EndedFile, party.CurrentLink, party.StartFile}, party.CheckpointFiles...) {
 		x.has(name)
@@ -245,7 +238,6 @@ func (x *Report) session() {
 	x.checkpointed(party.CheckpointFiles[0], c, fallback, err)
 }
 
-// model checks that the model of a session is complete.
 func (x *Report) model(session string) error {
 	dir := party.ModelFolderOf(x.dir, session)
 	of, err := party.SessionIn(filepath.Join(dir, party.SummaryFile))

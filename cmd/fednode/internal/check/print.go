@@ -27,7 +27,6 @@ func (x *Report) shown() []finding {
 	return out
 }
 
-// client is the folder of one of several clients.
 func (f *finding) client() string {
 	who, _, _ := strings.Cut(filepath.ToSlash(f.File), "/")
 	return who

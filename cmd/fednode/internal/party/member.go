@@ -84,7 +84,6 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, log *
 	return m, nil
 }
 
-// enrol makes the state.
 func (m *Member) enrol(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) error {
 	if invitation == "" {
 		return cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", dir)

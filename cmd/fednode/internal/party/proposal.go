@@ -101,7 +101,6 @@ func kept(c config.Config, f agreement.Facts, dir string, ended bool) (p *agreem
 	return p, other, nil
 }
 
-// draw returns the public part of a new session.
 func draw(c config.Config, f agreement.Facts) (p *agreement.Public, text []byte, err error) {
 	var session protocol.SessionID
 	if _, err = io.ReadFull(entropy.System().Stream("fednode/session", 0), session[:]); err != nil {

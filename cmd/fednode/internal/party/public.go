@@ -53,7 +53,6 @@ type statement struct {
 	Facts  json.RawMessage   `json:"facts"`
 }
 
-// otherIn names the settings that are others in b, in order.
 func (a statement) otherIn(b statement) []string {
 	var list []string
 	for key, value := range a.Config {
