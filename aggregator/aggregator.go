@@ -269,7 +269,6 @@ func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
 	return r, err
 }
 
-// accept says why a plan is refused, if it is.
 func (a *Aggregator) accept(p *protocol.Plan) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -442,7 +441,6 @@ func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 	return eff
 }
 
-// done takes in what came of verifying messages, or of summing up.
 func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	if a.verification.batch != nil && in.ID == a.verification.work {
 		if in.Err != nil {

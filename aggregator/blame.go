@@ -27,7 +27,6 @@ func newBlame() blame {
 		by: make(map[protocol.ClientID]map[protocol.ClientID]bool), of: make(map[protocol.ClientID]map[protocol.ClientID]bool)}
 }
 
-// complain books a client's complaints, and says whom they prove to lie.
 func (b *blame) complain(by protocol.ClientID, list []protocol.Complaint, c protocol.Cohort) []protocol.Culprit {
 	var out []protocol.Culprit
 	for _, m := range list {
@@ -41,7 +40,6 @@ func (b *blame) complain(by protocol.ClientID, list []protocol.Complaint, c prot
 	return out
 }
 
-// note adds to a set of a book, and counts what is in it.
 func note(book map[protocol.ClientID]map[protocol.ClientID]bool, of, who protocol.ClientID) int {
 	if book[of] == nil {
 		book[of] = make(map[protocol.ClientID]bool)

@@ -155,7 +155,6 @@ func (a *Aggregator) alone(now time.Time) protocol.Effects {
 	return a.release(now)
 }
 
-// usable reports whether enough of the clients that a round set up ahead is for are still connected.
 func (a *Aggregator) usable(r *round) bool {
 	if !a.cfg.Presence {
 		return true

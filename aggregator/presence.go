@@ -42,7 +42,6 @@ func (a *Aggregator) announceAgain(in protocol.Connected) []protocol.Envelope {
 	return []protocol.Envelope{toClient(c, &protocol.Announce{Plan: r.plan, Anew: r.anew})}
 }
 
-// transfer notes that a long message begins to pass a client's connection, or has.
 func (a *Aggregator) transfer(in protocol.Transfer) protocol.Effects {
 	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
 		return protocol.Effects{}
@@ -89,7 +88,6 @@ func (a *Aggregator) stretch(r *round, now time.Time) (until time.Time) {
 	return until
 }
 
-// disconnected takes in that a connection is lost, unless there is a newer one.
 func (a *Aggregator) disconnected(now time.Time, in protocol.Disconnected) protocol.Effects {
 	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
 		return protocol.Effects{}
@@ -146,7 +144,6 @@ func (a *Aggregator) leaves(r *round) bool {
 	return r.stage == protocol.StagePrepared && a.repeatable(r)
 }
 
-// left reports whether a client has answered the present stage and is gone.
 func (a *Aggregator) left(r *round, c int) bool {
 	return r.awaited[c] == r.following() && (r.missed[c] || !a.here(c))
 }
@@ -181,7 +178,6 @@ func (a *Aggregator) dismiss(r *round) []protocol.Event {
 	return out
 }
 
-// lost reports that a client is lost at the present stage.
 func lost(r *round, c int) protocol.Event {
 	return protocol.Event{Kind: protocol.ClientLost, Round: r.setup.Round, Party: protocol.ClientParty(protocol.ClientID(c)), Stage: r.stage}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// round is a round in progress, or a round that is set up.
 type round struct {
 	setup    protocol.Setup
 	chosen   []protocol.ClientID // whom it asks, in the order in which they are told
@@ -37,7 +36,6 @@ type round struct {
 	relayed  relayed
 }
 
-// admits returns an error if the present stage does not wait for a client's message.
 func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	switch {
@@ -88,7 +86,6 @@ func (r *round) advance() {
 	r.relayed = relayed{}
 }
 
-// begin sets when the present stage ends at the latest.
 func (r *round) begin(deadline time.Time) {
 	r.deadline, r.tail, r.wake = deadline, time.Time{}, deadline
 }

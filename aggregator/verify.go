@@ -57,7 +57,6 @@ func (a *Aggregator) concluded(r *round, from protocol.Party, m protocol.StageMe
 	return a.accepted(r, from, m)
 }
 
-// verify begins to verify what waits, unless something is being verified.
 func (a *Aggregator) verify() []protocol.Work {
 	v := &a.verification
 	if v.batch != nil || len(v.waiting) == 0 {
@@ -126,7 +125,6 @@ func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effec
 	return eff
 }
 
-// verifies reports whether a message of a round in progress is still to be verified.
 func (a *Aggregator) verifies() bool {
 	for _, list := range [][]unverified{a.verification.batch, a.verification.waiting} {
 		for _, x := range list {

@@ -71,7 +71,6 @@ func (b combinedLedger) Charge(session [16]byte, round uint64, events []dp.Event
 	return b.session.Charge(session, round, events)
 }
 
-// demand holds what a session still asks a client for: the charges of its rounds from one on.
 type demand struct {
 	from   uint64
 	events []dp.Event
@@ -141,7 +140,6 @@ func ahead(last, now time.Time) string {
 		"If it is right now, a larger --ceiling for that time lets the client take part before; --max-epsilon holds all the same", last.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 }
 
-// after are the charges after a time.
 func after(dated []store.Dated, t time.Time) []dp.Record {
 	var list []dp.Record
 	for _, d := range dated {

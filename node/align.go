@@ -98,7 +98,6 @@ func AlignServer(ctx context.Context, cfg AlignConfig, earlier *align.Ended, kee
 	return m.run(ctx)
 }
 
-// aligningRole is a party or the server of an alignment.
 type aligningRole interface {
 	Hello() align.Hello
 	Attempt() align.Attempt

@@ -130,6 +130,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if c.conn, err = peer.NewConn(cfg.Identity, contacts, peer.ProtocolID, cfg.Log, cfg.over...); err != nil {
 		return nil, err
 	}
+	c.conn.Waits = cfg.Observer.Waits
 	c.conn.StartAt(int(c.party().Client))
 	return c, nil
 }
@@ -139,15 +140,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 // protocol.ErrNothingReleased if there was no model. Otherwise it runs until the context ends.
 // Shown a session that it has finished, the client waits for the next. See TookPart.
 func (c *Client) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := untilFailed(ctx, c.failed)
 	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-c.failed:
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
 	err := c.conn.Keep(ctx, func(stream context.Context, s network.Stream) error { return c.serve(ctx, stream, s) })
 	if c.part != nil {
 		c.part.leave()
@@ -225,6 +219,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		return err
 	}
 	c.cfg.Log.Info().Msg("registered")
+	c.cfg.Observer.Waits("")
 	c.cfg.Observer.Registered(1)
 	defer c.cfg.Observer.Registered(-1)
 	t, err := c.nextSession(ctx, s)

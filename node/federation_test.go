@@ -197,6 +197,7 @@ type observer func(protocol.Event)
 
 func (o observer) Session(protocol.SessionID) {}
 func (o observer) Registered(int)             {}
+func (o observer) Waits(string)               {}
 func (o observer) Event(e protocol.Event) {
 	if o != nil {
 		o(e)
@@ -218,6 +219,8 @@ func (w watcher) Registered(n int) {
 		o.Registered(n)
 	}
 }
+
+func (w watcher) Waits(string) {}
 
 func (w watcher) Event(e protocol.Event) {
 	if w.f.watch != nil {

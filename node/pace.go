@@ -188,7 +188,6 @@ func (c *pace) measure(phase string, work func(client.Trainer) error) (first boo
 	return first
 }
 
-// took notes what the party's own record took, where nothing else is known.
 func (c *pace) took(phase string, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +198,6 @@ func (c *pace) took(phase string, d time.Duration) {
 	c.current = c.offsets[at]
 }
 
-// offset is the fixed time for a measured time.
 func (c *pace) offset(measured time.Duration) time.Duration {
 	if c.drops {
 		return max(roundUp(paceFactor*measured), programPace)

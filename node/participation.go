@@ -127,7 +127,6 @@ func (c *Client) log(t *participation, events []protocol.Event) {
 	}
 }
 
-// training is where what the party trains for itself in a session is kept.
 func (c *Client) training(session protocol.SessionID) string {
 	return filepath.Join(c.cfg.State, fmt.Sprintf("training-%x", session))
 }
@@ -147,7 +146,6 @@ func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 	return t.Restore(kept.State, c.cfg.Entropy)
 }
 
-// persist makes records durable: in the ledger, and beside it what was trained.
 func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) error {
 	var booked []protocol.Record
 	for _, r := range records {

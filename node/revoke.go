@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rs/zerolog"
@@ -33,4 +34,17 @@ func fail(failed chan<- error, err error) {
 	case failed <- err:
 	default:
 	}
+}
+
+// untilFailed is a context that ends with an error that was reported.
+func untilFailed(ctx context.Context, failed <-chan error) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case err := <-failed:
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }

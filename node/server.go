@@ -97,9 +97,12 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		Role: s.role, Inputs: make(chan protocol.Input), Runner: cfg.Workers, Now: time.Now,
 		Persist: s.persist, Send: s.send, Events: s.log,
 	}
-	s.conn, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Membership.Contact}, peer.ProtocolID, cfg.Log, cfg.over...)
+	if s.conn, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Membership.Contact}, peer.ProtocolID, cfg.Log, cfg.over...); err != nil {
+		return nil, err
+	}
+	s.conn.Waits = cfg.Observer.Waits
 	cfg.Observer.Session(cfg.Terms.Session)
-	return s, err
+	return s, nil
 }
 
 func (s *Server) resume() (*server.Server, error) {
@@ -151,15 +154,8 @@ func (s *Server) persist(records []protocol.Record) error {
 // is returned where it ends without a model, ErrDeclined where too many clients decline it,
 // ErrRefused where the aggregator refuses the session for good.
 func (s *Server) Run(ctx context.Context) (*Outcome, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := untilFailed(ctx, s.failed)
 	defer cancel(nil)
-	go func() {
-		select {
-		case err := <-s.failed:
-			cancel(err)
-		case <-ctx.Done():
-		}
-	}()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -378,7 +374,9 @@ func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *s
 	defer cancel()
 	s.cfg.Log.Info().Int("connected", w.Connected).Int("clients", enough).Msg("waiting for clients")
 	text, last := w.List, false
+	defer s.cfg.Observer.Waits("")
 	for w.Connected < enough {
+		s.cfg.Observer.Waits(fmt.Sprintf("waits for clients: %d of %d", w.Connected, enough))
 		m, err := session.Next(patient, notices)
 		switch {
 		case err == nil && m.Welcome == nil:
@@ -420,7 +418,6 @@ func (s *Server) sized(list *admission.List) error {
 	return peer.Fatal(fmt.Errorf("node: %w: it has %d places of clients, and the session is for %d. Start this server again", ErrGrown, places, n))
 }
 
-// send signs what clients must know to be the server's, and queues it.
 func (s *Server) send(list []protocol.Envelope) {
 	key := s.cfg.Identity.Ed25519()
 	for _, e := range list {

@@ -107,7 +107,6 @@ func (f *Federation) verifyEpochs() error {
 	return nil
 }
 
-// follows says whether an epoch is the next one of a federation.
 func (e *Epoch) follows(f *Federation) error {
 	if err := checkTime("creation of an epoch", e.Created); err != nil {
 		return err

@@ -174,7 +174,6 @@ func (r *Revocations) bars(k PublicKey) bool { return newBarred(r).identities[k]
 // maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
 func (f *Federation) maxRevocations() int { return 1000 + 4*f.Places() }
 
-// barred indexes a document of revocations for look-ups.
 type barred struct {
 	serials    map[Place]uint32 // the last ticket that is void
 	identities map[PublicKey]bool

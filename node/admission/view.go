@@ -2,7 +2,6 @@ package admission
 
 import "crypto/sha256"
 
-// view is the list of a state, made once for all who ask.
 type view struct {
 	version uint64 // the state's
 	list    *List  // must not be changed

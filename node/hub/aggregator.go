@@ -75,7 +75,6 @@ type Aggregator struct {
 	founded int                   // places at the start
 }
 
-// hubSession is a session as the aggregator has it.
 type hubSession struct {
 	signed *session.Signed
 	server admission.PublicKey // who signed it
@@ -225,7 +224,6 @@ func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	return err
 }
 
-// disconnect closes the connections of parties that are out. The gate does not let them in again.
 func (a *Aggregator) disconnect(out []admission.Enrolment, why string) {
 	for i := range out {
 		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg(why)
@@ -246,7 +244,6 @@ func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
 	}
 }
 
-// handle has a stream served, and sees to its end.
 func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
 	a.busy.Add(1)
 	defer a.busy.Done()
@@ -312,7 +309,8 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	}
 	a.enter(c)
 	defer a.leave(c)
-	log.Debug().Stringer("place", place).Msg("registered")
+	log.Info().Stringer("place", place).Msg("has come")
+	defer log.Info().Stringer("place", place).Msg("has gone")
 	if err = a.welcome(c); err != nil {
 		return err
 	}
@@ -401,6 +399,24 @@ func (a *Aggregator) connected() int {
 	return n
 }
 
+// Places returns the number of clients' places, the number of enrolled clients, and the names of enrolled clients that are not
+// connected. A client behind a relay counts as connected once there is a session.
+func (a *Aggregator) Places() (places, enrolled int, missing []string) {
+	places = a.cfg.Registry.Federation().Places()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range protocol.ClientID(places) {
+		p := admission.ClientPlace(id)
+		if _, ok := a.cfg.Registry.Holder(p); !ok {
+			continue
+		}
+		if enrolled++; a.conns[p] == nil {
+			missing = append(missing, p.String())
+		}
+	}
+	return places, enrolled, missing
+}
+
 // latest says how far the session has come that the server at a connection has signed; nil: there is none.
 func (a *Aggregator) latest(c *conn) *session.Latest {
 	key, err := peer.KeyOf(c.peer)
@@ -413,7 +429,6 @@ func (a *Aggregator) latest(c *conn) *session.Latest {
 	return &session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil}
 }
 
-// welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
 	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {

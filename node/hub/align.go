@@ -28,7 +28,6 @@ type aligner struct {
 	hello align.Hello
 }
 
-// tell queues a notice for members; it disconnects a member that takes none.
 func tell(c *session.Message, members ...*aligner) error {
 	b, err := c.Frame()
 	if err != nil {

@@ -53,7 +53,6 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	return a.keepRunning("")
 }
 
-// forget lets the end of a session go when another one begins.
 func (a *Aggregator) forget() error {
 	if err := os.Remove(a.endPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -100,7 +99,6 @@ type openedEnd struct {
 	final      *protocol.Final
 }
 
-// openEnd reads the end of a session, and verifies the server's signatures.
 func openEnd(path string, f *admission.Federation, list *admission.List) (*openedEnd, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

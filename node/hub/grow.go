@@ -70,7 +70,6 @@ func (a *Aggregator) applyGrowth() {
 	}
 }
 
-// running says whether a session has begun and not ended. The caller holds mu.
 func (a *Aggregator) running() bool {
 	if a.session != nil && a.session.final == nil {
 		return true
@@ -85,7 +84,6 @@ func (a *Aggregator) waitsToGrow(p admission.Place) bool {
 	return a.growing != nil && p.Role == protocol.Client && int64(p.Client) >= int64(a.cfg.Registry.Federation().Places()) && int64(p.Client) < int64(a.growing.Places())
 }
 
-// keepRunning keeps which session runs; "": none. The caller holds mu.
 func (a *Aggregator) keepRunning(id string) error {
 	if a.cfg.State == "" || id == a.unended { // a relay keeps nothing
 		return nil
@@ -120,7 +118,6 @@ func (s *hubSession) beyond(c *conn) bool {
 	return s != nil && c.place.Role == protocol.Client && int64(c.place.Client) >= int64(s.terms.Cohort.All())
 }
 
-// isNewSession says whether a description is not of the session that runs.
 func (a *Aggregator) isNewSession(p *session.Signed, server admission.PublicKey) bool {
 	peek := *p
 	peek.Ended = true // whatever epoch it is of

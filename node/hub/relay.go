@@ -43,7 +43,6 @@ type Relay struct {
 	life [16]byte
 }
 
-// upstream is a relay's connection to the aggregator.
 type upstream struct {
 	presence chan struct{} // has a token when clients came or went
 
@@ -72,6 +71,9 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	}
 	if r.link, err = peer.NewConn(cfg.Identity, []admission.Contact{cfg.Aggregator}, peer.RelayID, cfg.Log, cfg.Transports...); err != nil {
 		return nil, err
+	}
+	if cfg.Observer != nil {
+		r.link.Waits = cfg.Observer.Waits
 	}
 	r.hub, err = newAggregator(ctx, AggregatorConfig{Identity: cfg.Identity, Federation: cfg.Federation, Registry: registry, Listen: cfg.Listen,
 		Log: cfg.Log, Workers: 1, Observer: cfg.Observer, Transports: cfg.Transports})
@@ -134,6 +136,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 		return err
 	}
 	r.up.is(time.Time{})
+	r.hub.cfg.Observer.Waits("")
 	r.cfg.Log.Info().Msg("registered with the aggregator")
 	described, err := r.gather(ctx, st)
 	if err != nil {
@@ -300,7 +303,6 @@ func (r *Relay) awaitAcceptance(ctx context.Context, s *hubSession) (int, error)
 	return r.up.queueOf(s).Length(), nil
 }
 
-// keepFinal keeps the end of a session for clients that come later.
 func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
 	frames, err := wire.AppendFrames(nil, f)
 	if err != nil {

@@ -42,7 +42,6 @@ const relayQueueSize = 4 * peer.QueueSize
 // meanwhile: a thousand do within seconds.
 const listPause = 300 * time.Millisecond
 
-// serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
 func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
 	peer.Within(s, peer.RegisterTimeout)
@@ -309,7 +308,6 @@ func (a *Aggregator) tellRelays(s *hubSession) {
 	}
 }
 
-// enterRelay gives a relay's newest stream a number, in the place of older ones.
 func (a *Aggregator) enterRelay(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

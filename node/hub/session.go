@@ -270,7 +270,6 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r session.Role) 
 	})
 }
 
-// describe returns the present description of a session for a peer, in a frame to be sent.
 func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
 	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {

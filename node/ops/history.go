@@ -60,7 +60,6 @@ type course struct {
 	declining map[protocol.Party]bool // clients that declined the session
 }
 
-// follow books an event. The caller holds the monitor's mu.
 func (c *course) follow(e protocol.Event, now time.Time) {
 	if c.silent == nil {
 		return // there was no session
@@ -78,7 +77,6 @@ func (c *course) follow(e protocol.Event, now time.Time) {
 	}
 }
 
-// remember adds an event to what is shown of a session. The caller holds mu.
 func (s *Status) remember(e protocol.Event, now time.Time) {
 	switch e.Kind {
 	case protocol.RoundOpened:
@@ -126,7 +124,6 @@ func (s *Status) stage(round uint64, now time.Time, name string) {
 	}
 }
 
-// open returns the seconds since the last part of the round ended, or the round began.
 func (r *Round) open(now time.Time) float64 {
 	if r.closed.IsZero() {
 		return now.Sub(r.Began).Seconds()
@@ -141,22 +138,6 @@ func (s *Status) complain(e protocol.Event) {
 	if c := s.complaints(e.Party, e.Round); c != nil {
 		c.Against++
 	}
-}
-
-// complaints returns the entry of a party. It makes one if there is room, and otherwise returns
-// nil.
-func (s *Status) complaints(p protocol.Party, round uint64) *Complaints {
-	name := p.String()
-	i := slices.IndexFunc(s.Complaints, func(c Complaints) bool { return c.Party == name })
-	if i < 0 {
-		if len(s.Complaints) == maxAbsences {
-			return nil
-		}
-		i = len(s.Complaints)
-		s.Complaints = append(s.Complaints, Complaints{Party: name})
-	}
-	s.Complaints[i].Round = round
-	return &s.Complaints[i]
 }
 
 func (s *Status) ended(round uint64, now time.Time, outcome string) {
@@ -174,17 +155,29 @@ func (s *Status) round(round uint64) *Round {
 	return nil
 }
 
-// absence returns the entry of a party. It makes one if there is room, and otherwise returns nil.
-func (s *Status) absence(p protocol.Party) *Absence {
+// entry returns the entry of a party in a list. It makes one if there is room, and otherwise returns nil.
+func entry[T any](list *[]T, p protocol.Party, fresh func(name string) T, of func(*T) string) *T {
 	name := p.String()
-	for i := range s.Absent {
-		if s.Absent[i].Party == name {
-			return &s.Absent[i]
+	for i := range *list {
+		if of(&(*list)[i]) == name {
+			return &(*list)[i]
 		}
 	}
-	if len(s.Absent) == maxAbsences {
+	if len(*list) == maxAbsences {
 		return nil
 	}
-	s.Absent = append(s.Absent, Absence{Party: name})
-	return &s.Absent[len(s.Absent)-1]
+	*list = append(*list, fresh(name))
+	return &(*list)[len(*list)-1]
+}
+
+func (s *Status) absence(p protocol.Party) *Absence {
+	return entry(&s.Absent, p, func(name string) Absence { return Absence{Party: name} }, func(a *Absence) string { return a.Party })
+}
+
+func (s *Status) complaints(p protocol.Party, round uint64) *Complaints {
+	c := entry(&s.Complaints, p, func(name string) Complaints { return Complaints{Party: name} }, func(c *Complaints) string { return c.Party })
+	if c != nil {
+		c.Round = round
+	}
+	return c
 }

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -9,11 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/fedsim/fedsim/internal/version"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 type metrics struct {
 	registry *prometheus.Registry
+	named    *prometheus.Registry // metrics with the names of parties
 	events   *prometheus.CounterVec
 	aborted  *prometheus.CounterVec
 	declined *prometheus.CounterVec
@@ -38,12 +41,12 @@ func newMetrics(labels prometheus.Labels) *metrics {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, ConstLabels: labels, Help: help, Buckets: durations}, []string{label})
 	}
 	x := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: prometheus.NewRegistry(), named: prometheus.NewRegistry(),
 		events:   counter("fedsim_events_total", "Events that the roles reported, by kind.", "kind"),
 		aborted:  counter("fedsim_rounds_aborted_total", "Rounds that ended without a sum, by reason: too few clients after a stage, a secret that cannot be restored, or other.", "reason"),
 		declined: counter("fedsim_sessions_declined_total", "Answers of clients that take no part in a session, by kind of reason.", "reason"),
-		rounds:   histogram("fedsim_round_seconds", "Duration of rounds, by whether they ended in a sum.", "outcome"),
-		stages:   histogram("fedsim_stage_seconds", "Duration of the stages of rounds, and of computing sums.", "stage"),
+		rounds:   histogram("fedsim_round_duration_seconds", "Duration of rounds, by whether they ended in a sum.", "outcome"),
+		stages:   histogram("fedsim_stage_duration_seconds", "Duration of the stages of rounds, and of computing sums.", "stage"),
 	}
 	for kind := range protocol.SessionEnded + 1 {
 		x.events.WithLabelValues(kind.String())
@@ -67,7 +70,6 @@ func newMetrics(labels prometheus.Labels) *metrics {
 	return x
 }
 
-// gauges registers what is read from the status when Prometheus asks.
 func (m *Monitor) gauges(labels prometheus.Labels) {
 	gauge := func(name, help string, value func(Status) float64) {
 		m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) }))
@@ -89,8 +91,24 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 		}
 		return m.now().Sub(m.course.summed).Seconds()
 	})
-	m.metrics.registry.MustRegister(&standing{m, prometheus.NewDesc("fedsim_clients", "Clients of the session in the aggregator's eyes, by state.", []string{"state"}, labels),
-		prometheus.NewDesc("fedsim_epsilon_spent", "Epsilon that the sessions of this process's own client have cost together.", []string{"place"}, labels),
+	gauge("fedsim_places", "Places of clients in the federation, of an aggregator.", func(s Status) float64 { return float64(s.Places) })
+	gauge("fedsim_enrolled", "Clients that are enrolled, of an aggregator.", func(s Status) float64 { return float64(s.Enrolled) })
+	gauge("fedsim_waiting", "1 while the process waits for clients or for a connection.", func(Status) float64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return number(m.waits != "")
+	})
+	gauge("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func(Status) float64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return number(m.reload)
+	})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fedsim_build_info", Help: "1; the labels say the version of the program.",
+		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}})
+	build.Set(1)
+	m.metrics.registry.MustRegister(build)
+	m.metrics.registry.MustRegister(&clientStates{m, prometheus.NewDesc("fedsim_clients", "Clients of the session in the aggregator's eyes, by state.", []string{"state"}, labels)})
+	m.metrics.named.MustRegister(&accounts{m, prometheus.NewDesc("fedsim_epsilon_spent", "Epsilon that the sessions of this process's own client have cost together.", []string{"place"}, labels),
 		prometheus.NewDesc("fedsim_epsilon_left", "Epsilon that is left to this process's own client, by its owner's limit.", []string{"place"}, labels),
 		prometheus.NewDesc("fedsim_epsilon_unaccounted", "1 if there is no account of what this process's own client has spent.", []string{"place"}, labels)})
 }
@@ -102,44 +120,56 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// standing collects what has labels that are not known beforehand.
-type standing struct {
-	m                                   *Monitor
-	clients, spent, left, unaccountable *prometheus.Desc
+// clientStates collects the states of the clients of an aggregator or a relay.
+type clientStates struct {
+	m       *Monitor
+	clients *prometheus.Desc
+}
+
+// Describe names the gauge.
+func (s *clientStates) Describe(out chan<- *prometheus.Desc) { out <- s.clients }
+
+// Collect reads the states as they are now.
+func (s *clientStates) Collect(out chan<- prometheus.Metric) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	status, course := &s.m.status, &s.m.course
+	if !faces(status.Role) {
+		return
+	}
+	late, excluded := 0, 0
+	for _, a := range status.Absent {
+		switch {
+		case a.Out != "":
+			excluded++
+		case a.Round == status.Round && a.Round > 0:
+			late++
+		}
+	}
+	for state, n := range map[string]int{"connected": status.Connected, "late": late, "excluded": excluded, "silent": len(course.silent), "declining": len(course.declining)} {
+		out <- prometheus.MustNewConstMetric(s.clients, prometheus.GaugeValue, float64(n), state)
+	}
+}
+
+// accounts collects what the clients of the process have spent, by their places.
+type accounts struct {
+	m                          *Monitor
+	spent, left, unaccountable *prometheus.Desc
 }
 
 // Describe names the gauges.
-func (s *standing) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.clients, s.spent, s.left, s.unaccountable} {
+func (s *accounts) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.spent, s.left, s.unaccountable} {
 		out <- d
 	}
 }
 
-// Collect reads the gauges from the status as it is now.
-func (s *standing) Collect(out chan<- prometheus.Metric) {
+// Collect reads the accounts as they are now.
+func (s *accounts) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, label string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, label)
 	}
 	status := s.m.Status()
-	if faces(status.Role) {
-		late, excluded := 0, 0
-		for _, a := range status.Absent {
-			switch {
-			case a.Out != "":
-				excluded++
-			case a.Round == status.Round && a.Round > 0:
-				late++
-			}
-		}
-		gauge(s.clients, float64(status.Connected), "connected")
-		gauge(s.clients, float64(late), "late")
-		gauge(s.clients, float64(excluded), "excluded")
-		s.m.mu.Lock()
-		silent, declining := len(s.m.course.silent), len(s.m.course.declining)
-		s.m.mu.Unlock()
-		gauge(s.clients, float64(silent), "silent")
-		gauge(s.clients, float64(declining), "declining")
-	}
 	seen := map[string]bool{"": true} // an account that cannot be read has no place
 	for i := range status.Accounts {
 		a := &status.Accounts[i]
@@ -157,7 +187,6 @@ func (s *standing) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// count books an event. The caller holds the monitor's mu, and has not added the event to the status.
 func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
 	x.events.WithLabelValues(e.Kind.String()).Inc()
 	r := s.round(e.Round)

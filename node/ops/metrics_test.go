@@ -42,9 +42,9 @@ func TestMetricsOfRounds(t *testing.T) {
 		`fedsim_rounds_aborted_total{reason="too-few-unmask",role="aggregator"} 1`, `fedsim_rounds_aborted_total{reason="too-few-share",role="aggregator"} 0`,
 		`fedsim_rounds_aborted_total{reason="unrecoverable",role="aggregator"} 1`,
 		`fedsim_sessions_declined_total{reason="budget",role="aggregator"} 1`, `fedsim_sessions_declined_total{reason="unable",role="aggregator"} 1`,
-		`fedsim_round_seconds_bucket{outcome="summed",role="aggregator",le="3"} 0`, `fedsim_round_seconds_bucket{outcome="summed",role="aggregator",le="10"} 1`,
-		`fedsim_round_seconds_sum{outcome="summed",role="aggregator"} 4`, `fedsim_round_seconds_sum{outcome="aborted",role="aggregator"} 4`,
-		`fedsim_stage_seconds_sum{role="aggregator",stage="masked-input"} 3`, `fedsim_stage_seconds_sum{role="aggregator",stage="sum"} 1`,
+		`fedsim_round_duration_seconds_bucket{outcome="summed",role="aggregator",le="3"} 0`, `fedsim_round_duration_seconds_bucket{outcome="summed",role="aggregator",le="10"} 1`,
+		`fedsim_round_duration_seconds_sum{outcome="summed",role="aggregator"} 4`, `fedsim_round_duration_seconds_sum{outcome="aborted",role="aggregator"} 4`,
+		`fedsim_stage_duration_seconds_sum{role="aggregator",stage="masked-input"} 3`, `fedsim_stage_duration_seconds_sum{role="aggregator",stage="sum"} 1`,
 		`fedsim_clients{role="aggregator",state="connected"} 5`, `fedsim_clients{role="aggregator",state="late"} 1`, `fedsim_clients{role="aggregator",state="excluded"} 1`,
 		`fedsim_clients{role="aggregator",state="silent"} 1`, `fedsim_clients{role="aggregator",state="declining"} 1`)
 	m.Event(protocol.Event{Kind: protocol.SessionEnded})

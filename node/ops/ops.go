@@ -2,13 +2,14 @@
 //
 //	/metrics   counters of events by kind and role, for Prometheus
 //	/healthz   200 as long as the process answers
-//	/readyz    200 when it can do its work: it accepts peers, or is registered
+//	/readyz    200 when it can do its work: it listens, or is registered; else what is missing
 //	/status    what it is doing, as JSON
 //	/          the same as a page, for a browser
 //
 // Nothing that it shows is secret, and nothing can be changed through it. But who takes
 // part, and when, is private, so it listens on loopback addresses only, and answers only
-// requests whose host is such an address or localhost.
+// requests whose host is such an address or localhost. A probe of another machine has the first three paths at an address of
+// its own, without the name of a party or a reason.
 package ops
 
 import (
@@ -29,6 +30,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/loopback"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
@@ -45,7 +47,7 @@ type Status struct {
 	Role string `json:"role"`
 	// Ready says that the process can do its work.
 	Ready bool `json:"ready"`
-	// Trouble is why the process is not ready although it runs; "" where there is none.
+	// Trouble is why the process is not ready although it runs, or what it waits for; "" where there is none.
 	Trouble string `json:"trouble,omitempty"`
 	// Session is the present session, in hex; "" before the first.
 	Session string `json:"session"`
@@ -54,6 +56,11 @@ type Status struct {
 	// Connected counts, for an aggregator or a relay, the clients that are registered with it. For
 	// other roles it counts the clients of the process that are registered with the aggregator.
 	Connected int `json:"connected"`
+	// Places, Enrolled and Missing are of an aggregator: the number of clients' places, the number of enrolled clients, and the names
+	// of enrolled clients that are not connected, at most maxAbsences.
+	Places   int      `json:"places,omitempty"`
+	Enrolled int      `json:"enrolled,omitempty"`
+	Missing  []string `json:"missing,omitempty"`
 	// Last is the latest event that a role has reported.
 	Last *Event `json:"last_event,omitempty"`
 	// Rounds are the latest ones of the session, and Absent the clients that were late in it or
@@ -88,7 +95,10 @@ type Monitor struct {
 	mu     sync.Mutex
 	status Status
 	course course
+	waits  string       // see Waits
+	reload bool         // the operator's files were read when they were read last
 	check  func() error // see Check; nil: nothing is checked
+	places func() (places, enrolled int, missing []string)
 	owned  []*func() (*store.Account, error)
 }
 
@@ -115,11 +125,41 @@ func (m *Monitor) Check(check func() error) {
 	m.check = check
 }
 
+// Waits notes what the process waits for, which keeps it from being ready: clients, or a connection. "" is nothing.
+func (m *Monitor) Waits(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waits = what
+}
+
+// Reloaded notes whether the operator's files could be read, at the start and on SIGHUP.
+func (m *Monitor) Reloaded(ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reload = ok
+}
+
+// Disk shows the room that is left on the disk of a state.
+func (m *Monitor) Disk(state string) {
+	m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fedsim_state_free_bytes", Help: "Room on the disk of the state.",
+		ConstLabels: prometheus.Labels{"role": m.status.Role}}, func() float64 {
+		free, _ := atomicfile.Free(state)
+		return float64(free)
+	}))
+}
+
+// Places has an aggregator show its places, the enrolled clients, and the names of the missing clients.
+func (m *Monitor) Places(of func() (places, enrolled int, missing []string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.places = of
+}
+
 // NewMonitor makes the monitor of a process of the role: "aggregator", "relay", "server" or
-// "client". An aggregator or a relay is ready at once, others when they are registered.
+// "client". An aggregator or a relay is ready as long as it waits for nothing, others when they are registered.
 func NewMonitor(role string, now func() time.Time) *Monitor {
 	labels := prometheus.Labels{"role": role}
-	m := &Monitor{now: now, metrics: newMetrics(labels), status: Status{Role: role, Ready: faces(role)}}
+	m := &Monitor{now: now, metrics: newMetrics(labels), reload: true, status: Status{Role: role, Ready: faces(role)}}
 	m.gauges(labels)
 	return m
 }
@@ -193,12 +233,22 @@ func (m *Monitor) Status() Status {
 // doing is Status without accounts, which take long.
 func (m *Monitor) doing() Status {
 	m.mu.Lock()
-	s, check := m.status, m.check
+	s, check, places := m.status, m.check, m.places
+	if faces(s.Role) {
+		s.Ready = m.waits == ""
+	}
+	if !s.Ready {
+		s.Trouble = m.waits
+	}
 	s.Rounds, s.Absent, s.Complaints = slices.Clone(s.Rounds), slices.Clone(s.Absent), slices.Clone(s.Complaints)
 	for i := range s.Rounds {
 		s.Rounds[i].Stages = slices.Clone(s.Rounds[i].Stages)
 	}
 	m.mu.Unlock()
+	if places != nil {
+		s.Places, s.Enrolled, s.Missing = places()
+		s.Missing = s.Missing[:min(len(s.Missing), maxAbsences)]
+	}
 	if check == nil {
 		return s
 	}
@@ -211,7 +261,7 @@ func (m *Monitor) doing() Status {
 // Handler serves the paths that the package comment lists.
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{m.metrics.registry, m.metrics.named}, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, m.doing()) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -222,6 +272,15 @@ func (m *Monitor) Handler() http.Handler {
 	return loopback.Handler(mux, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "ask at an address of this machine, like 127.0.0.1, or at localhost", http.StatusForbidden)
 	})
+}
+
+// Probe serves /healthz, /readyz and /metrics for other machines.
+func (m *Monitor) Probe() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: true}) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, Status{Ready: m.doing().Ready}) })
+	return mux
 }
 
 func answer(w http.ResponseWriter, s Status) {
@@ -255,9 +314,9 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// Serve answers on a listener until the context ends.
-func (m *Monitor) Serve(ctx context.Context, l net.Listener) error {
-	s := &http.Server{Handler: m.Handler(), ReadHeaderTimeout: 5 * time.Second}
+// Serve answers on a listener by a handler of the monitor until the context ends.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

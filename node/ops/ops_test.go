@@ -15,6 +15,7 @@ import (
 
 	"github.com/fedsim/fedsim/node/ops"
 	"github.com/fedsim/fedsim/node/session"
+	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -113,6 +114,71 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// A process that is not ready says what is missing, in /readyz, /status and a metric. A probe hears that it is not ready, and no name.
+func TestReadyzSaysWhatIsMissing(t *testing.T) {
+	for role, what := range map[string]string{"server": "waits for clients: 4 of 5", "client": "no connection to the aggregator", "aggregator": "it does not listen yet"} {
+		m, get := serve(t, role)
+		m.Waits(what)
+		if code, text := get("/readyz"); code != 503 || !strings.Contains(text, what) {
+			t.Errorf("%s: readyz %d %q", role, code, text)
+		}
+		if s := m.Status(); s.Ready || s.Trouble != what {
+			t.Errorf("%s: status %+v", role, s)
+		}
+		probe := httptest.NewServer(m.Probe())
+		defer probe.Close()
+		for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/status": 404, "/": 404} {
+			r, err := http.Get(probe.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(r.Body)
+			if err != nil || r.StatusCode != want || strings.Contains(string(text), what) {
+				t.Errorf("%s: a probe of %s gets %d %q, %v", role, path, r.StatusCode, text, err)
+			}
+			if line := `fedsim_waiting{role="` + role + `"} 1`; path == "/metrics" && !strings.Contains(string(text), line) {
+				t.Errorf("%s: no %q", role, line)
+			}
+			_ = r.Body.Close()
+		}
+		m.Waits("")
+		m.Registered(1)
+		if code, _ := get("/readyz"); code != 200 {
+			t.Errorf("%s: readyz %d when nothing is missing", role, code)
+		}
+	}
+}
+
+func TestPlacesReloadsAndBuild(t *testing.T) {
+	m, get := serve(t, "aggregator")
+	m.Places(func() (int, int, []string) { return 5, 4, []string{"client 2"} })
+	m.Reloaded(false)
+	_, text := get("/metrics")
+	for _, line := range []string{`fedsim_places{role="aggregator"} 5`, `fedsim_enrolled{role="aggregator"} 4`, `fedsim_config_reload_successful{role="aggregator"} 0`, `fedsim_build_info{goversion="go1`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	if s := m.Status(); s.Places != 5 || s.Enrolled != 4 || len(s.Missing) != 1 || s.Missing[0] != "client 2" {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// An owner's spending has the owner's place as a label, so that a probe does not see it.
+func TestProbeNamesNobody(t *testing.T) {
+	m, get := serve(t, "client")
+	spent := 1.5
+	m.Own(func() (*store.Account, error) { return &store.Account{Place: "client 3", Spent: &spent}, nil })
+	if _, text := get("/metrics"); !strings.Contains(text, `fedsim_epsilon_spent{place="client 3",role="client"} 1.5`) {
+		t.Errorf("the owner does not see\n%s", text)
+	}
+	w := httptest.NewRecorder()
+	m.Probe().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if text := w.Body.String(); strings.Contains(text, "client 3") || !strings.Contains(text, "fedsim_ready") {
+		t.Errorf("a probe sees\n%s", text)
+	}
+}
+
 // Only the owner may read the fault in their own ratings, not others on the machine.
 func TestUnusableInputIsNotExplained(t *testing.T) {
 	m, get := serve(t, "client")
@@ -142,7 +208,7 @@ func TestFetch(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	ctx := t.Context()
-	go func() { done <- m.Serve(ctx, l) }()
+	go func() { done <- ops.Serve(ctx, l, m.Handler()) }()
 	got, err := ops.Fetch(ctx, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +226,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := ops.NewMonitor("client", time.Now).Serve(ctx, l); err != nil {
+	if err := ops.Serve(ctx, l, ops.NewMonitor("client", time.Now).Handler()); err != nil {
 		t.Error(err)
 	}
 	if _, err := ops.Fetch(t.Context(), l.Addr().String()); err == nil {

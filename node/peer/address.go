@@ -74,7 +74,6 @@ func diallable(a multiaddr.Multiaddr) error {
 	return nil
 }
 
-// reachable says why no party reaches an IP address. zone says that the address has an interface.
 func reachable(ip net.IP, zone bool) error {
 	switch {
 	case ip.IsUnspecified(), ip.IsMulticast(), ip.Equal(net.IPv4bcast):

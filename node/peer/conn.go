@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type Conn struct {
 	protocol   libp2pprotocol.ID
 	log        zerolog.Logger
 	over       []libp2p.Option // in place of the transports
+	// Waits, if set, is told why there is no connection; "": there is one.
+	Waits func(what string)
 
 	mu     sync.Mutex
 	stream network.Stream // the stream in use; nil: none
@@ -103,6 +106,9 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 			level = zerolog.ErrorLevel
 		}
 		l.log.WithLevel(level).Err(err).Dur("again_in_ms", wait).Msg("no connection to the aggregator" + l.reason(err))
+		if l.Waits != nil {
+			l.Waits(fmt.Sprintf("no connection to the aggregator%s (%v)", l.reason(err), err))
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

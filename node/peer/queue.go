@@ -204,7 +204,6 @@ func (q *Queue) insert(message [][]byte) {
 	q.waiting = append(pieces, q.waiting...)
 }
 
-// flush writes what waits, with one deadline for all of it, which what moves puts off.
 func (q *Queue) flush(s network.Stream) error {
 	p, err := q.take()
 	if p == nil {

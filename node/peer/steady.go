@@ -71,7 +71,6 @@ func expired(err error) bool {
 	return ok && e.Timeout()
 }
 
-// allowance is the time that one direction of a stream has.
 type allowance struct {
 	mu    sync.Mutex
 	span  time.Duration // for which the deadline was set; 0: there is none

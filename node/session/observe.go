@@ -15,6 +15,9 @@ type Observer interface {
 	// Registered is called with the change in the number of registered peers: at an
 	// aggregator, its clients; at a client or the server, itself with the aggregator.
 	Registered(change int)
+	// Waits is called with what keeps the process from its work, such as a connection or clients that are missing;
+	// "": nothing does.
+	Waits(what string)
 	// Event is called with what a role reports.
 	Event(protocol.Event)
 }
@@ -24,6 +27,7 @@ type unobserved struct{}
 
 func (unobserved) Session(protocol.SessionID) {}
 func (unobserved) Registered(int)             {}
+func (unobserved) Waits(string)               {}
 func (unobserved) Event(protocol.Event)       {}
 
 // Observing returns the observer, or for nil an observer that hears nothing.

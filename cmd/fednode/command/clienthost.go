@@ -77,7 +77,6 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	return e, d.refusal, nil
 }
 
-// consented records what a client has consented to, once its ledger has accepted the session.
 func (d *clientHost) consented(public []byte, state string, ledger *store.Ledger, log *zerolog.Logger) error {
 	e, _, err := d.experiment(public)
 	if err != nil {
@@ -89,7 +88,6 @@ func (d *clientHost) consented(public []byte, state string, ledger *store.Ledger
 	return consented(e, public, state, d.consent, log)
 }
 
-// declines notes why the client of a state declines the session that there is; nil: it does not.
 func (d *clientHost) declines(state string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,6 +32,7 @@ type aggregatorCmd struct {
 	Listen      []string `sep:"none" placeholder:"MULTIADDR" help:"Where it listens; may be repeated. Default: port 7946 of all addresses, TCP and QUIC."`
 	Relay       []string `sep:"none" placeholder:"KEY" help:"The public key of a relay, which may stand between the aggregator and clients, and is trusted to follow the protocol; may be repeated. Sessions in active mode are refused with relays."`
 	Ops         string   `default:"127.0.0.1:9464" help:"Address on this machine of metrics, health and status."`
+	probeFlag
 }
 
 func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
@@ -63,11 +64,13 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err = c.enrol(registry, key, &log); err != nil {
 		return err
 	}
-	monitor, stop, err := monitored(ctx, "aggregator", c.Ops, &log)
+	monitor, stop, err := c.monitored(ctx, "aggregator", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	monitor.Disk(c.State)
+	monitor.Waits("it does not listen yet")
 	a, err := hub.NewAggregator(ctx, hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
@@ -75,14 +78,23 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer a.Close() //nolint:errcheck // nothing is left to be lost
 	monitor.Check(a.Check)
+	monitor.Places(a.Places)
 	if err = c.load(a, federation); err != nil {
 		return err
 	}
 	if err = listening(s.out, a.Addresses()); err != nil {
 		return err
 	}
+	monitor.Waits("")
 	log.Info().Str("next", "fednode server and fednode client, each with its invitation").Msg("ready for parties")
-	c.run(ctx, a, federation, &log)
+	onHangup(ctx, func() {
+		failed := c.load(a, federation)
+		if monitor.Reloaded(failed == nil); failed != nil {
+			log.Error().Err(failed).Msg("a file that cannot be read changes nothing")
+			return
+		}
+		log.Info().Msg("federation, tickets and revocations read again")
+	})
 	log.Info().Msg("stopped")
 	return nil
 }
@@ -95,16 +107,6 @@ func publicKeys(flag string, list []string) ([]admission.PublicKey, error) {
 		}
 	}
 	return out, nil
-}
-
-func (c *aggregatorCmd) run(ctx context.Context, a *hub.Aggregator, f *admission.Federation, log *zerolog.Logger) {
-	onHangup(ctx, func() {
-		if err := c.load(a, f); err != nil {
-			log.Error().Err(err).Msg("a file that cannot be read changes nothing")
-			return
-		}
-		log.Info().Msg("federation, tickets and revocations read again")
-	})
 }
 
 // load reads the epochs of the federation, and whom the operator has revoked and invited. None waits for the other:

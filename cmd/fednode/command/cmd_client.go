@@ -62,6 +62,7 @@ type clientCmd struct {
 
 	State string `placeholder:"DIR" help:"Needed, except with --check: where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
+	probeFlag
 }
 
 func (c *clientCmd) Run(ctx context.Context, s streams) error {
@@ -91,15 +92,16 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if done || err != nil {
 		return err
 	}
-	monitor, stop, err := monitored(ctx, "client", c.Ops, &log)
+	monitor, stop, err := c.monitored(ctx, "client", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	monitor.Disk(c.State)
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
 	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs, declined: make(map[string]error)}
 	monitor.Check(common.Check)
-	defer common.told.follow(ctx, &log)()
+	defer common.told.follow(ctx, monitor, &log)()
 	errs := make([]error, len(specs))
 	var all sync.WaitGroup
 	for i, at := range specs {

@@ -84,7 +84,6 @@ func (c *inviteCmd) exclusive() error {
 	return nil
 }
 
-// leastExpires is the shortest time in which a party can redeem an invitation.
 const leastExpires = time.Minute
 
 func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
@@ -95,7 +94,6 @@ func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
 	return admission.Offer{NotAfter: now.Add(c.Expires), Contact: contact}, err
 }
 
-// operator holds an operator's key, and its files except the invitations.
 type operator struct {
 	key         admission.PrivateKey
 	federation  *admission.Federation

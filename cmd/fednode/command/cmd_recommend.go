@@ -45,7 +45,6 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 	return r, misnamed(err)
 }
 
-// misnamed makes a wrong call of what is not there, or cannot be told.
 func misnamed(err error) error {
 	for _, is := range []error{recommend.ErrNotThere, recommend.ErrAmbiguous, recommend.ErrNotOwn} {
 		if errors.Is(err, is) {

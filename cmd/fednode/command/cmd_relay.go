@@ -15,6 +15,7 @@ type relayCmd struct {
 	Aggregator []string `required:"" sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is, as it prints it, /p2p/ and its name included; may be repeated for one with several addresses."`
 	Listen     []string `sep:"none" placeholder:"MULTIADDR" help:"Where it listens for clients; may be repeated. Default: port 7946 of all addresses, TCP and QUIC."`
 	Ops        string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9467. Default: nowhere."`
+	probeFlag
 }
 
 func (c *relayCmd) Run(ctx context.Context, s streams) error {
@@ -38,11 +39,12 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	if len(contacts) != 1 {
 		return cli.Misusef("--aggregator: addresses of %d peers; there is one aggregator", len(contacts))
 	}
-	monitor, stop, err := monitored(ctx, "relay", c.Ops, &log)
+	monitor, stop, err := c.monitored(ctx, "relay", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	monitor.Waits("no connection to the aggregator yet")
 	r, err := hub.NewRelay(ctx, hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
 	if err != nil {
 		return err

@@ -49,7 +49,8 @@ type serverCmd struct {
 	MayDecline  *float64 `placeholder:"SHARE" help:"The largest share of clients that may decline the session, for its cost or its terms, before the first round: if more do, the server ends, and nothing is charged. Default: as many as a round may lose."`
 	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder sessions/ID/model in the state. The link current in the state then leads to that folder."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
-	Format      string   `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
+	probeFlag
+	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
 func (c *serverCmd) Run(ctx context.Context, s streams) error {
@@ -80,12 +81,13 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	f.Start = agreement.StartOf(start)
-	monitor, stop, err := monitored(ctx, "server", c.Ops, &log)
+	monitor, stop, err := c.monitored(ctx, "server", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	defer told.follow(ctx, &log)()
+	monitor.Disk(c.State)
+	defer told.follow(ctx, monitor, &log)()
 	m, err := party.Open(ctx, c.State, c.Invitation, protocol.Server, &log)
 	if err != nil {
 		return err
@@ -266,7 +268,6 @@ func (c *serverCmd) checkOut(p *agreement.Public) error {
 	return nil
 }
 
-// summary is summary.json of a session: what it came to, as far as a server knows.
 type summary struct {
 	Algorithm string `json:"algorithm"`
 	Items     int    `json:"items"`

@@ -100,7 +100,6 @@ func sessionsOfServer(state string) ([]sessionLine, error) {
 	return lines, nil
 }
 
-// serverSession reads the session of a folder; nil: there is none.
 func serverSession(state, dir string) (*sessionLine, error) {
 	p, err := party.ReadPublic(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +145,6 @@ func serverSession(state, dir string) (*sessionLine, error) {
 	return l, nil
 }
 
-// readSummary reads the summary beside a model; nil: there is none.
 func readSummary(model string) (*summary, error) {
 	path := filepath.Join(model, party.SummaryFile)
 	text, err := os.ReadFile(path)

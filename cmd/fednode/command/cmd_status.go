@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +19,8 @@ type statusCmd struct {
 	Ops        string   `default:"127.0.0.1:9464" help:"Where the process shows it: its own --ops."`
 	State      string   `placeholder:"DIR" help:"Instead of a process: the state of a client that is not running. Tells its owner what was agreed to and spent."`
 	MaxEpsilon *float64 `placeholder:"E" help:"With --state: the owner's limit, of which the rest is left. Default: the --max-epsilon of the client's last session."`
+	Ready      bool     `help:"Exit with 1 unless the process is ready, and say what is missing: for HEALTHCHECK and scripts."`
+	Missing    bool     `help:"Of an aggregator: print the enrolled clients that are not connected, one a line."`
 	Format     string   `enum:"table,json" default:"table" help:"table or json."`
 }
 
@@ -34,12 +38,25 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	if c.Ready && !status.Ready {
+		return fmt.Errorf("not ready: %s", cmp.Or(status.Trouble, "it has not registered with the aggregator"))
+	}
+	if c.Missing {
+		_, err = io.WriteString(s.out, strings.Join(append(status.Missing, ""), "\n"))
+		return err
+	}
 	if c.Format == "json" {
 		return cli.PrintJSON(s.out, status)
 	}
 	t := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "role\t%s\nready\t%t\nsession\t%s\nround\t%d\nconnected\t%d\n",
 		status.Role, status.Ready, cmp.Or(status.Session, "none yet"), status.Round, status.Connected)
+	if status.Trouble != "" {
+		fmt.Fprintf(t, "missing\t%s\n", status.Trouble)
+	}
+	if status.Places > 0 {
+		fmt.Fprintf(t, "enrolled\t%d of %d\naway\t%d\n", status.Enrolled, status.Places, len(status.Missing))
+	}
 	if e := status.Last; e != nil {
 		fmt.Fprintf(t, "last event\t%s of the %s in round %d, %s", e.Kind, e.Party, e.Round, e.At.Format(time.RFC3339))
 		if e.Error != "" {

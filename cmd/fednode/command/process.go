@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,7 +32,6 @@ func listening(w io.Writer, addresses []string) error {
 	return err
 }
 
-// listenAt returns where to listen for others: as --listen says, or the default.
 func listenAt(said []string) ([]string, error) {
 	if len(said) == 0 {
 		return hub.Listen, nil
@@ -42,29 +44,44 @@ func listenAt(said []string) ([]string, error) {
 	return said, nil
 }
 
-// monitored shows what a process is doing at an address; "" is nowhere.
-func monitored(ctx context.Context, role, address string, log *zerolog.Logger) (m *ops.Monitor, stop func(), err error) {
+type probeFlag struct {
+	Probe string `placeholder:"ADDRESS" help:"Address of /healthz, /readyz and /metrics for other machines, like 0.0.0.0:9470: without the name of a party or a reason. Default: nowhere."`
+}
+
+// monitored shows what a process is doing at an address of this machine, and to probes; "" is nowhere.
+func (f *probeFlag) monitored(ctx context.Context, role, address string, log *zerolog.Logger) (m *ops.Monitor, stop func(), err error) {
 	m = ops.NewMonitor(role, time.Now)
-	if address == "" {
-		return m, func() {}, nil
-	}
-	l, err := ops.Listen(address)
-	if errors.Is(err, ops.ErrAddress) {
-		return nil, nil, cli.Misusef("--ops: %w", err)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := m.Serve(ctx, l); err != nil {
-			log.Error().Err(err).Msg("metrics, health and status are not shown any more")
+	var serving sync.WaitGroup
+	stop = func() { cancel(); serving.Wait() }
+	serve := func(l net.Listener, h http.Handler) {
+		serving.Go(func() {
+			if failed := ops.Serve(ctx, l, h); failed != nil {
+				log.Error().Err(failed).Msg("metrics, health and status are not shown any more")
+			}
+		})
+		log.Info().Str("ops", l.Addr().String()).Msg("metrics, health and status")
+	}
+	if address != "" {
+		l, failed := ops.Listen(address)
+		if errors.Is(failed, ops.ErrAddress) {
+			failed = cli.Misusef("--ops: %w", failed)
 		}
-	}()
-	log.Info().Str("ops", l.Addr().String()).Msg("metrics, health and status")
-	return m, func() { cancel(); <-done }, nil
+		if failed != nil {
+			stop()
+			return nil, nil, failed
+		}
+		serve(l, m.Handler())
+	}
+	if f.Probe != "" {
+		l, failed := net.Listen("tcp", f.Probe)
+		if failed != nil {
+			stop()
+			return nil, nil, cli.Misusef("--probe: %w", failed)
+		}
+		serve(l, m.Probe())
+	}
+	return m, stop, nil
 }
 
 func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {

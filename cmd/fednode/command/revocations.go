@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/node/admission"
+	"github.com/fedsim/fedsim/node/ops"
 )
 
 type revoker interface {
@@ -97,7 +98,7 @@ func (p *parties) again() error {
 	return errors.Join(errs...)
 }
 
-func (p *parties) follow(ctx context.Context, log *zerolog.Logger) (stop func()) {
+func (p *parties) follow(ctx context.Context, monitor *ops.Monitor, log *zerolog.Logger) (stop func()) {
 	if p.path == "" {
 		return func() {}
 	}
@@ -106,7 +107,8 @@ func (p *parties) follow(ctx context.Context, log *zerolog.Logger) (stop func())
 	go func() {
 		defer close(done)
 		onHangup(ctx, func() {
-			if err := p.again(); err != nil {
+			err := p.again()
+			if monitor.Reloaded(err == nil); err != nil {
 				log.Error().Err(err).Msg("a file that cannot be read changes nothing")
 				return
 			}

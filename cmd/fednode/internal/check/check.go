@@ -25,7 +25,6 @@ const (
 	Busy  = "busy"  // a process holds the file, so that its contents were not read
 )
 
-// finding says how a file of a state stands, or the folder.
 type finding struct {
 	Is   string `json:"is"`
 	File string `json:"file"` // in the state; "." is the folder itself
@@ -248,7 +247,6 @@ func (x *Report) unenrolled() {
 	x.add(Note, party.MembershipFile, "this party has not enrolled", "start it with --invitation and this --state")
 }
 
-// strangers reports the files that do not belong to a state.
 func (x *Report) strangers() {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 // leastRoom is the room in bytes that a state needs beside new models.
 const leastRoom = 64 << 20
 
-// folder checks who may write to the state, who may read it, and the room on its disk.
 func (x *Report) folder() {
 	if err := store.CheckFolder(x.dir); err != nil {
 		x.add(Wrong, ".", err.Error(), "")
@@ -100,7 +99,6 @@ func (x *Report) client(own admission.PublicKey) {
 	})
 }
 
-// ledger says what was spent, and returns the sessions that were charged, in hex.
 func (x *Report) ledger(l *store.Ledger, err error) []string {
 	newer := party.LedgerFile + ".newer"
 	x.has(newer)
@@ -174,7 +172,6 @@ func (x *Report) aligned() {
 	}
 }
 
-// past calls a function with the sessions that have a folder.
 func (x *Report) past(session func(id string)) {
 	if !x.has(party.PastFolder) {
 		return

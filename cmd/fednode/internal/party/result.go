@@ -54,11 +54,11 @@ func KeepResult(p *experiment.Party, public []byte, state string, session protoc
 }
 
 // showResult has the result of a session be the last. A system that does not let this process make links
-// gets a folder, which is missing for a moment whenever there is a newer result.
+// gets a copy, which is missing for a moment whenever there is a newer result.
 func showResult(state, session string) error {
 	last := filepath.Join(state, ResultFolder)
-	if info, err := os.Lstat(last); err == nil && info.IsDir() {
-		if err = clearResult(state, session); err != nil {
+	if info, err := os.Lstat(last); err == nil && info.IsDir() { // a copy
+		if err = os.RemoveAll(last); err != nil {
 			return err
 		}
 	}
@@ -66,28 +66,7 @@ func showResult(state, session string) error {
 	if err == nil || runtime.GOOS != "windows" {
 		return err
 	}
-	return atomicfile.Rename(filepath.Join(state, PastFolder, session, ResultFolder), last)
-}
-
-// clearResult moves a result that is a folder to the folder of its session. A result of the same session is
-// removed, since it was taken once more.
-func clearResult(state, session string) error {
-	dir := filepath.Join(state, ResultFolder)
-	of, err := SessionIn(filepath.Join(dir, ResultSession))
-	if err != nil {
-		return err
-	}
-	if of == session {
-		return os.RemoveAll(dir)
-	}
-	to := filepath.Join(state, PastFolder, of)
-	if err = os.MkdirAll(to, 0o700); err != nil {
-		return err
-	}
-	if err = os.RemoveAll(filepath.Join(to, ResultFolder)); err != nil { // of the same session
-		return err
-	}
-	return atomicfile.Rename(dir, filepath.Join(to, ResultFolder))
+	return os.CopyFS(last, os.DirFS(filepath.Join(state, PastFolder, session, ResultFolder)))
 }
 
 // fillResult makes the folder of a session's result anew, and returns once all in it would

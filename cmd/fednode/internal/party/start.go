@@ -69,7 +69,6 @@ func readStart(dir string) (*algorithm.Start, error) {
 	return s, nil
 }
 
-// copied reads the copy of the releases in a state; nil if there is none.
 func copied(dir string) (*algorithm.Start, error) {
 	path := filepath.Join(dir, StartFile)
 	text, err := os.ReadFile(path)
