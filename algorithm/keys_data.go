@@ -30,7 +30,7 @@ func declareData() {
 		Check: func(c config.Config) string { return checkFinite(RatingMax.Of(c)) },
 	})
 	LeastRatings = config.DeclareNumber(config.Key{
-		Name: "least-ratings", Kind: config.Whole, Default: "1", Range: config.Between(1, 1e6), Unit: "ratings",
+		Name: "least-ratings", Kind: config.Whole, Default: "1", Range: config.Between(1, 1e6), Unit: "ratings", Flag: true, Placeholder: "N",
 		Help: "Number of ratings that each user has at least, as is publicly known. A user with fewer gives each rating the weight it would have among so many. The larger the number, the less one lying client moves one item.",
 	})
 	Columns = config.DeclareText(config.Key{

@@ -87,6 +87,7 @@ var refusals = []struct {
 	{"algorithm=lfl-sgdmf unit=example", "unit", "privacy is stated per user"},
 	{"rating-min=inf", "rating-min", "finite"},
 	{"rating-max=inf", "rating-max", "finite"},
+	{"least-ratings=0", "least-ratings", "from 1"},
 	{"algorithm=objective-perturbation model.item-ridge=0", "model.item-ridge", "positive"},
 	{"algorithm=objective-perturbation accountant=rdp", "accountant", "one of auto, pure; the objective is noised once"},
 	{"algorithm=objective-perturbation clip-ratings=3", "clip-ratings", "with unit rating nothing is trimmed"},
