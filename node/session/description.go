@@ -130,13 +130,13 @@ func Sign(d *Descriptor, server admission.PrivateKey) (*Signed, error) {
 		return nil, err
 	}
 	s := &Signed{Descriptor: text}
-	s.Signature = ed25519Sign(server, s.digest())
+	s.Signature = ed25519.Sign(server.Ed25519(), s.digest())
 	return s, nil
 }
 
 // SignedBy says whether the description is one of a server's.
 func (d *Signed) SignedBy(server admission.PublicKey) bool {
-	return ed25519Verify(server, d.digest(), d.Signature)
+	return ed25519.Verify(server.Ed25519(), d.digest(), d.Signature)
 }
 
 // Verify checks that the description is the server's, of this federation in its latest epoch, and
@@ -161,10 +161,4 @@ func (d *Signed) Verify(f *admission.Federation, server admission.PublicKey) (*D
 		return nil, fmt.Errorf("%w: %w", ErrSession, err)
 	}
 	return out, nil
-}
-
-func ed25519Sign(k admission.PrivateKey, b []byte) []byte { return ed25519.Sign(k.Ed25519(), b) }
-
-func ed25519Verify(k admission.PublicKey, b, signature []byte) bool {
-	return ed25519.Verify(k.Ed25519(), b, signature)
 }

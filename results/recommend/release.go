@@ -152,11 +152,6 @@ func startOf(named map[string]*model.Matrix) *float64 {
 	return nil
 }
 
-// blank returns the recommender of a user without ratings.
-func (r *release) blank() (*Recommender, error) {
-	return r.fitted("", dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)})
-}
-
 // openRelease opens the folder of a finished run for any ratings. Ratings other than the run's change nothing in the model: a
 // user is fitted to the model that the run released, as the user's client would do. If the algorithm has no such fit, the users
 // are as the run left them. Changed says which is the case.
@@ -218,7 +213,7 @@ func (r *release) over(own *dataset.Set) (*Recommender, error) {
 	if r.fitter == nil {
 		return r.asLeft(own, rows)
 	}
-	one, err := r.blank()
+	one, err := r.fitted("", dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}) // a user without ratings
 	if err != nil {
 		return nil, err
 	}

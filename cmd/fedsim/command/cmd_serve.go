@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (c *serveCmd) told(s verb.Streams, name string, err error) {
 
 type exportCmd struct {
 	Folder string `required:"" name:"run" placeholder:"DIR" help:"Folder of a finished run, or of a deployment's model."`
-	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format)."`
+	To     string `required:"" enum:"parquet,csv,safetensors,faiss,word2vec,registry" placeholder:"FORMAT" help:"parquet, csv, safetensors, faiss (an IndexFlatIP) or word2vec (its text format); registry writes an entry for a registry of deployments and a model card, in place of embeddings."`
 	Out    string `placeholder:"DIR" help:"Folder to make. Default: export-FORMAT in the run's folder."`
 	Users  bool   `help:"Export the matrices of users too. ε does not cover them: they follow from each user's exact ratings."`
 	Data   string `placeholder:"DATA" help:"Of --users: fit the users of these ratings to the released items, on this machine, and export them in place of the run's."`
@@ -126,6 +127,13 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 		fmt.Fprintf(s.Err, "warning: %s has no %s: an older version made it, or the file was removed; nothing in it is checked\n", c.Folder, results.EvidenceFile)
 	} else if err != nil {
 		return fmt.Errorf("--run: %w", err)
+	}
+	out := cmp.Or(c.Out, filepath.Join(c.Folder, "export-"+c.To))
+	if c.To == "registry" {
+		if err = results.WriteRegistry(c.Folder, out); err == nil {
+			fmt.Fprintf(s.Out, "%s: README.md, registry.json; replace each TO FILL IN\n", out)
+		}
+		return err
 	}
 	if c.Data != "" {
 		if !c.Users {
@@ -147,10 +155,6 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 		fmt.Fprintln(s.Err, "the matrices of users are left out; --users exports them too")
 	case slices.ContainsFunc(all, func(x model.Embeddings) bool { return x.OfUsers() }):
 		fmt.Fprintln(s.Err, "warning: ε does not cover the user_ matrices: with the items' matrices they may give away exact ratings; keep them with their users")
-	}
-	out := c.Out
-	if out == "" {
-		out = filepath.Join(c.Folder, "export-"+c.To)
 	}
 	files, err := export.Write(c.To, out, kept)
 	if err != nil {

@@ -1,0 +1,69 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The entry has the three tiers of the registry's page on transparency (registry.opendp.org), and states the summary's own numbers. A
+// run without ε has none.
+func TestRegistryStatesTheSummary(t *testing.T) {
+	dir := t.TempDir()
+	write := func(epsilon string) {
+		text := `{"algorithm":"ssp-c","data":"films","secagg":"ideal","rounds":7,"all_sessions":{"sessions":3,"epsilon":6.5},
+"privacy":{"epsilon":` + epsilon + `,"delta":1e-5,"unit":"user","relation":"zero-out","accountant":"gdp-skellam","sampling":"none","noise":"skellam"}}`
+		if err := os.WriteFile(filepath.Join(dir, "summary.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("5")
+	out := filepath.Join(dir, "out")
+	if err := WriteRegistry(dir, out); err != nil {
+		t.Fatal(err)
+	}
+	var e struct {
+		Status string                       `json:"status"`
+		Tier1  map[string]map[string]string `json:"tier_1"`
+		Tier2  map[string]struct {
+			Is   any    `json:"is"`
+			NIST string `json:"nist_sp_800_226"`
+		} `json:"tier_2"`
+		Tier3 map[string]struct{ Is any } `json:"tier_3"`
+	}
+	b, err := os.ReadFile(filepath.Join(out, "registry.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"curator", "intended_use", "publication_date"} {
+		if e.Tier1[k]["is"] != fill {
+			t.Errorf("%s is %q, which only the operator knows", k, e.Tier1[k])
+		}
+	}
+	p, _ := e.Tier2["privacy_parameters"].Is.(map[string]any)
+	c, _ := e.Tier3["composition"].Is.(map[string]any)
+	if p["epsilon"] != 5.0 || p["delta"] != 1e-5 || e.Tier2["privacy_unit"].Is != "user" || e.Tier2["flavor"].NIST == "" || e.Tier2["deployment_model"].NIST == "" {
+		t.Errorf("tier 2: %+v", e.Tier2)
+	}
+	if c["epsilon_of_all_sessions"] != 6.5 || c["sessions"] != 3.0 || c["rounds"] != 7.0 {
+		t.Errorf("composition: %+v", c)
+	}
+	card, err := os.ReadFile(filepath.Join(out, "README.md"))
+	if err != nil || !strings.Contains(string(card), "All sessions: 3, ε = 6.5 at δ = 1e-05") {
+		t.Errorf("%v: %s", err, card)
+	}
+	if err = WriteRegistry(dir, out); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a folder that is there: %v", err)
+	}
+	write("null")
+	if err = WriteRegistry(dir, filepath.Join(dir, "none")); err == nil || !strings.Contains(err.Error(), "--epsilon") {
+		t.Errorf("without ε: %v", err)
+	}
+}
