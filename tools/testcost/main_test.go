@@ -1,56 +1,66 @@
 package main
 
 import (
-	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// Two packages of 20 and 40 s are 30 times a loop of 2 s. Recorded as 20 that is 1.5 times and passes; as 19.9 it fails.
-func TestCompare(t *testing.T) {
+// cost runs .ci/cost.
+func cost(args ...string) (string, error) {
+	out, err := exec.Command("../../.ci/cost", args...).CombinedOutput()
+	return string(out), err
+}
+
+// Two packages of 20 and 40 s are 60/u times a loop of u s. Recorded as 0.6 times that they pass, and as 0.5 times they fail.
+func TestCheck(t *testing.T) {
 	dir := t.TempDir()
-	costs, recorded := filepath.Join(dir, "costs"), filepath.Join(dir, "recorded")
+	costs, recorded, loop := filepath.Join(dir, "costs"), filepath.Join(dir, "recorded"), filepath.Join(dir, "loop")
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	write(loop, "#!/bin/bash\nfor ((i = 0; i < 20000; i++)); do :; done\n")
 	write(costs, "20.000 /a/sim\n40.000 /a folder/node\n")
-	loop := func() (float64, error) { return 2, nil }
-	var out bytes.Buffer
-	write(recorded, "20\n")
-	if err := compare(&out, costs, recorded, loop); err != nil {
-		t.Error(err)
+	write(recorded, "1e9\n")
+	out, err := cost("check", costs, loop, recorded)
+	want := regexp.MustCompile(`^tests of 2 packages: 60\.0 s of processor, [1-9][0-9]+ times the loop of [0-9]+\.[0-9]{2} s\n    40\.0 s  /a folder/node\n    20\.0 s  /a/sim\n$`)
+	if err != nil || !want.MatchString(out) {
+		t.Errorf("%v, %s", err, out)
 	}
-	want := "tests of 2 packages: 60.0 s of processor, 30 times the loop of 2.00 s\n    40.0 s  /a folder/node\n    20.0 s  /a/sim\n"
-	if out.String() != want {
-		t.Errorf("printed\n%s, want\n%s", out.String(), want)
-	}
-	write(recorded, "19.9\n")
-	if err := compare(&out, costs, recorded, loop); err == nil || !strings.Contains(err.Error(), "30 times the loop, and recorded records 20") {
-		t.Errorf("1.508 times the recorded sum: %v", err)
+	write(recorded, "0.1\n")
+	if out, err = cost("check", costs, loop, recorded); err == nil || !strings.Contains(out, "times the loop, and 0 are recorded") {
+		t.Errorf("a larger sum than recorded: %v, %s", err, out)
 	}
 	write(costs, "much /a\n")
-	if err := compare(&out, costs, recorded, loop); err == nil || !strings.Contains(err.Error(), "costs:1:") {
-		t.Errorf("a damaged line: %v", err)
+	if out, err = cost("check", costs, loop, recorded); err == nil || !strings.Contains(out, "costs:1:") {
+		t.Errorf("a damaged line: %v, %s", err, out)
 	}
 }
 
-// A run leaves a line with its folder, and its failure stays a failure.
+// A run leaves a line with its folder and seconds, of its children too. A failure stays a failure, and a signal reaches the test.
 func TestRecord(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "costs")
-	if err := record(file, []string{"go", "version"}); err != nil {
-		t.Error(err)
+	busy := "x=$(seq 100000 | md5sum); for ((i = 0; i < 60000; i++)); do :; done"
+	if out, err := cost("record", file, "bash", "-c", busy); err != nil {
+		t.Error(err, out)
 	}
-	if err := record(file, []string{"go", "no-such-command"}); err == nil {
-		t.Error("a failed test passed")
+	if _, err := cost("record", file, "bash", "-c", "exit 3"); err == nil || err.(*exec.ExitError).ExitCode() != 3 {
+		t.Errorf("a failed test: %v", err)
 	}
-	list, err := read(file)
+	out, err := cost("record", file, "bash", "-c", "trap 'echo stopped; exit 4' QUIT; kill -QUIT $PPID; for ((i = 0; i < 1000; i++)); do sleep 0.01; done")
+	if err == nil || err.(*exec.ExitError).ExitCode() != 4 || out != "stopped\n" {
+		t.Errorf("a test that was stopped: %v, %q", err, out)
+	}
+	b, err := os.ReadFile(file)
 	here, _ := os.Getwd()
-	if err != nil || len(list) != 2 || list[0].dir != here {
-		t.Errorf("%+v, %v", list, err)
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if err != nil || len(lines) != 3 || !strings.HasSuffix(lines[0], " "+here) || lines[0] < "0.02" {
+		t.Errorf("%q, %v", b, err)
 	}
 }

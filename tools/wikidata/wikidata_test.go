@@ -1,8 +1,8 @@
-package main
+package wikidata
 
 import (
-	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,12 +25,22 @@ const features = `item_id,category,value,weight
 10,year,2010,1
 `
 
+// run runs the program, and returns what it prints to stderr.
+func run(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	log, err := exec.Command("python3", append([]string{"wikidata.py"}, args...)...).CombinedOutput()
+	return string(log), err
+}
+
 func TestFeatures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.csv")
-	var log bytes.Buffer
-	args := []string{"-links", "testdata/links.csv", "-out", out, "testdata/answer.csv", "testdata/answer.json"}
-	if err := run(args, &log); err != nil {
-		t.Fatal(err)
+	args := []string{"--links", "testdata/links.csv", "--out", out, "testdata/answer.csv", "testdata/answer.json"}
+	log, err := run(t, args...)
+	if err != nil {
+		t.Fatal(err, log)
 	}
 	got, err := os.ReadFile(out)
 	if err != nil {
@@ -39,10 +49,10 @@ func TestFeatures(t *testing.T) {
 	if string(got) != features {
 		t.Errorf("got\n%s\nwant\n%s", got, features)
 	}
-	if want := "10 features of 2 films of 3; 1 answers were about others\n"; log.String() != want {
-		t.Errorf("said %q, want %q", log.String(), want)
+	if want := "10 features of 2 films of 3; 1 answers were about others\n"; log != want {
+		t.Errorf("said %q, want %q", log, want)
 	}
-	if err = run(args, &log); err == nil {
+	if _, err = run(t, args...); err == nil {
 		t.Error("a file that was there was written over")
 	}
 }
@@ -50,8 +60,8 @@ func TestFeatures(t *testing.T) {
 // TestQueries: three films in queries of two, all of them named once.
 func TestQueries(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "queries")
-	if err := run([]string{"-links", "testdata/links.csv", "-queries", dir, "-films", "2"}, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
+	if log, err := run(t, "--links", "testdata/links.csv", "--queries", dir, "--films", "2"); err != nil {
+		t.Fatal(err, log)
 	}
 	for file, want := range map[string]string{"0001.rq": `{ "tt0000101" "tt0000102" }`, "0002.rq": `{ "tt10000103" }`} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
@@ -67,19 +77,20 @@ func TestRefused(t *testing.T) {
 		"imdb,category\ntt1,genre\n":                         "the columns are",
 		"imdb,category,value\nnm1,genre,x\n":                 `answer 1: the IMDb id "nm1" is no number`,
 		"imdb,category,value\ntt1,genre,\n":                  "neither may be empty",
+		"imdb,category,value\ntt1,genre\n":                   "more or fewer fields",
 		"imdb,category,value\ntt1,year,soon\n":               `"soon" is no year or date`,
 		"imdb,category,value\ntt1,role,director\n":           "roles are counted by persons",
 		`{"head": {"vars": ["x"]}, "results": {}}`:           "the columns are",
-		`{"head": {"vars": ["x"]}, "results": {}`:            "unexpected end of JSON",
-		"imdb,category,value\ntt1,genre,\"not ended\ntt1,x,": "extraneous or missing",
+		`{"head": {"vars": ["x"]}, "results": {}`:            "Expecting",
+		"imdb,category,value\ntt1,genre,\"not ended\ntt1,x,": "unexpected end of data",
 	} {
 		file := filepath.Join(t.TempDir(), "answer")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := newBags([]link{{"1", "tt0000001"}}).read(file)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
+		log, err := run(t, "--links", "testdata/links.csv", "--out", file+".csv", file)
+		if err == nil || !strings.Contains(log, want) || strings.Contains(log, "Traceback") {
+			t.Errorf("%q: %v, %s, want %s", text, err, log, want)
 		}
 	}
 }

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Plants one mistake at a time into the code, without changing a file, and runs the tests that must find it:
+
+    tools/mutants/mutants.py            the usual tests
+    tools/mutants/mutants.py --short    those of a look
+    tools/mutants/mutants.py --check    no tests: only whether each mistake can still be planted
+    tools/mutants/mutants.py --root DIR --only NAME    another checkout; mistakes whose name has this in it
+
+It ends with 1 if a mistake is not found, or cannot be planted.
+"""
+import argparse, json, pathlib, re, subprocess, sys, tempfile
+
+# A mistake: its name, a file, a text that occurs there once, what is put in its place, and the packages of whose tests at
+# least one must fail.
+MUTANTS = [
+    ("half of a release's bound", "protocol/plan.go",
+     "dp.Fixed{L2: r.L2, L1: r.L1", "dp.Fixed{L2: r.L2 / 2, L1: r.L1", ["./protocol"]),
+    ("noise of colluders counted as protecting", "protocol/cohort.go",
+     "return v / float64(c.Honest(c.Required()))", "return v / float64(c.Required())", ["./protocol"]),
+    ("noise thinned for a survivor too many", "client/noise.go",
+     "uint64(c.Honest(survivors)))", "uint64(c.Honest(survivors)+1))", ["./client", "./secagg", "./sim/..."]),
+    ("noise thinned by its own bits", "client/noise.go",
+     "return sampler.Removal(dst, sh.bits(r), noise.NewBits(sh.thinning.Stream(r.Name)), thinning)",
+     "return sampler.Removal(dst, sh.bits(r), sh.bits(r), thinning)", ["./client", "./secagg", "./lab/audit"]),
+    ("a mask left in the sum", "secagg/reconstruct.go",
+     "masks[g*len(masks)/groups:(g+1)*len(masks)/groups]",
+     "masks[g*len(masks)/groups:max(g*len(masks)/groups, (g+1)*len(masks)/groups-1)]", ["./secagg"]),
+    ("the other share of a client revealed", "secagg/unmask.go",
+     "revealed(in.Has(p.at))", "revealed(!in.Has(p.at))", ["./secagg"]),
+    ("other survivors answered too", "secagg/consistency.go",
+     "return c.lie(protocol.StageUnmask, ErrLocked)", "return nil", ["./secagg"]),
+    ("no quorum needed", "secagg/unmask.go",
+     "if c.active() && !c.checked {", "if c.active() && c.checked {", ["./secagg"]),
+    ("a threshold of shares less by one", "secagg/shamir/split.go",
+     "uniform(coefficients[1:], random)", "uniform(coefficients[1:max(1, threshold-1)], random)", ["./secagg/shamir"]),
+    ("a masked input sent before its charge is durable", "client/round.go",
+     "\treturn []protocol.Record{record}, nil\n", "\t_ = record\n\treturn nil, nil\n", ["./client", "./sim/..."]),
+    ("a round left out of the composition", "algorithm/calibrate.go",
+     "events, refused = s.Charges(s.Schedule.Rounds())", "events, refused = s.Charges(s.Schedule.Rounds() - 1)", ["./algorithm"]),
+    ("half of the test ratings trained on", "dataset/split/split.go",
+     "case u < p.test():\n", "case u < p.test()/2:\n", ["./dataset/split"]),
+]
+
+
+def found(root, scratch, args, name, file, right, wrong, packages):
+    """Reports whether a mistake can be planted and, unless args.check, is found by a test."""
+    path = root / file
+    text = path.read_text()
+    if text.count(right) != 1:
+        print(f"{name}: {right!r} occurs {text.count(right)} times in {file}; it must once")
+        return False
+    if args.check:
+        return True
+    mistaken, overlay = scratch / "wrong.go", scratch / "overlay.json"
+    mistaken.write_text(text.replace(right, wrong))
+    overlay.write_text(json.dumps({"Replace": {str(path): str(mistaken)}}))
+    short = ["-short"] if args.short else []
+    run = subprocess.run(["go", "test", "-overlay", overlay, "-count=1", *packages, *short], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    failed = re.findall(r"^--- FAIL: (\S+)", run.stdout, re.M)
+    if run.returncode and not failed:  # it does not compile
+        print(f"{name}:\n{run.stdout}")
+    else:
+        print(f"found      {name}: {len(failed)}, {', '.join(failed[:3])}" if failed else f"NOT FOUND  {name}", flush=True)
+    return bool(failed)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[2])
+    p.add_argument("--only", default="")
+    p.add_argument("--short", action="store_true")
+    p.add_argument("--check", action="store_true")
+    args = p.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        list_ = [m for m in MUTANTS if args.only in m[0]]
+        sys.exit(not all([found(args.root.resolve(), pathlib.Path(scratch), args, *m) for m in list_]))
+
+
+main()
