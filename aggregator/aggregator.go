@@ -342,7 +342,6 @@ func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMes
 	return events
 }
 
-// accusations report whom a client complains of.
 func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	var events []protocol.Event
 	if in, ok := m.(*protocol.MaskedInput); ok {

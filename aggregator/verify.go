@@ -13,7 +13,6 @@ import (
 // every message that came before its end is verified, and hears no later message. So the time of
 // arrival decides which messages count, and not the load of the aggregator.
 
-// verification is of the messages that wait to be taken.
 type verification struct {
 	work    uint64       // ID of the work that verifies the batch
 	batch   []unverified // nil: nothing is being verified
@@ -21,7 +20,6 @@ type verification struct {
 	closing bool // the present stage is over, and closed once all are verified
 }
 
-// unverified is a message before its signatures are verified.
 type unverified struct {
 	round  *round
 	from   protocol.Party

@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/peer"
 )
 
 // An aggregator whose second address is taken must not begin with the first alone.
@@ -29,6 +32,38 @@ func TestListensEverywhereOrSaysWhy(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), port) {
 		t.Errorf("the error names no address: %v", err)
+	}
+}
+
+// libp2p shares a port among processes, which would each get some of the connections: the second aggregator at an address is refused.
+func TestTwoAggregatorsAtOneAddress(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"tcp/%s", "udp/%s/quic-v1"} {
+		f := newFederation(t, vertical+"data="+ratings(t, 8, 12))
+		open := func(port string) (*hub.Aggregator, error) {
+			return hub.NewAggregator(t.Context(), hub.AggregatorConfig{Identity: f.identity(admission.AggregatorPlace), Federation: f.federation,
+				Registry: f.registry, State: t.TempDir(), Log: zerolog.Nop(), Listen: []string{"/ip4/127.0.0.1/" + fmt.Sprintf(kind, port)}})
+		}
+		first, err := open("0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(first.Addresses()[0], kind[:4])
+		port, _, _ := strings.Cut(after, "/")
+		if second, failed := open(port); !errors.Is(failed, peer.ErrInUse) || !strings.Contains(failed.Error(), port) {
+			t.Errorf("%s: a second aggregator at port %s: %v", kind, port, failed)
+			if failed == nil {
+				_ = second.Close()
+			}
+		}
+		if err = first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := open(port)
+		if err != nil {
+			t.Fatalf("%s: the port stays taken: %v", kind, err)
+		}
+		_ = again.Close()
 	}
 }
 

@@ -205,7 +205,6 @@ func (c *pace) offset(measured time.Duration) time.Duration {
 	return max(roundUp(paceFactor*measured), leastPace)
 }
 
-// set fixes the time of a phase. The caller holds mu.
 func (c *pace) set(phase string, offset time.Duration) {
 	if c.offsets == nil {
 		c.offsets = make(map[phaseOf]time.Duration)
@@ -218,7 +217,6 @@ func (c *pace) set(phase string, offset time.Duration) {
 	e.Str("phase", phase).Stringer("after_the_announcement", offset).Msg("answers leave at a fixed time, whatever the ratings")
 }
 
-// roundUp is the next power of two of milliseconds.
 func roundUp(d time.Duration) time.Duration {
 	ms := uint64((d + time.Millisecond - 1) / time.Millisecond)
 	if ms <= 1 {
@@ -236,7 +234,6 @@ func (c *pace) left() time.Duration {
 	return (past/c.current+1)*c.current - past
 }
 
-// hold waits until then, or until the context ends.
 func (c *pace) hold(ctx context.Context) {
 	wait := time.NewTimer(c.left())
 	defer wait.Stop()

@@ -37,7 +37,6 @@ type participation struct {
 	nothing    bool          // there was none, since no round released anything; known once ended
 }
 
-// leave returns when nothing of it runs any more.
 func (t *participation) leave() {
 	t.stop()
 	<-t.stopped

@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
+	"github.com/fedsim/fedsim/node/session"
 )
 
 // logged holds the logs of all processes of a federation, a line each.
@@ -131,6 +134,40 @@ func TestOneStateOnTwoMachines(t *testing.T) {
 				}
 				end()
 				stop()
+				all.Wait()
+			})
+		})
+	}
+}
+
+// Two processes run one server's state: the second is refused for good and says why, and the first leads on. A server whose
+// first process has died takes its place.
+func TestOneServersStateOnTwoMachines(t *testing.T) {
+	for name, both := range map[string]bool{"two machines": true, "started again": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, log := loggedFederation(t)
+				m := f.join(admission.ServerPlace)
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				first, end := context.WithCancel(ctx)
+				var all sync.WaitGroup
+				one := make(chan error, 2)
+				server := f.server(m)
+				all.Go(func() { _, err := server.Run(first); one <- err })
+				time.Sleep(time.Second) // of virtual time: it registers meanwhile
+				if !both {
+					end()
+					time.Sleep(time.Second)
+				}
+				second, over := context.WithTimeout(ctx, 20*time.Second)
+				_, err := f.server(m).Run(second)
+				over()
+				refused := errors.Is(err, session.ErrRefused) && strings.Contains(err.Error(), "another process of this server is connected")
+				if refused != both || both && (!cli.IsMisuse(err) || len(one) > 0 || log.lines(`"role":"aggregator"`, "a second process has registered as the server") != 1) {
+					t.Errorf("the second ends with %v, want it refused: %v; the first has ended: %v\n%s", err, both, len(one) > 0, &log.b)
+				}
+				end()
 				all.Wait()
 			})
 		})

@@ -111,7 +111,6 @@ func (f *Federation) check() error {
 	return errors.Join(errs...)
 }
 
-// own refuses what is bound to another federation.
 func (f *Federation) own(hash Hash, what string) error {
 	if hash != f.Hash() {
 		return fmt.Errorf("%w: the %s is not of the federation %q (%x)", ErrFederation, what, f.Name, f.ID[:])
@@ -127,7 +126,6 @@ func checkText(what, s string, size int) error {
 	return nil
 }
 
-// seconds is a time as documents hold it.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 func checkTime(what string, t time.Time) error {

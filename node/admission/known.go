@@ -16,7 +16,6 @@ import (
 // that never shows its list to another. It is called before the first update.
 func (r *Registry) KeepKnown() { r.brief = true }
 
-// known are enrolments that a party has verified, in a log.
 type known struct {
 	Text    Hash   `json:"text"`    // SHA-256 of the list's text that has them and all before
 	Parties []byte `json:"parties"` // knownSize each
@@ -26,7 +25,6 @@ type known struct {
 // ticket's key and the identity.
 const knownSize = 1 + 4 + 4 + 8 + 2*len(PublicKey{})
 
-// knownOf is the entry of a log for enrolments.
 func knownOf(list []*Enrolment, text Hash) ([]byte, error) {
 	k := known{Text: text, Parties: make([]byte, 0, knownSize*len(list))}
 	for _, e := range list {
@@ -40,7 +38,6 @@ func knownOf(list []*Enrolment, text Hash) ([]byte, error) {
 	return encode(kindKnown, &k)
 }
 
-// replayKnown takes enrolments that were verified before they were written.
 func (r *Registry) replayKnown(entry []byte) error {
 	var k known
 	if err := decode(kindKnown, entry, &k); err != nil {

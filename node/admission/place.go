@@ -51,7 +51,6 @@ func (p *Place) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// check says whether there is such a place among n clients.
 func (p Place) check(n int) error {
 	switch p.Role {
 	case protocol.Server, protocol.Aggregator:
@@ -68,12 +67,10 @@ func (p Place) check(n int) error {
 	return fmt.Errorf("%w: there is no place %+v", ErrMalformed, protocol.Party(p))
 }
 
-// compare orders places: the server, the aggregator, the clients by number.
 func (p Place) compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Role, q.Role), cmp.Compare(p.Client, q.Client))
 }
 
-// write adds the place to a transcript.
 func (p Place) write(t *protocol.Transcript) *protocol.Transcript {
 	return t.Text(p.Role.String()).Uint(uint64(p.Client))
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// redemption is an enrolment that waits to be written.
 type redemption struct {
 	enrolment *Enrolment
 	at        time.Time

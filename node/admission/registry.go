@@ -138,7 +138,6 @@ func (r *Registry) replay(entry []byte) error {
 	}
 }
 
-// replayFederation takes the federation in a later epoch.
 func (r *Registry) replayFederation(entry []byte) error {
 	f, err := ParseFederation(entry)
 	if err == nil {

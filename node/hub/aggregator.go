@@ -307,6 +307,11 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 			return a.turnBack(c)
 		}
 	}
+	if place == admission.ServerPlace {
+		if second, failed := a.refuseSecond(c); second {
+			return failed
+		}
+	}
 	a.enter(c)
 	defer a.leave(c)
 	log.Info().Stringer("place", place).Msg("has come")

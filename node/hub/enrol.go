@@ -70,7 +70,6 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	return session.Conclude(s, &session.Message{Ready: &session.Ready{}})
 }
 
-// enrolSize limits the control message around an enrolment, in bytes.
 const enrolSize = admission.MaxEnrolmentSize + len(`{"enrol":}`)
 
 // redeem takes an enrolment, durably, if it is of the ticket that the peer proved to

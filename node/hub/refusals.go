@@ -1,9 +1,14 @@
 package hub
 
 import (
+	"context"
+	"time"
+
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/multiformats/go-multiaddr"
 	"golang.org/x/time/rate"
+
+	"github.com/fedsim/fedsim/node/session"
 )
 
 // turnedAway returns a function that logs peers that are neither enrolled nor invited. Strangers may be
@@ -31,6 +36,40 @@ func (a *Aggregator) noRoom(often *rate.Limiter) func(multiaddr.Multiaddr, error
 		}
 	}
 }
+
+// refuseSecond refuses a server for good if another process of it is connected and still answers: both would lead sessions, and
+// clients would pay for the sessions of both. It reports whether it has.
+func (a *Aggregator) refuseSecond(c *conn) (bool, error) {
+	a.mu.Lock()
+	old := a.conns[c.place]
+	a.mu.Unlock()
+	if old == nil || old.life == c.life || !old.answers(a.ctx) {
+		return false, nil
+	}
+	a.cfg.Log.Error().Stringer("leads", old.stream.Conn().RemoteMultiaddr()).Stringer("refused", c.stream.Conn().RemoteMultiaddr()).
+		Msg("a second process has registered as the server and is refused: its state was copied, or it was started twice")
+	return true, session.Conclude(c.stream, &session.Message{Refused: "another process of this server is connected and leads the session. This state was copied, or its server was started twice: " +
+		"stop one of the two and delete its copy, since clients would pay for the sessions of both", ForGood: true})
+}
+
+// answers reports whether the process behind a connection reads a new stream: hosts of libp2p greet each.
+func (c *conn) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	s, err := c.stream.Conn().NewStream(ctx)
+	if err != nil {
+		return false
+	}
+	defer s.Reset() //nolint:errcheck // nothing is left to be lost
+	_ = s.SetDeadline(time.Now().Add(answerTimeout))
+	if _, err = s.Write([]byte("\x13/multistream/1.0.0\n")); err == nil {
+		_, err = s.Read(make([]byte, 1))
+	}
+	return err == nil
+}
+
+// answerTimeout is the time in which a process that lives greets a stream.
+const answerTimeout = 5 * time.Second
 
 // supplant closes a party's older connection in favour of a newer one. If another process holds the newer
 // one, both sides learn why. The caller holds mu.

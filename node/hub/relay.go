@@ -180,7 +180,6 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	return peer.IgnoreEOF(err)
 }
 
-// errOverHere: the relay has the end of the session.
 var errOverHere = errors.New("node: the session has ended")
 
 // gather tells the aggregator how many clients are here until it tells of a session.

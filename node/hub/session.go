@@ -112,7 +112,6 @@ func (s *hubSession) answered(c *conn) {
 	}
 }
 
-// closeAcceptance has the session begin. The caller holds the aggregator's mu.
 func (s *hubSession) closeAcceptance() {
 	if s.asked != nil {
 		s.asked = nil

@@ -74,18 +74,19 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 	gauge := func(name, help string, value func(Status) float64) {
 		m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) }))
 	}
+	locked := func(name, help string, value func() float64) {
+		gauge(name, help, func(Status) float64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return value()
+		})
+	}
 	gauge("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
 		func(s Status) float64 { return float64(s.Connected) })
 	gauge("fedsim_round", "The latest round that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Round) })
 	gauge("fedsim_ready", "1 if the process can do its work, as /readyz says.", func(s Status) float64 { return number(s.Ready) })
-	gauge("fedsim_session_running", "1 while there is a session that has not ended.", func(Status) float64 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return number(m.course.running)
-	})
-	gauge("fedsim_since_sum_seconds", "Seconds since the latest sum of the session that runs, or since its beginning; 0 without one.", func(Status) float64 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
+	locked("fedsim_session_running", "1 while there is a session that has not ended.", func() float64 { return number(m.course.running) })
+	locked("fedsim_since_sum_seconds", "Seconds since the latest sum of the session that runs, or since its beginning; 0 without one.", func() float64 {
 		if !m.course.running {
 			return 0
 		}
@@ -93,16 +94,8 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 	})
 	gauge("fedsim_places", "Places of clients in the federation, of an aggregator.", func(s Status) float64 { return float64(s.Places) })
 	gauge("fedsim_enrolled", "Clients that are enrolled, of an aggregator.", func(s Status) float64 { return float64(s.Enrolled) })
-	gauge("fedsim_waiting", "1 while the process waits for clients or for a connection.", func(Status) float64 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return number(m.waits != "")
-	})
-	gauge("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func(Status) float64 {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return number(m.reload)
-	})
+	locked("fedsim_waiting", "1 while the process waits for clients or for a connection.", func() float64 { return number(m.waits != "") })
+	locked("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func() float64 { return number(m.reload) })
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fedsim_build_info", Help: "1; the labels say the version of the program.",
 		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}})
 	build.Set(1)

@@ -164,7 +164,6 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 	return m
 }
 
-// faces says whether others register with a role.
 func faces(role string) bool {
 	return role == protocol.Aggregator.String() || role == protocol.Relay.String()
 }

@@ -3,7 +3,9 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-multiaddr"
@@ -90,6 +92,34 @@ var ErrListen = errors.New("node: cannot listen")
 type listener interface {
 	Listen(...multiaddr.Multiaddr) error
 	ListenAddresses() []multiaddr.Multiaddr
+}
+
+// ErrInUse says that another process listens at an address.
+var ErrInUse = errors.New("another process listens there")
+
+// free refuses addresses at which another process listens. libp2p would share a port with it, and each would get some of the
+// connections.
+func free(listen []string) error {
+	for _, s := range listen {
+		a, err := ParseAddress(s)
+		if err != nil {
+			return fmt.Errorf("%w at %q: %w", ErrListen, s, err)
+		}
+		transport, _ := multiaddr.SplitFunc(a, func(c multiaddr.Component) bool { return c.Protocol().Code == multiaddr.P_QUIC_V1 })
+		var l io.Closer
+		if overTCP(a) {
+			l, err = manet.Listen(transport)
+		} else {
+			l, err = manet.ListenPacket(transport)
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("%w at %s: %w", ErrListen, s, ErrInUse)
+		}
+		if err == nil {
+			_ = l.Close() // nobody was told of it
+		}
+	}
+	return nil
 }
 
 // listenAll has a host listen at every address: libp2p begins where it can, and says nothing of

@@ -25,6 +25,11 @@ import (
 // many equals. They break a hub that the whole federation dials; each setting here replaces one of
 // them.
 func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *AllowList, over ...libp2p.Option) (host.Host, error) {
+	if len(over) == 0 {
+		if err := free(listen); err != nil {
+			return nil, err
+		}
+	}
 	r := roomFor(peers)
 	door, err := newConnLimiter(r, gate.Allow)
 	if err != nil {

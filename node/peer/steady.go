@@ -77,7 +77,6 @@ type allowance struct {
 	until time.Time
 }
 
-// set takes a deadline as a stream's user sets it.
 func (a *allowance) set(t time.Time, set func(time.Time) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +87,6 @@ func (a *allowance) set(t time.Time, set func(time.Time) error) error {
 	return set(t)
 }
 
-// moved puts the deadline off.
 func (a *allowance) moved(n int) {
 	if n == 0 {
 		return

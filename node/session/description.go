@@ -73,12 +73,10 @@ func (t *Terms) Patience() time.Duration {
 	return mostPatience
 }
 
-// mostPatience is a century.
 const mostPatience = 100 * 365 * 24 * time.Hour
 
 func (t *Terms) Equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 
-// maxSteps is more than any algorithm has.
 const maxSteps = 256
 
 // Plans are one of each step.

@@ -65,7 +65,6 @@ func (d *Driver) Run(ctx context.Context) error {
 	return nil
 }
 
-// task is work, and what its result waits for.
 type task struct {
 	protocol.Work
 	hold func(context.Context) // nil: nothing

@@ -22,7 +22,6 @@ type Observer interface {
 	Event(protocol.Event)
 }
 
-// unobserved stands for an observer that there is not.
 type unobserved struct{}
 
 func (unobserved) Session(protocol.SessionID) {}

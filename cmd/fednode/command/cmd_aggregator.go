@@ -41,6 +41,11 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := party.LockKey(c.Key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	federation, err := admission.ReadFile(c.Federation, admission.ParseFederation)
 	if err != nil {
 		return err
@@ -74,7 +79,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	a, err := hub.NewAggregator(ctx, hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
-		return err
+		return occupied(err)
 	}
 	defer a.Close() //nolint:errcheck // nothing is left to be lost
 	monitor.Check(a.Check)
@@ -180,6 +185,9 @@ func (c *aggregatorCmd) enrol(r *admission.Registry, key admission.PrivateKey, l
 			return fmt.Errorf("%w: %s is the %s", admission.ErrIdentityUsed, key.Public(), place)
 		}
 		return nil
+	}
+	if holder, taken := r.Holder(admission.AggregatorPlace); taken {
+		return cli.Misusef("--key: it belongs to %s, and the list in %s names %s as the aggregator. Start it with the key of the list; or have the operator revoke the aggregator and invite this key", key.Public(), c.State, holder)
 	}
 	if c.Invitation == "" {
 		log.Warn().Msg("the aggregator is not on the list itself: --invitation enters it, so that parties can tell if another takes its place")

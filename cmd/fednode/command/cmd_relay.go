@@ -47,7 +47,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	monitor.Waits("no connection to the aggregator yet")
 	r, err := hub.NewRelay(ctx, hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
 	if err != nil {
-		return err
+		return occupied(err)
 	}
 	monitor.Check(r.Check)
 	defer r.Close() //nolint:errcheck // nothing is left to be lost

@@ -32,6 +32,13 @@ func listening(w io.Writer, addresses []string) error {
 	return err
 }
 
+func occupied(err error) error {
+	if errors.Is(err, peer.ErrInUse) {
+		return cli.Misusef("--listen: %w; stop that process, or name another port", err)
+	}
+	return err
+}
+
 func listenAt(said []string) ([]string, error) {
 	if len(said) == 0 {
 		return hub.Listen, nil

@@ -196,7 +196,6 @@ func (x *Report) registry(f *admission.Federation, do string) *admission.List {
 	return list
 }
 
-// Member checks the state of a server or a client.
 func (x *Report) member(m *admission.Membership) {
 	place, own := m.Enrolment.Ticket.Place, m.Enrolment.Identity
 	x.Place = place.String()

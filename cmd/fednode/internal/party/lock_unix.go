@@ -1,0 +1,25 @@
+//go:build unix
+
+package party
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/fedsim/fedsim/internal/cli"
+)
+
+// LockKey holds a key's file for this process, so that no second process of this machine uses the key. The lock ends with
+// the process, or with unlock.
+func LockKey(path string) (unlock func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		_ = f.Close() // only read
+		return nil, cli.Misusef("--key %s: another process on this machine runs with this key; stop it first", path)
+	}
+	return func() { _ = f.Close() }, nil // a file system without locks has none
+}
