@@ -230,7 +230,7 @@ func physicalType(kind parquet.Kind, isID bool) valueType {
 		return func(text []byte, v parquet.Value) ([]byte, error) {
 			x := v.Int96()
 			at := float64(int64(x[2])-julian1970)*86_400 + float64(uint64(x[1])<<32|uint64(x[0]))/1e9
-			return strconv.AppendFloat(text, at, 'f', -1, 64), nil
+			return appendTime(text, at), nil
 		}
 	case parquet.Float:
 		return func(text []byte, v parquet.Value) ([]byte, error) {
@@ -277,10 +277,19 @@ func halfFloat(b uint16) float64 {
 func seconds(units float64) valueType {
 	return func(text []byte, v parquet.Value) ([]byte, error) {
 		if v.Kind() == parquet.Int32 {
-			return strconv.AppendFloat(text, float64(v.Int32())/units, 'f', -1, 64), nil
+			return appendTime(text, float64(v.Int32())/units), nil
 		}
-		return strconv.AppendFloat(text, float64(v.Int64())/units, 'f', -1, 64), nil
+		return appendTime(text, float64(v.Int64())/units), nil
 	}
+}
+
+// appendTime writes seconds since 1970, and nothing for a time that text cannot have either: before the year 2, or after 5138.
+func appendTime(text []byte, at float64) []byte {
+	const year2 = -62_104_060_800
+	if at < year2 || at >= 1e11 {
+		return text
+	}
+	return strconv.AppendFloat(text, at, 'f', -1, 64)
 }
 
 // decimals writes decimals with so many digits behind the point.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -274,6 +275,20 @@ func TestUnreadColumns(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: not read are %q, want %q", text, got, want)
 		}
+	}
+}
+
+// Parquet's dates that stand for no time are none, as in text: the days 2,932,896 and -719,162 are 9999-12-31 and 0001-01-01.
+func TestDatesOfParquetWithoutATime(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		User string `parquet:"user"`
+		Item string `parquet:"item"`
+		At   int32  `parquet:"timestamp,date"`
+	}
+	set := open(t, parquetFile(t, []row{{"u", "a", 19_874}, {"u", "b", 2_932_896}, {"u", "c", -719_162}}), Options{MaybeTimes: true})
+	if got := set.Ratings.Times; len(got) != 3 || got[0] != 19_874*86_400 || !math.IsNaN(got[1]) || !math.IsNaN(got[2]) {
+		t.Errorf("times %v", got)
 	}
 }
 

@@ -76,21 +76,21 @@ func (t *table) toSeconds() {
 	}
 }
 
-// notifyEpoch says that times lie in January 1970, as numbers do that count days, years or places in a list, or zeros for missing times.
+// notifyEpoch says that times lie in 1970, as numbers do that count days, years or places in a list, or zeros for missing times.
 func (t *table) notifyEpoch() {
-	const february = 31 * 86_400
+	const year = 365 * 86_400
 	early, late := 0, 0
 	for _, at := range t.times {
 		switch {
-		case at >= 0 && at < february:
+		case at >= 0 && at < year:
 			early++
 		case !math.IsNaN(at):
 			late++
 		}
 	}
-	text := "times, all of the file, become times of January 1970; if they count days or years, write them as dates or in seconds: drift counts in days"
+	text := "times, all of the file, become times of 1970; if they count days or years, write them as dates or in seconds: drift counts in days"
 	if late > 0 {
-		text = "times become times of January 1970, and the others do not; if a 0 stands for a missing time, leave the field empty"
+		text = "times become times of 1970, and the others do not; if a 0 or a far date stands for a missing time, leave the field empty"
 	}
 	t.notify(dataset.NoticeTimes, records.Tally{Count: early}, text)
 }
