@@ -122,9 +122,6 @@ func openTable(ctx context.Context, in files.Input, o Options) (*table, records.
 		t, bad := emptyTable(o)
 		return t, records.RatingRows{}, bad
 	}
-	if errors.Is(err, records.ErrNoRows) {
-		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, records.WantColumns)
-	}
 	if err != nil {
 		return nil, rows, rows.Locate(in.Path, err)
 	}
@@ -209,9 +206,6 @@ func (t *table) read(file string, rows records.RatingRows, plain *plainReader) e
 // another format, and has ratings where these have.
 func (t *table) readTest(ctx context.Context, in files.Input, o Options) error {
 	rows, err := sniff(ctx, in, o)
-	if errors.Is(err, records.ErrNoRows) {
-		err = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, records.WantColumns)
-	}
 	if t.times != nil {
 		t.notices = append(t.notices, dataset.Notice{Kind: dataset.NoticeTimes, Count: len(t.times), Text: "timestamps are not used, as ratings are tested on a file of their own, so that no error with drift is measured"})
 	}

@@ -211,9 +211,8 @@ func rate(d Dialect, lines [][]byte, columns Names) candidate {
 	c := candidate{Dialect: d}
 	counts := map[int]int{}
 	clean, all, named := 0, 0, 0
-	s := Scanner{Dialect: d}
 	for i, line := range lines {
-		fields := s.cut(slices.Clone(line))
+		fields := d.fieldsOf(line)
 		counts[len(fields)]++
 		if i == 0 {
 			_, _, err := parseHeader(fields, columns)
@@ -302,8 +301,7 @@ func (b beginning) dialectWith(names []string, usual Dialect) Dialect {
 		if b.sep != "" && b.sep != c.sep {
 			continue
 		}
-		s := Scanner{Dialect: d}
-		for _, field := range s.cut(bytes.Clone(b.lines[0])) {
+		for _, field := range d.fieldsOf(b.lines[0]) {
 			if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, string(field)) }) {
 				return d
 			}

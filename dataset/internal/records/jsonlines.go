@@ -30,7 +30,6 @@ type jsonLines struct {
 	absent []string // columns that no object had that was read to settle the columns
 	fields [][]byte
 	ahead  []jsonLine // read to settle the columns, and not yet returned
-	now    int        // the line that next returned last
 }
 
 // jsonLine is an object or what is wrong with its line.
@@ -51,7 +50,7 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	j := &jsonLines{Scanner: s, array: bytes.HasPrefix(bytes.TrimPrefix(line, files.ByteOrderMark), []byte("["))}
 	out := RatingRows{Rows: j}
 	if said.positions() > 0 {
-		j.now = 1
+		s.Line = 1
 		return out, errors.New("objects have no places; say the names of their fields: --columns user=NAME,item=NAME,rating=NAME")
 	}
 	keys := map[string]bool{}
@@ -61,7 +60,6 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 			break
 		}
 		if failed != nil && !IsMalformed(failed) {
-			j.now = s.Line
 			return out, failed
 		}
 		j.ahead = append(j.ahead, jsonLine{object, s.Line, failed})
@@ -69,8 +67,8 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 			keys[key] = true
 		}
 	}
-	if j.now = s.Line; len(j.ahead) > 0 {
-		j.now = j.ahead[0].line
+	if len(j.ahead) > 0 {
+		s.Line = j.ahead[0].line
 	}
 	if len(keys) == 0 && len(j.ahead) > 0 && j.ahead[0].err != nil {
 		return out, j.ahead[0].err
@@ -111,15 +109,6 @@ func openJSONLines(s *Scanner, _ files.Input, o Options) (RatingRows, error) {
 	out.noteValues(header, sample)
 	out.Cols = j.choose(header, cols)
 	return out, nil
-}
-
-func (j *jsonLines) At() int { return j.now }
-
-func (j *jsonLines) Locate(file string, err error) error {
-	if j.readErr != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return &dataset.FileError{File: file, Line: j.now, Err: err}
 }
 
 // choose makes the columns that are there the fields of a record, in the order user, item, rating,
@@ -250,7 +239,7 @@ func (j *jsonLines) Next() ([][]byte, error) {
 		read.object, read.err = j.object()
 		read.line = j.Line
 	}
-	j.now = read.line
+	j.Line = read.line
 	if read.err != nil {
 		return nil, read.err
 	}

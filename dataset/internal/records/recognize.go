@@ -69,8 +69,7 @@ func isWide(header [][]byte, b beginning, d Dialect) bool {
 	if len(b.lines) < 2 || len(header) < least {
 		return false
 	}
-	s := Scanner{Dialect: d}
-	row := s.cut(bytes.Clone(b.lines[1]))
+	row := d.fieldsOf(b.lines[1])
 	return len(row) == len(header) && !slices.ContainsFunc(row[1:], func(field []byte) bool { return len(field) > 0 && !isNumber(field) })
 }
 
@@ -199,7 +198,7 @@ func (r *RatingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 // unread lists the other columns that have a name.
 func (r *RatingRows) unread(header [][]byte) (names []string) {
 	for i, name := range header {
-		if c := r.Cols; len(name) > 0 && i != c.User && i != c.Item && i != c.Rating && i != c.Time && i != c.Count {
+		if len(name) > 0 && !r.Cols.has(i) {
 			names = append(names, string(name))
 		}
 	}
@@ -212,8 +211,7 @@ func hasHeader(first [][]byte, b beginning, d Dialect, cols Columns) bool {
 	if len(b.lines) < 2 {
 		return cols.Rating >= 0 && !isNumber(first[cols.Rating])
 	}
-	s := Scanner{Dialect: d}
-	next := s.cut(bytes.Clone(b.lines[1]))
+	next := d.fieldsOf(b.lines[1])
 	if len(next) != len(first) || slices.ContainsFunc(first, isNumber) {
 		return false
 	}
@@ -359,9 +357,8 @@ type denseRows struct {
 
 // isDense reports whether lines have the form of Jester: numbers from -10 to 10 or 99, behind their count.
 func isDense(lines [][]byte, d Dialect) bool {
-	s := Scanner{Dialect: d}
 	for _, line := range lines {
-		fields := s.cut(bytes.Clone(line))
+		fields := d.fieldsOf(line)
 		if len(fields) < 4 {
 			return false
 		}

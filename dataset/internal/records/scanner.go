@@ -340,6 +340,11 @@ func (s *Scanner) splitBlanks(record []byte) [][]byte {
 	return s.fields
 }
 
+// fieldsOf cuts a line of a sample, which stays as it is.
+func (d Dialect) fieldsOf(line []byte) [][]byte {
+	return (&Scanner{Dialect: d}).cut(bytes.Clone(line))
+}
+
 // cut cuts a line in any way that it can be cut.
 func (s *Scanner) cut(line []byte) [][]byte {
 	if !s.quotes || bytes.IndexByte(line, '"') < 0 {

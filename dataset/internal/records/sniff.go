@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -50,7 +51,7 @@ func (r *RatingRows) note(what, found string, sure dataset.Sureness, why string)
 }
 
 // ErrNoRows is returned for a file without a single record.
-var ErrNoRows = errors.New("no rows")
+var ErrNoRows = fmt.Errorf("%w: the file is empty; %s", dataset.ErrNoRatings, WantColumns)
 
 // opener opens files that begin in one way.
 type opener struct {
@@ -122,8 +123,7 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 		return out, ErrNoRows
 	}
 	if err != nil && len(b.lines) > 0 && !errors.Is(err, errLongRecord) && s.readErr == nil { // a quote of a row without a header may be in a column that is not wanted
-		first = s.cut(bytes.Clone(b.lines[0]))
-		err = nil
+		first, err = s.fieldsOf(b.lines[0]), nil
 	}
 	if err != nil {
 		return out, err
@@ -133,8 +133,7 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	}
 	var sample [][][]byte
 	for _, line := range b.lines {
-		fields := (&Scanner{Dialect: s.Dialect}).cut(bytes.Clone(line))
-		sample = append(sample, fields)
+		sample = append(sample, s.fieldsOf(line))
 	}
 	if out.First == nil {
 		out.noteValues(first, sample[min(1, len(sample)):])
@@ -178,7 +177,7 @@ func (r *RatingRows) noteValues(header [][]byte, sample [][][]byte) {
 		return
 	}
 	for i, name := range header {
-		if i < len(sample[0]) && len(name) > 0 && i != r.Cols.User && i != r.Cols.Item && i != r.Cols.Time {
+		if i < len(sample[0]) && len(name) > 0 && !r.Cols.has(i) {
 			if _, truth := ParseTruth(sample[0][i]); truth || isNumber(sample[0][i]) {
 				r.Unread = append(r.Unread, string(name))
 			}
