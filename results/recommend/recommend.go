@@ -104,6 +104,9 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 
 // placeOf returns the place of the id that a text asks for; -1 if the list has none.
 func placeOf(ids []string, text string) int {
+	if at := slices.Index(ids, text); at >= 0 { // a user who is fitted to given ratings may have no name
+		return at
+	}
 	id, err := dataset.ParseID(text)
 	if err != nil {
 		return -1

@@ -239,6 +239,9 @@ func TestHandlerTakesRatings(t *testing.T) {
 		}
 		return got
 	}
+	if got := post(`{"ratings": [{"item": "`+r.Data.ItemIDs[0]+`", "rating": 4}]}`, http.StatusOK); got["by"] != "fit" { // of a user without a name
+		t.Errorf("%v", got)
+	}
 	parts, err := split.Divide(r.Data, split.Params{Test: 0.1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
