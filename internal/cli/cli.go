@@ -169,9 +169,25 @@ func (p Program) Run(ctx context.Context, tree any, args []string, stdout, stder
 		}
 		err = Misusef("%w; %s", err, cmp.Or(hint, help(p.Name, err)))
 	} else if err == nil {
-		err = p.call(tree, call)
+		if err = once(call.Path); err == nil {
+			err = p.call(tree, call)
+		}
 	}
 	return p.report(stderr, err, wantsJSON(args))
+}
+
+// once returns an error for a flag of one value that is given twice: the last value would win in silence.
+func once(path []*kong.Path) error {
+	given := map[*kong.Flag]bool{}
+	for _, x := range path {
+		if f := x.Flag; f != nil && !f.IsCumulative() && !f.IsBool() {
+			if given[f] {
+				return Misusef("--%s is given twice; keep one of the two", f.Name)
+			}
+			given[f] = true
+		}
+	}
+	return nil
 }
 
 var unknownFlag = regexp.MustCompile(`unknown flag --([\w.-]+)`)

@@ -103,6 +103,18 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 	}
 }
 
+// The last of two values must not win in silence.
+func TestFlagsHaveOneValue(t *testing.T) {
+	for _, args := range [][]string{{"do", "--mood", "glad", "--mood=sad"}, {"do", "--format", "json", "--dry", "--format", "table"}} {
+		if code, _, stderr := call(t.Context(), nil, args...); code != cli.Misuse || !strings.Contains(stderr, args[1]+" is given twice; keep one of the two") {
+			t.Errorf("%q: exit code %d, %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := call(t.Context(), nil, "do", "--dry", "--dry", "--mood", "glad"); code != cli.Done {
+		t.Errorf("a switch that is given twice: exit code %d, %s", code, stderr)
+	}
+}
+
 // A call that cannot be parsed is reported in JSON too, if the call asked for JSON.
 func TestWrongCallsInJSON(t *testing.T) {
 	code, _, errs := call(t.Context(), nil, "do", "--much", "--format", "json")

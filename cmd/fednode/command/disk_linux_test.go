@@ -59,7 +59,7 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 	m := newMachine(t)
 	lead, _, _ := m.twenty(1)
 	ops := "127.0.0.1:" + testutil.Port(t)
-	aggregator := m.start(append(lead, "--ops", ops)...)
+	aggregator := m.start(with(lead, "--ops", ops)...)
 	aggregator.until("metrics, health and status")
 	if code, answer := asked(t, ops, "/readyz"); code != http.StatusOK {
 		t.Fatalf("before: %d %s", code, answer)
