@@ -3,7 +3,7 @@
     python python/bench.py FILE CLASS [ROUNDS] [PAIRS]
 
 ROUNDS 0 stands for the rounds of the class. Both train on the same million ratings and measure the error before and after every
-round. The process alone has the ratings in memory, clips and adds, in batches of 17 or of 70 users, whichever is faster. fedsim also
+round. The process alone has the ratings in memory, clips and adds. Its batches have 17 users or 70; the faster time counts. fedsim also
 reads the ratings from a file and sums integers. Each pair runs one after the other.
 """
 

@@ -6,7 +6,7 @@
 //
 // KEY is a file with a secret key of minisign, whose password is in the variable MINISIGN_PASSWORD. The same checkout, Go and
 // key give the same bytes: all times are the time of the commit. DIR gets archives with an SBOM each, Debian packages, wheels,
-// an image of containers in an OCI archive, SHA256SUMS and its signature.
+// a container image in an OCI archive, SHA256SUMS and its signature.
 package main
 
 import (
