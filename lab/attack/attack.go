@@ -108,7 +108,11 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("shadows is %d; it must be even, and at least %d", c.Shadows, fewestShadows))
 	}
 	if c.Targets != 0 && c.Targets < fewestTargets {
-		errs = append(errs, fmt.Errorf("targets is %d; there must be at least %d", c.Targets, fewestTargets))
+		name := "targets"
+		if c.Kind.lies() {
+			name = "runs"
+		}
+		errs = append(errs, fmt.Errorf("%s is %d; there must be at least %d", name, c.Targets, fewestTargets))
 	}
 	for _, share := range c.Liars {
 		if !(share > 0 && share <= mostLiars) {

@@ -407,6 +407,10 @@ func TestAttackSection(t *testing.T) {
 	if want := "fedsim attack membership-user --epsilon 1,inf --shadows 8 --targets 4 --set 'data=my films' --set rank=2"; s.Repeat[0] != want {
 		t.Errorf("%s, want %s", s.Repeat[0], want)
 	}
+	r.Kind, r.Targets, r.Liars = Promote, 5, []float64{0.01} // an attack without shadows or targets
+	if got, want := r.command(), "fedsim attack promote --epsilon 1,inf --runs 5 --liars 0.01 --set 'data=my films' --set rank=2"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
 
 // auc sorts the scores first.

@@ -68,7 +68,12 @@ func (r *Report) command() string {
 	for _, at := range r.Budgets {
 		budgets = append(budgets, at.Epsilon.String())
 	}
-	c := fmt.Sprintf("fedsim attack %s --epsilon %s --shadows %d --targets %d", r.Kind, strings.Join(budgets, ","), r.Shadows, r.Targets)
+	c := fmt.Sprintf("fedsim attack %s --epsilon %s", r.Kind, strings.Join(budgets, ","))
+	if r.Kind.lies() {
+		c += fmt.Sprintf(" --runs %d", r.Targets)
+	} else {
+		c += fmt.Sprintf(" --shadows %d --targets %d", r.Shadows, r.Targets)
+	}
 	if r.Control {
 		c += " --control"
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ type attackCmd struct {
 	verb.ExperimentFlags
 
 	Epsilon []string  `placeholder:"E,..." help:"Budgets, each attacked by itself; inf for no noise. Default: that of the file, or 1,5,20,inf."`
-	Shadows int       `default:"32" placeholder:"N" help:"Runs that the attacker learns from; as many are held out to measure it. Default 32."`
-	Targets int       `placeholder:"N" help:"How many are attacked, half of them the most active users. Default: 40 of membership, else 100. Of promote and degrade the number of runs, by default 5."`
+	Shadows int       `placeholder:"N" help:"Runs that the attacker learns from; as many are held out to measure it. Default 32."`
+	Targets int       `placeholder:"N" help:"How many are attacked, half of them the most active users. Default: 40 of membership, else 100."`
+	Runs    int       `placeholder:"N" help:"Runs of promote and degrade, each with an item, liars and noise of its own. Default 5."`
 	Liars   []float64 `placeholder:"SHARE,..." help:"Shares of the clients that lie, of promote and degrade. Default 0.001,0.01,0.05; one liar is always tried."`
 	Control bool      `help:"Leave all targets out of all runs, whatever the coins say: what an attack of membership finds then is chance."`
 	Keep    string    `placeholder:"DIR" help:"Folder to leave the result in, as a file; fedsim report makes pictures of all that are there."`
@@ -49,7 +51,15 @@ func (c *attackCmd) Run(ctx context.Context, s verb.Streams) error {
 		return err
 	}
 	said, _ = config.Over([]config.Setting{{Key: algorithm.Data.Name, Value: attackedData, Origin: "the attack"}}, said)
-	cfg := attack.Config{Kind: c.Attack, Shadows: c.Shadows, Targets: c.Targets, Control: c.Control, Liars: c.Liars}
+	cfg := attack.Config{Kind: c.Attack, Shadows: cmp.Or(c.Shadows, attack.DefaultShadows), Targets: c.Targets, Control: c.Control, Liars: c.Liars}
+	switch lies := len(c.Attack.Liars()) > 0; {
+	case lies && (c.Targets != 0 || c.Shadows != 0):
+		return cli.Misusef("--targets and --shadows are for attacks on users, ratings or clients; %s takes the number of runs, --runs", c.Attack)
+	case !lies && c.Runs != 0:
+		return cli.Misusef("--runs is for promote and degrade; %s takes the number of targets, --targets", c.Attack)
+	case lies:
+		cfg.Targets = c.Runs
+	}
 	if cfg.Liars == nil {
 		cfg.Liars = c.Attack.Liars()
 	}
