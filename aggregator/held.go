@@ -107,7 +107,6 @@ func (a *Aggregator) repeat(now time.Time, eff protocol.Effects) protocol.Effect
 	return held
 }
 
-// stopWaiting ends the wait of a held plan, if there is one.
 func (a *Aggregator) stopWaiting(now time.Time) {
 	if a.held != nil {
 		a.waited += now.Sub(a.held.since)

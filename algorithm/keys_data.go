@@ -136,7 +136,6 @@ func declareForm() {
 	})
 }
 
-// message is the text of an error, "" of none.
 func message(err error) string {
 	if err == nil {
 		return ""

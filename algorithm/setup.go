@@ -97,7 +97,6 @@ func (s *Setup) Lend(user int, hear func(model.Ratings)) {
 	})
 }
 
-// rowOf returns a row of ratings.
 func rowOf(rows *dataset.Rows, user int) model.Ratings {
 	items, values := rows.Row(user)
 	return model.Ratings{Items: items, Values: values}

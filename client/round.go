@@ -46,7 +46,6 @@ func (r *round) inputs() []protocol.Integers {
 	return r.held.inputs
 }
 
-// noise is the noise that the client added; nil if none.
 func (r *round) noise() *shares {
 	if r.held == nil {
 		return nil
@@ -157,7 +156,6 @@ func (c *Client) done(now time.Time, in protocol.Done) protocol.Effects {
 	return in.Apply(now)
 }
 
-// composed is the result of a stage.
 type composed struct {
 	message protocol.Message
 	refusal error   // why there is no message
@@ -193,13 +191,11 @@ func (c *Client) answer(r *round, f compose) protocol.Effects {
 	return c.reply(r, f)
 }
 
-// reply composes at once.
 func (c *Client) reply(r *round, f compose) protocol.Effects {
 	x, _ := f.run(nil)
 	return c.finish(r, x)
 }
 
-// compute composes as work.
 func (c *Client) compute(r *round, f compose) protocol.Effects {
 	return start(c, r, f.run, func(x composed) protocol.Effects { return c.finish(r, x) })
 }
@@ -231,7 +227,6 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	return protocol.Effects{Send: []protocol.Envelope{c.toAggregator(x.message)}}
 }
 
-// advance goes to the stage after the present one.
 func (c *Client) advance(r *round) {
 	course := protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {
@@ -261,7 +256,6 @@ func (c *Client) proceed(m *protocol.Proceed) protocol.Effects {
 	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(masked)}, Events: c.complaints(masked)}
 }
 
-// complaints report whom the client complains of.
 func (c *Client) complaints(in *protocol.MaskedInput) []protocol.Event {
 	var out []protocol.Event
 	for _, x := range in.Complaints {

@@ -53,7 +53,6 @@ func (c *Shared) prepared(round uint64, anew uint32) *protocol.Prepared {
 	return c.prepareds.of(of, func() *protocol.Prepared { return &of })
 }
 
-// price is the cost of a plan.
 type price struct {
 	events []dp.Event
 	err    error
@@ -66,7 +65,6 @@ func (c *Shared) price(p *protocol.Plan) price {
 	})
 }
 
-// setup is where a setup is kept.
 func (c *Shared) setup(of protocol.Setup) *protocol.Setup {
 	return c.setups.of(of, func() *protocol.Setup {
 		kept := of
@@ -97,7 +95,6 @@ type (
 	}
 )
 
-// latest is the latest value that was made, and of what.
 type latest[K comparable, V any] struct {
 	known atomic.Pointer[struct {
 		key   K

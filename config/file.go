@@ -199,7 +199,6 @@ func meant(typed string, words []string) string {
 	return fmt.Sprintf("; did you mean %s?", nearest)
 }
 
-// below lists the names of the keys with a prefix.
 func below(prefix string) []string {
 	var names []string
 	for _, k := range Keys() {

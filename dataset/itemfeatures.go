@@ -210,7 +210,6 @@ func NewProfile(columns []string, x []float64) *Profile {
 	return p
 }
 
-// know computes the moments.
 func (p *Profile) know() {
 	cols, x := len(p.Columns), p.X
 	rows := len(x) / cols
@@ -238,7 +237,6 @@ func (p *Profile) Row(user int) []float64 {
 	return p.X[user*n : (user+1)*n : (user+1)*n]
 }
 
-// labelItem is the single item of a regression.
 const labelItem = "label"
 
 // FromLabels makes a set of a profile and a label of each of its users.

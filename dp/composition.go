@@ -68,7 +68,6 @@ func compose(events []Event) (composition, error) {
 	return c, nil
 }
 
-// first returns the first mechanism of the composition for which f holds.
 func (c composition) first(f func(Mechanism) bool) (Mechanism, bool) {
 	for _, t := range c {
 		if f(t.loss.event.Mechanism) {

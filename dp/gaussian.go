@@ -111,7 +111,6 @@ type gaussianMu float64
 
 func (mu gaussianMu) epsilon(delta float64) float64 { return GaussianEpsilon(float64(mu), delta) }
 
-// exactComposition composes plain Gaussian events.
 func exactComposition(c composition) (privacyBound, error) {
 	if m, found := c.first(func(m Mechanism) bool { return m != GaussianMechanism }); found {
 		return nil, fmt.Errorf("%w: accountant %s is for %s events only; found a %s event",

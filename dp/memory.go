@@ -22,7 +22,6 @@ var (
 	sampledCurves memory[renyiCurve] // of subsampled Gaussians, by z and q
 )
 
-// recall returns the value of a key, and computes it if the memory has none.
 func (m *memory[V]) recall(key []byte, compute func() V) V {
 	m.mu.Lock()
 	v, ok := m.values[string(key)]
@@ -40,7 +39,6 @@ func (m *memory[V]) recall(key []byte, compute func() V) V {
 	return v
 }
 
-// appendReals appends the bits of numbers to a key.
 func appendReals(key []byte, list ...float64) []byte {
 	for _, x := range list {
 		key = binary.BigEndian.AppendUint64(key, math.Float64bits(x))

@@ -59,7 +59,6 @@ type lossPlan struct {
 	ladders  [directions]ladder
 }
 
-// plan prepares for δ.
 func (p pldComposition) plan(delta float64) *lossPlan {
 	delta = math.Exp2(math.Floor(math.Log2(delta)))
 	plan := &lossPlan{counts: make([]float64, len(p.parts)), logDelta: math.Log(delta), lowest: math.Inf(1)}
@@ -219,7 +218,6 @@ func (e *estimate) cumulants(d direction, tilt float64) (k, mean, variance float
 	return k, mean, variance
 }
 
-// cumulants returns the cumulants of one release.
 func (e *estimatePart) cumulants(d direction, tilt float64) (k, mean, variance float64) {
 	d = e.loss.side(d)
 	order := d.order(tilt)

@@ -163,7 +163,6 @@ func (curve renyiCurve) replaced() renyiCurve {
 	return all
 }
 
-// samplers returns the samplers' error of the run and of all searches.
 func (p Problem) samplers() float64 {
 	sum := p.SamplerError
 	for _, s := range p.Searches {
@@ -172,7 +171,6 @@ func (p Problem) samplers() float64 {
 	return sum
 }
 
-// exact returns the problem with exact noise.
 func (p Problem) exact() Problem {
 	p.SamplerError, p.Searches = 0, slices.Clone(p.Searches)
 	for i := range p.Searches {

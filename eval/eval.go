@@ -83,7 +83,6 @@ func (t *Test) rank(h split.HeldOut, p model.Predictor, run protocol.Runner) Qua
 	return Quality{Ranking: &r}
 }
 
-// scorerOf returns the predictor as a Scorer, if it is one.
 func scorerOf(p model.Predictor) (Scorer, bool) {
 	if trained, ok := p.(*model.Trained); ok {
 		p = trained.Predictor
@@ -330,7 +329,6 @@ type Activity struct {
 	Means map[string]float64 `json:"means"` // by metric
 }
 
-// activities is the number of groups of users.
 const activities = 5
 
 // ErrorsByUser returns the RMSE and the MAE of each user with a test rating, in stars; nil for rankings.

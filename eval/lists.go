@@ -147,7 +147,6 @@ func (t *Test) Lists(p model.Predictor, q ListParams, run protocol.Runner) *List
 	return out
 }
 
-// listed is a user with a list.
 type listed struct {
 	user         int
 	wanted, list []int32 // wanted ascends
@@ -230,7 +229,6 @@ func thin(users []int32, n int) []int32 {
 	return some
 }
 
-// list makes the list of each user.
 func (t *Test) list(users []listed, score func(user int, out []float64), most int, run protocol.Runner) {
 	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
 		u := &users[i]

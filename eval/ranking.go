@@ -158,7 +158,6 @@ func (b Buckets) rank(list, wanted []int32) userRanking {
 // discount returns the value of a hit at a place, counted from 0.
 func discount(place int) float64 { return 1 / math.Log2(float64(place)+2) }
 
-// mean averages over users.
 func (b Buckets) mean(each []userRanking) Ranking {
 	r := Ranking{Slices: make([]RecallSlice, len(b.sizes))}
 	var recall [MostBuckets]float64
@@ -292,7 +291,6 @@ var sampledGains = []struct {
 	}},
 }
 
-// sampledUser is a user with the ranks of its relevant items among their samples.
 type sampledUser struct {
 	ranks      []int
 	candidates int // items that the user has not rated in any part, and one relevant item
@@ -320,7 +318,6 @@ func (t *Test) Sampled(p model.Predictor, q SampledParams, run protocol.Runner) 
 	return q.mean(each)
 }
 
-// sample draws the samples of a user.
 func (t *Test) sample(u listed, scores []float64, q SampledParams) sampledUser {
 	rated := t.seen(u.user)
 	t.Rows.Lend(u.user, func(items []int32, _ []float32) { rated = slices.Concat(rated, items) })
@@ -352,7 +349,6 @@ func (t *Test) sample(u listed, scores []float64, q SampledParams) sampledUser {
 	return out
 }
 
-// mean averages over users.
 func (q SampledParams) mean(each []sampledUser) *SampledQuality {
 	out := &SampledQuality{Negatives: q.Negatives, Users: len(each), Values: make(map[string]float64)}
 	var candidates float64

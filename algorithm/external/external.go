@@ -203,7 +203,6 @@ func (x *instance) features() []dataset.Category {
 	return x.setup.Features.Categories
 }
 
-// release returns the release of a round.
 func (x *instance) release(round uint64) protocol.Release {
 	return x.setup.Schedule.At(round).Releases[0]
 }
@@ -236,7 +235,6 @@ func declared(reply message, rounds, size int) (protocol.Schedule, error) {
 	return list, nil
 }
 
-// valid returns the release of a phase.
 func (d phase) valid() (protocol.Release, error) {
 	r := protocol.Release{Name: d.Name, Len: d.Length, L2: d.L2, L1: d.L1, LInf: d.LInf, MaxNonZero: d.NonZero, Scale: d.Scale, Width: 8}
 	if r.MaxNonZero == 0 {
@@ -266,7 +264,6 @@ func matrix(reply message) (*model.Matrix, error) {
 	return m, nil
 }
 
-// byItem reports whether the model has a row for each item.
 func (x *instance) byItem() bool { return x.start.Rows() == x.setup.Data.Items }
 
 // matrix returns the name of the model's file.
@@ -277,7 +274,6 @@ func (x *instance) matrix() string {
 	return "model"
 }
 
-// rows names the rows of the model.
 func (x *instance) rows() []string {
 	if x.byItem() {
 		return x.setup.Data.ItemIDs
@@ -289,7 +285,6 @@ func (x *instance) rows() []string {
 	return ids
 }
 
-// sent is a model as the program gets it.
 type sent struct {
 	encoded []byte
 	matrix  *model.Matrix
@@ -300,7 +295,6 @@ func (m *sent) array() array {
 	return array{name: "model", shape: []int{rows, cols}, float: m.matrix.Data()}
 }
 
-// mostSent is the number of models that are kept.
 const mostSent = 3
 
 // decode reads a shared model. Equal bytes give one and the same model.

@@ -146,7 +146,6 @@ func numbers[T float64 | float32 | int64 | int32](r io.Reader, n int) ([]T, erro
 	return list, err
 }
 
-// memory returns the memory of numbers.
 func memory[T float64 | float32 | int64 | int32](list []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(list[0]))) //nolint:gosec // numbers as bytes
 }
@@ -234,7 +233,6 @@ func (m message) write(w io.Writer) error {
 	return nil
 }
 
-// errProtocol is wrapped by the error for a reply that does not follow the protocol.
 var errProtocol = errors.New("its reply does not follow the protocol")
 
 // read reads a reply, whose arrays may have so many bytes together.
@@ -260,7 +258,6 @@ func read(r *bufio.Reader, most int64) (message, error) {
 	return m, nil
 }
 
-// line reads the header of a reply.
 func line(r *bufio.Reader) ([]byte, error) {
 	var all []byte
 	for {

@@ -57,7 +57,6 @@ func (s *seat) ask(what string, m message, most int64) (message, error) {
 	return p.ask(what, m, most)
 }
 
-// words returns the program and its arguments.
 func words() ([]string, error) {
 	text := strings.TrimSpace(os.Getenv(Variable))
 	if text == "" {

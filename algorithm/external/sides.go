@@ -72,7 +72,6 @@ func (p *predictor) predictInto(user int, items []int32, out []float64) error {
 	return nil
 }
 
-// ratingsOf returns the ratings of the users from one up to another.
 func (x *instance) ratingsOf(from, to int) []model.Ratings {
 	users := make([]model.Ratings, 0, to-from)
 	for u := from; u < to; u++ {

@@ -57,7 +57,6 @@ func (x *instance) contribute(users []model.Ratings, first int, m *sent, round u
 	return list, nil
 }
 
-// ask asks a program for the vectors of users.
 func (x *instance) ask(p *seat, users []model.Ratings, m *sent, round uint64) ([]protocol.Vector, error) {
 	what := fmt.Sprintf("contribute of round %d, for %d users", round, len(users))
 	request := message{Type: "contribute", Round: round, arrays: append(arraysOf(users, x.setup.Data.Shift), m.array())}
@@ -143,7 +142,6 @@ func coordinates[T int32 | int64](to []uint32, from []T, length int) error {
 	return nil
 }
 
-// exceeds reports whether a vector is beyond a bound of the release.
 func exceeds(v protocol.Vector, r protocol.Release) bool {
 	const rounding = 1e-9
 	var l1, squares, most float64

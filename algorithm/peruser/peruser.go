@@ -87,7 +87,6 @@ func (p Algorithm) MustRegister() {
 	}
 }
 
-// registered is an algorithm that was made so.
 type registered struct {
 	Algorithm
 	about algorithm.About
@@ -127,7 +126,6 @@ func (a *registered) Load(c config.Config, set *dataset.Set, files algorithm.Fil
 	}, nil
 }
 
-// rows names the rows of the model.
 func (a *registered) rows(s *algorithm.Setup) []string {
 	if a.Rows != nil {
 		return a.Rows(s)
@@ -135,7 +133,6 @@ func (a *registered) rows(s *algorithm.Setup) []string {
 	return s.Data.ItemIDs
 }
 
-// rowsAre says what the rows of the model are.
 func (a *registered) rowsAre() string {
 	if a.Rows != nil {
 		return "names"

@@ -422,12 +422,10 @@ func (t *transfer) open(have int64, tag string) (*os.File, error) {
 
 func (t *transfer) tagFile() string { return t.file + ".tag" }
 
-// forget removes the tag.
 func (t *transfer) forget() {
 	_ = os.Remove(t.tagFile()) // mostly not there; a tag that stays makes the server send the whole file at worst
 }
 
-// discard removes the part.
 func (t *transfer) discard() error {
 	t.forget()
 	return os.Remove(t.file)

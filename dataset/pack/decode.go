@@ -19,7 +19,6 @@ import (
 	"github.com/fedsim/fedsim/dataset/internal/idtext"
 )
 
-// view is ratings of a packed file.
 type view struct {
 	file  *packFile
 	of    *division // nil: all ratings of the file
@@ -207,7 +206,6 @@ func readIDs(b []byte, n, most int) ([]string, error) {
 	return ids, idtext.CheckOrder(ids)
 }
 
-// readFeatures reads the features of the items into the set.
 func readFeatures(b []byte, set *dataset.Set, items int) error {
 	var f features
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -230,7 +228,6 @@ func checkSum(data []byte) error {
 	return nil
 }
 
-// check reads every record.
 func (f *packFile) check(ctx context.Context, progress func(done, total int64)) error {
 	at := uint64(0)
 	for u := range f.Users + 1 {

@@ -4,5 +4,4 @@ package pack
 
 import "os"
 
-// mapFile reads a file as a whole.
 func mapFile(name string) ([]byte, error) { return os.ReadFile(name) }

@@ -382,7 +382,6 @@ func (p *rows) decode() (err error) {
 	return nil
 }
 
-// fill decodes n values.
 func (c *column) fill(n int) error {
 	for have := 0; have < n; {
 		got, err := c.values.ReadValues(c.buf[have:n])

@@ -30,7 +30,6 @@ const (
 	LeaveOneOut By = "leave-one-out"
 )
 
-// kinds are all that there are.
 func kinds() []By {
 	return []By{Random, Time, UserTime, LeaveOneOut}
 }

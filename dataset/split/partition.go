@@ -95,7 +95,6 @@ type genreItems struct {
 	items []int32
 }
 
-// dealCategories gives every category to one party.
 func dealCategories(s *dataset.Set, parties int) (Partition, error) {
 	list := categories(s)
 	if len(list) == 0 || len(list) == 1 && list[0].name == "" {
@@ -122,7 +121,6 @@ func dealCategories(s *dataset.Set, parties int) (Partition, error) {
 	return p.ascending(), nil
 }
 
-// categories returns the categories that have an item, by name.
 func categories(s *dataset.Set) []genreItems {
 	films := make(map[string]int)
 	for _, genres := range s.Genres {
@@ -157,7 +155,6 @@ func names(list []genreItems) string {
 	return strings.Join(out, ", ")
 }
 
-// ascending sorts the list of every party.
 func (p Partition) ascending() Partition {
 	for _, list := range p {
 		slices.Sort(list)
@@ -244,7 +241,6 @@ func only(list []bool, parts []byte, part byte) []bool {
 	return out
 }
 
-// public marks the public users.
 func public(s *dataset.Set, p PublicUsers) (marked []bool, count int, err error) {
 	marked = make([]bool, s.Users)
 	if len(p.IDs) == 0 {

@@ -377,7 +377,6 @@ func inBlocks(n int, f func(block, from, to int)) {
 
 func blocksOf(n int) int { return (n + perBlock - 1) / perBlock }
 
-// countOf counts how many ratings are of one part.
 func countOf(parts []byte, part byte) int { return bytes.Count(parts, []byte{part}) }
 
 // partByChance writes the part of every rating as [Divide] draws it.

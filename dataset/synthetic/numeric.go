@@ -64,7 +64,6 @@ func (r random) next() random {
 	return random{hi, lo}
 }
 
-// word returns the number of a state.
 func (r random) word() uint64 {
 	const mul = 0xda942042e4dd58b5
 	x := r.hi ^ r.hi>>32
@@ -73,7 +72,6 @@ func (r random) word() uint64 {
 	return x * (r.lo | 1)
 }
 
-// uint64 returns 64 uniform bits.
 func (r *random) uint64() uint64 {
 	*r = r.next()
 	return r.word()
@@ -167,7 +165,6 @@ func newAlias(weights []float64) alias {
 	return a
 }
 
-// draw returns an index.
 func (a alias) draw(r *random) int32 {
 	x, y := r.uint64(), r.uint64()
 	return a.at(x, y)
@@ -267,7 +264,6 @@ const (
 	unsure    = 255
 )
 
-// levelTable is the table of the ranges.
 type levelTable [ranges]uint8
 
 // noLevels is sure of nothing.

@@ -93,7 +93,6 @@ func Register(name string, open opener) {
 	}{name, open})
 }
 
-// registered returns the registered generator of a name, nil where there is none.
 func registered(name string) opener {
 	first, _, _ := strings.Cut(name, "-")
 	for _, o := range openers {
@@ -225,7 +224,6 @@ func (s shape) population() *population {
 	return p
 }
 
-// newRatings returns columns for n ratings.
 func (p *population) newRatings(n int) dataset.Ratings {
 	r := dataset.NewRatings(p.users, p.items, n)
 	if p.moves {
