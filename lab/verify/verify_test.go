@@ -123,6 +123,11 @@ func TestHonestSimulationsPass(t *testing.T) {
 		"algorithm=vfl-sgdmf rounds=4 dropout=0.3",
 		"algorithm=am-ssp dropout=0.6",
 		"algorithm=lfl-sgdmf rounds=2 chosen-by=plain",
+		"algorithm=lfl-sgdmf rounds=3 dropout=0.3",
+		"algorithm=private-item-bias",
+		"algorithm=private-ease",
+		"algorithm=lfl-sgdmf rounds=2 epsilon=0.5",
+		"algorithm=lfl-sgdmf rounds=2 rank=1 start-from=" + simulate(t, "algorithm=lfl-sgdmf rounds=2"),
 	} {
 		t.Run(settings, func(t *testing.T) {
 			r, err := Folder(t.Context(), simulate(t, settings), Options{Again: true})
