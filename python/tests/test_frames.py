@@ -140,6 +140,14 @@ def test_times(values: object, want: object) -> None:
     assert columns_of({"user": [1], "item": [1], "timestamp": values})["timestamp"] == [want]
 
 
+@pytest.mark.parametrize("none", [datetime.date(9999, 12, 31), datetime.datetime(9999, 12, 31), datetime.datetime(1, 1, 1), np.datetime64("9999-12-31", "s")])
+@pytest.mark.parametrize("column", [lambda x: [x], lambda x: np.array([x], "datetime64[s]")])
+def test_dates_of_databases_without_a_time(none: object, column: object) -> None:
+    """As a number of seconds 9999-12-31 would count milliseconds, of 1978. As a text the command reads it as missing."""
+    got = columns_of({"user": [1], "item": [1], "timestamp": column(none)})["timestamp"]
+    assert len(got) == 1 and isinstance(got[0], str) and got[0][:10] in ("9999-12-31", "0001-01-01")
+
+
 @pytest.mark.parametrize("bad", [pd.to_datetime(["NaT"]), [None], ["null"], [float("nan")], [pd.NaT]])
 def test_missing_times(bad: object) -> None:
     with pytest.raises(fedsim.UsageError, match="row 0: the timestamp is missing"):

@@ -35,6 +35,10 @@ ALIASES: Dict[str, Tuple[str, ...]] = {
 _TRUTHS = {"true": 1, "false": 0, "t": 1, "f": 0, "yes": 1, "no": 0, "y": 1, "n": 0}
 
 
+# The command takes dates before the year 2 and after 5138 for missing times. As numbers they would have another unit.
+_YEAR2, _FAR = -62_104_060_800, 10**11
+
+
 def pandas() -> Any:
     """Return the module pandas; None without it."""
     try:
@@ -225,8 +229,8 @@ def _times(values: Any) -> List[Any]:
             bad = np.flatnonzero(np.isnat(array))
             if len(bad):
                 raise UsageError(f"row {bad[0]}: the timestamp is missing: it is NaT; drop the row, or leave the column out")
-            seconds: List[Any] = array.astype("datetime64[s]").astype(np.int64).tolist()
-            return seconds
+            dates = array.astype("datetime64[s]")
+            return [x if _YEAR2 <= x < _FAR else str(date) for x, date in zip(dates.astype(np.int64).tolist(), dates)]
     return [_time(k, x) for k, x in enumerate(values.tolist() if isinstance(values, np.ndarray) else list(values))]
 
 
@@ -236,9 +240,11 @@ def _time(k: int, x: Any) -> Any:
     if isinstance(x, datetime.date):
         if not isinstance(x, datetime.datetime):
             x = datetime.datetime(x.year, x.month, x.day)
-        return int((x if x.tzinfo else x.replace(tzinfo=datetime.timezone.utc)).timestamp())
+        at = int((x if x.tzinfo else x.replace(tzinfo=datetime.timezone.utc)).timestamp())
+        return at if _YEAR2 <= at < _FAR else x.isoformat()
     if isinstance(x, np.datetime64):
-        return int(x.astype("datetime64[s]").astype(np.int64))
+        at = int(x.astype("datetime64[s]").astype(np.int64))
+        return at if _YEAR2 <= at < _FAR else str(x)
     if isinstance(x, (float, np.floating)):
         if not np.isfinite(x):
             raise UsageError(f"row {k}: the timestamp is {x}")
