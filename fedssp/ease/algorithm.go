@@ -20,7 +20,7 @@ const mostItems = 2000
 // keys of pairs. The defaults follow from ε and from public facts.
 var keys = struct{ items, norm, counts, ridge config.NumberKey }{
 	items: config.DeclareNumber(config.Key{
-		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most 2000; 0 where ε·√users is below 15; 1000 without noise", Range: config.Between(0, 20_000),
+		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most 2000; 0 where ε·√users is below 20; 1000 without noise", Range: config.Between(0, 20_000),
 		Help:         "Number of items whose pairs are summed: the items that users like most, by private counts. 0 learns popularity alone.",
 		ChooseNumber: chooseItems,
 	}),
@@ -35,10 +35,10 @@ var keys = struct{ items, norm, counts, ridge config.NumberKey }{
 		},
 	}),
 	counts: config.DeclareNumber(config.Key{
-		Name: "pairs.share-counts", Kind: config.Real, Default: "auto", Auto: "0.5·ε^-0.25, from 0.1 to 0.5", Range: config.Inside(0, 1), When: algorithm.Private,
+		Name: "pairs.share-counts", Kind: config.Real, Default: "auto", Auto: "0.65·ε^-0.4, from 0.1 to 0.65", Range: config.Inside(0, 1), When: algorithm.Private,
 		Help: "Share of the budget for private counts; the rest is for pairs.",
 		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			return config.Fixed(min(0.5, max(0.1, 0.5*math.Pow(algorithm.Epsilon.Chosen(c), -0.25))))
+			return config.Fixed(min(0.65, max(0.1, 0.65*math.Pow(algorithm.Epsilon.Chosen(c), -0.4))))
 		},
 	}),
 	ridge: config.DeclareNumber(config.Key{
@@ -54,7 +54,7 @@ func chooseItems(c config.Config, f *config.Facts) config.Number {
 	}
 	n, e := 1000.0, algorithm.Epsilon.Chosen(c) // without noise no eigenvalue may be left out, and all of them take M³
 	if users := math.Sqrt(float64(f.Users)); algorithm.Private(c) {
-		if e*users < 15 {
+		if e*users < 20 {
 			return config.Fixed(0)
 		}
 		n = min(mostItems, math.Round(4.5*users*math.Pow(e, 0.4)))

@@ -21,9 +21,10 @@ const ridgeOfUsers = 0.25
 //
 // where column k of E is √(l/(l+r))·u. Only eigenvalues above zero give a column.
 //
-// The noise of the sum is symmetric with deviation sigma in each entry. Its eigenvalues fill a
-// semicircle up to edge = 2σ√M. An eigenvalue λ <= edge may be noise and becomes 0. A larger eigenvalue
-// was raised by the noise, and becomes √(λ² - edge²).
+// The noise of the sum is symmetric with deviation sigma in each entry. Users are a sample besides: pairs
+// of users at the bound K vary by about K·√(2n)/M in each entry, where n·K√2 is the trace. Half of that
+// variance counts. Eigenvalues of noise fill a semicircle up to edge = 2√M times the deviation. An eigenvalue
+// λ <= edge may be noise and becomes 0. A larger eigenvalue was raised, and becomes √(λ² - edge²).
 func (p *params) vectorsOf(packed []float64) *model.Matrix {
 	m := p.top
 	g := make([]float64, m*m)
@@ -36,6 +37,9 @@ func (p *params) vectorsOf(packed []float64) *model.Matrix {
 		}
 	}
 	edge := 2 * p.sigma * math.Sqrt(float64(m))
+	if p.sigma > 0 {
+		edge = math.Hypot(edge, 2*math.Sqrt(p.norm*max(0, trace)/math.Sqrt2/float64(m)))
+	}
 	ridge := math.Hypot(p.ridge*edge, ridgeOfUsers*math.Sqrt(max(1, trace)))
 	e := dense.NewEigen(m)
 	e.Decompose(g)

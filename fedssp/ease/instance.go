@@ -120,12 +120,12 @@ func (t *strategy) Limits(p *protocol.Plan, hear func(terms ...protocol.Term)) {
 	}
 	at := 0
 	for i := range m {
-		hear(protocol.Term{Coordinate: at, Factor: -1})
-		at++
-		for j := i + 1; j < m; j++ {
-			pair := protocol.Term{Coordinate: at, Factor: 1 / (c.weight[i] * c.weight[j])}
-			hear(pair, diagonal(i))
-			hear(pair, diagonal(j))
+		for j := i; j < m; j++ {
+			if j > i {
+				pair := protocol.Term{Coordinate: at, Factor: 1 / (c.weight[i] * c.weight[j])}
+				hear(pair, diagonal(i))
+				hear(pair, diagonal(j))
+			}
 			hear(protocol.Term{Coordinate: at, Factor: -1})
 			at++
 		}

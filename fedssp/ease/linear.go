@@ -18,6 +18,7 @@ type linear struct {
 	popular  []float64 // positive, in the order of counts
 	share    []float64 // of each chosen item in the popularity of all chosen items
 	leverage []float64 // |E_j|² of each chosen item
+	ofPairs  float64   // part of a score that is predicted from pairs
 	order    *kernel.Order
 }
 
@@ -75,6 +76,7 @@ func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 		for k := range vectors.Rows() {
 			l.leverage = append(l.leverage, dense.Dot(vectors.Row(k), vectors.Row(k)))
 		}
+		l.ofPairs = reliance(vectors)
 	}
 	return l
 }
@@ -127,12 +129,19 @@ func (l *linear) mix(history []int32, out []float64) {
 		return
 	}
 	for k, j := range l.choice.items {
-		out[j] = math.Log(ofPairs*z[k]/total/l.share[k] + 1 - ofPairs)
+		out[j] = math.Log(l.ofPairs*z[k]/total/l.share[k] + 1 - l.ofPairs)
 	}
 }
 
-// ofPairs is the part of a score that is predicted from pairs.
-const ofPairs = 0.7
+// reliance is the part of a score that is predicted from pairs, at most 0.85. The ridge keeps a share q of the first direction, whose
+// relative error has about the variance ((1-q)/q)². Counts alone are better from a half on.
+func reliance(vectors *model.Matrix) float64 {
+	q := 0.
+	for k := range vectors.Rows() {
+		q += vectors.Row(k)[0] * vectors.Row(k)[0]
+	}
+	return 0.85 * max(0, 1-2*(1-q)*(1-q)/max(1e-9, q*q))
+}
 
 // itemVectors is a row for each item of the catalogue, of zeros for items that were not chosen.
 func (l *linear) itemVectors() *model.Matrix {

@@ -74,7 +74,7 @@ type choice struct {
 // mostRatio limits the weights: an item counts as at least one in so many of the most popular item.
 const mostRatio = 400
 
-// choose takes the items of the largest counts. Weights fall with the square root of an item's
+// choose takes the items of the largest counts. Weights fall with the power 0.4 of an item's
 // popularity, so that a heavy user's bound is not spent on the few items that all users like.
 func (p *params) choose(popularity []float64) *choice {
 	c := &choice{items: kernel.MostRated(popularity, p.top), place: slices.Repeat([]int32{-1}, p.items)}
@@ -82,7 +82,7 @@ func (p *params) choose(popularity []float64) *choice {
 	least := slices.Max(popularity) / mostRatio
 	for k, j := range c.items {
 		c.place[j] = int32(k)
-		c.weight = append(c.weight, 1/math.Sqrt(max(least, popularity[j])))
+		c.weight = append(c.weight, math.Pow(max(least, popularity[j]), -0.4))
 		sum += c.weight[k]
 	}
 	for k := range c.weight {

@@ -196,7 +196,7 @@ var Benchmarks = []Preset{
 	{
 		Name: "bench-ml-20m", Source: "MovieLens 20M", Title: "rankings for 10,000 held-out users, as in Liang et al. 2018",
 		Data: onBothScales("ml-20m"), Sizes: onBothScales(liang[Full]),
-		Grid: "algorithm=private-item-bias,ada-dpals,dp-cmf,ssp-c epsilon=1,5,20,inf" + ranked,
+		Grid: "algorithm=private-item-bias,ada-dpals,dp-cmf,ssp-c,private-ease epsilon=1,5,20,inf" + ranked,
 	},
 }
 

@@ -15,7 +15,7 @@ counts = (X / np.sqrt(np.maximum(X.sum(1, keepdims=True), 1))).sum(0)
 least = 0.1
 popular = np.where(counts > least, counts, least * np.exp(np.minimum(0, counts / least - 1)))
 chosen = np.sort(np.lexsort((np.arange(items), -popular))[:top])
-weight = 1 / np.sqrt(np.maximum(popular[chosen], popular.max() / 400))
+weight = np.maximum(popular[chosen], popular.max() / 400) ** -0.4
 weight /= weight.mean()
 upper = np.triu_indices(top)
 
@@ -27,11 +27,15 @@ for x in X:
     gram += pairs * (min(1, norm / length) if length > 0 else 1)
 
 def scores(g, sigma):
-    edge = 2 * sigma * np.sqrt(top)
+    sample = norm * max(0, np.trace(g)) / np.sqrt(2) / top**2 if sigma else 0
+    edge = 2 * np.sqrt(top * (sigma**2 + sample))
     r = np.hypot(ridge * edge, 0.25 * np.sqrt(max(1, np.trace(g))))
     values, vectors = np.linalg.eigh(g)
     kept = (values > edge) & (values > 0)
     clean = (vectors * np.where(kept, np.sqrt(np.maximum(values**2 - edge**2, 0)), 0)) @ vectors.T
+    largest = np.sqrt(max(0, values[-1] ** 2 - edge**2))
+    q = largest / (largest + r)
+    part = 0.85 * max(0, 1 - 2 * ((1 - q) / q) ** 2)
     P = np.linalg.inv(clean + r * np.eye(top))
     B = -P / np.diag(P)
     np.fill_diagonal(B, 0)
@@ -40,10 +44,8 @@ def scores(g, sigma):
     share = popular[chosen] / popular[chosen].sum()
     for u in range(users):
         if z[u].sum() > 0:
-            out[u, chosen] += np.log(OFPAIRS * z[u] / z[u].sum() / share + 1 - OFPAIRS)
+            out[u, chosen] += np.log(part * z[u] / z[u].sum() / share + 1 - part)
     return out, int(kept.sum())
-
-OFPAIRS = 0.7
 
 def lists(s):
     s = np.where(X > 0, -np.inf, s)
