@@ -104,8 +104,10 @@ func (f *family) complete() {
 	a.RankOf = func(c config.Config, facts *config.Facts) config.Number {
 		return settings.Of(c).Decided(facts).RankOf(facts)
 	}
-	a.Rounds = func(c config.Config) float64 { return settings.Of(c).OuterSteps() }
-	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 { return settings.Of(c).Decided(facts).OuterSteps() }
+	a.Rounds = func(c config.Config) float64 { return settings.Of(c).OuterSteps(nil) }
+	a.RoundsOf = func(c config.Config, facts *config.Facts) float64 {
+		return settings.Of(c).Decided(facts).OuterSteps(facts)
+	}
 	a.Sums = func(c config.Config) int { return settings.Of(c).Sums() }
 	a.CheckFeedback = func(c config.Config) string {
 		if !x.Ranks && settings.Of(c).Implicit() {

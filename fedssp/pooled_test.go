@@ -1,6 +1,7 @@
 package fedssp
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -188,32 +189,48 @@ func summed(t *testing.T, s *serving.Strategy, users []*user.User) (*protocol.Pl
 	return plan, sums
 }
 
-// Biases are posterior means of what was released, in the noise of both sums.
+// Biases are posterior means of what was released, in the noise of both sums. Weights are their own
+// posterior means (TestWeightsAreShrunk), and where noise leaves nothing of their law, at least the
+// noise.
 func TestPooledBiases(t *testing.T) {
 	const n, m = 40, 9
-	p := kinds(m, 2)["pooled"]
-	users, _ := people(&p, n, 0.5, 5)
-	s := newStrategy(t, p, n, 0.04)
-	round(t, s, users, nil)
-	plan, sums := summed(t, s, users)
-	if err := s.Absorb(plan, sums, serial{}); err != nil {
-		t.Fatal(err)
+	for _, noise := range []float64{0.04, 40_000} {
+		p := kinds(m, 2)["pooled"]
+		users, _ := people(&p, n, 0.5, 5)
+		s := newStrategy(t, p, n, noise)
+		round(t, s, users, nil)
+		plan, sums := summed(t, s, users)
+		if err := s.Absorb(plan, sums, serial{}); err != nil {
+			t.Fatal(err)
+		}
+		total := 0.0
+		for _, c := range sums.Values[1] {
+			total += c
+		}
+		own, counts := serving.Deviation(plan.Releases[0]), serving.Deviation(plan.Releases[1])
+		x := posterior.Measurements{Value: sums.Values[0], Gain: sums.Values[1], Variance: make([]float64, m)}
+		k := serving.Shrink(sums.Values[1], counts, n)
+		weights, logs := k.Mean, k.Middle
+		if counts*m > 10*max(total, n) {
+			weights, logs = make([]float64, m), make([]float64, m)
+			for j, c := range x.Gain {
+				weights[j], logs[j], k.Variance[j] = max(c, counts), max(c, counts), counts*counts
+			}
+		} else {
+			x.Gain = k.Mean
+		}
+		if noisy := &logs[0] != &k.Middle[0]; noisy != (noise > 1) {
+			t.Fatalf("noise %v: weights of deviation %v and total %v", noise, counts, total)
+		}
+		for j, c := range weights {
+			x.Variance[j] = own*own + k.Variance[j]*.4*.4 + c*n/max(total, n)*(4/4.5)*(4/4.5)
+		}
+		got, _, _, err := posterior.EstimateEffects(serving.Design(&s.Params.Params, logs, n/max(total, n)), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, fmt.Sprintf("biases in noise %v", noise), s.Current().Bias, dense.ClampAll(got, p.ClipBias), 1e-9)
 	}
-	total := 0.0
-	for _, c := range sums.Values[1] {
-		total += c
-	}
-	var x posterior.Measurements
-	x.Value, x.Gain = sums.Values[0], sums.Values[1]
-	own, counts := serving.Deviation(plan.Releases[0]), serving.Deviation(plan.Releases[1])
-	for _, c := range x.Gain {
-		x.Variance = append(x.Variance, own*own+counts*counts*.4*.4+c*n/total*(4/4.5)*(4/4.5))
-	}
-	got, _, _, err := posterior.EstimateEffects(serving.Design(&s.Params.Params, x.Gain, n/total), x, posterior.Prior{Own: .4, Groups: []float64{.3, .3, .3, .3}}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	near(t, "biases", s.Current().Bias, got, 1e-9)
 }
 
 func TestPooledRefusals(t *testing.T) {

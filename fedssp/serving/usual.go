@@ -59,6 +59,17 @@ func Shrink(released []float64, noise, users float64) known {
 	return shrink(released, func(int) float64 { return noise }, noise == 0, users)
 }
 
+// KnowsWeights reports whether the weights' own law is to be learned and to divide sums. If their noise
+// is ten times a typical weight, as of MovieLens latest-small at ε = 1, the law says too little: a
+// floor at the noise is better unless typical values hold the biases.
+func (s *Strategy) KnowsWeights() bool {
+	total := 0.
+	for _, c := range s.Weight {
+		total += c
+	}
+	return s.Params.Pool.Held() || s.WeightNoise > 0 && s.WeightNoise*float64(len(s.Weight)) < 10*max(total, 1)
+}
+
 // ShrinkWeights is [Shrink] of the strategy's weights over all N clients.
 func (s *Strategy) ShrinkWeights(released []float64) known {
 	n := s.Params.Total()

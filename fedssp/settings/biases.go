@@ -27,13 +27,13 @@ func declareBiases() {
 	})
 	Keys.Priors = Word("statistics.priors", []string{"fixed", "learned"}, func(s Settings) bool { return s.Biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(Settings, *config.Facts) string { return "learned" })
-	Keys.PriorStrength = Number("statistics.prior-strength", config.AtLeast(0), func(s Settings) bool { return s.Biases() && s.Learns() }, "100 where little can be learned, else 0",
+	Keys.PriorStrength = Number("statistics.prior-strength", config.AtLeast(0), func(s Settings) bool { return s.Biases() && s.Learns() }, "100 where V would be noise, else 0",
 		"Weight of public typical values in the learned priors of biases, in items. With 0 typical values also leave the mean and the number of ratings of items alone.",
-		ByFacts(func(s Settings, f *config.Facts) float64 { return Either(s.starved(f), 100, 0) }))
-	Keys.BiasRounds = count("statistics.bias-rounds", config.Between(1, maxBiasRounds), biased, "2 where little can be learned, else 1",
+		ByFacts(func(s Settings, f *config.Facts) float64 { return Either(s.holds(f), 100, 0) }))
+	Keys.BiasRounds = count("statistics.bias-rounds", config.Between(1, maxBiasRounds), biased, "2 with noise where items are at most twice the users, else 1",
 		"Secure sums that biases are learned from. Later sums use the residuals of earlier ones.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
-			return Either(s.starved(f) && !Keys.ChooseBy.Is(s.Config, ByWeights), 2, 1)
+			return Either(s.refines(f) && !Keys.ChooseBy.Is(s.Config, ByWeights), 2, 1)
 		}))
 	Keys.ClipBias = Number("statistics.clip-bias", Clips(), biased, "7/16 of the scale, or half of it", "Largest residual of a rating in the sums for biases, in stars.",
 		ByFacts(func(s Settings, f *config.Facts) float64 { return Either(s.Learns(), 0.875, 1) * halfScale(f) }))

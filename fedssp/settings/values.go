@@ -49,8 +49,8 @@ func (s Settings) Sums() int {
 }
 
 // OuterSteps is T. Noise makes late steps expensive; without noise users and items continue to
-// settle.
-func (s Settings) OuterSteps() float64 {
+// settle. If V is held near zero, more rounds change nothing.
+func (s Settings) OuterSteps(f *config.Facts) float64 {
 	switch own := s.defaults(); {
 	case own.Rounds > 0:
 		return own.Rounds
@@ -58,6 +58,8 @@ func (s Settings) OuterSteps() float64 {
 		return 16
 	case !s.Private():
 		return 12
+	case s.pooled() && s.holds(f):
+		return 3
 	case s.ManySteps():
 		return 12
 	case s.pooled():
@@ -120,7 +122,7 @@ func (s Settings) RankOf(f *config.Facts) config.Number {
 	if f == nil {
 		return config.Auto
 	}
-	switch n := algorithm.Epsilon.Chosen(s.Config) * float64(f.Users); {
+	switch n := s.users(f); {
 	case n < 2400:
 		return config.Fixed(1)
 	case n < 12500:
@@ -196,9 +198,7 @@ func (s Settings) itemPrior() float64 {
 	switch own := s.defaults(); {
 	case own.ItemPrior > 0:
 		return own.ItemPrior
-	case !s.Private():
-		return 20
-	case !s.Biases():
+	case s.Private() && !s.Biases():
 		return 5
 	default:
 		return 20

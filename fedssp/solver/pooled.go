@@ -66,11 +66,13 @@ func PooledBiases(s *serving.Strategy, moments []float64, noise func(j int) floa
 	scatter := dense.Sqr(p.Residual(p.ClipBias)) * typical
 	var d posterior.Design
 	var start posterior.Prior
-	if p.Pool.Held() {
+	if s.KnowsWeights() {
 		k := s.ShrinkWeights(x.Gain)
 		x.Gain = k.Mean
 		d = serving.Design(p, k.Middle, 1e-9)
-		start = serving.UsualPrior(p, d)
+		if start = serving.Prior(d); p.Pool.Held() {
+			start = serving.UsualPrior(p, d)
+		}
 		for j := range x.Variance {
 			x.Variance[j] = dense.Sqr(noise(j)) + dense.Sqr(start.Own)*k.Variance[j] + scatter*k.Mean[j]
 		}

@@ -131,7 +131,7 @@ func measured(s *serving.Strategy, sums []float64, noise float64) ([]float64, fl
 	}
 	if b := s.Current().Bias; b != nil && !s.StartedIn(kernel.BiasStage) {
 		c := dense.Scaled(s.Fresh(), n)
-		if p.Learned() && p.Pool.Held() {
+		if p.Learned() && s.KnowsWeights() {
 			c = serving.Shrink(c, s.FreshNoise()*n, n).Mean
 		}
 		noise /= remaining
