@@ -96,7 +96,9 @@ func declareStatistics() {
 		Always(func(s Settings) float64 { return Either(s.poolsRanks(), 0.2, 0.1) }))
 	// A single Gramian sums over all users, so a very small share is enough.
 	Keys.ShareGramian = share("gramian", BySums, "0.05 of a single Gramian, 0.3 of one an item", "Part of the statistics' share that is for second-order statistics.",
-		Always(func(s Settings) float64 { return Either(Keys.Gramian.Chosen(s.Config) == string(kernel.One), 0.05, 0.3) }))
+		Always(func(s Settings) float64 {
+			return Either(Keys.Gramian.Chosen(s.Config) == string(kernel.One), 0.05, 0.3)
+		}))
 }
 
 func checkResample(c config.Config) string {
