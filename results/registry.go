@@ -68,7 +68,7 @@ func WriteRegistry(dir, out string) error {
 		"tier_3": map[string]answer{
 			"neighbours":      {s.Relation, "the unit of privacy: neighbouring data sets"},
 			"data_domain":     {cmp.Or(f.Data, fill), "the differential privacy guarantee: the data that it covers"},
-			"unprotected":     {"who takes part, the catalogue of items, the configuration", "mixing private with other releases"},
+			"unprotected":     {"participation, the catalogue of items, the configuration", "mixing private with other releases"},
 			"composition":     {map[string]any{"accountant": s.Accountant, "rounds": f.Rounds, "sessions": sessions, "epsilon_of_all_sessions": total}, "composition"},
 			"sampling":        {s.Sampling, "algorithms: amplification by sampling"},
 			"mechanism":       {s.Noise, "algorithms and their noise; challenges of implementing mechanisms"},

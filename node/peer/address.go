@@ -116,7 +116,7 @@ func free(listen []string) error {
 			return fmt.Errorf("%w at %s: %w", ErrListen, s, ErrInUse)
 		}
 		if err == nil {
-			_ = l.Close() // nobody was told of it
+			_ = l.Close() // no peer was told of it
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (o *office) invite(more ...string) []string {
 		"--aggregator-key", o.aggregator, "--address", "/dns4/agg.example.org/tcp/7946", "--out", o.path("out")}, more...)
 }
 
-// with returns a call with more flags. Those of one value replace the call's own.
+// with returns a call with more flags. Flags of one value replace the call's own.
 func with(call []string, more ...string) []string {
 	call = slices.Clone(call)
 	for _, flag := range more {
