@@ -51,7 +51,7 @@ func (x *instance) drawn(draws int, rng *rand.Rand) (recall, spikes float64) {
 	for u := range x.setup.Data.Users {
 		x.setup.Lend(u, func(r model.Ratings) {
 			train = append(train, slices.Clone(r.Items))
-			countsOf(r.Items).Each(func(j int, v float64) { exact[j] += v })
+			p.countsOf(r.Items).Each(func(j int, v float64) { exact[j] += v })
 		})
 	}
 	noised := func(step int, exact []float64) []float64 {
