@@ -51,7 +51,10 @@ func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 	case p.TopItems == 0 && flags&(hasChoice|hasRest|hasRestBias) != 0:
 		return nil, errors.New("fedssp: the model is of some of the items; all are trained on")
 	case p.Chooses() && !chosen && flags&^hasItems == 0:
-		return openUnchosen(b, p)
+		if len(b) != head+8 {
+			return nil, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
+		}
+		return &Broadcast{Params: p, Unchosen: true, mean: b[head:]}, nil
 	case p.TopItems > 0 && !chosen:
 		return nil, errors.New("fedssp: the model does not say which items are trained on")
 	case (p.Feedback == Implicit) != (flags&hasGramian != 0):
@@ -106,15 +109,6 @@ func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 		}
 	}
 	return v, nil
-}
-
-// openUnchosen opens a model that the server made before it chose the items.
-func openUnchosen(b []byte, p *Params) (*Broadcast, error) {
-	head := p.head()
-	if len(b) != head+8 {
-		return nil, fmt.Errorf("fedssp: the model has %d bytes; before items are chosen it has %d", len(b), head+8)
-	}
-	return &Broadcast{Params: p, Unchosen: true, mean: b[head:]}, nil
 }
 
 // Farthest is the largest magnitude of a coordinate that a client accepts: sums of its squares stay

@@ -82,6 +82,7 @@ func checkShares(c config.Config) string {
 	return ""
 }
 
+// declareCounts declares the counts and the mean.
 func declareCounts() {
 	Keys.CountMargin = config.DeclareNumber(config.Key{
 		Name: "statistics.count-margin", Kind: config.Real, Default: "0", Range: config.Between(0, 100), When: condition(Settings.weighsByCounts).When(),
@@ -90,9 +91,6 @@ func declareCounts() {
 	Keys.CountCap = count("statistics.count-cap", config.Between(1, 1e6), Settings.counted, "50",
 		"Most items that a user is counted at in the private counts.", Value(50))
 	Keys.ShareCounts = share("counts", Settings.counted, "0.01", "Share of the budget for private counts.", Value(0.01))
-}
-
-func declareMean() {
 	Keys.MeanCap = count("statistics.mean-cap", config.Between(0, 1e6), explicit, "50",
 		"Ratings that a user counts for in the private mean, at most; 0 releases none and takes the middle of the scale.", Value(50))
 	// If the budget is small, no user bias makes up for the noise of the mean.

@@ -16,6 +16,7 @@ func (s Settings) UserFeatures(f *dataset.ItemFeatures) *kernel.UserFeatures {
 	return kernel.NewUserFeatures(f, Keys.UserFeatureWeight.Value(s.Config))
 }
 
+// declareUser declares the settings of a user's fit, and of the order of lists.
 func declareUser() {
 	Keys.UserRidge = Number("statistics.user-ridge", config.Positive(), func(s Settings) bool { return s.Items() && !s.Variational() }, "1 or 2, 3 where gradients are summed, 4 without noise; more at a rank above the default", "Ridge of a user's own fit.",
 		Always(func(s Settings) float64 { return s.userRidge() * s.rankPenalty() }))
@@ -31,20 +32,6 @@ func declareUser() {
 			return config.Fixed(Either(Of(c).Variational(), 0.15, 0))
 		},
 	})
-}
-
-// orders reports whether lists may be ordered by how often items are rated, which a release tells. The
-// papers' forms release it too, and popularity alone has no other order.
-func (s Settings) orders() bool {
-	return s.Biases() || s.Implicit() && s.form().LearnsItems && !s.byUser()
-}
-
-// OrderWeight is the weight of a prediction in the order of lists; 0: predictions alone order them.
-func (s Settings) OrderWeight() float64 {
-	return Either(s.orders(), Keys.OrderWeight.Value(s.Config), 0)
-}
-
-func declareOrder() {
 	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings; 0 of the papers'",
 		"Weight of a prediction in the order of lists, in units of the natural logarithm a star. Lists also go by how often items are rated, and by public features of what the user rated. 0: by predictions alone.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
@@ -57,6 +44,17 @@ func declareOrder() {
 				return 2 / halfScale(f)
 			}
 		}))
+}
+
+// orders reports whether lists may be ordered by how often items are rated, which a release tells. The
+// papers' forms release it too, and popularity alone has no other order.
+func (s Settings) orders() bool {
+	return s.Biases() || s.Implicit() && s.form().LearnsItems && !s.byUser()
+}
+
+// OrderWeight is the weight of a prediction in the order of lists; 0: predictions alone order them.
+func (s Settings) OrderWeight() float64 {
+	return Either(s.orders(), Keys.OrderWeight.Value(s.Config), 0)
 }
 
 // User returns the settings of what stays with the client. f holds the public features; nil: none.

@@ -74,10 +74,7 @@ func (s Settings) OuterSteps(f *config.Facts) float64 {
 // growth is the ratio of a sum's μ² to the μ² of the sum before. Users' embeddings settle, so later
 // statistics say more.
 func (s Settings) growth() float64 {
-	if s.noisyPosteriors() {
-		return 1.2
-	}
-	return Either(s.ManySteps(), 1.4, 1)
+	return Either(s.noisyPosteriors(), 1.2, Either(s.ManySteps(), 1.4, 1))
 }
 
 // ManySteps reports whether the budget allows outer steps in which users and items settle.
