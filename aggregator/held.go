@@ -144,7 +144,6 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 	}
 }
 
-// alone gives up the held round, and has none wait from now on.
 func (a *Aggregator) alone(now time.Time) protocol.Effects {
 	a.waited = a.cfg.Gather
 	if a.held == nil {

@@ -9,7 +9,6 @@ import (
 // The connections decide how long a stage waits, never whether enough clients have answered. A
 // stage with too few answers waits until its timeout.
 
-// connection is a client's line to the aggregator, as the aggregator knows it.
 type connection struct {
 	number uint64    // of the newest one; 0: there was none
 	lost   time.Time // when it was lost; zero while it stands
@@ -161,7 +160,6 @@ func (a *Aggregator) standing(r *round) int {
 	return n
 }
 
-// dismiss loses the clients that have answered the present stage and are gone.
 func (a *Aggregator) dismiss(r *round) []protocol.Event {
 	if !a.leaves(r) {
 		return nil

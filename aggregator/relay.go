@@ -119,7 +119,6 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 	return eff, false
 }
 
-// collecting says whether the present stage waits only for sums of relays.
 func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owing) > 0 }
 
 func (a *Aggregator) partial(now time.Time, relay protocol.Party, m *protocol.Partial) protocol.Effects {

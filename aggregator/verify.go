@@ -68,7 +68,6 @@ func (a *Aggregator) verify() []protocol.Work {
 	return []protocol.Work{w}
 }
 
-// verifyAll verifies messages side by side; a lone one has its signatures so.
 func verifyAll(batch []unverified, run protocol.Runner) []func() error {
 	out := make([]func() error, len(batch))
 	if len(batch) == 1 {
@@ -99,7 +98,6 @@ func (a *Aggregator) verified(now time.Time, receive []func() error) protocol.Ef
 	return a.goOn(now, events)
 }
 
-// unverifiable drops the messages of a batch that could not be verified at all.
 func (a *Aggregator) unverifiable(now time.Time, err error) protocol.Effects {
 	for _, x := range a.verification.batch {
 		x.round.verifying[x.from.Client] = false
@@ -134,5 +132,4 @@ func (a *Aggregator) verifies() bool {
 	return false
 }
 
-// errClosing is why messages are ignored that come when the present stage is over.
 var errClosing = errors.New("the stage is over")

@@ -197,7 +197,6 @@ func (j *Job) restore(b dp.Budget, durable *store.Ledger, costs *dp.Cache, recor
 	return l, nil
 }
 
-// head is the signed head of the client's ledger, as it is sent.
 func (c *Client) head() []byte {
 	h := c.cfg.Ledger.Sign(c.cfg.Identity)
 	return h.Bytes()

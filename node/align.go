@@ -159,7 +159,6 @@ func (m *alignMember) serve(s network.Stream) error {
 	}
 }
 
-// ends says whether the end of the attempt whose result is kept has come.
 func (m *alignMember) ends(e *align.Ended) bool {
 	server, err := m.serverKey()
 	return err == nil && len(m.kept) > 0 && e.Ends(m.kept[0], align.Federation(m.cfg.Membership.Federation.Hash()), server)

@@ -207,7 +207,7 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err := c.cfg.Ledger.Overtaken(); err != nil {
 		return peer.Fatal(err)
 	}
-	w, err := session.Greet(s, peer.ProtocolID, c.life, c.cfg.Registry, c.head())
+	w, err := session.Greet(s, peer.ProtocolID, c.life, c.cfg.Registry, c.head(), c.now())
 	if err != nil {
 		return err
 	}

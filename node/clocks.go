@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/fedsim/fedsim/node/session"
 )
 
@@ -31,23 +33,32 @@ func (c *clocks) check(now time.Time) error {
 	if d.Abs() <= mostApart+time.Minute {
 		return nil
 	}
-	way := "ahead of"
-	if d < 0 {
-		way = "behind"
-	}
-	return &session.DeclineError{Kind: session.DeclineWaits, Err: fmt.Errorf("node: the clock of this machine, %s, is %s %s the aggregator's. A --ceiling counts by the dates of charges. "+
-		"Set the clock, or have the aggregator's set, and start the client again", now.UTC().Format(time.RFC3339), d.Abs().Round(time.Minute), way)}
+	return &session.DeclineError{Kind: session.DeclineWaits, Err: fmt.Errorf("node: the clock of this machine, %s, is %s. A --ceiling counts by the dates of charges. "+
+		"Set the clock, or have the aggregator's set, and start the client again", now.UTC().Format(time.RFC3339), session.Ahead(d.Round(time.Minute), "the aggregator's"))}
 }
 
 // compareClocks takes the time at the aggregator, and tells the owner if charges are dated by a clock that is wrong.
 func (c *Client) compareClocks(other time.Time) {
 	now := c.now()
 	c.clocks = clocks{own: now, other: other}
+	warnApart(&c.cfg.Log, c.cfg.Observer, now, other)
 	if err := c.clocks.check(now); err != nil {
 		c.cfg.Log.Warn().Err(err).Msg("one of two clocks is wrong; a client with a --ceiling declines sessions until they agree")
 	}
 	if last := c.cfg.Ledger.Latest(); last.After(now.Add(mostApart)) {
 		c.cfg.Log.Warn().Time("last_charge", last).Time("now", now).
 			Msg("charges of this client's ledger are dated after the present: the clock was ahead then, or is behind now. New charges get the later date, and count towards a --ceiling until its period after that date")
+	}
+}
+
+// warnApart names the difference of the clocks. The aggregator's is known in whole minutes, so that the difference is known to half a minute.
+func warnApart(log *zerolog.Logger, o session.Observer, now, other time.Time) {
+	if other.IsZero() {
+		return
+	}
+	by := now.Sub(other) - 30*time.Second
+	o.ClockAhead(by)
+	if by.Abs() > session.ClockApart+30*time.Second {
+		log.Warn().Str("this_machine", session.Ahead(by, "the aggregator")).Msg("the clock of this machine or of the aggregator is wrong; have both set by NTP")
 	}
 }

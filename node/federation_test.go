@@ -198,6 +198,7 @@ type observer func(protocol.Event)
 func (o observer) Session(protocol.SessionID) {}
 func (o observer) Registered(int)             {}
 func (o observer) Waits(string)               {}
+func (o observer) ClockAhead(time.Duration)   {}
 func (o observer) Event(e protocol.Event) {
 	if o != nil {
 		o(e)
@@ -221,6 +222,8 @@ func (w watcher) Registered(n int) {
 }
 
 func (w watcher) Waits(string) {}
+
+func (w watcher) ClockAhead(time.Duration) {}
 
 func (w watcher) Event(e protocol.Event) {
 	if w.f.watch != nil {

@@ -1,11 +1,13 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -81,4 +83,26 @@ func TestListensOnIPv6ByDefault(t *testing.T) {
 	if four != 2 || six != 2 {
 		t.Errorf("the default is %q; want TCP and QUIC of all addresses of IPv4 and IPv6", hub.Listen)
 	}
+}
+
+// Over TCP, parties prove their keys by Noise, which has no dates: certificates of TLS would shut out a clock that is an hour behind.
+func TestTCPHasNoCertificates(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t, vertical+"data="+ratings(t, 8, 12))
+	c := f.client(0, f.join(admission.ClientPlace(0)))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	defer func() { stop(); <-done }()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for _, conn := range f.aggregator.Host().Network().Conns() {
+			if how := conn.ConnState(); how.Transport == "tcp" {
+				if how.Security != "/noise" {
+					t.Errorf("a connection over TCP is secured by %s", how.Security)
+				}
+				return
+			}
+		}
+	}
+	t.Fatal("nobody came over TCP")
 }

@@ -69,7 +69,6 @@ const (
 	programPace = 1024 * time.Millisecond
 )
 
-// final is the phase of what a client does with the final model.
 const final = "final model"
 
 type pacedTrainer struct {

@@ -190,10 +190,11 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.ProtocolID, s.life, s.cfg.Registry, nil)
+	w, err := session.Greet(st, peer.ProtocolID, s.life, s.cfg.Registry, nil, s.driver.Now())
 	if err != nil {
 		return err
 	}
+	warnApart(&s.cfg.Log, s.cfg.Observer, s.driver.Now(), w.At)
 	if err = s.compare(w.Latest); err != nil {
 		return err
 	}

@@ -173,3 +173,25 @@ func TestOneServersStateOnTwoMachines(t *testing.T) {
 		})
 	}
 }
+
+// A machine whose clock is 70 minutes off takes part, and both sides name the difference. One within half a minute is not warned of.
+func TestBothSidesNameAWrongClock(t *testing.T) {
+	for by, want := range map[time.Duration][2]string{
+		70 * time.Minute: {"ahead of the aggregator", "1h10m0s ahead of this machine's"}, -70 * time.Minute: {"behind the aggregator", "1h10m0s behind this machine's"}, 20 * time.Second: {},
+	} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, log := loggedFederation(t)
+				c := f.client(3, f.join(admission.ClientPlace(3)))
+				c.Skew(by)
+				ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+				defer stop()
+				_ = c.Run(ctx)
+				party, aggregator := log.lines("set by NTP", want[0], `"client":3`), log.lines(`"role":"aggregator"`, "set by NTP", want[1])
+				if warned := want[0] != ""; (party > 0) != warned || (aggregator > 0) != warned || log.lines("registered") == 0 {
+					t.Errorf("%d lines of the party and %d of the aggregator:\n%s", party, aggregator, &log.b)
+				}
+			})
+		})
+	}
+}

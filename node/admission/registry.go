@@ -45,7 +45,6 @@ type Registry struct {
 	view *view // of the state, as it was last made or taken over; nil: none was
 }
 
-// state holds the parties that are in and have not been revoked.
 type state struct {
 	revocations *Revocations
 	barred      barred
@@ -239,7 +238,6 @@ func (s *state) admit(e *Enrolment) error {
 	return nil
 }
 
-// has says whether an enrolment, or another that means the same, is in.
 func (s *state) has(e *Enrolment) bool {
 	held, ok := s.places[e.Ticket.Place]
 	return ok && held.same(e)
@@ -261,7 +259,6 @@ func (s *state) revoke(v *Revocations) []Enrolment {
 	return s.sweep()
 }
 
-// sweep removes the enrolments that are barred, and returns them in order.
 func (s *state) sweep() []Enrolment {
 	var out []Enrolment
 	for _, e := range s.list() {

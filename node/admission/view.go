@@ -75,7 +75,6 @@ func (r *Registry) Text() ([]byte, Hash, error) {
 	return v.text, v.digest, nil
 }
 
-// viewed is the present view, with the list's text or whatever there is.
 func (r *Registry) viewed(text bool) (*view, error) {
 	if v := r.present(text); v != nil {
 		return v, nil
@@ -101,7 +100,6 @@ func (r *Registry) viewed(text bool) (*view, error) {
 	return v, nil
 }
 
-// present is the view of the present state, if there is one.
 func (r *Registry) present(text bool) *view {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -307,6 +307,9 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 			return a.turnBack(c)
 		}
 	}
+	if by := m.Register.At.Sub(a.now()); !m.Register.At.IsZero() && by.Abs() >= session.ClockApart {
+		log.Warn().Stringer("place", place).Str("its_clock", session.Ahead(by, "this machine's")).Msg("the clock of a party or of this machine is wrong; have both set by NTP")
+	}
 	if place == admission.ServerPlace {
 		if second, failed := a.refuseSecond(c); second {
 			return failed

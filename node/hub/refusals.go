@@ -27,7 +27,6 @@ func (a *Aggregator) turnedAway(often *rate.Limiter) func(network.Conn) {
 	}
 }
 
-// noRoom returns a function that logs connections for which there is no room.
 func (a *Aggregator) noRoom(often *rate.Limiter) func(multiaddr.Multiaddr, error) {
 	return func(from multiaddr.Multiaddr, err error) {
 		if often.Allow() {
@@ -68,7 +67,6 @@ func (c *conn) answers(ctx context.Context) bool {
 	return err == nil
 }
 
-// answerTimeout is the time in which a process that lives greets a stream.
 const answerTimeout = 5 * time.Second
 
 // supplant closes a party's older connection in favour of a newer one. If another process holds the newer

@@ -128,7 +128,7 @@ func (r *Relay) sendAway() {
 }
 
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.RelayID, r.life, r.hub.cfg.Registry, nil)
+	w, err := session.Greet(st, peer.RelayID, r.life, r.hub.cfg.Registry, nil, r.hub.now())
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,6 @@ func (r *Relay) learn(w *session.Welcome) error {
 	return nil
 }
 
-// past says whether a session has ended and the relay has its end.
 func (r *Relay) past(p *session.Signed) bool {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
@@ -313,7 +312,6 @@ func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
 	return nil
 }
 
-// hook begins a queue of what a session's role says to the aggregator.
 func (u *upstream) hook(s *hubSession) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

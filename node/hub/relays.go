@@ -284,7 +284,6 @@ func (a *Aggregator) without(c *conn, s *hubSession) {
 	}
 }
 
-// through is the relay that a client is connected to. The caller holds mu.
 func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
 	c := a.conns[admission.ClientPlace(id)]
 	if c == nil || c.via == nil {

@@ -95,6 +95,7 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 	gauge("fedsim_places", "Places of clients in the federation, of an aggregator.", func(s Status) float64 { return float64(s.Places) })
 	gauge("fedsim_enrolled", "Clients that are enrolled, of an aggregator.", func(s Status) float64 { return float64(s.Enrolled) })
 	locked("fedsim_waiting", "1 while the process waits for clients or for a connection.", func() float64 { return number(m.waits != "") })
+	locked("fedsim_clock_ahead_seconds", "How far the machine's clock is ahead of the aggregator's, to half a minute; negative: behind.", func() float64 { return m.ahead.Seconds() })
 	locked("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func() float64 { return number(m.reload) })
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "fedsim_build_info", Help: "1; the labels say the version of the program.",
 		ConstLabels: prometheus.Labels{"role": labels["role"], "version": version.Get().String(), "goversion": runtime.Version()}})
@@ -113,7 +114,6 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// clientStates collects the states of the clients of an aggregator or a relay.
 type clientStates struct {
 	m       *Monitor
 	clients *prometheus.Desc
@@ -144,7 +144,6 @@ func (s *clientStates) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// accounts collects what the clients of the process have spent, by their places.
 type accounts struct {
 	m                          *Monitor
 	spent, left, unaccountable *prometheus.Desc

@@ -95,7 +95,8 @@ type Monitor struct {
 	mu     sync.Mutex
 	status Status
 	course course
-	waits  string       // see Waits
+	waits  string // see Waits
+	ahead  time.Duration
 	reload bool         // the operator's files were read when they were read last
 	check  func() error // see Check; nil: nothing is checked
 	places func() (places, enrolled int, missing []string)
@@ -130,6 +131,13 @@ func (m *Monitor) Waits(what string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.waits = what
+}
+
+// ClockAhead notes how far the machine's clock is ahead of the aggregator's.
+func (m *Monitor) ClockAhead(by time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ahead = by
 }
 
 // Reloaded notes whether the operator's files could be read, at the start and on SIGHUP.

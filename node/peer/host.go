@@ -17,6 +17,7 @@ import (
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
 	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	connectionmanager "github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	"github.com/libp2p/go-libp2p/x/rate"
 	"github.com/rs/zerolog"
 )
@@ -40,7 +41,7 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 	if err != nil {
 		return nil, err
 	}
-	h, err := newHost(identity, &gatedDoor{gate, door}, door, append(slices.Clip(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
+	h, err := newHost(identity, &gatedDoor{gate, door}, door, append(secured(over), libp2p.ListenAddrStrings(listen...), libp2p.ConnectionManager(trim))...)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,16 @@ func newPeerHost(identity ed25519.PrivateKey, peers []peer.ID, over ...libp2p.Op
 	if err != nil {
 		return nil, err
 	}
-	return newHost(identity, only(peers...), limits, append(slices.Clip(over), libp2p.NoListenAddrs)...)
+	return newHost(identity, only(peers...), limits, append(secured(over), libp2p.NoListenAddrs)...)
+}
+
+// secured returns the options of the transports: over TCP Noise alone, which has keys and no dates. Certificates of TLS are valid from an
+// hour before they are made, so that a machine whose clock is further behind would be shut out. QUIC has no other way.
+func secured(over []libp2p.Option) []libp2p.Option {
+	if len(over) > 0 {
+		return slices.Clip(over)
+	}
+	return []libp2p.Option{libp2p.Security(noise.ID, noise.New)}
 }
 
 func newHost(identity ed25519.PrivateKey, gate connmgr.ConnectionGater, limits network.ResourceManager, more ...libp2p.Option) (host.Host, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -72,6 +73,8 @@ func (l *Conn) reason(err error) string {
 			"each copy counts only the ε that it spent itself"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return ": this process has too few file descriptors; raise ulimit -n (LimitNOFILE= in a unit)"
+	case wrongClock(err):
+		return ": the clock of this machine or of the aggregator is wrong by an hour or more, which QUIC does not bear. Set both clocks by NTP, or dial the aggregator over TCP"
 	case errors.Is(err, errTurnedAway):
 		return l.unknown()
 	case errors.Is(err, errClosed):
@@ -84,6 +87,11 @@ func (l *Conn) reason(err error) string {
 		return ": nothing answers in time at its address: a firewall, a wrong address, or an aggregator without file descriptors (see its log)"
 	}
 	return ""
+}
+
+// wrongClock reports whether a certificate of QUIC is not valid by this machine's clock. libp2p hands on the text alone.
+func wrongClock(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "certificate has expired or is not yet valid")
 }
 
 // unknown says what to do if the aggregator does not know the peer's key.

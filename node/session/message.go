@@ -57,6 +57,8 @@ type Register struct {
 	List admission.Hash `json:"list,omitzero"`
 	// Head is the signed head of a client's ledger (store.Head).
 	Head []byte `json:"head,omitempty"`
+	// At is the time by the peer's clock, in whole seconds.
+	At time.Time `json:"at,omitzero"`
 }
 
 // Welcome acknowledges a registration.

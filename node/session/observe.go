@@ -1,6 +1,9 @@
 package session
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/protocol"
@@ -18,6 +21,8 @@ type Observer interface {
 	// Waits is called with what keeps the process from its work, such as a connection or clients that are missing;
 	// "": nothing does.
 	Waits(what string)
+	// ClockAhead is called with how far the machine's clock is ahead of the aggregator's, to half a minute.
+	ClockAhead(by time.Duration)
 	// Event is called with what a role reports.
 	Event(protocol.Event)
 }
@@ -27,6 +32,7 @@ type unobserved struct{}
 func (unobserved) Session(protocol.SessionID) {}
 func (unobserved) Registered(int)             {}
 func (unobserved) Waits(string)               {}
+func (unobserved) ClockAhead(time.Duration)   {}
 func (unobserved) Event(protocol.Event)       {}
 
 // Observing returns the observer, or for nil an observer that hears nothing.
@@ -43,4 +49,16 @@ func Report(log *zerolog.Logger, o Observer, events []protocol.Event) {
 	for _, e := range events {
 		o.Event(e)
 	}
+}
+
+// ClockApart is the difference of clocks from which on both sides warn.
+const ClockApart = time.Minute
+
+// Ahead says how far a clock is ahead of another clock, or behind it.
+func Ahead(by time.Duration, other string) string {
+	way := "ahead of"
+	if by < 0 {
+		way = "behind"
+	}
+	return fmt.Sprintf("%v %s %s", by.Abs().Round(time.Second), way, other)
 }

@@ -42,7 +42,6 @@ func parseCeiling(text string) (ceiling, error) {
 	return ceiling{epsilon, time.Duration(n) * unit, fmt.Sprintf("%v/%s", epsilon, period)}, nil
 }
 
-// within returns the ceilings, counted as a session counts its own budget.
 func (o *consent) within(session dp.Budget) []node.Ceiling {
 	var list []node.Ceiling
 	for _, c := range o.ceilings {

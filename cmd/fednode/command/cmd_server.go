@@ -170,7 +170,6 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 	return resolved, nil
 }
 
-// facts reads the owner's files before an invitation is used or a session begins.
 func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *parties, log *zerolog.Logger) (agreement.Facts, config.Config, error) {
 	federation, _, err := party.Of(c.State, c.Invitation)
 	if err != nil {

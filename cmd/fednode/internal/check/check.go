@@ -148,7 +148,6 @@ func (x *Report) looked(file string, err error, do, says string, args ...any) {
 	}
 }
 
-// has says whether a file is there, and that it belongs there.
 func (x *Report) has(file string) bool {
 	x.known[file] = struct{}{}
 	_, err := os.Lstat(filepath.Join(x.dir, file))

@@ -16,7 +16,6 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
-// leastRoom is the room in bytes that a state needs beside new models.
 const leastRoom = 64 << 20
 
 func (x *Report) folder() {

@@ -63,7 +63,6 @@ func (a statement) otherIn(b statement) []string {
 	return list
 }
 
-// otherFacts reports whether facts differ in b, and whether the start does.
 func (a statement) otherFacts(b statement) (facts, start bool) {
 	var x, y map[string]json.RawMessage
 	if errors.Join(json.Unmarshal(a.Facts, &x), json.Unmarshal(b.Facts, &y)) != nil {

@@ -26,7 +26,6 @@ import (
 // when its server is started again, whatever has become of the folder that they were read from.
 const StartFile = "start.bin"
 
-// lastStart is the value of --start-from for the newest model of the state.
 const lastStart = "last"
 
 // ReadStart reads the releases that a session of a state starts from; nil for none. While a session of the state runs, last
