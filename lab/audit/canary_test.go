@@ -1,10 +1,13 @@
 package audit
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/internal/opened"
 )
@@ -97,6 +100,58 @@ func TestCanaries(t *testing.T) {
 	for _, n := range []int{10, 601} {
 		if _, err := Canaries(t.Context(), e, n); err == nil {
 			t.Errorf("%d canaries of 600 users are taken", n)
+		}
+	}
+}
+
+// A run with canaries is for gross faults. Each row has 300 canaries of 600 users, and its claim is what the same settings cost without the
+// fault. Noise of a factor of its deviation is noise for an ε that normal laws give. The table in audit.md has the counts of 20 seeds.
+func TestCanariesFindGrossFaults(t *testing.T) {
+	weak := func(claim, factor float64) string {
+		const delta = 1e-5
+		return fmt.Sprintf(" epsilon=%v", dp.GaussianEpsilon(dp.GaussianMu(claim, delta)/factor, delta))
+	}
+	for _, c := range []struct {
+		name, settings string
+		claim          float64
+		found          bool
+	}{
+		{"a tenth of the noise", "algorithm=private-item-bias" + weak(1, 0.1), 1, true},
+		{"a tenth of the noise", "algorithm=lfl-sgdmf contribution=all-ratings" + weak(1, 0.1), 1, true},
+		{"a tenth of the noise", "algorithm=ssp-c" + weak(1, 0.1), 1, true},
+		{"noise at 0.7", "algorithm=private-item-bias" + weak(1, 0.7), 1, false},
+		{"noise at 0.7", "algorithm=lfl-sgdmf contribution=all-ratings" + weak(1, 0.7), 1, false},
+		{"noise at 0.7", "algorithm=dpals" + weak(1, 0.7), 1, false},
+		{"noise at 0.7", "algorithm=vfl-sgdmf rounds=3" + weak(1, 0.7), 1, false},
+		{"noise at 0.7", "algorithm=hfl-sgdmf rounds=3" + weak(1, 0.7), 1, false},
+		{"an empty user sends something", "algorithm=broken-decay epsilon=5", 5, false},
+		{"replaced noise", "algorithm=lfl-sgdmf noise=replace contribution=all-ratings epsilon=1", 1, false},
+	} {
+		t.Run(c.name+", "+c.settings, func(t *testing.T) {
+			effort.LongOnly(t, "takes 20 runs")
+			t.Parallel()
+			const seeds = 20
+			caught, largest := 0, 0.
+			for seed := range seeds {
+				r, err := Canaries(t.Context(), opened.Experiment(t, fmt.Sprintf("%s seed=%d", c.settings, seed+1)), 300)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Claimed = c.claim
+				if largest = max(largest, r.worst().Bound); r.Err() != nil {
+					caught++
+				}
+			}
+			t.Logf("caught %d of %d seeds; the largest bound is %.3g", caught, seeds, largest)
+			const most = 3 // of 20 seeds without a fault, 5 in 100 accuse; 4 do so with a chance of 0.016
+			if c.found && caught < seeds || !c.found && caught > most {
+				t.Errorf("caught %d of %d seeds, want all: %v", caught, seeds, c.found)
+			}
+		})
+	}
+	for _, name := range []string{"broken-clip", "broken-unclipped"} { // the client refuses its vector, which ends the run
+		if _, err := Canaries(t.Context(), opened.Experiment(t, "algorithm="+name+" epsilon=5"), 300); err == nil || !strings.Contains(err.Error(), "its L2 norm is above the 1 declared") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
