@@ -104,6 +104,14 @@ func readAgain(t *testing.T, algorithm, data, out string) {
 	if own, ok := kept.Baselines.Of("private_item_bias"); ok && algorithm == "private-item-bias" {
 		doors["the baseline that is the run"] = own
 	}
+	if kept.RMSEWithDrift == nil { // the data have times: the run and every baseline have the same drift
+		t.Error("summary.json has no error with drift")
+	}
+	for _, b := range kept.Baselines {
+		if v, ok := kept.BaselinesWithDrift.Of(b.Name); !ok || v == b.Value {
+			t.Errorf("with drift the baseline %s has %v, %t, and %v without", b.Name, v, ok, b.Value)
+		}
+	}
 	var n, sum float64
 	if err = finished.EachError(func(_ int, d float64) { n, sum = n+1, sum+d*d }); err != nil {
 		t.Fatal(err)
@@ -126,6 +134,12 @@ func readAgain(t *testing.T, algorithm, data, out string) {
 	}
 }
 
+// row is a line of the first screen's table, and noted a row that ends with a note.
+var (
+	row   = regexp.MustCompile(`^  [a-z_ ]+ \d\.\d{4}`)
+	noted = regexp.MustCompile(`\d\.\d{4} +[a-z][a-z ,ε]+$`)
+)
+
 // TestFirstScreenFits: with times and without, a run of the default algorithm prints at most twenty lines of 80 characters.
 func TestFirstScreenFits(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -143,7 +157,10 @@ func TestFirstScreenFits(t *testing.T) {
 		if len(lines) > 20 || strings.Contains(screen.String(), "with drift") != (data == "synthetic:moving") {
 			t.Errorf("%s: %d lines:\n%s", data, len(lines), &screen)
 		}
-		for _, line := range lines {
+		for _, line := range lines { // a figure without a note is for people who know the answer
+			if row.MatchString(line) && !noted.MatchString(line) {
+				t.Errorf("%s: a figure without a word on what it is: %s", data, line)
+			}
 			if utf8.RuneCountInString(line) > 80 {
 				t.Errorf("%s: a line of more than 80 characters: %s", data, line)
 			}

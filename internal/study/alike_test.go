@@ -8,6 +8,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/dp"
 )
 
 // pairOf makes two runs of seeds 1 and 2 that change makes other than usual.
@@ -115,6 +116,20 @@ func TestCaptionsSayWhatIsOver(t *testing.T) {
 		if notes := strings.Join(p.Notes, " "); !strings.Contains(notes, want) {
 			t.Errorf("%q, want %q", notes, want)
 		}
+	}
+}
+
+// A table with a run whose settings a search chose says so of every row: its ε is no ε of one run.
+func TestTablesNameTheSearchOfARun(t *testing.T) {
+	runs := Runs{runOf(t, "algorithm=ssp-c epsilon=5 seed=1", nil), runOf(t, "algorithm=ssp-c epsilon=5 seed=2", nil)}
+	if _, named := runs.Table().Rows[0].Settings["chosen-by"]; named {
+		t.Error("without a search the table has a column for it")
+	}
+	for _, r := range runs { // rows do not differ in it
+		r.Summary.Privacy.Chosen = dp.Chosen{By: dp.PrivateSearch, Candidates: 20, Law: dp.Selection{Eta: 1, Gamma: 0.25}}
+	}
+	if got := runs.Table().Rows[0].Settings["chosen-by"]; got != "private search, 20 candidates, 4 runs on average" {
+		t.Errorf("the table says %q", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fedsim/fedsim/dp"
 	_ "github.com/fedsim/fedsim/internal/families"
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/testutil"
@@ -149,6 +150,14 @@ func TestReproduce(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+	chosen := dp.Chosen{By: dp.PrivateSearch, Candidates: 20, Law: dp.Selection{Eta: 1, Gamma: 0.25}, RunEpsilon: 5}
+	runs[1].Summary.Privacy.Epsilon, runs[1].Summary.Privacy.Chosen = 7.714, chosen
+	claimed := statements(runs)[1]
+	for name, text := range map[string]string{"the appendix": strings.Join(reproduce(runs), "\n"), "the statement": claimed.Text, "its words": claimed.Words} {
+		if !strings.Contains(text, chosen.String()) && !strings.Contains(text, "chosen=private") || !strings.Contains(text, "7.71") {
+			t.Errorf("%s does not name the search: %q", name, text)
 		}
 	}
 	if page := written(t); !strings.Contains(page, "Program: fedsim v1.2.3, revision abc") {
