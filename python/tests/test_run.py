@@ -126,3 +126,12 @@ def test_audit_bounds_the_stated_epsilon() -> None:
 def test_script_is_the_command() -> None:
     said = subprocess.run([fedsim.command_path(), "version"], capture_output=True, text=True, check=True).stdout
     assert said.strip() == fedsim.version()
+
+
+def test_search_that_chose_the_settings_is_named(ratings: dict, result: fedsim.Result, tmp_path) -> None:
+    assert result.chosen is None
+    law = '{"candidates":20,"law":{"eta":1,"gamma":0.25},"runs":[[{"mechanism":"gaussian","noise_multiplier":1.5,"count":1}]]}'
+    private = fedsim.run(ratings, "ssp-c", 3, settings={"chosen-by": law}, out=tmp_path, **QUICK)
+    assert private.chosen["by"] == "private" and private.chosen["run_epsilon"] <= 3 < private.epsilon
+    plain = fedsim.run(ratings, "ssp-c", 3, settings={"chosen-by": "plain"}, out=tmp_path, **QUICK)
+    assert plain.chosen["by"] == "plain" and plain.epsilon == float("inf")
