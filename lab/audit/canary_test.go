@@ -104,7 +104,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// A run with canaries is for gross faults. Each row has 300 canaries of 600 users, and its claim is what the same settings cost without the
+// A run with canaries is for gross faults. Each row has 300 canaries of 600 users, and claims the ε of the same settings without the
 // fault. Noise of a factor of its deviation is noise for an ε that normal laws give. The table in audit.md has the counts of 20 seeds.
 func TestCanariesFindGrossFaults(t *testing.T) {
 	weak := func(claim, factor float64) string {
