@@ -173,7 +173,7 @@ func (c *Client) finish() error {
 		}
 	}
 	if c.cfg.Finished != nil {
-		if err := c.cfg.Finished.Add(t.terms.Session); err != nil {
+		if err := c.cfg.Finished.Add(t.terms.Session, t.end); err != nil {
 			return err
 		}
 	}
@@ -207,7 +207,11 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	if err := c.cfg.Ledger.Overtaken(); err != nil {
 		return peer.Fatal(err)
 	}
-	w, err := session.Greet(s, peer.ProtocolID, c.life, c.cfg.Registry, c.head(), c.now())
+	own := session.Register{Version: peer.ProtocolID, Life: c.life, Head: c.head(), At: c.now()}
+	if c.cfg.Finished != nil {
+		own.End = c.cfg.Finished.End()
+	}
+	w, err := session.Greet(s, c.cfg.Registry, own)
 	if err != nil {
 		return err
 	}
@@ -242,8 +246,9 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
 		}
 		t.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
-		_, final := m.(*protocol.Final)
-		t.last = t.last || final
+		if final, ok := m.(*protocol.Final); ok {
+			t.last, t.end = true, protocol.EndOf(t.terms.Session, final)
+		}
 		return nil
 	})
 	select {

@@ -25,6 +25,7 @@ type participation struct {
 	terms      session.Terms
 	over       bool // it takes the final model, and part in nothing
 	last       bool // it has been given the final model, and makes its result from it
+	end        *protocol.End
 	keep       func() error
 	server     session.Signer
 	trainer    client.Trainer

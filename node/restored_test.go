@@ -85,6 +85,42 @@ func TestServerIsRestoredWithinASession(t *testing.T) {
 	})
 }
 
+// The server and the aggregator are restored from copies that lack the last session, so that clients alone know of it. They show its
+// signed end, and the server ends for good. A session that another server signed says nothing of this one.
+func TestServerAndAggregatorAreRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newVirtualFederation(t, long+"rounds=3 data="+ratings(t, 8, 12))
+		m := f.join(admission.ServerPlace)
+		f.joinAll()
+		var put func()
+		f.hear = at(protocol.RoundSummed, 2, func() { put = checkpoints(t, f.dir) })
+		f.session(m, sim.Faults{})
+		f.hear = nil
+		first := hex.EncodeToString(f.public.Session[:])
+		f.knows = func(string) (bool, error) { return false, nil }
+		put()
+		for _, name := range []string{"ended.json", "heads.txt"} {
+			if err := os.Remove(filepath.Join(f.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.reopen()
+		refused := func(says string) {
+			t.Helper()
+			stop := f.startStoppable(f.client(5, f.memberships[admission.ClientPlace(5)]))
+			defer stop()
+			if _, err := f.server(m).Run(t.Context()); !errors.Is(err, node.ErrRestored) || !cli.IsMisuse(err) || !strings.Contains(err.Error(), says) {
+				t.Errorf("the server ends with %v", err)
+			}
+		}
+		refused("the session " + first + " has ended")
+		f.next(1, long+"rounds=3")
+		refused("has signed the session " + first)
+		f.knows = func(name string) (bool, error) { return name == first, nil }
+		f.session(m, sim.Faults{})
+	})
+}
+
 // A server whose state was copied before the last session does not know that session, and ends for good: it would state a
 // total without it. So does a server that knows its beginning alone. A server that knows it begins the next one.
 func TestServerIsRestoredBeforeASession(t *testing.T) {
@@ -109,7 +145,7 @@ func TestServerIsRestoredBeforeASession(t *testing.T) {
 		}
 		first := f.public.Session
 		put()
-		refused("has ended at the aggregator")
+		refused("has ended for the aggregator or a client")
 		f.next(1, long+"rounds=3")
 		refused("has signed the session " + hex.EncodeToString(first[:]))
 		f.knows = func(name string) (bool, error) { return name == hex.EncodeToString(first[:]), nil }

@@ -68,6 +68,8 @@ type Server struct {
 	list   admission.Hash // that it is for
 	hub    [16]byte       // the aggregator's life; zero before it was met
 	begun  bool
+	// skipped is the last round that the log calls skipped, since this state does not know it.
+	skipped uint64
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
 	summed   bool   // a round has released something
@@ -190,7 +192,7 @@ func (s *Server) Revoke(v *admission.Revocations) error {
 // serve registers, publishes the session when clients have gathered, and carries
 // messages.
 func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.ProtocolID, s.life, s.cfg.Registry, nil, s.driver.Now())
+	w, err := session.Greet(st, s.cfg.Registry, session.Register{Version: peer.ProtocolID, Life: s.life, At: s.driver.Now()})
 	if err != nil {
 		return err
 	}
@@ -238,37 +240,31 @@ func (s *Server) serve(ctx, stream context.Context, st network.Stream) error {
 // ErrRestored is wrapped by the error of a server whose state lacks what the server has signed. A start again does not change that.
 var ErrRestored = errors.New("the state of this server was restored from an older copy")
 
-// compare compares the state with the latest session of this server at the aggregator. The state knows that session, and its end.
+// compare compares the state with sessions of this server that the aggregator and clients know. The state knows each session, and its end.
 // Otherwise it lacks what clients were charged for, and every total that it states would be too small.
-func (s *Server) compare(latest *session.Latest) error {
-	if latest == nil {
-		return nil
-	}
-	name := hex.EncodeToString(latest.Session[:])
-	if latest.Session != s.cfg.Terms.Session {
-		if s.cfg.Knows == nil {
-			return nil
+func (s *Server) compare(known []session.Latest) error {
+	for _, latest := range known {
+		name, mine := hex.EncodeToString(latest.Session[:]), s.role.Attempts().Opened
+		switch {
+		case latest.Session != s.cfg.Terms.Session:
+			if s.cfg.Knows == nil {
+				continue
+			}
+			if there, err := s.cfg.Knows(name); err != nil {
+				return peer.Fatal(err)
+			} else if !there {
+				return peer.Fatal(&restored{fmt.Errorf("node: %w: this server has signed the session %s, which --state does not know. Clients were charged for it, and each total of ε here would be too small. "+
+					"Put the newest copy of the state back. If there is none, have the operator revoke this server and invite it again, with an empty --state", ErrRestored, name)})
+			}
+		case s.begun || s.finished: // it has been compared before, or the end is all that is left
+		case latest.Ended:
+			return peer.Fatal(&restored{fmt.Errorf("node: %w: the session %s has ended for the aggregator or a client, and ends after round %d here. Put the newest copy of the state back, or end the session with --abandon: then the next one begins, and the model of this one is lost here",
+				ErrRestored, name, mine)})
+		case latest.Round > max(mine, s.skipped):
+			s.skipped = latest.Round
+			s.cfg.Log.Warn().Uint64("known", mine).Uint64("opened", latest.Round).
+				Msg("the state of this server was restored from an older copy: the aggregator has had more rounds of this session. They are skipped at once, and count at their full price")
 		}
-		known, err := s.cfg.Knows(name)
-		if err == nil && !known {
-			err = &restored{fmt.Errorf("node: %w: this server has signed the session %s, which --state does not know. Clients were charged for it, and each total of ε here would be too small. "+
-				"Put the newest copy of the state back. If there is none, have the operator revoke this server and invite it again, with an empty --state", ErrRestored, name)}
-		}
-		if err != nil {
-			return peer.Fatal(err)
-		}
-		return nil
-	}
-	if s.begun || s.finished { // it has done so before, or the end is all that is left
-		return nil
-	}
-	switch mine := s.role.Attempts().Opened; {
-	case latest.Ended:
-		return peer.Fatal(&restored{fmt.Errorf("node: %w: the session %s has ended at the aggregator, and ends after round %d here. Put the newest copy of the state back, or end the session with --abandon: then the next one begins, and the model of this one is lost here",
-			ErrRestored, name, mine)})
-	case latest.Round > mine:
-		s.cfg.Log.Warn().Uint64("known", mine).Uint64("opened", latest.Round).
-			Msg("the state of this server was restored from an older copy: the aggregator has had more rounds of this session. They are skipped at once, and count at their full price")
 	}
 	return nil
 }
@@ -385,6 +381,9 @@ func (s *Server) gather(ctx context.Context, notices <-chan session.Notice, w *s
 		case err == nil:
 			if w = m.Welcome; w.List != nil {
 				text = w.List
+			}
+			if err = s.compare(w.Latest); err != nil {
+				return nil, err
 			}
 		case patient.Err() != nil && ctx.Err() == nil && !last: // with less
 			enough, last = cohort.Required(), true

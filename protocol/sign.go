@@ -30,14 +30,14 @@ func VerifyPlan(key ed25519.PublicKey, p *Plan) error {
 // encoding of the transcript of the domain "fedsim/protocol/signed-final/v1" with the items session
 // and SHA-256 of the model. It returns the errors of SignPlan.
 func SignFinal(key ed25519.PrivateKey, s SessionID, m *Final) (err error) {
-	m.Signature, err = sign(key, m.signed(s))
+	m.Signature, err = sign(key, EndOf(s, m).signed())
 	return err
 }
 
 // VerifyFinal returns ErrSignature unless the server signed this model as the
 // final one of this session.
 func VerifyFinal(key ed25519.PublicKey, s SessionID, m *Final) error {
-	return verify(key, m.signed(s), m.Signature)
+	return EndOf(s, m).Verify(key)
 }
 
 // signed returns the bytes that a plan's signature is over.
@@ -46,10 +46,25 @@ func (p *Plan) signed() []byte {
 	return NewTranscript("fedsim/protocol/signed-plan/v1").Bytes(h[:]).Encoding()
 }
 
-// signed returns the bytes that the signature of a final model is over.
-func (m *Final) signed(s SessionID) []byte {
+// End is the signed end of a session without the model. It shows that the server has ended the session.
+type End struct {
+	Session   SessionID `json:"session"`
+	Model     []byte    `json:"model"` // SHA-256
+	Signature []byte    `json:"signature"`
+}
+
+// EndOf returns the end of a session that has the final model.
+func EndOf(s SessionID, m *Final) *End {
 	model := sha256.Sum256(m.Model)
-	return NewTranscript("fedsim/protocol/signed-final/v1").Bytes(s[:]).Bytes(model[:]).Encoding()
+	return &End{s, model[:], m.Signature}
+}
+
+// Verify returns ErrSignature unless the server signed the end.
+func (e *End) Verify(key ed25519.PublicKey) error { return verify(key, e.signed(), e.Signature) }
+
+// signed returns the bytes that the signature of a final model is over.
+func (e *End) signed() []byte {
+	return NewTranscript("fedsim/protocol/signed-final/v1").Bytes(e.Session[:]).Bytes(e.Model).Encoding()
 }
 
 // sign and verify hold back keys of a wrong length, since crypto/ed25519 panics on them.

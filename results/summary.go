@@ -374,7 +374,11 @@ func (p *printer) measured() {
 	if p.e.Data.Profile != nil {
 		p.row("  MSE", s.TestMSE, nil, "of it, its square")
 	}
-	p.optional("  on validation", s.ValidationRecall, p.validated())
+	validated := "users who are neither trained nor tested on"
+	if p.e.Held != nil && p.e.Held.Seen {
+		validated = "liked items that are neither trained nor tested on"
+	}
+	p.optional("  on validation", s.ValidationRecall, validated)
 	p.optional("  on validation", s.ValidationRMSE, "the part that is neither trained nor tested on")
 	p.optional("  before tuning", s.SharedRMSE, p.words.Shared)
 	for _, b := range s.Baselines {
@@ -424,14 +428,6 @@ func (s *Summary) means() (list []string) {
 		list = append(list, fmt.Sprintf("price       %.4f by noise at these settings; whole price: --epsilon inf", sign*(exact-s.PrimaryMetric())))
 	}
 	return list
-}
-
-// validated says what the validation part of rankings is.
-func (p *printer) validated() string {
-	if p.e.Held != nil && p.e.Held.Seen {
-		return "liked items that are neither trained nor tested on"
-	}
-	return "users who are neither trained nor tested on"
 }
 
 // ranked names the users of rankings.

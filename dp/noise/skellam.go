@@ -38,11 +38,6 @@ func checkVariance(variance float64) error {
 	return nil
 }
 
-// newSkellam is NewSkellam with Poissons of so many parts.
-func newSkellam(variance float64, parts int) *Skellam {
-	return &Skellam{half: newPoisson(variance/2, parts)}
-}
-
 // Variance returns the variance.
 func (s *Skellam) Variance() float64 {
 	return 2 * s.half.mean

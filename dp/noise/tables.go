@@ -45,7 +45,7 @@ func (t *Tables) SkellamFor(variance float64, draws int) (*Skellam, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := divided{variance, partsFor(variance/2, 2*draws)}
-	return t.skellam.get(t.Keep, d, func() (*Skellam, error) { return newSkellam(variance, d.parts), nil })
+	return t.skellam.get(t.Keep, d, func() (*Skellam, error) { return &Skellam{half: newPoisson(variance/2, d.parts)}, nil })
 }
 
 // Thinning is NewThinning.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,6 +72,7 @@ type Aggregator struct {
 	newest  uint64                // the number of the newest connection
 	session *hubSession           // nil before the server has published one
 	unended string                // the session, in hex, that has begun and not ended; "": none
+	ended   []*protocol.End       // as clients have shown
 	growing *admission.Federation // in epochs that wait for the end of the session; nil: none do
 	founded int                   // places at the start
 }
@@ -315,6 +317,7 @@ func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 			return failed
 		}
 	}
+	a.showEnd(m.Register.End)
 	a.enter(c)
 	defer a.leave(c)
 	log.Info().Stringer("place", place).Msg("has come")
@@ -425,16 +428,34 @@ func (a *Aggregator) Places() (places, enrolled int, missing []string) {
 	return places, enrolled, missing
 }
 
-// latest says how far the session has come that the server at a connection has signed; nil: there is none.
-func (a *Aggregator) latest(c *conn) *session.Latest {
+// latest lists how far sessions have come that the server at a connection has signed: the latest session here, and sessions
+// whose ends clients have shown, in case that the aggregator was restored too.
+func (a *Aggregator) latest(c *conn) (list []session.Latest) {
 	key, err := peer.KeyOf(c.peer)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.session
-	if err != nil || s == nil || s.server != key {
-		return nil
+	if s := a.session; err == nil && s != nil && s.server == key {
+		list = append(list, session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil})
 	}
-	return &session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil}
+	for _, e := range a.ended {
+		if err == nil && e.Verify(key.Ed25519()) == nil {
+			list = append(list, session.Latest{Session: e.Session, Ended: true})
+		}
+	}
+	return list
+}
+
+// showEnd notes the end of a session that a client has shown, if the present server has signed it.
+func (a *Aggregator) showEnd(e *protocol.End) {
+	server, ok := a.cfg.Registry.Holder(admission.ServerPlace)
+	if e == nil || !ok || e.Verify(server.Ed25519()) != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.ContainsFunc(a.ended, func(x *protocol.End) bool { return x.Session == e.Session }) {
+		a.ended = append(a.ended, e)
+	}
 }
 
 func (a *Aggregator) welcome(c *conn) error {

@@ -147,7 +147,7 @@ func stateWriters(t *testing.T) []testutil.Writer {
 				if err != nil {
 					return err
 				}
-				return f.Add(protocol.SessionID{byte(n)})
+				return f.Add(protocol.SessionID{byte(n)}, nil)
 			},
 			Read: func(dir string) (n int, err error) {
 				f, err := store.OpenFinished(finished(dir))

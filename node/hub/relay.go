@@ -128,7 +128,7 @@ func (r *Relay) sendAway() {
 }
 
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
-	w, err := session.Greet(st, peer.RelayID, r.life, r.hub.cfg.Registry, nil, r.hub.now())
+	w, err := session.Greet(st, r.hub.cfg.Registry, session.Register{Version: peer.RelayID, Life: r.life, At: r.hub.now()})
 	if err != nil {
 		return err
 	}

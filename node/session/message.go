@@ -59,6 +59,8 @@ type Register struct {
 	Head []byte `json:"head,omitempty"`
 	// At is the time by the peer's clock, in whole seconds.
 	At time.Time `json:"at,omitzero"`
+	// End, of a client, is the signed end of the last session that the client has finished.
+	End *protocol.End `json:"end,omitempty"`
 }
 
 // Welcome acknowledges a registration.
@@ -72,8 +74,8 @@ type Welcome struct {
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
 	Connected int `json:"connected"`
-	// Latest, for the server, is the latest session that this server has signed; nil if there is none.
-	Latest *Latest `json:"latest,omitempty"`
+	// Latest, for the server, lists sessions that this server has signed: the latest session here, and sessions that clients know.
+	Latest []Latest `json:"latest,omitempty"`
 	// Head is the latest signed head of the client's ledger that the aggregator knows. It is missing
 	// if the client has registered with it, or if there is none.
 	Head []byte `json:"head,omitempty"`

@@ -14,14 +14,15 @@ import (
 )
 
 // Greet registers by the protocol of a stream, with the list that a registry has, and returns what the aggregator
-// answers. head is the signed head of a client's ledger; nil for other roles. now is the time by the peer's clock.
-func Greet(s network.Stream, version string, life [16]byte, r *admission.Registry, head []byte, now time.Time) (*Welcome, error) {
+// answers. own holds what the peer says of itself.
+func Greet(s network.Stream, r *admission.Registry, own Register) (*Welcome, error) {
 	_, known, err := r.Current()
 	if err != nil {
 		return nil, err
 	}
 	peer.Within(s, peer.RegisterTimeout)
-	if err = Say(s, &Message{Register: &Register{Version: version, Life: life, List: known, Head: head, At: now.UTC().Truncate(time.Second)}}); err != nil {
+	own.List, own.At = known, own.At.UTC().Truncate(time.Second)
+	if err = Say(s, &Message{Register: &own}); err != nil {
 		return nil, err
 	}
 	m, err := Hear(s, max(2*r.Federation().MaxListSize(), DescriptorSize)) // it may have grown

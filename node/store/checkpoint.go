@@ -80,20 +80,15 @@ func SaveCheckpoint(dir string, c *Checkpoint) error {
 // (ErrOtherExperiment), or of another version (ErrFormat); an empty folder is
 // ErrNoCheckpoint, and one without a valid checkpoint ErrCorrupt.
 func LoadCheckpoint(dir string, experiment protocol.Hash) (c *Checkpoint, fallback, err error) {
-	c, path, fallback, err := lastCheckpoint(dir)
+	c, path, fallback, err := LastCheckpoint(dir)
 	if err == nil && c.Experiment != experiment {
 		return nil, nil, c.refuse(path, experiment)
 	}
 	return c, fallback, err
 }
 
-// LastCheckpoint is LoadCheckpoint of whatever experiment.
-func LastCheckpoint(dir string) (c *Checkpoint, fallback, err error) {
-	c, _, fallback, err = lastCheckpoint(dir)
-	return c, fallback, err
-}
-
-func lastCheckpoint(dir string) (c *Checkpoint, path string, fallback, err error) {
+// LastCheckpoint is LoadCheckpoint of whatever experiment, with its file.
+func LastCheckpoint(dir string) (c *Checkpoint, path string, fallback, err error) {
 	path = filepath.Join(dir, newest)
 	c, err = readCheckpoint(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {

@@ -19,7 +19,7 @@ func TestFinishedIsKnownAfterARestart(t *testing.T) {
 		t.Fatalf("before the first session: %v, and it has one: %v", err, f.Has(x))
 	}
 	for _, s := range []protocol.SessionID{x, y, x} { // the last is in already
-		if err = f.Add(s); err != nil {
+		if err = f.Add(s, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,6 +31,23 @@ func TestFinishedIsKnownAfterARestart(t *testing.T) {
 	const want = `{"format":"fedsim-finished-v1","sessions":["01000000000000000000000000000000","02000000000000000000000000000000"]}` + "\n"
 	if err != nil || string(text) != want {
 		t.Errorf("the file is %q, %v; want %q", text, err, want)
+	}
+}
+
+// The signed end of the last session is known after a restart. A file of an earlier version has none.
+func TestFinishedKeepsTheSignedEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "finished.json")
+	f, err := store.OpenFinished(path)
+	if err != nil || f.End() != nil {
+		t.Fatalf("%v, %v", f.End(), err)
+	}
+	for id := range byte(2) {
+		if err = f.Add(protocol.SessionID{id}, &protocol.End{Session: protocol.SessionID{id}, Model: []byte{id}, Signature: []byte{7, id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f, err = store.OpenFinished(path); err != nil || f.End() == nil || f.End().Session != (protocol.SessionID{1}) || f.End().Signature[1] != 1 {
+		t.Errorf("%+v, %v", f.End(), err)
 	}
 }
 
@@ -55,7 +72,7 @@ func TestFinishedThatCannotBeWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = f.Add(protocol.SessionID{1}); err == nil || f.Has(protocol.SessionID{1}) {
+	if err = f.Add(protocol.SessionID{1}, nil); err == nil || f.Has(protocol.SessionID{1}) {
 		t.Errorf("in a folder that does not exist: %v, and it is there: %v", err, f.Has(protocol.SessionID{1}))
 	}
 }

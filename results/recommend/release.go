@@ -141,15 +141,11 @@ func (r *release) fitted(user string, own dataset.Ratings) (*Recommender, error)
 	set := *r.items
 	set.Ratings, set.UserIDs = own, []string{user}
 	one := &Recommender{Config: r.config, Data: &set, train: own.ByUser()}
-	return one, one.load(results.Files{Named: named, Start: startOf(named), Ratings: one.train, Described: r.features})
-}
-
-// startOf returns the mean that predictions begin at; nil if there is none.
-func startOf(named map[string]*model.Matrix) *float64 {
+	var start *float64 // the mean that predictions begin at; nil if there is none
 	if x := named["mean"]; x != nil {
-		return &x.Data()[0]
+		start = &x.Data()[0]
 	}
-	return nil
+	return one, one.load(results.Files{Named: named, Start: start, Ratings: one.train, Described: r.features})
 }
 
 // openRelease opens the folder of a finished run for any ratings. Ratings other than the run's change nothing in the model: a
@@ -448,18 +444,10 @@ func (r *release) fitAll(ctx context.Context, own *dataset.Set) ([]model.Embeddi
 		}
 		for i, x := range result {
 			if u == 0 {
-				all = append(all, model.NewEmbeddings(userName(x.Name), model.NewMatrix(len(own.UserIDs), x.Cols()), own.UserIDs))
+				all = append(all, model.NewEmbeddings("user_"+strings.TrimPrefix(x.Name, "user_"), model.NewMatrix(len(own.UserIDs), x.Cols()), own.UserIDs))
 			}
 			copy(all[i].Row(u), x.Row(0))
 		}
 	}
 	return all, nil
-}
-
-// userName names a matrix of users so that it is known for one.
-func userName(name string) string {
-	if strings.HasPrefix(name, "user_") {
-		return name
-	}
-	return "user_" + name
 }

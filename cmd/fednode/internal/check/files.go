@@ -143,7 +143,7 @@ func (x *Report) training() {
 	for _, dir := range list {
 		name := x.inside(dir)
 		x.known[name] = struct{}{}
-		c, fallback, err := store.LastCheckpoint(dir)
+		c, _, fallback, err := store.LastCheckpoint(dir)
 		if errors.Is(err, store.ErrNoCheckpoint) {
 			x.add(Note, name, "empty", "")
 			continue
