@@ -303,7 +303,6 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 	return eff
 }
 
-// stageMessage counts a client's answer, and closes the stage with the last one.
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
 	a.spoke(from.Client, m)
 	r, err := a.roundOf(m)
@@ -330,7 +329,6 @@ func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
 	return r, nil
 }
 
-// accepted sees to what a message says besides that it answers its stage.
 func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) []protocol.Event {
 	events := accusations(m, from)
 	if in, ok := m.(*protocol.MaskedInput); ok {

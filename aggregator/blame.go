@@ -48,7 +48,6 @@ func note(book map[protocol.ClientID]map[protocol.ClientID]bool, of, who protoco
 	return len(book[of])
 }
 
-// exclude puts culprits out, with a word of each that was not out before.
 func (a *Aggregator) exclude(round uint64, list []protocol.Culprit) []protocol.Event {
 	var out []protocol.Event
 	for _, c := range list {

@@ -63,7 +63,6 @@ func (a *Aggregator) holds(p *protocol.Plan) bool {
 	return n < need && could >= need
 }
 
-// await keeps a plan until enough clients are connected, and tells the server so.
 func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
 	n, _ := a.reach(p.Setup())
 	a.round, a.held = nil, &heldPlan{plan: p, since: now, deadline: now.Add(a.cfg.Gather - a.waited)}
@@ -89,7 +88,6 @@ func (a *Aggregator) repeatable(r *round) bool {
 	return r.stage < protocol.StageMaskedInput && !r.plan.OwnNoise() && a.cfg.Presence && a.cfg.Gather > 0
 }
 
-// repeats reports whether a round that ends by an error waits for clients instead.
 func (a *Aggregator) repeats(now time.Time, r *round, err error) bool {
 	_, few := errors.AsType[*protocol.TooFew](err)
 	_, could := a.reach(r.setup)

@@ -99,7 +99,6 @@ func (a *Aggregator) here(c int) bool {
 	return !a.cfg.Presence || a.lines[c].number > 0 && a.lines[c].lost.IsZero()
 }
 
-// sent notes who does not hear what opens a stage: it could not answer.
 func (a *Aggregator) sent(r *round, list []protocol.Envelope) {
 	if !a.cfg.Presence {
 		return
@@ -234,7 +233,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// woken looks at the stage in progress at the time that was asked for.
 func (a *Aggregator) woken(now time.Time) protocol.Effects {
 	r := a.round
 	if a.held != nil {

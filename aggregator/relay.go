@@ -158,7 +158,6 @@ func (r *round) add(relay relayNumber, m *protocol.Partial) error {
 	return nil
 }
 
-// without loses the clients whose vectors of the present stage a relay holds.
 func (r *round) without(relay relayNumber) []protocol.Event {
 	var out []protocol.Event
 	for _, c := range sorted(r.relayed.held) {
@@ -176,7 +175,6 @@ func (r *round) without(relay relayNumber) []protocol.Event {
 	return out
 }
 
-// relayLost gives up the vectors that a relay holds: nothing of them will come.
 func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Effects {
 	r := a.round
 	if r == nil || r.summing != 0 {

@@ -59,7 +59,6 @@ func (r *round) following() protocol.Stage {
 	return protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
 }
 
-// close ends the present stage. Enough clients must be left.
 func (r *round) close() error {
 	if need := r.setup.Cohort.Required(); r.answered < need {
 		return &protocol.TooFew{Round: r.setup.Round, Stage: r.stage, Left: r.answered, Required: need}

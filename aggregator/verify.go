@@ -106,7 +106,6 @@ func (a *Aggregator) unverifiable(now time.Time, err error) protocol.Effects {
 	return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Round: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}})
 }
 
-// goOn closes the present stage if it is time to, and verifies what waits.
 func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effects {
 	var eff protocol.Effects
 	switch r := a.round; {

@@ -101,7 +101,6 @@ func (j *Job) rest(durable *store.Ledger) (demand, error) {
 	return out, nil
 }
 
-// fits says whether charges, after earlier charges, are within a limit of the owner's.
 func (j *Job) fits(limit dp.Budget, costs *dp.Cache, earlier []dp.Record, asked demand) error {
 	l, err := dp.RestoreLedger(limit, costs, earlier)
 	if err != nil {
@@ -131,7 +130,6 @@ func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked
 	return nil
 }
 
-// ahead says that charges are dated after the present; "" if none is.
 func ahead(last, now time.Time) string {
 	if !last.After(now.Add(mostApart)) {
 		return ""

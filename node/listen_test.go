@@ -93,7 +93,12 @@ func TestTCPHasNoCertificates(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
-	defer func() { stop(); <-done }()
+	defer func() {
+		stop()
+		if failed := <-done; !errors.Is(failed, context.Canceled) {
+			t.Error(failed)
+		}
+	}()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, conn := range f.aggregator.Host().Network().Conns() {
 			if how := conn.ConnState(); how.Transport == "tcp" {

@@ -118,7 +118,6 @@ func (f *Federation) own(hash Hash, what string) error {
 	return nil
 }
 
-// checkText refuses what does not look on a screen like what it is.
 func checkText(what, s string, size int) error {
 	if s == "" || len(s) > size || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%w: %q as the %s; it must be 1 to %d bytes that can be printed", ErrMalformed, s, what, size)

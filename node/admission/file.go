@@ -12,7 +12,6 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
-// maxFile limits the size of a file, in bytes; a list of MaxClients fits.
 const maxFile = 256 << 20
 
 // ReadFile reads a document: parse is one of the Parse functions of this package.

@@ -100,7 +100,6 @@ func (r *Registry) catchUp(f *Federation) error {
 	return nil
 }
 
-// replay takes an entry: the text of an enrolment or of revocations.
 func (r *Registry) replay(entry []byte) error {
 	kind, _, err := open(entry)
 	switch {
@@ -221,7 +220,6 @@ func (r *Registry) write(entries ...[]byte) error {
 	return nil
 }
 
-// admit says why a verified enrolment cannot be taken, whatever the time.
 func (s *state) admit(e *Enrolment) error {
 	if err := s.barred.check(e); err != nil {
 		return err
@@ -243,14 +241,12 @@ func (s *state) has(e *Enrolment) bool {
 	return ok && held.same(e)
 }
 
-// enter takes an enrolment. From then on it must not be changed.
 func (s *state) enter(e *Enrolment) {
 	s.version++
 	s.places[e.Ticket.Place] = e
 	s.identities[e.Identity] = e.Ticket.Place
 }
 
-// revoke takes newer revocations and returns the enrolments that they revoke, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
 	s.version++
 	retired := s.barred.retired

@@ -51,7 +51,6 @@ func (v *Verified) last() *List {
 	return v.sure
 }
 
-// remember takes a list as verified, which must not change any more.
 func (v *Verified) remember(l *List) {
 	if v != nil {
 		v.mu.Lock()

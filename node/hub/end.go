@@ -29,7 +29,6 @@ type ending struct {
 
 func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
 
-// keepFinal keeps the end of a session, durably when it returns.
 func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	frames, err := wire.AppendFrames(nil, f)
 	if err != nil {

@@ -318,7 +318,6 @@ func (u *upstream) hook(s *hubSession) {
 	u.in, u.queue = s, peer.NewQueue(relayQueueSize)
 }
 
-// unhook ends the queue: nothing is taken out of it any more.
 func (u *upstream) unhook(s *hubSession) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -354,7 +353,6 @@ func (u *upstream) send(s *hubSession, m protocol.Message) error {
 	return u.queue.Add(b)
 }
 
-// is notes since when the connection is lost; zero: it stands.
 func (u *upstream) is(lost time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -363,7 +361,6 @@ func (u *upstream) is(lost time.Time) {
 	}
 }
 
-// cutOff says whether the connection has been lost for long; never for an aggregator.
 func (u *upstream) cutOff(now time.Time) bool {
 	if u == nil {
 		return false

@@ -215,7 +215,6 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 	}
 }
 
-// present notes that a client has registered with a relay, or left it.
 func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
 	place := admission.ClientPlace(p.Client)
 	if _, enrolled := a.cfg.Registry.Holder(place); !enrolled {

@@ -173,7 +173,6 @@ func slowMuxer() *yamux.Transport {
 	return (*yamux.Transport)(&c)
 }
 
-// spareDescriptors are for what is no connection: listeners, files, the monitor.
 const spareDescriptors = 64
 
 // WarnOfFewDescriptors warns if the process may open fewer files than an aggregator of so many peers needs.

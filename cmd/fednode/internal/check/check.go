@@ -134,7 +134,6 @@ func (x *Report) fine(file, says string, args ...any) {
 	x.add(Fine, file, fmt.Sprintf(says, args...), "")
 }
 
-// looked says what there is of a file, by the error of reading it.
 func (x *Report) looked(file string, err error, do, says string, args ...any) {
 	switch {
 	case errors.Is(err, store.ErrLocked):
