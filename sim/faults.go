@@ -59,7 +59,6 @@ func (f Faults) Validate() error {
 	return errors.Join(errs...)
 }
 
-// calendar says what happens to clients.
 type calendar interface {
 	// lost returns the stage before whose message client c falls silent in an
 	// round; protocol.Stages when it does not.

@@ -28,12 +28,10 @@ type arrival struct {
 	what     any            // such a message, or a protocol.Input
 }
 
-// hearer is a role that takes a message as it is.
 type hearer interface {
 	Receive(time.Time, protocol.Envelope) protocol.Effects
 }
 
-// step feeds the arrival to its role.
 func (a arrival) step(now time.Time, to role) protocol.Effects {
 	m, ok := a.what.(protocol.Message)
 	if !ok {
@@ -57,9 +55,6 @@ type queue struct {
 	inputs [][]arrival
 }
 
-func newQueue() *queue { return &queue{byTime: make(map[int64]*instant)} }
-
-// at finds or makes the instant of a time.
 func (q *queue) at(t time.Time) *instant {
 	key := t.UnixNano()
 	if i, ok := q.byTime[key]; ok {
@@ -71,7 +66,6 @@ func (q *queue) at(t time.Time) *instant {
 	return i
 }
 
-// work schedules a computation at a time.
 func (q *queue) work(t time.Time, w work) {
 	i := q.at(t)
 	if i.works == nil {
@@ -80,7 +74,6 @@ func (q *queue) work(t time.Time, w work) {
 	i.works = append(i.works, w)
 }
 
-// arrive schedules an input at a time.
 func (q *queue) arrive(t time.Time, a arrival) {
 	i := q.at(t)
 	if i.inputs == nil {

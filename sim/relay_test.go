@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +9,6 @@ import (
 	"github.com/fedsim/fedsim/internal/effort"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
-	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // relayed runs a federation of 12 clients over several rounds; 4 clients may be lost. The later
@@ -21,7 +18,7 @@ func relayed(t *testing.T, kind protocol.NoiseKind, r Relays, fates calendar) (*
 	const n, rounds = 12, 3
 	strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.34, Colluders: 0.05}, noisy(n, kind), rounds)
 	trainers, _ := bits(n)
-	out, err := runWith(t, Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Seed: 3, Real: true, Relays: r, Workers: 2}, fates)
+	out, _, err := runThrough(t, Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Seed: 3, Real: true, Workers: 2}, r, fates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,29 +112,26 @@ func (outages) absent(protocol.ClientID, uint64) bool { return false }
 // The aggregator receives only the vectors of its relays, and sends only their models.
 func TestRelaysTakeVectorsOff(t *testing.T) {
 	const n, rounds, count, length = 12, 2, 2, 5000
-	run := func(r Relays) *Outcome {
+	run := func(r Relays) *relays {
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.25, Colluders: 0.05}, noisy(length, protocol.Split), rounds)
 		strategy.plan.Broadcast = make([]byte, 10000)
 		trainers, _ := bits(n)
-		out, err := Run(t.Context(), Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Real: true, Relays: r})
+		_, through, err := runThrough(t, Config{Strategy: strategy, Trainers: trainers, Rounds: rounds, Network: network, Real: true}, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return out
+		return through
 	}
 	out := run(Relays{Count: count})
 	// In each round two sums of 5000 coordinates of 32 bits from each relay. The rest are
 	// shares, at most 1 kB up and down of each of 12 clients.
 	const vectors = rounds * count * 2 * length * 4
-	if got := out.RelayUp; got < vectors || got > vectors+rounds*n*3000 {
+	if got := out.up; got < vectors || got > vectors+rounds*n*3000 {
 		t.Errorf("the aggregator got %d bytes of relays, their sums are %d", got, vectors)
 	}
 	const models = rounds * count * 10000
-	if got := out.RelayDown; got < models || got > models+rounds*n*3000 {
+	if got := out.down; got < models || got > models+rounds*n*3000 {
 		t.Errorf("the aggregator sent relays %d bytes, models are %d", got, models)
-	}
-	if out := run(Relays{}); out.RelayUp != 0 || out.RelayDown != 0 {
-		t.Errorf("without relays, %d bytes of them and %d to them", out.RelayUp, out.RelayDown)
 	}
 }
 
@@ -150,8 +144,8 @@ func TestRelaysOfACrowd(t *testing.T) {
 	for _, r := range []Relays{{}, {Count: 4}, {Count: 17}} {
 		strategy := newAdder(protocol.Cohort{Clients: n, Tolerance: 0.3, Colluders: 0.02}, noisy(n, protocol.Split), 3)
 		trainers, _ := bits(n)
-		_, err := Run(t.Context(), Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Real: true, Relays: r,
-			SitOut: 0.1, Workers: 2, Faults: Faults{Dropout: 0.05, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}})
+		_, _, err := runThrough(t, Config{Strategy: strategy, Trainers: trainers, Rounds: 3, Network: network, Seed: 3, Real: true,
+			SitOut: 0.1, Workers: 2, Faults: Faults{Dropout: 0.05, Stages: []protocol.Stage{protocol.StageAdvertise, protocol.StageShare, protocol.StageMaskedInput, protocol.StageUnmask}}}, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,34 +155,5 @@ func TestRelaysOfACrowd(t *testing.T) {
 		if d := cmp.Diff(first.sums, strategy.sums); d != "" || len(strategy.sums) != 3 {
 			t.Errorf("%d relays, %d sums (-none +these):\n%s", r.Count, len(strategy.sums), d)
 		}
-	}
-}
-
-// Settings that relays cannot work with are refused.
-func TestBadRelays(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*Config)
-		want   string
-	}{
-		"fewer than none":      {func(c *Config) { c.Relays.Count = -1 }, "-1 relays for 4 clients"},
-		"more than clients":    {func(c *Config) { c.Relays.Count = 5 }, "5 relays for 4 clients"},
-		"ideal sums":           {func(c *Config) { c.Real = false }, "sums are ideal"},
-		"active mode":          {func(c *Config) { c.Mode = graph.Active }, "or the mode is active"},
-		"no such relay":        {func(c *Config) { c.Relays.Outages = []Outage{{Relay: 2, Stage: protocol.StageUnmask}} }, "relay 2 fails; there are 2"},
-		"no stage of vectors":  {func(c *Config) { c.Relays.Outages = []Outage{{Stage: protocol.StageShare}} }, "a relay fails in the stage share"},
-		"outages and a resume": {func(c *Config) { c.Relays.Outages, c.From = []Outage{{Stage: protocol.StageUnmask}}, new(Snapshot) }, "not known again"},
-	} {
-		trainers, _ := bits(4)
-		cfg := Config{Strategy: newAdder(protocol.Cohort{Clients: 4}, exact(4), 1), Trainers: trainers, Rounds: 1, Network: network, Real: true, Relays: Relays{Count: 2}}
-		if err := cfg.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		c.change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
-	if _, err := Run(t.Context(), Config{Relays: Relays{Count: 1}}); err == nil || errors.Is(err, ErrHalted) {
-		t.Errorf("an empty configuration with relays: %v", err)
 	}
 }

@@ -29,13 +29,11 @@ import (
 //
 // A snapshot holds secrets of clients.
 type Snapshot struct {
-	Rounds    []Past
-	Up, Down  [protocol.Kinds]int64
-	RelayUp   int64
-	RelayDown int64
-	Clock     time.Duration
-	Strategy  []byte   // in the form of server.Durable
-	Trainers  [][]byte // in the form of client.Resumable, by client; nil: nothing is kept
+	Rounds   []Past
+	Up, Down [protocol.Kinds]int64
+	Clock    time.Duration
+	Strategy []byte   // in the form of server.Durable
+	Trainers [][]byte // in the form of client.Resumable, by client; nil: nothing is kept
 }
 
 // Past is a finished round, with the reason for a skip as text; "" if it was not skipped.
@@ -44,7 +42,6 @@ type Past struct {
 	Reason string
 }
 
-// record returns the round in the form of an outcome.
 func (p Past) record() Round {
 	it := p.Round
 	if p.Reason != "" {
@@ -223,15 +220,13 @@ func (f *federation) passKnown(it Round) error {
 	f.out.Rounds = append(f.out.Rounds, past.record())
 	if it.Number == f.cfg.known() {
 		f.out.Up, f.out.Down = f.cfg.From.Up, f.cfg.From.Down
-		f.out.RelayUp, f.out.RelayDown = f.cfg.From.RelayUp, f.cfg.From.RelayDown
 		f.ahead = f.cfg.From.Clock - f.now.Sub(epoch)
 	}
 	return nil
 }
 
-// snapshot returns the run as it is after a round.
 func (f *federation) snapshot() (*Snapshot, error) {
-	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, RelayUp: f.out.RelayUp, RelayDown: f.out.RelayDown, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
+	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
 	for _, it := range f.out.Rounds {
 		p := Past{Round: it}
 		if it.Skipped != nil {

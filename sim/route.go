@@ -35,9 +35,12 @@ func (f *federation) send(e protocol.Envelope) error {
 		f.present.Down += int64(size)
 		delay += transfer(size, f.cfg.Network.Down)
 	}
-	to, ok := f.route(e)
-	if !ok {
-		return nil
+	to := e.To
+	if f.middle != nil {
+		var ok bool
+		if to, ok = f.middle.route(e); !ok {
+			return nil
+		}
 	}
 	if f.cfg.Sent != nil {
 		f.cfg.Sent(f.now.Sub(epoch), e)
@@ -129,7 +132,9 @@ func (f *federation) end(model []byte) error {
 // open begins a round and draws the losses among the clients that it asks.
 func (f *federation) open(s protocol.Setup) {
 	f.present, f.began, f.staged = &Round{Number: s.Round}, f.now, f.now
-	f.relays.renew(f.cfg)
+	if f.middle != nil {
+		f.middle.open()
+	}
 	f.cfg.Workers.Each(len(f.lost), func(c int) { f.lost[c] = f.faults.lost(protocol.ClientID(c), s.Round) })
 	for id, stage := range f.lost {
 		switch {

@@ -21,7 +21,6 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/protocol"
-	"github.com/fedsim/fedsim/relay"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
 	"github.com/fedsim/fedsim/server"
@@ -74,7 +73,6 @@ type Config struct {
 	SitOut  float64 // share of the clients that may sit a round out (aggregator.Config)
 	Faults  Faults
 	Network Network
-	Relays  Relays // of real sums in semi-honest mode
 	Seed    uint64
 	Workers protocol.Workers
 	// Round, if set, is called after each round with the shared model.
@@ -96,7 +94,7 @@ type Config struct {
 
 // Validate reports everything that makes the federation unusable.
 func (c Config) Validate() error {
-	errs := []error{c.Faults.Validate(), c.Network.Validate(), c.checkRelays()}
+	errs := []error{c.Faults.Validate(), c.Network.Validate()}
 	if c.Strategy == nil {
 		errs = append(errs, errors.New("no strategy is given"))
 	} else {
@@ -146,9 +144,7 @@ type Outcome struct {
 	Model  []byte
 	// Up and Down count the bytes that all clients sent and got, by kind of message.
 	Up, Down [protocol.Kinds]int64
-	// RelayUp and RelayDown count the bytes that the aggregator got from all relays and sent them.
-	RelayUp, RelayDown int64
-	Clock              time.Duration // virtual time at which the last client was done
+	Clock    time.Duration // virtual time at which the last client was done
 	// Charged counts, for each client, the rounds it charged its ledger for.
 	Charged []int
 }
@@ -212,6 +208,14 @@ type role interface {
 	Step(time.Time, protocol.Input) protocol.Effects
 }
 
+// middle is other roles on the way between clients and the aggregator: the relays of tests.
+type middle interface {
+	open() // before a round
+	wrap(fromAggregator []protocol.Envelope) []protocol.Envelope
+	route(protocol.Envelope) (to protocol.Party, ok bool)
+	role(protocol.Party) role
+}
+
 // federation is a run in progress.
 type federation struct {
 	cfg        Config
@@ -223,7 +227,7 @@ type federation struct {
 	aggregator role
 	clients    []client.Client
 	instead    map[protocol.ClientID]role // replaces a client, if set: tests listen to some
-	relays     *relays
+	middle     middle                     // what stands between clients and the aggregator; nil outside of tests
 	faults     calendar
 	lost       []protocol.Stage // of each client in the present round
 	together   together
@@ -243,12 +247,12 @@ func newFederation(cfg Config) (*federation, error) {
 	n := len(cfg.Trainers)
 	streams := newStreams(cfg)
 	f := &federation{
-		streams: streams, queue: newQueue(),
+		streams: streams, queue: &queue{byTime: make(map[int64]*instant)},
 		faults: newFaultPlan(cfg.Faults, cfg.Rounds, cfg.Seed), lost: make([]protocol.Stage, n),
 		out: &Outcome{Charged: make([]int, n)},
 	}
 	cfg = f.resumed(cfg)
-	f.cfg, f.server, f.relays = cfg, server.New(cfg.Strategy), newRelays(cfg)
+	f.cfg, f.server = cfg, server.New(cfg.Strategy)
 	sides, err := newSums(cfg, streams)
 	if err != nil {
 		return nil, err
@@ -349,8 +353,8 @@ func (f *federation) carryOut(a arrival, eff *protocol.Effects) error {
 		default:
 		}
 	}
-	if a.to.Role == protocol.Aggregator && f.cfg.Relays.Count > 0 {
-		eff.Send = relay.Wrap(eff.Send, f.relays.through)
+	if a.to.Role == protocol.Aggregator && f.middle != nil {
+		eff.Send = f.middle.wrap(eff.Send)
 	}
 	for _, e := range eff.Send {
 		if err := f.send(e); err != nil {

@@ -20,7 +20,6 @@ type sums struct {
 	client     func(protocol.ClientID, protocol.Setup) (client.Sum, error)
 }
 
-// newSums returns the sums that the configuration asks for.
 func newSums(cfg Config, from *streams) (sums, error) {
 	if cfg.Real {
 		return realSums(cfg, from)
@@ -28,7 +27,6 @@ func newSums(cfg Config, from *streams) (sums, error) {
 	return idealSums(cfg, from), nil
 }
 
-// idealSums returns sums by a trusted adder.
 func idealSums(cfg Config, from *streams) sums {
 	src, tables := from.noise(idealSum), cfg.Tables
 	if tables == nil {
@@ -80,8 +78,6 @@ func realSums(cfg Config, from *streams) (sums, error) {
 	return s, nil
 }
 
-// idealSum is the name of the entropy of ideal sums.
 const idealSum = "ideal-sum"
 
-// clientName is the name of a client's entropy.
 func clientName(i int) string { return "client/" + strconv.Itoa(i) }

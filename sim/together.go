@@ -20,7 +20,6 @@ type together struct {
 	pending batch // stepped, with effects that are not carried out yet
 }
 
-// batch is arrivals of clients, and the effects of each.
 type batch struct {
 	arrivals []arrival
 	effects  []protocol.Effects
@@ -89,16 +88,10 @@ func (f *federation) step(arrivals []arrival) error {
 	f.together.turn = 1 - f.together.turn
 	effects := f.together.effects[f.together.turn][:len(arrivals)]
 	err := f.along(len(arrivals), func(k int) { effects[k] = arrivals[k].step(f.now, f.role(arrivals[k].to)) })
-	if f.together.pending = (batch{arrivals, effects}); err == nil && f.overheard() {
-		err = f.settle()
+	if f.together.pending = (batch{arrivals, effects}); err == nil && (f.cfg.Sent != nil || f.cfg.Logged != nil || f.cfg.watch != nil) {
+		err = f.settle() // the caller is told of effects, which must not happen while others compute
 	}
 	return err
-}
-
-// overheard reports whether the caller is told of effects, which must not happen while others
-// compute.
-func (f *federation) overheard() bool {
-	return f.cfg.Sent != nil || f.cfg.Logged != nil || f.cfg.watch != nil
 }
 
 // along runs do(0) to do(n-1) on all workers, and meanwhile carries out the effects of the batch
@@ -140,7 +133,7 @@ func (f *federation) role(p protocol.Party) role {
 	case protocol.Aggregator:
 		return f.aggregator
 	case protocol.Relay:
-		return f.relays.roles[p.Client]
+		return f.middle.role(p)
 	default:
 		if r := f.instead[p.Client]; r != nil {
 			return r
