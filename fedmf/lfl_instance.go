@@ -66,7 +66,6 @@ func (x *usersInstance) Shared(shared []byte) ([]model.Embeddings, error) {
 	return sharedItems(shared, x.setup, x.params)
 }
 
-// sharedItems returns the embeddings of all items, which the server has.
 func sharedItems(shared []byte, s *algorithm.Setup, p kernel.Params) ([]model.Embeddings, error) {
 	return sharedMatrix(shared, "item_embeddings", s.Data.ItemIDs, p)
 }
@@ -105,7 +104,6 @@ func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 	})
 }
 
-// userParties are the clients of LFL.
 type userParties struct {
 	*usersInstance
 	kept  *model.RowArena // holds the users' embeddings
@@ -116,7 +114,6 @@ func (p *userParties) Trainers() []algorithm.Trainer {
 	return trainers(len(p.users), func(i int) algorithm.Trainer { return &p.users[i] })
 }
 
-// trainers lists the trainers of n parties.
 func trainers(n int, of func(i int) algorithm.Trainer) []algorithm.Trainer {
 	list := make([]algorithm.Trainer, n)
 	for i := range list {
@@ -189,7 +186,6 @@ func Saved(items, users *model.Matrix, of func(user int) *model.Matrix) *algorit
 	}}
 }
 
-// partyItems returns the item embeddings of each user's own party.
 func partyItems(c config.Config, set *dataset.Set, files algorithm.Files, rank int) (func(user int) *model.Matrix, error) {
 	parts, err := split.PartitionUsers(set, int(algorithm.Parties.Chosen(c)), algorithm.Seed.Of(c))
 	if err != nil {

@@ -185,7 +185,6 @@ type LocalSteps struct {
 	Variance    float64 `json:"variance"`
 }
 
-// of makes parts of the forecast of an experiment.
 type builder struct{ *experiment.Experiment }
 
 // New returns the forecast of an experiment.

@@ -33,7 +33,6 @@ func (e builder) choices() (*config.Key, []string) {
 	return nil, nil
 }
 
-// forms compares the forms.
 func (e builder) forms() ([]FormForecast, error) {
 	key, words := e.choices()
 	var list []FormForecast

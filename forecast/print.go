@@ -105,7 +105,6 @@ func (p *forecastPrinter) closing(f *Forecast, mark string) {
 	}
 }
 
-// seconds formats seconds for people.
 func seconds(s float64) string { return fmt.Sprintf("%.3g s", s) }
 
 // forecastPrinter collects the text for a screen of a width in characters.
@@ -135,7 +134,6 @@ func (p *forecastPrinter) block(name, format string, args ...any) {
 	p.head(name, format, args...)
 }
 
-// row is a line of a part.
 func (p *forecastPrinter) row(name, format string, args ...any) {
 	p.line("  %-12s  %s", name, fmt.Sprintf(format, args...))
 }

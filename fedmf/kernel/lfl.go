@@ -240,7 +240,6 @@ type rows interface {
 	Row(j int, dst []float64) []float64
 }
 
-// matrixRows makes a Matrix a source of rows.
 type matrixRows struct{ *model.Matrix }
 
 func (m matrixRows) Row(j int, _ []float64) []float64 { return m.Matrix.Row(j) }
@@ -260,7 +259,6 @@ type fitting struct {
 
 var fittings = sync.Pool{New: func() any { return new(fitting) }}
 
-// of makes room for rank d.
 func (f *fitting) of(d int) {
 	if len(f.right) == d {
 		return

@@ -180,10 +180,8 @@ func (p PartyParams) Sensitivity(both bool) float64 {
 	}
 }
 
-// langevin reports whether steps are Langevin's.
 func (p PartyParams) langevin() bool { return p.Clipping == ResidualClipping }
 
-// project makes an embedding feasible.
 func (p PartyParams) project(x []float64) {
 	if !p.langevin() {
 		Project(x, p.MaxRating)

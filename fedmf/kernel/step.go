@@ -323,7 +323,6 @@ func (s *stepper) moveU(u *model.Matrix, gain, sigma float64) error {
 	return s.move(u, s.gradU, s.touched, gain, sigma)
 }
 
-// moveV takes the step of V.
 func (s *stepper) moveV(gain, sigma float64) error {
 	return s.move(s.v, s.gradV.Data(), nil, gain, sigma)
 }
@@ -387,7 +386,6 @@ func (s *stepper) langevin(x *model.Matrix, gain, private float64) float64 {
 	return max(private, math.Sqrt(2*half))
 }
 
-// addNoise adds noise to a whole matrix, if any is to be added.
 func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	if s.noise == nil {
 		return nil

@@ -176,7 +176,6 @@ func (m body) split() (list [][]byte) {
 	return list
 }
 
-// n returns the number of entries.
 func (m body) n() uint32 {
 	if m.kind == done {
 		return 0

@@ -271,14 +271,12 @@ func (p *Party) arrive(m body, run protocol.Runner) ([]Envelope, error) {
 	return p.say(Server, append(body{kind: names, entries: own}.split(), body{kind: checks, entries: known}.encode())...), nil
 }
 
-// multiplyAll multiplies points in place.
 func multiplyAll(entries []byte, run protocol.Runner, by func(i int) *ristretto255.Scalar) error {
 	errs := make([]error, len(entries)/pointSize)
 	run.Each(len(errs), func(i int) { errs[i] = multiply(entries[i*pointSize:][:pointSize], by(i)) })
 	return cmp.Or(errs...) // the first; a message of them says no more
 }
 
-// rank takes rows from the server.
 func (p *Party) rank(m body) error {
 	most := uint64(0)
 	for _, n := range p.counts {

@@ -148,7 +148,6 @@ func finish(f *os.File, data []byte) error {
 	return closed(f, err)
 }
 
-// fill has write fill a file.
 func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriter(f)
 	err := write(w)

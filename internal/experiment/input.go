@@ -33,7 +33,6 @@ type input struct {
 	liked  config.Number // fewest stars of a like; open: a share of the top of the scale
 }
 
-// inputOf reads what a configuration says about its data.
 func inputOf(c config.Config) input {
 	in := input{
 		algorithm: algorithm.Name.Of(c), profiles: algorithm.Of(c).About().Profiles, ranks: algorithm.Ranks(c),
@@ -109,12 +108,10 @@ func (in input) check(set *dataset.Set) error {
 	return nil
 }
 
-// names lists the algorithms that fit.
 func names(fit func(name string) bool) string {
 	return strings.Join(slices.DeleteFunc(algorithm.Names(), func(name string) bool { return !fit(name) }), ", ")
 }
 
-// ranks reports whether an algorithm learns from clicks.
 func ranks(name string) bool {
 	var c config.Config
 	algorithm.Name.Set(&c, name)
@@ -130,7 +127,6 @@ func (in input) prepare(set *dataset.Set) (*dataset.Set, error) {
 	return in.public.takeOut(set)
 }
 
-// params returns how to split a set on its scale.
 func (in input) params(set *dataset.Set) split.Params {
 	p := in.split
 	switch {

@@ -170,7 +170,6 @@ func sameTest(a, b string) (private bool, err error) {
 	return spends(x.Config, x.Summary) && spends(y.Config, y.Summary), nil
 }
 
-// metricOf returns the metric of a comparison.
 func metricOf(asked string, models [2]contender) (string, error) {
 	stars := models[0].tested.Stars()
 	usual := rmse
@@ -360,7 +359,6 @@ func (c *Comparison) Print(w io.Writer) error {
 	return screen.Print(w, text, next...)
 }
 
-// isFolder reports whether there is a folder at a path.
 func isFolder(path string) bool {
 	i, err := os.Stat(path)
 	return err == nil && i.IsDir()

@@ -55,10 +55,8 @@ type Grid struct {
 	last string // what Last returned
 }
 
-// condition holds where all its settings do.
 type condition []config.Setting
 
-// rule gives settings where its condition holds.
 type rule struct {
 	where condition
 	then  []config.Setting
@@ -156,7 +154,6 @@ func expand(k *config.Key, text string) ([]string, error) {
 	return values, nil
 }
 
-// options reads the texts.
 func (g *Grid) options(o Options) (errs []error) {
 	for _, text := range o.Zip {
 		keys, err := g.zipped(text)
@@ -320,7 +317,6 @@ func (r *refusals) err() error {
 	return errors.Join(errs...)
 }
 
-// size is the number of combinations.
 func (g *Grid) size() int {
 	n := 1
 	for _, a := range g.Axes {
@@ -379,7 +375,6 @@ func (g *Grid) varied(said []config.Setting) (list []config.Setting) {
 	return list
 }
 
-// run resolves a combination.
 func (g *Grid) run(said []config.Setting) (Run, error) {
 	c, err := config.Resolve(said)
 	if err != nil {

@@ -211,7 +211,6 @@ func programVersion() string {
 	return v.Version + " " + v.Source()
 }
 
-// checkpointExt ends the names of checkpoints.
 const checkpointExt = ".checkpoint"
 
 func readCheckpoint(path string) (*checkpoint, error) {
@@ -295,7 +294,6 @@ func roundsOf(e *experiment.Experiment) int {
 	return e.Schedule.Rounds()
 }
 
-// given are the settings of an experiment that are not at their default.
 func given(e *experiment.Experiment) []config.Setting {
 	asked := e.Asked()
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.Workers.Key} {

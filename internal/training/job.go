@@ -66,7 +66,6 @@ type job struct {
 	ended time.Time                  // the round before, and its measuring
 }
 
-// train trains and measures the model.
 func (j *job) train(ctx context.Context) error {
 	train := j.federated
 	if c, ok := j.e.Instance().(algorithm.Central); ok {
@@ -271,7 +270,6 @@ func stopWith(ctx context.Context, e *experiment.Experiment) (detach func() bool
 	return context.AfterFunc(ctx, s.Stop)
 }
 
-// runVariant runs a named variant of the experiment and returns its model.
 func (j *job) runVariant(ctx context.Context, name string, e *experiment.Experiment) (model.Predictor, error) {
 	name = strings.ReplaceAll(name, "_", " ")
 	if c, ok := e.Instance().(algorithm.Central); ok {
