@@ -28,7 +28,7 @@ func openHorizontal(s *algorithm.Setup, p kernel.Params, gradients bool) (*horiz
 			return nil, config.Wrap(err)
 		}
 	}
-	x, err := openParties(s, p, algorithm.UserParties, steps{gradients: gradients}, s.Data.Items, false)
+	x, err := openParties(s, p, algorithm.UserParties, steps{gradients: gradients}, sharedItems(s), false)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +87,6 @@ func (x *horizontalInstance) Party(which algorithm.PartyData, l *algorithm.Local
 			{Named: model.Named{Name: "item_embeddings", Matrix: tuned.Items}, IDs: x.setup.Data.ItemIDs},
 		}
 	}}, nil
-}
-
-func (x *horizontalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
-	return sharedItems(shared, x.setup, x.params.Params)
 }
 
 // Baselines lists the baselines of HFL. Alone each party makes the passes over its own ratings,

@@ -14,8 +14,37 @@ import (
 
 // usersInstance is LFL with its data: every user is a client.
 type usersInstance struct {
-	setup  *algorithm.Setup
+	sharedRows
+
 	params kernel.Params
+}
+
+// sharedRows is the matrix that all parties of an instance share.
+type sharedRows struct {
+	setup *algorithm.Setup
+	name  string
+	ids   []string
+}
+
+func sharedItems(s *algorithm.Setup) sharedRows {
+	return sharedRows{s, "item_embeddings", s.Data.ItemIDs}
+}
+
+func (x *sharedRows) Shared(shared []byte) ([]model.Embeddings, error) {
+	b, err := model.NewBroadcast(shared, len(x.ids), algorithm.Rank.Int(x.setup.Config))
+	if err != nil {
+		return nil, err
+	}
+	return []model.Embeddings{model.NewEmbeddings(x.name, b.Matrix(), x.ids)}, nil
+}
+
+// Record returns the shared embeddings, with the rows of earlier sessions that they lack.
+func (x *sharedRows) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Embeddings, error) {
+	list, err := x.Shared(s.Model())
+	for i := range list {
+		list[i] = x.setup.Start.Kept(list[i], nil)
+	}
+	return list, err
 }
 
 func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
@@ -33,7 +62,7 @@ func openUsers(s *algorithm.Setup, p kernel.Params) (*usersInstance, error) {
 	if !LearningRate.Of(c).Given {
 		LearningRate.Set(&s.Config, chooseRate(s, p))
 	}
-	return &usersInstance{setup: s, params: p}, nil
+	return &usersInstance{sharedItems(s), p}, nil
 }
 
 func (x *usersInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
@@ -60,22 +89,6 @@ func (x *usersInstance) Party(which algorithm.PartyData, l *algorithm.LocalData)
 		copy(u.Row(0), t.Embedding())
 		return []model.Embeddings{{Named: model.Named{Name: "user_embeddings", Matrix: u}, IDs: l.IDs(user, which)}}
 	}}, nil
-}
-
-func (x *usersInstance) Shared(shared []byte) ([]model.Embeddings, error) {
-	return sharedItems(shared, x.setup, x.params)
-}
-
-func sharedItems(shared []byte, s *algorithm.Setup, p kernel.Params) ([]model.Embeddings, error) {
-	return sharedMatrix(shared, "item_embeddings", s.Data.ItemIDs, p)
-}
-
-func sharedMatrix(shared []byte, name string, ids []string, p kernel.Params) ([]model.Embeddings, error) {
-	b, err := model.NewBroadcast(shared, len(ids), p.Rank)
-	if err != nil {
-		return nil, err
-	}
-	return []model.Embeddings{{Named: model.Named{Name: name, Matrix: b.Matrix()}, IDs: ids}}, nil
 }
 
 func (x *usersInstance) Baselines() []algorithm.Baseline {

@@ -19,7 +19,8 @@ import (
 // partyInstance is the common part of VFL and HFL: clients are organisations, which noise their own
 // training.
 type partyInstance struct {
-	setup     *algorithm.Setup
+	sharedRows
+
 	params    kernel.PartyParams
 	gradients bool
 	parts     split.Partition // each party's items or users; nil if they are private
@@ -31,13 +32,14 @@ type steps struct {
 	langevin  bool
 }
 
-// openParties sets up rows of shared embeddings. spread says that a unit may be in the data of all
+// openParties sets up parties that share embeddings. spread says that a unit may be in the data of all
 // parties.
-func openParties(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients, kind steps, rows int, spread bool) (*partyInstance, error) {
+func openParties(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients, kind steps, shared sharedRows, spread bool) (*partyInstance, error) {
 	if algorithm.Parties.Value(s.Config) == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
-	x := &partyInstance{setup: s, params: partyParamsOf(s, p, clients), gradients: kind.gradients}
+	rows := len(shared.ids)
+	x := &partyInstance{sharedRows: shared, params: partyParamsOf(s, p, clients), gradients: kind.gradients}
 	calibrate := s.CalibrateParty
 	if kind.langevin {
 		calibrate = s.CalibrateByComposition
@@ -261,35 +263,16 @@ func startItems(p *kernel.Params, s *algorithm.Setup, kept *algorithm.Start, par
 	return any, nil
 }
 
-// record returns released embeddings with the rows of earlier sessions that they lack.
-func record(s *algorithm.Setup, list []model.Embeddings) []model.Embeddings {
-	for i, x := range list {
-		list[i] = s.Start.Kept(x, nil)
-	}
-	return list
-}
-
-// Record returns V.
-func (x *usersInstance) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Embeddings, error) {
-	list, err := x.Shared(s.Model())
-	return record(x.setup, list), err
-}
-
-// Record returns V.
-func (x *horizontalInstance) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Embeddings, error) {
-	list, err := x.Shared(s.Model())
-	return record(x.setup, list), err
-}
-
 // Record returns U, and in a simulation V, which the parties noised as they did U. In a deployment each party keeps its own items.
 func (x *verticalInstance) Record(s algorithm.Strategy, trained *model.Trained) ([]model.Embeddings, error) {
-	list, err := x.Shared(s.Model())
+	list, err := x.sharedRows.Record(s, trained)
 	if err != nil || trained == nil {
-		return record(x.setup, list), err
+		return list, err
 	}
 	at := slices.IndexFunc(trained.Matrices, func(m model.Named) bool { return m.Name == "item_embeddings" })
 	if at < 0 || trained.Matrices[at].Matrix.Rows() != len(x.setup.Data.ItemIDs) {
 		return nil, fmt.Errorf("fedmf: the parties of %s left no embeddings of items", algorithm.Name.Of(x.setup.Config))
 	}
-	return record(x.setup, append(list, model.NewEmbeddings("item_embeddings", trained.Matrices[at].Matrix, x.setup.Data.ItemIDs))), nil
+	items := model.NewEmbeddings("item_embeddings", trained.Matrices[at].Matrix, x.setup.Data.ItemIDs)
+	return append(list, x.setup.Start.Kept(items, nil)), nil
 }

@@ -30,8 +30,10 @@ func TestStartFromReleasedRows(t *testing.T) {
 	if got := p.StartItems().Data(); !slices.EqualFunc(got, want, near) {
 		t.Errorf("the start is %v, want %v", got, want)
 	}
-	list := record(s, []model.Embeddings{model.NewEmbeddings("item_embeddings", model.NewMatrix(3, 2), s.Data.ItemIDs)})
-	if !slices.Equal(list[0].IDs, []string{"b", "new", "a", "gone"}) || !slices.Equal(list[0].Matrix.Row(3), []float64{0, 0.5}) {
+	algorithm.Rank.Set(&s.Config, 2)
+	x := sharedItems(s)
+	list, err := x.Record(released3{}, nil)
+	if err != nil || !slices.Equal(list[0].IDs, []string{"b", "new", "a", "gone"}) || !slices.Equal(list[0].Matrix.Row(3), []float64{0, 0.5}) {
 		t.Errorf("the record is %v %v; the item that is gone must stay", list[0].IDs, list[0].Matrix)
 	}
 	s.Data.ItemIDs = []string{"x", "y", "z"}
@@ -39,6 +41,11 @@ func TestStartFromReleasedRows(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// released3 is a strategy that released three embeddings of zeros.
+type released3 struct{ algorithm.Strategy }
+
+func (released3) Model() []byte { return model.NewMatrix(3, 2).Encode() }
 
 // Parties own the items a to d and e to g. A new item starts at the mean of its own party's, and a party that kept none has
 // the common start. The numbers are written out by hand: the common start of rank 1 without spread is √3.5.

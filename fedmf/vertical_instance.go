@@ -32,7 +32,7 @@ func openVertical(s *algorithm.Setup, p kernel.Params, langevin bool) (*vertical
 			return nil, unknownIDs(s, "item_embeddings", s.Data.ItemIDs)
 		}
 	}
-	x, err := openParties(s, p, algorithm.ItemParties, steps{langevin: langevin}, s.Data.Users, algorithm.UnitOf(c) == dp.User)
+	x, err := openParties(s, p, algorithm.ItemParties, steps{langevin: langevin}, sharedRows{s, "user_embeddings", s.Data.UserIDs}, algorithm.UnitOf(c) == dp.User)
 	if err != nil {
 		return nil, err
 	}
@@ -162,11 +162,6 @@ func (x *verticalInstance) ratingsOfParts() [][]model.Ratings {
 		}
 	}
 	return rows
-}
-
-// Shared returns the embeddings of all users.
-func (x *verticalInstance) Shared(shared []byte) ([]model.Embeddings, error) {
-	return sharedMatrix(shared, "user_embeddings", x.setup.Data.UserIDs, x.params.Params)
 }
 
 // Baselines lists the baselines of VFL. The start has no stage 1, which VFL lacks. It has no steps

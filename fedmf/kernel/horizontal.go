@@ -56,12 +56,9 @@ func (t *Horizontal) Tuned() *Tuned { return t.tuned }
 // prepare trims the ratings, and starts U_k by stage 1, without noise. A user's embedding follows
 // from the user's own ratings and the public start.
 func (t *Horizontal) prepare(v *model.Matrix, src entropy.Source, run protocol.Runner) error {
-	trimmed := t.ratings
-	if t.params.ClipRatings > 0 {
-		var err error
-		if trimmed, err = trimmed.trim(t.params.ClipRatings, src.Stream("trim", 0)); err != nil {
-			return fmt.Errorf("fedmf: trimming: %w", err)
-		}
+	trimmed, err := t.params.trimmed(t.ratings, src)
+	if err != nil {
+		return err
 	}
 	t.u = t.begin(v, run)
 	t.steps = newStepper(t.params, trimmed, v)

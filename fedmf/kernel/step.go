@@ -175,6 +175,18 @@ type stepper struct {
 	gathered  model.Ratings
 }
 
+// trimmed returns a party's ratings as the party trains on them.
+func (p *PartyParams) trimmed(t *table, src entropy.Source) (*table, error) {
+	if p.ClipRatings == 0 {
+		return t, nil
+	}
+	t, err := t.trim(p.ClipRatings, src.Stream("trim", 0))
+	if err != nil {
+		err = fmt.Errorf("fedmf: trimming: %w", err)
+	}
+	return t, err
+}
+
 func newStepper(p *PartyParams, ratings *table, v *model.Matrix) *stepper {
 	return &stepper{params: p, ratings: ratings, v: v, gradV: model.NewMatrix(v.Rows(), v.Cols()), touched: []int{}}
 }

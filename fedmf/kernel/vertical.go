@@ -101,14 +101,11 @@ func (t *Vertical) start() *model.Matrix {
 
 // prepare trims the ratings and starts V_k.
 func (t *Vertical) prepare(src entropy.Source) error {
-	ratings := t.ratings
-	if t.params.ClipRatings > 0 {
-		var err error
-		if ratings, err = ratings.trim(t.params.ClipRatings, src.Stream("trim", 0)); err != nil {
-			return fmt.Errorf("fedmf: trimming: %w", err)
-		}
+	trimmed, err := t.params.trimmed(t.ratings, src)
+	if err != nil {
+		return err
 	}
-	t.steps, t.source = newStepper(t.params, ratings, t.start()), src
+	t.steps, t.source = newStepper(t.params, trimmed, t.start()), src
 	return nil
 }
 
