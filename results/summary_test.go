@@ -118,7 +118,7 @@ func TestRecordSkipped(t *testing.T) {
 		s.RecordSkipped(round+1, e)
 	}
 	s.RecordSkipped(1000, e) // there is no such round
-	if want := []string{"the round that tells how much each item was rated was skipped: nothing is learned of items without it"}; !cmp.Equal(s.Lost, want) {
+	if want := []string{"a round that tells how much each item was rated was skipped: less is known of items, and nothing if all of them are"}; !cmp.Equal(s.Lost, want) {
 		t.Errorf("lost is %q, want %q", s.Lost, want)
 	}
 	s = Summary{}
