@@ -72,7 +72,7 @@ var damages = []struct {
 }{
 	{"a strange file", "alone", "notes.txt", "does not belong", func(d string) error { return os.WriteFile(d+"/notes.txt", nil, 0o600) }},
 	{"the ledger is gone", "alone", "ledger.db", "what was spent is not known", func(d string) error { return os.Remove(d + "/ledger.db") }},
-	{"the ledger is cut", "alone", "ledger.db", "damaged", func(d string) error { return os.Truncate(d+"/ledger.db", 20_000) }},
+	{"the ledger is cut", "alone", "ledger.db", "damaged", func(d string) error { return os.Truncate(d+"/ledger.db", 8_300) }},
 	{"a bit of the ledger", "alone", "ledger.db", "damaged", func(d string) error { return flip(d+"/ledger.db", `"session"`) }},
 	{"an entry of another version", "alone", "ledger.db", "another version", chargeOfAnotherVersion},
 	{"the key is gone", "alone", "identity.json", "no such file", func(d string) error { return os.Remove(d + "/identity.json") }},
