@@ -138,7 +138,7 @@ func TestCompositionRuns(t *testing.T) {
 	}
 	args := command("aggregator")
 	aggregator := m.start(args...)
-	aggregator.until("metrics, health and status")
+	aggregator.until("ready for parties")
 	m.run(cli.Done, "status", "--ops", args[len(args)-1])
 	var others []*process
 	for _, name := range []string{"server", "client-0", "clients"} {

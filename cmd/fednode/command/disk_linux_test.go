@@ -60,7 +60,7 @@ func TestRegistryOnAFullDisk(t *testing.T) {
 	lead, _, _ := m.twenty(1)
 	ops := "127.0.0.1:" + testutil.Port(t)
 	aggregator := m.start(with(lead, "--ops", ops)...)
-	aggregator.until("metrics, health and status")
+	aggregator.until("ready for parties")
 	if code, answer := asked(t, ops, "/readyz"); code != http.StatusOK {
 		t.Fatalf("before: %d %s", code, answer)
 	}

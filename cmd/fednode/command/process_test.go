@@ -178,7 +178,7 @@ func TestFederationOfProcesses(t *testing.T) {
 		invite = append(invite, "--place", "client "+itoa(k))
 	}
 	m.run(cli.Done, invite...)
-	aggregator.until("metrics, health and status")
+	aggregator.until("ready for parties")
 
 	server := m.start("server", demo+"/experiment.yaml", "--items", demo+"/items", "--invitation", m.path("invitations/server.json"),
 		"--state", m.path("server"), "--out", m.path("model"))
