@@ -18,7 +18,7 @@ func TestFactsAboutFeaturesRefused(t *testing.T) {
 		change   func(*agreement.Public)
 		reason   string
 	}{
-		{"algorithm=dp-cmf", func(p *agreement.Public) { p.Facts.Features = nil }, "there are none"},
+		{"algorithm=dp-cmf", func(p *agreement.Public) { p.Facts.Features = nil }, "lists no genres or years"},
 		{"algorithm=ssp-c", func(p *agreement.Public) { p.Facts.Features[0].Value[0] = 99 }, "values are below"},
 		{"algorithm=ssp-c", func(p *agreement.Public) { p.Facts.Features[0].Weight[0] = math.NaN() }, "weights are positive"},
 		{"algorithm=ada-dpals", func(p *agreement.Public) {

@@ -42,7 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"an organisation's clip at 1.4", "algorithm=hfl-sgdmf rounds=10 epsilon=1", 200, Stated, mutant{claim: stated(1.4)}},
 		{"users' noise at 0.7", "algorithm=lfl-sgdmf rounds=2 epsilon=1", 100, Stated, mutant{plan: lower}},
 		{"a user's clip at 1.4", lfl, 60, Stated, mutant{plan: wider(1.4)}},
-		{"pairs of items at twice their norm", "algorithm=private-ease epsilon=5", 200, Stated, mutant{plan: doubled("pairs")}},
+		{"pairs of items at twice their norm", "algorithm=private-ease epsilon=5 pairs.items=3", 200, Stated, mutant{plan: doubled("pairs")}},
 		{"a user not clipped", lfl, 60, Stated, mutant{plan: wider(1e6)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
