@@ -154,6 +154,7 @@ func (a *Aggregator) Step(now time.Time, in protocol.Input) protocol.Effects {
 	return protocol.Effects{}
 }
 
+// drop drops the sums of rounds that have been left.
 func (a *Aggregator) drop(rounds ...*round) {
 	for _, r := range rounds {
 		if r != nil && r != a.round && r != a.next {
@@ -295,6 +296,7 @@ func (a *Aggregator) past(p *protocol.Plan) protocol.Effects {
 	}
 }
 
+// relay sends one message to every enrolled client.
 func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 	eff := protocol.Effects{Send: make([]protocol.Envelope, a.cfg.Clients)}
 	for c := range eff.Send {
@@ -303,6 +305,7 @@ func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
 	return eff
 }
 
+// stageMessage counts a client's answer, and closes the stage with the last one.
 func (a *Aggregator) stageMessage(now time.Time, from protocol.Party, m protocol.StageMessage) protocol.Effects {
 	a.spoke(from.Client, m)
 	r, err := a.roundOf(m)
@@ -329,6 +332,7 @@ func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
 	return r, nil
 }
 
+// accepted sees to what a message says besides that it answers its stage.
 func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) []protocol.Event {
 	events := accusations(m, from)
 	if in, ok := m.(*protocol.MaskedInput); ok {
@@ -340,6 +344,7 @@ func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMes
 	return events
 }
 
+// accusations report whom a client complains of.
 func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	var events []protocol.Event
 	if in, ok := m.(*protocol.MaskedInput); ok {
@@ -438,6 +443,7 @@ func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 	return eff
 }
 
+// done takes in what came of verifying messages, or of summing up.
 func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	if a.verification.batch != nil && in.ID == a.verification.work {
 		if in.Err != nil {
@@ -455,6 +461,7 @@ func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	return in.Apply(now)
 }
 
+// summed takes the released sum to the server.
 func (a *Aggregator) summed(r *round, released [][]int64) protocol.Effects {
 	a.round = nil
 	ev := protocol.Event{Kind: protocol.RoundSummed, Round: r.setup.Round, Party: protocol.Party{Role: protocol.Aggregator}}

@@ -17,6 +17,7 @@ import (
 // more than these complain of, over all rounds, has lied, and so has a client that complains of
 // more.
 
+// blame holds the facts about lying clients in a session.
 type blame struct {
 	excluded map[protocol.ClientID]bool
 	by, of   map[protocol.ClientID]map[protocol.ClientID]bool // by: the clients that a client complains of; of: the clients that complain of it
@@ -27,6 +28,7 @@ func newBlame() blame {
 		by: make(map[protocol.ClientID]map[protocol.ClientID]bool), of: make(map[protocol.ClientID]map[protocol.ClientID]bool)}
 }
 
+// complain books a client's complaints, and says whom they prove to lie.
 func (b *blame) complain(by protocol.ClientID, list []protocol.Complaint, c protocol.Cohort) []protocol.Culprit {
 	var out []protocol.Culprit
 	for _, m := range list {
@@ -40,6 +42,7 @@ func (b *blame) complain(by protocol.ClientID, list []protocol.Complaint, c prot
 	return out
 }
 
+// note adds to a set of a book, and counts what is in it.
 func note(book map[protocol.ClientID]map[protocol.ClientID]bool, of, who protocol.ClientID) int {
 	if book[of] == nil {
 		book[of] = make(map[protocol.ClientID]bool)
@@ -48,6 +51,7 @@ func note(book map[protocol.ClientID]map[protocol.ClientID]bool, of, who protoco
 	return len(book[of])
 }
 
+// exclude puts culprits out, with a word of each that was not out before.
 func (a *Aggregator) exclude(round uint64, list []protocol.Culprit) []protocol.Event {
 	var out []protocol.Event
 	for _, c := range list {

@@ -63,6 +63,7 @@ func (a *Aggregator) holds(p *protocol.Plan) bool {
 	return n < need && could >= need
 }
 
+// await keeps a plan until enough clients are connected, and tells the server so.
 func (a *Aggregator) await(now time.Time, p *protocol.Plan) protocol.Effects {
 	n, _ := a.reach(p.Setup())
 	a.round, a.held = nil, &heldPlan{plan: p, since: now, deadline: now.Add(a.cfg.Gather - a.waited)}
@@ -88,6 +89,7 @@ func (a *Aggregator) repeatable(r *round) bool {
 	return r.stage < protocol.StageMaskedInput && !r.plan.OwnNoise() && a.cfg.Presence && a.cfg.Gather > 0
 }
 
+// repeats reports whether a round that ends by an error waits for clients instead.
 func (a *Aggregator) repeats(now time.Time, r *round, err error) bool {
 	_, few := errors.AsType[*protocol.TooFew](err)
 	_, could := a.reach(r.setup)
@@ -105,6 +107,7 @@ func (a *Aggregator) repeat(now time.Time, eff protocol.Effects) protocol.Effect
 	return held
 }
 
+// stopWaiting ends the wait of a held plan, if there is one.
 func (a *Aggregator) stopWaiting(now time.Time) {
 	if a.held != nil {
 		a.waited += now.Sub(a.held.since)
@@ -142,6 +145,7 @@ func (a *Aggregator) release(now time.Time) protocol.Effects {
 	}
 }
 
+// alone gives up the held round, and has none wait from now on.
 func (a *Aggregator) alone(now time.Time) protocol.Effects {
 	a.waited = a.cfg.Gather
 	if a.held == nil {
@@ -151,6 +155,7 @@ func (a *Aggregator) alone(now time.Time) protocol.Effects {
 	return a.release(now)
 }
 
+// usable reports whether enough of the clients that a round set up ahead is for are still connected.
 func (a *Aggregator) usable(r *round) bool {
 	if !a.cfg.Presence {
 		return true

@@ -9,6 +9,7 @@ import (
 // The connections decide how long a stage waits, never whether enough clients have answered. A
 // stage with too few answers waits until its timeout.
 
+// connection is a client's line to the aggregator, as the aggregator knows it.
 type connection struct {
 	number uint64    // of the newest one; 0: there was none
 	lost   time.Time // when it was lost; zero while it stands
@@ -41,6 +42,7 @@ func (a *Aggregator) announceAgain(in protocol.Connected) []protocol.Envelope {
 	return []protocol.Envelope{toClient(c, &protocol.Announce{Plan: r.plan, Anew: r.anew})}
 }
 
+// transfer notes that a long message begins to pass a client's connection, or has.
 func (a *Aggregator) transfer(in protocol.Transfer) protocol.Effects {
 	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
 		return protocol.Effects{}
@@ -87,6 +89,7 @@ func (a *Aggregator) stretch(r *round, now time.Time) (until time.Time) {
 	return until
 }
 
+// disconnected takes in that a connection is lost, unless there is a newer one.
 func (a *Aggregator) disconnected(now time.Time, in protocol.Disconnected) protocol.Effects {
 	if int(in.Client) >= len(a.lines) || in.Connection != a.lines[in.Client].number {
 		return protocol.Effects{}
@@ -95,10 +98,12 @@ func (a *Aggregator) disconnected(now time.Time, in protocol.Disconnected) proto
 	return a.settle(now)
 }
 
+// here says whether a client would hear what is sent now.
 func (a *Aggregator) here(c int) bool {
 	return !a.cfg.Presence || a.lines[c].number > 0 && a.lines[c].lost.IsZero()
 }
 
+// sent notes who does not hear what opens a stage: it could not answer.
 func (a *Aggregator) sent(r *round, list []protocol.Envelope) {
 	if !a.cfg.Presence {
 		return
@@ -142,6 +147,7 @@ func (a *Aggregator) leaves(r *round) bool {
 	return r.stage == protocol.StagePrepared && a.repeatable(r)
 }
 
+// left reports whether a client has answered the present stage and is gone.
 func (a *Aggregator) left(r *round, c int) bool {
 	return r.awaited[c] == r.following() && (r.missed[c] || !a.here(c))
 }
@@ -159,6 +165,7 @@ func (a *Aggregator) standing(r *round) int {
 	return n
 }
 
+// dismiss loses the clients that have answered the present stage and are gone.
 func (a *Aggregator) dismiss(r *round) []protocol.Event {
 	if !a.leaves(r) {
 		return nil
@@ -226,6 +233,7 @@ func (a *Aggregator) settle(now time.Time) protocol.Effects {
 	return protocol.Effects{Wake: wake}
 }
 
+// earlier returns the earlier of two times; b may be zero, which is none.
 func earlier(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b
@@ -233,6 +241,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// woken looks at the stage in progress at the time that was asked for.
 func (a *Aggregator) woken(now time.Time) protocol.Effects {
 	r := a.round
 	if a.held != nil {

@@ -119,6 +119,7 @@ func (a *Aggregator) collects(now time.Time) (eff protocol.Effects, waits bool) 
 	return eff, false
 }
 
+// collecting says whether the present stage waits only for sums of relays.
 func (r *round) collecting() bool { return r.relayed.asked && len(r.relayed.owing) > 0 }
 
 func (a *Aggregator) partial(now time.Time, relay protocol.Party, m *protocol.Partial) protocol.Effects {
@@ -158,6 +159,7 @@ func (r *round) add(relay relayNumber, m *protocol.Partial) error {
 	return nil
 }
 
+// without loses the clients whose vectors of the present stage a relay holds.
 func (r *round) without(relay relayNumber) []protocol.Event {
 	var out []protocol.Event
 	for _, c := range sorted(r.relayed.held) {
@@ -175,6 +177,7 @@ func (r *round) without(relay relayNumber) []protocol.Event {
 	return out
 }
 
+// relayLost gives up the vectors that a relay holds: nothing of them will come.
 func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Effects {
 	r := a.round
 	if r == nil || r.summing != 0 {
@@ -183,6 +186,7 @@ func (a *Aggregator) relayLost(now time.Time, in protocol.RelayLost) protocol.Ef
 	return a.goOn(now, r.without(protocol.RelayParty(in.Number).Client))
 }
 
+// sorted are the keys of a set, so that a run repeats.
 func sorted[V any](set map[protocol.ClientID]V) []protocol.ClientID {
 	return slices.Sorted(maps.Keys(set))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// round is a round in progress, or a round that is set up.
 type round struct {
 	setup    protocol.Setup
 	chosen   []protocol.ClientID // whom it asks, in the order in which they are told
@@ -36,6 +37,7 @@ type round struct {
 	relayed  relayed
 }
 
+// admits returns an error if the present stage does not wait for a client's message.
 func (r *round) admits(from protocol.ClientID, m protocol.StageMessage) error {
 	_, stage := m.At()
 	switch {
@@ -59,6 +61,7 @@ func (r *round) following() protocol.Stage {
 	return protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}.After(r.stage)
 }
 
+// close ends the present stage. Enough clients must be left.
 func (r *round) close() error {
 	if need := r.setup.Cohort.Required(); r.answered < need {
 		return &protocol.TooFew{Round: r.setup.Round, Stage: r.stage, Left: r.answered, Required: need}
@@ -85,6 +88,7 @@ func (r *round) advance() {
 	r.relayed = relayed{}
 }
 
+// begin sets when the present stage ends at the latest.
 func (r *round) begin(deadline time.Time) {
 	r.deadline, r.tail, r.wake = deadline, time.Time{}, deadline
 }

@@ -22,6 +22,7 @@ import (
 // silentRounds is the number of rounds in a row that wait for a client in vain.
 const silentRounds = 3
 
+// awaits reports whether a stage with enough answers waits for a client.
 func (a *Aggregator) awaits(c int) bool { return a.silent[c] < silentRounds }
 
 // spoke notes that a client has answered, however late. The setup of a round ahead takes no training, so that a client

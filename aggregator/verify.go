@@ -13,6 +13,7 @@ import (
 // every message that came before its end is verified, and hears no later message. So the time of
 // arrival decides which messages count, and not the load of the aggregator.
 
+// verification is of the messages that wait to be taken.
 type verification struct {
 	work    uint64       // ID of the work that verifies the batch
 	batch   []unverified // nil: nothing is being verified
@@ -20,6 +21,7 @@ type verification struct {
 	closing bool // the present stage is over, and closed once all are verified
 }
 
+// unverified is a message before its signatures are verified.
 type unverified struct {
 	round  *round
 	from   protocol.Party
@@ -55,6 +57,7 @@ func (a *Aggregator) concluded(r *round, from protocol.Party, m protocol.StageMe
 	return a.accepted(r, from, m)
 }
 
+// verify begins to verify what waits, unless something is being verified.
 func (a *Aggregator) verify() []protocol.Work {
 	v := &a.verification
 	if v.batch != nil || len(v.waiting) == 0 {
@@ -68,6 +71,7 @@ func (a *Aggregator) verify() []protocol.Work {
 	return []protocol.Work{w}
 }
 
+// verifyAll verifies messages side by side; a lone one has its signatures so.
 func verifyAll(batch []unverified, run protocol.Runner) []func() error {
 	out := make([]func() error, len(batch))
 	if len(batch) == 1 {
@@ -98,6 +102,7 @@ func (a *Aggregator) verified(now time.Time, receive []func() error) protocol.Ef
 	return a.goOn(now, events)
 }
 
+// unverifiable drops the messages of a batch that could not be verified at all.
 func (a *Aggregator) unverifiable(now time.Time, err error) protocol.Effects {
 	for _, x := range a.verification.batch {
 		x.round.verifying[x.from.Client] = false
@@ -106,6 +111,7 @@ func (a *Aggregator) unverifiable(now time.Time, err error) protocol.Effects {
 	return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Round: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}})
 }
 
+// goOn closes the present stage if it is time to, and verifies what waits.
 func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effects {
 	var eff protocol.Effects
 	switch r := a.round; {
@@ -120,6 +126,7 @@ func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effec
 	return eff
 }
 
+// verifies reports whether a message of a round in progress is still to be verified.
 func (a *Aggregator) verifies() bool {
 	for _, list := range [][]unverified{a.verification.batch, a.verification.waiting} {
 		for _, x := range list {
@@ -131,4 +138,5 @@ func (a *Aggregator) verifies() bool {
 	return false
 }
 
+// errClosing is why messages are ignored that come when the present stage is over.
 var errClosing = errors.New("the stage is over")

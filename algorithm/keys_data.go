@@ -136,6 +136,7 @@ func declareForm() {
 	})
 }
 
+// message is the text of an error, "" of none.
 func message(err error) string {
 	if err == nil {
 		return ""

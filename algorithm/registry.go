@@ -59,6 +59,7 @@ func complete(about *About) error {
 	return nil
 }
 
+// runnable lists the names that a configuration may have.
 func runnable(c config.Config) []string {
 	names := Names()
 	if a, ok := Name.Bound(c).(Algorithm); ok && !slices.Contains(names, a.About().Name) {

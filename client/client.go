@@ -285,6 +285,7 @@ func (c *Client) preparing(r *round) protocol.Effects {
 	}}}}
 }
 
+// accept says why a plan is refused, if it is.
 func (c *Client) accept(m *protocol.Announce) error {
 	p := m.Plan
 	if c.finished {

@@ -46,6 +46,7 @@ func (r *round) inputs() []protocol.Integers {
 	return r.held.inputs
 }
 
+// noise is the noise that the client added; nil if none.
 func (r *round) noise() *shares {
 	if r.held == nil {
 		return nil
@@ -227,6 +228,7 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 	return protocol.Effects{Send: []protocol.Envelope{c.toAggregator(x.message)}}
 }
 
+// advance goes to the stage after the present one.
 func (c *Client) advance(r *round) {
 	course := protocol.StageFlow{Prepares: true, Confirms: r.sum.Confirms(), Replaces: r.setup.Replaces}
 	if r.stage = course.After(r.stage); r.stage == protocol.Stages {

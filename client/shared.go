@@ -95,6 +95,7 @@ type (
 	}
 )
 
+// latest is the latest value that was made, and of what.
 type latest[K comparable, V any] struct {
 	known atomic.Pointer[struct {
 		key   K

@@ -111,6 +111,7 @@ func (s *Set) Info() Info {
 	}
 }
 
+// timeSpan describes times; nil if there is none.
 func timeSpan(times []float64) *TimeSpan {
 	span := &TimeSpan{First: math.Inf(1), Last: math.Inf(-1)}
 	for _, at := range times {

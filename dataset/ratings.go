@@ -85,6 +85,7 @@ func checkIndices(what string, index []int32, count int) error {
 	return nil
 }
 
+// sorted reports whether the ratings ascend by user, then item.
 func (r Ratings) sorted() bool {
 	for k := 1; k < len(r.User); k++ {
 		if c := cmp.Compare(r.User[k-1], r.User[k]); c > 0 || c == 0 && r.Item[k-1] > r.Item[k] {

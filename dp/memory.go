@@ -22,6 +22,7 @@ var (
 	sampledCurves memory[renyiCurve] // of subsampled Gaussians, by z and q
 )
 
+// recall returns the value of a key, and computes it if the memory has none.
 func (m *memory[V]) recall(key []byte, compute func() V) V {
 	m.mu.Lock()
 	v, ok := m.values[string(key)]

@@ -163,6 +163,7 @@ func (curve renyiCurve) replaced() renyiCurve {
 	return all
 }
 
+// samplers returns the samplers' error of the run and of all searches.
 func (p Problem) samplers() float64 {
 	sum := p.SamplerError
 	for _, s := range p.Searches {

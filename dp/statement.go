@@ -172,6 +172,7 @@ func (s Statement) Validate() error {
 	return errors.Join(errs...)
 }
 
+// accountants returns the accountants that cover the noise and the sampling.
 func (s Statement) accountants() []Accountant {
 	switch {
 	case s.Noise == NoNoise || s.Chosen.By == PlainSearch:

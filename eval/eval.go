@@ -329,6 +329,7 @@ type Activity struct {
 	Means map[string]float64 `json:"means"` // by metric
 }
 
+// activities is the number of groups of users.
 const activities = 5
 
 // ErrorsByUser returns the RMSE and the MAE of each user with a test rating, in stars; nil for rankings.

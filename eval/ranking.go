@@ -291,6 +291,7 @@ var sampledGains = []struct {
 	}},
 }
 
+// sampledUser is a user with the ranks of its relevant items among their samples.
 type sampledUser struct {
 	ranks      []int
 	candidates int // items that the user has not rated in any part, and one relevant item

@@ -44,6 +44,7 @@ func (x *horizontalInstance) LocalSteps() []algorithm.LocalSteps { return x.loca
 
 func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return x.clients() }
 
+// clients returns the parties, untrained.
 func (x *horizontalInstance) clients() (*horizontalParties, error) {
 	p := &horizontalParties{horizontalInstance: x, parties: make([]*kernel.Horizontal, len(x.parts))}
 	for k, users := range x.parts {
@@ -120,6 +121,7 @@ func (x *horizontalInstance) tunedAlone(passes int, run protocol.Runner) (model.
 	return p.tuned(tuned), nil
 }
 
+// horizontalParties are the clients of HFL.
 type horizontalParties struct {
 	*horizontalInstance
 	parties []*kernel.Horizontal

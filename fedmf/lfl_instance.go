@@ -117,6 +117,7 @@ func withoutNoise(s *algorithm.Setup) algorithm.Baseline {
 	})
 }
 
+// userParties are the clients of LFL.
 type userParties struct {
 	*usersInstance
 	kept  *model.RowArena // holds the users' embeddings
@@ -199,6 +200,7 @@ func Saved(items, users *model.Matrix, of func(user int) *model.Matrix) *algorit
 	}}
 }
 
+// partyItems returns the item embeddings of each user's own party.
 func partyItems(c config.Config, set *dataset.Set, files algorithm.Files, rank int) (func(user int) *model.Matrix, error) {
 	parts, err := split.PartitionUsers(set, int(algorithm.Parties.Chosen(c)), algorithm.Seed.Of(c))
 	if err != nil {

@@ -190,6 +190,7 @@ func (x *verticalInstance) Words() algorithm.Words {
 	return algorithm.Words{Untrained: "each party trained its items by itself"}
 }
 
+// verticalParties are the clients of VFL.
 type verticalParties struct {
 	*verticalInstance
 	parties []*kernel.Vertical
@@ -244,6 +245,7 @@ func (p *verticalParties) Final(shared []byte, run protocol.Runner) (*model.Trai
 	return model.OfFactors(f), nil
 }
 
+// separate returns a predictor by each party's own U.
 func (p *verticalParties) separate(items *model.Matrix) model.Predictor {
 	s := &separate{party: make([]int32, p.setup.Data.Items), items: items}
 	start := p.params.StartUsers(p.setup.Data.Users)

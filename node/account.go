@@ -71,6 +71,7 @@ func (b combinedLedger) Charge(session [16]byte, round uint64, events []dp.Event
 	return b.session.Charge(session, round, events)
 }
 
+// demand holds what a session still asks a client for: the charges of its rounds from one on.
 type demand struct {
 	from   uint64
 	events []dp.Event
@@ -101,6 +102,7 @@ func (j *Job) rest(durable *store.Ledger) (demand, error) {
 	return out, nil
 }
 
+// fits says whether charges, after earlier charges, are within a limit of the owner's.
 func (j *Job) fits(limit dp.Budget, costs *dp.Cache, earlier []dp.Record, asked demand) error {
 	l, err := dp.RestoreLedger(limit, costs, earlier)
 	if err != nil {
@@ -130,6 +132,7 @@ func (j *Job) below(durable *store.Ledger, costs *dp.Cache, now time.Time, asked
 	return nil
 }
 
+// ahead says that charges are dated after the present; "" if none is.
 func ahead(last, now time.Time) string {
 	if !last.After(now.Add(mostApart)) {
 		return ""
@@ -195,6 +198,7 @@ func (j *Job) restore(b dp.Budget, durable *store.Ledger, costs *dp.Cache, recor
 	return l, nil
 }
 
+// head is the signed head of the client's ledger, as it is sent.
 func (c *Client) head() []byte {
 	h := c.cfg.Ledger.Sign(c.cfg.Identity)
 	return h.Bytes()

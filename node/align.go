@@ -105,6 +105,7 @@ type aligningRole interface {
 	Take(e *align.Envelope, run protocol.Runner) ([]align.Envelope, error)
 }
 
+// alignMember runs a role over a connection to the aggregator.
 type alignMember struct {
 	cfg      AlignConfig
 	role     aligningRole
@@ -159,6 +160,7 @@ func (m *alignMember) serve(s network.Stream) error {
 	}
 }
 
+// ends says whether the end of the attempt whose result is kept has come.
 func (m *alignMember) ends(e *align.Ended) bool {
 	server, err := m.serverKey()
 	return err == nil && len(m.kept) > 0 && e.Ends(m.kept[0], align.Federation(m.cfg.Membership.Federation.Hash()), server)
@@ -209,6 +211,7 @@ func (m *alignMember) take(c *session.Message) ([]*session.Message, error) {
 
 var errUntrusted = errors.New("node: the aggregator's list is not trusted")
 
+// roster takes who is there. An alignment begins when all are.
 func (m *alignMember) roster(r *session.Roster) ([]align.Envelope, error) {
 	if r.List == nil {
 		m.cfg.Log.Info().Int("there", r.There).Int("of", m.cfg.Registry.Federation().Places()+1).Msg("waiting for the server and all parties")

@@ -40,6 +40,7 @@ func enrolOver(ctx context.Context, i *admission.Invitation, identity admission.
 	return m, nil
 }
 
+// bring sends an enrolment and hears what becomes of it.
 func bring(s network.Stream, enrolment []byte) error {
 	peer.Within(s, peer.RegisterTimeout)
 	if err := session.Say(s, &session.Message{Enrol: enrolment}); err != nil {

@@ -69,8 +69,10 @@ const (
 	programPace = 1024 * time.Millisecond
 )
 
+// final is the phase of what a client does with the final model.
 const final = "final model"
 
+// pacedTrainer is a trainer whose time is measured.
 type pacedTrainer struct {
 	client.Trainer
 	pace *pace
@@ -187,6 +189,7 @@ func (c *pace) measure(phase string, work func(client.Trainer) error) (first boo
 	return first
 }
 
+// took notes what the party's own record took, where nothing else is known.
 func (c *pace) took(phase string, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,6 +219,7 @@ func (c *pace) set(phase string, offset time.Duration) {
 	e.Str("phase", phase).Stringer("after_the_announcement", offset).Msg("answers leave at a fixed time, whatever the ratings")
 }
 
+// roundUp is the next power of two of milliseconds.
 func roundUp(d time.Duration) time.Duration {
 	ms := uint64((d + time.Millisecond - 1) / time.Millisecond)
 	if ms <= 1 {
@@ -233,6 +237,7 @@ func (c *pace) left() time.Duration {
 	return (past/c.current+1)*c.current - past
 }
 
+// hold waits until then, or until the context ends.
 func (c *pace) hold(ctx context.Context) {
 	wait := time.NewTimer(c.left())
 	defer wait.Stop()

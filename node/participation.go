@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/secagg"
 )
 
+// participation is a client's part in a session.
 type participation struct {
 	described  [sha256.Size]byte // the descriptor's hash
 	experiment [sha256.Size]byte
@@ -38,6 +39,7 @@ type participation struct {
 	nothing    bool          // there was none, since no round released anything; known once ended
 }
 
+// leave returns when nothing of it runs any more.
 func (t *participation) leave() {
 	t.stop()
 	<-t.stopped
@@ -127,10 +129,12 @@ func (c *Client) log(t *participation, events []protocol.Event) {
 	}
 }
 
+// training is where what the party trains for itself in a session is kept.
 func (c *Client) training(session protocol.SessionID) string {
 	return filepath.Join(c.cfg.State, fmt.Sprintf("training-%x", session))
 }
 
+// restore takes a trainer to where it was before a restart.
 func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 	kept, fallback, err := store.LoadCheckpoint(c.training(d.Terms.Session), sha256.Sum256(d.Experiment))
 	if errors.Is(err, store.ErrNoCheckpoint) {
@@ -146,6 +150,7 @@ func (c *Client) restore(t client.Durable, d *session.Descriptor) error {
 	return t.Restore(kept.State, c.cfg.Entropy)
 }
 
+// persist makes records durable: in the ledger, and beside it what was trained.
 func (c *Client) persist(experiment protocol.Hash, records []protocol.Record) error {
 	var booked []protocol.Record
 	for _, r := range records {

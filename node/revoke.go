@@ -28,6 +28,7 @@ func revoke(c *peer.Conn, log *zerolog.Logger, own *admission.Membership, r *adm
 	return err
 }
 
+// fail reports what ends a process, unless something else has.
 func fail(failed chan<- error, err error) {
 	select {
 	case failed <- err:

@@ -276,6 +276,7 @@ func (e *restored) Unwrap() error { return e.error }
 // Usage reports that the call was wrong, so that a supervisor does not start the process again.
 func (e *restored) Usage() bool { return true }
 
+// over says whether the session has ended here.
 func (s *Server) over() bool {
 	select {
 	case <-s.ended:
@@ -418,6 +419,7 @@ func (s *Server) sized(list *admission.List) error {
 	return peer.Fatal(fmt.Errorf("node: %w: it has %d places of clients, and the session is for %d. Start this server again", ErrGrown, places, n))
 }
 
+// send signs what clients must know to be the server's, and queues it.
 func (s *Server) send(list []protocol.Envelope) {
 	key := s.cfg.Identity.Ed25519()
 	for _, e := range list {

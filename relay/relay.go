@@ -37,6 +37,7 @@ type Relay struct {
 	here  map[protocol.ClientID]uint64 // the connection of each client that has one
 }
 
+// part is the sum that the relay adds up in a stage.
 type part struct {
 	sum     *secagg.PartialSum
 	held    map[protocol.ClientID][][]byte // vectors that are not counted
@@ -75,6 +76,7 @@ func (r *Relay) Step(_ time.Time, in protocol.Input) protocol.Effects {
 	return protocol.Effects{}
 }
 
+// start begins anew with the aggregator, which counts nothing that the relay held before.
 func (r *Relay) start() (eff protocol.Effects) {
 	r.plan, r.parts = nil, [protocol.Stages]*part{}
 	for c := range protocol.ClientID(r.cfg.Clients) {
@@ -85,6 +87,7 @@ func (r *Relay) start() (eff protocol.Effects) {
 	return eff
 }
 
+// present tells the aggregator of a client that has come or gone. The driver says of which incarnation.
 func (r *Relay) present(c protocol.ClientID, connected bool) protocol.Effects {
 	return r.tell(&protocol.RelayStatus{Client: c, Connected: connected})
 }
@@ -126,6 +129,7 @@ func (r *Relay) up(e protocol.Envelope) protocol.Effects {
 	return r.tell(&protocol.Forward{Client: c, Held: true, Message: bare(m)})
 }
 
+// bare is a message without its vectors.
 func bare(m protocol.StageMessage) protocol.Message {
 	switch m := m.(type) {
 	case *protocol.MaskedInput:
@@ -207,6 +211,7 @@ func (r *Relay) count(m *protocol.RelayAck) protocol.Effects {
 	return protocol.Effects{}
 }
 
+// collect gives the sum of a stage, and forgets whatever else was held in it.
 func (r *Relay) collect(m *protocol.RelayCollect) protocol.Effects {
 	p, err := r.partOf(m.Round, m.Stage)
 	if err != nil {
@@ -217,6 +222,7 @@ func (r *Relay) collect(m *protocol.RelayCollect) protocol.Effects {
 	return eff
 }
 
+// partOf returns the sum that is being added up in a stage.
 func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
 	if r.plan == nil || r.plan.Round != round || stage >= protocol.Stages || r.parts[stage] == nil || r.parts[stage].sent {
 		return nil, errors.New("nothing is being added up in that stage")

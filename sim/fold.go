@@ -19,6 +19,7 @@ import (
 // Messages keep their sizes, but carry no vectors. Sums are of integers, so that their order
 // changes nothing. If a caller looks at messages (Config.Sent), they carry their vectors.
 
+// folding adds up the inputs of the round in progress.
 type folding struct {
 	workers int
 	sends   func(protocol.ClientID) bool // whether a client will send its input in the round in progress
@@ -28,6 +29,7 @@ type folding struct {
 	folded []bool // by client
 }
 
+// part is a part of the sums, of some of the clients.
 type part struct {
 	mu   sync.Mutex
 	sums [][]int64 // nil: none yet

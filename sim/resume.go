@@ -225,6 +225,7 @@ func (f *federation) passKnown(it Round) error {
 	return nil
 }
 
+// snapshot returns the run as it is after a round.
 func (f *federation) snapshot() (*Snapshot, error) {
 	s := &Snapshot{Up: f.out.Up, Down: f.out.Down, Clock: f.now.Sub(epoch) + f.ahead, Strategy: f.strategy.state, Trainers: make([][]byte, len(f.trainers))}
 	for _, it := range f.out.Rounds {

@@ -20,6 +20,7 @@ type together struct {
 	pending batch // stepped, with effects that are not carried out yet
 }
 
+// batch is arrivals of clients, and the effects of each.
 type batch struct {
 	arrivals []arrival
 	effects  []protocol.Effects

@@ -264,6 +264,7 @@ func matrix(reply message) (*model.Matrix, error) {
 	return m, nil
 }
 
+// byItem reports whether the model has a row for each item.
 func (x *instance) byItem() bool { return x.start.Rows() == x.setup.Data.Items }
 
 // matrix returns the name of the model's file.
@@ -285,6 +286,7 @@ func (x *instance) rows() []string {
 	return ids
 }
 
+// sent is a model as the program gets it.
 type sent struct {
 	encoded []byte
 	matrix  *model.Matrix
@@ -295,6 +297,7 @@ func (m *sent) array() array {
 	return array{name: "model", shape: []int{rows, cols}, float: m.matrix.Data()}
 }
 
+// mostSent is the number of models that are kept.
 const mostSent = 3
 
 // decode reads a shared model. Equal bytes give one and the same model.

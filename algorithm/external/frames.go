@@ -258,6 +258,7 @@ func read(r *bufio.Reader, most int64) (message, error) {
 	return m, nil
 }
 
+// line reads the header of a reply.
 func line(r *bufio.Reader) ([]byte, error) {
 	var all []byte
 	for {

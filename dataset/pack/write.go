@@ -300,6 +300,7 @@ func (f *footer) validate(sections int) error {
 	return nil
 }
 
+// parseDigest refuses what is no SHA-256 in hex.
 func parseDigest(text string) (string, error) {
 	if len(text) != 2*sha256.Size || strings.Trim(text, "0123456789abcdef") != "" {
 		return "", fmt.Errorf("its digest %s is no SHA-256 in hex", idtext.Quote([]byte(text)))

@@ -292,6 +292,7 @@ func heldOut(s *dataset.Set, users []byte, part byte, parts []byte) HeldOut {
 	}
 }
 
+// pickOf returns the ratings of one part that users of one part gave.
 func pickOf(s *dataset.Set, users []byte, whose byte, parts []byte, part byte) dataset.Ratings {
 	chosen := make([]byte, len(parts))
 	count := 0
@@ -398,6 +399,7 @@ func likedOf(s *dataset.Set, p Params) *dataset.Set {
 	return &out
 }
 
+// usersWith lists the users that have a rating, ascending.
 func usersWith(r dataset.Ratings) []int32 {
 	has := make([]byte, r.Users)
 	for _, u := range r.User {

@@ -95,6 +95,7 @@ type genreItems struct {
 	items []int32
 }
 
+// dealCategories gives every category to one party.
 func dealCategories(s *dataset.Set, parties int) (Partition, error) {
 	list := categories(s)
 	if len(list) == 0 || len(list) == 1 && list[0].name == "" {
@@ -121,6 +122,7 @@ func dealCategories(s *dataset.Set, parties int) (Partition, error) {
 	return p.ascending(), nil
 }
 
+// categories returns the categories that have an item, by name.
 func categories(s *dataset.Set) []genreItems {
 	films := make(map[string]int)
 	for _, genres := range s.Genres {

@@ -130,6 +130,7 @@ func (w *worker) chooseAt(t float64, r *random) int {
 	return best
 }
 
+// pack writes the set of a shape as it is generated.
 func (s shape) pack(ctx context.Context, o Options, w io.Writer) (pack.Report, error) {
 	p := s.population()
 	set := &dataset.Set{Name: prefix + ":" + s.name, UserIDs: idtext.Numbered(s.users), ItemIDs: idtext.Numbered(s.items)}

@@ -93,6 +93,7 @@ func Register(name string, open opener) {
 	}{name, open})
 }
 
+// registered returns the registered generator of a name, nil where there is none.
 func registered(name string) opener {
 	first, _, _ := strings.Cut(name, "-")
 	for _, o := range openers {

@@ -398,6 +398,7 @@ func (s *stepper) langevin(x *model.Matrix, gain, private float64) float64 {
 	return max(private, math.Sqrt(2*half))
 }
 
+// addNoise adds noise to a whole matrix, if any is to be added.
 func (s *stepper) addNoise(x *model.Matrix, sigma float64) error {
 	if s.noise == nil {
 		return nil

@@ -186,6 +186,7 @@ func (m *member) link(a Attempt, h *Hello) (*link, error) {
 	return l, nil
 }
 
+// again is all that has not been acknowledged.
 func (m *member) again() (out []Envelope) {
 	for _, l := range m.links {
 		if l != nil {
@@ -257,6 +258,7 @@ func hash(message, domain []byte) *ristretto255.Element {
 	return e
 }
 
+// drawScalar draws a scalar that is not zero.
 func drawScalar(r io.Reader) (*ristretto255.Scalar, error) {
 	var b [64]byte
 	for {

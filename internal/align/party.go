@@ -271,6 +271,7 @@ func (p *Party) arrive(m body, run protocol.Runner) ([]Envelope, error) {
 	return p.say(Server, append(body{kind: names, entries: own}.split(), body{kind: checks, entries: known}.encode())...), nil
 }
 
+// multiplyAll multiplies points in place.
 func multiplyAll(entries []byte, run protocol.Runner, by func(i int) *ristretto255.Scalar) error {
 	errs := make([]error, len(entries)/pointSize)
 	run.Each(len(errs), func(i int) { errs[i] = multiply(entries[i*pointSize:][:pointSize], by(i)) })

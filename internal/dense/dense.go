@@ -79,6 +79,7 @@ func Upper(a []float64, d int) blas64.Symmetric {
 	return blas64.Symmetric{Uplo: blas.Upper, N: d, Stride: d, Data: a}
 }
 
+// triangular returns the upper triangle as a factor.
 func triangular(a []float64, d int) blas64.Triangular {
 	return blas64.Triangular{Uplo: blas.Upper, Diag: blas.NonUnit, N: d, Stride: d, Data: a}
 }

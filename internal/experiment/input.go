@@ -33,6 +33,7 @@ type input struct {
 	liked  config.Number // fewest stars of a like; open: a share of the top of the scale
 }
 
+// inputOf reads what a configuration says about its data.
 func inputOf(c config.Config) input {
 	in := input{
 		algorithm: algorithm.Name.Of(c), profiles: algorithm.Of(c).About().Profiles, ranks: algorithm.Ranks(c),
@@ -112,6 +113,7 @@ func names(fit func(name string) bool) string {
 	return strings.Join(slices.DeleteFunc(algorithm.Names(), func(name string) bool { return !fit(name) }), ", ")
 }
 
+// ranks reports whether an algorithm learns from clicks.
 func ranks(name string) bool {
 	var c config.Config
 	algorithm.Name.Set(&c, name)

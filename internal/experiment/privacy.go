@@ -202,6 +202,7 @@ func (e *Experiment) Charged(ledgers []*dp.Ledger, attempts []Attempt) ([]dp.Eve
 	return nil, nil
 }
 
+// fullest returns the ledger that has spent most; nil if there is none.
 func fullest(ledgers []*dp.Ledger) (most *dp.Ledger) {
 	for _, l := range ledgers {
 		if most == nil || l.Spent().Epsilon >= most.Spent().Epsilon {

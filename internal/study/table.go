@@ -85,6 +85,7 @@ func (runs Runs) Table() *Table {
 // columns returns all keys, for machines.
 func (t *Table) columns() []*config.Key { return slices.Concat(t.Keys, t.Derived) }
 
+// rankOf returns the place of a number in shownFirst.
 func rankOf(name string) int {
 	if i := slices.Index(shownFirst, name); i >= 0 {
 		return i

@@ -57,6 +57,7 @@ type Grid struct {
 
 type condition []config.Setting
 
+// rule gives settings where its condition holds.
 type rule struct {
 	where condition
 	then  []config.Setting

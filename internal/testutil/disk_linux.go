@@ -38,6 +38,7 @@ type Writer struct {
 // 65534 is the number of a user without privileges.
 const nobody = 65534
 
+// inProcess is set in the environment of the process that tries writers.
 const inProcess = "FEDSIM_TRY_WRITERS"
 
 // TryWriters tries writers with each fault, in an empty folder and in a folder with content. A write that

@@ -294,6 +294,7 @@ func roundsOf(e *experiment.Experiment) int {
 	return e.Schedule.Rounds()
 }
 
+// given are the settings of an experiment that are not at their default.
 func given(e *experiment.Experiment) []config.Setting {
 	asked := e.Asked()
 	for _, key := range []*config.Key{algorithm.Out.Key, algorithm.Workers.Key} {

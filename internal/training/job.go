@@ -270,6 +270,7 @@ func stopWith(ctx context.Context, e *experiment.Experiment) (detach func() bool
 	return context.AfterFunc(ctx, s.Stop)
 }
 
+// runVariant runs a named variant of the experiment and returns its model.
 func (j *job) runVariant(ctx context.Context, name string, e *experiment.Experiment) (model.Predictor, error) {
 	name = strings.ReplaceAll(name, "_", " ")
 	if c, ok := e.Instance().(algorithm.Central); ok {

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// processorTime returns the processor time that this process has used so far.
 func processorTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

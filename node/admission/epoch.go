@@ -23,6 +23,7 @@ type Epoch struct {
 	Signature Signature           `json:"signature"`
 }
 
+// maxEpochs limits the epochs of a federation.
 const maxEpochs = 1000
 
 // ErrEpoch is wrapped where epochs of a federation contradict one another.
@@ -107,6 +108,7 @@ func (f *Federation) verifyEpochs() error {
 	return nil
 }
 
+// follows says whether an epoch is the next one of a federation.
 func (e *Epoch) follows(f *Federation) error {
 	if err := checkTime("creation of an epoch", e.Created); err != nil {
 		return err
@@ -191,6 +193,7 @@ func (r *Registry) Grow(f *Federation) ([]Enrolment, error) {
 	return r.retire(own.Retired()), nil
 }
 
+// retire takes places out, and returns the enrolments that it removes.
 func (s *state) retire(ids []protocol.ClientID) []Enrolment {
 	s.version++
 	s.barred.retired = ids

@@ -111,6 +111,7 @@ func (f *Federation) check() error {
 	return errors.Join(errs...)
 }
 
+// own refuses what is bound to another federation.
 func (f *Federation) own(hash Hash, what string) error {
 	if hash != f.Hash() {
 		return fmt.Errorf("%w: the %s is not of the federation %q (%x)", ErrFederation, what, f.Name, f.ID[:])
@@ -118,6 +119,7 @@ func (f *Federation) own(hash Hash, what string) error {
 	return nil
 }
 
+// checkText refuses what does not look on a screen like what it is.
 func checkText(what, s string, size int) error {
 	if s == "" || len(s) > size || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return fmt.Errorf("%w: %q as the %s; it must be 1 to %d bytes that can be printed", ErrMalformed, s, what, size)
@@ -125,6 +127,7 @@ func checkText(what, s string, size int) error {
 	return nil
 }
 
+// seconds is a time as documents hold it.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 func checkTime(what string, t time.Time) error {

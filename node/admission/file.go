@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
+// maxFile limits the size of a file, in bytes; a list of MaxClients fits.
 const maxFile = 256 << 20
 
 // ReadFile reads a document: parse is one of the Parse functions of this package.
@@ -38,6 +39,7 @@ func WriteFile(path string, text []byte) error {
 	return atomicfile.Write(path, b, 0o644)
 }
 
+// keyText is a private key with the public half beside it.
 type keyText struct {
 	Public  PublicKey `json:"public"`
 	Private revealed  `json:"private"`

@@ -9,6 +9,7 @@ import (
 	"syscall"
 )
 
+// handedOver says whether a file is as a manager of services or containers hands a secret over: see givenByRoot.
 func handedOver(info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -85,6 +85,7 @@ func Invite(operator PrivateKey, f *Federation, o Offer, src entropy.Source) (*I
 	return sound(i, i.check())
 }
 
+// check verifies all that an invitation can say about itself.
 func (i *Invitation) check() error {
 	if err := i.Federation.Verify(i.Federation.Operator); err != nil {
 		return err

@@ -106,11 +106,13 @@ func (s *Signature) UnmarshalText(text []byte) error {
 // be taken for letters.
 var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
+// armor writes 32 bytes behind a prefix and before a checksum of both.
 func armor(prefix string, b []byte) string {
 	sum := checksum(prefix, b)
 	return prefix + letters.EncodeToString(append(b[:len(b):len(b)], sum...))
 }
 
+// unarmor reads what armor wrote, and nothing that is only like it.
 func unarmor(prefix, s string) ([]byte, error) {
 	text, ok := strings.CutPrefix(s, prefix)
 	if !ok {

@@ -16,6 +16,7 @@ import (
 // that never shows its list to another. It is called before the first update.
 func (r *Registry) KeepKnown() { r.brief = true }
 
+// known are enrolments that a party has verified, in a log.
 type known struct {
 	Text    Hash   `json:"text"`    // SHA-256 of the list's text that has them and all before
 	Parties []byte `json:"parties"` // knownSize each
@@ -38,6 +39,7 @@ func knownOf(list []*Enrolment, text Hash) ([]byte, error) {
 	return encode(kindKnown, &k)
 }
 
+// replayKnown takes enrolments that were verified before they were written.
 func (r *Registry) replayKnown(entry []byte) error {
 	var k known
 	if err := decode(kindKnown, entry, &k); err != nil {

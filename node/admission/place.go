@@ -51,6 +51,7 @@ func (p *Place) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// check says whether there is such a place among n clients.
 func (p Place) check(n int) error {
 	switch p.Role {
 	case protocol.Server, protocol.Aggregator:
@@ -67,6 +68,7 @@ func (p Place) check(n int) error {
 	return fmt.Errorf("%w: there is no place %+v", ErrMalformed, protocol.Party(p))
 }
 
+// compare orders places: the server, the aggregator, the clients by number.
 func (p Place) compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Role, q.Role), cmp.Compare(p.Client, q.Client))
 }

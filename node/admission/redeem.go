@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// redemption is an enrolment that waits to be written.
 type redemption struct {
 	enrolment *Enrolment
 	at        time.Time
@@ -14,6 +15,7 @@ type redemption struct {
 	written   bool  // what became of it holds only if the write that it was in succeeded
 }
 
+// line is where enrolments wait while others are written.
 type line struct {
 	mu      sync.Mutex
 	waiting []*redemption

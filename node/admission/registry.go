@@ -45,6 +45,7 @@ type Registry struct {
 	view *view // of the state, as it was last made or taken over; nil: none was
 }
 
+// state holds the parties that are in and have not been revoked.
 type state struct {
 	revocations *Revocations
 	barred      barred
@@ -100,6 +101,7 @@ func (r *Registry) catchUp(f *Federation) error {
 	return nil
 }
 
+// replay takes an entry: the text of an enrolment or of revocations.
 func (r *Registry) replay(entry []byte) error {
 	kind, _, err := open(entry)
 	switch {
@@ -220,6 +222,7 @@ func (r *Registry) write(entries ...[]byte) error {
 	return nil
 }
 
+// admit says why a verified enrolment cannot be taken, whatever the time.
 func (s *state) admit(e *Enrolment) error {
 	if err := s.barred.check(e); err != nil {
 		return err
@@ -236,17 +239,20 @@ func (s *state) admit(e *Enrolment) error {
 	return nil
 }
 
+// has says whether an enrolment, or another that means the same, is in.
 func (s *state) has(e *Enrolment) bool {
 	held, ok := s.places[e.Ticket.Place]
 	return ok && held.same(e)
 }
 
+// enter takes an enrolment. From then on it must not be changed.
 func (s *state) enter(e *Enrolment) {
 	s.version++
 	s.places[e.Ticket.Place] = e
 	s.identities[e.Identity] = e.Ticket.Place
 }
 
+// revoke takes newer revocations and returns the enrolments that they revoke, in order.
 func (s *state) revoke(v *Revocations) []Enrolment {
 	s.version++
 	retired := s.barred.retired
@@ -255,6 +261,7 @@ func (s *state) revoke(v *Revocations) []Enrolment {
 	return s.sweep()
 }
 
+// sweep removes the enrolments that are barred, and returns them in order.
 func (s *state) sweep() []Enrolment {
 	var out []Enrolment
 	for _, e := range s.list() {
@@ -267,6 +274,7 @@ func (s *state) sweep() []Enrolment {
 	return out
 }
 
+// list returns the enrolments that are in, in the order of their places.
 func (s *state) list() []*Enrolment {
 	return slices.SortedFunc(maps.Values(s.places), func(a, b *Enrolment) int { return a.Ticket.Place.compare(b.Ticket.Place) })
 }

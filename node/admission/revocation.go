@@ -153,6 +153,7 @@ func (r *Revocations) Follows(old *Revocations) error {
 // NextSerial returns the serial for the next ticket of the place: the first that is not revoked.
 func (r *Revocations) NextSerial(p Place) uint32 { return newBarred(r).serials[p] + 1 }
 
+// clone is a copy that shares nothing.
 func (r *Revocations) clone() *Revocations {
 	if r == nil {
 		return nil
@@ -174,6 +175,7 @@ func (r *Revocations) bars(k PublicKey) bool { return newBarred(r).identities[k]
 // maxRevocations bounds the cost of reading a document: four for each client, and a thousand.
 func (f *Federation) maxRevocations() int { return 1000 + 4*f.Places() }
 
+// barred indexes a document of revocations for look-ups.
 type barred struct {
 	serials    map[Place]uint32 // the last ticket that is void
 	identities map[PublicKey]bool

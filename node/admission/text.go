@@ -96,6 +96,7 @@ func ParseList(text []byte) (*List, error) {
 	return sound(l, decode(kindList, text, l))
 }
 
+// sound gives a value or what is wrong with it, never both.
 func sound[T any](v *T, err error) (*T, error) {
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ func (t *Ticket) Hash() Hash {
 		Uint(uint64(t.Serial)).Bytes(t.Key[:]).Uint(uint64(t.NotAfter.Unix())).Sum())
 }
 
+// same says whether two tickets have the same hash, without making it.
 func (t *Ticket) same(o *Ticket) bool {
 	return t.Federation == o.Federation && t.Place == o.Place && t.Serial == o.Serial && t.Key == o.Key && t.NotAfter.Unix() == o.NotAfter.Unix()
 }

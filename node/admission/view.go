@@ -2,6 +2,7 @@ package admission
 
 import "crypto/sha256"
 
+// view is the list of a state, made once for all who ask.
 type view struct {
 	version uint64 // the state's
 	list    *List  // must not be changed
@@ -75,6 +76,7 @@ func (r *Registry) Text() ([]byte, Hash, error) {
 	return v.text, v.digest, nil
 }
 
+// viewed is the present view, with the list's text or whatever there is.
 func (r *Registry) viewed(text bool) (*view, error) {
 	if v := r.present(text); v != nil {
 		return v, nil
@@ -109,6 +111,7 @@ func (r *Registry) present(text bool) *view {
 	return nil
 }
 
+// listing is the list. The caller holds mu.
 func (r *Registry) listing() *List {
 	l := &List{Federation: *r.Federation(), Revocations: r.revocations.clone(), Enrolments: make([]Enrolment, 0, len(r.places))}
 	for _, e := range r.list() {

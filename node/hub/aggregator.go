@@ -140,6 +140,7 @@ func NewAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	return a, nil
 }
 
+// newAggregator makes an aggregator that serves no peer yet.
 func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, error) {
 	cfg.Observer = session.Observing(cfg.Observer)
 	if cfg.Now == nil {
@@ -226,6 +227,7 @@ func (a *Aggregator) Revoke(v *admission.Revocations) error {
 	return err
 }
 
+// disconnect closes the connections of parties that are out. The gate does not let them in again.
 func (a *Aggregator) disconnect(out []admission.Enrolment, why string) {
 	for i := range out {
 		a.cfg.Log.Warn().Stringer("place", out[i].Ticket.Place).Msg(why)
@@ -246,6 +248,7 @@ func (a *Aggregator) disconnected(_ network.Network, gone network.Conn) {
 	}
 }
 
+// handle has a stream served, and sees to its end.
 func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog.Logger) error) {
 	a.busy.Add(1)
 	defer a.busy.Done()
@@ -278,6 +281,7 @@ func (a *Aggregator) handle(s network.Stream, serve func(network.Stream, zerolog
 	}
 }
 
+// serve registers a peer and carries its messages.
 func (a *Aggregator) serve(s network.Stream, log zerolog.Logger) error {
 	place, ok := a.place(s.Conn().RemotePeer())
 	if !ok {
@@ -458,6 +462,7 @@ func (a *Aggregator) showEnd(e *protocol.End) {
 	}
 }
 
+// welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
 	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// aligning are the members of an alignment that have a stream.
 type aligning struct {
 	mu      sync.Mutex
 	members map[align.Seat]*aligner
@@ -28,6 +29,7 @@ type aligner struct {
 	hello align.Hello
 }
 
+// tell queues a notice for members; it disconnects a member that takes none.
 func tell(c *session.Message, members ...*aligner) error {
 	b, err := c.Frame()
 	if err != nil {

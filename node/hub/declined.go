@@ -54,6 +54,7 @@ func (a *Aggregator) declinedIn(s *hubSession) session.Declined {
 	return out
 }
 
+// stands returns the reason if the session cannot continue. The caller holds mu.
 func (a *Aggregator) stands(s *hubSession) error {
 	if s == nil || s.final != nil {
 		return nil

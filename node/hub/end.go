@@ -29,6 +29,7 @@ type ending struct {
 
 func (a *Aggregator) endPath() string { return filepath.Join(a.cfg.State, endFile) }
 
+// keepFinal keeps the end of a session, durably when it returns.
 func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	frames, err := wire.AppendFrames(nil, f)
 	if err != nil {
@@ -52,6 +53,7 @@ func (a *Aggregator) keepFinal(s *hubSession, f *protocol.Final) error {
 	return a.keepRunning("")
 }
 
+// forget lets the end of a session go when another one begins.
 func (a *Aggregator) forget() error {
 	if err := os.Remove(a.endPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -91,6 +93,7 @@ func (a *Aggregator) readEnd() (*hubSession, error) {
 	return s, nil
 }
 
+// openedEnd is the end of a session, verified.
 type openedEnd struct {
 	signed     *session.Signed
 	descriptor *session.Descriptor
@@ -98,6 +101,7 @@ type openedEnd struct {
 	final      *protocol.Final
 }
 
+// openEnd reads the end of a session, and verifies the server's signatures.
 func openEnd(path string, f *admission.Federation, list *admission.List) (*openedEnd, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

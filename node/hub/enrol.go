@@ -46,6 +46,7 @@ func (a *Aggregator) Admit(tickets []admission.Ticket) error {
 	return nil
 }
 
+// enrol handles a stream on which a peer redeems a ticket.
 func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
 	if _, enrolled := a.place(id); enrolled {
@@ -70,6 +71,7 @@ func (a *Aggregator) enrol(s network.Stream, log zerolog.Logger) error {
 	return session.Conclude(s, &session.Message{Ready: &session.Ready{}})
 }
 
+// enrolSize limits the control message around an enrolment, in bytes.
 const enrolSize = admission.MaxEnrolmentSize + len(`{"enrol":}`)
 
 // redeem takes an enrolment, durably, if it is of the ticket that the peer proved to

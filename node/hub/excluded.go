@@ -36,6 +36,7 @@ type exclusion struct {
 
 func (a *Aggregator) excludedPath() string { return filepath.Join(a.cfg.State, excludedFile) }
 
+// loadExcluded returns the clients of a list that lied in a session before.
 func (a *Aggregator) loadExcluded(session protocol.SessionID, list *admission.List) *exclusions {
 	out := &exclusions{Session: session}
 	text, err := os.ReadFile(a.excludedPath())

@@ -39,6 +39,7 @@ func (a *Aggregator) Grow(f *admission.Federation) error {
 	return a.adopt(f)
 }
 
+// adopt takes over epochs now.
 func (a *Aggregator) adopt(f *admission.Federation) error {
 	before := a.cfg.Registry.Federation()
 	out, err := a.cfg.Registry.Grow(f)
@@ -57,6 +58,7 @@ func (a *Aggregator) adopt(f *admission.Federation) error {
 	return nil
 }
 
+// applyGrowth takes over epochs that waited for the end of a session.
 func (a *Aggregator) applyGrowth() {
 	a.mu.Lock()
 	f := a.growing
@@ -70,6 +72,7 @@ func (a *Aggregator) applyGrowth() {
 	}
 }
 
+// running says whether a session has begun and not ended. The caller holds mu.
 func (a *Aggregator) running() bool {
 	if a.session != nil && a.session.final == nil {
 		return true
@@ -84,6 +87,7 @@ func (a *Aggregator) waitsToGrow(p admission.Place) bool {
 	return a.growing != nil && p.Role == protocol.Client && int64(p.Client) >= int64(a.cfg.Registry.Federation().Places()) && int64(p.Client) < int64(a.growing.Places())
 }
 
+// keepRunning keeps which session runs; "": none. The caller holds mu.
 func (a *Aggregator) keepRunning(id string) error {
 	if a.cfg.State == "" || id == a.unended { // a relay keeps nothing
 		return nil
@@ -100,6 +104,7 @@ func (a *Aggregator) keepRunning(id string) error {
 	return err
 }
 
+// loadRunning reads which session ran before a restart.
 func (a *Aggregator) loadRunning() error {
 	text, err := os.ReadFile(a.runningPath())
 	if a.cfg.State == "" || errors.Is(err, fs.ErrNotExist) {
@@ -118,6 +123,7 @@ func (s *hubSession) beyond(c *conn) bool {
 	return s != nil && c.place.Role == protocol.Client && int64(c.place.Client) >= int64(s.terms.Cohort.All())
 }
 
+// isNewSession says whether a description is not of the session that runs.
 func (a *Aggregator) isNewSession(p *session.Signed, server admission.PublicKey) bool {
 	peek := *p
 	peek.Ended = true // whatever epoch it is of

@@ -79,6 +79,7 @@ func (a *Aggregator) turnBack(c *conn) error {
 	return session.Conclude(c.stream, &session.Message{Welcome: &session.Welcome{Life: a.life, Head: c.newer}})
 }
 
+// takeHeads takes over the heads that the aggregator shows a relay.
 func (a *Aggregator) takeHeads(text []byte) error {
 	if err := a.heads.Take(text); err != nil {
 		return fmt.Errorf("%w: %w", session.ErrNotice, err)
@@ -86,6 +87,7 @@ func (a *Aggregator) takeHeads(text []byte) error {
 	return nil
 }
 
+// headsOf encodes the heads of all clients that are enrolled.
 func (a *Aggregator) headsOf() []byte {
 	var owners []admission.PublicKey
 	for id := range protocol.ClientID(a.cfg.Registry.Federation().Places()) {

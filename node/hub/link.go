@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/node/peer"
 )
 
+// link is a peer's stream, and what waits to be written to it.
 type link struct {
 	stream network.Stream // nil: the peer is connected to a relay
 	queue  *peer.Queue

@@ -27,6 +27,7 @@ func (a *Aggregator) turnedAway(often *rate.Limiter) func(network.Conn) {
 	}
 }
 
+// noRoom returns a function that logs connections for which there is no room.
 func (a *Aggregator) noRoom(often *rate.Limiter) func(multiaddr.Multiaddr, error) {
 	return func(from multiaddr.Multiaddr, err error) {
 		if often.Allow() {

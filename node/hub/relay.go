@@ -127,6 +127,7 @@ func (r *Relay) sendAway() {
 	}
 }
 
+// serve registers with the aggregator, hears of the session, and carries messages.
 func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 	w, err := session.Greet(st, r.hub.cfg.Registry, session.Register{Version: peer.RelayID, Life: r.life, At: r.hub.now()})
 	if err != nil {
@@ -227,6 +228,7 @@ func (r *Relay) noticed(st network.Stream, n session.Notice) (*session.Signed, e
 	return n.Message.Session, nil
 }
 
+// learn takes in who is enrolled, and the heads of their ledgers.
 func (r *Relay) learn(w *session.Welcome) error {
 	if err := r.hub.takeHeads(w.Heads); err != nil {
 		return err
@@ -243,6 +245,7 @@ func (r *Relay) learn(w *session.Welcome) error {
 	return nil
 }
 
+// past says whether a session has ended and the relay has its end.
 func (r *Relay) past(p *session.Signed) bool {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
@@ -280,6 +283,7 @@ func (r *Relay) follow(p *session.Signed) (s *hubSession, anew bool, err error) 
 	return s, true, nil
 }
 
+// lead starts the role that adds up in a session.
 func (r *Relay) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
 	a := r.hub
 	s := a.newSession(p, d, server, new(exclusions))
@@ -301,6 +305,7 @@ func (r *Relay) awaitAcceptance(ctx context.Context, s *hubSession) (int, error)
 	return r.up.queueOf(s).Length(), nil
 }
 
+// keepFinal keeps the end of a session for clients that come later.
 func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
 	frames, err := wire.AppendFrames(nil, f)
 	if err != nil {
@@ -312,12 +317,14 @@ func (r *Relay) keepFinal(s *hubSession, f *protocol.Final) error {
 	return nil
 }
 
+// hook begins a queue of what a session's role says to the aggregator.
 func (u *upstream) hook(s *hubSession) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.in, u.queue = s, peer.NewQueue(relayQueueSize)
 }
 
+// unhook ends the queue: nothing is taken out of it any more.
 func (u *upstream) unhook(s *hubSession) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -353,6 +360,7 @@ func (u *upstream) send(s *hubSession, m protocol.Message) error {
 	return u.queue.Add(b)
 }
 
+// is notes since when the connection is lost; zero: it stands.
 func (u *upstream) is(lost time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -361,6 +369,7 @@ func (u *upstream) is(lost time.Time) {
 	}
 }
 
+// cutOff says whether the connection has been lost for long; never for an aggregator.
 func (u *upstream) cutOff(now time.Time) bool {
 	if u == nil {
 		return false

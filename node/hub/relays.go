@@ -42,6 +42,7 @@ const relayQueueSize = 4 * peer.QueueSize
 // meanwhile: a thousand do within seconds.
 const listPause = 300 * time.Millisecond
 
+// serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
 func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
 	id := s.Conn().RemotePeer()
 	peer.Within(s, peer.RegisterTimeout)
@@ -161,6 +162,7 @@ func (a *Aggregator) announceList() {
 	}
 }
 
+// behind notes how many clients are connected to a relay.
 func (a *Aggregator) behind(c *conn, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,6 +217,7 @@ func (a *Aggregator) carryRelay(c *conn, s *hubSession, presences int) error {
 	}
 }
 
+// present notes that a client has registered with a relay, or left it.
 func (a *Aggregator) present(c *conn, s *hubSession, p *protocol.RelayStatus) {
 	place := admission.ClientPlace(p.Client)
 	if _, enrolled := a.cfg.Registry.Holder(place); !enrolled {
@@ -283,6 +286,7 @@ func (a *Aggregator) without(c *conn, s *hubSession) {
 	}
 }
 
+// through is the relay that a client is connected to. The caller holds mu.
 func (a *Aggregator) through(id protocol.ClientID) (protocol.Party, bool) {
 	c := a.conns[admission.ClientPlace(id)]
 	if c == nil || c.via == nil {
@@ -306,6 +310,7 @@ func (a *Aggregator) tellRelays(s *hubSession) {
 	}
 }
 
+// enterRelay gives a relay's newest stream a number, in the place of older ones.
 func (a *Aggregator) enterRelay(c *conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

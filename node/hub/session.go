@@ -112,6 +112,7 @@ func (s *hubSession) answered(c *conn) {
 	}
 }
 
+// closeAcceptance has the session begin. The caller holds the aggregator's mu.
 func (s *hubSession) closeAcceptance() {
 	if s.asked != nil {
 		s.asked = nil
@@ -221,6 +222,7 @@ func (a *Aggregator) tell(c *conn, s *hubSession) {
 // once, and pauses for longer only when that has failed.
 const grace = 1500 * time.Millisecond
 
+// newSession makes a session without its role.
 func (a *Aggregator) newSession(p *session.Signed, d *session.Descriptor, server admission.PublicKey, excluded *exclusions) *hubSession {
 	s := &hubSession{signed: &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, excluded: excluded,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
@@ -228,6 +230,7 @@ func (a *Aggregator) newSession(p *session.Signed, d *session.Descriptor, server
 	return s
 }
 
+// lead starts the role that leads a session's sums.
 func (a *Aggregator) lead(p *session.Signed, d *session.Descriptor, server admission.PublicKey, list *admission.List) *hubSession {
 	excluded := a.loadExcluded(d.Terms.Session, list)
 	s := a.newSession(p, d, server, excluded)
@@ -269,6 +272,7 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r session.Role) 
 	})
 }
 
+// describe returns the present description of a session for a peer, in a frame to be sent.
 func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
 	list, digest, err := a.cfg.Registry.Text()
 	if err != nil {
@@ -406,6 +410,7 @@ func (a *Aggregator) serveClient(c *conn) error {
 	return a.carry(c, s, protocol.Party(c.place))
 }
 
+// carry reads and writes the messages of a registered peer until its stream ends.
 func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 	_ = c.stream.SetDeadline(time.Time{})
 	a.busy.Go(func() {

@@ -53,6 +53,7 @@ const (
 	maxAbsences = 1000
 )
 
+// course describes a session as a whole.
 type course struct {
 	running   bool                    // there is a session, and it has not ended
 	summed    time.Time               // the latest sum of the session, or its beginning
@@ -60,6 +61,7 @@ type course struct {
 	declining map[protocol.Party]bool // clients that declined the session
 }
 
+// follow books an event. The caller holds the monitor's mu.
 func (c *course) follow(e protocol.Event, now time.Time) {
 	if c.silent == nil {
 		return // there was no session
@@ -77,6 +79,7 @@ func (c *course) follow(e protocol.Event, now time.Time) {
 	}
 }
 
+// remember adds an event to what is shown of a session. The caller holds mu.
 func (s *Status) remember(e protocol.Event, now time.Time) {
 	switch e.Kind {
 	case protocol.RoundOpened:
@@ -118,12 +121,14 @@ func (s *Status) remember(e protocol.Event, now time.Time) {
 	}
 }
 
+// stage books what ended a part of a round.
 func (s *Status) stage(round uint64, now time.Time, name string) {
 	if r := s.round(round); r != nil {
 		r.Stages, r.closed = append(r.Stages, StageTime{name, r.open(now)}), now
 	}
 }
 
+// open returns the seconds since the last part of the round ended, or the round began.
 func (r *Round) open(now time.Time) float64 {
 	if r.closed.IsZero() {
 		return now.Sub(r.Began).Seconds()
@@ -131,6 +136,7 @@ func (r *Round) open(now time.Time) float64 {
 	return now.Sub(r.closed).Seconds()
 }
 
+// complain books a complaint. The caller holds mu.
 func (s *Status) complain(e protocol.Event) {
 	if c := s.complaints(e.By, e.Round); c != nil {
 		c.By++

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// metrics holds the counters and histograms that Prometheus reads.
 type metrics struct {
 	registry *prometheus.Registry
 	named    *prometheus.Registry // metrics with the names of parties
@@ -70,6 +71,7 @@ func newMetrics(labels prometheus.Labels) *metrics {
 	return x
 }
 
+// gauges registers what is read from the status when Prometheus asks.
 func (m *Monitor) gauges(labels prometheus.Labels) {
 	gauge := func(name, help string, value func(Status) float64) {
 		m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) }))
@@ -179,6 +181,7 @@ func (s *accounts) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// count books an event. The caller holds the monitor's mu, and has not added the event to the status.
 func (x *metrics) count(s *Status, e protocol.Event, now time.Time) {
 	x.events.WithLabelValues(e.Kind.String()).Inc()
 	r := s.round(e.Round)

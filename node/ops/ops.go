@@ -172,6 +172,7 @@ func NewMonitor(role string, now func() time.Time) *Monitor {
 	return m
 }
 
+// faces says whether others register with a role.
 func faces(role string) bool {
 	return role == protocol.Aggregator.String() || role == protocol.Relay.String()
 }
@@ -332,6 +333,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
+// maxStatus is the longest answer that Fetch reads, in bytes.
 const maxStatus = 1 << 20
 
 // Fetch asks the process at an address what it is doing.

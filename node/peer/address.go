@@ -38,6 +38,7 @@ var (
 	errEverybody = errors.New("this names all addresses of a machine or a group of machines; it is for listening. Name the address that clients reach")
 )
 
+// diallable says why an address can never be dialled.
 func diallable(a multiaddr.Multiaddr) error {
 	if _, err := a.ValueForProtocol(multiaddr.P_CIRCUIT); err == nil {
 		return errCircuit
@@ -76,6 +77,7 @@ func diallable(a multiaddr.Multiaddr) error {
 	return nil
 }
 
+// reachable says why no party reaches an IP address. zone says that the address has an interface.
 func reachable(ip net.IP, zone bool) error {
 	switch {
 	case ip.IsUnspecified(), ip.IsMulticast(), ip.Equal(net.IPv4bcast):

@@ -47,6 +47,7 @@ type source struct {
 	packets int       // number of unauthenticated QUIC connections
 }
 
+// pendingConn is the scope of an inbound connection.
 type pendingConn struct {
 	network.ConnManagementScope
 	limiter *connLimiter
@@ -146,6 +147,7 @@ func (d *connLimiter) OpenConnection(dir network.Direction, usefd bool, endpoint
 	return p, nil
 }
 
+// refuse reports a connection for which there is no room, and returns the reason.
 func (d *connLimiter) refuse(p *pendingConn, err error) error {
 	if d.refused != nil {
 		d.refused(p.remote, err)
@@ -153,6 +155,7 @@ func (d *connLimiter) refuse(p *pendingConn, err error) error {
 	return err
 }
 
+// makeRoom has others give way to a connection, or says that there is no room for it.
 func (d *connLimiter) makeRoom(p *pendingConn) error {
 	s := d.sources[p.from]
 	if p.close == nil {
@@ -181,6 +184,7 @@ func (d *connLimiter) heaviest() (most *source) {
 	return most
 }
 
+// putOut closes the oldest unauthenticated TCP connection of a source, if there is one.
 func (s *source) putOut() {
 	if oldest := s.streams.Front(); oldest != nil {
 		p := oldest.Value.(*pendingConn)

@@ -51,6 +51,7 @@ func NewHub(identity ed25519.PrivateKey, listen []string, peers int, gate *Allow
 	return h, nil
 }
 
+// room counts the connections that an aggregator has room for.
 type room struct {
 	// address is from one address: the whole federation may be behind one NAT, and who
 	// redials before the old connection is found dead has two.
@@ -173,6 +174,7 @@ func slowMuxer() *yamux.Transport {
 	return (*yamux.Transport)(&c)
 }
 
+// spareDescriptors are for what is no connection: listeners, files, the monitor.
 const spareDescriptors = 64
 
 // WarnOfFewDescriptors warns if the process may open fewer files than an aggregator of so many peers needs.
@@ -182,6 +184,7 @@ func WarnOfFewDescriptors(peers int, log *zerolog.Logger) {
 	}
 }
 
+// fits warns if the process may open fewer files than the room needs.
 func (r room) fits(descriptors uint64, log *zerolog.Logger) {
 	if need := uint64(r.all + spareDescriptors); descriptors < need {
 		log.Warn().Uint64("descriptors", descriptors).Uint64("needed", need).

@@ -22,6 +22,7 @@ func ParseAddress(text string) (multiaddr.Multiaddr, error) {
 	return nil, fmt.Errorf("%q is no multiaddress; write %s", text, meant(text))
 }
 
+// meant returns the multiaddress that a text such as HOST:PORT or http://HOST:PORT may mean.
 func meant(text string) string {
 	if _, after, found := strings.Cut(text, "://"); found {
 		text = strings.TrimRight(after, "/")

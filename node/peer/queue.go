@@ -28,6 +28,7 @@ type Queue struct {
 	Long  int // bytes of a long message
 }
 
+// piece is a part of a message, or all of it.
 type piece struct {
 	bytes []byte
 	first bool                     // it begins the message
@@ -179,6 +180,7 @@ func (q *Queue) Write(s network.Stream, done <-chan struct{}) error {
 	}
 }
 
+// take returns the next piece, nil if none waits. It makes a message that was to be made.
 func (q *Queue) take() (*piece, error) {
 	for {
 		p := q.next()
@@ -193,6 +195,7 @@ func (q *Queue) take() (*piece, error) {
 	}
 }
 
+// insert puts the pieces of a message before all others.
 func (q *Queue) insert(message [][]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -204,6 +207,7 @@ func (q *Queue) insert(message [][]byte) {
 	q.waiting = append(pieces, q.waiting...)
 }
 
+// flush writes what waits, with one deadline for all of it, which what moves puts off.
 func (q *Queue) flush(s network.Stream) error {
 	p, err := q.take()
 	if p == nil {
@@ -243,6 +247,7 @@ func lastArrival(now time.Time, written int, took time.Duration) time.Time {
 	return now.Add(min(Patience, time.Duration(float64(took)*window/float64(written-window))))
 }
 
+// length is the number of bytes that wait.
 func (q *Queue) length() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

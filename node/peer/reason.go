@@ -20,6 +20,7 @@ var (
 // errUnmet is the error of a connection that ended before either side proved its key.
 var errUnmet = errors.New("closed before the handshake")
 
+// unmet marks the error of a dial that found a listener which closed the connection.
 func unmet(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) { // by what was under way just then
 		return fmt.Errorf("%w: %w", errUnmet, err)

@@ -71,12 +71,14 @@ func expired(err error) bool {
 	return ok && e.Timeout()
 }
 
+// allowance is the time that one direction of a stream has.
 type allowance struct {
 	mu    sync.Mutex
 	span  time.Duration // for which the deadline was set; 0: there is none
 	until time.Time
 }
 
+// set takes a deadline as a stream's user sets it.
 func (a *allowance) set(t time.Time, set func(time.Time) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,6 +89,7 @@ func (a *allowance) set(t time.Time, set func(time.Time) error) error {
 	return set(t)
 }
 
+// moved puts the deadline off.
 func (a *allowance) moved(n int) {
 	if n == 0 {
 		return

@@ -73,10 +73,12 @@ func (t *Terms) Patience() time.Duration {
 	return mostPatience
 }
 
+// mostPatience is a century.
 const mostPatience = 100 * 365 * 24 * time.Hour
 
 func (t *Terms) Equal(o *Terms) bool { return reflect.DeepEqual(t, o) }
 
+// maxSteps is more than any algorithm has.
 const maxSteps = 256
 
 // Plans are one of each step.
@@ -115,6 +117,7 @@ type Descriptor struct {
 	Experiment []byte `json:"experiment"`
 }
 
+// digest returns the hash that the server's signature is over.
 func (d *Signed) digest() []byte {
 	descriptor := sha256.Sum256(d.Descriptor)
 	h := protocol.NewTranscript("fedsim/node/session/v1").Bytes(descriptor[:]).Sum()

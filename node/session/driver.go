@@ -65,6 +65,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	return nil
 }
 
+// task is work, and what its result waits for.
 type task struct {
 	protocol.Work
 	hold func(context.Context) // nil: nothing
@@ -96,6 +97,7 @@ func (d *Driver) Give(ctx context.Context, in protocol.Input) {
 	}
 }
 
+// workshop does a role's work, one piece after the other.
 type workshop struct {
 	mu      sync.Mutex
 	waiting []task

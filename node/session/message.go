@@ -222,6 +222,7 @@ func Hear(s network.Stream, most int) (*Message, error) {
 	return c, nil
 }
 
+// forGood is a refusal that asking again would not change.
 type forGood struct{ error }
 
 func (e *forGood) Unwrap() error { return e.error }

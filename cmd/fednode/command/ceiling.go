@@ -23,6 +23,7 @@ func (c ceiling) String() string { return c.text }
 
 const day = 24 * time.Hour
 
+// periodUnits are the letters behind the number of a period.
 var periodUnits = map[string]time.Duration{"h": time.Hour, "d": day, "w": 7 * day}
 
 var errCeiling = errors.New("an epsilon and a period are needed, like 2/30d; a period is a whole number of hours (h), days (d) or weeks (w), at most 100 years")
@@ -42,6 +43,7 @@ func parseCeiling(text string) (ceiling, error) {
 	return ceiling{epsilon, time.Duration(n) * unit, fmt.Sprintf("%v/%s", epsilon, period)}, nil
 }
 
+// within returns the ceilings, counted as a session counts its own budget.
 func (o *consent) within(session dp.Budget) []node.Ceiling {
 	var list []node.Ceiling
 	for _, c := range o.ceilings {

@@ -77,6 +77,7 @@ func (d *clientHost) experiment(public []byte) (e *experiment.Experiment, refusa
 	return e, d.refusal, nil
 }
 
+// consented records what a client has consented to, once its ledger has accepted the session.
 func (d *clientHost) consented(public []byte, state string, ledger *store.Ledger, log *zerolog.Logger) error {
 	e, _, err := d.experiment(public)
 	if err != nil {
@@ -88,6 +89,7 @@ func (d *clientHost) consented(public []byte, state string, ledger *store.Ledger
 	return consented(e, public, state, d.consent, log)
 }
 
+// declines notes why the client of a state declines the session that there is; nil: it does not.
 func (d *clientHost) declines(state string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,6 +145,7 @@ func (d *clientHost) ratings(ctx context.Context, e *experiment.Experiment, at c
 	return set, holding, nil
 }
 
+// again reads the lists of ids, by the client's state.
 func (d *clientHost) again() (map[string]algorithm.PartyData, error) {
 	if d.list == nil {
 		return nil, nil
@@ -179,6 +182,7 @@ func (d *clientHost) party(ctx context.Context, e *experiment.Experiment, at cli
 	return p, err
 }
 
+// takePart is one client's part in sessions, from its enrolment to its own results.
 func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.Monitor, workers protocol.Workers, log zerolog.Logger) error {
 	f, _, err := party.Of(at.state, at.invitation)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// aggregatorCmd is fednode aggregator. It needs no party's data and no experiment.
 type aggregatorCmd struct {
 	Key         string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the invitations name."`
 	Federation  string   `required:"" placeholder:"FILE" help:"The federation, as the operator wrote it last. Read again on SIGHUP: it may have grown."`
@@ -159,6 +160,7 @@ func (c *aggregatorCmd) registry(f *admission.Federation) (*admission.Registry, 
 	return r, err
 }
 
+// rebuild takes parties over from lists of others.
 func (c *aggregatorCmd) rebuild(r *admission.Registry, log *zerolog.Logger) error {
 	if len(c.List) == 0 {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
+// checkCmd is fednode check. It changes nothing, and may run beside the party's process.
 type checkCmd struct {
 	State      string `required:"" placeholder:"DIR" help:"The state of an aggregator, a server or a client; of several clients of one process the folder of them all."`
 	Federation string `placeholder:"FILE" help:"Of an aggregator: the federation, as the operator wrote it last."`

@@ -29,6 +29,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// clientCmd is fednode client: one party, or several users of one process.
 type clientCmd struct {
 	Data string `required:"" placeholder:"DATA" help:"The party's ratings: a folder, zip archive or file, as for fedsim run. They stay here."`
 	reading
@@ -220,6 +221,7 @@ func (c *clientCmd) prepare(ctx context.Context, specs []clientSpec, given *cons
 	return false, h.begin(len(specs), c.Empty, log)
 }
 
+// enrolled reports whether all clients of a process have enrolled.
 func enrolled(specs []clientSpec) bool {
 	return !slices.ContainsFunc(specs, func(at clientSpec) bool {
 		_, err := os.Stat(filepath.Join(at.state, party.MembershipFile))
@@ -227,6 +229,7 @@ func enrolled(specs []clientSpec) bool {
 	})
 }
 
+// allUsers are the ids of all users, client by client.
 func (c *clientCmd) allUsers() ([]string, error) {
 	if c.IDs != "" {
 		ids, err := readIDs(c.IDs)

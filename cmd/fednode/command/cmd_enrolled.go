@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// enrolledCmd is fednode enrolled. It reads files alone and changes nothing.
 type enrolledCmd struct {
 	State      string `required:"" placeholder:"DIR" help:"The state of a server or an aggregator, which have all parties, or of a client, which has itself. No process may be running on it."`
 	Federation string `placeholder:"FILE" help:"Of an aggregator: the federation, as the operator wrote it last."`

@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// inviteCmd is fednode invite: all that the operator's key is needed for.
 type inviteCmd struct {
 	Operator   string `required:"" placeholder:"FILE" help:"The operator's key. Keep it where neither aggregator nor server runs."`
 	Federation string `required:"" placeholder:"FILE" help:"The federation; founded with --name and --clients if the file is missing."`
@@ -72,6 +73,7 @@ func (c *inviteCmd) Run(s streams) error {
 	return o.invite(c, offer, s)
 }
 
+// exclusive refuses flags that do not go together.
 func (c *inviteCmd) exclusive() error {
 	switch {
 	case c.Add < 0:
@@ -84,8 +86,10 @@ func (c *inviteCmd) exclusive() error {
 	return nil
 }
 
+// leastExpires is the shortest time in which a party can redeem an invitation.
 const leastExpires = time.Minute
 
+// offer is the common part of all invitations of a call.
 func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
 	if c.Expires < leastExpires {
 		return admission.Offer{}, cli.Misusef("--expires %v: an invitation must be good for %v or longer", c.Expires, leastExpires)
@@ -94,6 +98,7 @@ func (c *inviteCmd) offer(now time.Time) (admission.Offer, error) {
 	return admission.Offer{NotAfter: now.Add(c.Expires), Contact: contact}, err
 }
 
+// operator holds an operator's key, and its files except the invitations.
 type operator struct {
 	key         admission.PrivateKey
 	federation  *admission.Federation
@@ -198,6 +203,7 @@ func (o *operator) invite(c *inviteCmd, offer admission.Offer, s streams) error 
 	return t.Flush()
 }
 
+// contact is where invited parties find the aggregator.
 func (c *inviteCmd) contact() (admission.Contact, error) {
 	if c.AggregatorKey == "" || len(c.Address) == 0 {
 		return admission.Contact{}, cli.Misusef("--aggregator-key and --address are needed: invitations say where the aggregator is, and who")
@@ -217,6 +223,7 @@ func (c *inviteCmd) contact() (admission.Contact, error) {
 	return contact, nil
 }
 
+// keep writes tickets.json, without what is revoked.
 func (o *operator) keep(dir string) error {
 	o.tickets = slices.DeleteFunc(o.tickets, func(t admission.Ticket) bool { return t.Serial < o.revocations.NextSerial(t.Place) })
 	text, err := hub.EncodeTickets(o.tickets)
@@ -226,6 +233,7 @@ func (o *operator) keep(dir string) error {
 	return admission.WriteFile(filepath.Join(dir, ticketsFile), text)
 }
 
+// revoke writes revocations.json.
 func (o *operator) revoke(c *inviteCmd, s streams) error {
 	if len(c.Place) > 0 {
 		return cli.Misusef("--revoke and --place do not go together; invite with a second call")

@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/results/recommend"
 )
 
+// ownResult says which client's result is asked, and about how many items.
 type ownResult struct {
 	State string `required:"" placeholder:"DIR" help:"That of fednode client, of one user or of an organisation; with --users the folder client-K in it."`
 	Data  string `required:"" placeholder:"DATA" help:"The user's ratings, as for fednode client: what the user has rated is left out."`
@@ -45,6 +46,7 @@ func (c *ownResult) open(ctx context.Context) (*recommend.Recommender, error) {
 	return r, misnamed(err)
 }
 
+// misnamed makes a wrong call of what is not there, or cannot be told.
 func misnamed(err error) error {
 	for _, is := range []error{recommend.ErrNotThere, recommend.ErrAmbiguous, recommend.ErrNotOwn} {
 		if errors.Is(err, is) {

@@ -9,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/node/hub"
 )
 
+// relayCmd is fednode relay. It keeps nothing on disk.
 type relayCmd struct {
 	Key        string   `required:"" placeholder:"FILE" help:"Its own key, whose public half the aggregator is given as --relay."`
 	Federation string   `required:"" placeholder:"FILE" help:"The federation, as the operator founded it."`

@@ -34,6 +34,7 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
+// serverCmd is fednode server. It holds no user's ratings.
 type serverCmd struct {
 	File        string   `arg:"" optional:"" name:"experiment.yaml" help:"Experiment file, as for fedsim run: its data name the folder with the list of items."`
 	Items       string   `placeholder:"PATH" help:"List of items: a CSV file with a column item, or a folder with movies.csv, movies.dat, u.item or items.csv. Default: the data of the experiment. Ratings in it are not opened."`
@@ -144,6 +145,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	return c.conclude(s.out, e, n.Experiment, out, record, time.Since(began))
 }
 
+// settings reads the settings of the experiment file and of the flags.
 func (c *serverCmd) settings(s streams) (config.Config, error) {
 	said, err := config.ReadFile(c.File)
 	if err != nil {
@@ -170,6 +172,7 @@ func (c *serverCmd) settings(s streams) (config.Config, error) {
 	return resolved, nil
 }
 
+// facts reads the owner's files before an invitation is used or a session begins.
 func (c *serverCmd) facts(ctx context.Context, settings config.Config, told *parties, log *zerolog.Logger) (agreement.Facts, config.Config, error) {
 	federation, _, err := party.Of(c.State, c.Invitation)
 	if err != nil {
@@ -229,6 +232,7 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start 
 	return next.Public, e, nil
 }
 
+// abandon ends the session of the state. No server may be running on the state.
 func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
 	m, err := party.Open(ctx, c.State, "", protocol.Server, log)
 	if err != nil {
@@ -253,6 +257,7 @@ func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger)
 	return err
 }
 
+// checkOut refuses a folder in which the model of another session is.
 func (c *serverCmd) checkOut(p *agreement.Public) error {
 	if c.Out == "" {
 		return nil
@@ -267,6 +272,7 @@ func (c *serverCmd) checkOut(p *agreement.Public) error {
 	return nil
 }
 
+// summary is summary.json of a session: what it came to, as far as a server knows.
 type summary struct {
 	Algorithm string `json:"algorithm"`
 	Items     int    `json:"items"`
@@ -288,6 +294,7 @@ type summary struct {
 	Results     string               `json:"results"`
 }
 
+// conclude leaves the model and says what the session came to.
 func (c *serverCmd) conclude(w io.Writer, e *experiment.Experiment, public []byte, out *node.Outcome, record *algorithm.Start, took time.Duration) error {
 	dir, shown, session := c.Out, c.Out, fmt.Sprintf("%x", e.Session())
 	if dir == "" {
@@ -373,6 +380,7 @@ func (c *serverCmd) sessions(e *experiment.Experiment, out *node.Outcome) (all [
 	return append(all, past), err
 }
 
+// together is the line about all sessions, if there were sessions before.
 func (s *summary) together() string {
 	if s.AllSessions == nil {
 		return ""
@@ -380,6 +388,7 @@ func (s *summary) together() string {
 	return fmt.Sprintf("\nwith before %s", s.AllSessions)
 }
 
+// print writes the summary for people, with commands that show more of the model.
 func (s *summary) print(w io.Writer, e *experiment.Experiment) error {
 	text := strings.Join([]string{
 		fmt.Sprintf("%s: %s clients, %s items", s.Algorithm, units.Count(s.Clients), units.Count(s.Items)),

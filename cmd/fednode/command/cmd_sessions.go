@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
+// sessionsCmd is fednode sessions. It reads files alone, so the party may run meanwhile.
 type sessionsCmd struct {
 	State  string `required:"" placeholder:"DIR" help:"The state of a server or a client. Its process may be running."`
 	Format string `enum:"table,json" default:"table" help:"table or json."`
@@ -78,6 +79,7 @@ func (c *sessionsCmd) Run(s streams) error {
 	return t.Flush()
 }
 
+// sessionsOfServer reads the present session, and the folders of those before it.
 func sessionsOfServer(state string) ([]sessionLine, error) {
 	dirs := []string{state}
 	past, err := os.ReadDir(filepath.Join(state, party.PastFolder))
@@ -100,6 +102,7 @@ func sessionsOfServer(state string) ([]sessionLine, error) {
 	return lines, nil
 }
 
+// serverSession reads the session of a folder; nil: there is none.
 func serverSession(state, dir string) (*sessionLine, error) {
 	p, err := party.ReadPublic(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,6 +148,7 @@ func serverSession(state, dir string) (*sessionLine, error) {
 	return l, nil
 }
 
+// readSummary reads the summary beside a model; nil: there is none.
 func readSummary(model string) (*summary, error) {
 	path := filepath.Join(model, party.SummaryFile)
 	text, err := os.ReadFile(path)
@@ -161,6 +165,7 @@ func readSummary(model string) (*summary, error) {
 	return s, nil
 }
 
+// sessionsOfClient reads what the owner consented to, and which of it is finished.
 func sessionsOfClient(state string) ([]sessionLine, error) {
 	consents, err := store.Consents(state)
 	if err != nil {

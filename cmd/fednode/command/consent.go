@@ -77,4 +77,5 @@ func (o *consent) keeps(whose string, b dp.Budget, mode string, colluders float6
 	return nil
 }
 
+// anyUnit is the --unit of an owner to whom all are right.
 const anyUnit = "any"

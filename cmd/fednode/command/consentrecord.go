@@ -67,6 +67,7 @@ func warnOmitted(e *experiment.Experiment, charged []string, log *zerolog.Logger
 	}
 }
 
+// digestOf names what is public of a session, which its terms follow from.
 func digestOf(public []byte) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:])
@@ -88,6 +89,7 @@ func describedBefore(state string, session protocol.SessionID, public []byte) er
 	return nil
 }
 
+// consentTo records the terms that an owner agrees to in a session.
 func consentTo(e *experiment.Experiment) (*store.Consent, error) {
 	planned, err := e.Planned()
 	if err != nil {

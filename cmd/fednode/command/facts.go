@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/node/session"
 )
 
+// terms returns the terms that every party goes by in a session of an experiment.
 func terms(e *experiment.Experiment) *session.Terms {
 	return &session.Terms{
 		Session: e.Session(), Cohort: e.Cohort, Mode: e.Mode(), SitOut: algorithm.SitOut.Value(e.Config),

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
+// first is printed when fednode is called without arguments.
 var first = strings.Join([]string{
 	`fednode runs one party of a federation that trains a private recommender.`,
 	"",

@@ -29,6 +29,7 @@ type clientSpec struct {
 	holding           algorithm.PartyData
 }
 
+// holdings are the data that a process would bring to a session, as far as its own files say.
 type holdings struct {
 	set     *dataset.Set
 	left    leftOut

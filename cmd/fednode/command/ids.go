@@ -5,6 +5,7 @@ import (
 	"github.com/fedsim/fedsim/internal/cli"
 )
 
+// usersBeside lists the ids of all users beside their ratings: see clientCmd.IDs.
 const usersBeside = "users.txt"
 
 // readIDs reads the ids of clients, one a line. The list must not follow from the ratings: then no

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 )
 
+// mostLeftOut limits the records that an owner is told of one by one.
 const mostLeftOut = 20
 
 // leftOut tells an owner which records of a file are not used. Only the person who started the
@@ -48,6 +49,7 @@ func (e contentless) Error() string {
 
 func (e contentless) Unwrap() error { return e.error }
 
+// withoutContent returns the error of a data file without what the file says there.
 func withoutContent(err error) error {
 	if f, ok := errors.AsType[*dataset.FileError](err); ok {
 		return &dataset.FileError{File: f.File, Line: f.Line, Err: contentless{f.Err}}

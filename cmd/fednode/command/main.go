@@ -52,6 +52,7 @@ var program = cli.Program{
 	},
 }
 
+// run is the command without the process around it.
 func run(ctx context.Context, args []string, s streams) (code int) {
 	var c commands
 	p := program

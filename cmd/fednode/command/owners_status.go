@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/node/store"
 )
 
+// readOwner reads a client's state. No process may be running on it.
 func readOwner(state string, most float64) (*store.Account, error) {
 	m, err := admission.ReadFile(filepath.Join(state, party.MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {

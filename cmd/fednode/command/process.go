@@ -23,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/node/peer"
 )
 
+// listening prints where parties dial, in one write.
 func listening(w io.Writer, addresses []string) error {
 	var text strings.Builder
 	for _, a := range addresses {
@@ -104,6 +105,7 @@ func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
 	return out, nil
 }
 
+// onHangup calls a function for each SIGHUP, until the context ends.
 func onHangup(ctx context.Context, do func()) {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)

@@ -7,6 +7,7 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 )
 
+// reading says how to read a party's own data, whatever the experiment says.
 type reading struct {
 	Columns    string `placeholder:"user=NAME,..." help:"What the data call their columns, where it is not user, item, rating and timestamp: user=visitor,item=sku. Without a column of ratings every row is a click."`
 	Duplicates string `enum:"last,mean,count" default:"last" help:"What to do if a user rated an item twice: keep the last, the mean, or the count (clicks, up to the top of the scale)."`
@@ -18,6 +19,7 @@ type reading struct {
 	Unrated    string `placeholder:"N,..." help:"Values of the column of ratings that mean not rated, such as 0,-1,99. Their rows are left out."`
 }
 
+// texts are the flags that say how the data are written.
 func (r *reading) texts() read.Texts {
 	return read.Texts{Columns: r.Columns, Separator: r.Separator, Encoding: r.Encoding, Member: r.Member, Unrated: r.Unrated, NoHeader: r.NoHeader, DayFirst: r.DayFirst}
 }
@@ -48,6 +50,7 @@ func (r *reading) of(e *experiment.Experiment) {
 	}
 }
 
+// options returns the options for reading the files of the flags, which check has checked.
 func (r *reading) options(o read.Options) read.Options {
 	_ = r.texts().Set(&o) // checked
 	if r.Duplicates != string(read.DuplicatesLast) {

@@ -13,6 +13,7 @@ type streams struct {
 	level    zerolog.Level // of the least that is logged
 }
 
+// log is the log of a process: text for people on a terminal, JSON elsewhere.
 func (s streams) log(role string) zerolog.Logger {
 	w := s.err
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

@@ -25,6 +25,7 @@ const (
 	Busy  = "busy"  // a process holds the file, so that its contents were not read
 )
 
+// finding says how a file of a state stands, or the folder.
 type finding struct {
 	Is   string `json:"is"`
 	File string `json:"file"` // in the state; "." is the folder itself
@@ -147,6 +148,7 @@ func (x *Report) looked(file string, err error, do, says string, args ...any) {
 	}
 }
 
+// has says whether a file is there, and that it belongs there.
 func (x *Report) has(file string) bool {
 	x.known[file] = struct{}{}
 	_, err := os.Lstat(filepath.Join(x.dir, file))
@@ -194,6 +196,7 @@ func (x *Report) registry(f *admission.Federation, do string) *admission.List {
 	return list
 }
 
+// Member checks the state of a server or a client.
 func (x *Report) member(m *admission.Membership) {
 	place, own := m.Enrolment.Ticket.Place, m.Enrolment.Identity
 	x.Place = place.String()
@@ -225,6 +228,7 @@ func (x *Report) identity(own admission.PublicKey) {
 	x.looked(party.IdentityFile, err, do, "the private key of %s", own)
 }
 
+// unenrolled checks a state without a membership.
 func (x *Report) unenrolled() {
 	key, err := admission.ReadKey(filepath.Join(x.dir, party.IdentityFile))
 	x.has(party.RegistryFile)
@@ -244,6 +248,7 @@ func (x *Report) unenrolled() {
 	x.add(Note, party.MembershipFile, "this party has not enrolled", "start it with --invitation and this --state")
 }
 
+// strangers reports the files that do not belong to a state.
 func (x *Report) strangers() {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {

@@ -16,8 +16,10 @@ import (
 	"github.com/fedsim/fedsim/results"
 )
 
+// leastRoom is the room in bytes that a state needs beside new models.
 const leastRoom = 64 << 20
 
+// folder checks who may write to the state, who may read it, and the room on its disk.
 func (x *Report) folder() {
 	if err := store.CheckFolder(x.dir); err != nil {
 		x.add(Wrong, ".", err.Error(), "")
@@ -98,6 +100,7 @@ func (x *Report) client(own admission.PublicKey) {
 	})
 }
 
+// ledger says what was spent, and returns the sessions that were charged, in hex.
 func (x *Report) ledger(l *store.Ledger, err error) []string {
 	newer := party.LedgerFile + ".newer"
 	x.has(newer)
@@ -123,6 +126,7 @@ func (x *Report) there(name string) bool {
 	return err == nil
 }
 
+// result checks what a session left to a client.
 func (x *Report) result(name string) {
 	dir := filepath.Join(x.dir, name)
 	session, err := party.SessionIn(filepath.Join(dir, party.ResultSession))
@@ -138,6 +142,7 @@ func (x *Report) result(name string) {
 	x.looked(name, err, "move it elsewhere; the next session leaves another", "model and user's embedding of session %s, complete", session)
 }
 
+// training checks the checkpoints of a party that trains on its own between rounds.
 func (x *Report) training() {
 	list, _ := filepath.Glob(filepath.Join(x.dir, "training-*"))
 	for _, dir := range list {
@@ -163,6 +168,7 @@ func (x *Report) checkpointed(name string, c *store.Checkpoint, fallback, err er
 	}
 }
 
+// aligned checks the rows of organisations that share users.
 func (x *Report) aligned() {
 	x.has(party.UsersFile)
 	if x.has(party.AlignmentFile) {
@@ -171,6 +177,7 @@ func (x *Report) aligned() {
 	}
 }
 
+// past calls a function with the sessions that have a folder.
 func (x *Report) past(session func(id string)) {
 	if !x.has(party.PastFolder) {
 		return
@@ -234,6 +241,7 @@ func (x *Report) session() {
 	x.checkpointed(party.CheckpointFiles[0], c, fallback, err)
 }
 
+// model checks that the model of a session is complete.
 func (x *Report) model(session string) error {
 	dir := party.ModelFolderOf(x.dir, session)
 	of, err := party.SessionIn(filepath.Join(dir, party.SummaryFile))

@@ -14,6 +14,7 @@ func SetCurrent(dir, session string) error {
 	return linkTo(dir, CurrentLink, filepath.Join(PastFolder, session, ModelFolder))
 }
 
+// linkTo has a link of a state lead to a folder in the state, in one step and durably.
 func linkTo(dir, name, to string) error {
 	link := filepath.Join(dir, name)
 	draft := link + ".tmp"

@@ -122,6 +122,7 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 	return nil
 }
 
+// makeIdentity reads the identity of an enrolment that was cut short, or draws one.
 func makeIdentity(path string) (admission.PrivateKey, error) {
 	key, err := admission.ReadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -47,11 +47,13 @@ func OpenPublic(dir string) (*experiment.Experiment, error) {
 	return agreement.Open(p)
 }
 
+// statement is an encoding of the public part, setting by setting.
 type statement struct {
 	Config map[string]string `json:"config"`
 	Facts  json.RawMessage   `json:"facts"`
 }
 
+// otherIn names the settings that are others in b, in order.
 func (a statement) otherIn(b statement) []string {
 	var list []string
 	for key, value := range a.Config {
@@ -74,6 +76,7 @@ func (a statement) otherFacts(b statement) (facts, start bool) {
 	return !maps.EqualFunc(x, y, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }), start
 }
 
+// differences names what two encodings of what is public differ in.
 func differences(a, b []byte) string {
 	var x, y statement
 	if errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)) != nil {

@@ -26,6 +26,7 @@ import (
 // when its server is started again, whatever has become of the folder that they were read from.
 const StartFile = "start.bin"
 
+// lastStart is the value of --start-from for the newest model of the state.
 const lastStart = "last"
 
 // ReadStart reads the releases that a session of a state starts from; nil for none. While a session of the state runs, last
@@ -68,6 +69,7 @@ func readStart(dir string) (*algorithm.Start, error) {
 	return s, nil
 }
 
+// copied reads the copy of the releases in a state; nil if there is none.
 func copied(dir string) (*algorithm.Start, error) {
 	path := filepath.Join(dir, StartFile)
 	text, err := os.ReadFile(path)
