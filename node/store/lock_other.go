@@ -4,5 +4,5 @@ package store
 
 import "os"
 
-// lockFile locks nothing: this system has no locks that end with a process.
-func lockFile(*os.File, bool) error { return nil }
+// LockFile locks nothing: this system has no locks that end with a process.
+func LockFile(*os.File, bool) error { return nil }

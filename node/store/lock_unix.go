@@ -3,14 +3,20 @@
 package store
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
 
-// lockFile locks a file until it is closed, without waiting.
-func lockFile(f *os.File, shared bool) error {
+// LockFile locks a file until it is closed, without waiting. If another process holds it, the error is ErrLocked.
+func LockFile(f *os.File, shared bool) error {
+	how := syscall.LOCK_EX
 	if shared {
-		return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+		how = syscall.LOCK_SH
 	}
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	return err
 }

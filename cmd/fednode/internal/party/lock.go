@@ -1,13 +1,11 @@
-//go:build unix
-
 package party
 
 import (
 	"errors"
 	"os"
-	"syscall"
 
 	"github.com/fedsim/fedsim/internal/cli"
+	"github.com/fedsim/fedsim/node/store"
 )
 
 // LockKey holds a key's file for this process, so that no second process of this machine uses the key. The lock ends with
@@ -17,7 +15,7 @@ func LockKey(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+	if err = store.LockFile(f, false); errors.Is(err, store.ErrLocked) {
 		_ = f.Close() // only read
 		return nil, cli.Misusef("--key %s: another process on this machine runs with this key; stop it first", path)
 	}
