@@ -222,7 +222,8 @@ func TestModelOfAnotherSessionIsNotReplaced(t *testing.T) {
 func TestResultsStayBesideEachOther(t *testing.T) {
 	state, log := t.TempDir(), zerolog.Nop()
 	write(t, "torn", state, "sessions", "03"+strings.Repeat("0", 30), "result.tmp", "user_embeddings.npy")
-	write(t, "an older session's", state, "result", "session.json") // a copy, as a system without links has it
+	older := strings.Repeat("0f", 16)
+	write(t, `{"session":"`+older+`"}`, state, "result", "session.json") // a folder, as earlier versions left it
 	none := new(experiment.Party)
 	for n := range byte(3) {
 		for range 2 { // the final model was taken twice, and the process killed in between
@@ -232,7 +233,7 @@ func TestResultsStayBesideEachOther(t *testing.T) {
 		}
 	}
 	zeros := strings.Repeat("0", 30)
-	want := []string{"result"}
+	want := []string{"result", "sessions/" + older + "/result/session.json"}
 	for _, dir := range []string{"sessions/01" + zeros + "/result", "sessions/02" + zeros + "/result", "sessions/03" + zeros + "/result"} {
 		want = append(want, dir+"/public.json", dir+"/session.json")
 	}

@@ -57,8 +57,8 @@ func KeepResult(p *experiment.Party, public []byte, state string, session protoc
 // gets a copy, which is missing for a moment whenever there is a newer result.
 func showResult(state, session string) error {
 	last := filepath.Join(state, ResultFolder)
-	if info, err := os.Lstat(last); err == nil && info.IsDir() { // a copy
-		if err = os.RemoveAll(last); err != nil {
+	if info, err := os.Lstat(last); err == nil && info.IsDir() {
+		if err = clearResult(state); err != nil {
 			return err
 		}
 	}
@@ -67,6 +67,23 @@ func showResult(state, session string) error {
 		return err
 	}
 	return os.CopyFS(last, os.DirFS(filepath.Join(state, PastFolder, session, ResultFolder)))
+}
+
+// clearResult removes a result that is a copy. A result that is no copy is kept in the folder of its session.
+func clearResult(state string) error {
+	last := filepath.Join(state, ResultFolder)
+	of, err := SessionIn(filepath.Join(last, ResultSession))
+	if err != nil {
+		return err
+	}
+	kept := filepath.Join(state, PastFolder, of, ResultFolder)
+	if _, err = os.Lstat(kept); err == nil {
+		return os.RemoveAll(last)
+	}
+	if err = os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Rename(last, kept)
 }
 
 // fillResult makes the folder of a session's result anew, and returns once all in it would
