@@ -37,7 +37,7 @@ type Evidence struct {
 	// charged to the unit that spent most.
 	Sessions []algorithm.PastSession `json:"sessions"`
 	Files    map[string]string       `json:"files"` // SHA-256 in hex by name, of every other file
-	// Before has the digests of files before they were written anew. A crash may have left the earlier content.
+	// Before has the digest of a file that is being written anew. A crash may have left the earlier content.
 	Before map[string]string `json:"before,omitempty"`
 }
 
@@ -59,16 +59,15 @@ func WriteEvidence(dir string, sessions []algorithm.PastSession, wrote func(name
 			}
 		}
 	}
-	text, err := x.text()
+	return x.write(dir)
+}
+
+func (x *Evidence) write(dir string) error {
+	text, err := json.MarshalIndent(x, "", "  ")
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, EvidenceFile), text, 0o644)
-}
-
-func (x *Evidence) text() ([]byte, error) {
-	b, err := json.MarshalIndent(x, "", "  ")
-	return append(b, '\n'), err
+	return atomicfile.Write(filepath.Join(dir, EvidenceFile), append(text, '\n'), 0o644)
 }
 
 // amendEvidence writes a file of a folder anew, after its digest.
@@ -80,14 +79,14 @@ func amendEvidence(dir, name string, content []byte) error {
 	sum := sha256.Sum256(content)
 	x.Before = map[string]string{name: x.Files[name]}
 	x.Files[name] = hex.EncodeToString(sum[:])
-	text, err := x.text()
-	if err == nil {
-		err = atomicfile.Write(filepath.Join(dir, EvidenceFile), text, 0o644)
+	if err = x.write(dir); err == nil {
+		err = atomicfile.Write(filepath.Join(dir, name), content, 0o644)
 	}
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(dir, name), content, 0o644)
+	x.Before = nil // else the earlier content could be put back
+	return x.write(dir)
 }
 
 // ReadEvidence reads the evidence of a folder. The error for a folder without evidence wraps fs.ErrNotExist.

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,6 +69,19 @@ func TestEvidenceSurvivesACrashAndIgnoresOthers(t *testing.T) {
 	}
 	write("notes.txt", "changed by the owner")
 	if err := amendEvidence(dir, "summary.json", []byte(after)); err != nil {
+		t.Fatal(err)
+	}
+	write("summary.json", before)
+	if err := CheckEvidence(dir); !errors.Is(err, ErrForged) {
+		t.Errorf("the earlier content, put back: %v", err)
+	}
+	x, err := ReadEvidence(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(before))
+	x.Before = map[string]string{"summary.json": hex.EncodeToString(sum[:])} // as a crash leaves it before the file is written
+	if err = x.write(dir); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]error{after: nil, before: nil, `{"privacy":{"epsilon":4.5,"delta":1e-5}}`: ErrForged} {
