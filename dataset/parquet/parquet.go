@@ -283,10 +283,9 @@ func seconds(units float64) valueType {
 	}
 }
 
-// appendTime writes seconds since 1970, and nothing for a time that text cannot have either: before the year 2, or after 5138.
+// appendTime writes seconds since 1970, and nothing where there is no time.
 func appendTime(text []byte, at float64) []byte {
-	const year2 = -62_104_060_800
-	if at < year2 || at >= 1e11 {
+	if !records.IsTime(at) {
 		return text
 	}
 	return strconv.AppendFloat(text, at, 'f', -1, 64)

@@ -408,7 +408,10 @@ func ParseTime(b []byte) (at, dayFirst float64, err error) {
 // isLetter reports whether a letter is one of a month, and not the T or Z of a date in numbers, UTC, AM or PM.
 func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || strings.ContainsRune("BDEFJLNORSVY", r) }
 
-// parseDate reads a date from the year 2 to 5138. Databases write others where there is no time, and units of times are told by size.
+// IsTime reports whether seconds since 1970 are a time from the year 2 to 5138. Databases write others where there is no time, and units of
+// times are told by size.
+func IsTime(at float64) bool { return at >= -62_104_060_800 && at < 1e11 }
+
 func parseDate(b []byte, forms []string) (float64, bool) {
 	text := string(b)
 	for i := 0; i < 2*len(forms); i++ { // as it is written, then with its zone in one way
@@ -417,7 +420,7 @@ func parseDate(b []byte, forms []string) (float64, bool) {
 				break
 			}
 		}
-		if t, err := time.Parse(forms[i%len(forms)], text); err == nil && t.Year() > 1 && t.Unix() < 1e11 {
+		if t, err := time.Parse(forms[i%len(forms)], text); err == nil && IsTime(float64(t.Unix())) {
 			return float64(t.Unix()) + float64(t.Nanosecond())/1e9, true
 		}
 	}
