@@ -69,12 +69,12 @@ type Aggregator struct {
 
 	mu      sync.Mutex
 	conns   map[admission.Place]*conn
-	newest  uint64                // the number of the newest connection
-	session *hubSession           // nil before the server has published one
-	unended string                // the session, in hex, that has begun and not ended; "": none
-	ended   []*protocol.End       // as clients have shown
-	growing *admission.Federation // in epochs that wait for the end of the session; nil: none do
-	founded int                   // places at the start
+	newest  uint64                                   // the number of the newest connection
+	session *hubSession                              // nil before the server has published one
+	unended string                                   // the session, in hex, that has begun and not ended; "": none
+	ended   map[admission.PublicKey][]session.Latest // sessions that a server has signed the end of, as clients have shown
+	growing *admission.Federation                    // in epochs that wait for the end of the session; nil: none do
+	founded int                                      // places at the start
 }
 
 type hubSession struct {
@@ -146,7 +146,7 @@ func newAggregator(ctx context.Context, cfg AggregatorConfig) (*Aggregator, erro
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), now: cfg.Now,
+	a := &Aggregator{cfg: cfg, conns: make(map[admission.Place]*conn), ended: make(map[admission.PublicKey][]session.Latest), now: cfg.Now,
 		streams: streamLimiter{limits: make(map[peer.ID]*rate.Limiter)}, founded: cfg.Registry.Federation().Places()}
 	var err error
 	if a.life, err = session.NewLife(); err != nil {
@@ -438,15 +438,13 @@ func (a *Aggregator) latest(c *conn) (list []session.Latest) {
 	key, err := peer.KeyOf(c.peer)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if s := a.session; err == nil && s != nil && s.server == key {
+	if err != nil {
+		return nil
+	}
+	if s := a.session; s != nil && s.server == key {
 		list = append(list, session.Latest{Session: s.terms.Session, Round: s.opened, Ended: s.final != nil})
 	}
-	for _, e := range a.ended {
-		if err == nil && e.Verify(key.Ed25519()) == nil {
-			list = append(list, session.Latest{Session: e.Session, Ended: true})
-		}
-	}
-	return list
+	return append(list, a.ended[key]...)
 }
 
 // showEnd notes the end of a session that a client has shown, if the present server has signed it.
@@ -457,8 +455,8 @@ func (a *Aggregator) showEnd(e *protocol.End) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !slices.ContainsFunc(a.ended, func(x *protocol.End) bool { return x.Session == e.Session }) {
-		a.ended = append(a.ended, e)
+	if end := (session.Latest{Session: e.Session, Ended: true}); !slices.Contains(a.ended[server], end) {
+		a.ended[server] = append(a.ended[server], end)
 	}
 }
 
