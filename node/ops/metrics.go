@@ -73,20 +73,23 @@ func newMetrics(labels prometheus.Labels) *metrics {
 
 // gauges registers what is read from the status when Prometheus asks.
 func (m *Monitor) gauges(labels prometheus.Labels) {
-	gauge := func(name, help string, value func(Status) float64) {
-		m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, func() float64 { return value(m.doing()) }))
+	gauge := func(name, help string, value func() float64) {
+		m.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, ConstLabels: labels, Help: help}, value))
+	}
+	asked := func(name, help string, value func(Status) float64) {
+		gauge(name, help, func() float64 { return value(m.doing()) })
 	}
 	locked := func(name, help string, value func() float64) {
-		gauge(name, help, func(Status) float64 {
+		gauge(name, help, func() float64 {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			return value()
 		})
 	}
-	gauge("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
-		func(s Status) float64 { return float64(s.Connected) })
-	gauge("fedsim_round", "The latest round that was reported of; 0 before the first.", func(s Status) float64 { return float64(s.Round) })
-	gauge("fedsim_ready", "1 if the process can do its work, as /readyz says.", func(s Status) float64 { return number(s.Ready) })
+	locked("fedsim_connected", "Clients that are registered with the aggregator; in other roles, clients of this process.",
+		func() float64 { return float64(m.status.Connected) })
+	locked("fedsim_round", "The latest round that was reported of; 0 before the first.", func() float64 { return float64(m.status.Round) })
+	asked("fedsim_ready", "1 if the process can do its work, as /readyz says.", func(s Status) float64 { return number(s.Ready) })
 	locked("fedsim_session_running", "1 while there is a session that has not ended.", func() float64 { return number(m.course.running) })
 	locked("fedsim_since_sum_seconds", "Seconds since the latest sum of the session that runs, or since its beginning; 0 without one.", func() float64 {
 		if !m.course.running {
@@ -94,8 +97,8 @@ func (m *Monitor) gauges(labels prometheus.Labels) {
 		}
 		return m.now().Sub(m.course.summed).Seconds()
 	})
-	gauge("fedsim_places", "Places of clients in the federation, of an aggregator.", func(s Status) float64 { return float64(s.Places) })
-	gauge("fedsim_enrolled", "Clients that are enrolled, of an aggregator.", func(s Status) float64 { return float64(s.Enrolled) })
+	asked("fedsim_places", "Places of clients in the federation, of an aggregator.", func(s Status) float64 { return float64(s.Places) })
+	asked("fedsim_enrolled", "Clients that are enrolled, of an aggregator.", func(s Status) float64 { return float64(s.Enrolled) })
 	locked("fedsim_waiting", "1 while the process waits for clients or for a connection.", func() float64 { return number(m.waits != "") })
 	locked("fedsim_clock_ahead_seconds", "How far the machine's clock is ahead of the aggregator's, to half a minute; negative: behind.", func() float64 { return m.ahead.Seconds() })
 	locked("fedsim_config_reload_successful", "1 if the operator's files could be read when they were read last, at the start or on SIGHUP.", func() float64 { return number(m.reload) })

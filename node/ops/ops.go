@@ -56,10 +56,11 @@ type Status struct {
 	// Connected counts, for an aggregator or a relay, the clients that are registered with it. For
 	// other roles it counts the clients of the process that are registered with the aggregator.
 	Connected int `json:"connected"`
-	// Places, Enrolled and Missing are of an aggregator: the number of clients' places, the number of enrolled clients, and the names
-	// of enrolled clients that are not connected, at most maxAbsences.
+	// Places, Enrolled, Away and Missing are of an aggregator: the number of clients' places, the number of enrolled clients, how
+	// many of these clients are not connected, and their names, at most maxAbsences.
 	Places   int      `json:"places,omitempty"`
 	Enrolled int      `json:"enrolled,omitempty"`
+	Away     int      `json:"away,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
 	// Last is the latest event that a role has reported.
 	Last *Event `json:"last_event,omitempty"`
@@ -255,7 +256,8 @@ func (m *Monitor) doing() Status {
 	m.mu.Unlock()
 	if places != nil {
 		s.Places, s.Enrolled, s.Missing = places()
-		s.Missing = s.Missing[:min(len(s.Missing), maxAbsences)]
+		s.Away = len(s.Missing)
+		s.Missing = s.Missing[:min(s.Away, maxAbsences)]
 	}
 	if check == nil {
 		return s

@@ -159,8 +159,12 @@ func TestPlacesReloadsAndBuild(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
 	}
-	if s := m.Status(); s.Places != 5 || s.Enrolled != 4 || len(s.Missing) != 1 || s.Missing[0] != "client 2" {
+	if s := m.Status(); s.Places != 5 || s.Enrolled != 4 || s.Away != 1 || len(s.Missing) != 1 || s.Missing[0] != "client 2" {
 		t.Errorf("status %+v", s)
+	}
+	m.Places(func() (int, int, []string) { return 2000, 2000, make([]string, 1500) })
+	if s := m.Status(); s.Away != 1500 || len(s.Missing) != 1000 { // names are at most maxAbsences
+		t.Errorf("%d away, and %d names", s.Away, len(s.Missing))
 	}
 }
 

@@ -25,6 +25,9 @@ type statusCmd struct {
 }
 
 func (c *statusCmd) Run(ctx context.Context, s streams) error {
+	if c.State != "" && (c.Ready || c.Missing) {
+		return cli.Misusef("--ready and --missing ask a process, by its --ops; --state reads files")
+	}
 	if c.State != "" {
 		return c.owner(s)
 	}
@@ -41,7 +44,13 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 	if c.Ready && !status.Ready {
 		return fmt.Errorf("not ready: %s", cmp.Or(status.Trouble, "it has not registered with the aggregator"))
 	}
+	if c.Missing && status.Places == 0 {
+		return cli.Misusef("--missing: %s is a %s, and only an aggregator knows who is enrolled", c.Ops, status.Role)
+	}
 	if c.Missing {
+		if more := status.Away - len(status.Missing); more > 0 {
+			fmt.Fprintf(s.err, "and %d more\n", more)
+		}
 		_, err = io.WriteString(s.out, strings.Join(append(status.Missing, ""), "\n"))
 		return err
 	}
@@ -55,7 +64,7 @@ func (c *statusCmd) Run(ctx context.Context, s streams) error {
 		fmt.Fprintf(t, "missing\t%s\n", status.Trouble)
 	}
 	if status.Places > 0 {
-		fmt.Fprintf(t, "enrolled\t%d of %d\naway\t%d\n", status.Enrolled, status.Places, len(status.Missing))
+		fmt.Fprintf(t, "enrolled\t%d of %d\naway\t%d\n", status.Enrolled, status.Places, status.Away)
 	}
 	if e := status.Last; e != nil {
 		fmt.Fprintf(t, "last event\t%s of the %s in round %d, %s", e.Kind, e.Party, e.Round, e.At.Format(time.RFC3339))
