@@ -62,13 +62,13 @@ func (f *probeFlag) monitored(ctx context.Context, role, address string, log *ze
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	stop = func() { cancel(); serving.Wait() }
-	serve := func(l net.Listener, h http.Handler) {
+	serve := func(flag, what string, l net.Listener, h http.Handler) {
 		serving.Go(func() {
 			if failed := ops.Serve(ctx, l, h); failed != nil {
-				log.Error().Err(failed).Msg("metrics, health and status are not shown any more")
+				log.Error().Err(failed).Msg(what + " are not shown any more")
 			}
 		})
-		log.Info().Str("ops", l.Addr().String()).Msg("metrics, health and status")
+		log.Info().Str(flag, l.Addr().String()).Msg(what)
 	}
 	if address != "" {
 		l, failed := ops.Listen(address)
@@ -79,7 +79,7 @@ func (f *probeFlag) monitored(ctx context.Context, role, address string, log *ze
 			stop()
 			return nil, nil, failed
 		}
-		serve(l, m.Handler())
+		serve("ops", "metrics, health and status", l, m.Handler())
 	}
 	if f.Probe != "" {
 		l, failed := net.Listen("tcp", f.Probe)
@@ -87,7 +87,7 @@ func (f *probeFlag) monitored(ctx context.Context, role, address string, log *ze
 			stop()
 			return nil, nil, cli.Misusef("--probe: %w", failed)
 		}
-		serve(l, m.Probe())
+		serve("probe", "metrics and health for other machines", l, m.Probe())
 	}
 	return m, stop, nil
 }
