@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/internal/atomicfile"
 )
 
 // registryFacts are the facts of a run's or a deployment's folder that a registry of deployments asks for.
@@ -33,17 +31,17 @@ type answer struct {
 	NIST string `json:"nist_sp_800_226,omitempty"`
 }
 
-// WriteRegistry describes a folder in a new folder, for a public registry of deployments and for a hub of models. The entry follows
+// Registry describes a folder for a public registry of deployments and for a hub of models, in files by name. The entry follows
 // the three tiers of the registry of OpenDP and NIST (arXiv 2509.13509); each clause of the statement names its topic in NIST
 // SP 800-226.
-func WriteRegistry(dir, out string) error {
+func Registry(dir string) (map[string][]byte, error) {
 	var f registryFacts
 	if err := readJSON(filepath.Join(dir, "summary.json"), &f); err != nil {
-		return err
+		return nil, err
 	}
 	s := f.Privacy
 	if math.IsInf(s.Epsilon, 1) {
-		return fmt.Errorf("%s has no ε, so that a registry of private deployments has no entry for it: train with --epsilon", dir)
+		return nil, fmt.Errorf("%s has no ε, so that a registry of private deployments has no entry for it: train with --epsilon", dir)
 	}
 	status := "simulation, not deployed"
 	trust := map[dp.Trust]string{dp.SecureSum: "federated, secure sums: the parties together may not collude beyond the cohort's bounds",
@@ -80,14 +78,8 @@ func WriteRegistry(dir, out string) error {
 		},
 		"statement": s.String(),
 	}, "", "  ")
-	if err != nil {
-		return err
-	}
 	card := fmt.Appendf(nil, "---\ntags: [recommender, differential-privacy, federated-learning]\nlibrary_name: fedsim\n---\n\n# Embeddings of items by %s\n\n%s\n\n"+
 		"- Status: %s\n- Statement: `%s`\n- All sessions: %d, ε = %.4g at δ = %v\n- Intended use, licence and limits: %s\n\n"+
 		"Check this statement with `fedsim verify FOLDER`.\n", f.Algorithm, s.Words(""), status, s, sessions, total, s.Delta, fill)
-	if err = os.Mkdir(out, 0o777); err != nil {
-		return err
-	}
-	return atomicfile.WriteAll(fileOf(out, "registry.json", 0o644, append(entry, '\n')), fileOf(out, "README.md", 0o644, card))
+	return map[string][]byte{"registry.json": append(entry, '\n'), "README.md": card}, err
 }

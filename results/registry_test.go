@@ -2,8 +2,6 @@ package results
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,8 +20,8 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 		}
 	}
 	write("5")
-	out := filepath.Join(dir, "out")
-	if err := WriteRegistry(dir, out); err != nil {
+	files, err := Registry(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var e struct {
@@ -35,11 +33,7 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 		} `json:"tier_2"`
 		Tier3 map[string]struct{ Is any } `json:"tier_3"`
 	}
-	b, err := os.ReadFile(filepath.Join(out, "registry.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &e)
-	}
-	if err != nil {
+	if err = json.Unmarshal(files["registry.json"], &e); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range []string{"curator", "intended_use", "publication_date"} {
@@ -55,15 +49,11 @@ func TestRegistryStatesTheSummary(t *testing.T) {
 	if c["epsilon_of_all_sessions"] != 6.5 || c["sessions"] != 3.0 || c["rounds"] != 7.0 {
 		t.Errorf("composition: %+v", c)
 	}
-	card, err := os.ReadFile(filepath.Join(out, "README.md"))
-	if err != nil || !strings.Contains(string(card), "All sessions: 3, ε = 6.5 at δ = 1e-05") {
-		t.Errorf("%v: %s", err, card)
-	}
-	if err = WriteRegistry(dir, out); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("over a folder that is there: %v", err)
+	if card := string(files["README.md"]); !strings.Contains(card, "All sessions: 3, ε = 6.5 at δ = 1e-05") {
+		t.Error(card)
 	}
 	write("null")
-	if err = WriteRegistry(dir, filepath.Join(dir, "none")); err == nil || !strings.Contains(err.Error(), "--epsilon") {
+	if _, err = Registry(dir); err == nil || !strings.Contains(err.Error(), "--epsilon") {
 		t.Errorf("without ε: %v", err)
 	}
 }

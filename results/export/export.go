@@ -28,13 +28,18 @@ import (
 // Formats returns the names of the formats.
 func Formats() []string { return []string{"parquet", "csv", "safetensors", "faiss", "word2vec"} }
 
-// Write writes embeddings into a folder that must not exist yet, and returns the files. The folder
-// appears when all files are written, or not at all; until then it is a hidden folder beside it.
+// Write writes embeddings as [Folder] does.
 func Write(format, dir string, all []model.Embeddings) (files []string, err error) {
 	contents, err := contentsOf(format, all)
 	if err != nil {
 		return nil, err
 	}
+	return Folder(dir, contents)
+}
+
+// Folder writes files, by name, into a folder that must not exist yet, and returns their names. The folder
+// appears when all files are written, or not at all; until then it is a hidden folder beside it.
+func Folder(dir string, contents map[string][]byte) (files []string, err error) {
 	if _, err = os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, cmp.Or(err, error(&fs.PathError{Op: "export to", Path: dir, Err: fs.ErrExist}))
 	}

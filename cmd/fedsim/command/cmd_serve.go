@@ -123,6 +123,9 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err != nil {
 		return cli.Misusef("--run: %w", err)
 	}
+	if c.To == "registry" && (c.Users || c.Data != "") {
+		return cli.Misusef("--users and --data are for matrices, and registry exports none")
+	}
 	if err = results.CheckEvidence(c.Folder); errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(s.Err, "warning: %s has no %s: an older version made it, or the file was removed; nothing in it is checked\n", c.Folder, results.EvidenceFile)
 	} else if err != nil {
@@ -130,10 +133,15 @@ func (c *exportCmd) Run(ctx context.Context, s verb.Streams) error {
 	}
 	out := cmp.Or(c.Out, filepath.Join(c.Folder, "export-"+c.To))
 	if c.To == "registry" {
-		if err = results.WriteRegistry(c.Folder, out); err == nil {
-			fmt.Fprintf(s.Out, "%s: README.md, registry.json; replace each TO FILL IN\n", out)
+		contents, none := results.Registry(c.Folder)
+		if none != nil {
+			return none
 		}
-		return err
+		files, none := export.Folder(out, contents)
+		if none == nil {
+			fmt.Fprintf(s.Out, "%s: %s; replace each TO FILL IN\n", out, strings.Join(files, ", "))
+		}
+		return none
 	}
 	if c.Data != "" {
 		if !c.Users {
