@@ -139,8 +139,12 @@ func (x *instance) Shared(shared []byte) ([]model.Embeddings, error) {
 func (x *instance) Baselines() []algorithm.Baseline {
 	list := []algorithm.Baseline{
 		{Name: "before_cooperation", Note: "each client alone, from this start", Predict: func(run protocol.Runner) (model.Predictor, error) {
-			if x.setup.Start != nil {
-				return x.fittedToStart(run)
+			if x.setup.Start != nil { // the model that earlier sessions' sums make
+				s, err := x.Strategy(protocol.SessionID{})
+				if err != nil {
+					return nil, err
+				}
+				return x.fitted(&x.params, s.Model(), run)
 			}
 			all := x.params
 			all.TopItems, all.Listed, all.ByWeights, all.Single = 0, nil, false, false

@@ -10,7 +10,6 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/model"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // Matrices of a record. Sums are for each user, and a precision is the inverse variance of the noise.
@@ -171,13 +170,4 @@ func (x *instance) Record(s algorithm.Strategy, _ *model.Trained) ([]model.Embed
 		list = append(list, model.NewEmbeddings(meanGramian, model.Wrap(1, len(r.Gramian), slices.Clone(r.Gramian)), []string{"users"}))
 	}
 	return list, nil
-}
-
-// fittedToStart fits every user to the model that earlier sessions' sums make.
-func (x *instance) fittedToStart(run protocol.Runner) (model.Predictor, error) {
-	s, err := x.Strategy(protocol.SessionID{})
-	if err != nil {
-		return nil, err
-	}
-	return x.fitted(&x.params, s.Model(), run)
 }

@@ -82,7 +82,7 @@ func (e *Encoder) lay(f *dataset.ItemFeatures) error {
 	if e.settings.IDs {
 		e.bags = append(e.bags, idBag(e.items))
 	}
-	if n := numbers(f, e.items, e.rank, e.settings); n > maxNumbers {
+	if n := float64(e.items)*float64(e.rank) + parameters(f, e.items, e.rank, e.settings); n > maxNumbers {
 		return fmt.Errorf("encoder: %.3g parameters and coordinates of embeddings; %d is the most: lower the rank or dim, or give fewer features",
 			n, maxNumbers)
 	}
@@ -103,7 +103,10 @@ func (e *Encoder) lay(f *dataset.ItemFeatures) error {
 	}
 	e.theta = make([]float64, size)
 	e.dense = e.theta[embeddings:]
-	e.opt = newOptimiser(e.settings.Optimiser, size)
+	e.opt.kind = e.settings.Optimiser
+	if e.opt.kind == Adam {
+		e.opt.mean, e.opt.sq = make([]float64, size), make([]float64, size)
+	}
 	for j := range e.items {
 		for _, b := range e.bags {
 			if b.byItem.start[j] < b.byItem.start[j+1] {
@@ -120,12 +123,6 @@ func (e *Encoder) lay(f *dataset.ItemFeatures) error {
 
 // maxNumbers limits the memory of an encoder.
 const maxNumbers = math.MaxInt32
-
-// numbers counts the numbers of θ and of the embeddings of all items. The count is a float64
-// because absurd settings would overflow an int.
-func numbers(f *dataset.ItemFeatures, items, rank int, s Settings) float64 {
-	return float64(items)*float64(rank) + parameters(f, items, rank, s)
-}
 
 // Parameters counts the numbers of θ for an encoder of the settings that [New] takes. The count is
 // a float64 because absurd settings would overflow an int.
@@ -165,7 +162,9 @@ func complete(f *dataset.ItemFeatures, items, rank int, s Settings) (*dataset.It
 // start puts θ at its public start and clears the optimiser. The paper does not say where θ starts.
 // Here a layer keeps the norm of its input, on average, and both layers share the scaling equally.
 func (e *Encoder) start() {
-	e.opt.forget()
+	e.opt.steps = 0
+	clear(e.opt.mean)
+	clear(e.opt.sq)
 	rng := entropy.Public(e.seed, "fedssp/encoder/start")
 	embeddings := e.theta[:len(e.theta)-len(e.dense)]
 	for i := range embeddings {

@@ -33,14 +33,6 @@ var ErrDiverged = errors.New("encoder: the fit diverged")
 // Decay and epochs continue from part to part.
 type Slice struct{ Index, Of int }
 
-func (p Slice) validate(steps int) error {
-	if p.Of < 1 || p.Of > steps || p.Index < 0 || p.Index >= p.Of {
-		return fmt.Errorf("encoder: part %d of %d of %d steps; parts are counted from 0, of as many as there are steps at most",
-			p.Index, p.Of, steps)
-	}
-	return nil
-}
-
 // Fit takes the gradient steps of a round (Algorithm 5 of the paper, lines 6 to 9). It takes
 // Settings.Steps of them, from the present parameters.
 // The round number determines the mini-batches. After [ErrDiverged] θ is back at the public
@@ -52,8 +44,9 @@ func (e *Encoder) Fit(o Objective, round uint64, run protocol.Runner) error {
 // FitPart takes a part of the steps of a round, from where the last one ended. See [Encoder.Fit].
 func (e *Encoder) FitPart(o Objective, round uint64, part Slice, run protocol.Runner) error {
 	steps := e.settings.Steps
-	if err := part.validate(steps); err != nil {
-		return err
+	if part.Of < 1 || part.Of > steps || part.Index < 0 || part.Index >= part.Of {
+		return fmt.Errorf("encoder: part %d of %d of %d steps; parts are counted from 0, of as many as there are steps at most",
+			part.Index, part.Of, steps)
 	}
 	p := &e.pass
 	p.objective = o
@@ -90,8 +83,6 @@ func (e *Encoder) batches() int {
 	}
 	return (e.items-1)/e.settings.Batch + 1
 }
-
-func (e *Encoder) largestBatch() int { return (e.items-1)/e.batches() + 1 }
 
 // deal selects the batch of a step. In each epoch every item is in one batch, public and at random.
 // anew says that the order of the epoch has yet to be drawn.

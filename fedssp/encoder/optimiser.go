@@ -20,20 +20,6 @@ type optimiser struct {
 	rate, meanScale, sqScale float64 // of the step that is being taken
 }
 
-func newOptimiser(kind Optimiser, size int) optimiser {
-	o := optimiser{kind: kind}
-	if kind == Adam {
-		o.mean, o.sq = make([]float64, size), make([]float64, size)
-	}
-	return o
-}
-
-func (o *optimiser) forget() {
-	o.steps = 0
-	clear(o.mean)
-	clear(o.sq)
-}
-
 // begin opens a step at a learning rate.
 func (o *optimiser) begin(rate float64) {
 	o.rate = rate

@@ -51,7 +51,7 @@ func (e *Encoder) preparePass() {
 	for j := range p.all {
 		p.all[j], p.place[j] = int32(j), -1
 	}
-	p.back, p.grad = make([]float64, e.largestBatch()*e.hidden), make([]float64, len(e.theta))
+	p.back, p.grad = make([]float64, ((e.items-1)/e.batches()+1)*e.hidden), make([]float64, len(e.theta))
 	p.batch = p.all
 	p.scratch = make([]scratch, p.shares())
 	for i := range p.scratch {

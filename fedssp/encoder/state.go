@@ -30,13 +30,7 @@ func fingerprint(f *dataset.ItemFeatures, rank int, s Settings, seed uint64) [32
 		h.Write(b)
 	}
 	number := func(n uint64) { h.Write(binary.BigEndian.AppendUint64(nil, n)) }
-	flag := func(b bool) {
-		if b {
-			number(1)
-		} else {
-			number(0)
-		}
-	}
+	flag := func(b bool) { number(map[bool]uint64{true: 1}[b]) }
 	item([]byte(stateDomain))
 	item([]byte(f.Digest))
 	number(uint64(f.Items))
@@ -57,8 +51,7 @@ func fingerprint(f *dataset.ItemFeatures, rank int, s Settings, seed uint64) [32
 
 // Save returns the state between two calls of Fit or FitPart.
 func (e *Encoder) Save() []byte {
-	b := make([]byte, 0, e.stateSize())
-	b = append(b, stateDomain...)
+	b := append(make([]byte, 0, e.stateSize()), stateDomain...)
 	b = append(b, e.fingerprint[:]...)
 	b = binary.BigEndian.AppendUint64(b, e.opt.steps)
 	for _, xs := range [][]float64{e.theta, e.opt.mean, e.opt.sq} {
@@ -89,7 +82,11 @@ func (e *Encoder) Restore(state []byte) error {
 	}
 	b = b[len(e.fingerprint):]
 	steps := binary.BigEndian.Uint64(b)
-	if most := e.mostSteps(); steps > most {
+	most := uint64(0)
+	if e.opt.kind == Adam {
+		most = maxSteps
+	}
+	if steps > most {
 		return fmt.Errorf("encoder: the state's optimiser has taken %d steps; %d is the most it can keep", steps, most)
 	}
 	b = b[8:]
@@ -107,12 +104,4 @@ func (e *Encoder) Restore(state []byte) error {
 	}
 	e.opt.steps = steps
 	return nil
-}
-
-// mostSteps is the most steps that the optimiser can count.
-func (e *Encoder) mostSteps() uint64 {
-	if e.opt.kind == Adam {
-		return maxSteps
-	}
-	return 0
 }

@@ -211,7 +211,10 @@ func (v *Broadcast) Row(j int, dst []float64) []float64 {
 		clear(dst)
 		return dst
 	case v.Params.Single:
-		return singleRow(rows[4*at*len(dst):], dst)
+		for i := range dst {
+			dst[i] = tame(singleAt(rows, at*len(dst)+i), Farthest)
+		}
+		return dst
 	}
 	rows = rows[8*at*len(dst):][:8*len(dst)]
 	for i := range dst {
@@ -272,12 +275,4 @@ func (v *Broadcast) otherBiases() []float64 {
 		x[i] = v.otherBias(i)
 	}
 	return x
-}
-
-// singleRow reads a row, and tames numbers that are not finite or absurdly large.
-func singleRow(b []byte, dst []float64) []float64 {
-	for i := range dst {
-		dst[i] = tame(singleAt(b, i), Farthest)
-	}
-	return dst
 }

@@ -26,41 +26,21 @@ func (m *Model) Encode() []byte {
 	if m.Chosen != nil {
 		b = m.Chosen.append(b)
 	}
-	b = AppendFloats(b, m.Counts...)
-	b = AppendFloats(b, m.Bias...)
-	b = AppendFloats(b, m.Items...)
-	b = AppendFloats(b, m.Gramian...)
-	b = AppendFloats(b, m.RestBias...)
-	b = AppendFloats(b, m.Rest...)
-	b = AppendFloats(b, m.Popularity...)
-	return AppendFloats(b, solver...)
+	for _, part := range [][]float64{m.Counts, m.Bias, m.Items, m.Gramian, m.RestBias, m.Rest, m.Popularity, solver} {
+		b = AppendFloats(b, part...)
+	}
+	return b
 }
 
 // flags says which parts the model has.
 func (m *Model) flags() (flags uint16) {
-	if m.Counts != nil {
-		flags |= hasCounts
-	}
-	if m.Bias != nil {
-		flags |= hasBias
-	}
-	if m.Gramian != nil {
-		flags |= hasGramian
-	}
-	if m.Chosen != nil {
-		flags |= hasChoice
-	}
-	if m.RestBias != nil {
-		flags |= hasRestBias
-	}
-	if m.Rest != nil {
-		flags |= hasRest
-	}
-	if m.Popularity != nil {
-		flags |= hasPopularity
-	}
-	if m.Theta != nil || m.Variances != nil {
-		flags |= hasSolver
+	for bit, has := range map[uint16]bool{
+		hasCounts: m.Counts != nil, hasBias: m.Bias != nil, hasGramian: m.Gramian != nil, hasChoice: m.Chosen != nil, hasRestBias: m.RestBias != nil,
+		hasRest: m.Rest != nil, hasPopularity: m.Popularity != nil, hasSolver: m.Theta != nil || m.Variances != nil,
+	} {
+		if has {
+			flags |= bit
+		}
 	}
 	return flags
 }

@@ -45,7 +45,7 @@ func (s *Strategy) counts() []float64 {
 	}
 	columns, group := columns(p)
 	design := designOf(p.Features, columns, group, make([]float64, len(released)))
-	logs := newLogs(released, noise, n)
+	logs := newLogs(released, noise, n, countsBelow, countsAbove, countsSteps)
 	prior := posterior.Prior{Own: countsOwn, Groups: slices.Repeat([]float64{countsFeatures}, design.Groups())}
 	prior.Groups[0] = countsLevel
 	centre, y := slices.Repeat([]float64{logs.middle}, len(released)), posterior.Measurements{Gain: slices.Repeat([]float64{1}, len(released)), Variance: make([]float64, len(released))}
@@ -88,15 +88,16 @@ type logs struct {
 	grid, exps []float64 // logarithms, and their exponentials
 }
 
-// newLogs makes the grid. Every user has a total weight of at least 1.
-func newLogs(released []float64, noise, users float64) *logs {
+// newLogs makes a grid of so many steps, from below to above the logarithm of the mean weight. Every user has a total
+// weight of at least 1.
+func newLogs(released []float64, noise, users, below, above float64, steps int) *logs {
 	var total float64
 	for _, c := range released {
 		total += c
 	}
 	l := &logs{released: released, noise: noise, middle: math.Log(max(total, users) / float64(len(released)))}
-	for g := range countsSteps {
-		x := l.middle - countsBelow + (countsBelow+countsAbove)*(float64(g)+0.5)/countsSteps
+	for g := range steps {
+		x := l.middle - below + (below+above)*(float64(g)+0.5)/float64(steps)
 		l.grid, l.exps = append(l.grid, x), append(l.exps, math.Exp(x))
 	}
 	return l

@@ -33,10 +33,10 @@ func NewSum(value []float64, rows int, variance float64) *Sum {
 
 // Joined returns the mean of two measurements of the same rows, weighted by their precisions. Without noise the first one counts alone. Either may be nil.
 func (s *Sum) Joined(before *Sum) *Sum {
-	if s == nil || before == nil {
-		if s == nil {
-			return before
-		}
+	switch {
+	case s == nil:
+		return before
+	case before == nil:
 		return s
 	}
 	shares := make([]float64, len(s.Precision))
@@ -86,12 +86,6 @@ func Newer(p, q float64, now, then Measure, scatter float64) float64 {
 	return fresh / (old + fresh)
 }
 
-// mixedScatter returns the scatter of a combination, by the shares of both.
-func mixedScatter(share float64, now, then Measure) float64 {
-	common := then.Gain * now.Scatter / now.Gain
-	return share*share*now.Scatter + (1-share)*(1-share)*then.Scatter + 2*share*(1-share)*common
-}
-
 // Aged returns the sum with its precision multiplied by a decay. A nil Sum stays nil.
 func (s *Sum) Aged(decay float64) *Sum {
 	if s == nil {
@@ -129,13 +123,6 @@ type Record struct {
 	Items        []float64 // A_j packed, item by item; as precise as Moments
 }
 
-// aged returns the record after one more session.
-func (r *Record) aged(decay float64) *Record {
-	out := *r
-	out.Mean, out.Weight, out.Bias, out.Moments = r.Mean.Aged(decay), r.Weight.Aged(decay), r.Bias.Aged(decay), r.Moments.Aged(decay)
-	return &out
-}
-
 // about returns the sums for biases about another mean than the middle of the scale: an item's ratings then have biases
 // that are smaller by the difference, times the weight of the ratings.
 func (r *Record) about(difference float64) *Sum {
@@ -161,7 +148,9 @@ func (s *Strategy) StartFrom(r *Record, decay float64) error {
 	if _, ok := s.Solving.(Resumer); !ok || s.Round > 0 || s.Chosen != nil || s.Params.Chooses() {
 		return fmt.Errorf("%w: the solver %s takes none, or trains on some of the items", ErrNotResumed, s.Params.Solver)
 	}
-	s.before = r.aged(decay)
+	aged := *r
+	aged.Mean, aged.Weight, aged.Bias, aged.Moments = r.Mean.Aged(decay), r.Weight.Aged(decay), r.Bias.Aged(decay), r.Moments.Aged(decay)
+	s.before = &aged
 	s.weigh()
 	for _, x := range s.stages {
 		if y, ok := x.(Resumer); ok {
@@ -212,14 +201,6 @@ func (s *Strategy) weigh() {
 	}
 }
 
-// freshSum returns the session's own weights; nil if there are none yet.
-func (s *Strategy) freshSum() *Sum {
-	if s.fresh == nil {
-		return nil
-	}
-	return NewSum(s.fresh, len(s.fresh), dense.Sqr(s.freshNoise))
-}
-
 // FreshNoise is the deviation of the noise in Fresh.
 func (s *Strategy) FreshNoise() float64 {
 	if s.fresh == nil {
@@ -239,17 +220,17 @@ func (s *Strategy) Fresh() []float64 {
 // weights returns the weights of items as they are known, and their scatter; nil if they are unknown. They have the shares that
 // biases have, whose gains they are.
 func (s *Strategy) weights() (*Sum, []float64) {
-	own := s.freshSum()
-	if s.before == nil || s.before.Weight == nil || own == nil {
-		if own == nil {
-			if s.before == nil {
-				return nil, nil
-			}
-			return s.before.Weight, s.before.BiasScatter
-		}
-		return own, s.ownScatter(s.fresh)
+	if s.fresh == nil && s.before == nil {
+		return nil, nil
 	}
-	if s.own.Bias == nil || s.before.Bias == nil {
+	if s.fresh == nil {
+		return s.before.Weight, s.before.BiasScatter
+	}
+	own := NewSum(s.fresh, len(s.fresh), dense.Sqr(s.freshNoise))
+	switch {
+	case s.before == nil || s.before.Weight == nil:
+		return own, s.ownScatter(s.fresh)
+	case s.own.Bias == nil || s.before.Bias == nil:
 		return own.Joined(s.before.Weight), s.ownScatter(s.fresh)
 	}
 	shares, scatter := s.shares(s.own.Bias.Precision, s.before.Bias.Precision, s.before.Weight.Value, s.before.BiasScatter, dense.Sqr(s.Params.Residual(s.Params.ClipBias)))
@@ -279,7 +260,8 @@ func (s *Strategy) shares(p, q, gain, scatter []float64, residual float64) (shar
 	for j := range p {
 		now, then := s.now(s.fresh[j]), Measure{max(gain[j], 1e-9), scatter[j]}
 		shares[j] = Newer(p[j], q[j], now, then, residual*typical)
-		all[j] = mixedScatter(shares[j], now, then)
+		share, common := shares[j], then.Gain*now.Scatter/now.Gain
+		all[j] = share*share*now.Scatter + (1-share)*(1-share)*then.Scatter + 2*share*(1-share)*common
 	}
 	return shares, all
 }

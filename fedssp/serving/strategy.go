@@ -46,9 +46,13 @@ func (s *Strategy) Next() (*protocol.Plan, bool, error) {
 	}
 	step := s.Params.Steps[s.Round]
 	s.Round++
+	m := *s.model.Training(step.Phase)
+	if step.Phase == kernel.Statistics {
+		solverOf(&s.Params.Params).Planned(s, &m)
+	}
 	return &protocol.Plan{
 		Session: s.Params.Session, Round: s.Round, Phase: step.Phase,
-		Cohort: s.Params.Cohort, Releases: step.Releases, Broadcast: s.broadcast(step.Phase),
+		Cohort: s.Params.Cohort, Releases: step.Releases, Broadcast: m.Encode(),
 	}, false, nil
 }
 
@@ -93,13 +97,4 @@ func (s *Strategy) Absorb(plan *protocol.Plan, released protocol.Sums, run proto
 		}
 	}
 	return nil
-}
-
-// broadcast is the model that comes with a plan, with the solver's additions for clients.
-func (s *Strategy) broadcast(phase string) []byte {
-	m := *s.model.Training(phase)
-	if phase == kernel.Statistics {
-		solverOf(&s.Params.Params).Planned(s, &m)
-	}
-	return m.Encode()
 }

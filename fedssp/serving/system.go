@@ -10,15 +10,6 @@ import (
 	"github.com/fedsim/fedsim/protocol"
 )
 
-// expand turns the gradient b at v into the right-hand side of the Newton step: the minimum of
-// gᵀ(x-v) + (x-v)ᵀH(x-v)/2 solves Hx = Hv - g.
-func expand(b, h, v []float64) {
-	d := len(b)
-	for i := range b {
-		b[i] = dense.Dot(h[i*d:(i+1)*d], v) - b[i]
-	}
-}
-
 // Equations holds the server's equations in an outer step: A_j v_j = b_j for every item. Every
 // statistic is scaled from the survivors of its own round to all N clients. Otherwise a round with
 // dropouts would shrink the result.
@@ -102,7 +93,10 @@ func (y *Equations) load(w *Worker, j int) {
 	}
 	copy(w.B, y.B[j*d:(j+1)*d])
 	if y.At != nil {
-		expand(w.B, w.A, y.At[j*d:(j+1)*d])
+		// The minimum of gᵀ(x-v) + (x-v)ᵀH(x-v)/2, with the gradient g at v, solves Hx = Hv - g.
+		for i := range w.B {
+			w.B[i] = dense.Dot(w.A[i*d:(i+1)*d], y.At[j*d:(j+1)*d]) - w.B[i]
+		}
 	}
 	if rho := y.rho(j); rho > 0 {
 		y.discount(w, rho)

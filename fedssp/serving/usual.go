@@ -86,20 +86,12 @@ func shrink(released []float64, noise func(int) float64, exact bool, users float
 		}
 		return k
 	}
-	var total float64
-	for _, c := range released {
-		total += c
-	}
-	mean := max(total, users) / float64(m)
-	logs, grid, mass := make([]float64, weightSteps), make([]float64, weightSteps), make([]float64, weightSteps)
-	for g := range grid {
-		logs[g] = math.Log(mean) - weightBelow + (weightBelow+weightAbove)*(float64(g)+0.5)/weightSteps
-		grid[g] = math.Exp(logs[g])
-	}
+	all := newLogs(released, 0, users, weightBelow, weightAbove, weightSteps)
+	logs, grid, mass := all.grid, all.exps, make([]float64, weightSteps)
 	deviation := usualWeightRatio
 	// moments returns the posterior moments of an item: of c_j, c_j², log c_j and its square.
 	moments := func(c, noise float64) (x [4]float64) {
-		centre := math.Log(mean) - dense.Sqr(deviation)/2
+		centre := all.middle - dense.Sqr(deviation)/2
 		best := math.Inf(-1)
 		for g := range grid {
 			mass[g] = -dense.Sqr((logs[g]-centre)/deviation)/2 - dense.Sqr((c-grid[g])/noise)/2

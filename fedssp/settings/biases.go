@@ -14,17 +14,14 @@ const posteriorsBias = 0.2
 const maxBiasRounds = 100
 
 func declareBiases() {
-	Keys.BiasFirst = config.DeclareText(config.Key{
-		Name: "statistics.bias-first", Kind: config.Word, Default: "auto", Auto: "yes of our forms, with explicit feedback", Words: []string{yes, no}, When: items.When(),
-		Help:       "Whether private item biases come before the embeddings.",
-		ChooseWord: func(c config.Config, _ *config.Facts) string { return yesIf(Of(c).Biases()) },
-		Check: func(c config.Config) string {
-			if s := Of(c); s.Implicit() && Keys.BiasFirst.Is(c, yes) && s.ranked() {
-				return "implicit feedback has no scale, and so no biases on it"
-			}
-			return ""
-		},
-	})
+	Keys.BiasFirst = Word("statistics.bias-first", []string{yes, no}, items, "yes of our forms, with explicit feedback", "Whether private item biases come before the embeddings.",
+		func(s Settings, _ *config.Facts) string { return yesIf(s.Biases()) })
+	Keys.BiasFirst.Check = func(c config.Config) string {
+		if s := Of(c); s.Implicit() && Keys.BiasFirst.Is(c, yes) && s.ranked() {
+			return "implicit feedback has no scale, and so no biases on it"
+		}
+		return ""
+	}
 	Keys.Priors = Word("statistics.priors", []string{"fixed", "learned"}, func(s Settings) bool { return s.Biases() && !s.pooled() }, "learned",
 		"Whether the priors of biases are fixed or learned from the released sums.", func(Settings, *config.Facts) string { return "learned" })
 	Keys.PriorStrength = Number("statistics.prior-strength", config.AtLeast(0), func(s Settings) bool { return s.Biases() && s.Learns() }, "100 where V would be noise, else 0",
@@ -44,23 +41,18 @@ func declareBiases() {
 		Settings.normBias)
 	Keys.UserBiasRidge = Number("statistics.user-bias-ridge", config.Positive(), biased, "5", "Ridge of a user's own bias.", Value(5))
 	Keys.BiasRidge = Number("statistics.bias-ridge", config.Positive(), func(s Settings) bool { return s.Biases() && !s.Learns() }, "4", "How many ratings pull a bias to zero, with fixed priors.", Value(4))
-	Keys.ShareBias = config.DeclareNumber(config.Key{
-		Name: "statistics.shares.bias", Kind: config.Real, Default: "auto", Auto: "0.2 with posteriors, else 0.5 to 0.95, by ε and how many users there are, of a wide catalogue without features by how many for each item", Range: config.Inside(0, 1),
-		When: condition(func(s Settings) bool { return s.Biases() && s.Items() }).When(), Help: "Share of the budget for item biases.",
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			if f == nil {
-				return config.Auto
+	Keys.ShareBias = share("bias", func(s Settings) bool { return s.Biases() && s.Items() }, "0.2 with posteriors, else 0.5 to 0.95, by ε and how many users there are, of a wide catalogue without features by how many for each item", "Share of the budget for item biases.",
+		ByFacts(func(s Settings, f *config.Facts) float64 {
+			switch {
+			case s.starved(f):
+				return max(1-starvedRest-Keys.ShareMean.Value(s.Config)-Keys.ShareCounts.Value(s.Config), starvedRest)
+			case s.noisyPosteriors():
+				return posteriorsBias // sums of posteriors learn biases too
+			default:
+				return biasShare(algorithm.Epsilon.Value(s.Config), f.Users, s.UsersOfBiases(f))
 			}
-			if Of(c).starved(f) {
-				return config.Fixed(max(1-starvedRest-Keys.ShareMean.Value(c)-Keys.ShareCounts.Value(c), starvedRest))
-			}
-			if Of(c).noisyPosteriors() {
-				return config.Fixed(posteriorsBias) // sums of posteriors learn biases too
-			}
-			return config.Fixed(biasShare(algorithm.Epsilon.Value(c), f.Users, Of(c).UsersOfBiases(f)))
-		},
-		Check: checkShares,
-	})
+		}))
+	Keys.ShareBias.Check = checkShares
 	// With a small budget the popularity of items is most of what rankings can learn.
 	Keys.ShareWeightCounts = share("weight-counts", func(s Settings) bool { return !s.Popular() && (s.Biases() || !s.byUser()) }, "0.3, 0.1 where little can be learned; 0.8 of rankings", "Part of the biases' share, or else of the statistics', that is for how much each item was rated.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
@@ -107,15 +99,7 @@ func declareCounts() {
 }
 
 func declareRanking() {
-	Keys.Learn = config.DeclareText(config.Key{
-		Name: "statistics.learn", Kind: config.Word, Default: "auto", Auto: "popularity where rankings have little to learn from, else embeddings", Words: []string{embeddings, popularity},
-		When: condition(func(s Settings) bool { return s.Implicit() && s.ranked() && s.form().LearnsItems }).When(),
-		Help: "Content of rankings: embeddings of items, or only how popular items are, by private counts.",
-		ChooseWord: func(c config.Config, f *config.Facts) string {
-			if f == nil {
-				return "auto"
-			}
-			return Of(c).ranksBy(f)
-		},
-	})
+	Keys.Learn = Word("statistics.learn", []string{embeddings, popularity}, func(s Settings) bool { return s.Implicit() && s.ranked() && s.form().LearnsItems },
+		"popularity where rankings have little to learn from, else embeddings",
+		"Content of rankings: embeddings of items, or only how popular items are, by private counts.", wordByFacts(Settings.ranksBy))
 }

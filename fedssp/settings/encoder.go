@@ -33,12 +33,9 @@ func declareEncoder() {
 		ByFacts(func(s Settings, f *config.Facts) float64 {
 			return cmp.Or(s.defaults().StartNorm, Either(s.nearStart(f), 2, 0.3))
 		}))
-	Keys.Optimiser = config.DeclareText(config.Key{
-		Name: "encoder.optimiser", Kind: config.Word, Default: "auto", Auto: "exact of ssp-c, adam of the others", Words: append([]string{exact}, wordsOf(encoder.Optimisers)...),
-		When: condition(func(s Settings) bool { return s.encodes() || s.pooled() }).When(),
-		Help: "How the encoder is fitted: exact solves for its best parameters.",
-		ChooseWord: func(c config.Config, _ *config.Facts) string {
-			switch s := Of(c); {
+	Keys.Optimiser = Word("encoder.optimiser", []string{exact, string(encoder.Adam), string(encoder.SGD)}, func(s Settings) bool { return s.encodes() || s.pooled() },
+		"exact of ssp-c, adam of the others", "How the encoder is fitted: exact solves for its best parameters.", func(s Settings, _ *config.Facts) string {
+			switch {
 			case s.pooled():
 				return exact
 			case s.encodes():
@@ -46,9 +43,8 @@ func declareEncoder() {
 			default:
 				return "auto"
 			}
-		},
-		Check: checkOptimiser,
-	})
+		})
+	Keys.Optimiser.Check = checkOptimiser
 	Keys.rate = Number("encoder.rate", config.Positive(), encoded, "0.3/√encoder.steps; 0.001 where little can be learned; 0.01 where gradients by the encoder are summed", "Learning rate of the encoder.",
 		ByFacts(func(s Settings, f *config.Facts) float64 { // fewer steps are longer
 			return cmp.Or(s.defaults().EncoderRate, Either(s.nearStart(f), 0.001, 0.3/math.Sqrt(s.encoderSteps())))

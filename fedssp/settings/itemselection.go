@@ -10,61 +10,41 @@ import (
 
 // declareChoice declares the keys that choose the items to train on: see kernel/choice.go.
 func declareChoice() {
-	Keys.TopItems = config.DeclareNumber(config.Key{
-		Name: "statistics.top-items", Kind: config.Real, Default: "auto", Auto: "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0", Range: config.AtLeast(0), When: BySums.When(),
-		Help: "Number of items that are trained on, or a share of them below 1; 0 trains on all. Private counts or weights choose the items with most ratings. The others are scored by their biases and features, or last.",
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			if f == nil {
-				return config.Auto
-			}
-			return config.Fixed(Settings{c}.most(f))
-		},
-		Check: func(c config.Config) string {
-			switch v := Keys.TopItems.Value(c); {
-			case v >= 1 && v != math.Trunc(v):
-				return fmt.Sprintf("%v is neither a share below 1 nor a whole number of items", v)
-			case v > 0 && !Keys.ItemsFile.Is(c, ""):
-				return "there is a statistics.items-file, which names the items; leave one of the two out"
-			default:
-				return ""
-			}
-		},
-	})
-	Keys.ChooseBy = config.DeclareText(config.Key{
-		Name: "statistics.choose-by", Kind: config.Word, Default: "auto", Auto: "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts", Words: []string{ByCounts, ByWeights},
-		When: condition(Settings.chooses).When(),
-		Help: "How items to train on are chosen: by private counts before all else, or by the weights that come with biases of all items. With weights the other items keep their biases.",
-		ChooseWord: func(c config.Config, f *config.Facts) string {
-			if f == nil {
-				return "auto"
-			}
-			if s := (Settings{c}); s.wide(f) && s.problemOfWeights() == "" {
+	Keys.TopItems = Number("statistics.top-items", config.AtLeast(0), BySums, "of a wide catalogue (more than 20000 items) where weights choose them a sixth of ε times users, from 1000 to 5000; 2000 in rankings of dpals, ada-dpals and dp-cmf; else 0",
+		"Number of items that are trained on, or a share of them below 1; 0 trains on all. Private counts or weights choose the items with most ratings. The others are scored by their biases and features, or last.",
+		ByFacts(Settings.most))
+	Keys.TopItems.Check = func(c config.Config) string {
+		switch v := Keys.TopItems.Value(c); {
+		case v >= 1 && v != math.Trunc(v):
+			return fmt.Sprintf("%v is neither a share below 1 nor a whole number of items", v)
+		case v > 0 && !Keys.ItemsFile.Is(c, ""):
+			return "there is a statistics.items-file, which names the items; leave one of the two out"
+		default:
+			return ""
+		}
+	}
+	Keys.ChooseBy = Word("statistics.choose-by", []string{ByCounts, ByWeights}, Settings.chooses, "weights of a wide catalogue (more than 20000 items) whose biases come first, else counts",
+		"How items to train on are chosen: by private counts before all else, or by the weights that come with biases of all items. With weights the other items keep their biases.",
+		wordByFacts(func(s Settings, f *config.Facts) string {
+			if s.wide(f) && s.problemOfWeights() == "" {
 				return ByWeights
 			}
 			return ByCounts
-		},
-		Check: func(c config.Config) string {
-			if s := (Settings{c}); Keys.ChooseBy.Is(c, ByWeights) && s.chooses() {
-				return s.problemOfWeights()
-			}
-			return ""
-		},
-	})
-	Keys.Broadcast = config.DeclareText(config.Key{
-		Name: "statistics.broadcast", Kind: config.Word, Default: "auto", Auto: "single of a wide catalogue (more than 20000 items), else double", Words: []string{Double, Single},
-		When: condition(Settings.Broadcasts).When(),
-		Help: "Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
-		ChooseWord: func(c config.Config, f *config.Facts) string {
-			switch {
-			case f == nil:
-				return "auto"
-			case f.Items > wideFrom:
+		}))
+	Keys.ChooseBy.Check = func(c config.Config) string {
+		if s := Of(c); Keys.ChooseBy.Is(c, ByWeights) && s.chooses() {
+			return s.problemOfWeights()
+		}
+		return ""
+	}
+	Keys.Broadcast = Word("statistics.broadcast", []string{Double, Single}, Settings.Broadcasts, "single of a wide catalogue (more than 20000 items), else double",
+		"Precision of the models that are broadcast: numbers of 64 bits, or of 32 and without what a round does not look at.",
+		wordByFacts(func(s Settings, f *config.Facts) string {
+			if s.wide(f) {
 				return Single
-			default:
-				return Double
 			}
-		},
-	})
+			return Double
+		}))
 	Keys.StartDecay = config.DeclareNumber(config.Key{
 		Name: "statistics.start-decay", Kind: config.Real, Default: "0.8", Range: config.Between(0, 1), When: func(c config.Config) bool { return Of(c).form().Starts && !algorithm.StartFrom.Is(c, "") },
 		Help: "Weight of the sums of the session that this one starts from, relative to sums of this session with the same noise. It falls by this factor with each session of age. 1: old sums count in full.",

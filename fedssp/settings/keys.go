@@ -107,6 +107,16 @@ func ByFacts(choose func(Settings, *config.Facts) float64) func(Settings, *confi
 	}
 }
 
+// wordByFacts is [ByFacts] of a word.
+func wordByFacts(choose func(Settings, *config.Facts) string) func(Settings, *config.Facts) string {
+	return func(s Settings, f *config.Facts) string {
+		if f == nil {
+			return "auto"
+		}
+		return choose(s, f)
+	}
+}
+
 // halfScale is half the rating scale.
 func halfScale(f *config.Facts) float64 { return (f.Max - f.Min) / 2 }
 

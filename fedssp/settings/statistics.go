@@ -31,23 +31,16 @@ func declareBatches() {
 // declareItems declares the ridges on items, and the start of items.
 func declareItems() {
 	Keys.ItemRidge = Number("statistics.item-ridge", config.AtLeast(0), notPool, "0.01", "Ridge of an item, added to every rating.", Value(0.01))
-	Keys.ItemPrior = config.DeclareNumber(config.Key{
-		Name: "statistics.item-prior", Kind: config.Real, Default: "auto", Auto: "5 to 20; 0.1 where little can be learned", Range: config.AtLeast(0), When: notPool.When(),
-		Help: "How many ratings pull an item to zero.",
-		ChooseNumber: func(c config.Config, f *config.Facts) config.Number {
-			s := Of(c)
-			if f != nil && s.nearStart(f) {
-				return config.Fixed(0.1)
-			}
-			return config.Fixed(s.itemPrior())
-		},
-		Check: func(c config.Config) string {
-			if Keys.ItemPrior.Of(c) == config.Fixed(0) && Keys.ItemRidge.Of(c) == config.Fixed(0) {
-				return "it is 0, and statistics.item-ridge too: an item with hardly any ratings would have no solution"
-			}
-			return ""
-		},
-	})
+	Keys.ItemPrior = Number("statistics.item-prior", config.AtLeast(0), notPool, "5 to 20; 0.1 where little can be learned", "How many ratings pull an item to zero.",
+		func(s Settings, f *config.Facts) config.Number {
+			return config.Fixed(Either(f != nil && s.nearStart(f), 0.1, s.itemPrior()))
+		})
+	Keys.ItemPrior.Check = func(c config.Config) string {
+		if Keys.ItemPrior.Of(c) == config.Fixed(0) && Keys.ItemRidge.Of(c) == config.Fixed(0) {
+			return "it is 0, and statistics.item-ridge too: an item with hardly any ratings would have no solution"
+		}
+		return ""
+	}
 	Keys.StartSpread = Number("statistics.start-spread", config.Positive(), func(s Settings) bool { return s.Items() && !s.encodes() }, "0.3", "Standard deviation of the coordinates at the start.", Value(0.3))
 }
 
@@ -62,24 +55,14 @@ func declareStatistics() {
 			}
 			return string(kernel.PerItem)
 		})
-	Keys.Growth = config.DeclareNumber(config.Key{
-		Name: "statistics.growth", Kind: config.Real, Default: "auto", Auto: "1.4 of ssp-c at an epsilon of 3 or more, 1.2 with posteriors, else 1", Range: config.Between(0.1, 10), When: items.When(),
-		Help:         "Budget of a sum of statistics, relative to the sum before it.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number { return config.Fixed(Of(c).growth()) },
-	})
-	Keys.Resample = config.DeclareNumber(config.Key{
-		Name: "statistics.resample", Kind: config.Whole, Default: "auto", Auto: "1; as many as encoder.steps of ssp-i; 5 of gradients", Range: config.Between(1, 10_000), When: condition(func(s Settings) bool { return s.Items() && !s.traits().OneSum }).When(),
-		Help: "Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			switch s := Of(c); {
-			case s.form().Resampled:
-				return config.Fixed(s.encoderSteps())
-			default:
-				return config.Fixed(cmp.Or(s.defaults().Resample, 1))
-			}
-		},
-		Check: checkResample,
-	})
+	Keys.Growth = Number("statistics.growth", config.Between(0.1, 10), items, "1.4 of ssp-c at an epsilon of 3 or more, 1.2 with posteriors, else 1",
+		"Budget of a sum of statistics, relative to the sum before it.", Always(Settings.growth))
+	Keys.Resample = count("statistics.resample", config.Between(1, 10_000), func(s Settings) bool { return s.Items() && !s.traits().OneSum }, "1; as many as encoder.steps of ssp-i; 5 of gradients",
+		"Secure sums, each with fresh noise, that a round takes of the same statistics, or of gradients.",
+		Always(func(s Settings) float64 {
+			return Either(s.form().Resampled, s.encoderSteps(), cmp.Or(s.defaults().Resample, 1))
+		}))
+	Keys.Resample.Check = checkResample
 	Keys.ClipUser = Number("statistics.clip-user", Clips(), BySums, "1; 4 without noise; √(rank + 1) with posteriors, 3·√rank without noise; 0.3 of rankings", "Largest norm of a user's embedding in what it sends.", Always(Settings.clipUser))
 	// The bound is a star of five. Residuals after biases and mean are seldom larger, and the noise
 	// grows with the bound. Without noise the bound matters only if priors are learned: it limits

@@ -23,15 +23,11 @@ func declareUser() {
 	Keys.UserFeatureWeight = Number("statistics.user-feature-weight", config.Between(0, 10), Settings.WeighsFeatures, "0.35 of our forms, 0 of the papers'",
 		"How strongly users are expected to differ in what they think of public features, which each client fits for itself.",
 		Always(func(s Settings) float64 { return Either(s.form().Ours, 0.35*math.Sqrt(s.rankPenalty()), 0) }))
-	Keys.PopularityWeight = config.DeclareNumber(config.Key{
-		Name: "statistics.user-popularity-weight", Kind: config.Real, Default: "auto", Auto: "0.15 with posteriors, which learn how much users differ; else 0", Range: config.Between(0, 10), When: condition(Settings.popularity).When(),
-		Help: "How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
-		// With noise 0.15 gains 0.001 to 0.002 RMSE on MovieLens latest-small, and loses 0.0007 on
-		// synthetic:ml-1m.
-		ChooseNumber: func(c config.Config, _ *config.Facts) config.Number {
-			return config.Fixed(Either(Of(c).Variational(), 0.15, 0))
-		},
-	})
+	// With noise 0.15 gains 0.001 to 0.002 RMSE on MovieLens latest-small, and loses 0.0007 on
+	// synthetic:ml-1m.
+	Keys.PopularityWeight = Number("statistics.user-popularity-weight", config.Between(0, 10), Settings.popularity, "0.15 with posteriors, which learn how much users differ; else 0",
+		"How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
+		Always(func(s Settings) float64 { return Either(s.Variational(), 0.15, 0) }))
 	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings; 0 of the papers'",
 		"Weight of a prediction in the order of lists, in units of the natural logarithm a star. Lists also go by how often items are rated, and by public features of what the user rated. 0: by predictions alone.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {

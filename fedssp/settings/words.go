@@ -20,15 +20,6 @@ func Either(condition bool, a, b float64) float64 {
 	return b
 }
 
-// wordsOf are the values of a type, as a key spells them.
-func wordsOf[T ~string](values []T) []string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	return words
-}
-
 func yesIf(v bool) string {
 	if v {
 		return yes

@@ -23,32 +23,37 @@ func (x als) Keys() []*config.Key {
 }
 
 func (als) Begin(*kernel.Params) serving.Solving {
-	return resuming{func(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-		n := s.Times(r)
-		y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
-		s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))
-		solveItems(s, y, run)
-		return nil
-	}}
+	return resuming(func(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
+		y.SolveItems(s.Current().Items, run)
+		s.Current().Complete(&s.Params.Params)
+	})
 }
 
-func solveItems(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
-	y.SolveItems(s.Current().Items, run)
-	s.Current().Complete(&s.Params.Params)
-}
+// resuming is a solving whose session can start from earlier sums: a function that solves for the items. What it keeps
+// follows from V.
+type resuming func(s *serving.Strategy, y *serving.Equations, run protocol.Runner)
 
-// resuming is a solving whose session can start from earlier sums.
-type resuming struct{ Stateless }
-
-// Restore keeps nothing from the state.
-func (x resuming) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
-	return x, b, nil
+// Solve solves for the items of a sum, combined with earlier ones.
+func (x resuming) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
+	n := s.Times(r)
+	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
+	s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))
+	x(s, y, run)
+	return nil
 }
 
 // Resume solves for the items of earlier sums.
-func (resuming) Resume(s *serving.Strategy, run protocol.Runner) error {
+func (x resuming) Resume(s *serving.Strategy, run protocol.Runner) error {
 	if y, _ := s.EquationsBefore(); y != nil {
-		solveItems(s, y, run)
+		x(s, y, run)
 	}
 	return nil
+}
+
+// Save appends nothing.
+func (resuming) Save(b []byte) []byte { return b }
+
+// Restore reads nothing.
+func (x resuming) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
+	return x, b, nil
 }

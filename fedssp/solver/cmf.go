@@ -39,10 +39,9 @@ var featureWeightKey, unobservedFeatureKey, sweepsKey config.NumberKey
 func init() {
 	featureWeightKey = settings.Number("cmf.feature-weight", config.Positive(), settings.With(CMF), "0.2; 1 where little can be learned", "Weight of a feature beside a rating.",
 		settings.ByFacts(func(s settings.Settings, f *config.Facts) float64 { return settings.Either(s.Scarce(f), 1, 0.2) }))
-	plain := func(name, standard string, r config.Range, help string) config.NumberKey {
-		return config.DeclareNumber(config.Key{Name: "cmf." + name, Kind: config.Real, Default: standard, Range: r, When: settings.When(settings.With(CMF)), Help: help})
-	}
-	unobservedFeatureKey = plain("unobserved", "0.1", config.Below(0, 1), "Weight of features that an item does not have.")
+	unobservedFeatureKey = config.DeclareNumber(config.Key{
+		Name: "cmf.unobserved", Kind: config.Real, Default: "0.1", Range: config.Below(0, 1), When: settings.When(settings.With(CMF)), Help: "Weight of features that an item does not have.",
+	})
 	sweepsKey = config.DeclareNumber(config.Key{
 		Name: "cmf.sweeps", Kind: config.Whole, Default: "5", Range: config.AtLeast(1), When: settings.When(settings.With(CMF)), Help: "How often features and items take turns in a round.",
 	})
@@ -102,6 +101,7 @@ type entry struct {
 // Collective is the public side of DP-CMF.
 type Collective struct {
 	kernel.CMFParams
+	resuming
 	rank     int
 	items    [][]entry // for each item, its features
 	features [][]entry // for each feature, its items
@@ -111,6 +111,7 @@ type Collective struct {
 // NewCollective numbers the features of all categories.
 func NewCollective(p *kernel.Params) *Collective {
 	c := &Collective{CMFParams: p.CMF, rank: p.Rank}
+	c.resuming = c.solveFor
 	var features int
 	c.items, features = entriesOf(p.Features)
 	c.features = make([][]entry, features)
@@ -179,22 +180,6 @@ func (c *Collective) start(v []float64, draw func() float64) {
 	}
 }
 
-func (c *Collective) Solve(s *serving.Strategy, r serving.Absorbed, run protocol.Runner) error {
-	n := s.Times(r)
-	y := s.Equations(r, n, kernel.Gramians, kernel.Moments)
-	s.Join(y, dense.Sqr(r.Noise[kernel.Moments]*n))
-	c.solveFor(s, y, run)
-	return nil
-}
-
-// Resume solves for the items of earlier sums.
-func (c *Collective) Resume(s *serving.Strategy, run protocol.Runner) error {
-	if y, _ := s.EquationsBefore(); y != nil {
-		c.solveFor(s, y, run)
-	}
-	return nil
-}
-
 func (c *Collective) solveFor(s *serving.Strategy, y *serving.Equations, run protocol.Runner) {
 	v := s.Current().Items
 	c.Alternate(y, v, run)
@@ -202,12 +187,6 @@ func (c *Collective) solveFor(s *serving.Strategy, y *serving.Equations, run pro
 		s.Current().Rest = c.others(y, v, s.Chosen.Rest, run)
 	}
 	s.Current().Complete(&s.Params.Params)
-}
-
-// Save and restore are empty: everything kept follows from V.
-func (*Collective) Save(b []byte) []byte { return b }
-func (c *Collective) Restore(_ *kernel.Params, b []byte) (serving.Solving, []byte, error) {
-	return c, b, nil
 }
 
 // Alternate solves, in turn, for the features against V and for V against both.

@@ -158,9 +158,14 @@ func Rows(p *kernel.Params, name string, length int, bound float64) protocol.Rel
 	return RowsOf(p, p.Trained(), name, length, bound)
 }
 
-// RowsOf is Rows for so many items.
+// RowsOf is Rows for so many items. Without sampling a user contributes to all of them: the number of a user's ratings is
+// private, and must not show in the plan or in a message's length.
 func RowsOf(p *kernel.Params, items int, name string, length int, bound float64) protocol.Release {
-	return protocol.Release{Name: name, Len: items * length, L2: bound, LInf: bound, MaxNonZero: mostRated(p, items) * length}
+	most := items
+	if p.Budgeting != kernel.Weights {
+		most = min(p.PerUser, items)
+	}
+	return protocol.Release{Name: name, Len: items * length, L2: bound, LInf: bound, MaxNonZero: most * length}
 }
 
 // Weighed bounds the coordinates of rows that have norm at most each times the weight of a rating.
@@ -168,13 +173,4 @@ func Weighed(p *kernel.Params, r protocol.Release, each float64) protocol.Releas
 	const rounding = 1 + 1e-12 // of products in another order
 	r.LInf = min(r.LInf, p.MostWeight()*each*rounding)
 	return r
-}
-
-// mostRated is the most items that a user contributes to. Without sampling it is all of them: the
-// number of a user's ratings is private, and must not show in the plan or in a message's length.
-func mostRated(p *kernel.Params, items int) int {
-	if p.Budgeting == kernel.Weights {
-		return items
-	}
-	return min(p.PerUser, items)
 }

@@ -81,7 +81,9 @@ func Validate(p kernel.Params) error {
 	}
 	solver.Of(&p).Check(&p, &e)
 	checkSums(&p, &e)
-	check(p.Split, &p, &e)
+	if sum := p.Split.Counts + p.Split.Mean + p.Split.Bias; !(sum < 1) && p.Rounds > 0 {
+		e.Add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	}
 	return errors.Join(e...)
 }
 
@@ -96,17 +98,8 @@ func checkForm(p *kernel.Params, e *settings.Problems) {
 	default:
 		e.Add("feedback is %q; it must be %s or %s", p.Feedback, kernel.Explicit, kernel.Implicit)
 	}
-	if f := p.Features; f != nil {
-		if f.Items != p.Items {
-			e.Add("the features are of %d items; there are %d", f.Items, p.Items)
-		}
-	}
-}
-
-// check checks that a share is left for the statistics.
-func check(s kernel.BudgetSplit, p *kernel.Params, e *settings.Problems) {
-	if sum := s.Counts + s.Mean + s.Bias; !(sum < 1) && p.Rounds > 0 {
-		e.Add("the shares of counts, mean and bias are %v together; the statistics need some of 1", sum)
+	if f := p.Features; f != nil && f.Items != p.Items {
+		e.Add("the features are of %d items; there are %d", f.Items, p.Items)
 	}
 }
 

@@ -28,12 +28,18 @@ func Fit(m *kernel.Broadcast, r model.Ratings) (u []float64, bias float64) {
 	if m.Unchosen {
 		return make([]float64, p.Rank+p.UserFeatures.Width()), 0
 	}
-	w := NewWorkspace(p)
+	w := fitted(m, r)
 	defer w.Free()
-	r, _ = m.TrainedOn(r)
-	w.Gather(p, m, r)
-	w.Fit(p, m)
 	return w.embedding(p, nil), w.bias(p)
+}
+
+// fitted fits a user to a model. The workspace has the solution.
+func fitted(m *kernel.Broadcast, all model.Ratings) *Workspace {
+	w := NewWorkspace(m.Params)
+	r, _ := m.TrainedOn(all)
+	w.Gather(m.Params, m, r)
+	w.Fit(m.Params, m)
+	return w
 }
 
 // Workspace is the memory of a fit. Users fit in it one after the other.

@@ -80,11 +80,8 @@ func (t *User) FitTo(of *Measured, r model.Ratings) (u []float64, bias float64) 
 
 // fit fits the user to a model, and keeps the result.
 func (t *User) fit(m *kernel.Broadcast, all model.Ratings) {
-	w := NewWorkspace(m.Params)
+	w := fitted(m, all)
 	defer w.Free()
-	ratings, _ := m.TrainedOn(all)
-	w.Gather(m.Params, m, ratings)
-	w.Fit(m.Params, m)
 	t.Keep(w)
 }
 

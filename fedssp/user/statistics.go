@@ -62,15 +62,11 @@ func (c *Contribution) Gramian() protocol.Vector {
 // order takes the memory of slopes, and is made once.
 func (c *Contribution) Statistics(second bool, curvature func(k int) float64) protocol.Vector {
 	p, u := c.Params, c.Embedding()
-	row := slices.Clone(u)
-	if second {
-		row = make([]float64, p.Packed())
-		dense.PackOuter(row, u)
-	}
 	if !second {
-		return c.trainedOn(protocol.Vector{Index: c.Items(), Block: len(row), Factor: c.slopes, Value: row})
+		return c.trainedOn(protocol.Vector{Index: c.Items(), Block: len(u), Factor: c.slopes, Value: slices.Clone(u)})
 	}
-	v := protocol.Vector{Index: c.Items(), Block: len(row), Factor: make([]float64, len(c.Chosen)), Value: row}
+	v := protocol.Vector{Index: c.Items(), Block: p.Packed(), Factor: make([]float64, len(c.Chosen)), Value: make([]float64, p.Packed())}
+	dense.PackOuter(v.Value, u)
 	for i, k := range c.Chosen {
 		v.Factor[i] = c.share * c.Weights[i]
 		if curvature != nil {
