@@ -29,7 +29,7 @@ func (als) Begin(*kernel.Params) serving.Solving {
 	})
 }
 
-// resuming is a solving whose session can start from earlier sums: a function that solves for the items. What it keeps
+// resuming is a solving whose session can start from earlier sums: a function that solves for the items. All of its state
 // follows from V.
 type resuming func(s *serving.Strategy, y *serving.Equations, run protocol.Runner)
 
