@@ -87,19 +87,27 @@ func shrink(released []float64, noise func(int) float64, exact bool, users float
 		return k
 	}
 	all := newLogs(released, 0, users, weightBelow, weightAbove, weightSteps)
-	logs, grid, mass := all.grid, all.exps, make([]float64, weightSteps)
-	deviation := usualWeightRatio
-	// moments returns the posterior moments of an item: of c_j, c_j², log c_j and its square.
-	moments := func(c, noise float64) (x [4]float64) {
-		centre := all.middle - dense.Sqr(deviation)/2
-		best := math.Inf(-1)
-		for g := range grid {
-			mass[g] = -dense.Sqr((logs[g]-centre)/deviation)/2 - dense.Sqr((c-grid[g])/noise)/2
-			best = max(best, mass[g])
+	logs, grid, prior := all.grid, all.exps, make([]float64, weightSteps)
+	// The likelihood of a weight, over its maximum, is the same in all steps of EM. It takes 640 bytes an item.
+	likelihood := make([][]float64, m)
+	for j, c := range released {
+		row, least := make([]float64, weightSteps), math.Inf(1)
+		for g := range row {
+			row[g] = dense.Sqr((c-grid[g])/noise(j)) / 2
+			least = min(least, row[g])
 		}
+		for g := range row {
+			row[g] = math.Exp(least - row[g])
+		}
+		likelihood[j] = row
+	}
+	deviation := usualWeightRatio
+	// moments returns the posterior moments of an item: of c_j, c_j², log c_j and its square. The
+	// prior is at least exp(-100) on the grid, so that the products are not all 0.
+	moments := func(j int) (x [4]float64) {
 		var all float64
-		for g, l := range mass {
-			w := math.Exp(l - best)
+		for g, l := range likelihood[j] {
+			w := prior[g] * l
 			all += w
 			x[0] += w * grid[g]
 			x[1] += w * dense.Sqr(grid[g])
@@ -111,18 +119,19 @@ func shrink(released []float64, noise func(int) float64, exact bool, users float
 		}
 		return x
 	}
-	for range PriorSteps {
+	for range PriorSteps + 1 {
+		centre := all.middle - dense.Sqr(deviation)/2
+		for g, l := range logs {
+			prior[g] = math.Exp(-dense.Sqr((l-centre)/deviation) / 2)
+		}
 		var first, second float64
-		for j, c := range released {
-			x := moments(c, noise(j))
+		for j := range released {
+			x := moments(j)
 			first += x[2] / float64(m)
 			second += x[3] / float64(m)
+			k.Mean[j], k.Variance[j], k.Middle[j] = x[0], max(x[1]-dense.Sqr(x[0]), 0), math.Exp(x[2])
 		}
 		deviation = math.Sqrt(max(second-dense.Sqr(first), dense.Sqr(leastRatio)))
-	}
-	for j, c := range released {
-		x := moments(c, noise(j))
-		k.Mean[j], k.Variance[j], k.Middle[j] = x[0], max(x[1]-dense.Sqr(x[0]), 0), math.Exp(x[2])
 	}
 	return k
 }
