@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Accountant is a method of computing ε from the releases.
@@ -77,7 +79,7 @@ type Problem struct {
 
 // Validate reports every fault of the problem.
 func (p Problem) Validate() error {
-	errs := []error{checkSettings(p.Accountant, p.Delta, p.SamplerError)}
+	errs := problems.List{checkSettings(p.Accountant, p.Delta, p.SamplerError)}
 	for i, e := range p.Events {
 		if err := e.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("event %d: %w", i, err))
@@ -93,13 +95,9 @@ func (p Problem) Validate() error {
 
 func checkSettings(a Accountant, delta, samplerError float64) error {
 	_, err := ParseAccountant(string(a))
-	errs := []error{err}
-	if !(delta > 0 && delta < 1) {
-		errs = append(errs, fmt.Errorf("dp: delta is %v; it must be above 0 and below 1", delta))
-	}
-	if !(samplerError >= 0 && samplerError < 1) {
-		errs = append(errs, fmt.Errorf("dp: sampler error is %v; it must be at least 0 and below 1", samplerError))
-	}
+	errs := problems.List{err}
+	errs.If(!(delta > 0 && delta < 1), "dp: delta is %v; it must be above 0 and below 1", delta)
+	errs.If(!(samplerError >= 0 && samplerError < 1), "dp: sampler error is %v; it must be at least 0 and below 1", samplerError)
 	return errors.Join(errs...)
 }
 

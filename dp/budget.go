@@ -2,8 +2,9 @@ package dp
 
 import (
 	"errors"
-	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Budget limits the privacy to be spent, and says how to measure spending. Calibrations meet a
@@ -17,18 +18,14 @@ type Budget struct {
 
 // Validate reports every fault of the budget.
 func (b Budget) Validate() error {
-	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
-	if !(b.Epsilon > 0) {
-		errs = append(errs, fmt.Errorf("dp: budget epsilon is %v; it must be positive", b.Epsilon))
-	}
+	errs := problems.List{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
+	errs.If(!(b.Epsilon > 0), "dp: budget epsilon is %v; it must be positive", b.Epsilon)
 	return errors.Join(errs...)
 }
 
 // ValidateFinite is Validate for calibrations: it also refuses a budget without a limit.
 func (b Budget) ValidateFinite() error {
-	errs := []error{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
-	if !(b.Epsilon > 0) || math.IsInf(b.Epsilon, 1) {
-		errs = append(errs, fmt.Errorf("dp: budget epsilon is %v; it must be positive and finite", b.Epsilon))
-	}
+	errs := problems.List{checkSettings(b.Accountant, b.Delta, b.SamplerError)}
+	errs.If(!(b.Epsilon > 0) || math.IsInf(b.Epsilon, 1), "dp: budget epsilon is %v; it must be positive and finite", b.Epsilon)
 	return errors.Join(errs...)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Mechanism is a way of adding noise.
@@ -106,35 +108,24 @@ func (e Event) Validate() error {
 	if _, err := ParseMechanism(string(e.Mechanism)); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoAccountant, err)
 	}
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("dp: %s event: "+format, append([]any{e.Mechanism}, args...)...))
+	var errs problems.List
+	bad := func(holds bool, format string, args ...any) {
+		errs.If(holds, "dp: %s event: "+format, append([]any{e.Mechanism}, args...)...)
 	}
 	field := func(name string, v float64, used bool) {
-		switch {
-		case used && !(v > 0 && !math.IsInf(v, 1)):
-			bad("%s is %v; it must be positive and finite", name, v)
-		case !used && v != 0:
-			bad("%s is %v, but the mechanism has none", name, v)
-		}
+		bad(used && !(v > 0 && !math.IsInf(v, 1)), "%s is %v; it must be positive and finite", name, v)
+		bad(!used && v != 0, "%s is %v, but the mechanism has none", name, v)
 	}
 	integer := e.Mechanism.Integer()
 	field("noise multiplier", e.NoiseMultiplier, !integer)
 	field("variance", e.Variance, integer)
 	field("L2 sensitivity", e.L2, integer)
 	field("L1 sensitivity", e.L1, integer)
-	switch sampled := e.Mechanism.Sampled(); {
-	case sampled && !(e.SamplingRate > 0 && e.SamplingRate <= 1):
-		bad("sampling rate is %v; it must be above 0 and at most 1", e.SamplingRate)
-	case !sampled && e.SamplingRate != 0:
-		bad("sampling rate is %v, but the mechanism does not sample", e.SamplingRate)
-	}
-	if integer && e.L1 < e.L2 {
-		bad("L1 sensitivity %v is below the L2 sensitivity %v; no vector of integers has such norms", e.L1, e.L2)
-	}
-	if e.Count < 1 {
-		bad("count is %d; it must be at least 1", e.Count)
-	}
+	sampled := e.Mechanism.Sampled()
+	bad(sampled && !(e.SamplingRate > 0 && e.SamplingRate <= 1), "sampling rate is %v; it must be above 0 and at most 1", e.SamplingRate)
+	bad(!sampled && e.SamplingRate != 0, "sampling rate is %v, but the mechanism does not sample", e.SamplingRate)
+	bad(integer && e.L1 < e.L2, "L1 sensitivity %v is below the L2 sensitivity %v; no vector of integers has such norms", e.L1, e.L2)
+	bad(e.Count < 1, "count is %d; it must be at least 1", e.Count)
 	return errors.Join(errs...)
 }
 

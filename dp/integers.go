@@ -2,8 +2,9 @@ package dp
 
 import (
 	"errors"
-	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Fixed describes vectors that are scaled and rounded to the nearest integers.
@@ -16,19 +17,11 @@ type Fixed struct {
 
 // Validate reports every fault of the description.
 func (f Fixed) Validate() error {
-	var errs []error
-	if !(f.L2 > 0) || math.IsInf(f.L2, 1) {
-		errs = append(errs, fmt.Errorf("dp: L2 bound is %v; it must be positive and finite", f.L2))
-	}
-	if !(f.L1 >= 0) || math.IsInf(f.L1, 1) {
-		errs = append(errs, fmt.Errorf("dp: L1 bound is %v; it must be positive and finite, or 0 for none", f.L1))
-	}
-	if !(f.Scale > 0) || math.IsInf(f.Scale, 1) {
-		errs = append(errs, fmt.Errorf("dp: scale is %v; it must be positive and finite", f.Scale))
-	}
-	if f.MaxNonZero < 1 {
-		errs = append(errs, fmt.Errorf("dp: max-non-zero is %d; it must be at least 1", f.MaxNonZero))
-	}
+	var errs problems.List
+	errs.If(!(f.L2 > 0) || math.IsInf(f.L2, 1), "dp: L2 bound is %v; it must be positive and finite", f.L2)
+	errs.If(!(f.L1 >= 0) || math.IsInf(f.L1, 1), "dp: L1 bound is %v; it must be positive and finite, or 0 for none", f.L1)
+	errs.If(!(f.Scale > 0) || math.IsInf(f.Scale, 1), "dp: scale is %v; it must be positive and finite", f.Scale)
+	errs.If(f.MaxNonZero < 1, "dp: max-non-zero is %d; it must be at least 1", f.MaxNonZero)
 	return errors.Join(errs...)
 }
 

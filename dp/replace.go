@@ -2,8 +2,9 @@ package dp
 
 import (
 	"errors"
-	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // ReplaceViews returns the noise variances of the two views of a sum G that the published two-round
@@ -25,19 +26,13 @@ import (
 // views, so the pair without S costs at least as much as the pair with it. If every client answers,
 // S is empty and nothing was given away: the variances are |U1|·a and V.
 func ReplaceViews(variance float64, required, survivors, answered int) (first, second float64, err error) {
-	var errs []error
-	if !(variance > 0) || math.IsInf(variance, 1) {
-		errs = append(errs, fmt.Errorf("dp: variance is %v; it must be positive and finite", variance))
-	}
-	if required < 1 {
-		errs = append(errs, fmt.Errorf("dp: %d honest clients are certain to remain; there must be at least 1", required))
-	}
-	if survivors < required {
-		errs = append(errs, fmt.Errorf("dp: %d honest clients sent a masked input; fewer than the required %d must not be summed", survivors, required))
-	}
-	if answered < 1 || answered > survivors {
-		errs = append(errs, fmt.Errorf("dp: %d honest clients replaced their noise; it must be from 1 to the %d that sent a masked input", answered, survivors))
-	}
+	var errs problems.List
+	errs.If(!(variance > 0) || math.IsInf(variance, 1), "dp: variance is %v; it must be positive and finite", variance)
+	errs.If(required < 1, "dp: %d honest clients are certain to remain; there must be at least 1", required)
+	errs.If(survivors < required,
+		"dp: %d honest clients sent a masked input; fewer than the required %d must not be summed", survivors, required)
+	errs.If(answered < 1 || answered > survivors,
+		"dp: %d honest clients replaced their noise; it must be from 1 to the %d that sent a masked input", answered, survivors)
 	if err := errors.Join(errs...); err != nil {
 		return 0, 0, err
 	}

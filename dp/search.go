@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Search is the record of a search that chose the settings of a run by the same data. A private search has Runs. Without
@@ -85,11 +87,9 @@ func (s Search) Validate() error {
 		}
 		return nil
 	}
-	errs := []error{s.Law.Validate()}
+	errs := problems.List{s.Law.Validate()}
 	for _, events := range s.Runs {
-		if len(events) == 0 {
-			errs = append(errs, errors.New("dp: a search with a run without releases"))
-		}
+		errs.If(len(events) == 0, "dp: a search with a run without releases")
 		for _, e := range events {
 			errs = append(errs, e.Validate())
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Unit is the unit of privacy: the data by which neighbouring data sets differ.
@@ -125,22 +127,16 @@ type Statement struct {
 // is in both samples and its vector differs: their ε with samples is the ε of
 // [Budget.ForReplacement]. These two relations go with Example only.
 func (s Statement) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dp: statement: "+format, args...)) }
-	if !(s.Epsilon >= 0) {
-		bad("epsilon is %v; it must be at least 0", s.Epsilon)
-	}
-	if !(s.ClaimedEpsilon >= 0) {
-		bad("claimed epsilon is %v; it must be at least 0", s.ClaimedEpsilon)
-	}
+	var errs problems.List
+	bad := func(holds bool, format string, args ...any) { errs.If(holds, "dp: statement: "+format, args...) }
+	bad(!(s.Epsilon >= 0), "epsilon is %v; it must be at least 0", s.Epsilon)
+	bad(!(s.ClaimedEpsilon >= 0), "claimed epsilon is %v; it must be at least 0", s.ClaimedEpsilon)
 	switch {
 	case s.Accountant == Pure:
-		if s.Delta != 0 {
-			bad("delta is %v; accountant pure has none", s.Delta)
-		}
+		bad(s.Delta != 0, "delta is %v; accountant pure has none", s.Delta)
 	case s.Accountant == Unaccounted && s.Delta == 0:
-	case !(s.Delta > 0 && s.Delta < 1):
-		bad("delta is %v; it must be above 0 and below 1", s.Delta)
+	default:
+		bad(!(s.Delta > 0 && s.Delta < 1), "delta is %v; it must be above 0 and below 1", s.Delta)
 	}
 	_, unit := ParseUnit(string(s.Unit))
 	_, relation := parse("relation", string(s.Relation), relations)
@@ -149,26 +145,20 @@ func (s Statement) Validate() error {
 	_, trust := parse("trust", string(s.Trust), []Trust{SecureSum, Nobody, Shuffler})
 	errs = append(errs, unit, relation, sampling, noise, trust)
 	if allowed := s.accountants(); noise == nil && sampling == nil && !slices.Contains(allowed, s.Accountant) {
-		bad("accountant is %q; for noise=%s and sampling=%s it must be one of %v", s.Accountant, s.Noise, s.Sampling, allowed)
+		bad(true, "accountant is %q; for noise=%s and sampling=%s it must be one of %v", s.Accountant, s.Noise, s.Sampling, allowed)
 	}
-	if !(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0) {
-		bad("local epsilon is %v with trust=%s; it must be positive with trust=%s, and 0 without", s.LocalEpsilon, s.Trust, Shuffler)
-	}
-	if !(s.NoiseDistance >= 0 && s.NoiseDistance < 1) || s.NoiseDistance > 0 && s.Noise != SkellamNoise {
-		bad("noise distance is %v with noise=%s; it must be at least 0, below 1, and 0 unless noise=%s", s.NoiseDistance, s.Noise, SkellamNoise)
-	}
-	if s.Turns < 0 || s.Turns > s.Rounds || (s.Turns == 0) != (s.Rounds == 0) {
-		bad("a unit takes part in %d of %d rounds; it must be in from 1 to all, or both be 0", s.Turns, s.Rounds)
-	}
-	if (s.Unit == Example) != s.Relation.replaces() {
-		bad("unit is %q and relation is %q; unit=%s goes with relation=%s or %s and with no other", s.Unit, s.Relation, Example, Label, PrivatePart)
-	}
+	bad(!(s.LocalEpsilon >= 0) || (s.Trust == Shuffler) != (s.LocalEpsilon > 0),
+		"local epsilon is %v with trust=%s; it must be positive with trust=%s, and 0 without", s.LocalEpsilon, s.Trust, Shuffler)
+	bad(!(s.NoiseDistance >= 0 && s.NoiseDistance < 1) || s.NoiseDistance > 0 && s.Noise != SkellamNoise,
+		"noise distance is %v with noise=%s; it must be at least 0, below 1, and 0 unless noise=%s", s.NoiseDistance, s.Noise, SkellamNoise)
+	bad(s.Turns < 0 || s.Turns > s.Rounds || (s.Turns == 0) != (s.Rounds == 0),
+		"a unit takes part in %d of %d rounds; it must be in from 1 to all, or both be 0", s.Turns, s.Rounds)
+	bad((s.Unit == Example) != s.Relation.replaces(),
+		"unit is %q and relation is %q; unit=%s goes with relation=%s or %s and with no other", s.Unit, s.Relation, Example, Label, PrivatePart)
 	if c := s.Chosen; c.By != "" && (!(c.RunEpsilon >= 0) || (c.By == PlainSearch) != math.IsInf(s.Epsilon, 1)) {
-		bad("epsilon is %v after a %s, with %v of the run alone", s.Epsilon, c, c.RunEpsilon)
+		bad(true, "epsilon is %v after a %s, with %v of the run alone", s.Epsilon, c, c.RunEpsilon)
 	}
-	if s.Noise == NoNoise && !math.IsInf(s.Epsilon, 1) {
-		bad("epsilon is %v; without noise it is infinite", s.Epsilon)
-	}
+	bad(s.Noise == NoNoise && !math.IsInf(s.Epsilon, 1), "epsilon is %v; without noise it is infinite", s.Epsilon)
 	return errors.Join(errs...)
 }
 

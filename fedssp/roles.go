@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/stage"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -27,7 +28,7 @@ func NewUsers(p *kernel.Params, n int, all model.RatingsByUser) []user.User {
 // New returns a strategy with the model at its start.
 func New(p serving.StrategyParams) (*serving.Strategy, error) {
 	want, err := stage.Steps(p.Params)
-	errs := []error{err, p.Cohort.Validate()}
+	errs := problems.List{err, p.Cohort.Validate()}
 	if err == nil {
 		errs = append(errs, checkSteps(p.Steps, want))
 	}
@@ -42,7 +43,7 @@ func checkSteps(got, want []kernel.Step) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("there are %d steps; the settings make %d", len(got), len(want))
 	}
-	var errs []error
+	var errs problems.List
 	for i, s := range got {
 		if s.Phase != want[i].Phase || len(s.Releases) != len(want[i].Releases) {
 			return fmt.Errorf("step %d is %q with %d releases; it must be %q with %d", i+1, s.Phase, len(s.Releases), want[i].Phase, len(want[i].Releases))
@@ -50,9 +51,8 @@ func checkSteps(got, want []kernel.Step) error {
 		for k, r := range s.Releases {
 			bare := r
 			bare.Scale, bare.Width, bare.Noise = 0, 0, protocol.Noise{}
-			if bare != want[i].Releases[k] {
-				errs = append(errs, fmt.Errorf("step %d: release %q has other bounds than the settings make; set scale, width and noise only", i+1, r.Name))
-			}
+			errs.If(bare != want[i].Releases[k],
+				"step %d: release %q has other bounds than the settings make; set scale, width and noise only", i+1, r.Name)
 			errs = append(errs, r.Validate())
 		}
 	}

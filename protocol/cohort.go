@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Cohort is the number of clients of a plan, with the assumptions about them. The same ω and γ hold
@@ -119,23 +121,14 @@ func (c Cohort) FinalVariance(v float64, u1, u2 int) float64 {
 
 // Validate reports everything that makes the cohort unusable.
 func (c Cohort) Validate() error {
-	var errs []error
-	if c.Clients < 1 {
-		errs = append(errs, fmt.Errorf("clients is %d; a federation needs at least 1", c.Clients))
-	}
-	if !(c.Tolerance >= 0 && c.Tolerance < 1) {
-		errs = append(errs, fmt.Errorf("tolerance is %v; it must be at least 0 and below 1", c.Tolerance))
-	}
-	if !(c.Colluders >= 0 && c.Colluders < 1) {
-		errs = append(errs, fmt.Errorf("colluders is %v; it must be at least 0 and below 1", c.Colluders))
-	}
+	var errs problems.List
+	errs.If(c.Clients < 1, "clients is %d; a federation needs at least 1", c.Clients)
+	errs.If(!(c.Tolerance >= 0 && c.Tolerance < 1), "tolerance is %v; it must be at least 0 and below 1", c.Tolerance)
+	errs.If(!(c.Colluders >= 0 && c.Colluders < 1), "colluders is %v; it must be at least 0 and below 1", c.Colluders)
 	if c.Enrolled != 0 || c.Goal != 0 {
-		if c.Clients > c.Enrolled {
-			errs = append(errs, fmt.Errorf("%d clients of %d that are enrolled are asked; there must be as many", c.Clients, c.Enrolled))
-		}
-		if c.Goal < 1 || c.Goal > c.Clients {
-			errs = append(errs, fmt.Errorf("%d clients of %d that are asked are waited for; there must be from 1 to as many as are asked", c.Goal, c.Clients))
-		}
+		errs.If(c.Clients > c.Enrolled, "%d clients of %d that are enrolled are asked; there must be as many", c.Clients, c.Enrolled)
+		errs.If(c.Goal < 1 || c.Goal > c.Clients,
+			"%d clients of %d that are asked are waited for; there must be from 1 to as many as are asked", c.Goal, c.Clients)
 	}
 	if errs == nil && c.Honest(c.Required()) < 1 {
 		errs = append(errs, fmt.Errorf("of %d clients, %d may be lost and %d may collude: no honest one is certain to remain; lower the tolerance or the colluders",

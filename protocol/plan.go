@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fedsim/fedsim/dp"
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // SessionID names one run of a federation. Ledgers are bound to it.
@@ -159,39 +160,29 @@ const MaxLen = min(1<<30, math.MaxInt>>4)
 
 // validate reports everything that makes the noise unusable.
 func (n Noise) validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var errs problems.List
 	positive := func(what string, v float64) {
-		if !(v > 0) || math.IsInf(v, 1) {
-			bad("noise %s is %v; it must be positive and finite", what, v)
-		}
+		errs.If(!(v > 0) || math.IsInf(v, 1), "noise %s is %v; it must be positive and finite", what, v)
 	}
 	switch n.Kind {
 	case Split, TwoRound, LocalNoise:
-		if positive("variance", n.Variance); n.Variance > maxVariance && !math.IsInf(n.Variance, 1) {
-			bad("noise variance is %v; it must be at most %v", n.Variance, maxVariance)
-		}
+		positive("variance", n.Variance)
+		errs.If(n.Variance > maxVariance && !math.IsInf(n.Variance, 1), "noise variance is %v; it must be at most %v", n.Variance, maxVariance)
 	case PartyNoise:
-		if positive("multiplier", n.Multiplier); n.Multiplier > maxMultiplier && !math.IsInf(n.Multiplier, 1) {
-			bad("noise multiplier is %v; it must be at most %v", n.Multiplier, maxMultiplier)
-		}
-		if !(n.SamplingRate >= minSamplingRate && n.SamplingRate <= 1) {
-			bad("noise sampling rate is %v; it must be from %v to 1", n.SamplingRate, minSamplingRate)
-		}
-		if n.Steps < 1 {
-			bad("noise steps are %d; there must be at least 1", n.Steps)
-		}
+		positive("multiplier", n.Multiplier)
+		errs.If(n.Multiplier > maxMultiplier && !math.IsInf(n.Multiplier, 1),
+			"noise multiplier is %v; it must be at most %v", n.Multiplier, maxMultiplier)
+		errs.If(!(n.SamplingRate >= minSamplingRate && n.SamplingRate <= 1),
+			"noise sampling rate is %v; it must be from %v to 1", n.SamplingRate, minSamplingRate)
+		errs.If(n.Steps < 1, "noise steps are %d; there must be at least 1", n.Steps)
 	case NoNoise:
 	default:
 		return fmt.Errorf("noise is %s; it must be one of none, split, replace, own, local", n.Kind)
 	}
-	if n.Variance != 0 && !n.Distributed() {
-		bad("noise variance is %v, but the noise is %s", n.Variance, n.Kind)
-	}
+	errs.If(n.Variance != 0 && !n.Distributed(), "noise variance is %v, but the noise is %s", n.Variance, n.Kind)
 	batched := (n.Kind == Split || n.Kind == LocalNoise) && n.SamplingRate >= minSamplingRate && n.SamplingRate < 1
-	if n.Kind != PartyNoise && (n.Multiplier != 0 || n.SamplingRate != 0 && !batched || n.Steps != 0 || n.Spread) {
-		bad("noise has a multiplier of %v, a sampling rate of %v and %d steps, but is %s", n.Multiplier, n.SamplingRate, n.Steps, n.Kind)
-	}
+	errs.If(n.Kind != PartyNoise && (n.Multiplier != 0 || n.SamplingRate != 0 && !batched || n.Steps != 0 || n.Spread),
+		"noise has a multiplier of %v, a sampling rate of %v and %d steps, but is %s", n.Multiplier, n.SamplingRate, n.Steps, n.Kind)
 	return errors.Join(errs...)
 }
 
@@ -264,52 +255,31 @@ func (r Release) VectorBounds() (d2, d1 float64) {
 
 // Validate reports everything that makes the release unusable.
 func (r Release) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("release %q: "+format, append([]any{r.Name}, args...)...))
+	var errs problems.List
+	bad := func(holds bool, format string, args ...any) {
+		errs.If(holds, "release %q: "+format, append([]any{r.Name}, args...)...)
 	}
-	if r.Len < 1 || r.Len > MaxLen {
-		bad("length is %d; it must be from 1 to %d", r.Len, MaxLen)
-	}
-	if r.MaxNonZero < 1 || r.MaxNonZero > r.Len {
-		bad("max-non-zero is %d; it must be from 1 to the length %d", r.MaxNonZero, r.Len)
-	}
-	if !(r.L2 > 0) || math.IsInf(r.L2, 1) {
-		bad("L2 bound is %v; it must be positive and finite", r.L2)
-	}
-	if !(r.L1 >= 0) || math.IsInf(r.L1, 1) {
-		bad("L1 bound is %v; it must be positive and finite, or 0 for none", r.L1)
-	}
-	if !(r.Sensitivity >= 0) || r.Sensitivity > 2*r.L2 {
-		bad("sensitivity is %v; it must be from 0 to twice the L2 bound of %v", r.Sensitivity, r.L2)
-	}
-	if !(r.Scale > 0) || math.IsInf(r.Scale, 1) {
-		bad("scale is %v; it must be positive and finite", r.Scale)
-	}
-	if r.Width < 8 || r.Width > 64 {
-		bad("ring width is %d bits; it must be from 8 to 64", r.Width)
-	}
-	if !(r.LInf >= 0) || math.IsInf(r.LInf, 1) {
-		bad("bound on coordinates is %v; it must be positive and finite, or 0 for none", r.LInf)
-	}
-	if err := r.Noise.validate(); err != nil {
-		bad("%w", err)
-	}
-	if r.Sensitivity != 0 && r.Noise.batched() {
-		bad("samples of clients are accounted for by whether one is in, and a sensitivity of %v is of what one exchanges", r.Sensitivity)
-	}
+	bad(r.Len < 1 || r.Len > MaxLen, "length is %d; it must be from 1 to %d", r.Len, MaxLen)
+	bad(r.MaxNonZero < 1 || r.MaxNonZero > r.Len, "max-non-zero is %d; it must be from 1 to the length %d", r.MaxNonZero, r.Len)
+	bad(!(r.L2 > 0) || math.IsInf(r.L2, 1), "L2 bound is %v; it must be positive and finite", r.L2)
+	bad(!(r.L1 >= 0) || math.IsInf(r.L1, 1), "L1 bound is %v; it must be positive and finite, or 0 for none", r.L1)
+	bad(!(r.Sensitivity >= 0) || r.Sensitivity > 2*r.L2,
+		"sensitivity is %v; it must be from 0 to twice the L2 bound of %v", r.Sensitivity, r.L2)
+	bad(!(r.Scale > 0) || math.IsInf(r.Scale, 1), "scale is %v; it must be positive and finite", r.Scale)
+	bad(r.Width < 8 || r.Width > 64, "ring width is %d bits; it must be from 8 to 64", r.Width)
+	bad(!(r.LInf >= 0) || math.IsInf(r.LInf, 1), "bound on coordinates is %v; it must be positive and finite, or 0 for none", r.LInf)
+	err := r.Noise.validate()
+	bad(err != nil, "%w", err)
+	bad(r.Sensitivity != 0 && r.Noise.batched(),
+		"samples of clients are accounted for by whether one is in, and a sensitivity of %v is of what one exchanges", r.Sensitivity)
 	return errors.Join(errs...)
 }
 
 // Validate reports everything that makes the plan unusable.
 func (p *Plan) Validate() error {
-	errs := []error{p.Cohort.Validate()}
-	if p.Round == 0 {
-		errs = append(errs, errors.New("round is 0; rounds count from 1"))
-	}
-	if len(p.Releases) == 0 {
-		errs = append(errs, errors.New("the plan releases nothing"))
-	}
+	errs := problems.List{p.Cohort.Validate()}
+	errs.If(p.Round == 0, "round is 0; rounds count from 1")
+	errs.If(len(p.Releases) == 0, "the plan releases nothing")
 	names := make(map[string]bool)
 	for _, r := range p.Releases {
 		if errs = append(errs, r.Validate()); names[r.Name] {

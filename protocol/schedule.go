@@ -6,6 +6,8 @@ import (
 	"iter"
 	"math"
 	"slices"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Schedule lists the requests of the rounds of a run, in order. It is public: all parties know it
@@ -34,10 +36,8 @@ const maxModel = 1 << 30
 // Validate reports everything that makes the schedule unusable, except for its releases:
 // plans check those, together with the cohort.
 func (s Schedule) Validate() error {
-	var errs []error
-	if len(s) == 0 {
-		errs = append(errs, errors.New("the schedule has no steps"))
-	}
+	var errs problems.List
+	errs.If(len(s) == 0, "the schedule has no steps")
 	total := 0
 	for i, step := range s {
 		switch {
@@ -48,12 +48,9 @@ func (s Schedule) Validate() error {
 		default:
 			total += step.Rounds
 		}
-		if step.Model < 0 || step.Model > maxModel {
-			errs = append(errs, fmt.Errorf("step %d has a model of %d bytes; there may be from 0 to %d", i+1, step.Model, maxModel))
-		}
-		if len(step.Releases) == 0 {
-			errs = append(errs, fmt.Errorf("step %d releases nothing", i+1))
-		}
+		errs.If(step.Model < 0 || step.Model > maxModel,
+			"step %d has a model of %d bytes; there may be from 0 to %d", i+1, step.Model, maxModel)
+		errs.If(len(step.Releases) == 0, "step %d releases nothing", i+1)
 	}
 	return errors.Join(errs...)
 }

@@ -3,12 +3,12 @@ package sim
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -35,27 +35,15 @@ type Faults struct {
 
 // Validate reports everything that makes the faults unusable.
 func (f Faults) Validate() error {
-	var errs []error
-	if !(f.Dropout >= 0 && f.Dropout < 1) {
-		errs = append(errs, fmt.Errorf("dropout is %v; it must be at least 0 and below 1", f.Dropout))
-	}
-	if f.Dropout > 0 && len(f.Stages) == 0 {
-		errs = append(errs, errors.New("clients drop out, but at no stage"))
-	}
+	var errs problems.List
+	errs.If(!(f.Dropout >= 0 && f.Dropout < 1), "dropout is %v; it must be at least 0 and below 1", f.Dropout)
+	errs.If(f.Dropout > 0 && len(f.Stages) == 0, "clients drop out, but at no stage")
 	for _, s := range f.Stages {
-		if s >= protocol.Stages {
-			errs = append(errs, fmt.Errorf("%s is not a stage", s))
-		}
+		errs.If(s >= protocol.Stages, "%s is not a stage", s)
 	}
-	if !(f.Leave >= 0 && f.Leave <= 1) {
-		errs = append(errs, fmt.Errorf("leave is %v; it must be from 0 to 1", f.Leave))
-	}
-	if !(f.Away >= 0 && f.Away <= 1) {
-		errs = append(errs, fmt.Errorf("away is %v; it must be from 0 to 1", f.Away))
-	}
-	if f.Away > 0 && f.AwayRounds < 1 {
-		errs = append(errs, fmt.Errorf("away-rounds is %d; a client that goes away is away for at least 1", f.AwayRounds))
-	}
+	errs.If(!(f.Leave >= 0 && f.Leave <= 1), "leave is %v; it must be from 0 to 1", f.Leave)
+	errs.If(!(f.Away >= 0 && f.Away <= 1), "away is %v; it must be from 0 to 1", f.Away)
+	errs.If(f.Away > 0 && f.AwayRounds < 1, "away-rounds is %d; a client that goes away is away for at least 1", f.AwayRounds)
 	return errors.Join(errs...)
 }
 

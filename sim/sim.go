@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/dp/noise"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg"
 	"github.com/fedsim/fedsim/secagg/graph"
@@ -37,16 +38,10 @@ type Network struct {
 
 // Validate reports everything that makes the network unusable.
 func (n Network) Validate() error {
-	var errs []error
-	if n.Latency < 0 || n.Compute < 0 {
-		errs = append(errs, fmt.Errorf("latency is %v and compute %v; neither may be negative", n.Latency, n.Compute))
-	}
-	if !(n.Up > 0) || !(n.Down > 0) {
-		errs = append(errs, fmt.Errorf("bandwidth is %v up and %v down; both must be positive", n.Up, n.Down))
-	}
-	if n.StageTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("stage timeout is %v; it must be positive", n.StageTimeout))
-	}
+	var errs problems.List
+	errs.If(n.Latency < 0 || n.Compute < 0, "latency is %v and compute %v; neither may be negative", n.Latency, n.Compute)
+	errs.If(!(n.Up > 0) || !(n.Down > 0), "bandwidth is %v up and %v down; both must be positive", n.Up, n.Down)
+	errs.If(n.StageTimeout <= 0, "stage timeout is %v; it must be positive", n.StageTimeout)
 	return errors.Join(errs...)
 }
 
@@ -94,30 +89,19 @@ type Config struct {
 
 // Validate reports everything that makes the federation unusable.
 func (c Config) Validate() error {
-	errs := []error{c.Faults.Validate(), c.Network.Validate()}
+	errs := problems.List{c.Faults.Validate(), c.Network.Validate()}
 	if c.Strategy == nil {
 		errs = append(errs, errors.New("no strategy is given"))
 	} else {
 		errs = append(errs, c.checkFrom())
 	}
-	if len(c.Trainers) == 0 {
-		errs = append(errs, errors.New("no trainers are given; a federation needs at least 1 client"))
-	}
-	if c.Ledgers != nil && len(c.Ledgers) != len(c.Trainers) {
-		errs = append(errs, fmt.Errorf("%d ledgers for %d clients", len(c.Ledgers), len(c.Trainers)))
-	}
-	if c.Rounds < 1 {
-		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", c.Rounds))
-	}
-	if !(c.SitOut >= 0 && c.SitOut < 1) {
-		errs = append(errs, fmt.Errorf("sit-out is %v; it must be at least 0 and below 1", c.SitOut))
-	}
-	if !c.Real && c.Mode != graph.SemiHonest {
-		errs = append(errs, fmt.Errorf("the mode is %s, but sums are ideal: ideal sums defend against no attack", c.Mode))
-	}
-	if c.Mode != graph.Active && slices.Contains(c.Faults.Stages, protocol.StageConsistency) {
-		errs = append(errs, fmt.Errorf("clients drop out at %s, a stage of the active mode", protocol.StageConsistency))
-	}
+	errs.If(len(c.Trainers) == 0, "no trainers are given; a federation needs at least 1 client")
+	errs.If(c.Ledgers != nil && len(c.Ledgers) != len(c.Trainers), "%d ledgers for %d clients", len(c.Ledgers), len(c.Trainers))
+	errs.If(c.Rounds < 1, "rounds is %d; it must be at least 1", c.Rounds)
+	errs.If(!(c.SitOut >= 0 && c.SitOut < 1), "sit-out is %v; it must be at least 0 and below 1", c.SitOut)
+	errs.If(!c.Real && c.Mode != graph.SemiHonest, "the mode is %s, but sums are ideal: ideal sums defend against no attack", c.Mode)
+	errs.If(c.Mode != graph.Active && slices.Contains(c.Faults.Stages, protocol.StageConsistency),
+		"clients drop out at %s, a stage of the active mode", protocol.StageConsistency)
 	return errors.Join(errs...)
 }
 

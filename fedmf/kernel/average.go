@@ -7,6 +7,7 @@ import (
 
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/modelserver"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -35,23 +36,19 @@ type Average struct {
 
 // NewAverage makes the strategy, with the shared embeddings at their start.
 func NewAverage(p AverageParams) (*Average, error) {
-	errs := []error{p.Validate(), p.Cohort.Validate()}
+	errs := problems.List{p.Validate(), p.Cohort.Validate()}
 	if err := checkSchedule(p.Schedule); err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	r := p.Schedule.First()
-	if p.Schedule.Rounds() != p.Rounds {
-		errs = append(errs, fmt.Errorf("the schedule has %d rounds; there must be %d", p.Schedule.Rounds(), p.Rounds))
-	}
-	if p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != r.Len {
-		errs = append(errs, fmt.Errorf("the start does not have the %d coordinates of the release", r.Len-1))
-	}
+	errs.If(p.Schedule.Rounds() != p.Rounds, "the schedule has %d rounds; there must be %d", p.Schedule.Rounds(), p.Rounds)
+	errs.If(p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != r.Len,
+		"the start does not have the %d coordinates of the release", r.Len-1)
 	if k := r.Noise.Kind; k != protocol.PartyNoise && k != protocol.NoNoise {
 		errs = append(errs, fmt.Errorf("noise is %s; parties noise their own steps or not at all", k))
 	}
-	if p.Gradients && p.LocalSteps != 1 {
-		errs = append(errs, fmt.Errorf("local-steps is %d; it must be 1, since the server averages the gradient of a single step", p.LocalSteps))
-	}
+	errs.If(p.Gradients && p.LocalSteps != 1,
+		"local-steps is %d; it must be 1, since the server averages the gradient of a single step", p.LocalSteps)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

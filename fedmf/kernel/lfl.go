@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/modelserver"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -176,10 +176,8 @@ type LFL struct {
 
 // NewLFL makes the strategy, with V at its start.
 func NewLFL(p LFLParams) (*LFL, error) {
-	errs := []error{p.Validate(), checkSchedule(p.Schedule), p.Cohort.Validate()}
-	if !(p.LearningRate > 0) {
-		errs = append(errs, fmt.Errorf("learning-rate is %v; it must be positive", p.LearningRate))
-	}
+	errs := problems.List{p.Validate(), checkSchedule(p.Schedule), p.Cohort.Validate()}
+	errs.If(!(p.LearningRate > 0), "learning-rate is %v; it must be positive", p.LearningRate)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -225,13 +223,9 @@ type Fit struct {
 
 // Validate reports every fault of the settings.
 func (f Fit) Validate() error {
-	var errs []error
-	if f.Steps < 0 {
-		errs = append(errs, fmt.Errorf("fit steps is %d; it must not be negative", f.Steps))
-	}
-	if !(f.Ridge >= 0) || math.IsInf(f.Ridge, 1) {
-		errs = append(errs, fmt.Errorf("fit ridge is %v; it must be at least 0", f.Ridge))
-	}
+	var errs problems.List
+	errs.If(f.Steps < 0, "fit steps is %d; it must not be negative", f.Steps)
+	errs.If(!(f.Ridge >= 0) || math.IsInf(f.Ridge, 1), "fit ridge is %v; it must be at least 0", f.Ridge)
 	return errors.Join(errs...)
 }
 

@@ -28,6 +28,7 @@ import (
 
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -94,17 +95,10 @@ const (
 
 // Validate reports every fault of the settings.
 func (p PartyParams) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	least := func(name string, v, lo int) {
-		if v < lo {
-			bad("%s is %d; it must be at least %d", name, v, lo)
-		}
-	}
+	var errs problems.List
+	least := func(name string, v, lo int) { errs.If(v < lo, "%s is %d; it must be at least %d", name, v, lo) }
 	positive := func(name string, v float64) {
-		if !(v > 0) || math.IsInf(v, 1) {
-			bad("%s is %v; it must be positive", name, v)
-		}
+		errs.If(!(v > 0) || math.IsInf(v, 1), "%s is %v; it must be positive", name, v)
 	}
 	least("users", p.Users, 1)
 	least("rounds", p.Rounds, 1)
@@ -116,38 +110,30 @@ func (p PartyParams) Validate() error {
 	if p.FineTune > 0 {
 		positive("fine-tune-rate", p.FineTuneRate)
 	}
-	if !(p.SamplingRate > 0 && p.SamplingRate <= 1) {
-		bad("sampling-rate is %v; it must be above 0 and at most 1", p.SamplingRate)
-	}
-	if !(p.Density > 0 && p.Density <= 1) {
-		bad("density is %v; it must be above 0 and at most 1", p.Density)
-	}
-	if p.RandomUsers && !p.TrainUsers {
-		bad("users begin at random and are not trained; train both, or pre-train them")
-	}
+	errs.If(!(p.SamplingRate > 0 && p.SamplingRate <= 1), "sampling-rate is %v; it must be above 0 and at most 1", p.SamplingRate)
+	errs.If(!(p.Density > 0 && p.Density <= 1), "density is %v; it must be above 0 and at most 1", p.Density)
+	errs.If(p.RandomUsers && !p.TrainUsers, "users begin at random and are not trained; train both, or pre-train them")
 	switch p.Unit {
 	case dp.User:
 		if least("clip-ratings", p.ClipRatings, 0); p.ClipRatings == 0 && (p.Clipping == EmbeddingClipping || p.Clipping == ResidualClipping) {
-			bad("clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
+			errs.Add("clip-ratings is 0; a user with any number of ratings could move the gradient by any length: trim, or clip gradients")
 		}
 	case dp.Rating:
 		if p.ClipRatings != 0 {
 			// The choice of the kept ratings would depend on all of a user's ratings.
-			bad("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
+			errs.Add("clip-ratings is %d; with unit rating nothing is trimmed, since one rating would then move others in or out", p.ClipRatings)
 		}
 	default:
-		bad("unit is %q; it must be user or rating", p.Unit)
+		errs.Add("unit is %q; it must be user or rating", p.Unit)
 	}
 	switch p.Clipping {
 	case EmbeddingClipping:
 	case ResidualClipping:
-		if !(p.Prior >= 0) || math.IsInf(p.Prior, 1) {
-			bad("prior is %v; it must be at least 0", p.Prior)
-		}
+		errs.If(!(p.Prior >= 0) || math.IsInf(p.Prior, 1), "prior is %v; it must be at least 0", p.Prior)
 	case GradientClipping, BothClippings:
 		positive("clip", p.Clip)
 	default:
-		bad("clipping is %q; it must be %s, %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings, ResidualClipping)
+		errs.Add("clipping is %q; it must be %s, %s, %s or %s", p.Clipping, EmbeddingClipping, GradientClipping, BothClippings, ResidualClipping)
 	}
 	return errors.Join(append(errs, p.Params.Validate())...)
 }
@@ -343,31 +329,19 @@ const (
 
 // Validate reports every fault of the settings.
 func (p Params) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if p.Items < 1 {
-		bad("items is %d; it must be at least 1", p.Items)
-	}
-	if p.Rank < 1 {
-		bad("rank is %d; it must be at least 1", p.Rank)
-	}
-	if !(p.MaxRating > 0) || math.IsInf(p.MaxRating, 1) {
-		bad("the top of the rating scale is %v; it must be positive", p.MaxRating)
-	}
-	if !(p.StartMean > 0 && p.StartMean <= p.MaxRating) {
-		bad("start-mean is %v; it must be above 0 and at most the top of the rating scale, %v", p.StartMean, p.MaxRating)
-	}
-	if !(p.Spread >= 0 && p.Spread <= 1) {
-		bad("start-spread is %v; it must be from 0 to 1", p.Spread)
-	}
+	var errs problems.List
+	errs.If(p.Items < 1, "items is %d; it must be at least 1", p.Items)
+	errs.If(p.Rank < 1, "rank is %d; it must be at least 1", p.Rank)
+	errs.If(!(p.MaxRating > 0) || math.IsInf(p.MaxRating, 1), "the top of the rating scale is %v; it must be positive", p.MaxRating)
+	errs.If(!(p.StartMean > 0 && p.StartMean <= p.MaxRating),
+		"start-mean is %v; it must be above 0 and at most the top of the rating scale, %v", p.StartMean, p.MaxRating)
+	errs.If(!(p.Spread >= 0 && p.Spread <= 1), "start-spread is %v; it must be from 0 to 1", p.Spread)
 	switch p.Contribution {
 	case OneRating, "":
 	case AllRatings:
-		if !(p.Clip > 0) || math.IsInf(p.Clip, 1) {
-			bad("clip is %v; it must be positive", p.Clip)
-		}
+		errs.If(!(p.Clip > 0) || math.IsInf(p.Clip, 1), "clip is %v; it must be positive", p.Clip)
 	default:
-		bad("contribution is %q; it must be %s or %s", p.Contribution, OneRating, AllRatings)
+		errs.Add("contribution is %q; it must be %s or %s", p.Contribution, OneRating, AllRatings)
 	}
 	return errors.Join(append(errs, p.Fit.Validate())...)
 }

@@ -2,9 +2,10 @@ package encoder
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Optimiser is the rule that updates θ from a gradient.
@@ -65,20 +66,12 @@ type Settings struct {
 
 // Validate reports what does not go with an encoder of that rank. Ranges of numbers stand with the keys of the settings.
 func (s Settings) Validate(rank int) error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("encoder: "+format, args...)) }
-	if rank < 1 {
-		bad("rank is %d; it must be at least 1", rank)
-	}
-	switch {
-	case s.Dim < 0:
-		bad("dim is %d; it must be at least 1, or 0 for the rank", s.Dim)
-	case !s.Dense && s.Dim != 0 && s.Dim != rank:
-		bad("dim is %d without a dense layer; embeddings that are added up must have the rank, %d", s.Dim, rank)
-	}
-	if !slices.Contains(Optimisers, s.Optimiser) {
-		bad("optimiser is %q; it must be one of %v", s.Optimiser, Optimisers)
-	}
+	var errs problems.List
+	bad := func(holds bool, format string, args ...any) { errs.If(holds, "encoder: "+format, args...) }
+	bad(rank < 1, "rank is %d; it must be at least 1", rank)
+	bad(s.Dim < 0, "dim is %d; it must be at least 1, or 0 for the rank", s.Dim)
+	bad(!s.Dense && s.Dim > 0 && s.Dim != rank, "dim is %d without a dense layer; embeddings that are added up must have the rank, %d", s.Dim, rank)
+	bad(!slices.Contains(Optimisers, s.Optimiser), "optimiser is %q; it must be one of %v", s.Optimiser, Optimisers)
 	return errors.Join(errs...)
 }
 

@@ -1,7 +1,5 @@
 package settings
 
-import "fmt"
-
 // These words name choices that fedsim makes unless the operator does.
 const (
 	yes = "yes"
@@ -32,9 +30,3 @@ const (
 	embeddings = "embeddings"
 	popularity = "popularity"
 )
-
-// Problems collects errors about settings.
-type Problems []error
-
-// Add adds an error of the given form.
-func (e *Problems) Add(format string, args ...any) { *e = append(*e, fmt.Errorf(format, args...)) }

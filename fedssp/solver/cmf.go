@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -67,7 +68,7 @@ func (cmf) Start(p *kernel.Params, v []float64, draw func() float64) { NewCollec
 
 func (cmf) Begin(p *kernel.Params) serving.Solving { return NewCollective(p) }
 
-func (cmf) Check(p *kernel.Params, e *settings.Problems) {
+func (cmf) Check(p *kernel.Params, e *problems.List) {
 	if p.Features == nil {
 		e.Add("solver %s needs features of the items", CMF)
 	} else if p.Features.Items == p.Items { // a wrong length is reported elsewhere
@@ -78,7 +79,7 @@ func (cmf) Check(p *kernel.Params, e *settings.Problems) {
 }
 
 // checkCategory checks that a category of features has the right shape and positive weights.
-func checkCategory(c *dataset.Category, items int, e *settings.Problems) {
+func checkCategory(c *dataset.Category, items int, e *problems.List) {
 	n := len(c.Value)
 	if len(c.Start) != items+1 || c.Start[0] != 0 || int(c.Start[items]) != n || len(c.Weight) != n || !slices.IsSorted(c.Start) {
 		e.Add("the features of category %q are not rows of %d items", c.Name, items)

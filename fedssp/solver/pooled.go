@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -48,10 +49,8 @@ func (pooled) Traits() kernel.Traits {
 	return kernel.Traits{Learns: true, PredictsFromFeatures: true, Clips: true}
 }
 
-func (pooled) Check(p *kernel.Params, e *settings.Problems) {
-	if p.Gramian != kernel.One {
-		e.Add("solver %s needs gramian %s", Pooled, kernel.One)
-	}
+func (pooled) Check(p *kernel.Params, e *problems.List) {
+	e.If(p.Gramian != kernel.One, "solver %s needs gramian %s", Pooled, kernel.One)
 }
 
 func (pooled) Begin(*kernel.Params) serving.Solving { return &Kept{} }

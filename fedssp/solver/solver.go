@@ -16,6 +16,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/serving"
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -32,7 +33,7 @@ type Solver interface {
 	// Read takes the solver's own settings from a configuration in which nothing is open.
 	Read(*kernel.Params, settings.Settings)
 	// Check adds errors about the settings of this solver.
-	Check(*kernel.Params, *settings.Problems)
+	Check(*kernel.Params, *problems.List)
 	// CheckResample says why a round cannot take as many sums as Params.Resample, which is above 1;
 	// "": it can.
 	CheckResample(*kernel.Params) string
@@ -62,7 +63,7 @@ func (Base) Keeps(*kernel.Params) int                                     { retu
 func (Base) Planned(*serving.Strategy, *kernel.Model)                     {}
 func (Base) Settle(*serving.Strategy, *kernel.Model)                      {}
 func (Base) Read(*kernel.Params, settings.Settings)                       {}
-func (Base) Check(*kernel.Params, *settings.Problems)                     {}
+func (Base) Check(*kernel.Params, *problems.List)                         {}
 func (Base) ScaleFactor(*kernel.Params) float64                           { return 1 }
 
 // CheckResample allows an encoder fresh statistics for each of its steps.

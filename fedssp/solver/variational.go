@@ -15,6 +15,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -61,13 +62,11 @@ func (variational) ScaleFactor(p *kernel.Params) float64 {
 	return 256
 }
 
-func (variational) Check(p *kernel.Params, e *settings.Problems) {
-	if p.Gramian != kernel.PerItem || !p.Bias || p.Budgeting != kernel.Weights || p.SamplingRate > 0 && p.SamplingRate < 1 {
-		e.Add("solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, kernel.PerItem)
-	}
-	if !p.Bounded() && p.NormItems > 0 {
-		e.Add("solver %s bounds all of a user's moments only if per-user is positive; norm-items must be 0", Variational)
-	}
+func (variational) Check(p *kernel.Params, e *problems.List) {
+	e.If(p.Gramian != kernel.PerItem || !p.Bias || p.Budgeting != kernel.Weights || p.SamplingRate > 0 && p.SamplingRate < 1,
+		"solver %s needs gramian %s, a bias stage, weights and all users in every sum", Variational, kernel.PerItem)
+	e.If(!p.Bounded() && p.NormItems > 0,
+		"solver %s bounds all of a user's moments only if per-user is positive; norm-items must be 0", Variational)
 }
 
 // AppendReleases adds the sums of a step ([variational.Contribute]). Without noise no rating weighs more than

@@ -8,6 +8,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -35,10 +36,8 @@ func (Statistics) Read(p *kernel.Params, s settings.Settings) {
 const maxSums = 100_000
 
 // checkSums checks how many sums there are.
-func checkSums(p *kernel.Params, e *settings.Problems) {
-	if p.Rounds == 0 && !p.Bias && !p.OnlyPopularity() {
-		e.Add("rounds is 0 and there is no bias stage; nothing would be learned")
-	}
+func checkSums(p *kernel.Params, e *problems.List) {
+	e.If(p.Rounds == 0 && !p.Bias && !p.OnlyPopularity(), "rounds is 0 and there is no bias stage; nothing would be learned")
 	switch {
 	case p.Resample < 1:
 		e.Add("resample is %d; it must be at least 1", p.Resample)

@@ -6,16 +6,14 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/fedssp/kernel"
-	"github.com/fedsim/fedsim/fedssp/settings"
 	"github.com/fedsim/fedsim/fedssp/solver"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
 // checkTop checks the settings that choose items.
-func checkTop(p *kernel.Params, e *settings.Problems) {
-	if p.ByWeights && ProblemOfWeights(p) != "" {
-		e.Add("items are to be chosen by weights: %s", ProblemOfWeights(p))
-	}
+func checkTop(p *kernel.Params, e *problems.List) {
+	e.If(p.ByWeights && ProblemOfWeights(p) != "", "items are to be chosen by weights: %s", ProblemOfWeights(p))
 	if p.TopItems == 0 && p.Listed == nil {
 		return
 	}
@@ -23,9 +21,8 @@ func checkTop(p *kernel.Params, e *settings.Problems) {
 		e.Add("top-items are %d of %d items; there must be from 1 to %d, or 0 to train on all", p.TopItems, p.Items, p.Items-1)
 		return
 	}
-	if !p.TakesSome() {
-		e.Add("top-items are %d, and gradients, posteriors and weights of popularity are of all items; there must be 0", p.TopItems)
-	}
+	e.If(!p.TakesSome(),
+		"top-items are %d, and gradients, posteriors and weights of popularity are of all items; there must be 0", p.TopItems)
 	if p.Listed != nil {
 		if err := p.CheckChoice(p.Listed); err != nil {
 			e.Add("%w", err)
@@ -52,7 +49,7 @@ func ProblemOfWeights(p *kernel.Params) string {
 // Validate reports everything that makes the settings unusable, apart from numbers outside the ranges
 // of their keys: a configuration is checked for these.
 func Validate(p kernel.Params) error {
-	var e settings.Problems
+	var e problems.List
 	if p.Solver == nil {
 		return errors.New("there is no solver; name one")
 	}
@@ -60,20 +57,15 @@ func Validate(p kernel.Params) error {
 		return fmt.Errorf("there are %d items, rank %d and %d rounds; items and rank are at least 1, rounds at least 0", p.Items, p.Rank, p.Rounds)
 	}
 	checkTop(&p, &e)
-	if p.Single && p.Solver.Traits().Exact {
-		e.Add("solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
-	}
-	if float64(p.Trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen {
-		e.Add("%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Trained(), p.Rank, protocol.MaxLen)
-	}
-	if !(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0) {
-		e.Add("the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
-	}
+	e.If(p.Single && p.Solver.Traits().Exact,
+		"solver %s broadcasts numbers that must be exact; models must be in double precision", p.Solver)
+	e.If(float64(p.Trained())*float64(p.Rank)*float64(p.Rank+1)/2 > protocol.MaxLen,
+		"%d items of rank %d make statistics of more than %d coordinates; lower the rank", p.Trained(), p.Rank, protocol.MaxLen)
+	e.If(!(p.Min < p.Max) || math.IsInf(p.Min, 0) || math.IsInf(p.Max, 0),
+		"the rating scale is %v to %v; it must be two finite numbers, the lower first", p.Min, p.Max)
 	checkForm(&p, &e)
 	checkUserFeatures(&p, &e)
-	if p.Popularity > 0 && !p.Bias {
-		e.Add("popularity is %v without a bias stage, which releases it", p.Popularity)
-	}
+	e.If(p.Popularity > 0 && !p.Bias, "popularity is %v without a bias stage, which releases it", p.Popularity)
 	if p.Encodes() {
 		if _, x := p.Solver.Encoder(&p); x.Validate(p.Rank) != nil {
 			e.Add("%w", x.Validate(p.Rank))
@@ -88,13 +80,11 @@ func Validate(p kernel.Params) error {
 }
 
 // checkForm checks what is learned from which statistics.
-func checkForm(p *kernel.Params, e *settings.Problems) {
+func checkForm(p *kernel.Params, e *problems.List) {
 	switch p.Feedback {
 	case kernel.Explicit:
 	case kernel.Implicit:
-		if p.Bias || p.MeanCap > 0 {
-			e.Add("implicit feedback has no rating scale: the bias stage and the mean must be off")
-		}
+		e.If(p.Bias || p.MeanCap > 0, "implicit feedback has no rating scale: the bias stage and the mean must be off")
 	default:
 		e.Add("feedback is %q; it must be %s or %s", p.Feedback, kernel.Explicit, kernel.Implicit)
 	}
@@ -104,13 +94,11 @@ func checkForm(p *kernel.Params, e *settings.Problems) {
 }
 
 // checkUserFeatures checks the settings of the features that a client weighs.
-func checkUserFeatures(p *kernel.Params, e *settings.Problems) {
+func checkUserFeatures(p *kernel.Params, e *problems.List) {
 	if p.UserFeatures == nil {
 		return
 	}
-	if p.Feedback == kernel.Implicit {
-		e.Add("weights of public features are for explicit feedback")
-	}
+	e.If(p.Feedback == kernel.Implicit, "weights of public features are for explicit feedback")
 	if n := p.UserFeatures.Items(); n != p.Items {
 		e.Add("the weights are of features of %d items; there are %d", n, p.Items)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -121,11 +122,10 @@ func usesFeatures(c config.Config) bool {
 
 // same returns an error that names the agreed keys with another value than in the right configuration.
 func same(is, right config.Config, how string) error {
-	var errs []error
+	var errs problems.List
 	for _, k := range agreedKeys(is) {
-		if a, b := is.Text(k), right.Text(k); a != b {
-			errs = append(errs, fmt.Errorf("%s is %s; %s it is %s", k.Name, a, how, b))
-		}
+		a, b := is.Text(k), right.Text(k)
+		errs.If(a != b, "%s is %s; %s it is %s", k.Name, a, how, b)
 	}
 	return config.Wrap(errors.Join(errs...))
 }
@@ -218,51 +218,45 @@ const (
 
 // validate reports everything that is wrong with the facts.
 func (f Facts) validate(c config.Config) error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if f.Name == "" || len(f.Name) > 255 || !utf8.ValidString(f.Name) {
-		bad("the name is not a text of 1 to 255 bytes in UTF-8")
-	}
+	var errs problems.List
+	errs.If(f.Name == "" || len(f.Name) > 255 || !utf8.ValidString(f.Name), "the name is not a text of 1 to 255 bytes in UTF-8")
 	if _, published := algorithm.PublishedSet(f.Name); published != f.Published {
-		bad("it is said that counts of a set of this name are published: %t; as far as is known here: %t", f.Published, published)
+		errs.Add("it is said that counts of a set of this name are published: %t; as far as is known here: %t", f.Published, published)
 	}
 	least := 0.
 	if algorithm.Of(c).About().Profiles { // labels may be negative
 		least = -math.MaxFloat64
 	}
-	if !(f.Min >= least && f.Min < f.Max) || math.IsInf(f.Max, 1) {
-		bad("the rating scale is %v to %v; there must be two finite numbers, the lower first and not negative", f.Min, f.Max)
-	}
+	errs.If(!(f.Min >= least && f.Min < f.Max) || math.IsInf(f.Max, 1),
+		"the rating scale is %v to %v; there must be two finite numbers, the lower first and not negative", f.Min, f.Max)
 	if lo, hi := algorithm.RatingMin.Or(c, f.Min), algorithm.RatingMax.Or(c, f.Max); lo != f.Min || hi != f.Max {
-		bad("the rating scale is %v to %v; the configuration states %v to %v", f.Min, f.Max, lo, hi)
+		errs.Add("the rating scale is %v to %v; the configuration states %v to %v", f.Min, f.Max, lo, hi)
 	}
 	if items := len(f.ItemIDs); f.Users < 1 || f.Users > maxIndex || items < 1 || items > maxIndex {
-		bad("there are %d users and %d items; of each at least 1 and at most %d", f.Users, items, maxIndex)
+		errs.Add("there are %d users and %d items; of each at least 1 and at most %d", f.Users, items, maxIndex)
 	} else if rank := int(algorithm.Rank.Or(c, 1)); max(f.Users, items)*rank > maxCoordinates {
-		bad("embeddings of %d users and %d items at rank %d are too many; at most %d coordinates of either", f.Users, items, rank, maxCoordinates)
+		errs.Add("embeddings of %d users and %d items at rank %d are too many; at most %d coordinates of either", f.Users, items, rank, maxCoordinates)
 	}
 	errs = append(errs, checkIDs("item", f.ItemIDs), f.checkStart(c))
 	users, genres := publicLists(c)
 	switch {
 	case users && len(f.UserIDs) != f.Users:
-		bad("%d ids for %d users; parties that hold items line up rows by them", len(f.UserIDs), f.Users)
+		errs.Add("%d ids for %d users; parties that hold items line up rows by them", len(f.UserIDs), f.Users)
 	case users:
 		errs = append(errs, checkIDs("user", f.UserIDs))
 	case len(f.UserIDs) > 0:
-		bad("the ids of %d users are stated; %s does not need them", len(f.UserIDs), algorithm.Name.Of(c))
+		errs.Add("the ids of %d users are stated; %s does not need them", len(f.UserIDs), algorithm.Name.Of(c))
 	}
 	switch {
 	case genres && len(f.Genres) != len(f.ItemIDs):
-		bad("genres of %d items are stated; there are %d, which are dealt by them", len(f.Genres), len(f.ItemIDs))
+		errs.Add("genres of %d items are stated; there are %d, which are dealt by them", len(f.Genres), len(f.ItemIDs))
 	case !genres && len(f.Genres) > 0:
-		bad("genres of %d items are stated; nothing is dealt by them", len(f.Genres))
+		errs.Add("genres of %d items are stated; nothing is dealt by them", len(f.Genres))
 	}
-	if len(f.Features) > 0 && !usesFeatures(c) {
-		bad("%d categories of features are stated; %s learns from none", len(f.Features), algorithm.Name.Of(c))
-	}
-	if len(f.Profile) > 0 && !algorithm.Of(c).About().Profiles {
-		bad("%d features of users are stated; %s learns from none", len(f.Profile), algorithm.Name.Of(c))
-	}
+	errs.If(len(f.Features) > 0 && !usesFeatures(c),
+		"%d categories of features are stated; %s learns from none", len(f.Features), algorithm.Name.Of(c))
+	errs.If(len(f.Profile) > 0 && !algorithm.Of(c).About().Profiles,
+		"%d features of users are stated; %s learns from none", len(f.Profile), algorithm.Name.Of(c))
 	if len(f.Profile) > 0 {
 		errs = append(errs, checkIDs("feature", f.Profile))
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/fedsim/fedsim/internal/problems"
 )
 
 // Mode says what the aggregator and the colluding clients may do.
@@ -61,22 +63,12 @@ type Params struct {
 // Validate reports everything that makes the parameters unusable. In active
 // mode with more than CompleteUpTo clients and no beacon that is ErrBeacon.
 func (p Params) Validate() error {
-	var errs []error
-	if p.Clients < 2 || p.Clients > MaxClients {
-		errs = append(errs, fmt.Errorf("clients is %d; secure aggregation takes 2 to %d", p.Clients, MaxClients))
-	}
-	if !(p.Tolerance >= 0 && p.Tolerance < 1) {
-		errs = append(errs, fmt.Errorf("tolerance is %v; it must be at least 0 and below 1", p.Tolerance))
-	}
-	if !(p.Colluders >= 0 && p.Colluders < 1) {
-		errs = append(errs, fmt.Errorf("colluders is %v; it must be at least 0 and below 1", p.Colluders))
-	}
-	if p.Mode > Active {
-		errs = append(errs, fmt.Errorf("mode is %d; it must be %d (%v) or %d (%v)", p.Mode, SemiHonest, SemiHonest, Active, Active))
-	}
-	if p.Rounds < 1 {
-		errs = append(errs, fmt.Errorf("rounds is %d; it must be at least 1", p.Rounds))
-	}
+	var errs problems.List
+	errs.If(p.Clients < 2 || p.Clients > MaxClients, "clients is %d; secure aggregation takes 2 to %d", p.Clients, MaxClients)
+	errs.If(!(p.Tolerance >= 0 && p.Tolerance < 1), "tolerance is %v; it must be at least 0 and below 1", p.Tolerance)
+	errs.If(!(p.Colluders >= 0 && p.Colluders < 1), "colluders is %v; it must be at least 0 and below 1", p.Colluders)
+	errs.If(p.Mode > Active, "mode is %d; it must be %d (%v) or %d (%v)", p.Mode, SemiHonest, SemiHonest, Active, Active)
+	errs.If(p.Rounds < 1, "rounds is %d; it must be at least 1", p.Rounds)
 	if p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon {
 		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use mode semi-honest or at most %d clients (then all are neighbours). A program can pass a beacon: randomness from outside, drawn after all clients had registered",
 			p.Clients, ErrBeacon, CompleteUpTo))

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -69,7 +70,7 @@ func (convex) Read(p *kernel.Params, s settings.Settings) {
 	p.Own, p.Logits, p.Encoder = own, own.Loss == Logistic, settings.EncoderOf(s.Config)
 }
 
-func (convex) Check(p *kernel.Params, e *settings.Problems) { checkExplicit(p, e) }
+func (convex) Check(p *kernel.Params, e *problems.List) { checkExplicit(p, e) }
 
 func (convex) Bound(p *kernel.Params) float64 { return SlopeBound(p) * p.ClipUser }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/fedssp/solver"
 	"github.com/fedsim/fedsim/fedssp/user"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -25,10 +26,8 @@ import (
 // w_j² ‖g_j‖²) <= Γ (multi-task paper, Theorem 3.11). [EncoderGradient] and [Joint] sum the
 // gradients of all of a user's ratings by the same parameters, and clip the sum to Γ.
 
-func checkExplicit(p *kernel.Params, e *settings.Problems) {
-	if p.Feedback == kernel.Implicit {
-		e.Add("solver %s is for explicit feedback", p.Solver)
-	}
+func checkExplicit(p *kernel.Params, e *problems.List) {
+	e.If(p.Feedback == kernel.Implicit, "solver %s is for explicit feedback", p.Solver)
 }
 
 // descending is a solver that takes steps against sums of gradients.
@@ -67,7 +66,7 @@ func (descending) Defaults(s settings.Settings) settings.SolverDefaults {
 
 func (descending) Bound(p *kernel.Params) float64 { return Of(p).Clip }
 
-func (descending) Check(p *kernel.Params, e *settings.Problems) {
+func (descending) Check(p *kernel.Params, e *problems.List) {
 	checkExplicit(p, e)
 	f, x := p.Solver.Encoder(p)
 	if n := encoder.Parameters(f, p.Items, p.Rank, x); p.Rounds > 0 && n > protocol.MaxLen {
