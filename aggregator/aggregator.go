@@ -185,7 +185,11 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 		if e.From.Role == protocol.Server {
 			a.stopWaiting(now)
 			a.round, a.next = nil, nil
-			return a.relay(m)
+			eff := protocol.Effects{Send: make([]protocol.Envelope, a.cfg.Clients)}
+			for c := range eff.Send {
+				eff.Send[c] = toClient(protocol.ClientID(c), m)
+			}
+			return eff
 		}
 	case protocol.StageMessage:
 		if e.From.Role == protocol.Client {
@@ -202,7 +206,11 @@ func (a *Aggregator) Receive(now time.Time, e protocol.Envelope) protocol.Effect
 // open begins the round of a plan, or holds it until enough clients are connected. It leaves a
 // round that is still in progress.
 func (a *Aggregator) open(now time.Time, p *protocol.Plan) protocol.Effects {
-	if err := a.accept(p); err != nil {
+	err := p.Validate()
+	if err == nil && p.Cohort.All() != a.cfg.Clients {
+		err = fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.All(), a.cfg.Clients)
+	}
+	if err != nil {
 		return refused(p, err)
 	}
 	if p.Session == a.session && p.Round <= a.last {
@@ -270,16 +278,6 @@ func (a *Aggregator) newRound(s protocol.Setup) (*round, error) {
 	return r, err
 }
 
-func (a *Aggregator) accept(p *protocol.Plan) error {
-	if err := p.Validate(); err != nil {
-		return err
-	}
-	if p.Cohort.All() != a.cfg.Clients {
-		return fmt.Errorf("the plan names %d clients, %d are enrolled", p.Cohort.All(), a.cfg.Clients)
-	}
-	return nil
-}
-
 // past answers the plan of a round that was opened before. The server says the plan of the present round again when its
 // connection has broken. A plan of an earlier round comes from a server whose state was restored from an older copy: clients
 // use no number twice, so the round is given up at once.
@@ -294,15 +292,6 @@ func (a *Aggregator) past(p *protocol.Plan) protocol.Effects {
 		Events: []protocol.Event{{Kind: protocol.RoundAborted, Round: p.Round, Party: protocol.Party{Role: protocol.Aggregator},
 			Err: fmt.Errorf("%w: the state of the server was restored from an older copy", err)}},
 	}
-}
-
-// relay sends one message to every enrolled client.
-func (a *Aggregator) relay(m protocol.Message) protocol.Effects {
-	eff := protocol.Effects{Send: make([]protocol.Envelope, a.cfg.Clients)}
-	for c := range eff.Send {
-		eff.Send[c] = toClient(protocol.ClientID(c), m)
-	}
-	return eff
 }
 
 // stageMessage counts a client's answer, and closes the stage with the last one.
@@ -395,7 +384,12 @@ func (a *Aggregator) closeStage(now time.Time) protocol.Effects {
 	eff.Events = append(eff.Events, protocol.Event{Kind: protocol.StageClosed, Round: r.setup.Round,
 		Party: protocol.Party{Role: protocol.Aggregator}, Stage: r.stage})
 	if r.following() == protocol.Stages {
-		return a.sumUp(eff)
+		a.work++
+		r.summing = a.work
+		eff.Work = []protocol.Work{protocol.NewWork(a.work, r.sum.Sum, func(_ time.Time, released [][]int64) protocol.Effects {
+			return a.summed(r, released)
+		})}
+		return eff
 	}
 	eff.Send = a.hand(r)
 	if r.stage == protocol.StageMaskedInput {
@@ -420,16 +414,6 @@ func (a *Aggregator) hand(r *round) []protocol.Envelope {
 	return out
 }
 
-func (a *Aggregator) sumUp(eff protocol.Effects) protocol.Effects {
-	r := a.round
-	a.work++
-	r.summing = a.work
-	eff.Work = []protocol.Work{protocol.NewWork(a.work, r.sum.Sum, func(_ time.Time, released [][]int64) protocol.Effects {
-		return a.summed(r, released)
-	})}
-	return eff
-}
-
 // failed ends a round without a result. If the reason is a reason of the protocol, the server hears
 // it and continues.
 func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
@@ -447,7 +431,11 @@ func (a *Aggregator) failed(eff protocol.Effects, err error) protocol.Effects {
 func (a *Aggregator) done(now time.Time, in protocol.Done) protocol.Effects {
 	if a.verification.batch != nil && in.ID == a.verification.work {
 		if in.Err != nil {
-			return a.unverifiable(now, in.Err)
+			for _, x := range a.verification.batch {
+				x.round.verifying[x.from.Client] = false
+			}
+			a.verification.batch = nil
+			return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Round: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: in.Err}})
 		}
 		return in.Apply(now)
 	}

@@ -102,15 +102,6 @@ func (a *Aggregator) verified(now time.Time, receive []func() error) protocol.Ef
 	return a.goOn(now, events)
 }
 
-// unverifiable drops the messages of a batch that could not be verified at all.
-func (a *Aggregator) unverifiable(now time.Time, err error) protocol.Effects {
-	for _, x := range a.verification.batch {
-		x.round.verifying[x.from.Client] = false
-	}
-	a.verification.batch = nil
-	return a.goOn(now, []protocol.Event{{Kind: protocol.WorkFailed, Round: a.last, Party: protocol.Party{Role: protocol.Aggregator}, Err: err}})
-}
-
 // goOn closes the present stage if it is time to, and verifies what waits.
 func (a *Aggregator) goOn(now time.Time, events []protocol.Event) protocol.Effects {
 	var eff protocol.Effects

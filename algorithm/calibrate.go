@@ -146,13 +146,6 @@ func (s *Setup) drawnForSum(r *protocol.Release) (largest, limit float64) {
 	return r.Noise.Final(s.Cohort, s.Cohort.Wanted(), 0), 2 * noise.MaxMean
 }
 
-// undrawable reports whether one of the two ways could not draw a release's noise.
-func (s *Setup) undrawable(r *protocol.Release) bool {
-	one, most := s.drawnByClients(r)
-	sum, mostOfSum := s.drawnForSum(r)
-	return one > most || sum > mostOfSum
-}
-
 // coarsest is the most that rounding may add to a sensitivity, relatively, so that noise can be drawn at all. unasked is the most
 // that it may add so that noise could be drawn the other way too. hurried is the most that it may add so that the sampler's tables are small and soon made.
 const (
@@ -175,10 +168,12 @@ func (s *Setup) coarsen() bool {
 		const step = 2
 		added := rounding(*r, r.Scale)
 		var most float64
+		one, mostOfOne := s.drawnByClients(r)
+		sum, mostOfSum := s.drawnForSum(r)
 		switch largest, limit := s.drawn(r); {
 		case largest > limit:
 			most = coarsest
-		case s.undrawable(r):
+		case one > mostOfOne || sum > mostOfSum: // one of the two ways could not draw it
 			most = unasked
 		case r.Noise.Variance > ample*float64(s.Cohort.Clients):
 			most = hurried

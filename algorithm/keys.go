@@ -289,10 +289,8 @@ func declareFederation() {
 		Name: "chosen-by", Kind: config.Text, Default: "", Scope: config.Simulated,
 		Help: "Search over the same ratings that chose the settings: plain, or the record that fedsim tune writes. The statement of privacy covers that search, and after a plain search it has no epsilon.",
 		Check: func(c config.Config) string {
-			if _, err := SearchOf(c); err != nil {
-				return err.Error()
-			}
-			return ""
+			_, err := SearchOf(c)
+			return message(err)
 		},
 	})
 	RunName = config.DeclareText(config.Key{
@@ -314,10 +312,7 @@ func declareEval() {
 		Help: "Lengths of the lists of recommendations that are measured at the end, with commas between, or none. All items are ranked that the user has not rated in training.",
 		Check: func(c config.Config) string {
 			_, err := Cutoffs(c)
-			if err != nil {
-				return err.Error()
-			}
-			return ""
+			return message(err)
 		},
 	})
 	lists := func(c config.Config) bool { return !EvalTopK.Is(c, noLists) && !Ranks(c) }

@@ -37,10 +37,8 @@ func declareData() {
 		Name: "columns", Kind: config.Text, Default: "", Scope: config.Own, Flag: true, Placeholder: "user=NAME,...",
 		Help: "Names of the columns, if they are not user, item, rating and timestamp: user=visitor,item=sku. Places work too: user=1,item=2,rating=3. Without a column of ratings every row is a click. label=NAME makes the file a regression: that column is the label, user=NAME may be the id of an example, all other columns are features.",
 		Check: func(c config.Config) string {
-			if _, err := read.ParseColumns(Columns.Of(c)); err != nil {
-				return err.Error()
-			}
-			return ""
+			_, err := read.ParseColumns(Columns.Of(c))
+			return message(err)
 		},
 	})
 	Duplicates = config.DeclareText(config.Key{

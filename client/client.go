@@ -222,7 +222,12 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	if m.Delivery != nil && (c.working.id != 0 || r == nil || *r.setup != p.Setup() || r.stage != protocol.StagePrepared) {
 		return c.ignored(protocol.StagePrepared, fmt.Errorf("round %d is not set up here", p.Round))
 	}
-	before := c.withdraw(p.Round)
+	before := c.round // if the round is announced again, its setup is given up
+	if before != nil && before.setup.Round == p.Round {
+		before.sum.Withdraw()
+	} else {
+		before = nil
+	}
 	var err error
 	if m.Delivery == nil {
 		r, err = c.newRound(p.Setup())
@@ -248,16 +253,6 @@ func (c *Client) announced(m *protocol.Announce) protocol.Effects {
 	eff := c.preparing(r)
 	eff.Persist = records
 	return eff
-}
-
-// withdraw gives up the setup of a round that is announced again, and returns it; nil if there is none.
-func (c *Client) withdraw(number uint64) *round {
-	r := c.round
-	if r == nil || r.setup.Round != number {
-		return nil
-	}
-	r.sum.Withdraw()
-	return r
 }
 
 // again continues in a new setup of a round with the inputs that the client has computed, or is computing.

@@ -65,7 +65,8 @@ func (r *round) side() side { return side{r.sum, r.ahead, r.anew} }
 
 func (c *Client) newRound(s protocol.Setup) (*round, error) {
 	sum, err := c.NewSum(c.id, s)
-	return &round{setup: c.setup(s), sum: sum, stage: protocol.StageAdvertise}, err
+	setup := c.setups.of(s, func() *protocol.Setup { return new(s) })
+	return &round{setup: setup, sum: sum, stage: protocol.StageAdvertise}, err
 }
 
 // advertise begins a setup, and says which of its round's it is.
@@ -216,7 +217,8 @@ func (c *Client) finish(r *round, x composed) protocol.Effects {
 		}
 		next = r.next
 		r.masked, _ = x.message.(*protocol.MaskedInput)
-		x.message = c.prepared(r.setup.Round, r.anew)
+		of := protocol.Prepared{Round: r.setup.Round, Anew: r.anew}
+		x.message = c.prepareds.of(of, func() *protocol.Prepared { return &of })
 	case protocol.StageUnmask:
 		r.held = nil // noise changes once
 	default:
@@ -255,16 +257,12 @@ func (c *Client) proceed(m *protocol.Proceed) protocol.Effects {
 	r.hold(nil, r.noise())
 	c.next, r.next = r.next, nil
 	c.advance(r)
-	return protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(masked)}, Events: c.complaints(masked)}
-}
-
-func (c *Client) complaints(in *protocol.MaskedInput) []protocol.Event {
-	var out []protocol.Event
-	for _, x := range in.Complaints {
-		out = append(out, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round, Party: protocol.ClientParty(x.Of),
+	eff := protocol.Effects{Persist: charged, Send: []protocol.Envelope{c.toAggregator(masked)}}
+	for _, x := range masked.Complaints {
+		eff.Events = append(eff.Events, protocol.Event{Kind: protocol.ClientAccused, Round: masked.Round, Party: protocol.ClientParty(x.Of),
 			By: protocol.ClientParty(c.id), Err: errors.New("no use can be made of the shares that it dealt to this client")})
 	}
-	return out
+	return eff
 }
 
 // charge books what the client itself finds the plan to cost. Without a ledger

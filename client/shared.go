@@ -47,12 +47,6 @@ func NewMany(s *Shared, n int) []Client {
 	return list
 }
 
-// prepared says that a client has its masked input ready.
-func (c *Shared) prepared(round uint64, anew uint32) *protocol.Prepared {
-	of := protocol.Prepared{Round: round, Anew: anew}
-	return c.prepareds.of(of, func() *protocol.Prepared { return &of })
-}
-
 type price struct {
 	events []dp.Event
 	err    error
@@ -62,13 +56,6 @@ func (c *Shared) price(p *protocol.Plan) price {
 	return c.prices.of(p, func() price {
 		events, err := p.Charges()
 		return price{events, err}
-	})
-}
-
-func (c *Shared) setup(of protocol.Setup) *protocol.Setup {
-	return c.setups.of(of, func() *protocol.Setup {
-		kept := of
-		return &kept
 	})
 }
 

@@ -158,18 +158,12 @@ func (p *horizontalParties) Final(shared []byte, run protocol.Runner) (*model.Tr
 	if err != nil {
 		return nil, err
 	}
-	tuned := make([]*kernel.Tuned, len(p.parties))
-	if err := all(len(p.parties), run, func(k int) error {
-		h := p.parties[k]
-		if h.Tuned() == nil {
-			if err := h.Finish(shared, run); err != nil {
-				return err
-			}
-		}
-		tuned[k] = h.Tuned()
-		return nil
-	}); err != nil {
+	if err = finish(p, shared, run); err != nil {
 		return nil, err
+	}
+	tuned := make([]*kernel.Tuned, len(p.parties))
+	for k, h := range p.parties {
+		tuned[k] = h.Tuned()
 	}
 	own := p.tuned(tuned)
 	m := &model.Trained{Predictor: own, Shared: before,

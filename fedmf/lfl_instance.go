@@ -152,12 +152,7 @@ func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained,
 		return nil, err
 	}
 	f := &model.Factors{Users: p.kept.Rows(), Items: b.Matrix()} // usually their own place
-	if err = all(len(p.users), run, func(u int) error {
-		if p.users[u].Finished() {
-			return nil
-		}
-		return p.users[u].Finish(shared, run)
-	}); err != nil {
+	if err = finish(p, shared, run); err != nil {
 		return nil, err
 	}
 	for u := range p.users {
@@ -166,10 +161,15 @@ func (p *userParties) Final(shared []byte, run protocol.Runner) (*model.Trained,
 	return model.OfFactors(f), nil
 }
 
-// all runs f(0) to f(n-1) and joins their errors.
-func all(n int, run protocol.Runner, f func(i int) error) error {
-	errs := make([]error, n)
-	run.Each(n, func(i int) { errs[i] = f(i) })
+// finish runs stage 3 of the parties that have not run it.
+func finish(clients algorithm.ClientSide, shared []byte, run protocol.Runner) error {
+	parties := clients.Trainers()
+	errs := make([]error, len(parties))
+	run.Each(len(parties), func(i int) {
+		if t := parties[i].(interface{ Finished() bool }); !t.Finished() {
+			errs[i] = parties[i].Finish(shared, run)
+		}
+	})
 	return errors.Join(errs...)
 }
 

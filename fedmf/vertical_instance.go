@@ -89,27 +89,19 @@ func (x *verticalInstance) Party(which algorithm.PartyData, l *algorithm.LocalDa
 		rows[user] = own
 		ratings += len(own.Items)
 	}
-	params, err := x.startOfParty(which, held)
-	if err != nil {
-		return nil, err
+	params := x.params
+	if x.setup.Start != nil && which.Kept != nil { // the party's items start from what it itself kept of the sessions before
+		if _, err = startItems(&params.Params, x.setup, &algorithm.Start{From: "the party's own result", Released: which.Kept}, held); err != nil {
+			return nil, err
+		}
 	}
-	t, err := kernel.NewVertical(params, held, rows)
+	t, err := kernel.NewVertical(&params, held, rows)
 	if err != nil {
 		return nil, err
 	}
 	return &algorithm.Party{Ratings: ratings, Trainer: t, Result: func() []model.Embeddings {
 		return []model.Embeddings{{Named: model.Named{Name: "item_embeddings", Matrix: t.Embeddings()}, IDs: model.At(x.setup.Data.ItemIDs, t.Items())}}
 	}}, nil
-}
-
-// startOfParty returns the settings with the start of a party's items: what the party itself kept of the sessions before.
-func (x *verticalInstance) startOfParty(which algorithm.PartyData, held []int32) (*kernel.PartyParams, error) {
-	if x.setup.Start == nil || which.Kept == nil {
-		return &x.params, nil
-	}
-	p := x.params
-	_, err := startItems(&p.Params, x.setup, &algorithm.Start{From: "the party's own result", Released: which.Kept}, held)
-	return &p, err
 }
 
 // partyItems returns the items of a party, as ascending indices of the catalogue.
@@ -226,12 +218,7 @@ func (p *verticalParties) items() *model.Matrix {
 
 // Final takes the item embeddings after the last steps.
 func (p *verticalParties) Final(shared []byte, run protocol.Runner) (*model.Trained, error) {
-	if err := all(len(p.parties), run, func(k int) error {
-		if p.parties[k].Finished() {
-			return nil
-		}
-		return p.parties[k].Finish(shared, run)
-	}); err != nil {
+	if err := finish(p, shared, run); err != nil {
 		return nil, err
 	}
 	end, err := p.Interim(shared, run)

@@ -86,7 +86,10 @@ func AppendRemoval(dst []byte, values []int64) []byte {
 			w.write(z>>(k-low)&(1<<min(low, 32)-1), min(low, 32))
 		}
 	}
-	return w.finish()
+	if w.bits > 0 {
+		w.dst = append(w.dst, byte(w.acc))
+	}
+	return w.dst
 }
 
 // bitWriter fills bytes from the least significant bit.
@@ -103,13 +106,6 @@ func (w *bitWriter) write(v uint64, n int) {
 		w.dst = append(w.dst, byte(w.acc))
 		w.acc >>= 8
 	}
-}
-
-func (w *bitWriter) finish() []byte {
-	if w.bits > 0 {
-		w.dst = append(w.dst, byte(w.acc))
-	}
-	return w.dst
 }
 
 // ErrRemoval is returned for bytes that are no code of a removal.

@@ -156,7 +156,14 @@ func (r *Relay) down(m protocol.Message) protocol.Effects {
 	case *protocol.RelayCollect:
 		return r.collect(m)
 	case *protocol.Final:
-		return r.end(m)
+		var eff protocol.Effects
+		r.plan, r.parts = nil, [protocol.Stages]*part{}
+		for c := range protocol.ClientID(r.cfg.Clients) {
+			if _, ok := r.here[c]; ok {
+				eff.Send = append(eff.Send, toClient(c, m))
+			}
+		}
+		return eff
 	default:
 		return ignored(protocol.Party{Role: protocol.Aggregator}, 0, 0, fmt.Errorf("%s is not for a relay", protocol.Describe(m)))
 	}
@@ -228,16 +235,6 @@ func (r *Relay) partOf(round uint64, stage protocol.Stage) (*part, error) {
 		return nil, errors.New("nothing is being added up in that stage")
 	}
 	return r.parts[stage], nil
-}
-
-func (r *Relay) end(m *protocol.Final) (eff protocol.Effects) {
-	r.plan, r.parts = nil, [protocol.Stages]*part{}
-	for c := range protocol.ClientID(r.cfg.Clients) {
-		if _, ok := r.here[c]; ok {
-			eff.Send = append(eff.Send, toClient(c, m))
-		}
-	}
-	return eff
 }
 
 func toClient(id protocol.ClientID, m protocol.Message) protocol.Envelope {

@@ -120,7 +120,7 @@ func (a *Aggregator) restore(l layer, first, end int, run protocol.Runner) ([]re
 		}
 		out = append(out, r)
 	}
-	weights := weightsCache{threshold: t, sets: make(map[string]*weights)}
+	weights := weightsCache{threshold: t}
 	errs := make([]error, len(out))
 	run.Each(len(out), func(i int) { errs[i] = a.combine(l, &out[i], &weights) })
 	for _, err := range errs {
@@ -170,14 +170,7 @@ func (a *Aggregator) combine(l layer, r *restored, cache *weightsCache) error {
 // graph nearly all secrets have the same.
 type weightsCache struct {
 	threshold int
-	mu        sync.Mutex
-	sets      map[string]*weights
-}
-
-type weights struct {
-	once     sync.Once
-	lagrange *shamir.Lagrange
-	err      error
+	sets      sync.Map // functions that return the weights, by the holders
 }
 
 func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
@@ -185,15 +178,11 @@ func (c *weightsCache) get(holders []shamir.Index) (*shamir.Lagrange, error) {
 	for _, h := range holders {
 		key = binary.BigEndian.AppendUint32(key, uint32(h))
 	}
-	c.mu.Lock()
-	w := c.sets[string(key)]
-	if w == nil {
-		w = new(weights)
-		c.sets[string(key)] = w
+	weights, known := c.sets.Load(string(key))
+	if !known {
+		weights, _ = c.sets.LoadOrStore(string(key), sync.OnceValues(func() (*shamir.Lagrange, error) { return shamir.NewLagrange(c.threshold, holders) }))
 	}
-	c.mu.Unlock()
-	w.once.Do(func() { w.lagrange, w.err = shamir.NewLagrange(c.threshold, holders) })
-	return w.lagrange, w.err
+	return weights.(func() (*shamir.Lagrange, error))()
 }
 
 // remaining returns the masks of a layer that restored clients leave in the sum. A client in the sum leaves its own

@@ -26,18 +26,18 @@ type encryptedShares struct {
 	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
 }
 
-func (h *encryptedShares) seedNonce() []byte {
-	if h.nonces == nil {
-		return nil
-	}
-	return h.nonces[:protocol.NonceSize:protocol.NonceSize]
-}
+// The places of nonces among those of a dealer.
+const (
+	ofSeed = iota
+	ofKey
+)
 
-func (h *encryptedShares) keyNonce() []byte {
+// nonce returns the nonce of a share; nil in semi-honest mode.
+func (h *encryptedShares) nonce(of int) []byte {
 	if h.nonces == nil {
 		return nil
 	}
-	return h.nonces[protocol.NonceSize:]
+	return h.nonces[of*protocol.NonceSize:][:protocol.NonceSize:protocol.NonceSize]
 }
 
 // holdings are its shares in each layer.
@@ -46,9 +46,9 @@ type holdings [layers]encryptedShares
 // revealed returns the only kind of share that may be shown, with its nonce.
 func (h *encryptedShares) revealed(survived bool) (share [shamir.Size]byte, nonce []byte) {
 	if survived {
-		return h.seed, h.seedNonce()
+		return h.seed, h.nonce(ofSeed)
 	}
-	return h.key, h.keyNonce()
+	return h.key, h.nonce(ofKey)
 }
 
 // plaintextSize counts, for each of n layers, the two shares and, in active mode,
@@ -95,8 +95,8 @@ func (h *holdings) append(dst []byte, n layer) []byte {
 	for l := range n {
 		dst = append(dst, h[l].seed[:]...)
 		dst = append(dst, h[l].key[:]...)
-		dst = append(dst, h[l].seedNonce()...)
-		dst = append(dst, h[l].keyNonce()...)
+		dst = append(dst, h[l].nonce(ofSeed)...)
+		dst = append(dst, h[l].nonce(ofKey)...)
 	}
 	return dst
 }
@@ -186,7 +186,7 @@ func (c channel) commitment(kind string, share [shamir.Size]byte, nonce []byte) 
 
 // commitments are the dealer's to what it deals, in the ciphertext.
 func (c channel) commitments(h *encryptedShares, ciphertext []byte, identity ed25519.PrivateKey) *protocol.Commitments {
-	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.seedNonce()), Key: c.commitment(keyKind, h.key, h.keyNonce())}
+	out := &protocol.Commitments{Seed: c.commitment(seedKind, h.seed, h.nonce(ofSeed)), Key: c.commitment(keyKind, h.key, h.nonce(ofKey))}
 	out.Signature = ed25519.Sign(identity, c.signed(ciphertext, out))
 	return out
 }
@@ -208,7 +208,7 @@ func (c channel) verify(s *protocol.EncryptedShare) bool {
 
 // matches says whether shares match the dealer's commitments.
 func (c channel) matches(h *encryptedShares, m *protocol.Commitments) bool {
-	return m.Seed == c.commitment(seedKind, h.seed, h.seedNonce()) && m.Key == c.commitment(keyKind, h.key, h.keyNonce())
+	return m.Seed == c.commitment(seedKind, h.seed, h.nonce(ofSeed)) && m.Key == c.commitment(keyKind, h.key, h.nonce(ofKey))
 }
 
 // derive makes 32 bytes of a shared secret, for the single use that kind names.
@@ -241,15 +241,10 @@ func (r *roster) pairSecrets(l layer, own *ecdh.PrivateKey, i int, others []int,
 	}
 	out, errs := known.common(r.setup.Round, own, keys, run)
 	for k, j := range others {
-		out[k] = kdf.Key(out[k], r.pairInfo(l, min(i, j), max(i, j)))
+		low, high := &r.members[min(i, j)], &r.members[max(i, j)]
+		lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
+		out[k] = kdf.Key(out[k], protocol.NewTranscript("fedsim/secagg/"+l.tag("pair")+"/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
+			Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding())
 	}
 	return out, errs
-}
-
-// pairInfo returns the facts about the clients at two places that their secret is bound to.
-func (r *roster) pairInfo(l layer, i, j int) []byte {
-	low, high := &r.members[i], &r.members[j]
-	lowKey, highKey := l.key(&low.Keys), l.key(&high.Keys)
-	return protocol.NewTranscript("fedsim/secagg/" + l.tag("pair") + "/v1").Uint(uint64(low.Client)).Bytes(lowKey[:]).
-		Uint(uint64(high.Client)).Bytes(highKey[:]).Encoding()
 }

@@ -92,14 +92,6 @@ func (s *Server) resume(state []byte) error {
 	return nil
 }
 
-// save is the strategy's state, if the server keeps any.
-func (s *Server) save() ([]byte, error) {
-	if s.durable == nil {
-		return nil, nil
-	}
-	return s.durable.Save()
-}
-
 // checkpoint records where the session stands; nothing where nothing is kept.
 func (s *Server) checkpoint(strategy []byte) []protocol.Record {
 	if s.durable == nil {

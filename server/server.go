@@ -222,9 +222,12 @@ func (s *Server) check(m *protocol.Result) error {
 // next opens the next round, or ends the session.
 func (s *Server) next(now time.Time) protocol.Effects {
 	s.plan = nil
-	state, err := s.save()
-	if err != nil {
-		return report(protocol.WorkFailed, 0, err)
+	var state []byte
+	var err error
+	if s.durable != nil {
+		if state, err = s.durable.Save(); err != nil {
+			return report(protocol.WorkFailed, 0, err)
+		}
 	}
 	p, done, err := s.strategy.Next()
 	if err == nil && !done {

@@ -164,11 +164,15 @@ func (x *instance) run() (*program, message, error) {
 		p.stop()
 	}
 	x.mu.Unlock()
-	const mostModel = 1 << 31
-	reply, err := p.ask("open", message{Type: "open", Problem: &problem{
+	of := &problem{
 		ItemIDs: s.Data.ItemIDs, RatingMin: s.Data.Min - s.Data.Shift, RatingMax: s.Data.Max - s.Data.Shift,
-		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config), Features: x.features(),
-	}}, mostModel)
+		Rounds: algorithm.Rounds.Int(s.Config), Seed: algorithm.Seed.Of(s.Config),
+	}
+	if s.Features != nil {
+		of.Features = s.Features.Categories
+	}
+	const mostModel = 1 << 31
+	reply, err := p.ask("open", message{Type: "open", Problem: of}, mostModel)
 	return p, reply, err
 }
 
@@ -193,14 +197,6 @@ func (x *instance) Stop() {
 	for _, p := range x.running {
 		p.stop()
 	}
-}
-
-// features returns the public features of the items; nil without any.
-func (x *instance) features() []dataset.Category {
-	if x.setup.Features == nil {
-		return nil
-	}
-	return x.setup.Features.Categories
 }
 
 func (x *instance) release(round uint64) protocol.Release {

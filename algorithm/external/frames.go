@@ -37,13 +37,6 @@ func (a array) length() int {
 	return n
 }
 
-func (a array) wholes() []int64 {
-	if a.short != nil {
-		return converted[int64](a.short)
-	}
-	return a.whole
-}
-
 // header returns what an NPY file of the array begins with: version 1.0, little endian.
 func (a array) header() []byte {
 	kind := "<f8"

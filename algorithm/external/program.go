@@ -150,7 +150,12 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 		return message{}, p.broken
 	}
 	m.Version = version
-	reply, err := p.exchange(m, most)
+	const forHeaders = 1 << 16
+	var reply message
+	err := m.write(&watched{p: p})
+	if err == nil {
+		reply, err = read(p.out, most+forHeaders)
+	}
 	switch {
 	case err != nil:
 		p.broken = p.why(what, err)
@@ -160,14 +165,6 @@ func (p *program) ask(what string, m message, most int64) (message, error) {
 		return reply, p.broken
 	}
 	return reply, nil
-}
-
-func (p *program) exchange(m message, most int64) (message, error) {
-	const forHeaders = 1 << 16
-	if err := m.write(&watched{p: p}); err != nil {
-		return message{}, err
-	}
-	return read(p.out, most+forHeaders)
 }
 
 // why says why the program does not answer. It is over then.

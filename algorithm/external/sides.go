@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/fedsim/fedsim/algorithm"
@@ -20,8 +19,7 @@ type predictor struct {
 	model    *sent
 	last     bool // lists of all items follow, which use the same predictions
 	expected atomic.Pointer[expectation]
-	mu       sync.Mutex
-	err      error
+	failure  atomic.Pointer[error] // the first
 }
 
 // expectation holds what a predictor will be asked.
@@ -41,7 +39,7 @@ func (p *predictor) Expect(items func(user int) []int32) {
 // Predict writes the predictions of some items.
 func (p *predictor) Predict(user int, items []int32, out []float64) {
 	if err := p.predictInto(user, items, out); err != nil {
-		p.fail(err)
+		p.failure.CompareAndSwap(nil, &err)
 		for i := range items {
 			out[i] = math.NaN()
 		}
@@ -80,19 +78,12 @@ func (x *instance) ratingsOf(from, to int) []model.Ratings {
 	return users
 }
 
-func (p *predictor) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		p.err = err
-	}
-}
-
 // Err returns the first failure.
 func (p *predictor) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
+	if err := p.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 type clients struct{ *instance }

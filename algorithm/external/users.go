@@ -106,7 +106,10 @@ func sparse(reply message, list []protocol.Vector, length int) error {
 	start, a := reply.named("start")
 	index, b := reply.named("index")
 	value, c := reply.named("value")
-	n, first := len(list), start.wholes()
+	n, first := len(list), start.whole
+	if start.short != nil {
+		first = converted[int64](start.short)
+	}
 	if !a || !b || !c || len(first) != n+1 || len(index.whole)+len(index.short) != len(value.float) || first[0] != 0 || first[n] != int64(len(value.float)) {
 		return fmt.Errorf("%w: neither vectors nor start, index and value of %d rows", errProtocol, n)
 	}

@@ -50,6 +50,9 @@ func (t *Horizontal) Own() []int32 { return t.users }
 // Users returns U_k after stages 1 and 2, one row for each of Own; nil before the first round.
 func (t *Horizontal) Users() *model.Matrix { return t.u }
 
+// Finished reports whether stage 3 has run.
+func (t *Horizontal) Finished() bool { return t.tuned != nil }
+
 // Tuned returns the embeddings after stage 3; nil before.
 func (t *Horizontal) Tuned() *Tuned { return t.tuned }
 

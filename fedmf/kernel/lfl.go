@@ -253,15 +253,6 @@ type fitting struct {
 
 var fittings = sync.Pool{New: func() any { return new(fitting) }}
 
-func (f *fitting) of(d int) {
-	if len(f.right) == d {
-		return
-	}
-	all := make([]float64, d*d+3*d)
-	f.gram, all = all[:d*d], all[d*d:]
-	f.right, f.scratch, f.grad = all[:d], all[d:2*d], all[2*d:]
-}
-
 // fit writes the fit to u. It works on the Gram matrix Σ v vᵀ, so that a step costs p² for any
 // number of ratings.
 func (p *Params) fit(r model.Ratings, v rows, u []float64) {
@@ -274,7 +265,9 @@ func (p *Params) fit(r model.Ratings, v rows, u []float64) {
 	}
 	f := fittings.Get().(*fitting)
 	defer fittings.Put(f)
-	f.of(p.Rank)
+	if d := p.Rank; len(f.right) != d {
+		f.gram, f.right, f.scratch, f.grad = make([]float64, d*d), make([]float64, d), make([]float64, d), make([]float64, d)
+	}
 	p.normalEquations(r, v, f)
 	// The trace bounds the largest eigenvalue, so that 1/trace is a step
 	// that never overshoots.
@@ -334,55 +327,41 @@ func FitUsers(p Params, rows *dataset.Rows, items *model.Matrix, run protocol.Ru
 	return &model.Factors{Users: users, Items: items}
 }
 
-// Local holds the results of every user training alone.
-type Local struct {
-	params Params
-	rows   *dataset.Rows
-	start  *model.Matrix
-	users  *model.Matrix
-	steps  int
-}
-
 // LocalOnly trains each user alone, with a copy of V that no other user moves: stage 1, then steps
 // gradient steps on the rows of V that the user rated, then stage 3. A step is 1/(2R), the largest
-// that cannot overshoot. Items that the user did not rate keep their start, so little is gained.
-func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *Local {
-	l := &Local{params: p, rows: rows, start: p.StartItems(), users: model.NewMatrix(rows.Len(), p.Rank), steps: steps}
+// that cannot overshoot. Items that the user did not rate keep their start, so little is gained. The
+// result predicts such items alone.
+func LocalOnly(p Params, rows *dataset.Rows, steps int, run protocol.Runner) *model.Factors {
+	f := &model.Factors{Users: model.NewMatrix(rows.Len(), p.Rank), Items: p.StartItems()}
 	run.Each(rows.Len(), func(u int) {
-		rows.Lend(u, func(js []int32, xs []float32) { copy(l.users.Row(u), l.train(model.Ratings{Items: js, Values: xs})) })
+		rows.Lend(u, func(js []int32, xs []float32) {
+			copy(f.Users.Row(u), p.trainAlone(model.Ratings{Items: js, Values: xs}, f.Items, steps))
+		})
 	})
-	return l
+	return f
 }
 
-// train returns a user's embedding after stage 3. Its rows of V are compacted to 0..n-1, since no
+// trainAlone returns a user's embedding after stage 3. Its rows of V are compacted to 0..n-1, since no
 // other row is touched. They are not kept, because no prediction of a training rating is needed.
-func (l *Local) train(r model.Ratings) []float64 {
-	own := model.NewMatrix(len(r.Items), l.params.Rank)
+func (p Params) trainAlone(r model.Ratings, start *model.Matrix, steps int) []float64 {
+	own := model.NewMatrix(len(r.Items), p.Rank)
 	compact := model.Ratings{Items: make([]int32, len(r.Items)), Values: r.Values}
 	for k, j := range r.Items {
-		copy(own.Row(k), l.start.Row(int(j)))
+		copy(own.Row(k), start.Row(int(j)))
 		compact.Items[k] = int32(k)
 	}
-	u := l.params.User(compact, own)
+	u := p.User(compact, own)
 	for k, x := range r.Values {
 		v := own.Row(k)
-		for range l.steps {
-			slope := (float64(x) - model.Dot(u, v)) / l.params.MaxRating
+		for range steps {
+			slope := (float64(x) - model.Dot(u, v)) / p.MaxRating
 			for i := range v {
 				v[i] += slope * u[i]
 			}
-			Project(v, l.params.MaxRating)
+			Project(v, p.MaxRating)
 		}
 	}
-	return l.params.User(compact, own)
-}
-
-// Predict predicts items that the user has not rated.
-func (l *Local) Predict(user int, items []int32, out []float64) {
-	u := l.users.Row(user)
-	for i, j := range items {
-		out[i] = model.Dot(u, l.start.Row(int(j)))
-	}
+	return p.User(compact, own)
 }
 
 // Pass takes one projected gradient step on u_i and v_j for each rating, in the given order: plain

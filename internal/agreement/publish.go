@@ -35,7 +35,11 @@ func Publish(c config.Config, f Facts, session protocol.SessionID) (*Public, err
 	if err != nil {
 		return nil, err
 	}
-	return &Public{Session: session, Config: forAll(e.Config, f), Facts: f, Terms: terms}, nil
+	var agreed config.Config // keys that each party sets for itself stay at their defaults
+	for _, k := range agreedKeys(e.Config) {
+		agreed.Take(k, e.Config)
+	}
+	return &Public{Session: session, Config: about(agreed, f), Facts: f, Terms: terms}, nil
 }
 
 // Of makes the agreement of the parties of an experiment's deployment. Nothing in it
@@ -85,15 +89,6 @@ func open(p *Public, start *algorithm.Start) (*experiment.Experiment, error) {
 // agreed on, and a key such as the place of the data belongs to one party.
 func agreedKeys(c config.Config) []*config.Key {
 	return slices.DeleteFunc(algorithm.Of(c).About().Used(), func(k *config.Key) bool { return k.Scope == config.Own || k.Scope == config.Simulated })
-}
-
-// forAll returns a configuration in which keys that each party sets for itself are at their defaults.
-func forAll(c config.Config, f Facts) config.Config {
-	var out config.Config
-	for _, k := range agreedKeys(c) {
-		out.Take(k, c)
-	}
-	return about(out, f)
 }
 
 // stated stands for features, and for a start, that are in the facts. The files that the server read them from
@@ -237,7 +232,9 @@ func (f Facts) validate(c config.Config) error {
 	} else if rank := int(algorithm.Rank.Or(c, 1)); max(f.Users, items)*rank > maxCoordinates {
 		errs.Add("embeddings of %d users and %d items at rank %d are too many; at most %d coordinates of either", f.Users, items, rank, maxCoordinates)
 	}
-	errs = append(errs, checkIDs("item", f.ItemIDs), f.checkStart(c))
+	errs = append(errs, checkIDs("item", f.ItemIDs))
+	method := algorithm.Of(c).About()
+	errs.If(f.Start != nil && !method.Has(algorithm.StartFrom.Key), "a start is stated; a session of %s starts from nothing", method.Name)
 	users, genres := publicLists(c)
 	switch {
 	case users && len(f.UserIDs) != f.Users:

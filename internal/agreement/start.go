@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/fedsim/fedsim/algorithm"
-	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
@@ -112,12 +111,4 @@ func OpenFrom(p *Public, start *algorithm.Start) (*experiment.Experiment, error)
 		return nil, fmt.Errorf("agreement: %w: the digest of %s is %x, and the session's is %s", ErrStart, start.From, start.Digest, stated.Digest)
 	}
 	return open(p, start)
-}
-
-// checkStart refuses a start for an algorithm that has none.
-func (f Facts) checkStart(c config.Config) error {
-	if about := algorithm.Of(c).About(); f.Start != nil && !about.Has(algorithm.StartFrom.Key) {
-		return fmt.Errorf("a start is stated; a session of %s starts from nothing", about.Name)
-	}
-	return nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
-	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -33,8 +32,15 @@ func takeUp(e *experiment.Experiment, stated Derived) error {
 	c := comparison{tolerance: rounding}
 	c.cohort(stated.Cohort, derived.Cohort)
 	c.schedule(stated.Steps, derived.Steps)
-	c.budget(stated.Budget, derived.Budget)
-	c.statement(stated.Privacy, derived.Privacy)
+	is, must := stated.Budget, derived.Budget
+	compareExactly(&c, "budget epsilon", is.Epsilon, must.Epsilon)
+	compareExactly(&c, "budget delta", is.Delta, must.Delta)
+	compareExactly(&c, "budget accountant", is.Accountant, must.Accountant)
+	c.number("sampler error", is.SamplerError, must.SamplerError)
+	c.number("stated epsilon", stated.Privacy.Epsilon, derived.Privacy.Epsilon)
+	privacy := stated.Privacy
+	privacy.Epsilon = derived.Privacy.Epsilon
+	compareExactly(&c, "privacy", privacy, derived.Privacy)
 	if err = c.error(); err != nil {
 		return err
 	}
@@ -164,17 +170,4 @@ func (c *comparison) release(is, must protocol.Release) {
 	compareExactly(c, "noise sampling rate", is.Noise.SamplingRate, must.Noise.SamplingRate)
 	compareExactly(c, "noise steps", is.Noise.Steps, must.Noise.Steps)
 	compareExactly(c, "noise spread", is.Noise.Spread, must.Noise.Spread)
-}
-
-func (c *comparison) budget(is, must dp.Budget) {
-	compareExactly(c, "budget epsilon", is.Epsilon, must.Epsilon)
-	compareExactly(c, "budget delta", is.Delta, must.Delta)
-	compareExactly(c, "budget accountant", is.Accountant, must.Accountant)
-	c.number("sampler error", is.SamplerError, must.SamplerError)
-}
-
-func (c *comparison) statement(is, must dp.Statement) {
-	c.number("stated epsilon", is.Epsilon, must.Epsilon)
-	is.Epsilon = must.Epsilon
-	compareExactly(c, "privacy", is, must)
 }

@@ -136,7 +136,11 @@ func (m *member) join(all []Hello, identities []ed25519.PublicKey) (begins bool,
 	if int(m.cfg.Seat) >= len(all) || string(all[m.cfg.Seat].Key) != string(m.hello.Key) || all[m.cfg.Seat].Count != m.hello.Count {
 		return false, errors.New("align: the own hello is not among the hellos of the participants") // an older one; the newer will follow
 	}
-	attempt := attemptOf(m.cfg.Federation, all)
+	t := protocol.NewTranscript("fedsim/align/attempt/v1").Bytes(m.cfg.Federation[:])
+	for i := range all {
+		t.Uint(uint64(all[i].Seat)).Bytes(all[i].Key).Uint(uint64(all[i].Count))
+	}
+	attempt := Attempt(t.Sum())
 	if attempt == m.attempt {
 		return false, nil
 	}

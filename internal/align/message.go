@@ -99,14 +99,6 @@ func IsUser(id string) bool {
 	return err == nil && n == 2
 }
 
-func attemptOf(f Federation, all []Hello) Attempt {
-	t := protocol.NewTranscript("fedsim/align/attempt/v1").Bytes(f[:])
-	for i := range all {
-		t.Uint(uint64(all[i].Seat)).Bytes(all[i].Key).Uint(uint64(all[i].Count))
-	}
-	return t.Sum()
-}
-
 // Envelope is a sealed message on its way, or, with Sequence 0, an acknowledgement.
 type Envelope struct {
 	Attempt  []byte `json:"attempt"`
