@@ -26,7 +26,7 @@ type encryptedShares struct {
 	nonces    *[2 * protocol.NonceSize]byte // of the seed's share and of the key's; nil in semi-honest mode
 }
 
-// The places of nonces among those of a dealer.
+// The places of the two nonces.
 const (
 	ofSeed = iota
 	ofKey

@@ -1,4 +1,4 @@
-// Package problems collects what is wrong with a value, so that whoever made the value hears of all of it at once.
+// Package problems collects what is wrong with a value, so that its author hears of all of it at once.
 package problems
 
 import "fmt"
