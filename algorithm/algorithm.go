@@ -117,6 +117,8 @@ type About struct {
 	// OneParty: it was made for ratings in one place, and has one party unless more are asked for.
 	OneParty bool
 	Features FeatureUse
+	// SingleYears: of years of release it takes each year for itself, and no decades.
+	SingleYears bool
 	// OnlyRanks: it learns from implicit feedback alone, and predicts no ratings.
 	OnlyRanks bool
 	// Profiles: it learns from public features of users, and of regressions ([dataset.Set.Profile]).
@@ -332,9 +334,13 @@ func SingleOrganisation(c config.Config) bool {
 func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
 	specs := []string{FeatureSpec.Of(c)}
 	if c.IsAuto(FeatureSpec.Key) {
-		specs = []string{"genres,year", "genres", "year"}
+		year := "year"
+		if Of(c).About().SingleYears {
+			year = "released"
+		}
+		specs = []string{"genres," + year, "genres", year}
 		if set.Raters != nil {
-			specs = []string{"genres,year,rater", "genres,rater", "year,rater", "rater"}
+			specs = []string{"genres," + year + ",rater", "genres,rater", year + ",rater", "rater"}
 		}
 		specs = append(specs, "none")
 	}

@@ -172,8 +172,8 @@ func declareRun() {
 		},
 	})
 	FeatureSpec = config.DeclareText(config.Key{
-		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres, decades and what public users gave, as far as the set has them", Scope: config.Own, Flag: true, Placeholder: "SPEC",
-		Help:  "Public features of items to learn from: genres, year, rater (of public-users), CSV files (item_id, category, value and perhaps weight), FILE.csv:NAME for one category of a file, with commas between, or none.",
+		Name: "features", Kind: config.Text, Default: "auto", Auto: "genres, decades and what public users gave, as far as the set has them; years for decades of private-ease", Scope: config.Own, Flag: true, Placeholder: "SPEC",
+		Help:  "Public features of items to learn from, with commas between, or none: genres, year (decades of release), released (single years) or rater (of public-users). CSV files have the columns item_id, category, value and perhaps weight; FILE.csv:NAME is one category of a file.",
 		Check: checkFeatures,
 	})
 	Feedback = config.DeclareText(config.Key{

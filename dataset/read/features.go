@@ -26,14 +26,16 @@ var ErrNoFeatures = errors.New("no such features")
 
 // The features that come with a set.
 const (
-	featureGenres = "genres"
-	featureYear   = "year"
+	featureGenres   = "genres"
+	featureYear     = "year"
+	featureReleased = "released"
 )
 
 // Features returns the public features that a spec names, with commas between:
 //
 //	genres     the genres of the list of items
 //	year       the decade of release: 1990s
+//	released   the year of release: 1994
 //	rater      what public users gave, where some were taken out (split.TakeOut)
 //	COLUMN     another column of an items.csv ([dataset.ItemColumn])
 //	FILE.csv   a file with the columns item_id, category, value and perhaps weight
@@ -70,7 +72,7 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 		case featureGenres:
 			err = r.listed(part, s.Genres, fmt.Sprintf(noneListed, s.Name, "genres"))
 		case featureYear:
-			err = r.listed(part, decadesOf(s.Years), fmt.Sprintf(noneListed, s.Name, "years"))
+			err = r.listed(part, periodsOf(s.Years, decade), fmt.Sprintf(noneListed, s.Name, "years"))
 		default:
 			k := slices.IndexFunc(s.Columns, func(c dataset.ItemColumn) bool { return c.Name == part })
 			switch {
@@ -78,6 +80,8 @@ func Features(s *dataset.Set, spec string) (*dataset.ItemFeatures, error) {
 				err = r.raters()
 			case k >= 0:
 				err = r.listed(part, s.Columns[k].Values, "the column of items.csv is empty")
+			case part == featureReleased:
+				err = r.listed(part, periodsOf(s.Years, strconv.Itoa), fmt.Sprintf(noneListed, s.Name, "years"))
 			default:
 				err = r.file(part)
 			}
@@ -182,15 +186,17 @@ func (r *featureReader) listed(name string, values [][]string, none string) erro
 	return nil
 }
 
-// decadesOf returns the decade of each year but 0, such as 1990s.
-func decadesOf(years []int) [][]string {
-	decades := make([][]string, len(years))
+func decade(year int) string { return fmt.Sprintf("%ds", year/10*10) }
+
+// periodsOf returns the name of the period of each year but 0.
+func periodsOf(years []int, name func(year int) string) [][]string {
+	periods := make([][]string, len(years))
 	for j, year := range years {
 		if year != 0 {
-			decades[j] = []string{fmt.Sprintf("%ds", year/10*10)}
+			periods[j] = []string{name(year)}
 		}
 	}
-	return decades
+	return periods
 }
 
 // add adds a feature of an item.

@@ -45,13 +45,14 @@ func TestFeatures(t *testing.T) {
 	set := open(t, "testdata/good/movielens", Options{})
 	file := csvFile(t, "value,weight,ITEM_ID,category\r\n10,.5,10,similar\n9,2,10,similar\n\n"+
 		"\"Reiner, Rob\",1,2,director\n10,1e-3,2,similar\n9,1,2,cast\nEastwood,1,3,cast\n10,3,3,cast\n")
-	got := itemFeatures(t, set, " year,"+file+" ,genres")
+	got := itemFeatures(t, set, " year,"+file+" ,genres,released")
 	want := &dataset.ItemFeatures{Items: 4, Digest: got.Digest, Categories: []dataset.Category{
 		{Name: "cast", Values: []string{"10", "9", "Eastwood"},
 			Start: []int32{0, 1, 3, 3, 3}, Value: []int32{1, 0, 2}, Weight: []float64{1, 3, 1}},
 		{Name: "director", Values: []string{"Reiner, Rob"}, Start: []int32{0, 1, 1, 1, 1}, Value: []int32{0}, Weight: []float64{1}},
 		{Name: "genres", Values: []string{"Comedy", "Drama", "Horror", "Romance"},
 			Start: []int32{0, 3, 3, 4, 5}, Value: []int32{0, 1, 3, 2, 1}, Weight: []float64{1, 1, 1, 1, 1}},
+		{Name: "released", Values: []string{"1990", "1995", "2002"}, Start: []int32{0, 1, 1, 2, 3}, Value: []int32{1, 0, 2}, Weight: []float64{1, 1, 1}},
 		{Name: "similar", Values: []string{"9", "10"},
 			Start: []int32{0, 1, 1, 1, 3}, Value: []int32{1, 0, 1}, Weight: []float64{1e-3, 2, .5}},
 		{Name: "year", Values: []string{"1990s", "2000s"}, Start: []int32{0, 1, 1, 2, 3}, Value: []int32{0, 0, 1}, Weight: []float64{1, 1, 1}},
@@ -59,7 +60,7 @@ func TestFeatures(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	values, weights := got.Categories[3].Features(3)
+	values, weights := got.Categories[4].Features(3)
 	if !slices.Equal(values, []int32{0, 1}) || !slices.Equal(weights, []float64{2, .5}) {
 		t.Errorf("features of an item are %v, %v", values, weights)
 	}

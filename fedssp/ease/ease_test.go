@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/fedsim/fedsim/algorithm"
+	"github.com/fedsim/fedsim/dataset"
+	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/training"
@@ -85,7 +87,10 @@ type reference struct {
 	NoisyGram    []float64
 	Spikes       int
 	NoisyScores  [][]float64
+	Years        []int // of each item; 0: unknown
+	DatedScores  [][]float64
 	Lists, Noisy [][]int32 // the first five items that the user lacks
+	Dated        [][]int32
 }
 
 func readReference(t *testing.T) (r reference) {
@@ -119,10 +124,14 @@ func TestReference(t *testing.T) {
 		name   string
 		gram   []float64
 		sigma  float64
+		dated  bool
 		scores [][]float64
 		lists  [][]int32
-	}{{"exact", r.Gram, 0, r.Scores, r.Lists}, {"noisy", r.NoisyGram, r.Sigma, r.NoisyScores, r.Noisy}} {
+	}{{"exact", r.Gram, 0, false, r.Scores, r.Lists}, {"noisy", r.NoisyGram, r.Sigma, false, r.NoisyScores, r.Noisy}, {"dated", r.Gram, 0, true, r.DatedScores, r.Dated}} {
 		p.sigma = x.sigma
+		if x.dated {
+			p.features = released(t, r.Years)
+		}
 		l := p.newLinear(counts, p.vectorsOf(x.gram))
 		if spikes := countOf(l.vectors.Row(0)); x.sigma > 0 && spikes != r.Spikes {
 			t.Errorf("%d eigenvalues stand out, want %d", spikes, r.Spikes)
@@ -136,6 +145,17 @@ func TestReference(t *testing.T) {
 			}
 		}
 	}
+}
+
+// released are features that are years of release alone.
+func released(t *testing.T, years []int) *dataset.ItemFeatures {
+	t.Helper()
+	set := &dataset.Set{Years: years, Ratings: dataset.Ratings{Items: len(years)}, ItemIDs: make([]string, len(years))}
+	f, err := read.Features(set, "released")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func countOf(row []float64) (n int) {
@@ -257,8 +277,8 @@ func TestNoiseOfARealSum(t *testing.T) {
 func TestPrivatePopularityIsOneList(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=private-ease data=synthetic:small-80 split.test=0.1")
 	x := e.Instance().(*instance)
-	if x.params.features == nil {
-		t.Fatal("the run has no features")
+	if f := x.params.features; f == nil || f.Categories[1].Name != "released" || x.params.newLinear(make([]float64, x.params.items), nil).years == nil {
+		t.Fatalf("the run has features %v, want genres and single years", f)
 	}
 	b := x.Baselines()[0]
 	other, err := e.Vary(b)

@@ -20,6 +20,7 @@ type linear struct {
 	leverage []float64 // |E_j|² of each chosen item
 	ofPairs  float64   // part of a score that is predicted from pairs
 	order    *kernel.Order
+	years    *years // nil: unknown
 }
 
 // decode reads a broadcast model: nothing before any release, then counts, and vectors behind them.
@@ -60,7 +61,8 @@ func (p *params) chosenBy(broadcast []byte) (*choice, error) {
 // newLinear makes the model of released counts and of vectors, which may be nil.
 func (p *params) newLinear(counts []float64, vectors *model.Matrix) *linear {
 	l := &linear{params: p, counts: counts, vectors: vectors, popular: p.popularityOf(counts)}
-	l.order = kernel.NewOrder(l.popular, p.features, 1)
+	years, others := yearsIn(p.features)
+	l.order, l.years = kernel.NewOrder(l.popular, others, 1), newYears(years, l.popular)
 	if p.top == 0 {
 		return l
 	}
@@ -98,7 +100,7 @@ func (l *linear) embed(history []int32) []float64 {
 // Score writes a score for each item. Their order alone counts. EASE predicts an item by the weights
 // B_ij = -P_ij/P_jj = E_i·E_j/(1 - |E_j|²) of the user's other items i. Its positive predictions make up
 // a share of the chosen items' popularity; popularity itself makes up the rest, and all of it for items
-// that were not chosen. Last comes the user's taste for public features ([kernel.Order]).
+// that were not chosen. Last comes the user's taste for public features ([kernel.Order]) and for years.
 func (l *linear) Score(_ int, history []int32, _ []float32, out []float64) {
 	for j := range out {
 		out[j] = 0 // log of popularity to popularity
@@ -107,6 +109,9 @@ func (l *linear) Score(_ int, history []int32, _ []float32, out []float64) {
 		l.mix(history, out)
 	}
 	l.order.Rank(history, out)
+	if l.years != nil {
+		l.years.rank(history, out)
+	}
 }
 
 // mix writes to out the logarithm of the mixed popularity of each chosen item to its own.

@@ -32,13 +32,21 @@ func (x *instance) recall(score func(history []int32, out []float64)) (mean floa
 		for _, j := range history[u] {
 			out[j] = math.Inf(-1)
 		}
-		hits := 0
-		for _, j := range first(out, nil, 20) {
-			if slices.Contains(wanted, j) {
+		hits := 0.
+		sorted := slices.Clone(out)
+		slices.Sort(sorted)
+		least := sorted[len(sorted)-20]
+		equal, _ := slices.BinarySearch(sorted, least)
+		above, _ := slices.BinarySearch(sorted, math.Nextafter(least, math.Inf(1)))
+		for _, j := range wanted {
+			switch {
+			case out[j] > least:
 				hits++
+			case out[j] == least: // the mean over orders of equal scores
+				hits += float64(20-(len(sorted)-above)) / float64(above-equal)
 			}
 		}
-		mean += float64(hits) / float64(min(20, len(wanted))*len(targets))
+		mean += hits / float64(min(20, len(wanted))*len(targets))
 	}
 	return mean
 }
@@ -123,6 +131,10 @@ func measure(t *testing.T, settings string, epsilon float64, seeds int) (m measu
 		e := opened.Experiment(t, fmt.Sprintf("algorithm=private-ease %s epsilon=%v seed=%d split.seed=%d", settings, epsilon, seed+1, seed+1))
 		x := e.Instance().(*instance)
 		rng := rand.New(rand.NewPCG(uint64(seed), 46)) // normal noise of a test
+		draws := draws
+		if x.params.top == 0 {
+			draws *= 8 // counts alone take little time
+		}
 		recall, spikes := x.drawn(draws, rng)
 		private, _ := opened.Vary(t, e, "private_popularity").Instance().(*instance).drawn(draws, rng)
 		exact := make([]float64, x.params.items)
@@ -146,7 +158,7 @@ func TestLatestSmall(t *testing.T) {
 		t.Skip(err)
 	}
 	effort.LongOnly(t, "five seeds take seconds each")
-	for epsilon, least := range map[float64]float64{0.1: 0, 0.5: 0, 1: 0.97, 5: 1.48, 20: 1.77, 100: 1.85} {
+	for epsilon, least := range map[float64]float64{0.1: 0, 0.5: 0, 1: 1, 5: 1.5, 20: 1.8, 100: 1.9} {
 		m := measure(t, "data="+data, epsilon, 5)
 		t.Log(m)
 		if m.recall < least*m.exact {
