@@ -71,6 +71,15 @@ func (s *Setup) Bottom() float64 { return min(s.Data.Min, float64(float32(s.Data
 // Private reports whether the run promises a finite ε.
 func (s *Setup) Private() bool { return Private(s.Config) }
 
+// Rows returns the training ratings of all users.
+func (s *Setup) Rows() []model.Ratings {
+	rows := make([]model.Ratings, s.Data.Users)
+	for u := range rows {
+		rows[u] = s.Row(u)
+	}
+	return rows
+}
+
 // Row returns a user's training ratings.
 func (s *Setup) Row(user int) model.Ratings {
 	return rowOf(s.Train, user)

@@ -185,10 +185,7 @@ func (t *Test) wishes(stars float64, most int) (users []listed, of int) {
 // Scorer.
 func (t *Test) allItems(p model.Predictor) func(user int, out []float64) {
 	if t.Held == nil {
-		all := make([]int32, len(t.Buckets.of))
-		for j := range all {
-			all[j] = int32(j)
-		}
+		all := model.Indices(len(t.Buckets.of))
 		return func(user int, out []float64) {
 			p.Predict(user, all, out)
 			t.known.Lend(user, func(items []int32, _ []float32) { model.Order(p, items, out) })

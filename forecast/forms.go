@@ -224,9 +224,9 @@ func threeDigits(v float64) string {
 
 // print writes the sessions below the plan of the first session.
 func (s *SessionsForecast) print(p *forecastPrinter) {
-	text := fmt.Sprintf("%s at epsilon %v", counted(s.Parts[0].Sessions, "session"), s.Parts[0].Epsilon)
+	text := fmt.Sprintf("%s at epsilon %v", units.Counted(s.Parts[0].Sessions, "session"), s.Parts[0].Epsilon)
 	for _, part := range s.Parts[1:] {
-		text += fmt.Sprintf(", then %s at epsilon %v", counted(part.Sessions, "session"), part.Epsilon)
+		text += fmt.Sprintf(", then %s at epsilon %v", units.Counted(part.Sessions, "session"), part.Epsilon)
 	}
 	p.head("sessions", "%s. Together they cost a unit whose ratings are in all of them epsilon %s at delta %v. Their epsilons add up to %.3g.",
 		text, dp.RoundUp(s.Epsilon, 4), s.Delta, s.Added)

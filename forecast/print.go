@@ -44,7 +44,7 @@ func (f *Forecast) Print(w io.Writer) error {
 // opening writes the algorithm, the data and the number of clients. It returns the mark of figures that the
 // statement of privacy does not cover; "" if there are none.
 func (p *forecastPrinter) opening(f *Forecast) (mark string) {
-	amount := counted(f.Rounds, "round")
+	amount := units.Counted(f.Rounds, "round")
 	if f.Cohort == nil {
 		amount = units.Grouped(int64(f.Rounds)) + " passes over the ratings"
 	}
@@ -68,7 +68,7 @@ func (p *forecastPrinter) opening(f *Forecast) (mark string) {
 	if c := f.Cohort; c != nil {
 		if c.Enrolled > 0 {
 			p.head("turns", "a round asks %s of %s clients and continues with the first %s; no client is asked for more than %s",
-				units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Enrolled)), units.Grouped(int64(c.Goal)), counted(c.Turns, "round"))
+				units.Grouped(int64(c.Clients)), units.Grouped(int64(c.Enrolled)), units.Grouped(int64(c.Goal)), units.Counted(c.Turns, "round"))
 		}
 		p.head("cohort", "%s clients; %s may be lost in a round and %s may collude",
 			units.Grouped(int64(cmp.Or(c.Goal, c.Clients))), units.Grouped(int64(c.Lost)), units.Grouped(int64(c.Colluding)))
@@ -163,7 +163,7 @@ func (p *forecastPrinter) release(r ReleaseForecast) {
 	if r.Phase == "" {
 		p.block("release", "%s", r.Name)
 	} else {
-		p.block("release", "%s, in %s of phase %s", r.Name, counted(r.Rounds, "round"), r.Phase)
+		p.block("release", "%s, in %s of phase %s", r.Name, units.Counted(r.Rounds, "round"), r.Phase)
 	}
 	sparse := ""
 	if r.MaxNonZero < r.Len {
@@ -225,7 +225,7 @@ func (p *forecastPrinter) bytes(b *BytesForecast, rounds int) {
 		row("round", units.Bytes(b.Round.Up), units.Bytes(b.Round.Down), "")
 	}
 	for _, s := range b.Steps {
-		row("round", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", counted(s.Rounds, "round"), s.Phase))
+		row("round", units.Bytes(s.Up), units.Bytes(s.Down), fmt.Sprintf("each of %s of phase %s", units.Counted(s.Rounds, "round"), s.Phase))
 	}
 	row("run", units.Bytes(b.Run.Up), units.Bytes(b.Run.Down), fmt.Sprintf("%s rounds and the final model", units.Grouped(int64(rounds))))
 }
@@ -245,14 +245,6 @@ func (p *forecastPrinter) forms(forms []FormForecast) {
 		rows = append(rows, []string{"  " + f.Gramian, units.Bytes(f.Round.Up), units.Bytes(f.Round.Down), units.Bytes(f.Run.Up), units.Bytes(f.Run.Down), note})
 	}
 	p.table(rows)
-}
-
-// counted formats a number of things, with the noun in agreement.
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return units.Grouped(int64(n)) + " " + thing
 }
 
 func (p *forecastPrinter) memory(m *MemoryForecast, real bool) {
@@ -324,7 +316,7 @@ func (p *forecastPrinter) releases(list []ReleaseForecast) {
 		s := byName[name]
 		text := fmt.Sprintf("%s numbers", units.Grouped(int64(s.length)))
 		if s.rounds > 0 {
-			text += " in " + counted(s.rounds, "round")
+			text += " in " + units.Counted(s.rounds, "round")
 		}
 		switch {
 		case s.other != "":

@@ -29,6 +29,15 @@ func At[T any](list []T, indices []int32) []T {
 	return out
 }
 
+// Indices returns the numbers from 0 to n-1.
+func Indices(n int) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(i) //nolint:gosec // users, items and ratings are counted in 32 bits
+	}
+	return all
+}
+
 // Only are the ratings of one item: one or none.
 func (r Ratings) Only(item int32) Ratings {
 	if k := slices.Index(r.Items, item); k >= 0 {

@@ -86,10 +86,7 @@ func (external) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 	if err != nil {
 		return nil, err
 	}
-	all := make([]int32, set.Items)
-	for j := range all {
-		all[j] = int32(j)
-	}
+	all := model.Indices(set.Items)
 	return &algorithm.Saved{
 		Items: items, Popularity: algorithm.PopularityOf(popular[0]), Failed: p.Err,
 		Score: func(user int, out []float64) { p.Predict(user, all, out) },

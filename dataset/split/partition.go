@@ -75,14 +75,11 @@ func dealRandomly(what string, ids []string, count, parties int, seed uint64) (P
 	}
 	hashes := idhash.IDs("fedsim partition "+what+" v1", ids)
 	key := idhash.Mix(seed + idhash.Golden)
-	order := make([]int32, count)
-	for i := range order {
-		order[i] = int32(i)
-		hashes[i] = idhash.Mix(key ^ hashes[i])
+	for i, h := range hashes {
+		hashes[i] = idhash.Mix(key ^ h)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b)) })
 	p := make(Partition, parties)
-	for rank, i := range order {
+	for rank, i := range byHash(hashes) {
 		p[rank%parties] = append(p[rank%parties], i)
 	}
 	return p.ascending(), nil
@@ -276,10 +273,14 @@ func public(s *dataset.Set, p PublicUsers) (marked []bool, count int, err error)
 
 // drawn are the users in the order of the hashes of their ids.
 func drawn(s *dataset.Set) []int32 {
-	hashes := idhash.IDs("fedsim public user v1", s.UserIDs)
-	order := make([]int32, s.Users)
-	for u := range order {
-		order[u] = int32(u)
+	return byHash(idhash.IDs("fedsim public user v1", s.UserIDs))
+}
+
+// byHash returns the places of hashes in their order; of equal hashes the first comes first.
+func byHash(hashes []uint64) []int32 {
+	order := make([]int32, len(hashes))
+	for i := range order {
+		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b)) })
 	return order

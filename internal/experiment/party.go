@@ -247,12 +247,9 @@ func (e *Experiment) Fitter(shared []byte) (*Fitter, error) {
 	if _, err := e.instance.Shared(shared); err != nil {
 		return nil, err
 	}
-	f := &Fitter{experiment: e, shared: shared, input: inputOf(e.Config), items: make([]int32, len(e.Data.ItemIDs))}
+	f := &Fitter{experiment: e, shared: shared, input: inputOf(e.Config), items: model.Indices(len(e.Data.ItemIDs))}
 	p := f.input.split
 	f.input.split = split.Params{Whole: true, Seed: p.Seed, Users: p.Users, Exact: p.Exact}
-	for j := range f.items {
-		f.items[j] = int32(j)
-	}
 	return f, nil
 }
 

@@ -24,5 +24,13 @@ func Grouped(n int64) string {
 	return s
 }
 
+// Counted writes a number of things, with the noun in agreement.
+func Counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return Count(n) + " " + noun
+}
+
 // Count is Grouped of an int.
 func Count(n int) string { return Grouped(int64(n)) }

@@ -55,7 +55,7 @@ type Config struct {
 	// [Reconstruction] takes a run or two of its own.
 	Shadows int
 	// Targets is the number of attacked users, ratings or clients, and of [Promote] and [Degrade] the number of runs,
-	// each with an item, liars and noise of its own; 0: [Kind.Targets].
+	// each with an item, liars and noise of its own; 0: the default of the kind.
 	Targets int
 	// Liars are the shares of the clients that lie, of [Promote] and [Degrade].
 	Liars []float64
@@ -74,12 +74,6 @@ const (
 	fewestShadows = 8
 	fewestTargets = 2
 )
-
-// Targets returns the default number of targets.
-func (k Kind) Targets() int {
-	m, _ := k.method()
-	return m.targets
-}
 
 // membership reports whether the attack is one of membership.
 func (k Kind) membership() bool { return k == MembershipUser || k == MembershipRating }
@@ -181,15 +175,16 @@ func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) 
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	m, _ := c.Kind.method()
 	if c.Targets == 0 {
-		c.Targets = c.Kind.Targets()
+		c.Targets = m.targets
 	}
 	var set *dataset.Set
 	var r *Report
 	done, total := 0, 0
 	var lock sync.Mutex
 	for _, e := range c.Epsilons {
-		total += c.runs(e)
+		total += m.runs(c, e)
 	}
 	made := func() {
 		lock.Lock()
@@ -207,19 +202,16 @@ func Run(ctx context.Context, said []config.Setting, c Config) (*Report, error) 
 		if r == nil {
 			r = a.report(said)
 		}
-		at, err := a.attack(ctx, e)
-		if err != nil {
+		at := At{Epsilon: e, Limit: a.limit(e)}
+		if a.full.Private() {
+			at.Delta = a.full.Privacy.Budget.Delta
+		}
+		if err = m.measure(a, ctx, &at); err != nil {
 			return nil, err
 		}
-		r.Budgets = append(r.Budgets, *at)
+		r.Budgets = append(r.Budgets, at)
 	}
 	return r, nil
-}
-
-// runs returns the number of simulated runs that a budget takes.
-func (c Config) runs(e Epsilon) int {
-	m, _ := c.Kind.method()
-	return m.runs(c, e)
 }
 
 // samplers limits the noise samplers kept for a budget: enough for all releases of all rounds of most schedules.
@@ -357,16 +349,6 @@ func (a *attacker) open(run int, set *dataset.Set) (*experiment.Experiment, erro
 	c := a.config
 	algorithm.Seed.Set(&c, entropy.Public(a.seed, fmt.Sprintf("audit/attack/run/%d", run)).Uint64()>>1)
 	return experiment.OpenSet(c, set)
-}
-
-// attack makes the attack at budget e. It returns its result, and the limit that ε sets if there is one.
-func (a *attacker) attack(ctx context.Context, e Epsilon) (*At, error) {
-	at := &At{Epsilon: e, Limit: a.limit(e)}
-	if a.full.Private() {
-		at.Delta = a.full.Privacy.Budget.Delta
-	}
-	m, _ := a.cfg.Kind.method()
-	return at, m.measure(a, ctx, at)
 }
 
 // limit returns the most that any attack of this kind can find at ε. It returns nil if the guarantee sets no such limit.

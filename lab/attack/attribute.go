@@ -11,7 +11,6 @@ import (
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
-	"github.com/fedsim/fedsim/protocol"
 )
 
 // shrink is so many ratings of a user's mean that each genre has besides its own, so that one rated film does
@@ -198,10 +197,7 @@ func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment) ([]fl
 	if err != nil {
 		return nil, err
 	}
-	if f, err = g.half.Federation(); err != nil {
-		return nil, err
-	}
-	m, err := g.half.Final(f, out.Model, protocol.Workers(1))
+	m, err := fitted(g.half, out.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -218,12 +214,8 @@ func (g *guesses) byModel(ctx context.Context, run *experiment.Experiment) ([]fl
 // predicted returns the features of a user: for each genre, the model's mean prediction of its items less the
 // mean prediction of all items; then the features from the known ratings.
 func (g *guesses) predicted(p model.Predictor, user int) []float64 {
-	items := make([]int32, len(g.genres))
-	for j := range items {
-		items[j] = int32(j) //nolint:gosec // items are counted in 32 bits
-	}
-	out := make([]float64, len(items))
-	p.Predict(user, items, out)
+	out := make([]float64, len(g.genres))
+	p.Predict(user, model.Indices(len(out)), out)
 	sum, n := make([]float64, len(g.names)), make([]float64, len(g.names))
 	var mean float64
 	for j, x := range out {

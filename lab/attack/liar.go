@@ -11,6 +11,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/server"
@@ -56,15 +57,8 @@ func (s *scene) with(items []int32, value func(j int32) float32) map[int32]float
 	return list
 }
 
-func (s *scene) top(int32) float32          { return float32(s.set.Max) }
-func (s *scene) companions() int            { return min(s.typical, len(s.popular)) - 1 }
-func (s *scene) some(r permutation) []int32 { return s.pick(r(len(s.popular))[:s.companions()]) }
-func (s *scene) pick(places []int) (list []int32) {
-	for _, k := range places {
-		list = append(list, s.popular[k])
-	}
-	return list
-}
+func (s *scene) top(int32) float32 { return float32(s.set.Max) }
+func (s *scene) companions() int   { return min(s.typical, len(s.popular)) - 1 }
 
 // alike are the items that share most genres with the target, the popular ones first.
 func (s *scene) alike() []int32 {
@@ -110,7 +104,11 @@ func (k Kind) strategies(set *dataset.Set) []strategy {
 			return s.with(s.popular[:s.companions()], s.top)
 		}},
 		{"with items at their means", func(s *scene, r permutation, _ int) map[int32]float32 {
-			return s.with(s.some(r), func(j int32) float32 { return float32(s.mean[j]) })
+			var some []int32
+			for _, k := range r(len(s.popular))[:s.companions()] {
+				some = append(some, s.popular[k])
+			}
+			return s.with(some, func(j int32) float32 { return float32(s.mean[j]) })
 		}},
 	}
 	if set.Genres != nil {
@@ -220,10 +218,7 @@ func (a *attacker) replaced(rows map[int]map[int32]float32) *dataset.Set {
 			}
 		}
 	}
-	order := make([]int32, len(set.User))
-	for k := range order {
-		order[k] = int32(k) //nolint:gosec // ratings are counted in 32 bits
-	}
+	order := model.Indices(len(set.User))
 	slices.SortFunc(order, func(x, y int32) int {
 		return cmp.Or(cmp.Compare(set.User[x], set.User[y]), cmp.Compare(set.Item[x], set.Item[y]))
 	})
@@ -294,15 +289,8 @@ func (l *lying) Absorb(p *protocol.Plan, sums protocol.Sums, run protocol.Runner
 				clear(x)
 			}
 		}
-		low, high := 0., math.Log(hugely)
-		for range 30 {
-			if middle := (low + high) / 2; l.refuse(p, raised(sums, said, math.Exp(middle))) == nil {
-				low = middle
-			} else {
-				high = middle
-			}
-		}
-		factor = math.Exp(low)
+		largest, _ := binomial.Halve(0, math.Log(hugely), 30, func(log float64) bool { return l.refuse(p, raised(sums, said, math.Exp(log))) == nil })
+		factor = math.Exp(largest)
 	}
 	for i, r := range p.Releases {
 		if deviation := math.Sqrt(r.Noise.Target(p.Cohort)) / r.Scale; r.Noise.Distributed() && deviation > 0 {

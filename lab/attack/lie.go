@@ -139,10 +139,7 @@ func (a *attacker) measureLists(run *experiment.Experiment, m *model.Trained, ta
 	users, items := run.Data.Users, run.Data.Items
 	nothing := func() []float64 { return slices.Repeat([]float64{math.NaN()}, users) }
 	s := &seenByUser{exposed: nothing(), rank: nothing(), ndcg: nothing(), squares: make([]float64, users), errors: make([]float64, users)}
-	all, scores := make([]int32, items), make([]float64, items)
-	for j := range all {
-		all[j] = int32(j) //nolint:gosec // items are counted in 32 bits
-	}
+	all, scores := model.Indices(items), make([]float64, items)
 	for u := range users {
 		known := slices.Clone(run.Row(u).Items)
 		if len(known) == 0 || slices.Contains(known, target) {

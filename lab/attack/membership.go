@@ -92,11 +92,7 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 	if a.cfg.Kind == MembershipRating {
 		e = a.bare
 	}
-	f, err := e.Federation()
-	if err != nil {
-		return nil, err
-	}
-	m, err := e.Final(f, shared, protocol.Workers(1))
+	m, err := fitted(e, shared)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +105,15 @@ func (a *attacker) losses(shared []byte) ([]float64, error) {
 		out[i] = -model.MSE(m.Predictor, t.user, r)
 	}
 	return out, nil
+}
+
+// fitted returns a model whose users are fitted to a released model by their ratings of an experiment.
+func fitted(e *experiment.Experiment, shared []byte) (*model.Trained, error) {
+	side, err := e.Instance().ClientSide()
+	if err != nil {
+		return nil, err
+	}
+	return side.Final(shared, protocol.Workers(1))
 }
 
 // measure learns on the first half of the runs and measures on the second.
@@ -275,10 +280,11 @@ func rocFigure(r *Report, i int) page.Drawn {
 		}
 	}
 	d.Series = append(d.Series, figures.Series{Name: "guessing", X: []float64{least, 1}, Y: []float64{least, 1}, Level: true})
-	if limit, at := tightest(r); limit != nil {
-		s := figures.Series{Name: "limit of any attack at ε = " + at.String(), Level: true}
+	tightest := slices.MinFunc(r.Budgets, func(a, b At) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
+	if tightest.Limit != nil {
+		s := figures.Series{Name: "limit of any attack at ε = " + tightest.Epsilon.String(), Level: true}
 		for x := least; x < 1; x *= 1.1 {
-			s.X, s.Y = append(s.X, x), append(s.Y, limit.allows(x))
+			s.X, s.Y = append(s.X, x), append(s.Y, tightest.Limit.allows(x))
 		}
 		s.X, s.Y = append(s.X, 1), append(s.Y, 1)
 		d.Series = append(d.Series, s)
@@ -291,10 +297,4 @@ func rocFigure(r *Report, i int) page.Drawn {
 		d.Numbers.Rows = append(d.Numbers.Rows, row)
 	}
 	return d
-}
-
-// tightest is the limit of the smallest budget; nil where there is none.
-func tightest(r *Report) (*Limit, Epsilon) {
-	at := slices.MinFunc(r.Budgets, func(a, b At) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
-	return at.Limit, at.Epsilon
 }

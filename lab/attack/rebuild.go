@@ -13,6 +13,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/lab/page"
+	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -230,7 +231,7 @@ func (a *attacker) reconstruct(ctx context.Context) ([]Rebuilt, error) {
 	for _, t := range a.targets {
 		follow = append(follow, t.user)
 	}
-	seen := make([]*watcher, a.cfg.runs(Epsilon(algorithm.Epsilon.Value(a.full.Config))))
+	seen := make([]*watcher, reconstruction().runs(a.cfg, Epsilon(algorithm.Epsilon.Value(a.full.Config))))
 	err := a.each(ctx, len(seen), func(r int) error {
 		var err error
 		seen[r], err = a.watched(ctx, r, follow)
@@ -346,9 +347,9 @@ func (a *attacker) rebuild(from string, seen func(user int) traces) Rebuilt {
 
 // topItems are the n items of the largest scores, the first of equal ones.
 func topItems(items, n int, of func(j int) float64) []int32 {
-	scores, order := make([]float64, items), make([]int32, items)
-	for j := range order {
-		scores[j], order[j] = of(j), int32(j) //nolint:gosec // items are counted in 32 bits
+	scores, order := make([]float64, items), model.Indices(items)
+	for j := range scores {
+		scores[j] = of(j)
 	}
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(scores[j], scores[i]) })
 	return order[:n]

@@ -270,13 +270,7 @@ func (b bestOf) epsilon(delta float64) float64 {
 	for lost(high) > delta && high < 1e3 {
 		low, high = high, 2*high
 	}
-	for range 20 {
-		if mid := (low + high) / 2; lost(mid) > delta {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
+	low, _ = binomial.Halve(low, high, 20, func(epsilon float64) bool { return lost(epsilon) > delta })
 	return low
 }
 

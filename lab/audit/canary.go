@@ -196,7 +196,7 @@ func (r *CanaryReport) attack(from string, list []canary) {
 // error rate: 0 where they disprove none.
 func guessed(m, r, v int, delta, rate float64) float64 {
 	const most = 50
-	share := binomial.Solve(func(x float64) bool { return chance(m, r, v, most*x, delta) < rate })
+	share, _ := binomial.Halve(0, 1, 60, func(x float64) bool { return chance(m, r, v, most*x, delta) < rate })
 	if share < 1e-9 {
 		return 0
 	}
@@ -213,18 +213,10 @@ func chance(m, r, v int, epsilon, delta float64) float64 {
 	}
 	alpha, sum := 0., 0.
 	for i := 1; i <= v; i++ {
-		sum += mass(v-i, r, q) // that from v-i to v-1 are right
+		sum += binomial.Mass(v-i, r, q) // that from v-i to v-1 are right
 		alpha = max(alpha, sum/float64(i))
 	}
 	return min(1, binomial.AtLeast(v, r, q)+2*float64(m)*delta*alpha)
-}
-
-// mass is the probability of k in n trials of probability p in (0, 1).
-func mass(k, n int, p float64) float64 {
-	a, _ := math.Lgamma(float64(n) + 1)
-	b, _ := math.Lgamma(float64(k) + 1)
-	c, _ := math.Lgamma(float64(n-k) + 1)
-	return math.Exp(a - b - c + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
 }
 
 // worst is the largest of the bounds.

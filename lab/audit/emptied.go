@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/algorithm/peruser"
@@ -115,27 +116,22 @@ func family(events []dp.Event, delta float64) price {
 		if truly <= falsely {
 			return 0
 		}
-		possible := func(factor float64) bool {
-			for _, d := range familyDeltas {
-				if ratio := math.Exp(scaledCost(factor, d)); truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d {
-					return false
-				}
-			}
-			return true
-		}
-		lo, hi := math.Log(0.25), math.Log(4.) // of the claimed noise
-		for range familySteps {
-			if mid := (lo + hi) / 2; possible(math.Exp(mid)) {
-				lo = mid
-			} else {
-				hi = mid
-			}
-		}
+		lo, hi := binomial.Halve(math.Log(0.25), math.Log(4.), familySteps, func(log float64) bool { // of the claimed noise
+			return possible(falsely, truly, func(d float64) float64 { return scaledCost(math.Exp(log), d) })
+		})
 		if lo == math.Log(0.25) {
 			return scaledCost(0.25, delta) // or more
 		}
 		return scaledCost(math.Exp(hi), delta)
 	}
+}
+
+// possible reports whether rates of success are possible where epsilon is the ε at each δ.
+func possible(falsely, truly float64, epsilon func(delta float64) float64) bool {
+	return !slices.ContainsFunc(familyDeltas, func(d float64) bool {
+		ratio := math.Exp(epsilon(d))
+		return truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d
+	})
 }
 
 // scaledCost is the ε at δ of steps with noise multiplied by a factor. Where pld cannot say, it is

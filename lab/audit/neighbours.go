@@ -289,7 +289,10 @@ func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 	switch x := m.(type) {
 	case *protocol.MaskedInput:
 		y := *x
-		y.Masked = lengths(x.Masked)
+		y.Masked = nil
+		for _, b := range x.Masked {
+			y.Masked = append(y.Masked, make([]byte, len(b)))
+		}
 		if w.owners[e.From.Client] {
 			y.Vectors = nil
 		}
@@ -304,15 +307,6 @@ func (w *witness) sent(at time.Duration, e protocol.Envelope) {
 	text, err := json.Marshal(m)
 	w.unseen = errors.Join(w.unseen, err)
 	w.note("messages and sizes", "%s: %s to %s: %s, %d bytes: %s", at, e.From, e.To, m.Kind(), protocol.Size(e.Message), text)
-}
-
-// lengths are vectors as long, of zeros.
-func lengths(list [][]byte) [][]byte {
-	var out [][]byte
-	for _, b := range list {
-		out = append(out, make([]byte, len(b)))
-	}
-	return out
 }
 
 // absorbing is a strategy that notes its sums. If replay is set, it absorbs the sums of another run instead.

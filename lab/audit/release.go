@@ -11,6 +11,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/client"
+	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/entropy/simulated"
@@ -50,7 +51,11 @@ func newAuditor(ctx context.Context, e *experiment.Experiment, c Config) (*audit
 		for _, ev := range e.Privacy.Run {
 			a.released += ev.Count
 		}
-		return a, watchable(e.Instance(), e.About().Name)
+		_, watchable := e.Instance().(algorithm.StepWatcher)
+		if !watchable {
+			return nil, config.Errorf("the parties of %s noise their own training, and its steps cannot be watched (algorithm.StepWatcher)", e.About().Name)
+		}
+		return a, nil
 	}
 	step := e.Schedule.At(1)
 	samplers := new(client.Samplers)
@@ -314,7 +319,7 @@ func (a *auditor) hear(c *party, p *protocol.Plan, lost loss, targets bool, seen
 		return err
 	}
 	for _, s := range seen {
-		s.hear(input)
+		s.add(inputs, input)
 	}
 	if lost == afterInput {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/lab/tune"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -226,23 +227,9 @@ func (b bestOf) price(delta float64) price {
 		if !(truly > falsely) {
 			return 0
 		}
-		possible := func(scale float64) bool {
-			at := b.scaled(scale)
-			for _, d := range familyDeltas {
-				if ratio := math.Exp(at.epsilon(d)); truly > ratio*falsely+d || 1-falsely > ratio*(1-truly)+d {
-					return false
-				}
-			}
-			return true
-		}
-		low, high := math.Log(1./16), math.Log(4.)
-		for range familySteps {
-			if mid := (low + high) / 2; possible(math.Exp(mid)) {
-				high = mid
-			} else {
-				low = mid
-			}
-		}
+		low, _ := binomial.Halve(math.Log(1./16), math.Log(4.), familySteps, func(log float64) bool {
+			return !possible(falsely, truly, b.scaled(math.Exp(log)).epsilon)
+		})
 		if low == math.Log(1./16) {
 			return 0
 		}
@@ -371,12 +358,4 @@ func (a *auditor) steps(world int, sources func(party string) entropy.Source) (v
 // share q of the samples, than without, under normal noise of deviation z.
 func sampledRatio(x, z, q float64) float64 {
 	return math.Log1p(q * math.Expm1((2*x-1)/(2*z*z)))
-}
-
-// watchable refuses an experiment whose parties' steps cannot be watched.
-func watchable(a algorithm.Instance, name string) error {
-	if _, ok := a.(algorithm.StepWatcher); !ok {
-		return config.Errorf("the parties of %s noise their own training, and its steps cannot be watched (algorithm.StepWatcher)", name)
-	}
-	return nil
 }

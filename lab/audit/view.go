@@ -73,8 +73,6 @@ func newAdversaryView(p *protocol.Plan, base, shifts [][]int64, lost []loss) *ad
 	return s
 }
 
-func (s *adversaryView) hear(input []protocol.Integers) { s.add(inputs, input) }
-
 // takeBack notes what a client took back. Changes of replaced noise are summed under masks,
 // so no party sees one client's change.
 func (s *adversaryView) takeBack(targets bool, removal []protocol.Integers) {

@@ -73,10 +73,7 @@ func (*central) Load(c config.Config, set *dataset.Set, files algorithm.Files) (
 	for j := range unknown {
 		unknown[j] = f.mean + parts["item_bias"].Row(j)[0]
 	}
-	all := make([]int32, set.Items)
-	for j := range all {
-		all[j] = int32(j)
-	}
+	all := model.Indices(set.Items)
 	return &algorithm.Saved{Items: parts["item_embeddings"], Popularity: algorithm.PopularityOf(unknown), Score: func(user int, out []float64) { f.Predict(user, all, out) }}, nil
 }
 

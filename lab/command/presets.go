@@ -22,6 +22,7 @@ import (
 	"github.com/fedsim/fedsim/internal/study"
 	"github.com/fedsim/fedsim/internal/sweep"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/attack"
 	"github.com/fedsim/fedsim/lab/page"
@@ -161,24 +162,16 @@ func (c *reportCmd) content(s verb.Streams) (*page.Content, string, error) {
 			return nil, "", err
 		}
 		x.Parts = []page.Part{{ID: "runs", Dirs: ofRuns, Runs: runs}}
-		what = counted(len(runs), "run")
+		what = units.Counted(len(runs), "run")
 	}
 	if len(attacks) > 0 {
 		x.Sections = []page.Section{attack.Section(attacks)}
 		if what != "" {
 			what += ", "
 		}
-		what += counted(len(attacks), "attack")
+		what += units.Counted(len(attacks), "attack")
 	}
 	return x, what, nil
-}
-
-// counted returns a number with its noun, which takes an s except after 1.
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // overTime is fedsim run --sessions.

@@ -319,10 +319,9 @@ func packed(n int) int { return n * (n + 1) / 2 }
 
 // positive makes a noisy matrix of moments positive semidefinite.
 func positive(m *mat.SymDense) error {
-	n := m.SymmetricDim()
-	var eigen mat.EigenSym
-	if !eigen.Factorize(m, true) {
-		return fmt.Errorf("cond: the spectrum of %d features was not found; scale them to a similar size", n)
+	eigen, err := eigenOf(m, true)
+	if err != nil {
+		return err
 	}
 	var v mat.Dense
 	eigen.VectorsTo(&v)

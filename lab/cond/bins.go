@@ -142,7 +142,11 @@ func shares(counts []int64) []float64 {
 // same to every choice.
 func (b *Bins) choose(up float64) {
 	k := len(b.Shares)
-	p := newPriorSums(b)
+	p := priorSums{make([]float64, k+1), make([]float64, k+1), make([]float64, k+1)}
+	for i, s := range b.Shares {
+		y := b.Options.middle(i) - b.Options.middle(0)
+		p.share[i+1], p.first[i+1], p.second[i+1] = p.share[i]+s, p.first[i]+s*y, p.second[i]+s*y*y
+	}
 	best := make([]float64, k+1) // of the first i cells in the current number of bins
 	for i := 1; i <= k; i++ {
 		best[i] = math.Inf(1)
@@ -154,8 +158,8 @@ func (b *Bins) choose(up float64) {
 		for i := range next {
 			next[i] = math.Inf(1)
 			for j := m - 1; j < i; j++ {
-				if cost := best[j] + p.cost(j, i, up); cost < next[i] {
-					next[i], first[i] = cost, int32(j)
+				if _, cost := p.fit(j, i, up); best[j]+cost < next[i] {
+					next[i], first[i] = best[j]+cost, int32(j)
 				}
 			}
 		}
@@ -167,7 +171,8 @@ func (b *Bins) choose(up float64) {
 	b.Ends, b.Values = make([]int, bins), make([]float64, bins)
 	for m, end := bins-1, k; m >= 0; m-- {
 		start := int(from[m][end])
-		b.Ends[m], b.Values[m] = end, b.Options.middle(0)+p.value(start, end, up)
+		value, _ := p.fit(start, end, up)
+		b.Ends[m], b.Values[m] = end, b.Options.middle(0)+value
 		end = start
 	}
 }
@@ -175,27 +180,11 @@ func (b *Bins) choose(up float64) {
 // priorSums holds prefix sums of the noisy histogram, of labels less the first cell's middle.
 type priorSums struct{ share, first, second []float64 }
 
-func newPriorSums(b *Bins) priorSums {
-	k := len(b.Shares)
-	p := priorSums{make([]float64, k+1), make([]float64, k+1), make([]float64, k+1)}
-	for i, s := range b.Shares {
-		y := b.Options.middle(i) - b.Options.middle(0)
-		p.share[i+1], p.first[i+1], p.second[i+1] = p.share[i]+s, p.first[i]+s*y, p.second[i]+s*y*y
-	}
-	return p
-}
-
-// value returns the best value of a bin of the cells from a to before b.
-func (p priorSums) value(a, b int, up float64) float64 {
-	k := len(p.share) - 1
-	return (p.first[k] + up*(p.first[b]-p.first[a])) / (1 + up*(p.share[b]-p.share[a]))
-}
-
-// cost returns the error that the bin adds with that value, times up + m.
-func (p priorSums) cost(a, b int, up float64) float64 {
+// fit returns the best value of a bin of the cells from a to before b, and the error that the bin adds with that value, times up + m.
+func (p priorSums) fit(a, b int, up float64) (value, cost float64) {
 	k := len(p.share) - 1
 	weight, first := 1+up*(p.share[b]-p.share[a]), p.first[k]+up*(p.first[b]-p.first[a])
-	return max(0, p.second[k]+up*(p.second[b]-p.second[a])-first*first/weight)
+	return first / weight, max(0, p.second[k]+up*(p.second[b]-p.second[a])-first*first/weight)
 }
 
 // bin returns the bin of a cell.

@@ -72,15 +72,11 @@ func (x *labelsInstance) bins() BinsOptions {
 func (x *labelsInstance) Epochs() int { return 1 }
 
 func (x *labelsInstance) Train(ctx context.Context, run protocol.Runner, _ algorithm.Passes, src entropy.Source, passed func(algorithm.Epoch) error) (*model.Trained, error) {
-	rows := make([]model.Ratings, x.setup.Data.Users)
-	for u := range rows {
-		rows[u] = x.setup.Row(u)
-	}
 	var profile []float64
 	if x.params.profile > 0 {
 		profile = x.setup.Data.Profile.X
 	}
-	examples := newExamples(x.params, profile, rows)
+	examples := newExamples(x.params, profile, x.setup.Rows())
 	w, err := x.learn(ctx, examples, src, run)
 	if err != nil {
 		return nil, err

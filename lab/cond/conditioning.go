@@ -36,9 +36,9 @@ func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) 
 			return nil, errors.New("cond: features are not finite, or too large to square; scale them")
 		}
 	}
-	var eigen mat.EigenSym
-	if !eigen.Factorize(moments, true) {
-		return nil, fmt.Errorf("cond: the spectrum of %d features was not found; scale them to a similar size", p)
+	eigen, err := eigenOf(moments, true)
+	if err != nil {
+		return nil, err
 	}
 	s := &spectrum{squares: eigen.Values(nil), vectors: &mat.Dense{}} // ascending
 	if !(s.squares[p-1] > 0) {
@@ -50,6 +50,15 @@ func spectrumOf(moments *mat.SymDense, floor, noise float64) (*spectrum, error) 
 		s.squares[i] = max(v, least)
 	}
 	return s, nil
+}
+
+// eigenOf decomposes a matrix of moments.
+func eigenOf(m *mat.SymDense, vectors bool) (*mat.EigenSym, error) {
+	eigen := new(mat.EigenSym)
+	if !eigen.Factorize(m, vectors) {
+		return nil, fmt.Errorf("cond: the spectrum of %d features was not found; scale them to a similar size", m.SymmetricDim())
+	}
+	return eigen, nil
 }
 
 // whiten returns VΣ⁻¹Vᵀ (key design 1), a symmetric matrix.
@@ -183,9 +192,9 @@ func largest(m *mat.Dense) (float64, error) {
 			s.SetSym(a, b, (m.At(a, b)+m.At(b, a))/2)
 		}
 	}
-	var eigen mat.EigenSym
-	if !eigen.Factorize(s, false) {
-		return 0, fmt.Errorf("cond: the spectrum of %d features was not found; scale them to a similar size", n)
+	eigen, err := eigenOf(s, false)
+	if err != nil {
+		return 0, err
 	}
 	return eigen.Values(nil)[n-1], nil
 }
@@ -227,16 +236,6 @@ func (t *transform) penalise(l layout, gradient, theta []float64, examples float
 		}
 		gradient[k] += 2 * examples * t.ridge * c * c * theta[k]
 	}
-}
-
-// undo returns the θ of other features with the predictions of the plain weights: with one scale
-// that is a division.
-func (t *transform) undo(weights []float64) []float64 {
-	out := make([]float64, len(weights))
-	for j, w := range weights {
-		out[j] = w / t.scale
-	}
-	return out
 }
 
 // numbers returns the transform as it is broadcast.

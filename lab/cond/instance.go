@@ -199,7 +199,12 @@ func (x *instance) Party(which algorithm.PartyData, l *algorithm.LocalData) (*al
 		if !x.bias {
 			return nil
 		}
-		b := x.biases(rows, profile, weights)
+		var d *dataset.Profile
+		if x.params.profile > 0 {
+			d = &dataset.Profile{Columns: x.setup.Data.Profile.Columns, X: profile}
+		}
+		scores, items := x.scores(len(rows), d, weights)
+		b := x.fit(rows, scores, items)
 		return []model.Embeddings{{Named: model.Named{Name: biasName, Matrix: model.Wrap(len(b), 1, b)}, IDs: model.At(which.IDs, users)}}
 	}}, nil
 }
@@ -332,11 +337,7 @@ func (p *parties) predictor(shared []byte) (*predictor, error) {
 	f := &predictor{weights: weights}
 	f.users, f.items = p.scores(s.Data.Users, s.Data.Profile, f.weights)
 	if p.bias {
-		rows := make([]model.Ratings, s.Data.Users)
-		for u := range rows {
-			rows[u] = s.Row(u)
-		}
-		f.biases = p.fit(rows, f.users, f.items)
+		f.biases = p.fit(s.Rows(), f.users, f.items)
 		for u, v := range f.biases {
 			f.users[u] += v
 		}
@@ -361,16 +362,6 @@ func (x *instance) scores(n int, profile *dataset.Profile, weights []float64) (u
 		}
 	}
 	return users, items
-}
-
-// biases returns the biases of a party's users.
-func (x *instance) biases(rows []model.Ratings, profile, weights []float64) []float64 {
-	var d *dataset.Profile
-	if x.params.profile > 0 {
-		d = &dataset.Profile{Columns: x.setup.Data.Profile.Columns, X: profile}
-	}
-	users, items := x.scores(len(rows), d, weights)
-	return x.fit(rows, users, items)
 }
 
 // fit returns each user's bias: the mean of the user's own labels less their predictions, drawn

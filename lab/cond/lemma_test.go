@@ -40,7 +40,7 @@ func shaped(t *testing.T, labels regression.Alignment) *dataset.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := regression.NewSet(string(labels), r, nil, -6, 6)
+	set, err := regression.NewSet(string(labels), r, -6, 6)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -265,11 +265,7 @@ func loadMLP(c config.Config, set *dataset.Set, files algorithm.Files) (*algorit
 		copy(m.theta[p.from:], read.Data())
 	}
 	f := newPairs(m, set.Users, set.Items, (set.Min+set.Max)/2)
-	all := make([]int32, set.Items)
-	for j := range all {
-		all[j] = int32(j)
-	}
-	first := m.tables[1]
+	first, all := m.tables[1], model.Indices(set.Items)
 	return &algorithm.Saved{
 		Items: model.Wrap(set.Items, m.width, m.theta[first:first+set.Items*m.width]),
 		Score: func(user int, out []float64) { f.Predict(user, all, out) },

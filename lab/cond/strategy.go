@@ -77,7 +77,10 @@ func (s *strategy) turn(conditioned bool) error {
 		if conditioned {
 			return errors.New("cond: conditioning begins after plain rounds; it can only end before them")
 		}
-		s.theta = t.undo(weights)
+		for j := range weights {
+			weights[j] /= t.scale // plain features have one scale
+		}
+		s.theta = weights
 	}
 	s.using = t
 	return nil

@@ -118,7 +118,11 @@ func (f *Figure) axes(pic Picture, size font.Length) *plot.Plot {
 	case f.Log && len(places) > ManyPlaces:
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	case f.Log:
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(logTicks(places))
+		var named plot.ConstantTicks
+		for _, x := range places {
+			named = append(named, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
+		}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, named
 	}
 	if f.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -206,14 +210,6 @@ func (f *Figure) add(p *plot.Plot, i int, s Series) (plot.Thumbnailer, error) {
 // ManyPlaces is the number of places from which they are too many to name each on a logarithmic
 // axis, or to mark each on a line.
 const ManyPlaces = 20
-
-// logTicks returns the values of x that occur.
-func logTicks(places []float64) (ticks []plot.Tick) {
-	for _, x := range places {
-		ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
-	}
-	return ticks
-}
 
 // rgb reads #RRGGBB.
 func rgb(text string) color.NRGBA {

@@ -270,11 +270,7 @@ func (x *objectiveInstance) Train(ctx context.Context, run protocol.Runner, _ al
 
 // factors returns V and the users fitted to it.
 func (x *objectiveInstance) factors(ctx context.Context, p ObjectiveParams, random io.Reader, run protocol.Runner) (*model.Factors, error) {
-	rows := make([]model.Ratings, x.setup.Data.Users)
-	for u := range rows {
-		rows[u] = x.setup.Row(u)
-	}
-	items, err := Objective(ctx, rows, p, random, run)
+	items, err := Objective(ctx, x.setup.Rows(), p, random, run)
 	if err != nil {
 		return nil, err
 	}

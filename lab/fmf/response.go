@@ -14,6 +14,7 @@ import (
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/fedmf"
 	"github.com/fedsim/fedsim/fedmf/kernel"
+	"github.com/fedsim/fedsim/lab/internal/binomial"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
 )
@@ -192,10 +193,7 @@ func (x *responseInstance) Train(ctx context.Context, run protocol.Runner, from 
 		}
 		copy(r.Items().Data(), b.Matrix().Data())
 	}
-	rows := make([]model.Ratings, x.setup.Data.Users)
-	for u := range rows {
-		rows[u] = x.setup.Row(u)
-	}
+	rows := x.setup.Rows()
 	if err := kernel.CheckRatings(rows, x.params.Items, x.params.MaxRating); err != nil {
 		return nil, err
 	}
@@ -272,14 +270,7 @@ func amplified(local, n, delta float64) (float64, bool) {
 // theorem 3.3), by bisection from above, so never less than that ε. The δ of each release adds to
 // delta.
 func composed(each float64, k int, delta float64) float64 {
-	low, high := 0., float64(k)*each
-	for range 100 {
-		if middle := (low + high) / 2; composedDelta(each, k, middle) <= delta {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
+	_, high := binomial.Halve(0, float64(k)*each, 100, func(epsilon float64) bool { return !(composedDelta(each, k, epsilon) <= delta) })
 	return high
 }
 
@@ -306,15 +297,8 @@ func composedDelta(each float64, k int, epsilon float64) float64 {
 func LocalFor(epsilon, delta float64, users, rounds int) Local {
 	l := Local{Users: users, Rounds: rounds}
 	// One answer of randomised response with ε₀ = ε + ln(1/δ) has a δ near 1 at ε, so no ε₀ beyond it will do.
-	low, high := 0., epsilon+math.Log(1/delta)
-	for range 100 {
-		l.Epsilon = (low + high) / 2
-		if l.Shuffled(delta) <= epsilon {
-			low = l.Epsilon
-		} else {
-			high = l.Epsilon
-		}
-	}
-	l.Epsilon = low
+	l.Epsilon, _ = binomial.Halve(0, epsilon+math.Log(1/delta), 100, func(each float64) bool {
+		return Local{each, users, rounds}.Shuffled(delta) <= epsilon
+	})
 	return l
 }

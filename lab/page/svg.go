@@ -105,8 +105,10 @@ func (d *drawing) axes() {
 	rows := figures.Steps(d.y.from, d.y.to, 5)
 	names := figures.Labels(rows)
 	if d.f.LogY {
-		rows = decades(d.y.from, d.y.to)
-		names = numerals(rows)
+		rows, names = decades(d.y.from, d.y.to), nil
+		for _, v := range rows {
+			names = append(names, number(v))
+		}
 	}
 	for i, v := range rows {
 		y := d.y.at(v)
@@ -163,15 +165,6 @@ func decades(from, to float64) (list []float64) {
 		list = append(list, math.Pow(10, k))
 	}
 	return list
-}
-
-// numerals returns the labels of a logarithmic axis.
-func numerals(list []float64) []string {
-	text := make([]string, len(list))
-	for i, v := range list {
-		text[i] = number(v)
-	}
-	return text
 }
 
 // number is a value on an axis, without the digits that arithmetic left.

@@ -19,19 +19,27 @@ import (
 // File names the results of a study in its folder.
 const File = "sessions.json"
 
-// mean returns the mean of a number over the seeds of an arm after a session; false where a point lacks it.
-func (r *Result) mean(arm Arm, session int, of func(*Point) (float64, bool)) (float64, bool) {
-	sum, n := 0.0, 0
+// at returns the points of an arm after a session, one of each seed.
+func (r *Result) at(arm Arm, session int) (list []*Point) {
 	for i := range r.Points {
 		if p := &r.Points[i]; p.Arm == arm && p.Session == session {
-			v, ok := of(p)
-			if !ok {
-				return 0, false
-			}
-			sum, n = sum+v, n+1
+			list = append(list, p)
 		}
 	}
-	return sum / float64(n), n > 0
+	return list
+}
+
+// mean returns the mean of a number over some points, and its ends; false where a point lacks it.
+func mean(points []*Point, of func(*Point) (float64, bool)) (sum, low, high float64, ok bool) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, p := range points {
+		v, has := of(p)
+		if !has {
+			return 0, 0, 0, false
+		}
+		sum, low, high = sum+v, min(low, v), max(high, v)
+	}
+	return sum / float64(len(points)), low, high, len(points) > 0
 }
 
 // measures are the numbers of the table and the pictures.
@@ -56,12 +64,11 @@ func optional(v *float64) (float64, bool) {
 func (r *Result) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	seeds := r.seeds()
-	line("%s on %s: %d sessions, epsilon at most %v at delta %v together, %s; means of %s", r.Algorithm, r.Data, r.Sessions, r.Total, r.Delta, r.Shares, counted(seeds, "seed"))
+	line("%s on %s: %d sessions, epsilon at most %v at delta %v together, %s; means of %s", r.Algorithm, r.Data, r.Sessions, r.Total, r.Delta, r.Shares, units.Counted(len(r.at(LearningOn, 1)), "seed"))
 	line("Each session trains on what was there, and is tested on the later half of each user's ratings until the next.\n")
 	line("session    users  items  new items  ratings    tested  of new items")
 	for s := 1; s <= r.Sessions; s++ {
-		p := r.point(LearningOn, s)
+		p := r.at(LearningOn, s)[0]
 		line("%7d %8s %6s %10d %8s %9s %13d", s, units.Count(p.Users), units.Count(p.Items), p.NewItems, units.Count(p.Ratings), units.Count(p.Tested), p.NewTested)
 	}
 	for _, m := range measures {
@@ -73,7 +80,7 @@ func (r *Result) Text() string {
 		for s := 1; s <= r.Sessions; s++ {
 			row := fmt.Sprintf("%7d %24s", s, "")
 			for _, arm := range Arms {
-				v, ok := r.mean(arm, s, m.of)
+				v, _, _, ok := mean(r.at(arm, s), m.of)
 				text := "-"
 				if ok && m.id == "epsilon" {
 					text = dp.RoundUp(v, 3)
@@ -104,49 +111,16 @@ func (r *Result) Text() string {
 	return b.String()
 }
 
-func (r *Result) point(arm Arm, session int) *Point {
-	for i := range r.Points {
-		if p := &r.Points[i]; p.Arm == arm && p.Session == session {
-			return p
-		}
-	}
-	return &Point{}
-}
-
-func (r *Result) seeds() int {
-	seen := make(map[uint64]bool)
-	for _, p := range r.Points {
-		seen[p.Seed] = true
-	}
-	return len(seen)
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // Figures returns a picture of each measure over the sessions: means over seeds, with the band from the smallest to the largest.
 func (r *Result) Figures() (list []figures.Figure) {
 	for _, m := range measures {
 		f := figures.Figure{ID: m.id, Title: fmt.Sprintf("%s on %s", r.Algorithm, r.Data), X: "session", Y: m.axis}
 		for k, arm := range Arms {
-			s := figures.Series{Name: string(arm), Colour: k, Runs: r.seeds()}
+			s := figures.Series{Name: string(arm), Colour: k, Runs: len(r.at(arm, 1))}
 			for session := 1; session <= r.Sessions; session++ {
-				v, ok := r.mean(arm, session, m.of)
-				if !ok {
-					continue
+				if v, low, high, ok := mean(r.at(arm, session), m.of); ok {
+					s.X, s.Y, s.Low, s.High = append(s.X, float64(session)), append(s.Y, v), append(s.Low, low), append(s.High, high)
 				}
-				low, high := v, v
-				for i := range r.Points {
-					if p := &r.Points[i]; p.Arm == arm && p.Session == session {
-						x, _ := m.of(p)
-						low, high = min(low, x), max(high, x)
-					}
-				}
-				s.X, s.Y, s.Low, s.High = append(s.X, float64(session)), append(s.Y, v), append(s.Low, low), append(s.High, high)
 			}
 			if len(s.X) > 0 {
 				f.Series = append(f.Series, s)
@@ -196,17 +170,16 @@ type ArmComparison struct {
 
 // compare compares learning on with each other arm, seed by seed.
 func compare(points []Point) []ArmComparison {
-	at := make(map[Arm]map[uint64]map[int]float64)
+	type place struct {
+		arm     Arm
+		seed    uint64
+		session int
+	}
+	at := make(map[place]float64)
 	var seeds []uint64
 	last := 0
 	for _, p := range points {
-		if at[p.Arm] == nil {
-			at[p.Arm] = make(map[uint64]map[int]float64)
-		}
-		if at[p.Arm][p.Seed] == nil {
-			at[p.Arm][p.Seed] = make(map[int]float64)
-		}
-		at[p.Arm][p.Seed][p.Session] = p.RMSE
+		at[place{p.Arm, p.Seed, p.Session}] = p.RMSE
 		if !slices.Contains(seeds, p.Seed) {
 			seeds = append(seeds, p.Seed)
 		}
@@ -222,7 +195,7 @@ func compare(points []Point) []ArmComparison {
 		for _, seed := range seeds {
 			gain := 0.0
 			for s := 2; s <= last; s++ {
-				d := at[arm][seed][s] - at[LearningOn][seed][s]
+				d := at[place{arm, seed, s}] - at[place{LearningOn, seed, s}]
 				gain += d / float64(last-1)
 				c.BySession[s-2] += d / float64(len(seeds))
 			}

@@ -169,10 +169,7 @@ func (r *Recommender) OrdersByMore() bool { return r.saved.Order != nil }
 
 // Trained makes the Recommender of a model that was trained in this process.
 func Trained(e *experiment.Experiment, m *model.Trained) *Recommender {
-	all := make([]int32, e.Data.Items)
-	for j := range all {
-		all[j] = int32(j)
-	}
+	all := model.Indices(e.Data.Items)
 	r := &Recommender{Config: e.Config, Data: e.Data, train: e.Train}
 	if e.Held != nil {
 		r.train = known(e.Held).ByUser()

@@ -394,5 +394,5 @@ func openRegression(ctx context.Context, name string, o synthetic.Options) (*dat
 	if err != nil {
 		return nil, err
 	}
-	return NewSet(prefix+name, r, nil, lo, hi)
+	return NewSet(prefix+name, r, lo, hi)
 }

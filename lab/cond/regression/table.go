@@ -19,6 +19,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
 	"github.com/fedsim/fedsim/dataset/synthetic"
+	"github.com/fedsim/fedsim/model"
 )
 
 // Files of regressions: a row an example, a column a feature, and one the label.
@@ -317,11 +318,11 @@ type Data struct {
 
 // NewSet makes a set of a regression. Its examples are the users 1 to Rows, and each rates the
 // single item, by its label. Labels beyond the scale count as its ends, since a refused label would
-// reveal its value. columns are the names of the features; nil numbers them.
-func NewSet(name string, r *Data, columns []string, lo, hi float64) (*dataset.Set, error) {
-	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows || columns != nil && len(columns) != r.Cols {
-		return nil, fmt.Errorf("%s: %d features, %d labels and %d names for %d rows and %d columns; there must be a feature for each row and column, a label for each row and a name for each column",
-			name, len(r.X), len(r.Y), len(columns), r.Rows, r.Cols)
+// reveal its value. Features are numbered.
+func NewSet(name string, r *Data, lo, hi float64) (*dataset.Set, error) {
+	if r.Rows < 1 || r.Cols < 1 || len(r.X) != r.Rows*r.Cols || len(r.Y) != r.Rows {
+		return nil, fmt.Errorf("%s: %d features and %d labels for %d rows and %d columns; there must be a feature for each row and column and a label for each row",
+			name, len(r.X), len(r.Y), r.Rows, r.Cols)
 	}
 	if !(lo < hi) || math.IsInf(lo, 0) || math.IsInf(hi, 0) {
 		return nil, fmt.Errorf("%s: %w: %v to %v; want two finite numbers, the lower first", name, dataset.ErrScale, lo, hi)
@@ -331,11 +332,9 @@ func NewSet(name string, r *Data, columns []string, lo, hi float64) (*dataset.Se
 			return nil, fmt.Errorf("%s: feature %d of row %d is %v; features must be finite", name, k%r.Cols+1, k/r.Cols+1, v)
 		}
 	}
-	if columns == nil {
-		columns = make([]string, r.Cols)
-		for j := range columns {
-			columns[j] = fmt.Sprintf("x%d", j+1)
-		}
+	columns := make([]string, r.Cols)
+	for j := range columns {
+		columns[j] = fmt.Sprintf("x%d", j+1)
 	}
 	return dataset.FromLabels(name, dataset.NewProfile(columns, r.X), r.Y, lo, hi), nil
 }
@@ -423,25 +422,17 @@ func orthonormal(rng *rand.Rand, n, count int) [][]float64 {
 		}
 		for range 2 {
 			for _, w := range vs[:k] {
-				along := product(v, w)
+				along := model.Dot(v, w)
 				for i := range v {
 					v[i] -= along * w[i]
 				}
 			}
 		}
-		norm := math.Sqrt(product(v, v))
+		norm := math.Sqrt(model.Dot(v, v))
 		for i := range v {
 			v[i] /= norm
 		}
 		vs[k] = v
 	}
 	return vs
-}
-
-func product(v, w []float64) float64 {
-	var sum float64
-	for i := range v {
-		sum += v[i] * w[i]
-	}
-	return sum
 }

@@ -12,32 +12,37 @@ func Lower(k, n int, tail float64) float64 {
 	if k == 0 {
 		return 0
 	}
-	return Solve(func(p float64) bool { return AtLeast(k, n, p) < tail })
+	lower, _ := Halve(0, 1, 60, func(p float64) bool { return AtLeast(k, n, p) < tail })
+	return lower
 }
 
 // Upper is the upper bound of Clopper and Pearson, wrong with probability at most tail.
 func Upper(k, n int, tail float64) float64 { return 1 - Lower(n-k, n, tail) }
 
-// Solve is the largest p in [0, 1] for which something holds that holds below it.
-func Solve(holds func(p float64) bool) float64 {
-	lo, hi := 0., 1.
-	for range 60 {
-		if mid := (lo + hi) / 2; holds(mid) {
-			lo = mid
+// Halve halves an interval so many times, and returns the one in which something that holds below it ends to hold.
+func Halve(low, high float64, times int, holds func(x float64) bool) (float64, float64) {
+	for range times {
+		if mid := (low + high) / 2; holds(mid) {
+			low = mid
 		} else {
-			hi = mid
+			high = mid
 		}
 	}
-	return lo
+	return low, high
 }
 
-// AtLeast is the probability of k or more in n trials of probability p in (0, 1), k above 0.
-func AtLeast(k, n int, p float64) float64 {
+// Mass is the probability of k in n trials of probability p in (0, 1).
+func Mass(k, n int, p float64) float64 {
 	log := func(i int) float64 {
 		x, _ := math.Lgamma(float64(i) + 1)
 		return x
 	}
-	term := math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+	return math.Exp(log(n) - log(k) - log(n-k) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+}
+
+// AtLeast is the probability of k or more in n trials of probability p in (0, 1), k above 0.
+func AtLeast(k, n int, p float64) float64 {
+	term := Mass(k, n, p)
 	above := float64(k) > p*float64(n)
 	if term == 0 && !above {
 		return 1 // all but nothing lies above k
