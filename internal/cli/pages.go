@@ -98,32 +98,9 @@ func (manCmd) Run(app *kong.Kong) error {
 	return err
 }
 
-// command is a command that can be called, with the words before it.
-type command struct {
-	*kong.Node
-	path string // "fedsim data get"
-}
-
-// commands returns all commands that can be called, in the order of the tree.
-func commands(n *kong.Node, path string) []command {
-	var list []command
-	for _, c := range n.Children {
-		if c.Hidden {
-			continue
-		}
-		p := path + " " + c.Name
-		if c.Leaf() {
-			list = append(list, command{c, p})
-		}
-		list = append(list, commands(c, p)...)
-	}
-	return list
-}
-
 // flags returns the flags of a command and of the commands before it, except --help.
-func (c command) flags() []*kong.Flag {
-	var list []*kong.Flag
-	for n := c.Node; n != nil; n = n.Parent {
+func flags(of *kong.Node) (list []*kong.Flag) {
+	for n := of; n != nil; n = n.Parent {
 		for _, f := range n.Flags {
 			if f.Name != "help" && !f.Hidden && !slices.ContainsFunc(list, func(o *kong.Flag) bool { return o.Name == f.Name }) {
 				list = append(list, f)
@@ -141,8 +118,8 @@ func text(f *kong.Flag) string {
 	return "--" + f.Name + "=" + f.FormatPlaceHolder()
 }
 
-func (c command) usage() string {
-	words := []string{c.path}
+func usage(c *kong.Node) string {
+	words := []string{c.FullPath()}
 	for _, p := range c.Positional {
 		words = append(words, p.Summary())
 	}
@@ -154,12 +131,12 @@ func man(app *kong.Application) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1\n.SH NAME\n%s \\- %s\n", strings.ToUpper(app.Name), app.Name, roff(app.Help))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.I command\n[flags]\n.SH COMMANDS\n", app.Name)
-	for _, c := range commands(app.Node, app.Name) {
-		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(c.usage()), roff(c.Help))
+	for _, c := range app.Leaves(true) {
+		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(usage(c)), roff(c.Help))
 		for _, p := range c.Positional {
 			fmt.Fprintf(&b, ".TP\n.I %s\n%s\n", roff(p.Summary()), roff(p.Help))
 		}
-		for _, f := range c.flags() {
+		for _, f := range flags(c) {
 			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(text(f)), roff(f.Help))
 		}
 	}
@@ -212,8 +189,8 @@ func valuesOf(f *kong.Flag, known map[string][]string) []string {
 // words returns the words that may follow each command: commands or values of its argument.
 func words(app *kong.Application) map[string][]string {
 	after := make(map[string][]string)
-	for _, c := range commands(app.Node, app.Name) {
-		path := strings.Fields(c.path)
+	for _, c := range app.Leaves(true) {
+		path := strings.Fields(c.FullPath())
 		for i := 1; i < len(path); i++ {
 			before := strings.Join(path[:i], " ")
 			if !slices.Contains(after[before], path[i]) {
@@ -221,7 +198,7 @@ func words(app *kong.Application) map[string][]string {
 			}
 		}
 		if len(c.Positional) == 1 {
-			after[c.path] = choices(c.Positional[0])
+			after[c.FullPath()] = choices(c.Positional[0])
 		}
 	}
 	return after
@@ -231,25 +208,25 @@ func words(app *kong.Application) map[string][]string {
 func bash(app *kong.Application, known map[string][]string) string {
 	after := words(app)
 	values := make(map[string][]string) // of "fedsim run --format"
-	flags := map[string][]string{app.Name: {"--help"}}
+	names := map[string][]string{app.Name: {"--help"}}
 	for _, f := range app.Flags {
 		if f.Name != "help" && !f.Hidden {
-			flags[app.Name] = append(flags[app.Name], "--"+f.Name)
+			names[app.Name] = append(names[app.Name], "--"+f.Name)
 		}
 	}
-	for _, c := range commands(app.Node, app.Name) {
-		for _, f := range c.flags() {
-			flags[c.path] = append(flags[c.path], "--"+f.Name)
-			values[c.path+" --"+f.Name] = valuesOf(f, known)
+	for _, c := range app.Leaves(true) {
+		for _, f := range flags(c) {
+			names[c.FullPath()] = append(names[c.FullPath()], "--"+f.Name)
+			values[c.FullPath()+" --"+f.Name] = valuesOf(f, known)
 		}
-		flags[c.path] = append(flags[c.path], "--help")
+		names[c.FullPath()] = append(names[c.FullPath()], "--help")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "_%[1]s() {\n  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} at=%[1]s words= i\n", app.Name)
 	// Bash takes --format=json apart into three words.
 	b.WriteString("  [[ $cur == = ]] && cur=\n  [[ $prev == = ]] && prev=${COMP_WORDS[COMP_CWORD-2]}\n")
 	b.WriteString("  for ((i = 1; i < COMP_CWORD; i++)); do\n    case \"$at ${COMP_WORDS[i]}\" in\n")
-	both := slices.Concat(slices.Collect(maps.Keys(after)), slices.Collect(maps.Keys(flags)))
+	both := slices.Concat(slices.Collect(maps.Keys(after)), slices.Collect(maps.Keys(names)))
 	slices.Sort(both)
 	for _, path := range slices.Compact(both) {
 		if path != app.Name {
@@ -258,7 +235,7 @@ func bash(app *kong.Application, known map[string][]string) string {
 	}
 	b.WriteString("    esac\n  done\n")
 	b.WriteString("  case \"$at $prev\" in\n" + cases(values) + "    *\" --run\") words=$(ls -d " + runsFolder + "/*/ 2>/dev/null) ;;\n  *)\n")
-	b.WriteString("  if [[ $cur == -* ]]; then\n  case \"$at\" in\n" + cases(flags) + "  esac\n")
+	b.WriteString("  if [[ $cur == -* ]]; then\n  case \"$at\" in\n" + cases(names) + "  esac\n")
 	b.WriteString("  else\n  case \"$at\" in\n" + cases(after) + "  esac\n  fi ;;\n  esac\n")
 	fmt.Fprintf(&b, "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n}\ncomplete -o default -F _%[1]s %[1]s\n", app.Name)
 	return b.String()
@@ -293,12 +270,12 @@ func fish(app *kong.Application, known map[string][]string) string {
 			line("__fish_use_subcommand", "-a "+group.Name, group.Help)
 		}
 	}
-	for _, c := range commands(app.Node, app.Name) {
-		path := strings.Fields(c.path)[1:]
+	for _, c := range app.Leaves(true) {
+		path := strings.Fields(c.FullPath())[1:]
 		if last := len(path) - 1; last > 0 {
 			line(seen(path[:last])+"; and not __fish_seen_subcommand_from "+path[last], "-a "+path[last], c.Help)
 		}
-		for _, f := range c.flags() {
+		for _, f := range flags(c) {
 			rest := "-l " + f.Name
 			switch list := valuesOf(f, known); {
 			case f.Name == "run":
@@ -310,7 +287,7 @@ func fish(app *kong.Application, known map[string][]string) string {
 			}
 			line(seen(path), rest, f.Help)
 		}
-		if list := after[c.path]; len(list) > 0 {
+		if list := after[c.FullPath()]; len(list) > 0 {
 			line(seen(path), "-f -a "+quote(strings.Join(list, " ")), c.Positional[0].Help)
 		}
 	}

@@ -236,7 +236,7 @@ type Line struct {
 	By        string  `parquet:"by"` // what the list rests on
 }
 
-// LineWriter writes a file of lists.
+// LineWriter writes a file of lists: lines after the lines before, and the rest when it is closed.
 type LineWriter interface {
 	Write([]Line) error
 	Close() error
@@ -250,32 +250,25 @@ var Parquet interface {
 
 var errNoParquet = errors.New("export: this program cannot write Parquet files; import github.com/fedsim/fedsim/results/export/parquet, or choose another format")
 
-// Lists writes lines of recommendations, and ends the file when it is closed.
-type Lists struct {
-	csv     *csv.Writer
-	parquet LineWriter
-}
-
 // NewLists begins a file of lists as csv or parquet.
-func NewLists(w io.Writer, format string) (*Lists, error) {
+func NewLists(w io.Writer, format string) (LineWriter, error) {
 	switch format {
 	case "csv":
-		l := &Lists{csv: csv.NewWriter(w)}
+		l := csvLines{csv.NewWriter(w)}
 		return l, l.csv.Write([]string{"user", "rank", "item", "title", "score", "predicted", "by"})
 	case "parquet":
 		if Parquet == nil {
 			return nil, errNoParquet
 		}
-		return &Lists{parquet: Parquet.Lists(w)}, nil
+		return Parquet.Lists(w), nil
 	}
 	return nil, fmt.Errorf("export: lists have no format %q", format)
 }
 
-// Write appends lines.
-func (l *Lists) Write(lines []Line) error {
-	if l.parquet != nil {
-		return l.parquet.Write(lines)
-	}
+// csvLines is a file of lists as CSV.
+type csvLines struct{ csv *csv.Writer }
+
+func (l csvLines) Write(lines []Line) error {
 	for _, x := range lines {
 		err := l.csv.Write([]string{x.User, strconv.FormatInt(x.Rank, 10), x.Item, x.Title, strconv.FormatFloat(x.Score, 'g', -1, 64), strconv.FormatFloat(x.Predicted, 'g', -1, 64), x.By})
 		if err != nil {
@@ -285,11 +278,7 @@ func (l *Lists) Write(lines []Line) error {
 	return nil
 }
 
-// Close writes what is left.
-func (l *Lists) Close() error {
-	if l.parquet != nil {
-		return l.parquet.Close()
-	}
+func (l csvLines) Close() error {
 	l.csv.Flush()
 	return l.csv.Error()
 }

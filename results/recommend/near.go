@@ -1,6 +1,7 @@
 package recommend
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -151,6 +152,7 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 			return
 		}
 		var b strings.Builder
+		out := csv.NewWriter(&b)
 		scores := make([]float64, r.Data.Items)
 		var near []int32
 		near, open[j] = r.nearest(j, n, by, scores)
@@ -162,8 +164,9 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 			if binary {
 				x = 1
 			}
-			fmt.Fprintf(&b, "%s,similar,%s,%.6g\n", quoted(r.Data.ItemIDs[j]), quoted(r.Data.ItemIDs[k]), x)
+			_ = out.Write([]string{r.Data.ItemIDs[j], "similar", r.Data.ItemIDs[k], fmt.Sprintf("%.6g", x)}) // a Builder does not fail
 		}
+		out.Flush()
 		lines[j] = b.String()
 	})
 	_, err = io.WriteString(w, "item_id,category,value,weight\n")
@@ -183,14 +186,6 @@ func (r *Recommender) WriteSimilar(w io.Writer, n int, by Near, binary bool) (it
 
 // leastNearness is the least weight that files of features accept.
 const leastNearness = 1e-9
-
-// quoted returns id as a field of a CSV file.
-func quoted(id string) string {
-	if strings.ContainsAny(id, ",\"\r\n") {
-		return `"` + strings.ReplaceAll(id, `"`, `""`) + `"`
-	}
-	return id
-}
 
 // Overlap is the share of nearest items that two models have in common, over items by their number
 // of ratings (multi-task paper, figure 11).

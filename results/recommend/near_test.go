@@ -65,8 +65,12 @@ func TestWriteSimilarByHand(t *testing.T) {
 			t.Errorf("%d nearest: %d items, %v:\n%s", c.n, items, err, d)
 		}
 	}
-	if got := quoted(`a "b", c`); got != `"a ""b"", c"` {
-		t.Errorf("a field is %s", got)
+	r := rated()
+	r.Data.ItemIDs = append([]string{`a "b", c`}, r.Data.ItemIDs[1:]...)
+	var got bytes.Buffer
+	want := head + `"a ""b"", c",similar,c,3` + "\nb,similar,c,0.5\n" + `c,similar,"a ""b"", c",3` + "\n"
+	if _, _, err := r.WriteSimilar(&got, 1, Inner, false); err != nil || got.String() != want {
+		t.Errorf("%v: %s", err, got.String())
 	}
 }
 
