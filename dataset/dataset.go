@@ -125,6 +125,15 @@ func (s *Set) ValidateIDs() error {
 	return errors.Join(errs...)
 }
 
+// Places returns the place of each id in a list.
+func Places(ids []string) map[string]int32 {
+	at := make(map[string]int32, len(ids))
+	for i, id := range ids {
+		at[id] = int32(i)
+	}
+	return at
+}
+
 // Raters are users whose ratings are public and who are not among the users of the set:
 // their ratings are features of its items (read.Features, "rater"), one value for each of them.
 type Raters struct {

@@ -277,10 +277,7 @@ func (r *featureReader) file(path string) error {
 func (r *featureReader) read(file, only string, in io.Reader) error {
 	rows := featureRows{featureReader: r, file: file, only: only, tables: make(map[string]*featureTable), lines: make(map[featureKey]int)}
 	if r.index == nil {
-		r.index = make(map[string]int32, len(r.set.ItemIDs))
-		for j, id := range r.set.ItemIDs {
-			r.index[id] = int32(j)
-		}
+		r.index = dataset.Places(r.set.ItemIDs)
 	}
 	names := []string{"item_id", "category", "value"}
 	err := readTable(context.Background(), files.Input{ReadCloser: io.NopCloser(in), Path: file}, "utf-8", names, func(header [][]byte) (_ func([][]byte, int) error, err error) {

@@ -177,10 +177,7 @@ func ListedItems(s *dataset.Set, path string) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := make(map[string]int32, len(s.ItemIDs))
-	for j, id := range s.ItemIDs {
-		index[id] = int32(j)
-	}
+	index := dataset.Places(s.ItemIDs)
 	var items []int32
 	for _, id := range ids {
 		if j, known := index[id]; known {

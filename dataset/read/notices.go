@@ -100,8 +100,7 @@ func (b *badRows) add(row *dataset.FileError) bool {
 
 // err names the rows, where they are not left out.
 func (b *badRows) err() error {
-	switch {
-	case b.skip || b.count == 0:
+	if b.skip || b.count == 0 {
 		return nil
 	}
 	return &badRowsError{*b}

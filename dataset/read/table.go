@@ -163,8 +163,8 @@ func (t *table) scale(o Options) (err error) {
 func (t *table) read(file string, rows records.RatingRows, plain *plainReader) error {
 	before := t.ratings.Len()
 	defer plain.finish()
-	err := rows.Bad
-	if err == nil && rows.First != nil { // no header: the first record is a rating
+	var err error
+	if rows.First != nil { // no header: the first record is a rating
 		err = t.add(rows.First, rows.Cols, rows.At())
 	}
 	for {

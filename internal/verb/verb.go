@@ -217,7 +217,9 @@ func (f *ExperimentFlags) Settings(warn io.Writer) ([]config.Setting, error) {
 		return nil, err
 	}
 	for _, s := range said {
-		if isList(s) {
+		k := config.Find(s.Key)
+		number := k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed)
+		if number && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, "..")) { // as sweeps take it
 			return nil, cli.Misusef("%s: this command takes one value; for several: fedsim sweep --%s %s", s.Origin, s.Key, s.Value)
 		}
 	}
@@ -289,12 +291,6 @@ func holdsRatings(name string) bool {
 	}
 	ending := strings.ToLower(filepath.Ext(name))
 	return slices.Contains([]string{".csv", ".tsv", ".dat", ".data", ".inter", ".parquet", ".jsonl", ".gz", ".zip", ".xz", ".zst", ".bz2", ".packed"}, ending)
-}
-
-// isList reports whether a number is given as a list or a range of numbers, as sweeps take it.
-func isList(s config.Setting) bool {
-	k := config.Find(s.Key)
-	return k != nil && (k.Kind == config.Real || k.Kind == config.Whole || k.Kind == config.Seed) && (strings.Contains(s.Value, ",") || strings.Contains(s.Value, ".."))
 }
 
 // Settings collects what was said by flags, then by --set.

@@ -304,7 +304,7 @@ func (d *deployment) ofClient(ctx context.Context, own *dataset.Set) (*Recommend
 	set := *d.e.Data // the catalogue
 	set.Ratings, set.UserIDs = dataset.Ratings{Users: 1, Items: len(set.ItemIDs)}, []string{d.User}
 	if u := slices.Index(own.UserIDs, d.User); u >= 0 {
-		set.Ratings, _ = mapped(indexOf(set.ItemIDs), len(set.ItemIDs), own, own.ByUser(), u)
+		set.Ratings, _ = mapped(dataset.Places(set.ItemIDs), len(set.ItemIDs), own, own.ByUser(), u)
 	}
 	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser()}
 	if err = r.loadOwn(d.dir, d.e.Features); err != nil {
@@ -338,7 +338,7 @@ func (d *deployment) title(ctx context.Context, set, from *dataset.Set, folder s
 			return err
 		}
 	}
-	known := indexOf(from.ItemIDs)
+	known := dataset.Places(from.ItemIDs)
 	set.Titles, set.Genres = make([]string, set.Items), make([][]string, set.Items)
 	for j, id := range set.ItemIDs {
 		k, ok := known[id]
@@ -408,7 +408,7 @@ func (d *deployment) organisation(ctx context.Context, own *dataset.Set) (*Recom
 		return nil, err
 	}
 	set.UserIDs, set.Users = users.IDs, len(users.IDs)
-	rel := &release{config: d.e.Config, items: &set, place: indexOf(set.ItemIDs)}
+	rel := &release{config: d.e.Config, items: &set, place: dataset.Places(set.ItemIDs)}
 	set.Ratings, _ = rel.rated(own, own.ByUser())
 	r := &Recommender{Config: d.e.Config, Data: &set, train: set.Ratings.ByUser(), release: rel, saved: &algorithm.Saved{Items: items.Matrix}}
 	if set.Users == 0 {

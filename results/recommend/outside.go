@@ -45,7 +45,7 @@ type entry struct {
 }
 
 func (o *Outside) read(ctx context.Context) error {
-	users, items := indexOf(o.of.Data.UserIDs), indexOf(o.of.Data.ItemIDs)
+	users, items := dataset.Places(o.of.Data.UserIDs), dataset.Places(o.of.Data.ItemIDs)
 	lists := make(map[int32][]entry)
 	seen := make(map[[2]int32]float64) // what is predicted or, without predictions, the order
 	var at columns
@@ -142,15 +142,6 @@ func columnsOf(head [][]byte) (at columns, err error) {
 	}
 	at.ranks = names[at.order] == rankColumn
 	return at, nil
-}
-
-// indexOf returns the place of each id.
-func indexOf(ids []string) map[string]int32 {
-	at := make(map[string]int32, len(ids))
-	for i, id := range ids {
-		at[id] = int32(i)
-	}
-	return at
 }
 
 // Tested is the model of a finished run with the test that measured it. It is read-only and safe

@@ -78,9 +78,13 @@ func (r *Recommender) PredictPairs(users, items []string) ([]*float64, error) {
 		return nil, fmt.Errorf("%w: pairs are predicted for users as the run left them, on the run's own data", ErrNotOwn)
 	}
 	list := make([]*float64, len(users))
-	item := indexOf(r.Data.ItemIDs)
+	item := dataset.Places(r.Data.ItemIDs)
 	scores := make([]float64, r.Data.Items)
-	for user, pairs := range grouped(users) {
+	places := make(map[string][]int)
+	for k, user := range users {
+		places[user] = append(places[user], k)
+	}
+	for user, pairs := range places {
 		u := placeOf(r.Data.UserIDs, user)
 		switch {
 		case user == "" && r.saved.Popularity != nil:
@@ -121,15 +125,6 @@ func (r *Recommender) score(user int, scores []float64) error {
 		return r.saved.Failed()
 	}
 	return nil
-}
-
-// grouped returns the positions of each text in a list.
-func grouped(list []string) map[string][]int {
-	at := make(map[string][]int)
-	for k, text := range list {
-		at[text] = append(at[text], k)
-	}
-	return at
 }
 
 // shown returns a score as it is printed: a rating is taken to the scale of the data.

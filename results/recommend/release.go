@@ -44,7 +44,7 @@ func newRelease(e *experiment.Experiment, items *dataset.Set, shared []byte) (*r
 	if err != nil {
 		return nil, err
 	}
-	r := &release{config: e.Config, items: items, features: e.Features, fitter: f, place: indexOf(items.ItemIDs), shared: make(map[string]*model.Matrix)}
+	r := &release{config: e.Config, items: items, features: e.Features, fitter: f, place: dataset.Places(items.ItemIDs), shared: make(map[string]*model.Matrix)}
 	for _, x := range all {
 		r.shared[x.Name] = x.Matrix
 	}
@@ -66,7 +66,7 @@ func releaseOf(dir string, c config.Config) (*release, error) {
 	}
 	items := listed.Set()
 	if algorithm.Of(c).About().Clients != algorithm.Users {
-		return &release{config: c, items: items, features: features, place: indexOf(items.ItemIDs), dir: dir}, nil
+		return &release{config: c, items: items, features: features, place: dataset.Places(items.ItemIDs), dir: dir}, nil
 	}
 	shared, err := os.ReadFile(filepath.Join(dir, results.SharedFile))
 	if err != nil {
@@ -206,8 +206,12 @@ func (r *release) strange(own *dataset.Set) string {
 // over returns the recommender for the users of other ratings.
 func (r *release) over(own *dataset.Set) (*Recommender, error) {
 	rows := own.ByUser()
-	if r.fitter == nil {
-		return r.asLeft(own, rows)
+	if r.fitter == nil { // the users of the run, with the items left out that they have rated by now
+		set := *r.items
+		x := &Recommender{Config: r.config, Data: &set, release: r}
+		set.Ratings, x.absent = r.rated(own, rows)
+		x.train = set.ByUser()
+		return x, x.loadRun(r.dir)
 	}
 	one, err := r.fitted("", dataset.Ratings{Users: 1, Items: len(r.items.ItemIDs)}) // a user without ratings
 	if err != nil {
@@ -219,18 +223,9 @@ func (r *release) over(own *dataset.Set) (*Recommender, error) {
 	return &Recommender{Config: r.config, Data: &set, saved: one.saved, release: r, own: own, rows: rows}, nil
 }
 
-// asLeft returns the recommender for the users of the run, with the items left out that they have rated by now.
-func (r *release) asLeft(own *dataset.Set, rows *dataset.Rows) (*Recommender, error) {
-	set := *r.items
-	x := &Recommender{Config: r.config, Data: &set, release: r}
-	set.Ratings, x.absent = r.rated(own, rows)
-	x.train = set.ByUser()
-	return x, x.loadRun(r.dir)
-}
-
 // rated returns the ratings in other data of the users that the model has, and the users who have none there.
 func (r *release) rated(own *dataset.Set, rows *dataset.Rows) (now dataset.Ratings, absent map[string]bool) {
-	at := indexOf(own.UserIDs)
+	at := dataset.Places(own.UserIDs)
 	now, absent = dataset.Ratings{Users: len(r.items.UserIDs), Items: len(r.items.ItemIDs)}, make(map[string]bool)
 	for u, id := range r.items.UserIDs {
 		v, ok := at[id]

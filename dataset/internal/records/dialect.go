@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/internal/files"
@@ -30,14 +31,10 @@ func ParseSeparator(text string) (string, error) {
 			return s.sep, nil
 		}
 	}
-	if text == "" || len(text) == 1 && text[0] > ' ' && text[0] < 0x7f && !strings.ContainsAny(text, `"\'.-+`) && !isAlphanumeric(text[0]) {
+	if text == "" || len(text) == 1 && text[0] > ' ' && text[0] < 0x7f && !strings.ContainsAny(text, `"\'.-+`) && !unicode.IsLetter(rune(text[0])) && !unicode.IsDigit(rune(text[0])) {
 		return text, nil
 	}
 	return "", fmt.Errorf("%q is no separator; want comma, semicolon, tab, pipe, space, :: or another character that is no letter or digit", text)
-}
-
-func isAlphanumeric(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
 // nameOf is a separator in words.

@@ -2,6 +2,7 @@ package records
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -27,7 +28,13 @@ func (r *RatingRows) recognize(first [][]byte, d Dialect, b beginning, in files.
 			if r.Format, r.Cols = f, cols; placed && f.Name == "" {
 				r.Format = GenericCSV
 			}
-			r.noteHeader(first, placed)
+			r.note("header", "first row", dataset.Certain, "it names the columns")
+			sure := dataset.Certain
+			if placed {
+				sure = dataset.Stated
+			}
+			r.noteColumns(first, sure)
+			r.noteFormat()
 			return nil
 		}
 		if !placed && !errors.Is(err, errNoHeader) {
@@ -121,12 +128,7 @@ func (f Format) columns() Columns {
 func (r *RatingRows) place(said Names, count int, stated bool) error {
 	r.Format = GenericCSV
 	r.Cols = Columns{Rating: -1, Time: -1, Count: count, Want: "as in the first row"}
-	if said.User == "" {
-		said.User = "1"
-	}
-	if said.Item == "" {
-		said.Item = "2"
-	}
+	said.User, said.Item = cmp.Or(said.User, "1"), cmp.Or(said.Item, "2")
 	for _, c := range []struct {
 		at         *int
 		name, what string
@@ -150,17 +152,6 @@ func (r *RatingRows) place(said Names, count int, stated bool) error {
 	r.note("header", "none", sure, "the first row is a rating")
 	r.noteColumns(nil, dataset.Stated)
 	return nil
-}
-
-// noteHeader says what the columns are called.
-func (r *RatingRows) noteHeader(header [][]byte, placed bool) {
-	r.note("header", "first row", dataset.Certain, "it names the columns")
-	sure := dataset.Certain
-	if placed {
-		sure = dataset.Stated
-	}
-	r.noteColumns(header, sure)
-	r.noteFormat()
 }
 
 // noteFormat says which published set the file looks like.
@@ -190,19 +181,15 @@ func (r *RatingRows) noteColumns(header [][]byte, sure dataset.Sureness) {
 		why = "without a column of ratings every row is a click"
 	}
 	r.note("columns", strings.Join(list, ", "), sure, why)
-	if unread := r.unread(header); len(unread) > 0 {
-		r.note("not read", strings.Join(unread, ", "), dataset.Certain, "")
-	}
-}
-
-// unread lists the other columns that have a name.
-func (r *RatingRows) unread(header [][]byte) (names []string) {
+	var unread []string
 	for i, name := range header {
 		if len(name) > 0 && !r.Cols.has(i) {
-			names = append(names, string(name))
+			unread = append(unread, string(name))
 		}
 	}
-	return names
+	if len(unread) > 0 {
+		r.note("not read", strings.Join(unread, ", "), dataset.Certain, "")
+	}
 }
 
 // hasHeader reports whether the first record of a file, whose columns are said by their places, is a header. Its rating or time is then no
@@ -301,7 +288,7 @@ func (b *blockRows) Next() ([][]byte, error) {
 	}
 }
 
-// listRows are lines of a user and all its items, with spaces between.
+// listRows are lines of a user and all its items, with spaces between: the form of LightGCN.
 type listRows struct {
 	*Scanner
 	user   []byte
@@ -326,13 +313,6 @@ func isLists(lines [][]byte) bool {
 	return !alike
 }
 
-// openLists opens the form of LightGCN.
-func openLists(s *Scanner) RatingRows {
-	out := RatingRows{Rows: &listRows{Scanner: s}, Format: listed1, Cols: Columns{User: 0, Item: 1, Rating: -1, Time: -1, Count: 2}}
-	out.note("format", "a list of items for each user", dataset.Likely, "lines are whole numbers, and some have more than others; the first is the user")
-	return out
-}
-
 func (l *listRows) Next() ([][]byte, error) {
 	for len(l.items) == 0 {
 		record, err := l.Scanner.Next()
@@ -345,7 +325,7 @@ func (l *listRows) Next() ([][]byte, error) {
 	return l.fields[:], nil
 }
 
-// denseRows are lines of one user each, with a column for each item behind a column with the count of the ratings.
+// denseRows are lines of one user each, as Jester has them, with a column for each item behind a column with the count of the ratings.
 type denseRows struct {
 	*Scanner
 	user   []byte
@@ -377,14 +357,6 @@ func isDense(lines [][]byte, d Dialect) bool {
 		}
 	}
 	return len(lines) > 0
-}
-
-// openDense opens the form of Jester.
-func openDense(s *Scanner) RatingRows {
-	out := RatingRows{Rows: &denseRows{Scanner: s}, Format: jester, Cols: Columns{User: 0, Item: 1, Rating: 2, Time: -1, Count: 3}}
-	out.note("format", "a row for each user and a column for each item", dataset.Certain, "the first column counts the numbers of its row that are not 99")
-	out.noteFormat()
-	return out
 }
 
 func (d *denseRows) Next() ([][]byte, error) {

@@ -138,16 +138,10 @@ func (s *Scanner) Next() ([][]byte, error) {
 		switch {
 		case quoted:
 			return s.splitQuoted(record)
-		case !s.blank(record):
+		case len(trimField(record)) > 0 || !s.blanks && bytes.Contains(record, []byte(s.sep)): // fields of separators alone are empty, the record is not
 			return s.split(record), nil
 		}
 	}
-}
-
-// blank reports whether a record is empty. One of separators alone is not: its
-// fields are.
-func (s *Scanner) blank(record []byte) bool {
-	return len(trimField(record)) == 0 && (s.blanks || !bytes.Contains(record, []byte(s.sep)))
 }
 
 // record returns the bytes of one record without its line end, and whether
@@ -181,7 +175,10 @@ func (s *Scanner) record() (record []byte, quoted bool, err error) {
 		}
 		s.Lines++
 		if s.quotes {
-			quotes += s.countQuotes(unread[from:to])
+			quotes += bytes.Count(unread[from:to], []byte{'"'})
+			if s.backslash {
+				quotes -= bytes.Count(unread[from:to], []byte(`\"`))
+			}
 		}
 		if quotes%2 == 0 || i < 0 {
 			if first > 0 && !s.wellFormed(unread[:to]) {
@@ -208,15 +205,6 @@ func (s *Scanner) cutShort(first int) []byte {
 	}
 	s.start += first
 	return record
-}
-
-// countQuotes counts the quotes of a line, without those behind a backslash.
-func (s *Scanner) countQuotes(line []byte) int {
-	n := bytes.Count(line, []byte{'"'})
-	if s.backslash {
-		n -= bytes.Count(line, []byte(`\"`))
-	}
-	return n
 }
 
 // wellFormed reports whether all quotes of a record are where they belong.
@@ -330,12 +318,8 @@ func (s *Scanner) split(record []byte) [][]byte {
 
 // splitBlanks cuts a record at runs of spaces and tabs.
 func (s *Scanner) splitBlanks(record []byte) [][]byte {
-	for record = trimField(record); len(record) > 0; record = trimField(record) {
-		n := bytes.IndexAny(record, " \t")
-		if n < 0 {
-			n = len(record)
-		}
-		s.fields, record = append(s.fields, record[:n]), record[n:]
+	for field := range bytes.FieldsFuncSeq(record, func(r rune) bool { return r == ' ' || r == '\t' }) {
+		s.fields = append(s.fields, field)
 	}
 	return s.fields
 }

@@ -36,7 +36,6 @@ type RatingRows struct {
 	Format Format
 	Cols   Columns
 	First  [][]byte // of a file without a header, the record that was read to recognize it
-	Bad    error    // what is wrong with that one
 
 	Size   int64    // bytes of the rows, 0 where that is unknown
 	Comma  bool     // ratings have a decimal comma
@@ -109,13 +108,14 @@ func openText(s *Scanner, in files.Input, o Options) (RatingRows, error) {
 	if o.Columns == (Names{}) && !o.NoHeader {
 		switch {
 		case s.blanks && isLists(b.lines):
-			lists := openLists(s)
-			lists.Found = append(out.Found, lists.Found...)
-			return lists, nil
+			out.Rows, out.Format, out.Cols = &listRows{Scanner: s}, listed1, Columns{User: 0, Item: 1, Rating: -1, Time: -1, Count: 2}
+			out.note("format", "a list of items for each user", dataset.Likely, "lines are whole numbers, and some have more than others; the first is the user")
+			return out, nil
 		case isDense(b.lines, s.Dialect):
-			dense := openDense(s)
-			dense.Found = append(out.Found, dense.Found...)
-			return dense, nil
+			out.Rows, out.Format, out.Cols = &denseRows{Scanner: s}, jester, Columns{User: 0, Item: 1, Rating: 2, Time: -1, Count: 3}
+			out.note("format", "a row for each user and a column for each item", dataset.Certain, "the first column counts the numbers of its row that are not 99")
+			out.noteFormat()
+			return out, nil
 		}
 	}
 	first, err := s.Next()

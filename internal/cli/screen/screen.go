@@ -40,7 +40,10 @@ func Print(w io.Writer, text string, next ...[]string) error {
 	width := Width(w)
 	text = Fit(text, width)
 	if len(next) > 0 {
-		text += "\nnext\n" + commands(next, width)
+		text += "\nnext\n"
+		for _, words := range next { // as a shell reads them: a long one continues after a backslash
+			text += filled(Quoted(words), "  ", "    ", ` \`, width)
+		}
 	}
 	_, err := io.WriteString(w, text)
 	return err
@@ -114,15 +117,6 @@ func filled(words []string, first, rest, more string, width int) string {
 	}
 	if len(words) > 0 {
 		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// commands writes commands as a shell reads them: a long one continues after a backslash.
-func commands(list [][]string, width int) string {
-	var b strings.Builder
-	for _, words := range list {
-		b.WriteString(filled(Quoted(words), "  ", "    ", ` \`, width))
 	}
 	return b.String()
 }
@@ -215,7 +209,11 @@ func Table(rows [][]string, fixed, width int) string {
 	var b strings.Builder
 	for from := fixed; ; {
 		to := from
-		for used := total(widths[:fixed]); to < len(widths); to++ {
+		used := 2 * fixed
+		for _, w := range widths[:fixed] {
+			used += w
+		}
+		for ; to < len(widths); to++ {
 			if used += widths[to] + 2; used-2 > width && to > from {
 				break
 			}
@@ -240,13 +238,4 @@ func Table(rows [][]string, fixed, width int) string {
 			return b.String()
 		}
 	}
-}
-
-// total returns the width of columns with two spaces after each.
-func total(widths []int) int {
-	n := 0
-	for _, w := range widths {
-		n += w + 2
-	}
-	return n
 }
