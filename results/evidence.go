@@ -63,11 +63,7 @@ func WriteEvidence(dir string, sessions []algorithm.PastSession, wrote func(name
 }
 
 func (x *Evidence) write(dir string) error {
-	text, err := json.MarshalIndent(x, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(filepath.Join(dir, EvidenceFile), append(text, '\n'), 0o644)
+	return atomicfile.WriteJSON(filepath.Join(dir, EvidenceFile), x)
 }
 
 // amendEvidence writes a file of a folder anew, after its digest.

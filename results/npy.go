@@ -35,10 +35,7 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 	}
 	return atomicfile.WriteAll(
 		atomicfile.File{Path: filepath.Join(dir, x.Name+".npy"), Mode: matrixMode(x.Named), Write: func(w io.Writer) error { return encodeNPY(w, x.Matrix) }},
-		atomicfile.File{Path: filepath.Join(dir, x.Name+".ids.json"), Mode: 0o600, Write: func(w io.Writer) error {
-			_, err := w.Write(append(ids, '\n'))
-			return err
-		}})
+		fileOf(dir, x.Name+".ids.json", 0o600, append(ids, '\n')))
 }
 
 // ReadEmbeddings reads the embeddings in a folder that have a file with the ids of their rows, in

@@ -200,11 +200,7 @@ func (c Cache) Receipt(p Set) (Receipt, error) {
 // receipt comes first and the move is a rename: an archive in the cache is whole and
 // has a receipt.
 func (c Cache) Keep(p Set, file string, r Receipt) error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err = atomicfile.Write(c.receipt(p), append(b, '\n'), 0o644); err != nil {
+	if err := atomicfile.WriteJSON(c.receipt(p), r); err != nil {
 		return err
 	}
 	return atomicfile.Rename(file, c.Archive(p))

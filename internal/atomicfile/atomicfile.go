@@ -4,6 +4,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,15 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 		return errors.Join(err, os.Remove(temporary))
 	}
 	return nil
+}
+
+// WriteJSON is Write of a value, indented, for all to read.
+func WriteJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return Write(path, append(b, '\n'), 0o644)
 }
 
 // Draft is the first part of Write, which may fail for lack of room. It writes the data under the

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,74 +28,30 @@ type Batch struct {
 	Tasks   int
 }
 
-// slurmScript is a job array. A task finds its run in a list, by its number.
-var slurmScript = template.Must(template.New("").Parse(`#!/bin/bash
-# {{.Tasks}} runs of fedsim, one a task. Submit with: sbatch THIS-FILE
-#SBATCH --job-name=fedsim-sweep
-#SBATCH --array=1-{{.Tasks}}%{{.Jobs}}
-#SBATCH --cpus-per-task={{.CPUs}}
-#SBATCH --mem={{.MiB}}M
-#SBATCH --time={{.Minutes}}
-#SBATCH --output={{.Folder}}/logs/slurm-%A-%a.txt
-set -eu
-run=$(sed -n "${SLURM_ARRAY_TASK_ID}p" '{{.Folder}}/open.txt')
-if [ -e '{{.Folder}}'/"$run"/summary.json ]; then exit 0; fi
-exec {{.Program}} run --from '{{.Folder}}'/experiments/"$run".yaml --resume --workers {{.CPUs}}
-`))
+// A task of the job array of Slurm finds its run in a list, by its number; so does a pod of the Indexed Job of Kubernetes, by its index.
+//
+//go:embed slurm.sh.tmpl kubernetes.yaml.tmpl
+var files embed.FS
 
-// kubernetesJob is an Indexed Job: each pod finds its run in the list, by its index.
-var kubernetesJob = template.Must(template.New("").Parse(`# {{.Tasks}} runs of fedsim, one a pod. Submit with: kubectl create -f THIS-FILE
-apiVersion: batch/v1
-kind: Job
-metadata:
-  generateName: fedsim-sweep-
-spec:
-  completionMode: Indexed
-  completions: {{.Tasks}}
-  parallelism: {{.Jobs}}
-  backoffLimitPerIndex: 1
-  maxFailedIndexes: {{.Tasks}}
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: fedsim
-          image: {{.Image}}
-          workingDir: {{.Folder}}
-          command: ["/bin/sh", "-euc"]
-          args:
-            - |
-              run=$(sed -n "$((JOB_COMPLETION_INDEX + 1))p" '{{.Folder}}/open.txt')
-              if [ -e '{{.Folder}}'/"$run"/summary.json ]; then exit 0; fi
-              exec {{.Program}} run --from '{{.Folder}}'/experiments/"$run".yaml --resume --workers {{.CPUs}}
-          resources:
-            requests: {cpu: "{{.CPUs}}", memory: {{.MiB}}Mi}
-            limits: {memory: {{.MiB}}Mi}
-          volumeMounts:
-            - {name: sweep, mountPath: {{.Folder}}}
-      activeDeadlineSeconds: {{.Seconds}}
-      volumes:
-        - name: sweep
-          persistentVolumeClaim: {claimName: {{.Claim}}}
-`))
+var templates = template.Must(template.ParseFS(files, "*.tmpl"))
 
 // Seconds is Minutes in seconds.
 func (b Batch) Seconds() int { return 60 * b.Minutes }
 
 // Slurm is the script of a job array.
-func (b Batch) Slurm() (string, error) { return b.fill(slurmScript) }
+func (b Batch) Slurm() (string, error) { return b.fill("slurm.sh.tmpl") }
 
 // Kubernetes is the manifest of an Indexed Job.
-func (b Batch) Kubernetes() (string, error) { return b.fill(kubernetesJob) }
+func (b Batch) Kubernetes() (string, error) { return b.fill("kubernetes.yaml.tmpl") }
 
-func (b Batch) fill(t *template.Template) (string, error) {
+func (b Batch) fill(name string) (string, error) {
 	for what, text := range map[string]string{"folder": b.Folder, "program": b.Program, "image": b.Image, "claim": b.Claim} {
 		if strings.ContainsAny(text, "'\"\n`$\\") {
 			return "", fmt.Errorf("the %s %q holds a character that a shell would read as its own", what, text)
 		}
 	}
 	var text strings.Builder
-	err := t.Execute(&text, b)
+	err := templates.ExecuteTemplate(&text, name, b)
 	return text.String(), err
 }
 

@@ -76,11 +76,7 @@ func Prepare(path string, runs []Run) (*Folder, error) {
 			index.Runs = append(index.Runs, Entry{Name: r.Name, Digest: r.Digest, Varied: r.Varied})
 		}
 	}
-	b, err := json.MarshalIndent(index, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return f, atomicfile.Write(filepath.Join(path, "sweep.json"), append(b, '\n'), 0o644)
+	return f, atomicfile.WriteJSON(filepath.Join(path, "sweep.json"), index)
 }
 
 // At returns the folder of a sweep, and changes nothing in it. A run that an earlier sweep has there under another name

@@ -262,14 +262,7 @@ func (r *Report) Write(dir string) (string, error) {
 	digest := sha256.Sum256([]byte(r.command()))
 	name := fmt.Sprintf("%s%s-%s-%x.json", attackFiles, r.Kind, r.Algorithm, digest[:4])
 	path := filepath.Join(dir, name)
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	if err = atomicfile.Write(path, append(b, '\n'), 0o644); err != nil {
-		return "", err
-	}
-	return path, nil
+	return path, atomicfile.WriteJSON(path, r)
 }
 
 // Load reads the reports in folders, at any depth, in the order of their paths. It skips files and folders whose names

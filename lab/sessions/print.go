@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -135,11 +134,7 @@ func (r *Result) Figures() (list []figures.Figure) {
 
 // Write writes sessions.json and the pictures into the folder of the study, and returns the paths of the pictures.
 func (r *Result) Write(dir string, pic figures.Picture) (paths []string, err error) {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err = atomicfile.Write(filepath.Join(dir, File), append(text, '\n'), 0o644); err != nil {
+	if err = atomicfile.WriteJSON(filepath.Join(dir, File), r); err != nil {
 		return nil, err
 	}
 	for _, f := range r.Figures() {

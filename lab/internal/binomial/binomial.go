@@ -19,7 +19,7 @@ func Lower(k, n int, tail float64) float64 {
 // Upper is the upper bound of Clopper and Pearson, wrong with probability at most tail.
 func Upper(k, n int, tail float64) float64 { return 1 - Lower(n-k, n, tail) }
 
-// Halve halves an interval so many times, and returns the one in which something that holds below it ends to hold.
+// Halve halves an interval so many times. It returns the interval in which something that holds below ends to hold.
 func Halve(low, high float64, times int, holds func(x float64) bool) (float64, float64) {
 	for range times {
 		if mid := (low + high) / 2; holds(mid) {
