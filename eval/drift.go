@@ -81,11 +81,8 @@ const nearest = 1e-6
 // time counts as no time.
 func newDrift(times, left []float64, variance float64) *drift {
 	times, left = timed(times, left)
-	order := make([]int, len(times))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a], times[b]) })
+	order := model.Indices(len(times))
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(times[a], times[b]) })
 	d := &drift{tau: driftGaps * medianGap(times, order)}
 	if !(d.tau > 0) || math.IsInf(d.tau, 0) {
 		return nil
@@ -144,7 +141,7 @@ func (d *drift) trust(of []int, left, spread []float64) float64 {
 }
 
 // medianGap is the median difference between neighbouring times that differ; 0 if none differ.
-func medianGap(times []float64, order []int) float64 {
+func medianGap(times []float64, order []int32) float64 {
 	var gaps []float64
 	for i := 1; i < len(order); i++ {
 		if x := times[order[i]] - times[order[i-1]]; x > 0 {

@@ -226,14 +226,6 @@ func thin(users []int32, n int) []int32 {
 	return some
 }
 
-func (t *Test) list(users []listed, score func(user int, out []float64), most int, run protocol.Runner) {
-	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
-		u := &users[i]
-		score(u.user, scores)
-		u.list = Top(scores, most, t.seen(u.user), u.user)
-	})
-}
-
 // accuracy sets the metrics that depend on the users' relevant items, and notes each user's.
 func (m *ListMetrics) accuracy(users []listed, each *ByUser) {
 	for _, u := range users {
@@ -347,7 +339,11 @@ func (t *Test) listsOf(p model.Predictor, q ListParams, run protocol.Runner) (us
 	if users, of = t.wishes(q.Relevant, t.most(q)); score == nil {
 		return nil, of
 	}
-	t.list(users, score, slices.Max(q.Cutoffs), run)
+	withScores(len(users), len(t.Buckets.of), run, func(i int, scores []float64) {
+		u := &users[i]
+		score(u.user, scores)
+		u.list = Top(scores, slices.Max(q.Cutoffs), t.seen(u.user), u.user)
+	})
 	return users, of
 }
 

@@ -62,11 +62,8 @@ func NewBuckets(train dataset.Ratings, n int) Buckets {
 // PopularityRanks deals items to n buckets, 1 to [MostBuckets], of the same size by their counts.
 // The items with the largest counts go to bucket 0; items of the same count keep their order.
 func PopularityRanks(counts []int, n int) []uint8 {
-	order, of := make([]int, len(counts)), make([]uint8, len(counts))
-	for j := range order {
-		order[j] = j
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	order, of := model.Indices(len(counts)), make([]uint8, len(counts))
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	for rank, j := range order {
 		of[j] = uint8(rank * n / len(counts))
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -117,12 +118,7 @@ func levels(s *dataset.Set) []float32 {
 	if len(seen) > mostLevels {
 		return nil
 	}
-	var list []float32
-	for v := range seen {
-		list = append(list, v)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // Writer writes a packed file from its beginning to its end. The first error of the writer is kept.

@@ -86,13 +86,15 @@ func cutsOf(s *dataset.Set, p Params) (test, validation float64) {
 // partByUser takes the latest of each user.
 func partByUser(s *dataset.Set, p Params, draw func(int) uint64, parts []byte) {
 	start := csr.Starts(s.User, s.Users)
-	order := byUser(s, start)
+	order := csr.Order(s.User, s.Item, s.Items, start)
 	for u := range s.Users {
 		of := order[start[u]:start[u+1]]
 		if s.Times != nil || p.By != LeaveOneOut {
-			slices.SortFunc(of, func(a, b int) int { return cmp.Or(cmp.Compare(s.Times[a], s.Times[b]), cmp.Compare(draw(a), draw(b))) })
+			slices.SortFunc(of, func(a, b int32) int {
+				return cmp.Or(cmp.Compare(s.Times[a], s.Times[b]), cmp.Compare(draw(int(a)), draw(int(b))))
+			})
 		} else {
-			slices.SortFunc(of, func(a, b int) int { return cmp.Compare(draw(a), draw(b)) })
+			slices.SortFunc(of, func(a, b int32) int { return cmp.Compare(draw(int(a)), draw(int(b))) })
 		}
 		test, validation := p.held(len(of))
 		for i, k := range of {
@@ -104,16 +106,6 @@ func partByUser(s *dataset.Set, p Params, draw func(int) uint64, parts []byte) {
 			}
 		}
 	}
-}
-
-// byUser lists the ratings user by user; the ratings of u begin at start[u].
-func byUser(s *dataset.Set, start []int) []int {
-	order, next := make([]int, s.Len()), slices.Clone(start)
-	for k, u := range s.User {
-		order[next[u]] = k
-		next[u]++
-	}
-	return order
 }
 
 // held returns how many of a user's n ratings are the test and how many are for validation. At least

@@ -71,12 +71,7 @@ func (p Params) numbers(users int) (test, validation int) {
 	return number(p.test()), number(p.Validation)
 }
 
-func (p Params) target() float64 {
-	if p.Target == 0 {
-		return defaultTarget
-	}
-	return p.Target
-}
+func (p Params) target() float64 { return cmp.Or(p.Target, defaultTarget) }
 
 // HoldOut is a set whose users are divided into three parts. All ratings in it
 // keep the set's indices and its counts of users and items.
@@ -148,24 +143,11 @@ func holdOutUsers(s *dataset.Set, p Params) (*Parts, error) {
 		Train: pickOf(s, users, partTrain, parts, partTrain), TrainUsers: usersOf(users, partTrain),
 		Validation: heldOut(s, users, partValidation, parts), Test: heldOut(s, users, partTest, parts),
 	}
-	var errs []error
-	for _, part := range []struct {
-		what   string
-		count  int
-		want   bool
-		remedy string
-	}{
-		{"training users have", h.Train.Len(), true, "lower the test and validation shares (split.test, split.validation)"},
-		{"target of validation users has", h.Validation.Target.Len(), p.Validation > 0, "raise the validation share (split.validation) or set it to 0"},
-		{"target of test users has", h.Test.Target.Len(), !p.Whole, "raise the test share (split.test)"},
-	} {
-		if part.want && part.count == 0 {
-			errs = append(errs, fmt.Errorf("held-out users: the %s none of %d ratings; %s, or use more ratings, ratings of fewer stars (split.positive), or another seed (split.seed)",
-				part.what, s.Len(), part.remedy))
-		}
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	err := p.checkParts([3]int{h.Train.Len(), h.Validation.Target.Len(), h.Test.Target.Len()},
+		[3]string{"training users have", "target of validation users has", "target of test users has"}, s.Len(),
+		"held-out users: the %s none of %d ratings; %s, or use more ratings, ratings of fewer stars (split.positive), or another seed (split.seed)")
+	if err != nil {
+		return nil, err
 	}
 	return &Parts{Train: h.Train, Validation: h.Validation.Target, Test: h.Test.Target, Held: h, Digest: d.Sum()}, nil
 }

@@ -246,15 +246,12 @@ func public(s *dataset.Set, p PublicUsers) (marked []bool, count int, err error)
 		if p.Count < 1 || p.Count >= s.Users {
 			return nil, 0, fmt.Errorf("%d of the %d of %s; want at least 1, and 1 fewer than there are", p.Count, s.Users, s.Name)
 		}
-		for _, u := range drawn(s)[:p.Count] {
+		for _, u := range byHash(idhash.IDs("fedsim public user v1", s.UserIDs))[:p.Count] {
 			marked[u] = true
 		}
 		return marked, p.Count, nil
 	}
-	index := make(map[string]int, s.Users)
-	for u, id := range s.UserIDs {
-		index[id] = u
-	}
+	index := dataset.Places(s.UserIDs)
 	for _, id := range p.IDs {
 		u, known := index[id]
 		switch {
@@ -269,11 +266,6 @@ func public(s *dataset.Set, p PublicUsers) (marked []bool, count int, err error)
 		return nil, 0, fmt.Errorf("all %d of %s are; a user must be left to train on", s.Users, s.Name)
 	}
 	return marked, len(p.IDs), nil
-}
-
-// drawn are the users in the order of the hashes of their ids.
-func drawn(s *dataset.Set) []int32 {
-	return byHash(idhash.IDs("fedsim public user v1", s.UserIDs))
 }
 
 // byHash returns the places of hashes in their order; of equal hashes the first comes first.

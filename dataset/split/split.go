@@ -10,6 +10,7 @@ package split
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -126,10 +127,7 @@ func (p Params) test() float64 {
 	if p.Folds != 0 {
 		return 1 / float64(p.Folds)
 	}
-	if p.Test == 0 {
-		return defaultTest
-	}
-	return p.Test
+	return cmp.Or(p.Test, defaultTest)
 }
 
 // Parts are a set cut into three disjoint parts, which keep its indices and its
@@ -186,7 +184,7 @@ func Divide(s *dataset.Set, p Params) (*Parts, error) {
 // divide cuts the ratings of a set, and hashes their parts behind what d holds.
 func divide(s *dataset.Set, p Params, d *dataset.Digester) (*Parts, error) {
 	parts, counts := partsOf(s, p)
-	if err := p.checkParts(counts); err != nil {
+	if err := p.checkParts(counts, partNames, s.Len(), emptyPart); err != nil {
 		return nil, err
 	}
 	d.Bytes(parts)
@@ -198,22 +196,21 @@ func divide(s *dataset.Set, p Params, d *dataset.Digester) (*Parts, error) {
 	}, nil
 }
 
-// checkParts reports parts that are asked for and stay empty.
-func (p Params) checkParts(counts [3]int) error {
+// partNames names the parts of ratings, and emptyPart is the error of one of so many ratings that is empty.
+var partNames = [3]string{"training", "validation", "test"}
+
+const emptyPart = "split: the %s part of %d ratings is empty; %s, or use more ratings or another seed (split.seed)"
+
+// checkParts reports parts that are asked for and stay empty, by the name, the number of all ratings and a remedy.
+func (p Params) checkParts(counts [3]int, names [3]string, ratings int, format string) error {
 	var errs []error
-	for _, part := range []struct {
-		name   string
-		count  int
-		want   bool
-		remedy string
-	}{
-		{"training", counts[partTrain], true, "lower the test and validation shares (split.test, split.validation)"},
-		{"validation", counts[partValidation], p.Validation > 0, "raise the validation share (split.validation) or set it to 0"},
-		{"test", counts[partTest], !p.Whole, "raise the test share (split.test)"},
+	for part, remedy := range [3]string{
+		"lower the test and validation shares (split.test, split.validation)",
+		"raise the validation share (split.validation) or set it to 0",
+		"raise the test share (split.test)",
 	} {
-		if part.want && part.count == 0 {
-			errs = append(errs, fmt.Errorf("split: the %s part of %d ratings is empty; %s, or use more ratings or another seed (split.seed)",
-				part.name, counts[partTrain]+counts[partValidation]+counts[partTest], part.remedy))
+		if wanted := [3]bool{true, p.Validation > 0, !p.Whole}; wanted[part] && counts[part] == 0 {
+			errs = append(errs, fmt.Errorf(format, names[part], ratings, remedy))
 		}
 	}
 	return errors.Join(errs...)
@@ -321,7 +318,7 @@ func splitPacked(s *dataset.Set, p Params) (*Parts, error) {
 	}) {
 		parts[part], counts[part] = dataset.Ratings{Users: s.Users, Items: s.Items, Packed: view}, view.Len()
 	}
-	if err := p.checkParts(counts); err != nil {
+	if err := p.checkParts(counts, partNames, s.Len(), emptyPart); err != nil {
 		return nil, err
 	}
 	return &Parts{Train: parts[partTrain], Validation: parts[partValidation], Test: parts[partTest], Digest: d.Sum()}, nil

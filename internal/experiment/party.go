@@ -198,10 +198,7 @@ func named(ids []string, names map[string]string) []string {
 
 // places returns the index of each id in a list, -1 for ids that are not on it.
 func places(ids, list []string) []int32 {
-	place := make(map[string]int32, len(list))
-	for i, id := range list {
-		place[id] = int32(i)
-	}
+	place := dataset.Places(list)
 	out := make([]int32, len(ids))
 	for i, id := range ids {
 		n, ok := place[id]

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -111,11 +110,8 @@ func (c *dataPackCmd) Run(ctx context.Context, s verb.Streams) error {
 	o.Progress = p.Loading(c.Data)
 	packed, err := read.PackFile(ctx, c.Data, o, c.Out)
 	p.Clear()
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
-	case err != nil:
-		return misread(err)
+	if err != nil {
+		return misread(taken(c.Out, err))
 	}
 	verb.Notify(packed.Notices, s)
 	if c.Format == "json" {
@@ -209,8 +205,12 @@ func (c *dataSimilarCmd) Run(ctx context.Context, s verb.Streams) error {
 
 // writeNew writes the file of --out, which must not be there yet.
 func writeNew(name string, text *bytes.Buffer) error {
-	err := atomicfile.Create(name, text.Bytes(), 0o644)
-	if errors.Is(err, os.ErrExist) {
+	return taken(name, atomicfile.Create(name, text.Bytes(), 0o644))
+}
+
+// taken makes a wrong call of the error of --out that is there already.
+func taken(name string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
 		return cli.Misusef("--out %s: it is there already; give another name, or remove it", name)
 	}
 	return err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,10 +215,7 @@ func (c *recommendCmd) headline(r *recommend.Recommender, b recommend.Basis) str
 
 // allUsers writes the lists of all users.
 func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommend.Recommender) error {
-	format := c.To
-	if format == "" {
-		format = "csv"
-	}
+	format := cmp.Or(c.To, "csv")
 	wrote, left := 0, 0
 	write := func(w io.Writer) (err error) {
 		wrote, left, err = r.WriteLists(ctx, w, format, c.Top, protocol.Workers(runtime.GOMAXPROCS(0)))
@@ -232,11 +230,8 @@ func (c *recommendCmd) allUsers(ctx context.Context, s verb.Streams, r *recommen
 	default:
 		err = write(s.Out)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		return cli.Misusef("--out %s: it is there already; give another name, or remove it", c.Out)
-	}
 	if err != nil {
-		return namedWrongly(err)
+		return namedWrongly(taken(c.Out, err))
 	}
 	if left > 0 {
 		fmt.Fprintf(s.Err, "note: %d users have rated no item of the run and get no list; the model does not say which items are liked most\n", left)

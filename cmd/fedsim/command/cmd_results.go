@@ -88,18 +88,11 @@ func (c *resultsCmd) paper(s verb.Streams, t *study.Table) error {
 }
 
 func (c *resultsCmd) against(t *study.Table) (*study.Table, error) {
-	metric, over := c.Metric, c.Over
-	if metric == "" {
-		metric = t.Primary()
-	}
-	if over == "" {
-		over = "seed"
-	}
-	metric, err := t.Metric(metric)
+	metric, err := t.Metric(cmp.Or(c.Metric, t.Primary()))
 	if err != nil {
 		return nil, cli.Misusef("--metric: %w", err)
 	}
-	keys, err := t.Over(over)
+	keys, err := t.Over(cmp.Or(c.Over, "seed"))
 	if err != nil {
 		return nil, err
 	}

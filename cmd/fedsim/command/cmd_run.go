@@ -56,7 +56,8 @@ func (r *runCmd) Run(ctx context.Context, s verb.Streams) error {
 		}
 	}
 	if r.DryRun {
-		return plan(ctx, &r.ExperimentFlags, said, planned{format: strings.TrimSuffix(r.Format, "l")}, s)
+		c := planCmd{ExperimentFlags: r.ExperimentFlags, Format: strings.TrimSuffix(r.Format, "l")}
+		return c.plan(ctx, said, s)
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
@@ -172,22 +173,11 @@ func (c *planCmd) Run(ctx context.Context, s verb.Streams) error {
 	if err = checkBudgetOfSessions(c.Sessions, c.TotalEpsilon, said); err != nil {
 		return err
 	}
-	how := planned{format: c.Format, calibrate: c.Calibrate, verbose: c.Verbose, sessions: c.Sessions, total: c.TotalEpsilon, shares: forecast.Shares(c.Shares)}
-	return plan(ctx, &c.ExperimentFlags, said, how, s)
-}
-
-// planned says which form of a plan is printed.
-type planned struct {
-	format             string // table, json or yaml
-	calibrate, verbose bool
-
-	sessions int     // 0: one
-	total    float64 // epsilon of all sessions
-	shares   forecast.Shares
+	return c.plan(ctx, said, s)
 }
 
 // plan prints what an experiment with these settings would do, rest on and cost. It trains nothing.
-func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, how planned, s verb.Streams) error {
+func (c *planCmd) plan(ctx context.Context, said []config.Setting, s verb.Streams) error {
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	e, err := verb.Open(ctx, said, s, p, experiment.OpenPacked)
@@ -196,13 +186,13 @@ func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, h
 	}
 	p.Clear()
 	var sessions *forecast.SessionsForecast
-	if how.sessions > 0 {
-		if e, sessions, err = forecast.Sessions(e, how.sessions, how.total, how.shares); err != nil {
+	if c.Sessions > 0 {
+		if e, sessions, err = forecast.Sessions(e, c.Sessions, c.TotalEpsilon, forecast.Shares(c.Shares)); err != nil {
 			return err
 		}
 		said, _ = config.Over(said, []config.Setting{{Key: algorithm.Epsilon.Name, Value: e.Config.Text(algorithm.Epsilon.Key), Origin: "--" + algorithm.Epsilon.Name}})
 	}
-	if how.format == "yaml" {
+	if c.Format == "yaml" {
 		file := e.Config
 		for _, k := range algorithm.Scoped(config.Simulated) {
 			if e.Asked().IsAuto(k) {
@@ -217,7 +207,7 @@ func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, h
 		return err
 	}
 	x.Sessions = sessions
-	if how.calibrate {
+	if c.Calibrate {
 		if x.Calibration, err = training.Calibrate(ctx, e); err != nil {
 			return err
 		}
@@ -225,15 +215,15 @@ func plan(ctx context.Context, f *verb.ExperimentFlags, said []config.Setting, h
 			x.Uncovered = append(x.Uncovered, "effort")
 		}
 	}
-	next := [][]string{f.Call("run", said)}
+	next := [][]string{c.Call("run", said)}
 	switch {
-	case how.format == "json":
+	case c.Format == "json":
 		return cli.PrintJSON(s.Out, x)
-	case how.verbose:
+	case c.Verbose:
 		err = x.Print(s.Out)
 	default:
 		err = x.PrintBrief(s.Out)
-		next = append(next, f.Call("plan", said, "--verbose"))
+		next = append(next, c.Call("plan", said, "--verbose"))
 	}
 	return errors.Join(err, screen.Print(s.Out, "", next...))
 }

@@ -171,16 +171,17 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) (
 	if jobs <= 0 {
 		jobs = cores
 	}
+	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs)}
 	if c.Format == "jsonl" {
 		e := events{s.Out}
 		e.Start("runs", len(f.Runs))
-		r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs), Progress: func(x sweep.Progress) { e.Step(x.Finished + x.Failed) }}
+		r.Progress = func(x sweep.Progress) { e.Step(x.Finished + x.Failed) }
 		return r.Run(ctx, f)
 	}
 	p := verb.NewProgress(s.Err)
 	defer p.Clear()
 	p.Start("runs", len(f.Runs))
-	r := sweep.Runner{Program: program, Jobs: jobs, Workers: max(1, cores/jobs), Progress: func(x sweep.Progress) {
+	r.Progress = func(x sweep.Progress) {
 		note := fmt.Sprintf("%d running", x.Running)
 		if x.Skipped > 0 {
 			note += fmt.Sprintf(", %d done before", x.Skipped)
@@ -192,7 +193,7 @@ func (c *sweepCmd) local(ctx context.Context, s verb.Streams, f *sweep.Folder) (
 			note += ", about " + x.Left.Round(time.Second).String() + " left"
 		}
 		p.Sparse(x.Finished+x.Failed, note)
-	}}
+	}
 	return r.Run(ctx, f)
 }
 
@@ -217,24 +218,19 @@ type sweptFail struct {
 	Log   string `json:"log"`
 }
 
-// printLine prints what came of a sweep as a line of JSON.
-func printLine(w io.Writer, f *sweep.Folder, failures []sweep.Failure) error {
-	line := swept{Event: "sweep", Folder: f.Path, Runs: []sweptRun{}, Failed: []sweptFail{}}
-	for _, r := range f.Runs {
-		if f.Finished(r) {
-			line.Runs = append(line.Runs, sweptRun{filepath.Join(f.Path, r.Name), r.Varied})
-		}
-	}
-	for _, x := range failures {
-		line.Failed = append(line.Failed, sweptFail{x.Run.Name, x.Err.Error(), x.Log})
-	}
-	return json.NewEncoder(w).Encode(line)
-}
-
 // conclude prints what came of it.
 func (c *sweepCmd) conclude(s verb.Streams, f *sweep.Folder, failures []sweep.Failure) error {
 	if c.Format == "jsonl" {
-		return errors.Join(printLine(s.Out, f, failures), failed(f, failures))
+		line := swept{Event: "sweep", Folder: f.Path, Runs: []sweptRun{}, Failed: []sweptFail{}}
+		for _, r := range f.Runs {
+			if f.Finished(r) {
+				line.Runs = append(line.Runs, sweptRun{filepath.Join(f.Path, r.Name), r.Varied})
+			}
+		}
+		for _, x := range failures {
+			line.Failed = append(line.Failed, sweptFail{x.Run.Name, x.Err.Error(), x.Log})
+		}
+		return errors.Join(json.NewEncoder(s.Out).Encode(line), failed(f, failures))
 	}
 	if len(failures) < len(f.Runs) {
 		runs, err := study.Load(s.Warn, folders(f)...)

@@ -242,39 +242,31 @@ func values() map[string][]string {
 // events tells a program how far a run is: each event is a line of JSON.
 type events struct{ w io.Writer }
 
+// event is a line that tells of the course of a run. A nil number is not of its kind.
+type event struct {
+	Event  string `json:"event"`
+	Phase  string `json:"phase,omitempty"`
+	After  *int   `json:"after,omitempty"`
+	Rounds int    `json:"rounds,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Done   *int   `json:"done,omitempty"`
+}
+
 // Start prints that a phase begins.
 func (e events) Start(label string, rounds int) {
-	e.write(struct { //nolint:errcheck // the next round says so, too
-		Event  string `json:"event"`
-		Phase  string `json:"phase"`
-		Rounds int    `json:"rounds,omitempty"`
-	}{"phase", label, rounds})
+	e.write(event{Event: "phase", Phase: label, Rounds: rounds}) //nolint:errcheck // the next round says so, too
 }
 
 // Resumed prints the round after which a run continues.
 func (e events) Resumed(after, rounds int) {
-	e.write(struct { //nolint:errcheck // likewise
-		Event  string `json:"event"`
-		After  int    `json:"after"`
-		Rounds int    `json:"rounds"`
-	}{"resumed", after, rounds})
+	e.write(event{Event: "resumed", After: &after, Rounds: rounds}) //nolint:errcheck // likewise
 }
 
 // Note prints a note.
-func (e events) Note(text string) {
-	e.write(struct { //nolint:errcheck // likewise
-		Event string `json:"event"`
-		Text  string `json:"text"`
-	}{"note", text})
-}
+func (e events) Note(text string) { e.write(event{Event: "note", Text: text}) } //nolint:errcheck // likewise
 
 // Step prints a step of a phase.
-func (e events) Step(done int) {
-	e.write(struct { //nolint:errcheck // likewise
-		Event string `json:"event"`
-		Done  int    `json:"done"`
-	}{"step", done})
-}
+func (e events) Step(done int) { e.write(event{Event: "step", Done: &done}) } //nolint:errcheck // likewise
 
 // Round prints the results of a round.
 func (e events) Round(m results.Metrics, skipped error) error {
