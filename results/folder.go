@@ -299,7 +299,7 @@ func (f *Folder) matrix(x model.Named, data *dataset.Set, names []string) error 
 	if names != nil {
 		return WriteEmbeddings(f.temporary, model.NewEmbeddings(x.Name, x.Matrix, names))
 	}
-	return writeNPY(filepath.Join(f.temporary, x.Name+".npy"), matrixMode(x), x.Matrix)
+	return atomicfile.WriteAll(npyFile(f.temporary, x))
 }
 
 func (f *Folder) json(name string, v any) error {

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/csv"
@@ -34,7 +33,7 @@ func WriteEmbeddings(dir string, x model.Embeddings) error {
 		return err
 	}
 	return atomicfile.WriteAll(
-		atomicfile.File{Path: filepath.Join(dir, x.Name+".npy"), Mode: matrixMode(x.Named), Write: func(w io.Writer) error { return encodeNPY(w, x.Matrix) }},
+		npyFile(dir, x.Named),
 		fileOf(dir, x.Name+".ids.json", 0o600, append(ids, '\n')))
 }
 
@@ -73,35 +72,24 @@ func globbed(path string) string {
 	return regexp.MustCompile(`[*?\[\\]`).ReplaceAllString(path, `\$0`)
 }
 
-// matrixMode returns the file mode of a matrix. Only the owner may read rows of users, because they
-// follow from exact ratings.
-func matrixMode(x model.Named) fs.FileMode {
+// npyFile is a matrix of a folder in NumPy's format, row by row in float64. Only the owner may read rows of users, because
+// they follow from exact ratings.
+func npyFile(dir string, x model.Named) atomicfile.File {
+	mode := fs.FileMode(0o666)
 	if x.OfUsers() {
-		return 0o600
+		mode = 0o600
 	}
-	return 0o666
+	rows, cols := x.Matrix.Dims()
+	return atomicfile.File{Path: filepath.Join(dir, x.Name+".npy"), Mode: mode, Write: func(w io.Writer) error {
+		return npyio.Write(w, mat.NewDense(rows, cols, x.Matrix.Data()))
+	}}
 }
 
-// writeNPY writes a matrix in NumPy's format, row by row in float64.
-func writeNPY(path string, mode fs.FileMode, m *model.Matrix) error {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(file)
-	return errors.Join(encodeNPY(w, m), w.Flush(), file.Close())
-}
-
-func encodeNPY(w io.Writer, m *model.Matrix) error {
-	rows, cols := m.Dims()
-	return npyio.Write(w, mat.NewDense(rows, cols, m.Data()))
-}
-
-// npyHeader is the description in a file that writeNPY wrote.
+// npyHeader is the description in a file of npyFile.
 var npyHeader = regexp.MustCompile(`^\{'descr': '<f8', 'fortran_order': False, 'shape': \((\d{1,9}), (\d{1,9})\), \}\s*$`)
 
 // readNPY reads a matrix of finite numbers of the given size; cols -1 accepts any number of
-// columns. It reads only the format of writeNPY: npyio's reader takes missing bytes for zeros, and
+// columns. It reads only the format of npyFile: npyio's reader takes missing bytes for zeros, and
 // panics at a damaged header.
 func readNPY(path string, rows, cols int) (*model.Matrix, error) {
 	b, err := os.ReadFile(path)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
+	"github.com/fedsim/fedsim/model"
 )
 
 // Sample describes numbers of several runs.
@@ -280,11 +281,8 @@ func differences(a, b Runs, metric string) Sample {
 // below the level (Holm 1979). The k-th smallest of m, counted from 0, is multiplied by m-k. It
 // becomes at least as large as the smaller ones, and at most 1.
 func holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	order := model.Indices(len(p))
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(p[a], p[b]) })
 	adjusted, before := make([]float64, len(p)), 0.
 	for k, i := range order {
 		before = max(before, min(1, p[i]*float64(len(p)-k)))

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -72,12 +73,7 @@ func (runs Runs) Table() *Table {
 	for name := range names {
 		t.Metrics = append(t.Metrics, name)
 	}
-	slices.SortFunc(t.Metrics, func(a, b string) int {
-		if x, y := rankOf(a), rankOf(b); x != y {
-			return x - y
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(t.Metrics, func(a, b string) int { return cmp.Or(rankOf(a)-rankOf(b), strings.Compare(a, b)) })
 	slices.SortStableFunc(t.Rows, t.order)
 	return t
 }
@@ -108,10 +104,7 @@ func compareTexts(a, b string) int {
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)
 	if errX == nil && errY == nil && x != y {
-		if x < y {
-			return -1
-		}
-		return 1
+		return cmp.Compare(x, y)
 	}
 	return strings.Compare(a, b)
 }
@@ -441,10 +434,7 @@ var labels = map[string]string{
 func labelOf(name string) string {
 	base, cutoff, at := strings.Cut(lastPart(name), "@")
 	label, ok := labels[base]
-	if !ok {
-		return name
-	}
-	if describes(name) {
+	if !ok || describes(name) {
 		return name
 	}
 	if at {
