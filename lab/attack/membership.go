@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fedsim/fedsim/lab/figures"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/training"
+	"github.com/fedsim/fedsim/lab/figures"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"

@@ -14,13 +14,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/fedsim/fedsim/lab/figures"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/cli/screen"
+	"github.com/fedsim/fedsim/lab/figures"
 	"github.com/fedsim/fedsim/lab/page"
 )
 

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/fedsim/fedsim/lab/figures"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dp"
@@ -25,6 +23,7 @@ import (
 	"github.com/fedsim/fedsim/internal/units"
 	"github.com/fedsim/fedsim/internal/verb"
 	"github.com/fedsim/fedsim/lab/attack"
+	"github.com/fedsim/fedsim/lab/figures"
 	"github.com/fedsim/fedsim/lab/page"
 	"github.com/fedsim/fedsim/lab/presets"
 	"github.com/fedsim/fedsim/lab/sessions"

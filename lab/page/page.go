@@ -15,12 +15,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fedsim/fedsim/lab/figures"
-
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/internal/cli/screen"
 	"github.com/fedsim/fedsim/internal/study"
+	"github.com/fedsim/fedsim/lab/figures"
 )
 
 //go:embed page.html

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fedsim/fedsim/lab/figures"
-
 	"github.com/fedsim/fedsim/dp"
 	"github.com/fedsim/fedsim/internal/atomicfile"
 	"github.com/fedsim/fedsim/internal/units"
+	"github.com/fedsim/fedsim/lab/figures"
 )
 
 // File names the results of a study in its folder.
