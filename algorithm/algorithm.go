@@ -328,25 +328,6 @@ func SingleOrganisation(c config.Config) bool {
 	return Of(c).About().Clients.Organisations() && Parties.Chosen(c) == 1
 }
 
-// ReadFeatures reads the features of a set's items that a configuration asks for, and returns
-// their name too. With auto it reads the features that come with the set; nil for none. It
-// returns a [config.Error] if the features cannot be read.
-func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
-	specs := []string{FeatureSpec.Of(c)}
-	if c.IsAuto(FeatureSpec.Key) {
-		year := "year"
-		if Of(c).About().SingleYears {
-			year = "released"
-		}
-		specs = []string{"genres," + year, "genres", year}
-		if set.Raters != nil {
-			specs = []string{"genres," + year + ",rater", "genres,rater", year + ",rater", "rater"}
-		}
-		specs = append(specs, "none")
-	}
-	return readFeatures(set, specs)
-}
-
 // Files gives access to the model of a finished run in its folder.
 type Files interface {
 	// Matrix reads a matrix of finite numbers, which must have the given size.

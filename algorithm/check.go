@@ -210,7 +210,7 @@ func Deployed(c config.Config) (config.Config, error) {
 	if !ChosenBy.Is(c, "") {
 		return c, config.Refuse([]config.Problem{{Key: ChosenBy.Key, Reason: "a search of a simulation saw all ratings in one place, and no party of a deployment does. Leave the key out if the settings were chosen by other data, such as a public set"}})
 	}
-	for _, k := range simulated() {
+	for _, k := range Scoped(config.Simulated) {
 		c.Reset(k)
 	}
 	SplitTest.Set(&c, 0) // a deployment measures nothing, so it trains on all ratings
@@ -247,10 +247,6 @@ func Deployed(c config.Config) (config.Config, error) {
 	return c, config.Refuse(list)
 }
 
-// simulated lists the keys that mean something in a simulation alone, keys of algorithms
-// included.
-func simulated() []*config.Key { return Scoped(config.Simulated) }
-
 // DeploymentWarnings lists what a user should know before a deployment of a valid
 // configuration: which party it trusts, and which keys have no effect there. [Deployed] replaces
 // ideal sums and their noise, so an experiment file that fedsim plan writes needs no warning of them.
@@ -269,6 +265,6 @@ func DeploymentWarnings(c config.Config) []string {
 		}
 	}
 	unused := slices.DeleteFunc(KeysWithoutEffect(c), func(k *config.Key) bool { return k.Scope == config.Simulated })
-	without := slices.DeleteFunc(simulated(), func(k *config.Key) bool { return k == SplitTest.Key && SplitTest.Value(c) == 0 }) // which a deployment has
+	without := slices.DeleteFunc(Scoped(config.Simulated), func(k *config.Key) bool { return k == SplitTest.Key && SplitTest.Value(c) == 0 }) // which a deployment has
 	return slices.Concat(list, noEffect(c, unused, "with "+Name.Of(c)), noEffect(c, without, "in a deployment"))
 }

@@ -139,10 +139,24 @@ func PublishedSet(name string) (read.Entry, bool) {
 	return read.Entry{}, false
 }
 
-// readFeatures takes the first of the specifications that the set has.
-func readFeatures(set *dataset.Set, specs []string) (*dataset.ItemFeatures, string, error) {
+// ReadFeatures reads the features of a set's items that a configuration asks for, and returns
+// their name too. With auto it reads the features that come with the set; nil for none. It
+// returns a [config.Error] if the features cannot be read.
+func ReadFeatures(c config.Config, set *dataset.Set) (*dataset.ItemFeatures, string, error) {
+	specs := []string{FeatureSpec.Of(c)}
+	if c.IsAuto(FeatureSpec.Key) {
+		year := "year"
+		if Of(c).About().SingleYears {
+			year = "released"
+		}
+		specs = []string{"genres," + year, "genres", year}
+		if set.Raters != nil {
+			specs = []string{"genres," + year + ",rater", "genres,rater", year + ",rater", "rater"}
+		}
+		specs = append(specs, "none")
+	}
 	var err error
-	for _, spec := range specs {
+	for _, spec := range specs { // the first that the set has
 		var f *dataset.ItemFeatures
 		if f, err = read.Features(set, spec); err == nil {
 			return f, spec, nil

@@ -67,15 +67,6 @@ func SearchOf(c config.Config) (*dp.Search, error) {
 	return s, s.Validate()
 }
 
-// ChosenWith returns the setting that says which search chose the others.
-func ChosenWith(s *dp.Search) config.Setting {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a record has finite numbers alone
-	}
-	return config.Setting{Key: ChosenBy.Name, Value: string(text), Origin: "the search"}
-}
-
 // Recorder is an Instance of whose releases a later session can start.
 type Recorder interface {
 	// Record returns the releases of a session whose strategy has ended, and the releases of earlier sessions combined with

@@ -107,7 +107,10 @@ func (c Config) Text(k *Key) string {
 func (c *Config) Set(name, text string) error {
 	k := Find(name)
 	if k == nil {
-		return unknown(name)
+		if list := below(name + "."); len(list) > 0 {
+			return fmt.Errorf("%s holds several keys (%s); give one of them", name, strings.Join(list, ", "))
+		}
+		return fmt.Errorf("unknown key %q; %s", name, Near(name))
 	}
 	v, err := k.parse(text)
 	if err != nil {

@@ -144,14 +144,6 @@ func (c Config) WithMap(values map[string]string) (Config, error) {
 	return c.With(list)
 }
 
-// unknown returns an error that names the keys most similar to an unknown key.
-func unknown(key string) error {
-	if list := below(key + "."); len(list) > 0 {
-		return fmt.Errorf("%s holds several keys (%s); give one of them", key, strings.Join(list, ", "))
-	}
-	return fmt.Errorf("unknown key %q; %s", key, Near(key))
-}
-
 // Near says which keys have names like a mistyped one, three at most.
 func Near(name string) string {
 	if list := similar(name); len(list) > 0 {

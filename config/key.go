@@ -212,37 +212,27 @@ func Keys() []*Key {
 
 // inOrder sorts keys into the order of [Keys].
 func inOrder(declared []*Key) []*Key {
-	var sections []string
-	bySection := make(map[string][]*Key)
-	for _, k := range declared {
-		s := k.Section()
-		if _, ok := bySection[s]; !ok && s != "" {
-			sections = append(sections, s)
+	first := map[string]int{"": -1} // where each section, and each part of one such as statistics.shares, begins
+	begins := func(name string, i int) int {
+		if _, ok := first[name]; !ok {
+			first[name] = i
 		}
-		bySection[s] = append(bySection[s], k)
+		return first[name]
 	}
-	all := slices.Clone(bySection[""])
-	for _, s := range sections {
-		all = append(all, together(s, bySection[s])...)
+	places := make(map[*Key][2]int, len(declared)) // of the section, and in it
+	for i, k := range declared {
+		section, at := k.Section(), i
+		if section != "" && k.Name[:strings.LastIndexByte(k.Name, '.')] != section {
+			at = begins(k.Name[:strings.LastIndexByte(k.Name, '.')], i)
+		}
+		places[k] = [2]int{begins(section, i), at}
 	}
+	all := slices.Clone(declared)
+	slices.SortStableFunc(all, func(a, b *Key) int {
+		x, y := places[a], places[b]
+		return slices.Compare(x[:], y[:])
+	})
 	return all
-}
-
-// together orders the keys of a section. The keys of a part, such as statistics.shares, follow the
-// first of them.
-func together(section string, keys []*Key) []*Key {
-	part := func(k *Key) string { return k.Name[:strings.LastIndexByte(k.Name, '.')] }
-	out := make([]*Key, 0, len(keys))
-	for i, k := range keys {
-		p := part(k)
-		switch {
-		case p == section:
-			out = append(out, k)
-		case !slices.ContainsFunc(keys[:i], func(o *Key) bool { return part(o) == p }):
-			out = append(out, slices.DeleteFunc(slices.Clone(keys), func(o *Key) bool { return part(o) != p })...)
-		}
-	}
-	return out
 }
 
 // Section is the name up to the first dot; "" without a dot.

@@ -93,8 +93,10 @@ func (k *keystream) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if k.ctr == nil {
-		if k.read == 0 {
-			k.start()
+		for i := 0; k.read == 0 && i < len(k.few); i += aes.BlockSize { // the cipher of the counters 0, 1, ..., big-endian
+			block := k.few[i : i+aes.BlockSize]
+			block[aes.BlockSize-1] = byte(i / aes.BlockSize)
+			k.block.Encrypt(block, block)
 		}
 		taken := copy(p, k.few[k.read:])
 		clear(k.few[k.read : k.read+taken]) // bytes already given out are not kept
@@ -108,15 +110,6 @@ func (k *keystream) Read(p []byte) (int, error) {
 	clear(p)
 	k.ctr.XORKeyStream(p, p)
 	return n, nil
-}
-
-// start computes the first blocks: the cipher of the counters 0, 1, ..., big-endian.
-func (k *keystream) start() {
-	for i := 0; i < len(k.few); i += aes.BlockSize {
-		block := k.few[i : i+aes.BlockSize]
-		block[aes.BlockSize-1] = byte(i / aes.BlockSize)
-		k.block.Encrypt(block, block)
-	}
 }
 
 type failing struct{ err error }

@@ -42,14 +42,6 @@ type Past struct {
 	Reason string
 }
 
-func (p Past) record() Round {
-	it := p.Round
-	if p.Reason != "" {
-		it.Skipped = errors.New(p.Reason)
-	}
-	return it
-}
-
 // ErrOtherRun is returned if a run continues from another run's snapshot.
 var ErrOtherRun = errors.New("the snapshot is of another run")
 
@@ -217,7 +209,10 @@ func (f *federation) passKnown(it Round) error {
 		return fmt.Errorf("%w: in its round %d there were %d clients, %d were lost and %d sent an input; here there are %d, %d and %d",
 			ErrOtherRun, it.Number, past.Alive, past.Dropped, past.Sent, it.Alive, it.Dropped, it.Sent)
 	}
-	f.out.Rounds = append(f.out.Rounds, past.record())
+	if past.Reason != "" {
+		past.Skipped = errors.New(past.Reason)
+	}
+	f.out.Rounds = append(f.out.Rounds, past.Round)
 	if it.Number == f.cfg.known() {
 		f.out.Up, f.out.Down = f.cfg.From.Up, f.cfg.From.Down
 		f.ahead = f.cfg.From.Clock - f.now.Sub(epoch)

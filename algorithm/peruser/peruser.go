@@ -97,7 +97,11 @@ func (a *registered) About() *algorithm.About { return &a.about }
 func (a *registered) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	start := a.Start(s)
 	if rows := a.rows(s); start.Rows() != len(rows) {
-		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d %s", a.about.Name, start.Rows(), len(rows), a.rowsAre())
+		what := "items"
+		if a.Rows != nil {
+			what = "names"
+		}
+		return nil, config.Errorf("%s: its model has %d rows; there must be one for each of %d %s", a.about.Name, start.Rows(), len(rows), what)
 	}
 	r := a.Release(s)
 	r.Scale, r.Width = algorithm.Scale(r), 8 // the ring is fitted later
@@ -131,13 +135,6 @@ func (a *registered) rows(s *algorithm.Setup) []string {
 		return a.Rows(s)
 	}
 	return s.Data.ItemIDs
-}
-
-func (a *registered) rowsAre() string {
-	if a.Rows != nil {
-		return "names"
-	}
-	return "items"
 }
 
 // matrix is the name of the model's file.

@@ -172,7 +172,7 @@ func solveVariational(s *serving.Strategy, r serving.Absorbed, run protocol.Runn
 		a, b := make([]float64, e*e), make([]float64, e)
 		var of *discounted
 		if noise.is() {
-			of = noise.discounting(s, v.Residual)
+			of = &discounted{noise, s, v.Residual, dense.NewEigen(e), make([]float64, size), make([]float64, e)}
 		}
 		for j := from; j < to; j++ {
 			if of != nil {

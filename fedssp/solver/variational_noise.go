@@ -61,11 +61,6 @@ type discounted struct {
 	right    []float64
 }
 
-func (x *momentNoise) discounting(s *serving.Strategy, residual float64) *discounted {
-	e := s.Params.Joint()
-	return &discounted{x, s, residual, dense.NewEigen(e), make([]float64, s.Params.PackedJoint()), make([]float64, e)}
-}
-
 // load sets a and b to the precision and the right side of item j, given the sums of its moments.
 func (x *discounted) load(a, b []float64, j int, second, first []float64) {
 	p, e := &x.strategy.Params.Params, len(b)

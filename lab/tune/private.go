@@ -67,7 +67,7 @@ func (s Search) privately(ctx context.Context, candidates [][]config.Setting, ou
 	}
 	won := *cost.search
 	won.Winner, won.Candidates = out.winner, len(candidates)
-	out.Final = append(out.Final, algorithm.ChosenWith(&won))
+	out.Final = append(out.Final, chosenWith(&won))
 	return bits.Err()
 }
 

@@ -4,6 +4,7 @@ package tune
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -84,7 +85,7 @@ func (s Search) Run(ctx context.Context) (*SearchResult, error) {
 				return nil, err
 			}
 		}
-		out.Final = append(out.Final, algorithm.ChosenWith(&dp.Search{Candidates: len(candidates)}))
+		out.Final = append(out.Final, chosenWith(&dp.Search{Candidates: len(candidates)}))
 		return out, nil
 	}
 	return out, s.privately(ctx, candidates, out)
@@ -318,4 +319,13 @@ func (s Space) Candidates(n int, even bool, seed uint64) [][]config.Setting {
 		}
 	}
 	return list
+}
+
+// chosenWith returns the setting that says which search chose the others.
+func chosenWith(s *dp.Search) config.Setting {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a record has finite numbers alone
+	}
+	return config.Setting{Key: algorithm.ChosenBy.Name, Value: string(text), Origin: "the search"}
 }
