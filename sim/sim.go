@@ -90,9 +90,7 @@ type Config struct {
 // Validate reports everything that makes the federation unusable.
 func (c Config) Validate() error {
 	errs := problems.List{c.Faults.Validate(), c.Network.Validate()}
-	if c.Strategy == nil {
-		errs = append(errs, errors.New("no strategy is given"))
-	} else {
+	if errs.If(c.Strategy == nil, "no strategy is given"); c.Strategy != nil {
 		errs = append(errs, c.checkFrom())
 	}
 	errs.If(len(c.Trainers) == 0, "no trainers are given; a federation needs at least 1 client")

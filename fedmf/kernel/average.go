@@ -44,9 +44,8 @@ func NewAverage(p AverageParams) (*Average, error) {
 	errs.If(p.Schedule.Rounds() != p.Rounds, "the schedule has %d rounds; there must be %d", p.Schedule.Rounds(), p.Rounds)
 	errs.If(p.Start == nil || p.Start.Rows()*p.Start.Cols()+1 != r.Len,
 		"the start does not have the %d coordinates of the release", r.Len-1)
-	if k := r.Noise.Kind; k != protocol.PartyNoise && k != protocol.NoNoise {
-		errs = append(errs, fmt.Errorf("noise is %s; parties noise their own steps or not at all", k))
-	}
+	k := r.Noise.Kind
+	errs.If(k != protocol.PartyNoise && k != protocol.NoNoise, "noise is %s; parties noise their own steps or not at all", k)
 	errs.If(p.Gradients && p.LocalSteps != 1,
 		"local-steps is %d; it must be 1, since the server averages the gradient of a single step", p.LocalSteps)
 	if err := errors.Join(errs...); err != nil {

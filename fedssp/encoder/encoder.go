@@ -26,6 +26,7 @@ import (
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/entropy"
 	"github.com/fedsim/fedsim/internal/dense"
+	"github.com/fedsim/fedsim/internal/problems"
 	"github.com/fedsim/fedsim/protocol"
 )
 
@@ -51,11 +52,11 @@ type Encoder struct {
 // normal distribution, scaled to Settings.StartNorm. If f is nil, items have ids only. Otherwise
 // the encoder keeps f, which must not change.
 func New(f *dataset.ItemFeatures, items, rank int, s Settings, seed uint64) (*Encoder, error) {
-	errs := []error{s.Validate(rank)}
-	if items < 1 || items > math.MaxInt32 {
-		errs = append(errs, fmt.Errorf("encoder: %d items; there must be from 1 to %d", items, math.MaxInt32))
-	} else if f != nil && f.Items != items {
-		errs = append(errs, fmt.Errorf("encoder: the features are of %d items; there are %d", f.Items, items))
+	errs := problems.List{s.Validate(rank)}
+	fits := items >= 1 && items <= math.MaxInt32
+	errs.If(!fits, "encoder: %d items; there must be from 1 to %d", items, math.MaxInt32)
+	if f != nil {
+		errs.If(fits && f.Items != items, "encoder: the features are of %d items; there are %d", f.Items, items)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -35,7 +35,8 @@ func (v *Broadcast) TrainedOn(r model.Ratings) (own model.Ratings, from []int) {
 // user's ratings touch, so an error about a number would tell what the user rated. Bad numbers are
 // neutralised instead.
 func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
-	domain, head := modelDomain, p.head()
+	domain, of := modelDomain, p.sizes()
+	head, each := of.head, of.each
 	if p.Single {
 		domain = singleDomain
 	}
@@ -83,14 +84,14 @@ func OpenBroadcast(b []byte, p *Params) (*Broadcast, error) {
 		}
 	}
 	items, others, choice := p.Trained(), p.Items-p.Trained(), []byte(nil)
-	each := p.bytesEach()
+
 	take(true, 8, &v.mean)
 	take(chosen, p.choiceSize(), &choice)
 	take(flags&hasCounts != 0, each*items, &v.counts)
 	take(flags&hasBias != 0, each*items, &v.Bias)
 	take(flags&hasItems != 0, each*items*p.Rank, &v.items)
 	take(flags&hasGramian != 0, 8*p.Packed(), &v.gram)
-	take(flags&hasRestBias != 0, p.bytesOfOther()*others, &v.restBias)
+	take(flags&hasRestBias != 0, of.other*others, &v.restBias)
 	take(flags&hasRest != 0, each*others*p.Rank, &v.rest)
 	take(flags&hasPopularity != 0, each*items, &v.popular)
 	if flags&hasSolver != 0 {
@@ -270,7 +271,7 @@ func (v *Broadcast) otherBiases() []float64 {
 	if v.restBias == nil {
 		return nil
 	}
-	x := make([]float64, len(v.restBias)/v.Params.bytesOfOther())
+	x := make([]float64, len(v.restBias)/v.Params.sizes().other)
 	for i := range x {
 		x[i] = v.otherBias(i)
 	}

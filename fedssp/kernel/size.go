@@ -8,34 +8,25 @@ func (p *Params) choiceSize() int {
 	return choiceBytes * p.TopItems
 }
 
-// head is the length of a model before its numbers.
-func (p *Params) head() int {
-	if p.Single {
-		return len(singleDomain) + 2
-	}
-	return len(modelDomain) + 1
+// sizes holds the lengths in bytes of the parts of a model.
+type sizes struct {
+	head  int // before the numbers
+	each  int // of a number of an item
+	other int // of the bias of an item that is not trained on
 }
 
-// bytesEach is the size of a number of an item, bytesOfOther the size of the bias of an item that
-// is not trained on.
-func (p *Params) bytesEach() int {
+func (p *Params) sizes() sizes {
 	if p.Single {
-		return 4
+		return sizes{head: len(singleDomain) + 2, each: 4, other: 1}
 	}
-	return 8
-}
-
-func (p *Params) bytesOfOther() int {
-	if p.Single {
-		return 1
-	}
-	return 8
+	return sizes{head: len(modelDomain) + 1, each: 8, other: 8}
 }
 
 // ModelSize is the largest length in bytes of the model that comes with the plans of a phase. Its
 // parts besides V grow as phases release them.
 func (p *Params) ModelSize(phase string) int {
-	head := p.head() + 8 // and the mean
+	of := p.sizes()
+	head := of.head + 8 // and the mean
 	if p.Chooses() && (phase == Prepare || phase == BiasStage && p.ByWeights) {
 		return head
 	}
@@ -60,12 +51,12 @@ func (p *Params) ModelSize(phase string) int {
 	if p.Feedback == Implicit {
 		doubles += p.Packed()
 	}
-	size := head + p.bytesEach()*n + 8*doubles
+	size := head + of.each*n + 8*doubles
 	if p.TopItems > 0 {
 		size += p.choiceSize()
 	}
 	if p.ByWeights {
-		size += p.bytesOfOther() * (p.Items - items)
+		size += of.other * (p.Items - items)
 	}
 	return size
 }
@@ -73,16 +64,16 @@ func (p *Params) ModelSize(phase string) int {
 // FinalSize is the length of the model that a run ends with. Beyond the model of the phase Statistics it
 // has how often items are rated, and what features predict for items that were not trained on.
 func (p *Params) FinalSize() int {
-	size, others := p.ModelSize(Statistics), p.Items-p.Trained()
+	of, size, others := p.sizes(), p.ModelSize(Statistics), p.Items-p.Trained()
 	if p.Orders() && !p.WithCounts() {
-		size += p.bytesEach() * p.Trained()
+		size += of.each * p.Trained()
 	}
 	items, biases := p.PredictsOthers()
 	if items {
-		size += p.bytesEach() * others * p.Rank
+		size += of.each * others * p.Rank
 	}
 	if biases && !p.ByWeights {
-		size += p.bytesOfOther() * others
+		size += of.other * others
 	}
 	return size
 }

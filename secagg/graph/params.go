@@ -69,10 +69,9 @@ func (p Params) Validate() error {
 	errs.If(!(p.Colluders >= 0 && p.Colluders < 1), "colluders is %v; it must be at least 0 and below 1", p.Colluders)
 	errs.If(p.Mode > Active, "mode is %d; it must be %d (%v) or %d (%v)", p.Mode, SemiHonest, SemiHonest, Active, Active)
 	errs.If(p.Rounds < 1, "rounds is %d; it must be at least 1", p.Rounds)
-	if p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon {
-		errs = append(errs, fmt.Errorf("active mode with %d clients and no beacon: %w; use mode semi-honest or at most %d clients (then all are neighbours). A program can pass a beacon: randomness from outside, drawn after all clients had registered",
-			p.Clients, ErrBeacon, CompleteUpTo))
-	}
+	errs.If(p.Mode == Active && p.Clients > CompleteUpTo && !p.Beacon,
+		"active mode with %d clients and no beacon: %w; use mode semi-honest or at most %d clients (then all are neighbours). A program can pass a beacon: randomness from outside, drawn after all clients had registered",
+		p.Clients, ErrBeacon, CompleteUpTo)
 	return errors.Join(errs...)
 }
 
