@@ -26,9 +26,9 @@ func (f *family) Open(s *algorithm.Setup) (algorithm.Instance, error) {
 	}
 	switch f.about.Clients {
 	case algorithm.ItemParties:
-		return openVertical(s, p, f.langevin)
+		return openVertical(s, p, f)
 	case algorithm.UserParties:
-		return openHorizontal(s, p, f.gradients)
+		return openHorizontal(s, p, f)
 	default:
 		return openUsers(s, p)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/entropy"
+
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -15,7 +15,7 @@ import (
 // horizontalInstance is HFL with its data: parties have users and share V.
 type horizontalInstance struct{ *partyInstance }
 
-func openHorizontal(s *algorithm.Setup, p kernel.Params, gradients bool) (*horizontalInstance, error) {
+func openHorizontal(s *algorithm.Setup, p kernel.Params, f *family) (*horizontalInstance, error) {
 	parties := algorithm.Parties.Int(s.Config)
 	var parts split.Partition
 	if s.Public() { // the assignment of users to parties is private
@@ -28,19 +28,9 @@ func openHorizontal(s *algorithm.Setup, p kernel.Params, gradients bool) (*horiz
 			return nil, config.Wrap(err)
 		}
 	}
-	x, err := openParties(s, p, algorithm.UserParties, steps{gradients: gradients}, sharedItems(s), false)
-	if err != nil {
-		return nil, err
-	}
-	x.parts = parts
-	return &horizontalInstance{x}, nil
+	x, err := openParties(s, p, f, parts)
+	return &horizontalInstance{x}, err
 }
-
-func (x *horizontalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return x.average(session, x.params.StartItems())
-}
-
-func (x *horizontalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(false) }
 
 func (x *horizontalInstance) ClientSide() (algorithm.ClientSide, error) { return x.clients() }
 
@@ -199,8 +189,4 @@ type local struct {
 
 func (l *local) Predict(user int, items []int32, out []float64) {
 	(&model.Factors{Users: l.users, Items: l.items[l.party[user]]}).Predict(user, items, out)
-}
-
-func (x *horizontalInstance) Watch(_ int, full bool, src entropy.Source) (func() (float64, error), error) {
-	return x.watch(false, full, src)
 }

@@ -22,39 +22,38 @@ type partyInstance struct {
 	sharedRows
 
 	params    kernel.PartyParams
+	ownItems  bool // parties own items and not users
 	gradients bool
 	parts     split.Partition // each party's items or users; nil if they are private
 }
 
-// steps says how the steps of parties differ from plain steps.
-type steps struct {
-	gradients bool // parties send gradients and not embeddings
-	langevin  bool
-}
-
-// openParties sets up parties that share embeddings. spread says that a unit may be in the data of all
-// parties.
-func openParties(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients, kind steps, shared sharedRows, spread bool) (*partyInstance, error) {
+// openParties sets up parties that share embeddings.
+func openParties(s *algorithm.Setup, p kernel.Params, f *family, parts split.Partition) (*partyInstance, error) {
 	if algorithm.Parties.Value(s.Config) == 1 {
 		algorithm.Secagg.Set(&s.Config, "none")
 	}
-	rows := len(shared.ids)
-	x := &partyInstance{sharedRows: shared, params: partyParamsOf(s, p, clients), gradients: kind.gradients}
+	ownItems := f.about.Clients == algorithm.ItemParties
+	x := &partyInstance{sharedItems(s), partyParamsOf(s, p, ownItems), ownItems, f.gradients, parts}
+	if ownItems {
+		x.sharedRows = sharedRows{s, "user_embeddings", s.Data.UserIDs}
+	}
+	rows := len(x.ids)
 	calibrate := s.CalibrateParty
-	if kind.langevin {
+	if f.langevin {
 		calibrate = s.CalibrateByComposition
 		x.params.Clipping, x.params.Prior = kernel.ResidualClipping, prior.Value(s.Config)
 	}
+	spread := ownItems && algorithm.UnitOf(s.Config) == dp.User // a unit may be in the data of all parties
 	noise, err := calibrate(x.params.Rounds*x.params.LocalSteps+x.params.ItemSteps, x.params.LocalSteps, x.params.SamplingRate, spread)
 	if err != nil {
 		return nil, err
 	}
-	chooseRates(s, &x.params, clients, noise.Multiplier)
+	chooseRates(s, &x.params, ownItems, noise.Multiplier)
 	if err := x.params.Validate(); err != nil {
 		return nil, config.Wrap(err)
 	}
 	release := x.params.Release(rows)
-	if kind.gradients {
+	if f.gradients {
 		release = x.params.GradientRelease(s.Data.Users/s.Cohort.Clients, noise.Multiplier)
 	}
 	release.Noise = noise
@@ -65,30 +64,36 @@ func openParties(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients,
 	return x, nil
 }
 
-// average makes the server's side, with the shared embeddings at their start.
-func (x *partyInstance) average(session protocol.SessionID, start *model.Matrix) (*kernel.Average, error) {
+// Strategy makes the server's side, with the shared embeddings at their start.
+func (x *partyInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
+	var start *model.Matrix
+	if x.ownItems {
+		start = x.params.StartUsers(len(x.ids))
+	} else {
+		start = x.params.StartItems()
+	}
 	return kernel.NewAverage(kernel.AverageParams{
 		PartyParams: x.params, Start: start, Gradients: x.gradients,
 		Session: session, Cohort: x.setup.Cohort, Schedule: x.setup.Schedule,
 	})
 }
 
-// localSteps returns the noised steps of a party, both on users and items or on items alone.
-func (x *partyInstance) localSteps(both bool) []algorithm.LocalSteps {
+// LocalSteps returns the noised steps of a party: where it owns items on users and items, and then on items alone.
+func (x *partyInstance) LocalSteps() []algorithm.LocalSteps {
 	var list []algorithm.LocalSteps
 	add := func(count int, sensitivity float64) {
 		if count > 0 {
 			list = append(list, algorithm.LocalSteps{Count: count, Sensitivity: sensitivity})
 		}
 	}
-	add(x.params.Rounds*x.params.LocalSteps, x.params.Sensitivity(both))
+	add(x.params.Rounds*x.params.LocalSteps, x.params.Sensitivity(x.ownItems))
 	add(x.params.ItemSteps, x.params.Sensitivity(false))
 	return list
 }
 
-// watch prepares the steps of a party.
-func (x *partyInstance) watch(both, full bool, src entropy.Source) (func() (float64, error), error) {
-	return x.params.Watch(kernel.Watched{Gradients: x.gradients, Both: both, Full: full, Noise: x.setup.Schedule.Noise()}, src)
+// Watch prepares the steps of a party, of the given kind among its LocalSteps.
+func (x *partyInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
+	return x.params.Watch(kernel.Watched{Gradients: x.gradients, Both: x.ownItems && kind == 0, Full: full, Noise: x.setup.Schedule.Noise()}, src)
 }
 
 // ParamsOf returns the settings of a factorization, with its start.
@@ -106,7 +111,7 @@ func ParamsOf(s *algorithm.Setup) (kernel.Params, error) {
 }
 
 // partyParamsOf returns the settings of parties, except the learning rates.
-func partyParamsOf(s *algorithm.Setup, p kernel.Params, clients algorithm.Clients) kernel.PartyParams {
+func partyParamsOf(s *algorithm.Setup, p kernel.Params, ownItems bool) kernel.PartyParams {
 	c := s.Config
 	out := kernel.PartyParams{
 		Params: p, Users: s.Data.Users, Unit: dp.Unit(algorithm.Unit.Of(c)), Clipping: kernel.Clipping(clipping.Of(c)),
@@ -114,7 +119,7 @@ func partyParamsOf(s *algorithm.Setup, p kernel.Params, clients algorithm.Client
 		SamplingRate: samplingRate.Value(c), Density: density.Value(c), ClipRatings: ClipRatings.Int(c),
 		TrainUsers: train.Is(c, trainBoth), RandomUsers: !pretrains(c), FineTune: fineTune.Int(c), FineTuneRate: fineTuneRate.Value(c),
 	}
-	if clients == algorithm.ItemParties {
+	if ownItems {
 		out.ItemSteps = itemSteps.Int(c)
 	}
 	out.Clip = clipNorm.Value(c)
@@ -152,7 +157,7 @@ func chooseRate(s *algorithm.Setup, p kernel.Params) float64 {
 // rate is as large as the users and items allow that have far more ratings than their even share.
 // With noise, the noise of all steps together moves a prediction by a fixed part of a star: less
 // learns too little, more drowns it. All its inputs are public.
-func chooseRates(s *algorithm.Setup, p *kernel.PartyParams, clients algorithm.Clients, z float64) {
+func chooseRates(s *algorithm.Setup, p *kernel.PartyParams, ownItems bool, z float64) {
 	userNoise, itemNoise := 0.45, 0.4 // stars of five
 	userStill, itemStill := 0.4, 0.1  // in units of the density, of predictions that start at 3.5
 	steps := float64(p.Rounds * p.LocalSteps)
@@ -163,7 +168,7 @@ func chooseRates(s *algorithm.Setup, p *kernel.PartyParams, clients algorithm.Cl
 	users, items := float64(p.Users), float64(p.Items)
 	parties := algorithm.Parties.Value(s.Config)
 	userSway, itemSway := 0., 0.
-	if clients == algorithm.ItemParties {
+	if ownItems {
 		averaged := parties
 		if s.Alone {
 			averaged, userNoise = 1, 0.2 // no averaging reduces its own mistakes

@@ -7,8 +7,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/config"
 	"github.com/fedsim/fedsim/dataset/split"
-	"github.com/fedsim/fedsim/dp"
-	"github.com/fedsim/fedsim/entropy"
+
 	"github.com/fedsim/fedsim/fedmf/kernel"
 	"github.com/fedsim/fedsim/model"
 	"github.com/fedsim/fedsim/protocol"
@@ -17,7 +16,7 @@ import (
 // verticalInstance is VFL with its data: parties own items and share U.
 type verticalInstance struct{ *partyInstance }
 
-func openVertical(s *algorithm.Setup, p kernel.Params, langevin bool) (*verticalInstance, error) {
+func openVertical(s *algorithm.Setup, p kernel.Params, f *family) (*verticalInstance, error) {
 	c := s.Config
 	parts, err := split.PartitionItems(s.Data, split.Partitioning(partition.Of(c)), algorithm.Parties.Int(c), algorithm.Seed.Of(c))
 	if err != nil {
@@ -32,19 +31,9 @@ func openVertical(s *algorithm.Setup, p kernel.Params, langevin bool) (*vertical
 			return nil, unknownIDs(s, "item_embeddings", s.Data.ItemIDs)
 		}
 	}
-	x, err := openParties(s, p, algorithm.ItemParties, steps{langevin: langevin}, sharedRows{s, "user_embeddings", s.Data.UserIDs}, algorithm.UnitOf(c) == dp.User)
-	if err != nil {
-		return nil, err
-	}
-	x.parts = parts
-	return &verticalInstance{x}, nil
+	x, err := openParties(s, p, f, parts)
+	return &verticalInstance{x}, err
 }
-
-func (x *verticalInstance) Strategy(session protocol.SessionID) (algorithm.Strategy, error) {
-	return x.average(session, x.params.StartUsers(x.setup.Data.Users))
-}
-
-func (x *verticalInstance) LocalSteps() []algorithm.LocalSteps { return x.localSteps(true) }
 
 func (x *verticalInstance) ClientSide() (algorithm.ClientSide, error) {
 	p := &verticalParties{verticalInstance: x, parties: make([]*kernel.Vertical, len(x.parts))}
@@ -260,9 +249,4 @@ func (s *separate) Predict(user int, items []int32, out []float64) {
 	for i, j := range items {
 		out[i] = model.Dot(s.users[s.party[j]].Row(user), s.items.Row(int(j)))
 	}
-}
-
-// Watch prepares steps on users and items for kind 0, and on items alone for kind 1.
-func (x *verticalInstance) Watch(kind int, full bool, src entropy.Source) (func() (float64, error), error) {
-	return x.watch(kind == 0, full, src)
 }

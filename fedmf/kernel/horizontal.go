@@ -89,16 +89,17 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 	if err != nil {
 		return nil, err
 	}
+	var v *model.Matrix
+	if t.steps != nil {
+		v = t.steps.v
+	}
+	if v, err = t.params.receive(p.Broadcast, t.params.Items, v); err != nil {
+		return nil, err
+	}
 	if t.steps == nil {
-		var v *model.Matrix
-		if v, err = t.params.receive(p.Broadcast, t.params.Items, nil); err != nil {
-			return nil, err
-		}
 		if err = t.prepare(v, src, run); err != nil {
 			return nil, err
 		}
-	} else if _, err = t.params.receive(p.Broadcast, t.params.Items, t.steps.v); err != nil {
-		return nil, err
 	}
 	if err = t.steps.begin(n, src, "local-steps", p.Round); err != nil {
 		return nil, err
@@ -111,43 +112,39 @@ func (t *Horizontal) Contribute(p *protocol.Plan, src entropy.Source, run protoc
 		return []protocol.Vector{weighted(g, t.weight, p.Releases[0])}, nil
 	}
 	for k := range t.params.LocalSteps {
-		if err = t.step(int(p.Round-1)*t.params.LocalSteps + k + 1); err != nil {
+		var rate float64
+		if rate, err = t.step(int(p.Round-1)*t.params.LocalSteps + k + 1); err != nil {
+			return nil, err
+		}
+		if err = t.steps.moveV(rate/t.params.batch(len(t.users)), t.steps.z*t.params.Sensitivity(false)); err != nil {
 			return nil, err
 		}
 	}
 	return []protocol.Vector{weighted(t.steps.v, t.weight, p.Releases[0])}, nil
 }
 
-// step is one local step on V. Only V is noised: a user's embedding follows from the user's own
-// ratings alone, and never leaves the party.
-func (t *Horizontal) step(number int) error {
-	p, s := t.params, t.steps
-	if err := s.gradients(t.u, p.TrainUsers); err != nil {
-		return err
+// step finds the gradient of V for one local step, takes the users' part of the step, without noise, and returns the rate of
+// V's part. Only V is noised: a user's embedding follows from the user's own ratings alone, and never leaves the party. If
+// users are not trained, no row is touched and nothing moves.
+func (t *Horizontal) step(number int) (rate float64, err error) {
+	p, s, d := t.params, t.steps, t.u.Cols()
+	if err = s.gradients(t.u, p.TrainUsers); err != nil {
+		return 0, err
 	}
 	userRate, itemRate := p.rates(number)
-	t.moveUsers(userRate)
-	return s.moveV(itemRate/p.batch(len(t.users)), s.z*p.Sensitivity(false))
-}
-
-// moveUsers takes the users' part of a step, without noise. If users are not trained, no row is
-// touched and nothing moves.
-func (t *Horizontal) moveUsers(rate float64) {
-	s, d := t.steps, t.u.Cols()
 	for k, i := range s.touched {
-		s.shift(t.u.Row(i), s.gradU[k*d:(k+1)*d], rate/t.params.batch(t.params.Items))
+		s.shift(t.u.Row(i), s.gradU[k*d:(k+1)*d], userRate/p.batch(p.Items))
 	}
+	return itemRate, nil
 }
 
 // noisyGradient returns the vector that HFL-synSGD sends: the noisy sum of the gradients of V over
 // a sample, divided by its public expectation. Users' embeddings take their own part of the step.
 func (t *Horizontal) noisyGradient(number int) (*model.Matrix, error) {
 	p, s := t.params, t.steps
-	if err := s.gradients(t.u, p.TrainUsers); err != nil {
+	if _, err := t.step(number); err != nil {
 		return nil, err
 	}
-	userRate, _ := p.rates(number)
-	t.moveUsers(userRate)
 	g := s.gradV.Clone()
 	if err := s.addNoise(g, s.z*p.Sensitivity(false)); err != nil {
 		return nil, err
