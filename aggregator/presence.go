@@ -244,14 +244,8 @@ func earlier(a, b time.Time) time.Time {
 // woken looks at the stage in progress at the time that was asked for.
 func (a *Aggregator) woken(now time.Time) protocol.Effects {
 	r := a.round
-	if a.held != nil {
-		return a.release(now)
-	}
-	if r == nil {
-		return protocol.Effects{}
-	}
-	if !a.cfg.Presence && a.cfg.Tail == 0 {
-		return a.settle(now) // there is only one time to be woken at
+	if r == nil || a.held != nil || !a.cfg.Presence && a.cfg.Tail == 0 {
+		return a.settle(now) // without presence and tail there is only one time to be woken at
 	}
 	r.wake = time.Time{}
 	eff := a.settle(now)

@@ -301,23 +301,14 @@ func invertAll(list []*ristretto255.Scalar) []*ristretto255.Scalar {
 	return out
 }
 
-// decode reads a point that may be multiplied.
-func decode(b []byte) (*ristretto255.Element, error) {
+// multiply multiplies an encoded point in place.
+func multiply(b []byte, s *ristretto255.Scalar) error {
 	e, err := ristretto255.NewIdentityElement().SetCanonicalBytes(b)
 	switch {
 	case err != nil:
-		return nil, errPoint
+		return errPoint
 	case e.Equal(ristretto255.NewIdentityElement()) == 1:
-		return nil, errIdentity
-	}
-	return e, nil
-}
-
-// multiply multiplies an encoded point in place.
-func multiply(b []byte, s *ristretto255.Scalar) error {
-	e, err := decode(b)
-	if err != nil {
-		return err
+		return errIdentity
 	}
 	copy(b, e.ScalarMult(s, e).Bytes())
 	return nil

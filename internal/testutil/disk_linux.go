@@ -142,20 +142,16 @@ func (w *Writer) has(t *testing.T, dir string, want int) {
 // files returns the files in a folder and below, with their content, and of links where they lead.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
-	out := make(map[string][]byte)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
+	out, root := make(map[string][]byte), os.DirFS(dir)
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
+		case err != nil || d.IsDir():
 		case d.Type()&fs.ModeSymlink != 0:
 			var to string
-			to, err = os.Readlink(path)
+			to, err = fs.ReadLink(root, name)
 			out[name] = []byte(to)
 		default:
-			out[name], err = os.ReadFile(path)
+			out[name], err = fs.ReadFile(root, name)
 		}
 		return err
 	})
@@ -217,20 +213,16 @@ func readOnly(t *testing.T, dir string, f func()) {
 	}
 	defer func() {
 		for path, mode := range modes {
-			if err := errors.Join(os.Chmod(path, mode), own(path)); err != nil {
+			err := os.Chmod(path, mode)
+			if os.Geteuid() == 0 {
+				err = errors.Join(err, os.Chown(path, 0, 0))
+			}
+			if err != nil {
 				t.Error(err)
 			}
 		}
 	}()
 	asNobody(t, dir, f)
-}
-
-// own gives a file back to the user who runs the test.
-func own(path string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return os.Chown(path, 0, 0)
 }
 
 // asNobody calls a function without root's rights, if root runs the test.
