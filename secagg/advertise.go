@@ -32,7 +32,7 @@ func (c *Client) Advertise() (*protocol.Advertise, error) {
 	if c.setup.Replaces {
 		c.keys.Change = (*protocol.Key)(c.own[ofChanges].maskKey.PublicKey().Bytes())
 	}
-	if c.active() {
+	if c.Confirms() {
 		c.keys.Signature = ed25519.Sign(c.party.cfg.Identity, signedKeys(c.setting, c.party.cfg.ID, &c.keys))
 	}
 	c.stage = protocol.StageShare

@@ -89,7 +89,7 @@ func (a *Aggregator) Confirms() bool { return a.params.Mode == graph.Active }
 // a stage, and only if it answered every stage before. An error is a *Fault: the
 // message counts as not sent, and nothing of it was added.
 func (a *Aggregator) Receive(from protocol.ClientID, m protocol.StageMessage) error {
-	return a.receive(from, m, func() error { return a.check(from, m, protocol.Workers(1)) })
+	return a.receive(from, m, func() error { return a.take(from, m, a.check(from, m, protocol.Workers(1))) })
 }
 
 // Verify is the first part of Receive, for a message with signatures, and nil for any other
@@ -104,7 +104,7 @@ func (a *Aggregator) Verify(from protocol.ClientID, m protocol.StageMessage) fun
 	case *protocol.Advertise, *protocol.Shares, *protocol.Consistency:
 		return func(run protocol.Runner) func() error {
 			err := a.check(from, m, run)
-			return func() error { return a.receive(from, m, func() error { return err }) }
+			return func() error { return a.receive(from, m, func() error { return a.take(from, m, err) }) }
 		}
 	default:
 		return nil
@@ -126,16 +126,13 @@ func (a *Aggregator) check(from protocol.ClientID, m protocol.StageMessage, run 
 	}
 }
 
-// receive takes a message, if one is expected and the check of it finds nothing.
-func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, check func() error) error {
+// receive has a message taken, if one is expected.
+func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, take func() error) error {
 	round, stage := m.At()
 	if err := a.expects(from, round, stage); err != nil {
 		return a.fault(from, stage, err)
 	}
-	err := check()
-	if err == nil {
-		err = a.take(from, m)
-	}
+	err := take()
 	if failure, ok := errors.AsType[*SpoolError](err); ok {
 		a.broken = failure
 		return failure
@@ -149,8 +146,11 @@ func (a *Aggregator) receive(from protocol.ClientID, m protocol.StageMessage, ch
 	return nil
 }
 
-// take takes a checked message.
-func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage) error {
+// take takes a message, unless its check found something wrong.
+func (a *Aggregator) take(from protocol.ClientID, m protocol.StageMessage, wrong error) error {
+	if wrong != nil {
+		return wrong
+	}
 	switch m := m.(type) {
 	case *protocol.Advertise:
 		a.keys[from] = m.Keys

@@ -172,9 +172,7 @@ func (c *Client) Heavy() bool { return true }
 func (c *Client) DrawsNoise() bool { return false }
 
 // Confirms reports whether survivors are signed before they are unmasked.
-func (c *Client) Confirms() bool { return c.active() }
-
-func (c *Client) active() bool { return c.party.cfg.Params.Mode == graph.Active }
+func (c *Client) Confirms() bool { return c.party.cfg.Params.Mode == graph.Active }
 
 // course is which stages the round goes through.
 func (c *Client) course() protocol.StageFlow {

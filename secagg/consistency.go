@@ -17,7 +17,7 @@ import (
 // Confirm signs the survivors. For the same survivors it returns the same signature
 // again; for others it returns ErrLocked.
 func (c *Client) Confirm(m *protocol.Survivors) (*protocol.Consistency, error) {
-	if !c.active() {
+	if !c.Confirms() {
 		return nil, ErrNotConfirmed
 	}
 	if c.stage != protocol.StageConsistency && c.confirmed == nil {

@@ -97,7 +97,7 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 		return c.lie(protocol.StageMaskedInput, err)
 	}
 	ch := channel{c.roster, p.at, c.self}
-	if c.active() && !ch.verify(s) {
+	if c.Confirms() && !ch.verify(s) {
 		return c.lie(protocol.StageMaskedInput, fmt.Errorf("shares of client %d: %w", dealer.Client, ErrSignature))
 	}
 	var h holdings
@@ -106,7 +106,7 @@ func (c *Client) unseal(i int, s *protocol.EncryptedShare) error {
 		h, err = parseHoldings(plain, c.party.cfg.Params.Mode, n)
 	}
 	switch {
-	case c.active() && (err != nil || !ch.matches(&h[ofInputs], s.Committed)):
+	case c.Confirms() && (err != nil || !ch.matches(&h[ofInputs], s.Committed)):
 		p.faulty = true
 		return nil
 	case err != nil:

@@ -3,6 +3,7 @@ package secagg
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/mask"
@@ -139,20 +140,11 @@ func (a *Aggregator) Held(from protocol.ClientID, m protocol.StageMessage) error
 	if a.Confirms() {
 		return ErrRelay
 	}
-	round, stage := m.At()
-	err := a.expects(from, round, stage)
+	err := a.receive(from, m, func() error { return a.hold(from, m) })
 	if err == nil {
-		err = a.hold(from, m)
+		a.held[from] = true
 	}
-	if failure, ok := errors.AsType[*SpoolError](err); ok {
-		a.broken = failure
-		return failure
-	}
-	if err != nil {
-		return a.fault(from, stage, err)
-	}
-	a.heard[from], a.held[from] = stage, true
-	return nil
+	return err
 }
 
 func (a *Aggregator) hold(from protocol.ClientID, m protocol.StageMessage) error {
@@ -198,11 +190,7 @@ func (a *Aggregator) AddPart(clients protocol.Bitmap, sums [][]byte) error {
 	if err := part.Add(sums); err != nil {
 		return err
 	}
-	for c := range a.held {
-		if clients.Has(int(c)) {
-			delete(a.held, c)
-		}
-	}
+	maps.DeleteFunc(a.held, func(c protocol.ClientID, _ bool) bool { return clients.Has(int(c)) })
 	return nil
 }
 

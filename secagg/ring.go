@@ -129,11 +129,7 @@ func (r *roster) shown(place int) *protocol.Roster {
 // proof must be of them.
 func newPart(setup protocol.Setup, params Params, setting protocol.Hash, m *protocol.Roster, self protocol.ClientID) (*roster, error) {
 	r := &roster{setup: setup, params: params, setting: setting, clients: m.Clients, members: m.Members, known: len(m.Members)}
-	if err := r.check(); err != nil {
-		return nil, err
-	}
-	var err error
-	if r.choice, err = graph.ForRoster(params.Graph(setup), r.clients); err != nil {
+	if err := r.choose(); err != nil {
 		return nil, err
 	}
 	if want := min(r.choice.Degree+1, r.clients); len(r.members) != want || m.Ring.Start >= r.clients {

@@ -28,7 +28,7 @@ type roster struct {
 // newRoster is the roster of all its members.
 func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, members []protocol.Member) (*roster, error) {
 	r := &roster{setup: setup, params: params, setting: setting, clients: len(members), members: members, known: len(members)}
-	if err := r.check(); err != nil {
+	if err := r.choose(); err != nil {
 		return nil, err
 	}
 	t := protocol.NewTranscript("fedsim/secagg/roster/v1").Bytes(setting[:]).Uint(uint64(len(members)))
@@ -36,13 +36,11 @@ func newRoster(setup protocol.Setup, params Params, setting protocol.Hash, membe
 		appendMember(t, &members[i])
 	}
 	r.hash = t.Sum()
-	var err error
-	r.choice, err = graph.ForRoster(params.Graph(setup), r.clients)
-	return r, err
+	return r, nil
 }
 
-// check says if the members do not ascend, or have keys too few or too many.
-func (r *roster) check() error {
+// choose makes the choice of the graph. It says if the members do not ascend, or have keys too few or too many.
+func (r *roster) choose() (err error) {
 	if most := r.setup.Cohort.Wanted(); r.clients > most {
 		return fmt.Errorf("%w: a roster of %d clients; a round continues with %d", ErrMalformed, r.clients, most)
 	}
@@ -54,11 +52,12 @@ func (r *roster) check() error {
 		if !r.setup.Chooses(m.Client) {
 			return fmt.Errorf("%w: client %d is on the roster, and it is not its turn", ErrMalformed, m.Client)
 		}
-		if err := checkChange(r.setup, &m.Keys); err != nil {
+		if err = checkChange(r.setup, &m.Keys); err != nil {
 			return fmt.Errorf("client %d: %w", m.Client, err)
 		}
 	}
-	return nil
+	r.choice, err = graph.ForRoster(r.params.Graph(r.setup), r.clients)
+	return err
 }
 
 // appendMember writes who a member is and its keys into a transcript.
@@ -82,8 +81,7 @@ func (r *roster) graph() (*graph.Graph, error) {
 	if r.ring != nil {
 		return graph.Arrange(r.ring.order, r.choice.Degree)
 	}
-	seed := protocol.NewTranscript("fedsim/secagg/ring/v1").Bytes(r.hash[:]).Bytes(r.params.Beacon).Sum()
-	return graph.New(len(r.members), r.choice.Degree, seed)
+	return graph.New(len(r.members), r.choice.Degree, r.ringSeed(r.hash))
 }
 
 // find is the place of a client, -1 if it is not on the roster.

@@ -101,32 +101,24 @@ func (h *holdings) append(dst []byte, n layer) []byte {
 	return dst
 }
 
-// parseHoldings takes the plaintext of what is dealt in n layers apart.
+// parseHoldings takes the plaintext of what is dealt in n layers apart; shares must be encodings of scalars.
 func parseHoldings(b []byte, m graph.Mode, n layer) (h holdings, err error) {
 	if len(b) != plaintextSize(m, n) {
 		return h, fmt.Errorf("%w: %d bytes, %d expected", ErrShare, len(b), plaintextSize(m, n))
 	}
 	one := plaintextSize(m, 1)
 	for l := range n {
-		if h[l], err = parseHolding(b[int(l)*one:][:one], m); err != nil {
-			return h, err
+		part, to := b[int(l)*one:][:one], &h[l]
+		copy(to.seed[:], part)
+		copy(to.key[:], part[shamir.Size:])
+		for _, s := range [][]byte{to.seed[:], to.key[:]} {
+			if _, err = shamir.ParseSecret(s); err != nil {
+				return holdings{}, fmt.Errorf("%w: %w", ErrShare, err)
+			}
 		}
-	}
-	return h, nil
-}
-
-// parseHolding takes one layer's part; shares must be encodings of scalars.
-func parseHolding(b []byte, m graph.Mode) (encryptedShares, error) {
-	var h encryptedShares
-	copy(h.seed[:], b)
-	copy(h.key[:], b[shamir.Size:])
-	for _, s := range [][]byte{h.seed[:], h.key[:]} {
-		if _, err := shamir.ParseSecret(s); err != nil {
-			return encryptedShares{}, fmt.Errorf("%w: %w", ErrShare, err)
+		if m == graph.Active {
+			to.nonces = (*[2 * protocol.NonceSize]byte)(part[2*shamir.Size:])
 		}
-	}
-	if m == graph.Active {
-		h.nonces = (*[2 * protocol.NonceSize]byte)(b[2*shamir.Size:])
 	}
 	return h, nil
 }

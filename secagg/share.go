@@ -24,7 +24,7 @@ func (c *Client) Share(m *protocol.Roster, run protocol.Runner) (*protocol.Share
 		return nil, err
 	}
 	err := c.join(m)
-	if err == nil && c.active() {
+	if err == nil && c.Confirms() {
 		err = c.roster.verify(run)
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Client) splitSecrets() ([]holdings, error) {
 			out[i][l] = encryptedShares{seed: seeds[i].Bytes(), key: keys[i].Bytes()}
 		}
 	}
-	if !c.active() {
+	if !c.Confirms() {
 		return out, nil
 	}
 	nonces := make([]byte, 2*protocol.NonceSize*len(c.peers))
@@ -173,7 +173,7 @@ func (c *Client) deal(i int, h *holdings) (protocol.EncryptedShare, error) {
 	ch := channel{c.roster, c.self, p.at}
 	out := protocol.EncryptedShare{Peer: p.id}
 	var err error
-	if out.Ciphertext, err = ch.seal(c.channels[i], h.append(nil, layersOf(c.setup))); err == nil && c.active() {
+	if out.Ciphertext, err = ch.seal(c.channels[i], h.append(nil, layersOf(c.setup))); err == nil && c.Confirms() {
 		out.Committed = ch.commitments(&h[ofInputs], out.Ciphertext, c.party.cfg.Identity)
 	}
 	return out, err
@@ -251,15 +251,13 @@ func (a *Aggregator) delivery(to protocol.ClientID) *protocol.Delivery {
 	t := a.told(a.arrived, place)
 	out := protocol.Delivery{Round: a.setup.Round, Clients: t.count, Arrived: t.known, Digest: t.digest}
 	if a.spooled {
-		r, g, dealt, arrived := a.roster, a.graph, a.dealt, a.arrived // fixed from here on
-		waits := out
-		waits.Load = func() (*protocol.Delivery, error) {
-			whole := out
-			var err error
-			whole.Shares, err = r.delivered(place, g, dealt, arrived)
-			return &whole, err
+		whole, r, g, dealt, arrived := out, a.roster, a.graph, a.dealt, a.arrived // fixed from here on
+		out.Load = func() (_ *protocol.Delivery, err error) {
+			loaded := whole
+			loaded.Shares, err = r.delivered(place, g, dealt, arrived)
+			return &loaded, err
 		}
-		return &waits
+		return &out
 	}
 	out.Shares, _ = a.roster.delivered(place, a.graph, a.dealt, a.arrived) // memory does not fail
 	return &out

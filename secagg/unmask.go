@@ -25,7 +25,7 @@ func (c *Client) Check(m *protocol.Survivors, q *protocol.Quorum, run protocol.R
 	if err := c.lock(m); err != nil {
 		return err
 	}
-	if c.active() && !c.checked {
+	if c.Confirms() && !c.checked {
 		if err := c.verifyQuorum(q, run); err != nil {
 			c.stage = protocol.Stages
 			return c.lie(protocol.StageUnmask, err)
