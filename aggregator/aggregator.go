@@ -321,26 +321,18 @@ func (a *Aggregator) roundOf(m protocol.StageMessage) (*round, error) {
 	return r, nil
 }
 
-// accepted sees to what a message says besides that it answers its stage.
+// accepted sees to what a message says besides that it answers its stage. It reports whom the client complains of.
 func (a *Aggregator) accepted(r *round, from protocol.Party, m protocol.StageMessage) []protocol.Event {
-	events := accusations(m, from)
-	if in, ok := m.(*protocol.MaskedInput); ok {
-		events = append(events, a.exclude(in.Round, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
-	}
-	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
-		events = append(events, a.ride(from, rider)...)
-	}
-	return events
-}
-
-// accusations report whom a client complains of.
-func accusations(m protocol.StageMessage, by protocol.Party) []protocol.Event {
 	var events []protocol.Event
 	if in, ok := m.(*protocol.MaskedInput); ok {
 		for _, c := range in.Complaints {
 			events = append(events, protocol.Event{Kind: protocol.ClientAccused, Round: in.Round,
-				Party: protocol.ClientParty(c.Of), By: by, Err: fmt.Errorf("%s was dealt shares of which no use can be made", by)})
+				Party: protocol.ClientParty(c.Of), By: from, Err: fmt.Errorf("%s was dealt shares of which no use can be made", from)})
 		}
+		events = append(events, a.exclude(in.Round, a.blame.complain(from.Client, in.Complaints, r.setup.Cohort))...)
+	}
+	if rider, ok := protocol.Piggyback(m).(protocol.StageMessage); ok {
+		events = append(events, a.ride(from, rider)...)
 	}
 	return events
 }
