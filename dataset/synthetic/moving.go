@@ -117,7 +117,7 @@ func (w *worker) chooseAt(t float64, r *random) int {
 		if !free(i) || w.moving.born[i] > t {
 			continue
 		}
-		if r.uniform() < max(0.5+float64(w.selective*w.match(i)), leastChance) {
+		if r.uniform() < w.chance(w.match(i)) {
 			return i
 		}
 	}

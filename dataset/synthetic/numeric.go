@@ -240,7 +240,7 @@ func (r *rough) match(q *roughTaste) float64 {
 // chance; match is the rough product. It does not branch on the outcome, which no processor predicts.
 func (w *worker) takes(i int, uniform int64, match float64) int {
 	const one, least = 1 << 53, (1<<53)/20 + 1 // leastChance, rounded up
-	under := uniform - int64(one*(0.5+w.selective*match))
+	under := uniform - int64(one*(0.5-w.narrow+w.selective*match))
 	if uint64(under+w.near) <= uint64(2*w.near) {
 		return w.surelyTakes(i, uniform)
 	}
@@ -249,7 +249,7 @@ func (w *worker) takes(i int, uniform int64, match float64) int {
 
 // surelyTakes is takes by the exact product.
 func (w *worker) surelyTakes(i int, uniform int64) int {
-	if float64(uniform)/(1<<53) < max(0.5+float64(w.selective*w.match(i)), leastChance) {
+	if float64(uniform)/(1<<53) < w.chance(w.match(i)) {
 		return 1
 	}
 	return 0

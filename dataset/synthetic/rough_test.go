@@ -20,7 +20,7 @@ func TestRandomIsPCG(t *testing.T) {
 
 // TestRoughDecidesAsExact compares what rough products decide with what the exact ones do: of chances near and far, and of ratings.
 func TestRoughDecidesAsExact(t *testing.T) {
-	for _, name := range []string{"small", "libimseti-tenth", "msd"} {
+	for _, name := range []string{"small", "libimseti-tenth", "msd", "films"} {
 		s, err := shapeOf(name)
 		if err != nil {
 			t.Fatal(err)
@@ -33,10 +33,10 @@ func TestRoughDecidesAsExact(t *testing.T) {
 		w.setTaste()
 		for i := range min(s.items, 5000) {
 			match := w.match(i)
-			chance := max(0.5+w.selective*match, leastChance)
+			chance := w.chance(match)
 			for _, uniform := range []int64{int64(r.uint64() >> 11), int64(chance * (1 << 53)), int64(chance*(1<<53)) - 2*w.near, (1 << 53) / 20, (1<<53)/20 + 1} {
 				want := 0
-				if float64(uniform)/(1<<53) < max(0.5+float64(w.selective*match), leastChance) {
+				if float64(uniform)/(1<<53) < w.chance(match) {
 					want = 1
 				}
 				if got := w.takes(i, uniform, w.rough.match(&w.catalog.rough[i])); got != want {
