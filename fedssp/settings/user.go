@@ -28,14 +28,14 @@ func declareUser() {
 	Keys.PopularityWeight = Number("statistics.user-popularity-weight", config.Between(0, 10), Settings.popularity, "0.15 with posteriors, which learn how much users differ; else 0",
 		"How strongly users are expected to differ in what they think of items that many rate, which each client fits for itself.",
 		Always(func(s Settings) float64 { return Either(s.Variational(), 0.15, 0) }))
-	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings; 0 of the papers'",
+	Keys.OrderWeight = Number("statistics.order-weight", config.Between(0, 1000), Settings.orders, "1 for each quarter of the scale of our forms, 10 of rankings with noise; 0 of rankings without, and of the papers'",
 		"Weight of a prediction in the order of lists, in units of the natural logarithm a star. Lists also go by how often items are rated, and by public features of what the user rated. 0: by predictions alone.",
 		ByFacts(func(s Settings, f *config.Facts) float64 {
 			switch {
 			case !s.form().Ours && s.form().LearnsItems:
 				return 0
 			case s.Implicit():
-				return rankedWeight
+				return Either(s.Private(), rankedWeight, 0) // exact sums tell more than popularity
 			default:
 				return 2 / halfScale(f)
 			}
