@@ -168,6 +168,7 @@ var effects = []struct {
 	{"gradient.radius=2", "items"},
 	{"gradient.rate=0.5", "items"},
 	{"pairs.items=9", "private-ease"},
+	{"pairs.max-upload=1", "private-ease"},
 	{"pairs.norm=9", "private-ease"},
 	{"pairs.share-counts=0.4", "private-ease"},
 	{"pairs.ridge=9", "private-ease"},

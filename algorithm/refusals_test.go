@@ -322,6 +322,7 @@ var refusals = []struct {
 	{"cmf.unobserved=1", "cmf.unobserved", "below 1"},
 	{"cmf.sweeps=0", "cmf.sweeps", "at least 1"},
 	{"algorithm=private-ease pairs.items=-1", "pairs.items", "from 0 to 20000"},
+	{"algorithm=private-ease pairs.max-upload=0", "pairs.max-upload", "outside 0.001 to 1000"},
 	{"algorithm=private-ease pairs.norm=0", "pairs.norm", "outside 1 to 10000"},
 	{"algorithm=private-ease pairs.share-counts=1", "pairs.share-counts", "below 1"},
 	{"algorithm=private-ease pairs.ridge=-1", "pairs.ridge", "outside 0 to 100"},

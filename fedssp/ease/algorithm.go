@@ -14,13 +14,18 @@ import (
 
 const name = "private-ease"
 
-// Pairs cost M²/2 integers a client. 2,000 items are 2 million integers, about 5 MB, sent once.
-const mostItems = 2000
+// Pairs of M items are M²/2 integers, of about 20 bits each: 5 MB for 2,000 items, once.
+const bytesOfPair = 2.5
+
+var upload = config.DeclareNumber(config.Key{
+	Name: "pairs.max-upload", Kind: config.Real, Default: "5", Range: config.Between(0.001, 1000), Unit: "MB", When: algorithm.Private,
+	Help: "Megabytes that a client sends for pairs at most, by an estimate of 2.5 bytes a pair: 5 allow 2,000 items. It bounds auto of pairs.items.",
+})
 
 // keys of pairs. The defaults follow from ε and from public facts.
 var keys = struct{ items, norm, counts, ridge config.NumberKey }{
 	items: config.DeclareNumber(config.Key{
-		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most 2000; 0 where ε·√users is below 20; 1000 without noise", Range: config.Between(0, 20_000),
+		Name: "pairs.items", Kind: config.Whole, Default: "auto", Auto: "4.5·√users·ε^0.4, at most what pairs.max-upload allows; 0 where ε·√users is below 20; 1000 without noise", Range: config.Between(0, 20_000),
 		Help:         "Number of items whose pairs are summed: the items that users like most, by private counts. 0 learns popularity alone.",
 		ChooseNumber: chooseItems,
 	}),
@@ -57,7 +62,8 @@ func chooseItems(c config.Config, f *config.Facts) config.Number {
 		if e*users < 20 {
 			return config.Fixed(0)
 		}
-		n = min(mostItems, math.Round(4.5*users*math.Pow(e, 0.4)))
+		most := math.Sqrt(2e6 * upload.Value(c) / bytesOfPair)
+		n = min(math.Floor(most), math.Round(4.5*users*math.Pow(e, 0.4)))
 	}
 	return config.Fixed(min(n, float64(f.Items)))
 }
@@ -72,7 +78,7 @@ var about = algorithm.About{
 	Clients: algorithm.Users, Noise: algorithm.DistributedNoise, Private: true, OnlyRanks: true, ByUser: true, Features: algorithm.TakesFeatures, SingleYears: true,
 	Units: []dp.Unit{dp.User}, OtherUnit: "one like of a user moves all pairs with the user's other likes: privacy is stated per user", Relation: dp.ZeroOut,
 	Keys: append(algorithm.Federated(), algorithm.NoiseDraw.Key, algorithm.FeatureSpec.Key, algorithm.Feedback.Key, algorithm.Positive.Key, algorithm.LeastRatings.Key, algorithm.SplitLeast.Key, algorithm.SplitTarget.Key, algorithm.SplitUsers.Key,
-		keys.items.Key, keys.norm.Key, keys.counts.Key, keys.ridge.Key),
+		keys.items.Key, upload.Key, keys.norm.Key, keys.counts.Key, keys.ridge.Key),
 	Rounds: func(config.Config) float64 { return 2 },
 	Rank:   func(config.Config) float64 { return mostDirections },
 	CheckFeedback: func(c config.Config) string {

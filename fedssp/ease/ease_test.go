@@ -2,6 +2,7 @@ package ease
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -295,5 +296,19 @@ func TestPrivatePopularityAtSmallEpsilon(t *testing.T) {
 	e := opened.Experiment(t, "algorithm=private-ease epsilon=0.1 feedback=implicit")
 	if p := e.Instance().(*instance).params; p.top != 0 || !(p.least > 0) {
 		t.Errorf("pairs of %d items, least count %v; want popularity alone", p.top, p.least)
+	}
+}
+
+// A client's vector of pairs is below its bound in megabytes, and no further below than by a number of bits that suits the sum.
+func TestPairsKeepTheUpload(t *testing.T) {
+	for _, most := range []float64{0.02, 0.005} {
+		e := opened.Experiment(t, fmt.Sprintf("algorithm=private-ease data=synthetic:small epsilon=20 pairs.max-upload=%v", most))
+		r := e.Instance().(*instance).setup.Schedule[1].Releases[0]
+		if m := e.Instance().(*instance).params.top; r.Len != m*(m+1)/2 || m != int(math.Sqrt(2e6*most/2.5)) {
+			t.Errorf("%v MB: %d items, %d numbers", most, m, r.Len)
+		}
+		if mb := float64(r.Len*int(r.Width)) / 8e6; mb > 1.2*most || mb < 0.5*most {
+			t.Errorf("bound %v MB: %d numbers of %d bits are %v MB", most, r.Len, r.Width, mb)
+		}
 	}
 }
