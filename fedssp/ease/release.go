@@ -51,7 +51,8 @@ func (c *choice) pairsOf(items []int32, norm float64) protocol.Vector {
 			squares, fourths = squares+y, fourths+y*y
 		}
 	}
-	v := protocol.Vector{Index: []uint32{}}
+	n := len(places) * (len(places) + 1) / 2
+	v := protocol.Vector{Index: make([]uint32, 0, n), Value: make([]float64, 0, n)}
 	// ‖triangle‖² = Σ_{i<=j} y_i²y_j² = ((Σy²)² + Σy⁴)/2
 	scale := min(1, norm/math.Sqrt((squares*squares+fourths)/2))
 	for a, i := range places {
