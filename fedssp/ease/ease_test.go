@@ -12,6 +12,7 @@ import (
 	"github.com/fedsim/fedsim/algorithm"
 	"github.com/fedsim/fedsim/dataset"
 	"github.com/fedsim/fedsim/dataset/read"
+	"github.com/fedsim/fedsim/internal/dense"
 	"github.com/fedsim/fedsim/internal/experiment"
 	"github.com/fedsim/fedsim/internal/opened"
 	"github.com/fedsim/fedsim/internal/training"
@@ -309,6 +310,57 @@ func TestPairsKeepTheUpload(t *testing.T) {
 		}
 		if mb := float64(r.Len*int(r.Width)) / 8e6; mb > 1.2*most || mb < 0.5*most {
 			t.Errorf("bound %v MB: %d numbers of %d bits are %v MB", most, r.Len, r.Width, mb)
+		}
+	}
+}
+
+// More directions stand out than the model has columns. Eigenvectors are known here, those of the discrete cosine transform, so that the
+// inverse is a sum over them: the kept with their eigenvalues, the others with their mean.
+func TestMoreDirectionsThanColumns(t *testing.T) {
+	const m = mostDirections + 44
+	vector := func(k, i int) float64 {
+		if k == 0 {
+			return 1 / math.Sqrt(m)
+		}
+		return math.Sqrt(2./m) * math.Cos(math.Pi*float64(k)*(float64(i)+0.5)/m)
+	}
+	value := func(k int) float64 { return 5000 - 10*float64(k) }
+	rest, trace := 0., 0.
+	for k := range m {
+		trace += value(k)
+		if k >= mostDirections {
+			rest += value(k) / (m - mostDirections)
+		}
+	}
+	var gram []float64
+	for i := range m {
+		for j := i; j < m; j++ {
+			sum := 0.
+			for k := range m {
+				sum += value(k) * vector(k, i) * vector(k, j)
+			}
+			gram = append(gram, sum)
+		}
+	}
+	p := &params{items: m, top: m, norm: 3, least: 0.1}
+	r := ridgeOfUsers * math.Sqrt(trace)
+	e := p.vectorsOf(gram)
+	for _, i := range []int{0, 1, 77, m - 1} {
+		for _, j := range []int{0, 76, m - 1} {
+			want, got := 0., -dense.Dot(e.Row(i), e.Row(j))
+			if i == j {
+				got++
+			}
+			for k := range m {
+				l := value(k)
+				if k >= mostDirections {
+					l = rest
+				}
+				want += vector(k, i) * vector(k, j) / (l + r)
+			}
+			if want *= rest + r; math.Abs(got-want) > 1e-8 {
+				t.Errorf("entry %d, %d is %v, want %v", i, j, got, want)
+			}
 		}
 	}
 }

@@ -19,7 +19,8 @@ const ridgeOfUsers = 0.25
 //
 //	rP = I - Σ l/(l+r) uuᵀ = I - EEᵀ
 //
-// where column k of E is √(l/(l+r))·u. Only eigenvalues above zero give a column.
+// where column k of E is √(l/(l+r))·u. Only eigenvalues above zero give a column. Where more do than the model has columns, the
+// others become their mean s. Then P is (I - EEᵀ)/(s+r), and column k is √((l-s)/(l+r))·u. Weights are ratios in P, without its factor.
 //
 // The noise of the sum is symmetric with deviation sigma in each entry. Users are a sample besides: pairs
 // of users at the bound K vary by about K·√(2n)/M in each entry, where n·K√2 is the trace. Half of that
@@ -44,15 +45,23 @@ func (p *params) vectorsOf(packed []float64) *model.Matrix {
 	e := dense.NewEigen(m)
 	e.Decompose(g)
 	out := model.NewMatrix(m, p.columns())
+	rest, left := 0., m-p.columns()
+	for k, l := range e.Values {
+		if e.Values[k] = 0; l > edge {
+			e.Values[k] = math.Sqrt(l*l - edge*edge)
+		}
+		if k < left {
+			rest += e.Values[k] / float64(left)
+		}
+	}
 	for c := range p.columns() {
 		k := m - 1 - c
 		l := e.Values[k]
-		if !(l > edge) {
+		if !(l > rest) {
 			break
 		}
-		l = math.Sqrt(l*l - edge*edge)
 		for i := range m {
-			out.Row(i)[c] = math.Sqrt(l/(l+ridge)) * e.Vectors[i*m+k]
+			out.Row(i)[c] = math.Sqrt((l-rest)/(l+ridge)) * e.Vectors[i*m+k]
 		}
 	}
 	return out
