@@ -314,8 +314,8 @@ func TestPairsKeepTheUpload(t *testing.T) {
 	}
 }
 
-// More directions stand out than the model has columns. Eigenvectors are known here, those of the discrete cosine transform, so that the
-// inverse is a sum over them: the kept with their eigenvalues, the others with their mean.
+// More directions stand out than the model has columns. The eigenvectors are the discrete cosine transform, so that the inverse is a
+// known sum over all directions: the kept with their eigenvalues, and the others with their mean.
 func TestMoreDirectionsThanColumns(t *testing.T) {
 	const m = mostDirections + 44
 	vector := func(k, i int) float64 {
