@@ -318,12 +318,16 @@ func TestPairsKeepTheUpload(t *testing.T) {
 // known sum over all directions: the kept with their eigenvalues, and the others with their mean.
 func TestMoreDirectionsThanColumns(t *testing.T) {
 	const m = mostDirections + 44
-	vector := func(k, i int) float64 {
-		if k == 0 {
-			return 1 / math.Sqrt(m)
+	var table [m][m]float64
+	for k := range m {
+		for i := range m {
+			table[k][i] = math.Sqrt(2./m) * math.Cos(math.Pi*float64(k)*(float64(i)+0.5)/m)
+			if k == 0 {
+				table[k][i] = 1 / math.Sqrt(m)
+			}
 		}
-		return math.Sqrt(2./m) * math.Cos(math.Pi*float64(k)*(float64(i)+0.5)/m)
 	}
+	vector := func(k, i int) float64 { return table[k][i] }
 	value := func(k int) float64 { return 5000 - 10*float64(k) }
 	rest, trace := 0., 0.
 	for k := range m {
