@@ -20,6 +20,7 @@ import (
 	"github.com/fedsim/fedsim/node/session"
 	"github.com/fedsim/fedsim/node/store"
 	"github.com/fedsim/fedsim/protocol"
+	"github.com/fedsim/fedsim/secagg/graph"
 )
 
 // ClientConfig configures a client.
@@ -203,7 +204,6 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 			return stream.Err()
 		}
 	}
-	m := c.cfg.Membership
 	if err := c.cfg.Ledger.Overtaken(); err != nil {
 		return peer.Fatal(err)
 	}
@@ -219,9 +219,6 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		return peer.Fatal(err)
 	}
 	c.compareClocks(w.At)
-	if _, err = session.Trust(m, c.cfg.Registry, w.List); err != nil {
-		return err
-	}
 	c.cfg.Log.Info().Msg("registered")
 	c.cfg.Observer.Waits("")
 	c.cfg.Observer.Registered(1)
@@ -340,6 +337,9 @@ func (c *Client) joinSession(ctx context.Context, s *session.Signed) (*participa
 	}
 	if d.List != list.Hash() && !s.Ended {
 		return nil, fmt.Errorf("%w: it began with another enrolment list", session.ErrSession)
+	}
+	if list.Part != nil && d.Terms.Mode == graph.Active {
+		return nil, fmt.Errorf("%w: it is in active mode, and the aggregator shows a part of the enrolment list", session.ErrSession)
 	}
 	described := sha256.Sum256(s.Descriptor)
 	if t := c.part; t != nil && t.described == described && server.Ed25519().Equal(ed25519.PublicKey(t.server)) && (s.Ended || !t.over) {

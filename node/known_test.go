@@ -35,45 +35,38 @@ func (f *federation) told(s network.Stream) (kind string, list json.RawMessage, 
 	return kind, list, len(text)
 }
 
-// A peer that has the enrolment list is not sent it: the answer to its registration is a line,
-// whatever the number of clients. A peer with another list, or none, is sent the list. It is not
-// sent the list again with the session unless the list has changed since.
+// A client is shown the list with a session alone, and of the list a part whose length hardly depends on the number of clients. A client
+// that has it is not sent it. The answer to a registration is a line.
 func TestKnownListsAreNotSent(t *testing.T) {
-	sizes := make(map[int]int)
+	sizes, parts := make(map[int]int), make(map[int]int)
 	for _, clients := range []int{8, 24} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			f := newFederation(t, lfl+"data="+ratings(t, clients, 12))
 			f.gather = time.Millisecond // it begins with whom a round needs
 			f.join(admission.ServerPlace)
-			for id := range protocol.ClientID(clients - 1) {
+			for id := range protocol.ClientID(clients) {
 				f.join(admission.ClientPlace(id))
 			}
-			_, before, err := f.registry.Text()
-			if err != nil {
-				t.Fatal(err)
-			}
-			early := f.enters(admission.ClientPlace(0), before)
-			if kind, list, _ := f.told(early); kind != "welcome" || list != nil {
-				t.Errorf("who has the list is told %s with %d bytes of list", kind, len(list))
-			}
-			f.join(admission.ClientPlace(protocol.ClientID(clients - 1)))
-			text, now, err := f.registry.Text()
-			if err != nil {
-				t.Fatal(err)
-			}
-			there := map[string]network.Stream{"with the list": f.enters(admission.ClientPlace(1), now), "with an older list": f.enters(admission.ClientPlace(2), before), "with none": f.enters(admission.ClientPlace(3), admission.Hash{})}
-			for who, s := range there {
-				kind, list, size := f.told(s)
-				want := string(text)
-				if who == "with the list" {
-					want, sizes[clients] = "", size
+			excerpt := func(id protocol.ClientID) (string, admission.Hash) {
+				text, digest, err := f.registry.Excerpt(admission.ClientPlace(id))
+				if err != nil {
+					t.Fatal(err)
 				}
-				if kind != "welcome" || string(list) != want {
-					t.Errorf("who comes %s is told %s with %d bytes of list, of %d", who, kind, len(list), len(text))
-				}
+				return string(text), digest
 			}
-			for id := protocol.ClientID(4); id < protocol.ClientID(clients); id++ {
-				f.told(f.enters(admission.ClientPlace(id), now))
+			_, known := excerpt(1)
+			there := make(map[protocol.ClientID]network.Stream)
+			for id := range protocol.ClientID(clients) {
+				var digest admission.Hash
+				if id == 1 {
+					digest = known
+				}
+				there[id] = f.enters(admission.ClientPlace(id), digest)
+				kind, list, size := f.told(there[id])
+				if kind != "welcome" || list != nil {
+					t.Errorf("client %d is told %s with %d bytes of list as it registers", id, kind, len(list))
+				}
+				sizes[clients] = max(sizes[clients], size)
 			}
 			ctx, cancel := context.WithCancel(f.ctx)
 			ended := make(chan error, 1)
@@ -82,15 +75,15 @@ func TestKnownListsAreNotSent(t *testing.T) {
 				_, err := server.Run(ctx)
 				ended <- err
 			}()
-			there["before the list changed"] = early
-			for who, s := range there {
+			for id, s := range there {
 				kind, list, _ := f.told(s)
-				want := ""
-				if who == "before the list changed" {
-					want = string(text)
+				want, _ := excerpt(id)
+				parts[clients] = max(parts[clients], len(want))
+				if id == 1 {
+					want = ""
 				}
 				if kind != "session" || string(list) != want {
-					t.Errorf("who came %s is told %s with %d bytes of list, of %d", who, kind, len(list), len(text))
+					t.Errorf("client %d is told %s with %d bytes of list, want %d", id, kind, len(list), len(want))
 				}
 			}
 			cancel()
@@ -101,6 +94,10 @@ func TestKnownListsAreNotSent(t *testing.T) {
 	}
 	const line = 160 // the numbers of an aggregator's life are of one to three digits each
 	if max(sizes[8], sizes[24]) > line {
-		t.Errorf("who has the list is told %d bytes among 8 clients and %d among 24, want at most %d", sizes[8], sizes[24], line)
+		t.Errorf("a registration is answered with %d bytes among 8 clients and %d among 24, want at most %d", sizes[8], sizes[24], line)
+	}
+	// A proof of three of 26 parties has at most six hashes more than one of 10, each of 67 bytes of text.
+	if more := parts[24] - parts[8]; more > 6*67+20 {
+		t.Errorf("among 24 clients each is shown %d bytes more than among 8", more)
 	}
 }

@@ -51,16 +51,6 @@ func renotice(t testing.TB, p *passing, what, field string, change func(json.Raw
 	return framed(t, map[string]any{what: out})
 }
 
-// listOf is the list in a welcome; nil if there is none.
-func listOf(t testing.TB, p *passing) json.RawMessage {
-	t.Helper()
-	var w struct{ List json.RawMessage }
-	if err := json.Unmarshal(p.notice["welcome"], &w); err != nil {
-		t.Fatal(err)
-	}
-	return w.List
-}
-
 // relist changes an enrolment list's text.
 func relist(t testing.TB, text json.RawMessage, change func(*admission.List)) json.RawMessage {
 	t.Helper()
@@ -85,55 +75,48 @@ func TestForgedAdmissionIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A client has three parties of the list, itself as the last; in active mode, all.
 	lists := map[string]func(*admission.List){
-		"another in a client's place": func(l *admission.List) { l.Enrolments[4].Identity = stranger.Public() },
+		"another in a client's place": func(l *admission.List) { l.Enrolments[2].Identity = stranger.Public() },
 		"another server":              func(l *admission.List) { l.Enrolments[0].Identity = stranger.Public() },
 		"without the client":          func(l *admission.List) { l.Enrolments = l.Enrolments[:len(l.Enrolments)-1] },
-		"without another":             func(l *admission.List) { l.Enrolments = append(l.Enrolments[:3:3], l.Enrolments[4:]...) },
-		"twice the same":              func(l *admission.List) { l.Enrolments[4] = l.Enrolments[3] },
+		"without another":             func(l *admission.List) { l.Enrolments = append(l.Enrolments[:1:1], l.Enrolments[2:]...) },
+		"twice the same":              func(l *admission.List) { l.Enrolments[2] = l.Enrolments[1] },
 		"another federation":          func(l *admission.List) { l.Federation.Name = "Other" },
 		"more clients":                func(l *admission.List) { l.Federation.Clients++ },
 	}
 	type forgery struct {
-		what, field string
-		change      func(testing.TB, json.RawMessage) any
+		active bool
+		field  string
+		change func(testing.TB, json.RawMessage) any
 	}
 	forgeries := map[string]forgery{
-		"signature of another": {"session", "signature", func(testing.TB, json.RawMessage) any { return make([]byte, 64) }},
-		"other terms": {"session", "descriptor", func(_ testing.TB, d json.RawMessage) any {
+		"signature of another": {false, "signature", func(testing.TB, json.RawMessage) any { return make([]byte, 64) }},
+		"other terms": {false, "descriptor", func(_ testing.TB, d json.RawMessage) any {
 			return json.RawMessage(bytes.Replace(d, []byte(`"rounds":4`), []byte(`"rounds":5`), 1))
+		}},
+		"a part in active mode": {true, "list", func(t testing.TB, text json.RawMessage) any {
+			return relist(t, text, func(l *admission.List) {
+				l.Part = &admission.Part{Enrolled: 1, Positions: []int{}, Proof: []admission.Hash{}}
+			})
 		}},
 	}
 	for name, change := range lists {
-		for _, what := range []string{"welcome", "session"} {
-			// An aggregator can leave a party out at first. The client accepts the list until it
-			// compares it with the list in the welcome.
-			if (name == "without another") != (what == "session") && name != "another server" {
-				continue
-			}
-			forgeries[what+", list: "+name] = forgery{what, "list", func(t testing.TB, text json.RawMessage) any { return relist(t, text, change) }}
+		for _, active := range []bool{false, true} {
+			forgeries[fmt.Sprintf("list, active %t: %s", active, name)] = forgery{active, "list", func(t testing.TB, text json.RawMessage) any { return relist(t, text, change) }}
 		}
 	}
 	for name, c := range forgeries {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			x := newTrial(t, "")
+			x := newTrial(t, moment{active: c.active}.mode())
 			who := admission.ClientPlace(victim)
 			forged, after := false, ""
-			var list json.RawMessage // that it was shown
 			x.tap.rule(func(p *passing) {
-				if p.place == who && !p.up && p.said("welcome") && list == nil {
-					list = listOf(t, p)
-				}
 				switch {
 				case p.place != who:
-				case !p.up && p.said(c.what) && !forged:
-					forged, p.raw = true, renotice(t, p, c.what, c.field, func(v json.RawMessage) any {
-						if c.field == "list" && v == nil { // it has it, and is not sent it again
-							v = list
-						}
-						return c.change(t, v)
-					})
+				case !p.up && p.said("session") && !forged:
+					forged, p.raw = true, renotice(t, p, "session", c.field, func(v json.RawMessage) any { return c.change(t, v) })
 				case p.up && forged && after == "":
 					for after = range p.notice {
 					}
@@ -195,37 +178,6 @@ func resigned(t testing.TB, k admission.PrivateKey, session protocol.SessionID, 
 		t.Fatal(err, failed)
 	}
 	return raw
-}
-
-// A client is shown a list without another client, from the first on. The list is the operator's,
-// but not the list that the server signed for. With the session it is shown no list, as if it had
-// the right list.
-func TestShorterListIsRefused(t *testing.T) {
-	faulty(t)
-	x := newTrial(t, "")
-	who := admission.ClientPlace(victim)
-	var shown, after string
-	x.tap.rule(func(p *passing) {
-		for _, what := range []string{"welcome", "session"} {
-			if p.place == who && !p.up && p.said(what) && after == "" {
-				if what == "welcome" && listOf(t, p) != nil {
-					p.raw = renotice(t, p, what, "list", func(text json.RawMessage) any {
-						return relist(t, text, func(l *admission.List) { l.Enrolments = append(l.Enrolments[:3:3], l.Enrolments[4:]...) })
-					})
-				}
-				shown = what
-			}
-		}
-		if p.place == who && p.up && shown == "session" && after == "" {
-			for after = range p.notice {
-			}
-		}
-	})
-	holdOpen(x.tap, 0, first(x.tap, who, "ready"))
-	x.wants(x.run(x.server(x.join(admission.ServerPlace)), x.clients(false), true), 4)
-	if after != "register" {
-		t.Errorf("shown the session with a shorter list it said %q; want that it registers again", after)
-	}
 }
 
 // A client accepts plans and models from the server alone. It answers nothing to a plan that the

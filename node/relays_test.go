@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	libp2ppeer "github.com/libp2p/go-libp2p/core/peer"
 	"github.com/rs/zerolog"
 
 	"github.com/fedsim/fedsim/internal/cli"
@@ -102,6 +103,48 @@ func TestRelaysConform(t *testing.T) {
 				t.Error("the model is not the simulator's")
 			}
 		})
+	}
+}
+
+// A client that has enrolled is known to the relays at once: the first connection to one is accepted.
+func TestRelaysKnowWhoHasEnrolled(t *testing.T) {
+	f := newFederation(t, lfl+"data="+ratings(t, 8, 12))
+	_ = f.aggregator.Close()
+	f.relayKeys = append(f.relayKeys, f.key("relay"))
+	f.join(admission.ServerPlace)
+	f.join(admission.ClientPlace(0))
+	f.hub.ID = ""
+	f.startAggregator([]string{"/ip4/127.0.0.1/tcp/0"})
+	relay := f.startRelay(0)
+	at := func(id protocol.ClientID) error {
+		h := f.host(f.identity(admission.ClientPlace(id)))
+		defer h.Close() //nolint:errcheck // nothing is left to be lost
+		to, err := libp2ppeer.AddrInfoFromString(relay.Addresses()[0])
+		if err == nil {
+			err = h.Connect(t.Context(), *to)
+		}
+		if err != nil {
+			return err
+		}
+		s, err := h.NewStream(t.Context(), to.ID, peer.ProtocolID)
+		if err == nil {
+			_, err = session.Greet(s, f.openRegistry(), session.Register{Version: peer.ProtocolID})
+		}
+		return err
+	}
+	for at(0) != nil {
+		continue // until the relay has registered
+	}
+	for id := protocol.ClientID(1); id < 6; id++ {
+		place := admission.ClientPlace(id)
+		i := f.invite(place, f.now().Add(time.Hour))
+		f.admit(i)
+		if _, err := node.Enrol(t.Context(), i, f.identity(place), f.log); err != nil {
+			t.Fatal(err)
+		}
+		if err := at(id); err != nil {
+			t.Errorf("client %d dials the relay: %v", id, err)
+		}
 	}
 }
 

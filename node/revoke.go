@@ -11,18 +11,20 @@ import (
 )
 
 // revoke applies the operator's newest revocations, which the aggregator could withhold.
-// If they revoke a party, this peer registers again: it does not accept a list with that
+// If they are new, this peer registers again: it does not accept a list with that
 // party, and so takes no part in a sum with it. A peer that is itself revoked fails with
 // admission.ErrRevoked.
 func revoke(c *peer.Conn, log *zerolog.Logger, own *admission.Membership, r *admission.Registry, v *admission.Revocations, failed chan<- error) error {
+	known := r.Revocations()
 	out, err := r.Revoke(v)
 	for i := range out {
 		log.Warn().Stringer("revoked", out[i].Ticket.Place).Msg("revoked by the operator")
 	}
-	if gone := r.Revocations().Check(&own.Enrolment); gone != nil {
+	now := r.Revocations()
+	if gone := now.Check(&own.Enrolment); gone != nil {
 		fail(failed, fmt.Errorf("this party itself: %w", gone))
 	}
-	if len(out) > 0 {
+	if known.Follows(now) != nil { // a client does not know who is out, since it has a part of the list
 		c.Cut()
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/fedsim/fedsim/secagg/internal/merkle"
+	"github.com/fedsim/fedsim/internal/merkle"
 )
 
 func leaves(n int) []merkle.Hash {

@@ -21,6 +21,8 @@ type Params struct {
 	// client, by its ClientID. The writer of the list decides which clients exist. So the
 	// federation's operator must sign it, not the aggregator or the server.
 	Identities []ed25519.PublicKey
+	// List, if set, is a hash that all parties of a sum must have alike: clients with another one share no masks.
+	List protocol.Hash
 	// Beacon, needed in active mode with more than graph.CompleteUpTo clients, is a value for this
 	// round that no party could predict before the clients had acknowledged the roster. The ring is
 	// drawn from it. Empty: there is none.
@@ -98,6 +100,9 @@ func (p Params) setting(s protocol.Setup) protocol.Hash {
 		Uint(uint64(layersOf(s))).Text(p.Mode.String()).Uint(uint64(p.Rounds)).Bytes(p.Beacon).Uint(uint64(len(p.Identities)))
 	for _, k := range p.Identities {
 		t.Bytes(k)
+	}
+	if p.List != (protocol.Hash{}) {
+		t.Bytes(p.List[:])
 	}
 	return t.Sum()
 }

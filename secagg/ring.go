@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fedsim/fedsim/internal/merkle"
 	"github.com/fedsim/fedsim/protocol"
 	"github.com/fedsim/fedsim/secagg/graph"
-	"github.com/fedsim/fedsim/secagg/internal/merkle"
 )
 
 // WholeUpTo is the largest number of clients for which each client is shown the whole roster. In a

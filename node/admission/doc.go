@@ -19,7 +19,10 @@
 // # What a party must do
 //
 // A party checks a list with [Registry.Update] and [Membership.Check] before it uses the
-// list, keeps that registry, and gives [List.Identities] to the secure sum. The
+// list, keeps that registry, and gives [List.Identities] to the secure sum. In active mode these are the
+// keys with which clients check one another. In semi-honest mode clients take the keys of others on the
+// aggregator's word anyway, so they get a [Part] of the list: the server, the aggregator and the client itself. A proof
+// shows that these are on the list that the server signed for. So the cost of a client does not grow with the federation. The
 // aggregator can still show different lists to different parties, leave out a party that
 // others do not know yet, or withhold the newest revocations. Different lists end in no
 // sum, since masks and signatures are bound to the identities. Leaving a party out is a

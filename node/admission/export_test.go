@@ -1,8 +1,5 @@
 package admission
 
-// Add takes an enrolment as verified, whatever it is.
-func (v *Verified) Add(e *Enrolment) { v.remember(&List{Enrolments: []Enrolment{*e}}) }
-
 // Waiting are the enrolments that wait for others to be written.
 func (r *Registry) Waiting() int {
 	r.line.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -61,7 +62,7 @@ func TestGoldenDocuments(t *testing.T) {
 	m := goldenDoc(t, "membership.json", admission.ParseMembership)
 	e := goldenDoc(t, "enrolment.json", admission.ParseEnrolment)
 	r := goldenDoc(t, "revocations.json", admission.ParseRevocations)
-	l := goldenDoc(t, "list.json", admission.ParseList)
+	l, part := goldenDoc(t, "list.json", admission.ParseList), goldenDoc(t, "part.json", admission.ParseList)
 	if err := f.Verify(operator.Public()); err != nil {
 		t.Error(err)
 	}
@@ -74,8 +75,10 @@ func TestGoldenDocuments(t *testing.T) {
 	if err := l.Verify(operator.Public()); err != nil {
 		t.Error(err)
 	}
-	if err := m.Check(l); err != nil {
-		t.Error(err)
+	for _, l := range []*admission.List{l, part} {
+		if err := errors.Join(l.Verify(operator.Public()), m.Check(l)); err != nil {
+			t.Error(err)
+		}
 	}
 	if !reflect.DeepEqual(m.Enrolment, *e) || m.Federation.Hash() != f.Hash() || i.Federation.Hash() != f.Hash() || !reflect.DeepEqual(l.Revocations, r) {
 		t.Error("documents that are part of others differ from themselves")
@@ -91,7 +94,7 @@ func TestGoldenDocuments(t *testing.T) {
 		want string
 	}{
 		{"federation", f.Hash(), want.Federation}, {"ticket", e.Ticket.Hash(), want.Ticket},
-		{"revocations", r.Hash(), want.Revocations}, {"list", l.Hash(), want.List},
+		{"revocations", r.Hash(), want.Revocations}, {"list", l.Hash(), want.List}, {"part of a list", part.Hash(), want.List},
 	} {
 		if hex.EncodeToString(c.got[:]) != c.want {
 			t.Errorf("the %s hashes to %x, want %s", c.what, c.got, c.want)

@@ -15,6 +15,9 @@ func Merge(operator PublicKey, lists ...*List) (*List, error) {
 	}
 	out := &List{Federation: lists[0].Federation}
 	for i, l := range lists {
+		if l.Part != nil || l.Added {
+			return nil, fmt.Errorf("list %d: %w: it is a part of one", i+1, ErrMalformed)
+		}
 		if err := l.Verify(operator); err != nil {
 			return nil, fmt.Errorf("list %d: %w", i+1, err)
 		}

@@ -26,8 +26,6 @@ type Log interface {
 type Registry struct {
 	federation atomic.Pointer[Federation] // in the latest epoch that is known
 	hash       Hash
-	verified   *Verified  // nil: it verifies everything itself
-	brief      bool       // see KeepKnown
 	line       line       // of enrolments that wait to be written
 	making     sync.Mutex // one parses or encodes a list, for all who want it
 
@@ -79,9 +77,6 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 	if err == nil {
 		err = r.catchUp(f)
 	}
-	if v := r.view; v != nil { // of a log of known enrolments
-		v.list = r.listing()
-	}
 	return sound(r, err)
 }
 
@@ -108,7 +103,7 @@ func (r *Registry) replay(entry []byte) error {
 	case err != nil:
 		return err
 	case kind == kindKnown:
-		return r.replayKnown(entry)
+		return nil
 	case kind == kindFederation:
 		return r.replayFederation(entry)
 	case kind == kindEnrolment:

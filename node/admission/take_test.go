@@ -45,38 +45,6 @@ func TestATextIsTakenOverOnce(t *testing.T) {
 	}
 }
 
-// Registries of one process parse and verify a list once. A registry that has the list takes from
-// another's text nothing but that.
-func TestATextIsParsedOnceInAProcess(t *testing.T) {
-	cost := make(map[int]float64) // what a further registry allocates, for each enrolment
-	for _, clients := range []int{10, 40} {
-		w := newWorld(t, clients)
-		text := shown(t, w.full())
-		shared := new(admission.Verified)
-		take := func(v *admission.Verified) *admission.List {
-			r, _ := w.registry()
-			r.Share(v)
-			l, _, err := r.Take(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return l
-		}
-		first := take(shared)
-		var again *admission.List
-		with := testing.AllocsPerRun(3, func() { again = take(shared) })
-		without := testing.AllocsPerRun(3, func() { take(nil) })
-		cost[clients] = with / without
-		if again != first {
-			t.Error("the list was parsed again")
-		}
-	}
-	// Writing each enrolment into the registry's own log remains, which is as long for both.
-	if cost[10] > .5 || cost[40] > .5 {
-		t.Errorf("a registry of a process in which the list is known allocates, as a part of what the first does: %v; want less than a half", cost)
-	}
-}
-
 // A list that was taken over is looked through anew once something has changed since.
 func TestTakenListsGoOutOfDate(t *testing.T) {
 	w := newWorld(t, 3)
@@ -84,9 +52,7 @@ func TestTakenListsGoOutOfDate(t *testing.T) {
 	alice := w.enrol(client(1), 1, "alice")
 	w.redeem(hub, alice)
 	old := shown(t, hub)
-	shared := new(admission.Verified)
 	r, _ := w.registry()
-	r.Share(shared)
 	if _, out, err := r.Take(old); err != nil || out != nil {
 		t.Fatal(out, err)
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // Take applies a list that another party keeps, in its text: see Update. It returns the list, which is
-// shared and must not be changed, and the enrolments that were revoked. A text that was the last to be
+// shared and must not be changed, and the enrolments that were revoked. Of a text with what was added to a list,
+// that is the whole list. A text that was the last to be
 // taken over is neither parsed nor looked through again, as long as nothing has changed
 // since.
 func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
@@ -20,11 +21,18 @@ func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
 	if l := r.standsBy(digest); l != nil { // others waited for the same
 		return l, nil, nil
 	}
-	l, err := r.verified.parse(digest, text)
+	l, err := ParseList(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := r.update(l, &digest)
+	of := &digest
+	if l.Added {
+		of = nil // the digest is not of the whole list
+	}
+	out, err := r.update(l, of)
+	if err == nil && l.Added {
+		l = r.List()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,6 +56,9 @@ func (r *Registry) standsBy(digest Hash) *List {
 // ErrRedeemed, ErrHeld). Its revocations must be the newest that are known (ErrOutdated). Update
 // returns the enrolments that were revoked. A list that is refused changes nothing.
 //
+// A part of a list says nothing of other parties. In semi-honest mode a client needs no more, since it takes the others' keys
+// on the aggregator's word there.
+//
 // An aggregator can thus leave a party off the list at first, or withhold revocations that the
 // party has not got from the operator (Revoke), but not go back on what it has shown. Masks, and in
 // active mode signatures, are bound to the keys on the list: parties that were shown different
@@ -62,7 +73,7 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 	if err := r.recover(); err != nil {
 		return nil, fmt.Errorf("taking over the enrolment list: %w", err)
 	}
-	if err := r.verify(l, digest != nil); err != nil {
+	if err := r.verify(l); err != nil {
 		return nil, err
 	}
 	next := r.state
@@ -75,7 +86,7 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 		next.places, next.identities = maps.Clone(next.places), maps.Clone(next.identities)
 		left = next.retire(l.Federation.Retired())
 	}
-	entries, out, err := next.update(l, digest != nil, r.entries(digest))
+	entries, out, err := next.update(l)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +107,8 @@ func (r *Registry) update(l *List, digest *Hash) ([]Enrolment, error) {
 		r.logged = len(own.Epochs)
 	}
 	if digest != nil {
-		r.view = &view{version: next.version, list: l, digest: *digest}
+		r.view = newView(next.version, l)
+		r.view.digest = *digest
 	}
 	return out, nil
 }
@@ -113,47 +125,20 @@ func (r *Registry) later(f *Federation) ([]byte, error) {
 	return f.Encode()
 }
 
-// entries makes the entries of a log for enrolments of a list whose text has a digest; nil: it came without one.
-func (r *Registry) entries(text *Hash) func(fresh []*Enrolment) ([][]byte, error) {
-	if r.brief && text != nil {
-		return func(fresh []*Enrolment) ([][]byte, error) {
-			entry, err := knownOf(fresh, *text)
-			return [][]byte{entry}, err
-		}
-	}
-	return func(fresh []*Enrolment) (out [][]byte, err error) {
-		for _, e := range fresh {
-			entry, err := e.Encode()
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, entry)
-		}
-		return out, nil
-	}
-}
-
 // verify says whether a list belongs to this federation and has the newest revocations. It skips
-// enrolments that are in, or that another registry of the process has verified.
-func (r *Registry) verify(l *List, kept bool) error {
+// enrolments that are in.
+func (r *Registry) verify(l *List) error {
 	if err := r.Federation().own(l.Federation.Hash(), "list"); err != nil {
 		return err
 	}
-	if r.verified.last() != l {
-		err := l.verify(r.Federation().Operator, func(e *Enrolment) bool { return r.has(e) || r.verified.has(r.hash, e) })
-		if err != nil {
-			return err
-		}
-		if kept {
-			r.verified.remember(l)
-		}
+	if err := l.verify(r.Federation().Operator, r.has); err != nil {
+		return err
 	}
 	return l.Revocations.Follows(r.revocations)
 }
 
-// update takes a verified list, and gives what is new in it as entries of a log, which encode makes of enrolments. The maps are copies, if they change. A list that
-// is kept is not copied.
-func (s *state) update(l *List, kept bool, encode func([]*Enrolment) ([][]byte, error)) (entries [][]byte, out []Enrolment, err error) {
+// update takes a verified list, and gives what is new in it as entries of a log. The maps are copies, if they change.
+func (s *state) update(l *List) (entries [][]byte, out []Enrolment, err error) {
 	var fresh []*Enrolment
 	for i := range l.Enrolments {
 		if e := &l.Enrolments[i]; !s.has(e) {
@@ -175,21 +160,16 @@ func (s *state) update(l *List, kept bool, encode func([]*Enrolment) ([][]byte, 
 		if err := s.admit(e); err != nil {
 			return nil, nil, fmt.Errorf("the enrolment list: %w", err)
 		}
-		if !kept {
-			own := *e
-			e = &own
-		}
-		s.enter(e)
-	}
-	if len(fresh) > 0 {
-		texts, err := encode(fresh)
+		own := *e
+		s.enter(&own)
+		text, err := e.Encode()
 		if err != nil {
 			return nil, nil, err
 		}
-		entries = append(entries, texts...)
+		entries = append(entries, text)
 	}
-	// No party is in twice, so a party that is in and not on the list is one too many.
-	if len(s.places) > len(l.Enrolments) {
+	// No party is in twice, so a party that is in and not on a whole list is one too many.
+	if l.Part == nil && !l.Added && len(s.places) > len(l.Enrolments) {
 		return nil, nil, s.missing(l)
 	}
 	return entries, out, nil

@@ -1,18 +1,24 @@
 package admission
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"sync"
+
+	"github.com/fedsim/fedsim/internal/merkle"
+)
 
 // view is the list of a state, made once for all who ask.
 type view struct {
-	version uint64 // the state's
-	list    *List  // must not be changed
-	digest  Hash   // of its text
-	text    []byte // nil of a list that was taken over, until it is asked for
+	version uint64              // the state's
+	list    *List               // must not be changed
+	tree    func() *merkle.Tree // of the list, if it is whole and has a party
+	digest  Hash                // of the list's text; zero until the text is asked for
+	text    []byte              // nil until it is asked for
 }
 
-// Share lets this registry and other registries of the process skip verifying what one of
-// them has verified already. It is called before the first update.
-func (r *Registry) Share(v *Verified) { r.verified = v }
+func newView(version uint64, l *List) *view {
+	return &view{version: version, list: l, tree: sync.OnceValue(func() *merkle.Tree { return merkle.New(l.leaves()) })}
+}
 
 // Lookup says which place an identity has now; false for an identity that is not
 // enrolled. A connection gater uses it.
@@ -32,6 +38,13 @@ func (r *Registry) Holder(p Place) (PublicKey, bool) {
 		return PublicKey{}, false
 	}
 	return e.Identity, true
+}
+
+// Enrolled is the number of parties that are in now.
+func (r *Registry) Enrolled() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.places)
 }
 
 // Revocations are the newest known revocations, nil if there are none.
@@ -59,41 +72,75 @@ func (r *Registry) List() *List {
 // digest of its text. If the list was taken over (Take), the digest is of the text that was
 // received.
 func (r *Registry) Current() (*List, Hash, error) {
-	v, err := r.viewed(false)
+	v, err := r.viewed(func(v *view) bool { return v.digest != Hash{} })
 	if err != nil {
 		return nil, Hash{}, err
 	}
 	return v.list, v.digest, nil
 }
 
+// Excerpt is the part of the list that the holder of a place needs beside it: the server, the aggregator and
+// the place itself. It returns its text and the SHA-256 of that.
+func (r *Registry) Excerpt(p Place) ([]byte, Hash, error) {
+	v, err := r.viewed(func(*view) bool { return true })
+	if err != nil {
+		return nil, Hash{}, err
+	}
+	part := v.list // a list of no party has no part
+	if len(part.Enrolments) > 0 {
+		part = part.excerpt(v.tree(), ServerPlace, AggregatorPlace, p)
+	}
+	text, err := part.Encode()
+	return text, sha256.Sum256(text), err
+}
+
+// Since is the list for a party that has an older list, nil: none. It is the text of what was added to that list if
+// nothing else has changed, else of the whole list, and nil if nothing has changed.
+func (r *Registry) Since(old *List) (now *List, text []byte, err error) {
+	v, err := r.viewed(func(*view) bool { return true })
+	if err != nil {
+		return nil, nil, err
+	}
+	more, ok := v.list.added(old)
+	switch {
+	case !ok:
+		text, _, err = r.Text()
+	case len(more.Enrolments) > 0:
+		text, err = more.Encode()
+	}
+	return v.list, text, err
+}
+
 // Text is the encoded list and its SHA-256. It is encoded once while the list does not change, so that it
 // can be sent to many parties; it must not be changed.
 func (r *Registry) Text() ([]byte, Hash, error) {
-	v, err := r.viewed(true)
+	v, err := r.viewed(func(v *view) bool { return v.text != nil })
 	if err != nil {
 		return nil, Hash{}, err
 	}
 	return v.text, v.digest, nil
 }
 
-// viewed is the present view, with the list's text or whatever there is.
-func (r *Registry) viewed(text bool) (*view, error) {
-	if v := r.present(text); v != nil {
+// viewed is the present view. The list in it is encoded if the view would not be enough otherwise.
+func (r *Registry) viewed(enough func(*view) bool) (*view, error) {
+	if v := r.present(enough); v != nil {
 		return v, nil
 	}
 	r.making.Lock() // it takes long, and is the same for all who wait for it
 	defer r.making.Unlock()
-	if v := r.present(text); v != nil {
+	if v := r.present(enough); v != nil {
 		return v, nil
 	}
 	r.mu.RLock()
-	v := &view{version: r.version, list: r.listing()}
+	v := newView(r.version, r.listing())
 	r.mu.RUnlock()
-	var err error
-	if v.text, err = v.list.Encode(); err != nil { // encoded once here, so that connecting parties need not wait for it
-		return nil, err
+	if !enough(v) {
+		var err error
+		if v.text, err = v.list.Encode(); err != nil { // encoded once here, so that connecting parties need not wait for it
+			return nil, err
+		}
+		v.digest = sha256.Sum256(v.text)
 	}
-	v.digest = sha256.Sum256(v.text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.view == nil || v.version >= r.view.version {
@@ -102,10 +149,10 @@ func (r *Registry) viewed(text bool) (*view, error) {
 	return v, nil
 }
 
-func (r *Registry) present(text bool) *view {
+func (r *Registry) present(enough func(*view) bool) *view {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if v := r.view; v != nil && v.version == r.version && (v.text != nil || !text) {
+	if v := r.view; v != nil && v.version == r.version && enough(v) {
 		return v
 	}
 	return nil

@@ -58,7 +58,6 @@ type Aggregator struct {
 	spools   *store.Spools
 	host     host.Host
 	invited  invited
-	greeting repeated // what clients hear when they register
 	streams  streamLimiter
 	aligning aligning
 	life     [16]byte
@@ -79,10 +78,9 @@ type Aggregator struct {
 
 type hubSession struct {
 	signed *session.Signed
-	server admission.PublicKey // who signed it
-	shown  repeated            // what clients are told of it
-	known  repeated            // for clients that have the list
-	list   admission.Hash      // of who can be in it
+	server admission.PublicKey       // who signed it
+	shown  [2]func() ([]byte, error) // what clients are told of it, in a frame: while it runs, and once it has ended
+	list   admission.Hash            // of who can be in it
 	terms  session.Terms
 	// excluded are the clients that lied in it.
 	excluded *exclusions
@@ -110,7 +108,8 @@ type conn struct {
 	number   uint64           // of the connection, in the order in which they came about, from 1
 	session  chan *hubSession // the session, for a client that waits for one
 	presence chan struct{}    // has a token when clients came or went, for the server
-	shown    admission.Hash   // of the list that the peer has
+	shown    admission.Hash   // of the text of the list that the peer has
+	has      *admission.List  // of a server or relay: the list that it was shown over this stream; nil: none
 	newer    []byte           // the head of a client's ledger that the client is shown; nil: none
 	// in is the session that the peer takes part in, or was told of and is checking:
 	// what is said to it meanwhile waits in the queue.
@@ -119,8 +118,9 @@ type conn struct {
 	begun *session.Begun
 	// via is the relay that a client is connected to: it has no stream or queue of its own
 	// here. nil: none.
-	via    *conn
-	behind int // of a relay: how many clients are connected to it, before the session
+	via *conn
+	// Of a relay, before the session: the number of clients that are connected to it, and of parties that it knows.
+	behind, enrolled int
 }
 
 // NewAggregator starts an aggregator, which listens at once.
@@ -462,36 +462,39 @@ func (a *Aggregator) showEnd(e *protocol.End) {
 
 // welcome acknowledges a registration, or tells the server that clients came or went.
 func (a *Aggregator) welcome(c *conn) error {
-	list, digest, err := a.cfg.Registry.Text()
-	if err != nil {
-		return err
+	w := &session.Welcome{Life: a.life, At: a.now().UTC().Truncate(time.Minute), Head: c.newer}
+	if c.place == admission.ServerPlace {
+		w.Connected, w.Latest = a.connected(), a.latest(c)
 	}
-	known := c.shown == digest
-	c.shown = digest
-	at := a.now().UTC().Truncate(time.Minute) // so that the clients of a minute get the same bytes
+	if c.place.Role == protocol.Relay {
+		w.Heads = a.headsOf()
+	}
+	if c.place.Role != protocol.Client {
+		var err error
+		if w.List, err = a.listFor(c); err != nil {
+			return err
+		}
+	}
 	// For writing alone: the server may be awaited for longer, see serveServer.
 	_ = c.stream.SetWriteDeadline(time.Now().Add(peer.RegisterTimeout)) // a stream that takes none fails when it is used
-	if c.place.Role != protocol.Client || known || c.newer != nil {
-		w := &session.Welcome{Life: a.life, At: at, Head: c.newer}
-		if c.place == admission.ServerPlace {
-			w.Connected, w.Latest = a.connected(), a.latest(c)
+	return session.Say(c.stream, &session.Message{Welcome: w})
+}
+
+// listFor returns the parties that a server or a relay lacks; nil: none.
+func (a *Aggregator) listFor(c *conn) (text []byte, err error) {
+	if c.has == nil {
+		var digest admission.Hash
+		if text, digest, err = a.cfg.Registry.Text(); err != nil {
+			return nil, err
 		}
-		if c.place.Role == protocol.Relay {
-			w.Heads = a.headsOf()
+		if c.shown == digest {
+			text = nil
 		}
-		if !known {
-			w.List = list
-		}
-		return session.Say(c.stream, &session.Message{Welcome: w})
+		c.has = a.cfg.Registry.List()
+		return text, nil
 	}
-	b, err := a.greeting.frame(digest, at.Unix(), func() *session.Message {
-		return &session.Message{Welcome: &session.Welcome{Life: a.life, At: at, List: list}}
-	})
-	if err != nil {
-		return err
-	}
-	_, err = c.stream.Write(b)
-	return err
+	c.has, text, err = a.cfg.Registry.Since(c.has)
+	return text, err
 }
 
 // Listen is where an aggregator listens unless it is told otherwise: on all addresses, over TCP and

@@ -91,6 +91,7 @@ func (a *Aggregator) redeem(t *admission.Ticket, text []byte) error {
 		return err
 	}
 	a.relist()
+	a.awaitRelays(a.cfg.Registry.Enrolled())
 	return nil
 }
 

@@ -195,7 +195,7 @@ func (r *Relay) gather(ctx context.Context, st network.Stream) (*session.Signed,
 	}
 	go listens()
 	for {
-		if err := session.Say(st, &session.Message{Gathered: &session.Gathered{Connected: r.hub.connected()}}); err != nil {
+		if err := session.Say(st, &session.Message{Gathered: &session.Gathered{Connected: r.hub.connected(), Enrolled: r.hub.cfg.Registry.Enrolled()}}); err != nil {
 			return nil, err
 		}
 		select {

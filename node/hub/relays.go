@@ -20,10 +20,12 @@ import (
 type relayLinks struct {
 	known map[peer.ID]bool
 	last  protocol.ClientID // the number of the newest; the aggregator's mu is for it
+	// learned is closed and made anew when a relay says what it knows; the aggregator's mu is for it.
+	learned chan struct{}
 }
 
 func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
-	l := relayLinks{known: make(map[peer.ID]bool)}
+	l := relayLinks{known: make(map[peer.ID]bool), learned: make(chan struct{})}
 	for _, k := range keys {
 		id, err := peer.IDOf(k.Ed25519())
 		if err != nil {
@@ -38,9 +40,8 @@ func newRelayLinks(keys []admission.PublicKey) (relayLinks, error) {
 // clients.
 const relayQueueSize = 4 * peer.QueueSize
 
-// listPause is the delay before a relay is told of a changed list. More clients may enrol
-// meanwhile: a thousand do within seconds.
-const listPause = 300 * time.Millisecond
+// relayPatience is the time for which an enrolment waits until relays that wait for a session know of it.
+const relayPatience = 2 * time.Second
 
 // serveRelay registers a relay, tells it of the session once there is one, and carries its messages.
 func (a *Aggregator) serveRelay(s network.Stream, log zerolog.Logger) error {
@@ -83,14 +84,12 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 	c.in = s
 	a.mu.Unlock()
 	shown := false
-	var due <-chan time.Time // when the list is told again; nil: it has not changed
 	for {
 		if s != nil && !shown {
 			// The server that described the session may have enrolled only now.
 			if err := a.welcome(c); err != nil {
 				return nil, 0, err
 			}
-			due = nil
 			now, err := a.describe(s, c)
 			if err != nil {
 				return nil, 0, err
@@ -100,17 +99,15 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				return nil, 0, err
 			}
 			shown = true
+			a.mu.Lock()
+			c.enrolled = 0 // it says no more before it has looked the session over
+			a.mu.Unlock()
 		}
 		select {
 		case <-c.closed:
 			return nil, 0, nil
 		case s = <-c.session:
 		case <-c.presence:
-			if due == nil {
-				due = time.After(listPause)
-			}
-		case <-due:
-			due = nil
 			if err := a.welcome(c); err != nil {
 				return nil, 0, err
 			}
@@ -119,7 +116,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 			case n.Err != nil:
 				return nil, 0, n.Err
 			case n.Message.Gathered != nil:
-				a.behind(c, n.Message.Gathered.Connected)
+				a.behind(c, n.Message.Gathered.Connected, n.Message.Gathered.Enrolled)
 			case n.Message.Wait != nil && shown: // it has had the end of that one
 				a.mu.Lock()
 				if s != a.session {
@@ -133,7 +130,7 @@ func (a *Aggregator) showRelay(c *conn) (*hubSession, int, error) {
 				s, shown = nil, false
 				_ = c.stream.SetDeadline(time.Time{})
 			case n.Message.Ready != nil && shown:
-				a.behind(c, 0) // from here on each is in its place
+				a.behind(c, 0, 0) // from here on each is in its place
 				a.mu.Lock()
 				if s.behind == nil {
 					s.behind = make(map[*conn]session.Declined)
@@ -162,10 +159,38 @@ func (a *Aggregator) announceList() {
 	}
 }
 
-// behind notes how many clients are connected to a relay.
-func (a *Aggregator) behind(c *conn, n int) {
+// awaitRelays returns when the relays that wait for a session know of so many parties, since clients that have enrolled
+// dial them at once, or after relayPatience.
+func (a *Aggregator) awaitRelays(enrolled int) {
+	late := time.After(relayPatience)
+	for {
+		a.mu.Lock()
+		behind := false
+		for _, c := range a.conns {
+			behind = behind || c.place.Role == protocol.Relay && c.enrolled > 0 && c.enrolled < enrolled
+		}
+		learned := a.relays.learned
+		a.mu.Unlock()
+		if !behind {
+			return
+		}
+		select {
+		case <-learned:
+		case <-late:
+			return
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// behind notes how many clients are connected to a relay, and how many parties the relay knows; 0 of a relay in a session.
+func (a *Aggregator) behind(c *conn, n, enrolled int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	c.enrolled = enrolled
+	close(a.relays.learned)
+	a.relays.learned = make(chan struct{})
 	c.behind = max(0, min(n, a.cfg.Registry.Federation().Places()))
 	a.announcePresence()
 }

@@ -224,9 +224,15 @@ const grace = 1500 * time.Millisecond
 
 // newSession makes a session without its role.
 func (a *Aggregator) newSession(p *session.Signed, d *session.Descriptor, server admission.PublicKey, excluded *exclusions) *hubSession {
-	s := &hubSession{signed: &session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}, server: server, list: d.List, terms: d.Terms, excluded: excluded,
+	own := session.Signed{Descriptor: p.Descriptor, Signature: p.Signature}
+	s := &hubSession{signed: &own, server: server, list: d.List, terms: d.Terms, excluded: excluded,
 		lives: make(map[protocol.ClientID][16]byte), asked: make(map[*conn]bool), looked: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancel(a.ctx)
+	for i, ended := range []bool{false, true} {
+		shown := own
+		shown.Ended = ended
+		s.shown[i] = sync.OnceValues((&session.Message{Session: &shown}).Frame)
+	}
 	return s
 }
 
@@ -272,26 +278,29 @@ func (a *Aggregator) drive(s *hubSession, list *admission.List, r session.Role) 
 	})
 }
 
-// describe returns the present description of a session for a peer, in a frame to be sent.
+// describe returns the present description of a session for a peer, in a frame to be sent. A client gets the whole list in active
+// mode alone, where it checks what other clients sign.
 func (a *Aggregator) describe(s *hubSession, c *conn) ([]byte, error) {
-	list, digest, err := a.cfg.Registry.Text()
-	if err != nil {
-		return nil, err
-	}
 	a.mu.Lock()
-	ended, variant := s.final != nil || s.over, int64(0)
-	a.mu.Unlock()
-	if ended {
-		variant = 1
+	shown := s.shown[0]
+	if s.final != nil || s.over {
+		shown = s.shown[1]
 	}
-	shown := &s.shown
-	if c.shown == digest {
-		list, shown = nil, &s.known
+	a.mu.Unlock()
+	frame, err := shown()
+	if err != nil || c.place.Role != protocol.Client {
+		return frame, err
+	}
+	list := a.cfg.Registry.Text
+	if s.terms.Mode != graph.Active {
+		list = func() ([]byte, admission.Hash, error) { return a.cfg.Registry.Excerpt(c.place) }
+	}
+	text, digest, err := list()
+	if err != nil || c.shown == digest {
+		return frame, err
 	}
 	c.shown = digest
-	return shown.frame(digest, variant, func() *session.Message {
-		return &session.Message{Session: &session.Signed{Descriptor: s.signed.Descriptor, Signature: s.signed.Signature, List: list, Ended: ended}}
-	})
+	return session.WithList(frame, text), nil
 }
 
 // showing is the session that clients are shown. It is nil if the party that signed the session is

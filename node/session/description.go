@@ -101,8 +101,12 @@ func (t *Terms) Limits(from, to protocol.Role) wire.Limits {
 // list in semi-honest mode too, although parties sign nothing there: clients that were shown
 // different lists have no masks in common.
 func (t *Terms) Sums(l *admission.List) secagg.Params {
-	keys := l.Identities()
-	return secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), Identities: keys[:min(len(keys), t.Cohort.All())]} // a session that has ended may be of an earlier epoch
+	p := secagg.Params{Mode: t.Mode, Rounds: t.Steps.Rounds(), List: protocol.Hash(l.Hash())}
+	if t.Mode == graph.Active {
+		keys := l.Identities()
+		p.Identities = keys[:min(len(keys), t.Cohort.All())] // a session that has ended may be of an earlier epoch
+	}
+	return p
 }
 
 // Descriptor is the description of a session that the server signs, in this form of JSON.

@@ -40,14 +40,18 @@ func TestSumsAreBoundToTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	other := &admission.List{Federation: admission.Federation{Clients: 4}}
 	list := &admission.List{Federation: admission.Federation{Clients: 4},
 		Enrolments: []admission.Enrolment{{Ticket: admission.Ticket{Place: admission.ClientPlace(2)}, Identity: key.Public()}}}
 	for _, mode := range []graph.Mode{graph.SemiHonest, graph.Active} {
 		terms := nodetest.Terms()
 		terms.Mode = mode
 		p := terms.Sums(list)
-		if len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2]) {
+		if active := mode == graph.Active; active && (len(p.Identities) != 4 || !key.Public().Ed25519().Equal(p.Identities[2])) || !active && p.Identities != nil {
 			t.Errorf("mode %v: identities %x", mode, p.Identities)
+		}
+		if admission.Hash(p.List) != list.Hash() || p.List == terms.Sums(other).List {
+			t.Errorf("mode %v: the sum is bound to %x", mode, p.List)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -68,8 +69,8 @@ type Welcome struct {
 	Life [16]byte `json:"life"` // the aggregator's own
 	// At is the time by the aggregator's clock, in whole minutes.
 	At time.Time `json:"at,omitzero"`
-	// List is the enrolment list (package admission). It is missing if the peer has it: the peer
-	// registered with it, or was sent it last.
+	// List, for the server and relays, is the enrolment list (package admission), or what was added since it was sent last. It is
+	// missing if the peer has it.
 	List json.RawMessage `json:"list,omitempty"`
 	// Connected are the clients that are registered at the moment; for the server, and 0
 	// for clients.
@@ -94,7 +95,9 @@ type Latest struct {
 type Signed struct {
 	Descriptor json.RawMessage `json:"descriptor"`
 	Signature  []byte          `json:"signature"`
-	List       json.RawMessage `json:"list,omitempty"` // as of now, from the aggregator; missing as in a welcome
+	// List is the enrolment list as of now, from the aggregator, for a client: in active mode as a whole, else a part of it. It is
+	// missing if the client registered with it, or was sent it last.
+	List json.RawMessage `json:"list,omitempty"`
 	// Ended says to clients that there is nothing left but the final model, so that the
 	// list need not be that with which the session began.
 	Ended bool `json:"ended,omitempty"`
@@ -140,9 +143,10 @@ func (b *Begun) Rest(kind protocol.Kind, pieces [][]byte) [][]byte {
 	return pieces
 }
 
-// Gathered says how many clients are connected to a relay, before there is a session.
+// Gathered says how many clients are connected to a relay, and how many parties the relay knows, before there is a session.
 type Gathered struct {
 	Connected int `json:"connected"`
+	Enrolled  int `json:"enrolled"`
 }
 
 // Wait says that a client takes no part in the session that it was shown, since it has
@@ -177,6 +181,13 @@ func (c *Message) Frame() ([]byte, error) {
 	b.Truncate(b.Len() - 1) // the line feed
 	binary.BigEndian.PutUint32(b.Bytes(), uint32(b.Len()-4))
 	return b.Bytes(), nil
+}
+
+// WithList is the frame of a message about a session with a list put into it. The frame stays as it is, for other peers.
+func WithList(frame, list []byte) []byte {
+	out := slices.Concat(frame[:len(frame)-len("}}")], []byte(`,"list":`), list, []byte("}}"))
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
 }
 
 // Conclude says the last message. It waits for the peer to have it: streams end with a reset here,

@@ -45,7 +45,6 @@ type clientHost struct {
 	noise    client.Samplers
 	costs    dp.Cache
 	pacing   node.Pacing
-	verified admission.Verified
 
 	mu      sync.Mutex
 	public  []byte
@@ -196,7 +195,6 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 		return err
 	}
 	defer m.Close() //nolint:errcheck // all that is in them is durable
-	m.Registry.Share(&d.verified)
 	running := &runningAccount{state: at.state, member: m, most: d.consent.epsilon}
 	defer monitor.Own(running.account)()
 	for n := 0; err == nil && (n < d.sessions || d.sessions == 0); {

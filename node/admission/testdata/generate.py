@@ -36,7 +36,7 @@ def public(raw):
     return armor("fedsim-public-", raw)
 
 
-def transcript(domain, *items):
+def encoding(domain, *items):
     out = b""
     for item in (domain, *items):
         if isinstance(item, int):
@@ -44,7 +44,21 @@ def transcript(domain, *items):
         elif isinstance(item, str):
             item = item.encode()
         out += struct.pack(">Q", len(item)) + item
-    return hashlib.sha256(out).digest()
+    return out
+
+
+def transcript(domain, *items):
+    return hashlib.sha256(encoding(domain, *items)).digest()
+
+
+def tree(leaves):
+    """The Merkle tree hash of RFC 6962, section 2.1, of the hashes of leaves."""
+    if len(leaves) == 1:
+        return leaves[0]
+    k = 1
+    while 2 * k < len(leaves):
+        k *= 2
+    return hashlib.sha256(b"\1" + tree(leaves[:k]) + tree(leaves[k:])).digest()
 
 
 def place(p):
@@ -96,8 +110,9 @@ revocations = {"federation": federation_hash.hex(), "serial": 2,
                "signature": operator.sign(revocations_hash)}
 
 on_list = [("server", 1), ("aggregator", 1), ("client 0", 1), ("client 2", 2)]
-items = [x for p, serial in on_list for x in (*place(p), serial, Key(f"identity {p} {serial}").public)]
-list_hash = transcript("fedsim/admission/list/v1", federation_hash, revocations_hash, len(on_list), *items)
+leaves = [hashlib.sha256(b"\0" + encoding("fedsim/admission/party/v1", *place(p), serial, Key(f"identity {p} {serial}").public)).digest()
+          for p, serial in on_list]
+list_hash = transcript("fedsim/admission/list/v2", federation_hash, revocations_hash, len(on_list), tree(leaves))
 
 write("key.json", "fedsim-key-v1", {"public": public(operator.public), "private": armor("fedsim-private-", operator.seed)})
 identity = Key("identity client 2 2")
@@ -111,6 +126,9 @@ write("enrolment.json", "fedsim-enrolment-v1", enrol("client 2", 2))
 write("revocations.json", "fedsim-revocations-v1", revocations)
 write("list.json", "fedsim-enrolment-list-v1", {"federation": federation, "revocations": revocations,
                                                 "enrolments": [enrol(p, serial) for p, serial in on_list]})
+write("part.json", "fedsim-enrolment-list-v1", {"federation": federation, "revocations": revocations,
+                                                "enrolments": [enrol(*on_list[i]) for i in (0, 1, 3)],
+                                                "part": {"enrolled": 4, "positions": [0, 1, 3], "proof": [leaves[2].hex()]}})
 hashes = {"federation": federation_hash.hex(), "ticket": ticket("client 2", 2)[1].hex(),
           "revocations": revocations_hash.hex(), "list": list_hash.hex()}
 (HERE / "hashes.json").write_text(json.dumps(hashes, indent=2) + "\n", encoding="utf-8")

@@ -171,7 +171,6 @@ func (m *Member) open(dir string) error {
 	if m.Membership.Enrolment.Ticket.Place.Role != protocol.Client {
 		return nil
 	}
-	m.Registry.KeepKnown() // no other party asks a client for its list
 	m.Ledger, err = store.OpenLedger(filepath.Join(dir, LedgerFile), m.Identity.Public())
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Misusef("%w: this client's ledger is lost, so what it spent is not known any more. Put no old copy back; have the operator revoke it and invite it again (node/losses.md)", err)
