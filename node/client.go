@@ -100,6 +100,7 @@ type Client struct {
 	now    func() time.Time // the machine's clock
 	clocks clocks           // at the latest registration
 	part   *participation   // the session that it takes part in; nil before the first
+	paid   session.Paid     // a round
 	failed chan error
 }
 
@@ -154,6 +155,14 @@ func (c *Client) Run(ctx context.Context) error {
 		return err
 	}
 	return c.finish()
+}
+
+// RunAndDrain is Run, but when the context ends the client first answers to its end a round that it has paid for, if that
+// takes no longer than a few seconds. A round that it has not paid for is left at once.
+func (c *Client) RunAndDrain(ctx context.Context) error {
+	longer, stop := session.Outlive(ctx, c.paid.Await)
+	defer stop()
+	return c.Run(longer)
 }
 
 // TookPart reports, once Run has returned, whether the client had a part in the session of which it has the end. If
@@ -241,6 +250,13 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 	err = session.Carry(stream, s, t.queue, t.terms.Limits(protocol.Aggregator, protocol.Client), &t.begun, func(m protocol.Message) error {
 		if forged := t.server.Check(t.terms.Session, m); forged != nil {
 			return fmt.Errorf("%s: %w", protocol.Describe(m), forged)
+		}
+		switch m.Kind() {
+		case protocol.KindProceed:
+			c.paid.Begin()
+		case protocol.KindAnnounce, protocol.KindFinal: // the round before is over
+			c.paid.End()
+		default:
 		}
 		t.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})
 		if final, ok := m.(*protocol.Final); ok {

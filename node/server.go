@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -72,8 +73,10 @@ type Server struct {
 	skipped uint64
 	// finished: nothing was left of the session at the start but its end.
 	finished bool
-	summed   bool   // a round has released something
-	final    []byte // the model, from the end on
+	summed   bool         // a round has released something
+	final    []byte       // the model, from the end on
+	paid     session.Paid // a round
+	draining atomic.Bool  // no round is opened any more
 	ended    chan struct{}
 	failed   chan error
 }
@@ -179,6 +182,17 @@ func (s *Server) Run(ctx context.Context) (*Outcome, error) {
 		return nil, cause
 	}
 	return nil, err
+}
+
+// RunAndDrain is Run, but when the context ends the server first takes in the sum of a round that is under way, if that comes
+// within a few seconds. It opens no further round: a start again counts the next round as skipped, and no client pays for it.
+func (s *Server) RunAndDrain(ctx context.Context) (*Outcome, error) {
+	longer, stop := session.Outlive(ctx, func() {
+		s.draining.Store(true)
+		s.paid.Await()
+	})
+	defer stop()
+	return s.Run(longer)
 }
 
 // Revoke applies the operator's newest revocations, which the aggregator could withhold.
@@ -426,6 +440,11 @@ func (s *Server) send(list []protocol.Envelope) {
 		m, err := e.Message, error(nil)
 		switch x := e.Message.(type) {
 		case *protocol.Open:
+			if s.draining.Load() {
+				s.paid.End()
+				continue
+			}
+			s.paid.Begin()
 			p := *x.Plan // the strategy's own stays as it is
 			err = protocol.SignPlan(key, &p)
 			m = &protocol.Open{Plan: &p}

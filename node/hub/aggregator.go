@@ -61,6 +61,7 @@ type Aggregator struct {
 	streams  streamLimiter
 	aligning aligning
 	life     [16]byte
+	paid     session.Paid     // a round
 	now      func() time.Time // the machine's clock
 	ctx      context.Context
 	stop     context.CancelFunc
@@ -186,6 +187,9 @@ func (a *Aggregator) Addresses() []string {
 	}
 	return out
 }
+
+// Drain returns when no round is under way that clients pay for, or after a few seconds. Close then costs no client a round.
+func (a *Aggregator) Drain() { a.paid.Await() }
 
 // Close ends the session, and every connection.
 func (a *Aggregator) Close() error {
@@ -369,6 +373,9 @@ func (a *Aggregator) leave(c *conn) {
 		a.cfg.Observer.Registered(-1)
 	}
 	if a.conns[c.place] == c {
+		if c.place == admission.ServerPlace {
+			a.paid.End() // no party waits for the sum here
+		}
 		delete(a.conns, c.place)
 		a.host.ConnManager().Unprotect(c.peer, "registered")
 		a.announcePresence()

@@ -89,6 +89,14 @@ func NewRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 // Addresses are where clients can dial the relay, peer ID included.
 func (r *Relay) Addresses() []string { return r.hub.Addresses() }
 
+// RunAndDrain is Run, but when the context ends a round that clients pay for is first added up to its end, if that takes no
+// longer than a few seconds.
+func (r *Relay) RunAndDrain(ctx context.Context) error {
+	longer, stop := session.Outlive(ctx, r.hub.Drain)
+	defer stop()
+	return r.Run(longer)
+}
+
 // Close ends every connection.
 func (r *Relay) Close() error { return r.hub.Close() }
 
@@ -168,6 +176,9 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 			if failed := r.keepFinal(s, f); failed != nil {
 				return failed
 			}
+		}
+		if m.Kind() == protocol.KindAnnounce || m.Kind() == protocol.KindFinal {
+			r.hub.paid.End()
 		}
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Relay}, Message: m}})
 		if m.Kind() == protocol.KindFinal {

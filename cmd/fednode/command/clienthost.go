@@ -223,7 +223,7 @@ func (d *clientHost) session(ctx context.Context, at clientSpec, m *party.Member
 		return false, err
 	}
 	defer leave()
-	err = c.Run(ctx)
+	err = c.RunAndDrain(ctx)
 	if counts = c.TookPart(); !counts && (err == nil || errors.Is(err, protocol.ErrNothingReleased)) {
 		here.Info().AnErr("model", err).Msg("that session ended before this client came, and does not count as one of its --sessions")
 		err = nil

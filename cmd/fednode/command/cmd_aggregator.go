@@ -77,7 +77,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 	defer stop()
 	monitor.Disk(c.State)
 	monitor.Waits("it does not listen yet")
-	a, err := hub.NewAggregator(ctx, hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
+	a, err := hub.NewAggregator(context.WithoutCancel(ctx), hub.AggregatorConfig{Identity: key, Federation: federation, Registry: registry, Listen: listen,
 		State: c.State, Log: log, Workers: protocol.Workers(runtime.GOMAXPROCS(0)), Observer: monitor, Relays: relays})
 	if err != nil {
 		return occupied(err)
@@ -101,6 +101,7 @@ func (c *aggregatorCmd) Run(ctx context.Context, s streams) error {
 		}
 		log.Info().Msg("federation, tickets and revocations read again")
 	})
+	a.Drain()
 	log.Info().Msg("stopped")
 	return nil
 }

@@ -46,7 +46,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer stop()
 	monitor.Waits("no connection to the aggregator yet")
-	r, err := hub.NewRelay(ctx, hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
+	r, err := hub.NewRelay(context.WithoutCancel(ctx), hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
 	if err != nil {
 		return occupied(err)
 	}
@@ -55,7 +55,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	if err = listening(s.out, r.Addresses()); err != nil {
 		return err
 	}
-	if err = r.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err = r.RunAndDrain(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	log.Info().Msg("stopped")

@@ -125,7 +125,7 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	}
 	defer leave()
 	began := time.Now()
-	out, err := server.Run(ctx)
+	out, err := server.RunAndDrain(ctx)
 	if errors.Is(err, protocol.ErrNothingReleased) { // the session has ended all the same
 		return errors.Join(err, party.End(c.State, fmt.Sprintf("%x", e.Session())))
 	}
