@@ -42,6 +42,7 @@ type clientHost struct {
 	sessions int                          // that each takes part in; 0: until the process is stopped
 	list     func() ([]clientSpec, error) // reads the lists of ids again; nil: they stay
 	relays   []admission.Contact          // that are dialled; none: the aggregator is
+	moved    *admission.Contact           // where the aggregator is by now; nil: where the states say
 	noise    client.Samplers
 	costs    dp.Cache
 	pacing   node.Pacing
@@ -190,7 +191,7 @@ func (d *clientHost) takePart(ctx context.Context, at clientSpec, monitor *ops.M
 	if err = d.told.check(f); err != nil {
 		return err
 	}
-	m, err := party.Open(ctx, at.state, at.invitation, protocol.Client, &log)
+	m, err := party.Open(ctx, at.state, at.invitation, protocol.Client, d.moved, &log)
 	if err != nil {
 		return err
 	}

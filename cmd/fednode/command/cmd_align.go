@@ -25,6 +25,7 @@ type alignCmd struct {
 	Invitation string `placeholder:"FILE" help:"The party's or the server's invitation; needed once."`
 	Again      bool   `help:"Align anew, though this state holds an alignment. All others have to do so, too."`
 	State      string `required:"" placeholder:"DIR" help:"That of fednode client or fednode server; made if it is missing. Rows are kept in it. A start with the same one goes on."`
+	movedFlag
 }
 
 func (c *alignCmd) Run(ctx context.Context, s streams) error {
@@ -38,7 +39,11 @@ func (c *alignCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	m, err := party.Open(ctx, c.State, c.Invitation, role, &log)
+	moved, err := c.moved()
+	if err != nil {
+		return err
+	}
+	m, err := party.Open(ctx, c.State, c.Invitation, role, moved, &log)
 	if err != nil {
 		return err
 	}

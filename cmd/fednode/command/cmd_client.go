@@ -64,6 +64,7 @@ type clientCmd struct {
 	State string `placeholder:"DIR" help:"Needed, except with --check: where identity, membership and privacy ledger are kept; made if it is missing. Never restore it from a backup: it knows what was spent."`
 	Ops   string `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9466. Default: nowhere."`
 	probeFlag
+	movedFlag
 }
 
 func (c *clientCmd) Run(ctx context.Context, s streams) error {
@@ -85,6 +86,10 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	if c.State == "" && !c.Check || c.Items != "" && !c.Check {
 		return cli.Misusef("--state is needed, and --items goes with --check")
 	}
+	moved, err := c.moved()
+	if err != nil {
+		return err
+	}
 	relays, err := contactsOf("--relay", c.Relay)
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func (c *clientCmd) Run(ctx context.Context, s streams) error {
 	defer stop()
 	monitor.Disk(c.State)
 	workers := max(1, runtime.GOMAXPROCS(0)/len(specs))
-	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, list: c.specs, declined: make(map[string]error)}
+	common := &clientHost{data: c.Data, reading: c.reading, consent: consent, told: parties{path: c.Revocations}, sessions: c.Sessions, relays: relays, moved: moved, list: c.specs, declined: make(map[string]error)}
 	monitor.Check(common.Check)
 	defer common.told.follow(ctx, monitor, &log)()
 	errs := make([]error, len(specs))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fedsim/fedsim/internal/cli"
 	"github.com/fedsim/fedsim/node/admission"
 	"github.com/fedsim/fedsim/node/hub"
 )
@@ -29,7 +28,7 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	contacts, err := contactsOf("--aggregator", c.Aggregator)
+	at, err := aggregatorAt(c.Aggregator)
 	if err != nil {
 		return err
 	}
@@ -37,16 +36,13 @@ func (c *relayCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if len(contacts) != 1 {
-		return cli.Misusef("--aggregator: addresses of %d peers; there is one aggregator", len(contacts))
-	}
 	monitor, stop, err := c.monitored(ctx, "relay", c.Ops, &log)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	monitor.Waits("no connection to the aggregator yet")
-	r, err := hub.NewRelay(context.WithoutCancel(ctx), hub.RelayConfig{Identity: key, Federation: federation, Aggregator: contacts[0], Listen: listen, Log: log, Observer: monitor})
+	r, err := hub.NewRelay(context.WithoutCancel(ctx), hub.RelayConfig{Identity: key, Federation: federation, Aggregator: *at, Listen: listen, Log: log, Observer: monitor})
 	if err != nil {
 		return occupied(err)
 	}

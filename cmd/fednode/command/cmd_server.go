@@ -51,6 +51,7 @@ type serverCmd struct {
 	Out         string   `placeholder:"DIR" help:"Where the model and summary.json are left. Default: the folder sessions/ID/model in the state. The link current in the state then leads to that folder."`
 	Ops         string   `placeholder:"ADDRESS" help:"Address on this machine of metrics, health and status, like 127.0.0.1:9465. Default: nowhere."`
 	probeFlag
+	movedFlag
 	Format string `enum:"table,json" default:"table" help:"How to print the summary: table or json."`
 }
 
@@ -89,7 +90,11 @@ func (c *serverCmd) Run(ctx context.Context, s streams) error {
 	defer stop()
 	monitor.Disk(c.State)
 	defer told.follow(ctx, monitor, &log)()
-	m, err := party.Open(ctx, c.State, c.Invitation, protocol.Server, &log)
+	moved, err := c.moved()
+	if err != nil {
+		return err
+	}
+	m, err := party.Open(ctx, c.State, c.Invitation, protocol.Server, moved, &log)
 	if err != nil {
 		return err
 	}
@@ -234,7 +239,7 @@ func (c *serverCmd) experiment(settings config.Config, f agreement.Facts, start 
 
 // abandon ends the session of the state. No server may be running on the state.
 func (c *serverCmd) abandon(ctx context.Context, s streams, log *zerolog.Logger) error {
-	m, err := party.Open(ctx, c.State, "", protocol.Server, log)
+	m, err := party.Open(ctx, c.State, "", protocol.Server, nil, log)
 	if err != nil {
 		return err
 	}

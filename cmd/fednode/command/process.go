@@ -105,6 +105,30 @@ func contactsOf(flag string, addresses []string) ([]admission.Contact, error) {
 	return out, nil
 }
 
+type movedFlag struct {
+	Aggregator []string `sep:"none" placeholder:"MULTIADDR" help:"Where the aggregator is by now, with /p2p/ and its name; may be repeated. It is kept in the state, in place of the address in the invitation."`
+}
+
+// moved is where the aggregator is by now; nil: where the state says.
+func (f *movedFlag) moved() (*admission.Contact, error) {
+	if len(f.Aggregator) == 0 {
+		return nil, nil
+	}
+	return aggregatorAt(f.Aggregator)
+}
+
+// aggregatorAt reads the addresses of the aggregator.
+func aggregatorAt(addresses []string) (*admission.Contact, error) {
+	contacts, err := contactsOf("--aggregator", addresses)
+	if err == nil && len(contacts) != 1 {
+		err = cli.Misusef("--aggregator: addresses of %d peers; there is one aggregator", len(contacts))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &contacts[0], nil
+}
+
 // onHangup calls a function for each SIGHUP, until the context ends.
 func onHangup(ctx context.Context, do func()) {
 	again := make(chan os.Signal, 1)

@@ -62,8 +62,9 @@ func Of(dir, invitation string) (*admission.Federation, admission.Place, error) 
 }
 
 // Open opens a party's state. Where there is none yet the invitation, of the
-// role, is redeemed with the aggregator, which takes until that can be reached.
-func Open(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) (*Member, error) {
+// role, is redeemed with the aggregator, which takes until that can be reached. moved, if set, is where the aggregator is by now: it is
+// kept in the state, in place of the address in the invitation.
+func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved *admission.Contact, log *zerolog.Logger) (*Member, error) {
 	if err := store.MakeFolder(dir); err != nil {
 		return nil, err
 	}
@@ -71,9 +72,12 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, log *
 	var err error
 	m.Membership, err = admission.ReadFile(filepath.Join(dir, MembershipFile), admission.ParseMembership)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = m.enrol(ctx, dir, invitation, role, log)
+		err = m.enrol(ctx, dir, invitation, role, moved, log)
 	} else if err == nil {
-		err = m.same(dir, invitation, role)
+		if err = m.same(dir, invitation, role); err == nil && moved != nil {
+			follow(&m.Membership.Contact, moved)
+			err = m.keep(dir)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +88,19 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, log *
 	return m, nil
 }
 
-func (m *Member) enrol(ctx context.Context, dir, invitation string, role protocol.Role, log *zerolog.Logger) error {
+// follow changes where the aggregator is dialled. The keys that the invitation names stay.
+func follow(c, moved *admission.Contact) { c.Addresses, c.Peer = moved.Addresses, moved.Peer }
+
+// keep writes the membership.
+func (m *Member) keep(dir string) error {
+	text, err := m.Membership.Encode()
+	if err != nil {
+		return err
+	}
+	return admission.WriteFile(filepath.Join(dir, MembershipFile), text)
+}
+
+func (m *Member) enrol(ctx context.Context, dir, invitation string, role protocol.Role, moved *admission.Contact, log *zerolog.Logger) error {
 	if invitation == "" {
 		return cli.Misusef("--invitation: %s holds no membership yet, and the way to one is an invitation", dir)
 	}
@@ -107,14 +123,13 @@ func (m *Member) enrol(ctx context.Context, dir, invitation string, role protoco
 			return err
 		}
 	}
+	if moved != nil {
+		follow(&i.Contact, moved)
+	}
 	if m.Membership, err = node.Enrol(ctx, i, identity, *log); err != nil {
 		return fmt.Errorf("%s: %w", invitation, err)
 	}
-	text, err := m.Membership.Encode()
-	if err != nil {
-		return err
-	}
-	if err = admission.WriteFile(filepath.Join(dir, MembershipFile), text); err != nil {
+	if err = m.keep(dir); err != nil {
 		return err
 	}
 	log.Info().Stringer("place", i.Ticket.Place).Str("invitation", invitation).
