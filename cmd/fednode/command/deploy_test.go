@@ -31,7 +31,8 @@ func accepts(t *testing.T, where string, args []string) {
 func TestPublishedCommandsParse(t *testing.T) {
 	call := regexp.MustCompile(`(?m)(?:^|[$=(!] ?|exec )(?:/usr/local/bin/|")?fednode"? ([a-z].*)$`)
 	for file, least := range map[string]int{deploy + "/demo.sh": 7, threeMachines: 10, "../../../node/operating.md": 6, deploy + "/compose.yaml": 2,
-		deploy + "/systemd/fednode-aggregator.service": 1, deploy + "/systemd/fednode-server.service": 1, deploy + "/systemd/fednode-client@.service": 1} {
+		deploy + "/systemd/fednode-aggregator.service": 1, deploy + "/systemd/fednode-server.service": 1, deploy + "/systemd/fednode-client@.service": 1,
+		deploy + "/systemd/fednode-session.service": 1} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -95,8 +96,9 @@ func parseUnit(t *testing.T, path string) unit {
 // settings lists the settings of systemd.unit(5), .service(5), .exec(5) and .kill(5) that units
 // here may use.
 var settings = map[string][]string{
-	"[Unit]": {"Description", "Documentation", "Wants", "After"},
-	"[Service]": {"Type", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
+	"[Unit]": {"Description", "Documentation", "Wants", "After", "Conflicts"},
+	"[Timer]": {"OnCalendar", "Persistent", "RandomizedDelaySec"},
+	"[Service]": {"Type", "EnvironmentFile", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
 		"SuccessExitStatus", "Restart", "RestartSec", "RestartPreventExitStatus", "LimitNOFILE", "DynamicUser", "UMask", "NoNewPrivileges",
 		"CapabilityBoundingSet", "AmbientCapabilities", "ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateUsers",
 		"ProtectHostname", "ProtectClock", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
@@ -108,9 +110,9 @@ var settings = map[string][]string{
 // Units have no mistyped setting, keep what a service cannot do without, and hand keys over as
 // credentials: no secret is in /etc/fednode.
 func TestUnits(t *testing.T) {
-	files, err := filepath.Glob(deploy + "/systemd/*.service")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("units %q, %v; want 3", files, err)
+	files, err := filepath.Glob(deploy + "/systemd/*")
+	if err != nil || len(files) != 6 {
+		t.Fatalf("units %q, %v; want 6", files, err)
 	}
 	for _, file := range files {
 		u := parseUnit(t, file)
@@ -122,16 +124,27 @@ func TestUnits(t *testing.T) {
 			}
 		}
 		service := u["[Service]"]
+		if strings.HasSuffix(file, ".timer") {
+			if started := strings.TrimSuffix(file, "timer") + "service"; !slices.Contains(files, started) || u["[Timer]"]["OnCalendar"] == nil {
+				t.Errorf("%s starts no unit", file)
+			}
+			continue
+		}
+		restart := "on-failure"
+		if strings.Contains(file, "session") {
+			restart = "on-abnormal" // a failure may be the end of a session
+		}
 		for key, want := range map[string]string{"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "MemoryDenyWriteExecute": "yes",
 			"CapabilityBoundingSet": "", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_NETLINK", "SystemCallFilter": "@system-service,~@privileged @resources",
-			"StateDirectoryMode": "0700", "KillSignal": "SIGTERM", "Restart": "on-failure", "RestartPreventExitStatus": strconv.Itoa(cli.Misuse)} {
+			"KillSignal": "SIGTERM", "Restart": restart, "RestartPreventExitStatus": strconv.Itoa(cli.Misuse)} {
 			if got := strings.Join(service[key], ","); got != want || service[key] == nil {
 				t.Errorf("%s: %s=%s, want %s", file, key, got, want)
 			}
 		}
-		// A party that is stopped ends with cli.Interrupted, an aggregator with 0.
+		// A party that is stopped ends with cli.Interrupted, an aggregator or a relay with 0.
 		stopped := strings.Join(service["SuccessExitStatus"], ",")
-		if aggregator := strings.Contains(file, "aggregator"); (stopped == strconv.Itoa(cli.Interrupted)) == aggregator {
+		relay := strings.Contains(file, "relay")
+		if aggregator := relay || strings.Contains(file, "aggregator"); (stopped == strconv.Itoa(cli.Interrupted)) == aggregator {
 			t.Errorf("%s: SuccessExitStatus=%s", file, stopped)
 		}
 		start := strings.Join(service["ExecStart"], " ")
@@ -140,7 +153,11 @@ func TestUnits(t *testing.T) {
 				t.Errorf("%s: %s is no credential", file, flag)
 			}
 		}
-		if state := service["StateDirectory"]; len(state) != 1 || !strings.Contains(start, "--state %S/"+state[0]) {
+		if state := service["StateDirectory"]; relay { // which keeps nothing
+			if state != nil || strings.Contains(start, "--state") {
+				t.Errorf("%s: StateDirectory %q", file, state)
+			}
+		} else if mode := service["StateDirectoryMode"]; len(state) != 1 || len(mode) != 1 || mode[0] != "0700" || !strings.Contains(start, "--state %S/"+state[0]) {
 			t.Errorf("%s: StateDirectory %q is not the --state of %s", file, state, start)
 		}
 	}
@@ -161,7 +178,7 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"fednode-aggregator.service", "fednode-server.service", "fednode-client@.service"} {
+	for _, name := range []string{"fednode-aggregator.service", "fednode-server.service", "fednode-client@.service", "fednode-relay.service", "fednode-session.service", "fednode-session.timer"} {
 		text, err := os.ReadFile(deploy + "/systemd/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -173,6 +190,9 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 		out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput()
 		if err != nil || strings.Contains(string(out), filepath.Base(path)) {
 			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if strings.HasSuffix(name, ".timer") {
+			continue
 		}
 		if out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", path).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
