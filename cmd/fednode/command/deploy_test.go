@@ -96,7 +96,7 @@ func parseUnit(t *testing.T, path string) unit {
 // settings lists the settings of systemd.unit(5), .service(5), .exec(5) and .kill(5) that units
 // here may use.
 var settings = map[string][]string{
-	"[Unit]": {"Description", "Documentation", "Wants", "After", "Conflicts"},
+	"[Unit]":  {"Description", "Documentation", "Wants", "After", "Conflicts"},
 	"[Timer]": {"OnCalendar", "Persistent", "RandomizedDelaySec"},
 	"[Service]": {"Type", "EnvironmentFile", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
 		"SuccessExitStatus", "Restart", "RestartSec", "RestartPreventExitStatus", "LimitNOFILE", "DynamicUser", "UMask", "NoNewPrivileges",
