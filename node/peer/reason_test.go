@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	libp2pprotocol "github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/multiformats/go-multiaddr"
@@ -48,6 +49,7 @@ func TestReasonOfAFailedDial(t *testing.T) {
 		{AlignID, errTurnedAway, "does not know this party"},
 		{RelayID, errTurnedAway, "--relay "},
 		{ProtocolID, errClosed, "no room"},
+		{ProtocolID, &swarm.DialError{Cause: swarm.ErrNoGoodAddresses}, "DNS"},
 		{ProtocolID, IgnoreEOF(&network.StreamError{ErrorCode: network.StreamSupplanted, Remote: true}), "another process"},
 		{ProtocolID, IgnoreEOF(&network.StreamError{ErrorCode: network.StreamSupplanted}), ""},
 		{ProtocolID, errors.New("anything else"), ""},
@@ -58,6 +60,21 @@ func TestReasonOfAFailedDial(t *testing.T) {
 		if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s, %v: the reason is %q, want %q in it", c.protocol, c.err, got, c.want)
 		}
+	}
+}
+
+// A hub of another version, which has other protocols, is named as one.
+func TestReasonOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	over := libp2p.Transport(tcp.NewTCPTransport)
+	hub, err := NewHub(identity(1), []string{"/ip4/127.0.0.1/tcp/0"}, 4, anybody(), over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close() //nolint:errcheck // nothing is left to be lost
+	l, err := dialling(t, t.Context(), peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}, over)
+	if got := l.reason(err); !strings.Contains(got, "another version") || !strings.Contains(got, string(ProtocolID)) {
+		t.Errorf("%v: the reason is %q", err, got)
 	}
 }
 

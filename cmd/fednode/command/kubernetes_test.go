@@ -45,7 +45,7 @@ var kubernetes = map[string][]string{
 	"persistentVolumeClaim": {"claimName"},
 }
 
-// Manifests have no mistyped field; their containers call fednode as it is, run as nobody on files that they cannot change, have as long to stop as a round takes, and get
+// Manifests have no mistyped field; their containers call fednode as it is, run without rights on files that they cannot change, have as long to stop as a round takes, and get
 // keys as secrets. kubectl, where there is one, puts them together.
 func TestManifests(t *testing.T) {
 	t.Parallel()

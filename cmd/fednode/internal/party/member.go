@@ -82,7 +82,7 @@ func Open(ctx context.Context, dir, invitation string, role protocol.Role, moved
 	if err != nil {
 		return nil, err
 	}
-	if err = m.open(dir); err != nil {
+	if err = m.open(dir, log); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -172,14 +172,21 @@ func (m *Member) same(dir, invitation string, role protocol.Role) error {
 	return nil
 }
 
-func (m *Member) open(dir string) error {
+func (m *Member) open(dir string, log *zerolog.Logger) error {
 	var err error
 	if m.Identity, err = admission.ReadKey(filepath.Join(dir, IdentityFile)); errors.Is(err, fs.ErrNotExist) {
 		return cli.Misusef("%w: this party's key is lost, and its membership %s is of no use without it. Have the operator revoke it and invite it again (node/losses.md)", err, filepath.Join(dir, MembershipFile))
 	} else if err != nil {
 		return err
 	}
-	if m.Registry, err = OpenRegistry(filepath.Join(dir, RegistryFile), &m.Membership.Federation); err != nil {
+	registry := filepath.Join(dir, RegistryFile)
+	if m.Registry, err = OpenRegistry(registry, &m.Membership.Federation); errors.Is(err, fs.ErrNotExist) {
+		log.Warn().Str("file", registry).Msg("this party's registry is lost, and made again: it does not know any more whom the operator has revoked. Give it --revocations")
+		if err = store.CreateRegistry(registry, &m.Membership.Federation); err == nil {
+			m.Registry, err = OpenRegistry(registry, &m.Membership.Federation)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	m.files = append(m.files, m.Registry)

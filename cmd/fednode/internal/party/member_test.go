@@ -1,9 +1,12 @@
 package party_test
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +78,29 @@ func TestMovedAggregatorIsKept(t *testing.T) {
 		}
 		if now.Enrolment != before.Enrolment || now.Contact.Server != before.Contact.Server || m.Ledger == nil || m.Identity.Public() != before.Enrolment.Identity {
 			t.Errorf("start %d: something else has changed: %+v", n, now)
+		}
+		if err = m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A registry that is lost is made again, and the log says so: what is lost with it comes with the next list.
+func TestLostRegistryIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir := enrolled(t)
+	if err := os.Remove(filepath.Join(dir, party.RegistryFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []bool{true, false} {
+		var said bytes.Buffer
+		log := zerolog.New(&said)
+		m, err := party.Open(t.Context(), dir, "", protocol.Client, nil, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := strings.Contains(said.String(), "made again") && strings.Contains(said.String(), `"warn"`); warned != lost {
+			t.Errorf("lost %t: the log says %s", lost, said.String())
 		}
 		if err = m.Close(); err != nil {
 			t.Fatal(err)
