@@ -98,7 +98,7 @@ func parseUnit(t *testing.T, path string) unit {
 var settings = map[string][]string{
 	"[Unit]":  {"Description", "Documentation", "Wants", "After", "Conflicts"},
 	"[Timer]": {"OnCalendar", "Persistent", "RandomizedDelaySec"},
-	"[Service]": {"Type", "EnvironmentFile", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
+	"[Service]": {"Type", "WatchdogSec", "EnvironmentFile", "ExecStart", "ExecReload", "LoadCredential", "StateDirectory", "StateDirectoryMode", "KillSignal", "TimeoutStopSec",
 		"SuccessExitStatus", "Restart", "RestartSec", "RestartPreventExitStatus", "LimitNOFILE", "DynamicUser", "UMask", "NoNewPrivileges",
 		"CapabilityBoundingSet", "AmbientCapabilities", "ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateUsers",
 		"ProtectHostname", "ProtectClock", "ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups",
@@ -135,7 +135,7 @@ func TestUnits(t *testing.T) {
 			restart = "on-abnormal" // a failure may be the end of a session
 		}
 		for key, want := range map[string]string{"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "MemoryDenyWriteExecute": "yes",
-			"CapabilityBoundingSet": "", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_NETLINK", "SystemCallFilter": "@system-service,~@privileged @resources",
+			"CapabilityBoundingSet": "", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_NETLINK AF_UNIX", "Type": "notify", "WatchdogSec": "2min", "SystemCallFilter": "@system-service,~@privileged @resources",
 			"KillSignal": "SIGTERM", "Restart": restart, "RestartPreventExitStatus": strconv.Itoa(cli.Misuse)} {
 			if got := strings.Join(service[key], ","); got != want || service[key] == nil {
 				t.Errorf("%s: %s=%s, want %s", file, key, got, want)

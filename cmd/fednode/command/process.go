@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,8 +24,34 @@ import (
 	"github.com/fedsim/fedsim/node/peer"
 )
 
+// notify tells systemd how this process is (sd_notify(3)), if a unit of Type=notify has started it.
+func notify(state string) {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	if c, err := net.Dial("unixgram", socket); err == nil {
+		_, _ = io.WriteString(c, state)
+		_ = c.Close()
+	}
+}
+
+// watchdog tells systemd until the context ends that this process runs: a status waits for the locks of all that it is of.
+func watchdog(ctx context.Context, m *ops.Monitor) {
+	period, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	for err == nil && ctx.Err() == nil {
+		m.Status()
+		notify("WATCHDOG=1")
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(period) * time.Microsecond / 3):
+		}
+	}
+}
+
 // listening prints where parties dial, in one write.
 func listening(w io.Writer, addresses []string) error {
+	notify("READY=1")
 	var text strings.Builder
 	for _, a := range addresses {
 		fmt.Fprintf(&text, "listening  %s\n", a)
@@ -89,6 +116,10 @@ func (f *probeFlag) monitored(ctx context.Context, role, address string, log *ze
 		}
 		serve("probe", "metrics and health for other machines", l, m.Probe())
 	}
+	if role == "server" || role == "client" { // others are ready when they listen
+		notify("READY=1")
+	}
+	serving.Go(func() { watchdog(ctx, m) })
 	return m, stop, nil
 }
 
