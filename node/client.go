@@ -253,9 +253,9 @@ func (c *Client) serve(ctx, stream context.Context, s network.Stream) error {
 		}
 		switch m.Kind() {
 		case protocol.KindProceed:
-			c.paid.Begin()
+			c.paid.Set(true)
 		case protocol.KindAnnounce, protocol.KindFinal: // the round before is over
-			c.paid.End()
+			c.paid.Set(false)
 		default:
 		}
 		t.driver.Give(ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: c.party(), Message: m}})

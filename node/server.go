@@ -441,10 +441,10 @@ func (s *Server) send(list []protocol.Envelope) {
 		switch x := e.Message.(type) {
 		case *protocol.Open:
 			if s.draining.Load() {
-				s.paid.End()
+				s.paid.Set(false)
 				continue
 			}
-			s.paid.Begin()
+			s.paid.Set(true)
 			p := *x.Plan // the strategy's own stays as it is
 			err = protocol.SignPlan(key, &p)
 			m = &protocol.Open{Plan: &p}

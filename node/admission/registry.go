@@ -25,9 +25,8 @@ type Log interface {
 // later. Its methods may be called from several goroutines.
 type Registry struct {
 	federation atomic.Pointer[Federation] // in the latest epoch that is known
-	hash       Hash
-	line       line       // of enrolments that wait to be written
-	making     sync.Mutex // one parses or encodes a list, for all who want it
+	line       line                       // of enrolments that wait to be written
+	making     sync.Mutex                 // one parses or encodes a list, for all who want it
 
 	// writing is held by a writer until the change is on disk. A reader does not take it, so that
 	// it never waits for a disk.
@@ -62,7 +61,7 @@ func OpenRegistry(f *Federation, log Log) (*Registry, error) {
 	if err := f.Verify(f.Operator); err != nil {
 		return nil, err
 	}
-	r := &Registry{hash: f.Hash(), log: log, state: newState()}
+	r := &Registry{log: log, state: newState()}
 	founded := *f
 	founded.Epochs = nil // the log has what is known, in order
 	r.federation.Store(&founded)

@@ -13,41 +13,22 @@ import (
 // since.
 func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
 	digest := Hash(sha256.Sum256(text))
-	if l := r.standsBy(digest); l != nil {
-		return l, nil, nil
-	}
-	r.making.Lock()
-	defer r.making.Unlock()
-	if l := r.standsBy(digest); l != nil { // others waited for the same
-		return l, nil, nil
+	if v := r.present(func(v *view) bool { return v.digest == digest }); v != nil {
+		return v.list, nil, nil
 	}
 	l, err := ParseList(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	of := &digest
-	if l.Added {
-		of = nil // the digest is not of the whole list
+	if l.Added { // the digest is not of the whole list
+		out, err := r.Update(l)
+		return r.List(), out, err
 	}
-	out, err := r.update(l, of)
-	if err == nil && l.Added {
-		l = r.List()
-	}
+	out, err := r.update(l, &digest)
 	if err != nil {
 		return nil, nil, err
 	}
 	return l, out, nil
-}
-
-// standsBy is the list of the text with that digest, if it was taken over and nothing has changed
-// since.
-func (r *Registry) standsBy(digest Hash) *List {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if v := r.view; v != nil && v.version == r.version && v.digest == digest {
-		return v.list
-	}
-	return nil
 }
 
 // Update applies a list that another party keeps. A party applies its aggregator's list; an

@@ -374,7 +374,7 @@ func (a *Aggregator) leave(c *conn) {
 	}
 	if a.conns[c.place] == c {
 		if c.place == admission.ServerPlace {
-			a.paid.End() // no party waits for the sum here
+			a.paid.Set(false) // no party waits for the sum here
 		}
 		delete(a.conns, c.place)
 		a.host.ConnManager().Unprotect(c.peer, "registered")

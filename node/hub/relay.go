@@ -178,7 +178,7 @@ func (r *Relay) serve(ctx context.Context, st network.Stream) error {
 			}
 		}
 		if m.Kind() == protocol.KindAnnounce || m.Kind() == protocol.KindFinal {
-			r.hub.paid.End()
+			r.hub.paid.Set(false)
 		}
 		s.driver.Give(s.ctx, protocol.Received{Envelope: protocol.Envelope{From: protocol.Party{Role: protocol.Aggregator}, To: protocol.Party{Role: protocol.Relay}, Message: m}})
 		if m.Kind() == protocol.KindFinal {

@@ -463,12 +463,12 @@ func (a *Aggregator) carry(c *conn, s *hubSession, from protocol.Party) error {
 			if err = a.keepFinal(s, f); err != nil {
 				return fmt.Errorf("keeping the end of the session: %w", err)
 			}
-			a.paid.End()
+			a.paid.Set(false)
 			a.busy.Go(a.applyGrowth)
 		}
 		a.heard(c.place, m)
 		if o, ok := m.(*protocol.Open); ok && from.Role == protocol.Server && o.Plan != nil {
-			a.paid.End() // the server has the sum of the round before
+			a.paid.Set(false) // the server has the sum of the round before
 			a.mu.Lock()
 			s.opened = max(s.opened, o.Plan.Round)
 			a.mu.Unlock()
@@ -492,7 +492,7 @@ func (a *Aggregator) send(s *hubSession, list []protocol.Envelope) {
 	}
 	post := new(frameCache)
 	if slices.ContainsFunc(list, func(e protocol.Envelope) bool { return e.Message.Kind() == protocol.KindProceed }) {
-		a.paid.Begin()
+		a.paid.Set(true)
 	}
 	for _, e := range relay.Wrap(list, a.through) {
 		if e.To.Role == protocol.Aggregator {

@@ -17,20 +17,14 @@ type Paid struct {
 	over chan struct{} // closed when the round is over; nil: there is none
 }
 
-// Begin notes that such a round is under way.
-func (p *Paid) Begin() {
+// Set notes whether such a round is under way.
+func (p *Paid) Set(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over == nil {
+	switch {
+	case on && p.over == nil:
 		p.over = make(chan struct{})
-	}
-}
-
-// End notes that the round is over.
-func (p *Paid) End() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.over != nil {
+	case !on && p.over != nil:
 		close(p.over)
 		p.over = nil
 	}
