@@ -21,8 +21,8 @@ func (r *Registry) Take(text []byte) (*List, []Enrolment, error) {
 		return nil, nil, err
 	}
 	if l.Added { // the digest is not of the whole list
-		out, err := r.Update(l)
-		return r.List(), out, err
+		revoked, failed := r.Update(l)
+		return r.List(), revoked, failed
 	}
 	out, err := r.update(l, &digest)
 	if err != nil {

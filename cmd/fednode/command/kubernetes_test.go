@@ -56,9 +56,9 @@ func TestManifests(t *testing.T) {
 	}
 	var kustomization struct{ Resources []string }
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+		text, failed := os.ReadFile(file)
+		if failed != nil {
+			t.Fatal(failed)
 		}
 		if filepath.Base(file) == "kustomization.yaml" {
 			if err = yaml.Unmarshal(text, &kustomization); err != nil {
