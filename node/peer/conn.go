@@ -70,16 +70,11 @@ func (l *Conn) StartAt(place int) {
 // Keep holds the connection: serve has it for as long as it lasts. It returns when
 // serve returns ErrEnd, or the context ends.
 func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Stream) error) error {
-	var err error
-	var ids []peer.ID
-	for _, info := range l.all {
-		ids = append(ids, info.ID)
-	}
-	if l.host, err = newPeerHost(l.identity.Ed25519(), ids, l.over...); err != nil {
+	if err := l.open(); err != nil {
 		return err
 	}
 	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
-	l.host.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
+	var err error
 	pause := redialMin
 	for {
 		began := time.Now()
@@ -116,6 +111,30 @@ func (l *Conn) Keep(ctx context.Context, serve func(context.Context, network.Str
 		}
 		pause = min(2*pause, RedialMax)
 	}
+}
+
+// open makes the host that dials.
+func (l *Conn) open() (err error) {
+	var ids []peer.ID
+	for _, info := range l.all {
+		ids = append(ids, info.ID)
+	}
+	if l.host, err = newPeerHost(l.identity.Ed25519(), ids, l.over...); err == nil {
+		l.host.Network().Notify(&network.NotifyBundle{ConnectedF: l.met})
+	}
+	return err
+}
+
+// Try dials the first contact once, and says nothing over the connection. Its error says why there is none.
+func (l *Conn) Try(ctx context.Context) error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	defer l.host.Close() //nolint:errcheck // nothing is left to be lost
+	if err := l.once(ctx, func(context.Context, network.Stream) error { return nil }); err != nil {
+		return fmt.Errorf("%w%s", err, l.reason(err))
+	}
+	return nil
 }
 
 // jitter draws from half of a pause to one and a half, so that the clients of a lost aggregator do

@@ -77,7 +77,7 @@ func (l *Conn) reason(err error) string {
 		return ": this process has too few file descriptors; raise ulimit -n (LimitNOFILE= in a unit)"
 	case wrongClock(err):
 		return ": the clock of this machine or of the aggregator is wrong by an hour or more, which QUIC does not bear. Set both clocks by NTP, or dial the aggregator over TCP"
-	case errors.Is(err, swarm.ErrNoGoodAddresses), errors.Is(err, swarm.ErrNoAddresses):
+	case errors.Is(err, swarm.ErrNoGoodAddresses):
 		return ": the name in its address leads nowhere: this machine's DNS does not know it, or the address is wrong (--aggregator gives another)"
 	case err != nil && strings.Contains(err.Error(), "protocols not supported"): // libp2p hands on the text alone
 		return fmt.Sprintf(": it answers and does not speak %s: it runs another version of this program; take the same one", l.protocol)

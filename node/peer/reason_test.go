@@ -23,7 +23,9 @@ import (
 	"github.com/multiformats/go-multiaddr"
 	"github.com/rs/zerolog"
 
+	"github.com/fedsim/fedsim/entropy/simulated"
 	"github.com/fedsim/fedsim/internal/testutil"
+	"github.com/fedsim/fedsim/node/admission"
 )
 
 // The wrapping is as libp2p's swarm and package net have it.
@@ -75,6 +77,38 @@ func TestReasonOfAnotherVersion(t *testing.T) {
 	l, err := dialling(t, t.Context(), peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}, over)
 	if got := l.reason(err); !strings.Contains(got, "another version") || !strings.Contains(got, string(ProtocolID)) {
 		t.Errorf("%v: the reason is %q", err, got)
+	}
+}
+
+// A trial of a connection says that there is one, or why there is none.
+func TestTryingAConnection(t *testing.T) {
+	t.Parallel()
+	over := libp2p.Transport(tcp.NewTCPTransport)
+	hub, err := NewHub(identity(1), []string{"/ip4/127.0.0.1/tcp/0"}, 4, anybody(), over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := peer.AddrInfo{ID: hub.ID(), Addrs: hub.Addrs()}
+	try := func() error {
+		l := &Conn{protocol: ProtocolID, over: []libp2p.Option{over}, aggregator: at}
+		l.all = []peer.AddrInfo{l.aggregator}
+		if l.identity, err = admission.GenerateKey(simulated.New(1, "party")); err != nil {
+			t.Fatal(err)
+		}
+		return l.Try(t.Context())
+	}
+	if err = try(); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("without the protocol: %v", err)
+	}
+	hub.SetStreamHandler(ProtocolID, func(s network.Stream) { _ = s.Close() })
+	if err = try(); err != nil {
+		t.Error(err)
+	}
+	if err = hub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err = try(); err == nil || !strings.Contains(err.Error(), "nothing listens") {
+		t.Errorf("of a hub that is gone: %v", err)
 	}
 }
 

@@ -173,9 +173,15 @@ func TestCheckOfStates(t *testing.T) {
 	if c := checks(t, cli.Done, m.path("aggregator"), federation...); c.Busy != 1 || c.Wrong != 0 {
 		t.Errorf("an aggregator that runs: %+v", c)
 	}
+	if out, _ := m.run(cli.Done, "check", "--network", "--state", m.path("alone")); !strings.Contains(out, "knows this party and speaks /fedsim/") {
+		t.Errorf("an aggregator that answers:\n%s", out)
+	}
 	for _, p := range []*process{client, aggregator} {
 		p.signal(syscall.SIGTERM)
 		p.wait()
+	}
+	if out, _ := m.run(cli.Failed, "check", "--network", "--state", m.path("alone")); !strings.Contains(out, "nothing listens at its address") {
+		t.Errorf("an aggregator that is gone:\n%s", out)
 	}
 	more := map[string][]string{"aggregator": federation}
 	for state, place := range map[string]string{"alone": "client 19", "together": "19 clients", "server": "server", "aggregator": "aggregator"} {
