@@ -30,7 +30,7 @@ MUTANTS = [
     ("other survivors answered too", "secagg/consistency.go",
      "return c.lie(protocol.StageUnmask, ErrLocked)", "return nil", ["./secagg"]),
     ("no quorum needed", "secagg/unmask.go",
-     "if c.active() && !c.checked {", "if c.active() && c.checked {", ["./secagg"]),
+     "if c.Confirms() && !c.checked {", "if c.Confirms() && c.checked {", ["./secagg"]),
     ("a threshold of shares less by one", "secagg/shamir/split.go",
      "uniform(coefficients[1:], random)", "uniform(coefficients[1:max(1, threshold-1)], random)", ["./secagg/shamir"]),
     ("a masked input sent before its charge is durable", "client/round.go",
