@@ -33,6 +33,7 @@ import fedsim, fedsim.own
 sys.path.insert(0, {tests!r})
 from algorithms import Mean
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGUSR1}})
 def train():
     fedsim.run({ratings!r}, Mean(bad="hang"), 50, out={out!r} + str(os.getpid()), rating_min=1, rating_max=5, progress=False)
