@@ -488,19 +488,17 @@ func (a *Aggregator) welcome(c *conn) error {
 }
 
 // listFor returns the parties that a server or a relay lacks; nil: none.
-func (a *Aggregator) listFor(c *conn) (text []byte, err error) {
+func (a *Aggregator) listFor(c *conn) ([]byte, error) {
 	if c.has == nil {
-		var digest admission.Hash
-		if text, digest, err = a.cfg.Registry.Text(); err != nil {
-			return nil, err
-		}
+		c.has = a.cfg.Registry.List() // before its text: a party that enrols between the two is sent twice, and not left out
+		text, digest, err := a.cfg.Registry.Text()
 		if c.shown == digest {
 			text = nil
 		}
-		c.has = a.cfg.Registry.List()
-		return text, nil
+		return text, err
 	}
-	c.has, text, err = a.cfg.Registry.Since(c.has)
+	now, text, err := a.cfg.Registry.Since(c.has)
+	c.has = now
 	return text, err
 }
 
